@@ -1,23 +1,22 @@
-# What people and machines do with this repository. `make` alone says what there is.
+# The tasks of this repository. `make` lists them.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help build demo recording picture test test-fast image-test windows-test fuzz bench bench-quick bench-scale bench-docs reproducible check setup-build setup-test setup-image setup-windows
 
-# The target is always named: without it the static flags would reach build scripts and macros.
+# The target is always set: without it the static flags would apply to build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 BINARY := $(CURDIR)/target/$(TARGET)/release/butler-runner
 
-# The Terraform that the tests use where none is installed.
+# The version of Terraform for the tests if none is installed.
 TERRAFORM_VERSION ?= 1.11.4
 TOOLS := $(CURDIR)/target/tools
 
-# What is built for Windows, wherever that is done. Types have other sizes there, which is what the
-# lint that is left out minds.
+# The target for Windows. Types have other sizes there, so one lint is disabled.
 WINDOWS := x86_64-pc-windows-gnu
 
-# What cargo does for a release: nothing else builds that profile below target/.
+# The flags of Cargo for a release.
 release = .ci/release-environment '$(TARGET)' \
 	cargo $(1) --release --locked --target '$(TARGET)' --target-dir '$(CURDIR)/target'
 
@@ -27,7 +26,7 @@ define benchmark
 	PATH="$$PATH:$$(dirname "$$terraform")" python3 -B -m benches $(1) '$(BINARY)'
 endef
 
-help: ## Say what there is
+help: ## List the tasks
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 build: setup-build ## Build the static binary: target/<triple>/release/butler-runner
@@ -59,11 +58,11 @@ test-fast: ## Unit tests and the quick integration tests (the profile `fast` of 
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
 	PATH="$$PATH:$$(dirname "$$terraform")" cargo nextest run --locked --workspace --profile fast
 
-image-test: setup-image build ## As root: carry out every line of the Dockerfile, then runs in what comes of it
+image-test: setup-image build ## As root: execute every line of the Dockerfile, then runs in the result
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
 	PATH="$$PATH:$$(dirname "$$terraform")" cargo test --locked --test image -- --nocapture
 
-windows-test: setup-windows ## Build for Windows, check that with clippy, and run it under Wine
+windows-test: setup-windows ## Build for Windows, check that with clippy, and run it with Wine
 	@cargo clippy --locked --workspace --target '$(WINDOWS)' --lib --bins --test windows -- -D warnings \
 		-A clippy::trivially-copy-pass-by-ref
 	@CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER='$(CURDIR)/tests/windows/wine' \

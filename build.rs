@@ -1,10 +1,12 @@
-//! Notes for `--version` what the binary is built from.
+//! Sets the origin of the build for `--version`.
 //!
-//! Needs no network and no git: what cannot be known is `unknown`. The date is `SOURCE_DATE_EPOCH`
-//! where that is set, else that of the commit, never that of the clock, so that who builds the same
-//! commit again gets the same bytes.
+//! It does not need network or git: unknown values are `unknown`. The date is `SOURCE_DATE_EPOCH` or the commit's,
+//! never the clock's, so that two builds of a commit are identical.
 
-#![expect(clippy::disallowed_methods, reason = "this is how cargo speaks to a build script")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "Cargo passes values to a build script in its environment"
+)]
 
 use std::env::var;
 use std::process::Command;
@@ -15,16 +17,19 @@ fn main() {
     }
     println!("cargo:rerun-if-changed=build.rs");
     if var("CARGO_CFG_TARGET_FEATURE").is_ok_and(|it| it.split(',').any(|it| it == "crt-static")) {
-        // The standard library forks where it does not find this, and what it looks for it does not
-        // pull out of a static C library: with it children in other directories need no copy of the
-        // page tables.
+        // The standard library falls back to fork, which copies page tables, if it does not find this symbol. Its
+        // weak reference does not pull the symbol out of a static C library.
         println!("cargo:rustc-link-arg-bins=-Wl,--undefined=posix_spawn_file_actions_addchdir_np");
         if unpacks_relocations() {
             println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
         }
     }
-    // Only what is released has to say where it is from; else each commit would be a new build.
-    let tree = if var("PROFILE").is_ok_and(|profile| profile == "release") { tree() } else { None };
+    // Only release builds contain the commit; otherwise each commit would require a new build.
+    let tree = if var("PROFILE").is_ok_and(|profile| profile == "release") {
+        checked_out_commit()
+    } else {
+        None
+    };
     let named = var("BUTLER_RUNNER_COMMIT").ok().filter(|commit| !commit.is_empty());
     let (commit, committed) = tree.map_or((None, None), |(commit, time)| (Some(commit), time));
     let commit = named.or(commit).unwrap_or_else(|| "unknown".to_owned());
@@ -37,32 +42,32 @@ fn main() {
     for (name, variable) in [("rustls", "BUTLER_RUNNER_RUSTLS"), ("ring", "BUTLER_RUNNER_RING")] {
         println!(
             "cargo:rustc-env={variable}={}",
-            locked(name).unwrap_or_else(|| "unknown".to_owned())
+            locked_version(name).unwrap_or_else(|| "unknown".to_owned())
         );
     }
 }
 
-/// Whether a static program's own start, which is part of the C library, knows the short form of
-/// relocations that need no symbol: glibc does from 2.36 on. They are 1.4 MB in their long form.
+/// Whether the startup code of static programs, which is part of the C library, supports the short form of relative
+/// relocations (glibc 2.36 and later). The long form needs 1.4 MB.
 fn unpacks_relocations() -> bool {
     let output = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
-    let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let version = said.unwrap_or_default();
+    let stdout = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let version = stdout.unwrap_or_default();
     let mut numbers = version.trim().strip_prefix("glibc ").unwrap_or_default().split('.');
     let mut number = || numbers.next().and_then(|number| number.parse().ok()).unwrap_or(0u32);
     var("HOST") == var("TARGET") && (number(), number()) >= (2, 36)
 }
 
-/// The commit that is checked out, marked where files differ from it, and its time in seconds.
-fn tree() -> Option<(String, Option<u64>)> {
-    // Another repository may be around an unpacked archive of the sources.
+/// The checked-out commit, with `-dirty` if files differ, and its time in seconds since 1970.
+fn checked_out_commit() -> Option<(String, Option<u64>)> {
+    // An unpacked archive of the sources may be inside of another repository.
     let top = git(&["rev-parse", "--show-toplevel"])?;
     let same =
         std::fs::canonicalize(top).ok()? == std::env::current_dir().ok()?.canonicalize().ok()?;
     if !same {
         return None;
     }
-    // Not the index: asking for the state of the files writes it, and each build would be a new one.
+    // Not the index: `git describe --dirty` writes it, so each build would trigger a new one.
     for name in ["HEAD", "logs/HEAD"] {
         if let Some(path) = git(&["rev-parse", "--git-path", name])
             && std::path::Path::new(&path).exists()
@@ -77,19 +82,19 @@ fn tree() -> Option<(String, Option<u64>)> {
 
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").args(arguments).output().ok()?;
-    let said = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-    (output.status.success() && !said.is_empty()).then_some(said)
+    let stdout = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (output.status.success() && !stdout.is_empty()).then_some(stdout)
 }
 
-/// The version of a library that `Cargo.lock` names, for those that cannot say it themselves.
-fn locked(name: &str) -> Option<String> {
+/// The version of a library in `Cargo.lock`, for libraries without a version constant.
+fn locked_version(name: &str) -> Option<String> {
     let lock = std::fs::read_to_string("Cargo.lock").ok()?;
     let (_, package) = lock.split_once(&format!("\nname = \"{name}\"\nversion = \""))?;
     Some(package.split_once('"')?.0.to_owned())
 }
 
-/// The day of a time in seconds since 1970, as `2026-02-16`: years of 400 repeat, and begin in
-/// March so that the day that is not in every year is the last.
+/// Formats a time in seconds since 1970 as `2026-02-16`. The calendar repeats every 400 years; the computed years
+/// begin in March, so that the leap day is the last day of a year.
 fn date(seconds: u64) -> String {
     let days = seconds / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);

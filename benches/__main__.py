@@ -13,7 +13,7 @@ from benches.processes import Failed
 from benches.registry import ROOT, Registry
 from benches.world import World
 
-# What is measured, with how many pairs: in the short variant, and in the long one.
+# The groups, with their number of pairs in the short and in the long variant.
 MEASURES = {
     "tiny": (runs.tiny, 9, 41),
     "resources": (runs.five_hundred, 5, 31),
@@ -25,7 +25,7 @@ MEASURES = {
     "install": (small.install, 5, 31),
 }
 
-# Where results go, in Markdown and in JSON, by their marks in the documentation.
+# The result files in Markdown and in JSON, by their marks in the documentation.
 FILES = {
     "results": ("table.md", "results.json"),
     "growth": ("growth.md", "growth.json"),
@@ -37,7 +37,7 @@ PICTURE = ROOT / "docs" / "performance.svg"
 
 
 def main():
-    """Measures what is asked for, or puts into the documentation what was."""
+    """Measures the requested groups, or writes the last results into the documentation."""
     arguments = parse()
     if arguments.docs:
         return document(arguments.output)
@@ -56,7 +56,7 @@ def main():
 
 
 def measure(arguments, directory, runner, registry, about):
-    """Measures, and writes and prints what was measured."""
+    """Measures; writes and prints the results."""
     world = World(directory / "world", runner)
     if arguments.growth:
         series = growth.growth(world, registry)
@@ -78,10 +78,10 @@ def measure(arguments, directory, runner, registry, about):
 
 
 def table_rows(arguments, directory, runner, registry):
-    """The rows of what is wanted, each shown as soon as it is there."""
+    """The rows of the requested groups, each printed as soon as it is measured."""
     for name in arguments.only or MEASURES:
         function, short, long = MEASURES[name]
-        # One that is done leaves nothing for the next one, on the disk or in a cache.
+        # A completed group must not leave files or caches that affect the next one.
         place = directory / name
         for row in function(World(place, runner), registry, short if arguments.quick else long):
             print("  ".join(row.cells()), file=sys.stderr)
@@ -90,7 +90,7 @@ def table_rows(arguments, directory, runner, registry):
 
 
 def document(output):
-    """Puts what was measured last into the documentation."""
+    """Writes the last results into the documentation."""
     for mark, (name, _) in FILES.items():
         if (path := output / name).exists():
             table.insert(PAGE, mark, path.read_text())
@@ -101,7 +101,7 @@ def document(output):
 
 
 def parse():
-    """What is asked for."""
+    """The arguments of the command line."""
     parser = argparse.ArgumentParser(prog="python3 -m benches", description=__doc__)
     parser.add_argument("runner", nargs="?", help="the path of butler-runner")
     parser.add_argument("--quick", action="store_true", help="fewer pairs")

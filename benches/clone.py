@@ -22,7 +22,7 @@ COMMITS = 200
 
 BY_BRANCH = "git clone --quiet --depth 1 --branch main {url} clone\n"
 
-# The run fails, and says so, where files are missing.
+# The run fails with an error if files are missing.
 COMPLETE = f"[ $(find . -name 'file*.txt' | wc -l) -eq {FILES} ] || exit 1"
 
 BY_COMMIT = """\
@@ -35,7 +35,7 @@ git checkout --quiet FETCH_HEAD
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """What the phase took."""
+    """The duration of the phase."""
 
     seconds: float
 
@@ -66,7 +66,7 @@ def clones(world, _registry, count):
 
 
 def phase(world, variables, url, reference):
-    """What carries out a run and says what its phase `source` took."""
+    """A function that executes a run and returns the duration of its phase `source`."""
     words = arguments(world, url, reference)
     result_file = world.path("report", "result.json")
 
@@ -81,7 +81,7 @@ def phase(world, variables, url, reference):
 
 
 def arguments(world, url, reference):
-    """The arguments of a run that clones, and does little else."""
+    """The arguments of a run that mainly clones."""
     config = world.path("run.json")
     source = {"type": "git", "gitRepo": url, "gitRef": reference}
     config.write_text(json.dumps({"operation": "validate", "source": source}))

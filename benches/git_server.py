@@ -11,7 +11,7 @@ BLOCK = 256 * 1024
 
 @contextlib.contextmanager
 def serving(root):
-    """Serves the repositories below `root` as long as the block lasts; gives the URL."""
+    """Serves the repositories below `root` for the duration of the block; yields the URL."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     server.root = root
@@ -24,13 +24,13 @@ def serving(root):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """Has each request answered by `git http-backend`, and passes the answer on as it comes."""
+    """Passes each request to `git http-backend`, and streams its response."""
 
     protocol_version = "HTTP/1.1"
     wbufsize = -1
 
     def log_message(self, *_):
-        """Says nothing."""
+        """Does not log requests."""
 
     def do_GET(self):
         self._answer(b"")
@@ -68,7 +68,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             ["git", "http-backend"], env=environment, bufsize=BLOCK,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         ) as backend:
-            # A request is smaller than what the backend reads before it says anything.
+            # The backend reads the whole request before it responds.
             with contextlib.suppress(BrokenPipeError):
                 backend.stdin.write(body)
             backend.stdin.close()

@@ -20,7 +20,7 @@ HEAD = ("size", "wall ratio", "runner", "script", "memory", "requests")
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """What was measured at one size; the medians of `pairs` pairs."""
+    """The results for one size: the medians of `pairs` pairs."""
 
     size: int
     pairs: int
@@ -32,7 +32,7 @@ class Point:
 
 
 def growth(world, registry):
-    """Both series, by what grows, each with its points."""
+    """Both series with their points, by the quantity that grows."""
     series = {"resources": [], "lines": []}
     for size, count in RESOURCES.items():
         module = Module(world, registry, f"resources-{size}", modules.resources(size), "plan")
@@ -76,7 +76,7 @@ def fit(points, name):
 
 
 def slopes(series):
-    """All slopes, by what grows."""
+    """All slopes, by the quantity that grows."""
     names = ("runner_seconds", "script_seconds", "memory_mb", "requests")
     return {
         what: {name: fit(points, name)[1] for name in names} for what, points in series.items()
@@ -109,6 +109,6 @@ def markdown(series, machine):
 
 
 def document(series, machine):
-    """The same for the JSON."""
+    """The results for the JSON file."""
     points = {what: [dataclasses.asdict(it) for it in points] for what, points in series.items()}
     return {"machine": machine.document(), "series": points, "slopes": slopes(series)}

@@ -1,4 +1,4 @@
-"""The machine that measures: what it is, what is installed on it, and how busy it is."""
+"""The machine of the benchmarks: its hardware, its software and its load."""
 
 import datetime
 import json
@@ -12,7 +12,7 @@ NEEDED = ("terraform", "git", "curl", "sha256sum", "unzip", "gpg", "awk")
 
 
 class Machine:
-    """What stands with the figures. The load is that of the beginning and that of the end."""
+    """A description for the results, with the load at the beginning and at the end."""
 
     def __init__(self, runner):
         self.started = datetime.datetime.now(datetime.timezone.utc)
@@ -26,11 +26,11 @@ class Machine:
         self.runner = _said(runner, "--version").splitlines()[0]
 
     def measured(self):
-        """Notes the load at the end."""
+        """Records the load at the end."""
         self.load_after = load()
 
     def sentence(self):
-        """All of it, to stand below a table."""
+        """The description, as text below a table."""
         return (
             f"Measured at {self.started:%Y-%m-%d %H:%M} UTC with `{self.runner}` on"
             f" {self.processors} processors ({self.model}), Linux {self.kernel},"
@@ -40,15 +40,15 @@ class Machine:
         )
 
     def document(self):
-        """The same for the JSON."""
+        """The results for the JSON file."""
         return vars(self) | {"started": self.started.isoformat(timespec="seconds")}
 
 
 def forget(path):
-    """Has the kernel read a file anew.
+    """Makes the kernel read a file again.
 
-    It maps what it keeps of a file in the pieces in which that was written, which newer kernels
-    make large: an executable right from the linker would count with pages that nobody touches.
+    The page cache keeps a file in the units in which it was written. Newer kernels make these large, so the
+    memory of an executable that the linker just wrote would include unused pages.
     """
     with open(path, "rb") as file:
         os.fsync(file.fileno())
@@ -66,7 +66,7 @@ def terraform_version():
 
 
 def check_programs():
-    """Ends the benchmarks where a program is missing that they measure against."""
+    """Exits if a program is missing that the benchmarks compare with."""
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if missing:
         sys.exit(f"the benchmarks need {', '.join(missing)} on PATH: install what is missing")

@@ -1,4 +1,4 @@
-"""The modules that are planned and applied, and the scripts that do it without a runner."""
+"""The measured modules, and the scripts that plan and apply them without a runner."""
 
 PLAN = """\
 git clone --quiet --depth 1 --branch main {url} clone
@@ -17,7 +17,7 @@ terraform apply -input=false -no-color -auto-approve
 
 
 def resources(count):
-    """A module with so many resources, without a provider that has to be downloaded."""
+    """A module with this number of resources, without a provider to download."""
     return {
         "main.tf": f"""\
 resource "terraform_data" "hello" {{
@@ -32,7 +32,7 @@ output "greetings" {{
 
 
 def lines(count):
-    """A module whose apply prints so many lines, each with its number."""
+    """A module whose apply prints this number of numbered lines."""
     text = f"bench line %07d of {count}"
     awk = f'BEGIN {{ for (i = 1; i <= {count}; i++) printf \\"{text}\\\\n\\", i }}'
     return {
@@ -46,7 +46,7 @@ resource "terraform_data" "lines" {{
     }
 
 
-# Answers what a run asks of terraform, at once.
+# Replaces terraform in a run, and responds immediately.
 STAND_IN = """\
 #!/bin/sh
 case "$1" in
@@ -61,7 +61,7 @@ output) echo '{{}}' ;;
 esac
 """
 
-# How many different secrets a plan has: each costs the runner memory, as what is to be masked.
+# The number of different secrets in a plan. Each needs memory in the runner's redactor.
 SECRETS = 1000
 
 CHANGE = (
@@ -74,7 +74,7 @@ CHANGE = (
 
 
 def stand_in(show, validate=":"):
-    """A script in terraform's place; `show` and `validate` are what it does for these commands."""
+    """A script that replaces terraform; `show` and `validate` are the commands for these subcommands."""
     return STAND_IN.format(show=show, validate=validate)
 
 
@@ -84,7 +84,7 @@ def small_plan():
 
 
 def large_plan(path, size):
-    """Writes a plan's JSON of at least `size` bytes, all of it changes, as `show -json` does."""
+    """Writes a plan's JSON of at least `size` bytes that consists of changes, like `show -json`."""
     text = "lorem ipsum dolor sit amet, " * 60
     length = len(_change(100_000, text))
     path.write_text(_plan(size // length + 1, text))

@@ -2,7 +2,7 @@
 
 import math
 
-# What is shown, row by row: a field of a point, its title, and whether its axis is logarithmic.
+# The rows of panels: a field of a point, its title, and whether its axis is logarithmic.
 ROWS = (
     ("ratio", "wall, runner / script", False),
     ("memory_mb", "memory of the runner, MB", True),
@@ -12,7 +12,7 @@ ROWS = (
 WIDTH, HEIGHT = 340, 150
 LEFT, TOP, GAP_X, GAP_Y = 60, 40, 70, 62
 
-# Room within a panel on both sides, for what is written at the first and the last point.
+# The margin on both sides of a panel, for the labels of the first and the last point.
 INSET = 34
 
 STYLE = """
@@ -29,7 +29,7 @@ svg { font: 12px system-ui, sans-serif; }
 
 
 def draw(series):
-    """The picture of `series`: by what grows, points as dictionaries."""
+    """The picture of `series`, which are lists of points by the quantity that grows."""
     shapes = []
     for column, (what, points) in enumerate(series.items()):
         for row, (name, title, is_log) in enumerate(ROWS):
@@ -67,7 +67,7 @@ def _panel(x, y, title, values, axis):
     shapes = [f'<text class="title" x="{x}" y="{y - 12}">{title}</text>']
     for tick in ticks:
         height = y + HEIGHT * (1 - place(tick))
-        # Where both take the same.
+        # The line on which both take the same time.
         kind = "even" if tick == 1 and 0.5 in ticks else "grid"
         shapes.append(
             f'<line class="{kind}" x1="{x}" x2="{x + WIDTH}" y1="{height:.1f}" y2="{height:.1f}"/>'

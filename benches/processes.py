@@ -1,6 +1,6 @@
 """Processes that are measured: their time, their processors' time and their memory.
 
-Nobody here outlives the benchmarks: what is started has a process group of its own, which is ended
+No process outlives the benchmarks: each has its own process group, which is ended
 when they are interrupted.
 """
 
@@ -10,21 +10,21 @@ import os
 import signal
 import time
 
-# How long what is interrupted may take to end before it is killed: the runner ends its tool first.
+# The grace period of interrupted processes before SIGKILL: the runner stops its tool first.
 GRACE_SECONDS = 15
 
-# How often a process is looked at. Its largest memory only grows, so that nothing but what it takes
-# in its last 2 ms can be missed.
+# The sampling interval. The peak memory only grows, so only allocations in the last 2 ms
+# can be missed.
 LOOK_SECONDS = 0.002
 
 
 class Failed(Exception):
-    """Something that is measured ended otherwise than it should: its figures would mean nothing."""
+    """A measured process failed, so its results are not valid."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Ended:
-    """What a process took, with all descendants that were waited for."""
+    """The resources that a process used, including its descendants that were waited for."""
 
     seconds: float
     cpu_seconds: float
@@ -32,15 +32,15 @@ class Ended:
 
 @dataclasses.dataclass
 class Watched:
-    """What was seen of a process and of those that it started while it ran."""
+    """Samples of a process and its children."""
 
     peak_bytes: int = 0
-    # Without pages of the executable, which the kernel shares; sampled.
+    # Sampled; without the pages of the executable, which the kernel shares.
     private_bytes: int = 0
-    # Of the largest process of its own that it started: of the same executable.
+    # Of the largest child with the same executable.
     fetcher_peak_bytes: int = 0
     ended_at: float = 0.0
-    # When the processes that it started ended, by their command lines; the last one's time counts.
+    # The times at which children ended, by their command lines; the last time of each is kept.
     children_ended_at: dict = dataclasses.field(default_factory=dict)
 
 
@@ -105,7 +105,7 @@ def memory(pid, field):
 
 
 def check(command, status, log):
-    """Raises [`Failed`], with the end of the `log`, unless a process ended with 0."""
+    """Raises [`Failed`] with the end of the `log` if a process did not end with 0."""
     code = os.waitstatus_to_exitcode(status)
     if code == 0:
         return
@@ -123,13 +123,13 @@ def expect(holds, message):
 
 @contextlib.contextmanager
 def ended_on_interrupt(pids):
-    """Ends the process groups of `pids` where what is done with them is interrupted."""
+    """Ends the process groups of `pids` if the block is interrupted."""
     try:
         yield
     except BaseException:
         left = [pid for pid in pids if _signal(pid, signal.SIGTERM)]
         deadline = time.monotonic() + GRACE_SECONDS
-        # A script is gone at once, and terraform is left in its group: it stores its state first.
+        # A script ends immediately, and terraform remains in its group, because it stores its state first.
         while left and time.monotonic() < deadline:
             time.sleep(0.02)
             left = [pid for pid in left if _signal(pid, 0)]
@@ -139,7 +139,7 @@ def ended_on_interrupt(pids):
 
 
 def _signal(pid, number):
-    """Signals the group of a process that was started here; whether anything of it is left."""
+    """Signals the group of a process that was started here. Returns whether the group still exists."""
     with contextlib.suppress(ChildProcessError):
         _reaped(pid)
     try:
@@ -166,7 +166,7 @@ def _look_at_children(pid, executable, seen, names):
                 seen.fetcher_peak_bytes = max(seen.fetcher_peak_bytes, peak_memory(child))
                 continue
             running.add(child)
-            # Each time: one that was just started has the name of who has started it.
+            # Read each time, because a new process has its parent's name until it executes its program.
             with open(f"/proc/{child}/cmdline", "rb") as line:
                 name = line.read().rstrip(b"\0").replace(b"\0", b" ").decode()
             names[child] = name or names.get(child, "")

@@ -1,4 +1,4 @@
-"""The benchmarks' hold of the registry: adds runs to it and reads their accounts."""
+"""The client for the registry of the benchmarks: adds runs and reads their results."""
 
 import http.client
 import json
@@ -9,16 +9,16 @@ import uuid
 
 TOKEN = "brce_0123456789abcdef"
 
-# Whose modules are found from here, whatever the directory is.
+# The directory of the package, so that its modules are found from any working directory.
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 class Registry:
-    """A registry that runs as long as the `with` block does."""
+    """A registry that runs for the duration of the `with` block."""
 
     def __enter__(self):
         command = [sys.executable, "-B", "-m", "benches.registry_server"]
-        # A group of its own: Ctrl-C is for the benchmarks, which then end it.
+        # In its own process group, because the benchmarks handle Ctrl-C and end the registry.
         self.process = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0
         )
@@ -35,7 +35,7 @@ class Registry:
         self.process.stdout.close()
 
     def add_run(self, operation, repository, reference="main", delay=0.0, **further):
-        """Adds a run; returns the variables that a runner needs to carry it out."""
+        """Adds a run; returns the variables that a runner needs to execute it."""
         run_id = str(uuid.uuid4())
         callback = f"/v1/ci/module-runs/{run_id}"
         config = {
@@ -56,11 +56,11 @@ class Registry:
         }
 
     def account(self, variables):
-        """What has arrived for the run of these `variables`, which the registry then forgets."""
+        """The data that arrived for the run of these `variables`; the registry then deletes the run."""
         return self._ask("GET", variables["BUTLER_RUN_ID"])
 
     def usage(self):
-        """The time on processors that it has had, the requests it has answered, and its memory."""
+        """Its processor time, its number of requests, and its memory."""
         return self._ask("GET", "usage")
 
     def _ask(self, method, name, body=None):

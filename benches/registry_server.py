@@ -22,18 +22,18 @@ from benches.processes import peak_memory
 
 RUNS = "/api/registry/v1/ci/module-runs/"
 
-# A real registry refuses bodies over this size, when they are unpacked.
+# A real registry refuses bodies that are larger than this after decompression.
 BODY_LIMIT = 52_428_800
 
 # A batch with more entries, or with a NUL in a line, cannot be stored.
 BATCH_LIMIT = 13_107
 
-# A real registry closes connections that are idle for so long.
+# A real registry closes connections that are idle for this long.
 IDLE_SECONDS = 5
 
 OVER = ("cancelled", "timed_out", "discarded", "skipped")
 
-# Lines that a module numbered itself, to see which of them arrive.
+# Lines with numbers, which show which lines arrived.
 NUMBERED = re.compile(r"bench line (\d+)")
 
 REASONS = {
@@ -57,7 +57,7 @@ class Run:
     statuses: list = dataclasses.field(default_factory=list)
 
     def account(self):
-        """What has arrived, with every log line looked at."""
+        """The data that arrived, with an evaluation of all log lines."""
         lines = [line for batch in self.batches for line in json.loads(batch)["logs"]]
         sequences = [line["sequence"] for line in lines]
         numbers = [int(found[1]) for line in lines if (found := NUMBERED.search(line["content"]))]
@@ -82,19 +82,19 @@ class Refused(Exception):
 
 
 class Registry:
-    """All runs, and what is answered to whom."""
+    """All runs, and the responses to their requests."""
 
     def __init__(self):
         self.runs = {}
         self.answered = 0
 
     def delay(self, path):
-        """How long an answer to a request for `path` takes."""
+        """The delay of the response to a request for `path`."""
         run = self.runs.get(path.removeprefix(RUNS).partition("/")[0])
         return run.delay if run and path.startswith(RUNS) else 0
 
     def answer(self, method, path, headers, body):
-        """The answer's status and body."""
+        """The status and body of the response."""
         try:
             if path.startswith("/control/"):
                 return 200, json.dumps(self._control(method, path, body)).encode()
@@ -141,7 +141,7 @@ class Registry:
         run.sent_bytes[endpoint] += len(body)
         body = unpacked(headers.get(b"content-encoding"), body)
         if endpoint == "logs":
-            # In the text of a line both of these quotes have backslashes before them.
+            # In the text of a line, both quotes are escaped with backslashes.
             count = body.count(b'"sequence":')
             if count > BATCH_LIMIT or b"\\u0000" in body:
                 raise Refused(500, "INTERNAL", "insert into module_run_logs failed")
@@ -235,7 +235,7 @@ class Connection(asyncio.Protocol):
         )
         self.transport.write(head.encode() + content)
         if code == 411:
-            # Where the body ends is not known, and so not where the next request begins.
+            # The end of the body is unknown, and so is the beginning of the next request.
             self.transport.close()
             return
         self.head, self.is_answering = None, False

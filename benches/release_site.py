@@ -1,4 +1,4 @@
-"""A vendor's site on loopback with one signed release, and what is asked of it."""
+"""A vendor's site on loopback with one signed release, and the number of its requests."""
 
 import collections
 import contextlib
@@ -11,7 +11,7 @@ import zipfile
 
 
 class Release:
-    """A release of terraform, signed with a key made for the occasion."""
+    """A release of terraform, signed with a temporary key."""
 
     def __init__(self, world, name, version, executable):
         self.version = version
@@ -41,12 +41,12 @@ class Release:
             subprocess.check_call([*gpg, "--output", signature, "--detach-sign", self.sums])
             subprocess.check_call([*gpg, "--armor", "--output", self.key, "--export"])
         finally:
-            # What gpg has started to hold the key.
+            # The agent that gpg started for the key.
             subprocess.call(["gpgconf", "--homedir", keys, "--kill", "all"])
 
     @contextlib.contextmanager
     def serving(self):
-        """Serves it as long as the block lasts; gives the URL and a count of what is asked for."""
+        """Serves it for the duration of the block; yields the URL and a counter of requests."""
         asked = collections.Counter()
         handler = functools.partial(Handler, asked, directory=self.site)
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -59,7 +59,7 @@ class Release:
             server.server_close()
 
     def variables(self, url):
-        """What a runner needs to install it."""
+        """The variables that a runner needs to install it."""
         return {"BUTLER_MIRROR": url, "BUTLER_SIGNING_KEY": str(self.key)}
 
 
@@ -73,7 +73,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         super().__init__(*arguments, **options)
 
     def log_message(self, *_):
-        """Says nothing."""
+        """Does not log requests."""
 
     def do_GET(self):
         self.asked[self.path.rpartition("/")[2]] += 1

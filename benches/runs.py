@@ -1,4 +1,4 @@
-"""Plans and applies with real Terraform, beside the scripts; what arrives, and the memory."""
+"""Plans and applies with real Terraform in comparison with scripts: times, delivered lines, memory."""
 
 from benches import modules, table
 from benches.processes import expect
@@ -6,14 +6,14 @@ from benches.table import Row
 
 LINES = 200_000
 
-# What a request takes at a registry that is not on loopback.
+# The delay of a response from a remote registry.
 DELAY_SECONDS = 0.02
 
 MEGABYTE = 1_000_000
 
 
 def pairs(count, by_runner, by_script, warm_up=True):
-    """Both in turn, and each first in half of the pairs. The `warm_up` before is not counted."""
+    """Runs both alternately, each first in half of the pairs. The `warm_up` is not counted."""
     if warm_up:
         by_script()
         by_runner()
@@ -30,7 +30,7 @@ def pairs(count, by_runner, by_script, warm_up=True):
 
 
 class Module:
-    """A module in a repository, and how it is run: with a registry, or by a script."""
+    """A module in a repository, which is run with a registry or by a script."""
 
     def __init__(self, world, registry, name, files, operation):
         self.world, self.registry, self.operation = world, registry, operation
@@ -47,7 +47,7 @@ class Module:
         return ended
 
     def by_runner_in_a_fresh_home(self):
-        """One timed run on a machine where no run was before."""
+        """One timed run without caches of earlier runs."""
         variables = self._add()
         with self.world.fresh_home() as fresh:
             ended = self.world.by_runner(variables | fresh)
@@ -59,7 +59,7 @@ class Module:
         return self.world.by_script(self.command)
 
     def watched(self, delay=0.0, children=False):
-        """One run that is looked at."""
+        """One run with memory samples."""
         variables = self._add(delay)
         seen = self.world.watch(variables, children=children)
         self._keep(variables)
@@ -94,7 +94,7 @@ def five_hundred(world, registry, count):
 
 
 def planned(module, count, name, wall, cpu, memory):
-    """The rows of a module that is planned, with what must be reached and what is aimed for."""
+    """The rows of a planned module, with limits and targets."""
     taken = pairs(count, module.by_runner, module.by_script)
     yield from table.ratios(f"{name}, plan", taken, wall, cpu)
     yield from module.peaks(max(2, count // 3), name, *memory)
@@ -102,9 +102,9 @@ def planned(module, count, name, wall, cpu, memory):
 
 
 def many_lines(world, registry, count):
-    """An apply that prints 200,000 lines: its time, its memory, and what a slow registry gets."""
+    """An apply that prints 200,000 lines: its time, its memory, and the lines at a slow registry."""
     module = Module(world, registry, "lines", modules.lines(LINES), "apply")
-    # What takes seconds needs none.
+    # Measurements of several seconds do not need a warm-up.
     taken = pairs(count, module.by_runner, module.by_script, warm_up=False)
     yield from table.ratios(f"apply, {LINES:,} lines", taken, (1.05, 1.02), (1.15, 1.08))
     watches = max(1, count // 2)
@@ -122,7 +122,7 @@ def many_lines(world, registry, count):
 
 
 def settled(registry, variables):
-    """The account of a run, which has to have succeeded."""
+    """The result of a run, which must have succeeded."""
     account = registry.account(variables)
     expect(account["statuses"] == ["running", "succeeded"], f"statuses: {account['statuses']}")
     expect(account["sequences_in_order"], "the sequences of log lines are not 1, 2, 3, ...")
@@ -130,7 +130,7 @@ def settled(registry, variables):
 
 
 def after(seen, wanted):
-    """How long each runner took after the last process whose command line has `wanted` in it."""
+    """The time of each runner after its last process with `wanted` in its command line."""
     return [
         it.ended_at - max(at for line, at in it.children_ended_at.items() if wanted in line)
         for it in seen

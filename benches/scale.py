@@ -18,27 +18,27 @@ from benches.table import Row
 
 RUNS = 200
 
-# How often they are started, each time with an empty cache.
+# The number of repetitions, each with an empty cache.
 TIMES = 5
 
-# Runs that are alone, to compare with, each time: what one takes changes with the machine's mood.
+# Single runs before each repetition, for comparison, because the speed of the machine varies.
 ALONE = 5
 
 VERSION = "1.11.4"
 
-# Looking at all of them takes time from them, and their largest memory only grows.
+# Sampling all of them takes processor time from them, and the peak memory only grows.
 LOOK_SECONDS = 0.25
 
 IDLE_SECONDS = 10
 
-# What the settings are where nobody changes them, 30 and 2, less what chance takes off on the average.
+# The default intervals, 30 and 2 seconds, minus their average jitter.
 POLL_SECONDS, FLUSH_SECONDS = 28.5, 1.9
 
 
 def scale(world, registry, processors):
-    """The rows, and what they come to for 10,000 runs."""
+    """The rows, and the extrapolation to 10,000 runs."""
     script = world.path("terraform")
-    # Nothing has to be on PATH.
+    # The runs do not need PATH.
     script.write_text(modules.stand_in(f"echo '{modules.small_plan()}'"))
     script.chmod(0o755)
     release = Release(world, "site", VERSION, script)
@@ -87,7 +87,7 @@ def scale(world, registry, processors):
 
 @dataclasses.dataclass
 class Time:
-    """What was seen of all runs at once, and of some that were alone just before."""
+    """Samples of all concurrent runs, and of some single runs before them."""
 
     alone: list
     walls: list
@@ -119,7 +119,7 @@ def _alone(world, registry, variables):
 
 
 def _together(world, added):
-    """Starts all at once; how long each took, how much memory, and how long all took."""
+    """Starts all runs at once. Returns the time and memory of each, and the total time."""
     started, walls, peaks = {}, [], {}
     ended = threading.Event()
 
@@ -149,7 +149,7 @@ def _together(world, added):
 
 
 def _idle(world, registry, url):
-    """How many more log requests a run makes that says nothing for a while longer.
+    """The number of additional log requests of a run that is silent for longer.
 
     Both wait until what was said before is sent.
     """
@@ -164,7 +164,7 @@ def _idle(world, registry, url):
 
 
 def _on_paper(requests, cpu_seconds):
-    """The sum for 10,000 runs at once, from what one of these runs asks and a request costs."""
+    """The extrapolation to 10,000 concurrent runs, from the requests of a run and the cost of a request."""
     runs, within = 10_000, 60
     asked = runs * requests / within
     polls, flushes = runs / POLL_SECONDS, runs / FLUSH_SECONDS

@@ -1,4 +1,4 @@
-"""What is small and counts each time: the start, the file, and a tool that is there already."""
+"""Small costs of each run: the start, the executable, and an installed tool."""
 
 import pathlib
 import shutil
@@ -19,7 +19,7 @@ unzip -qo terraform_{version}_linux_amd64.zip
 
 
 def start(world, _registry, count):
-    """From spawn to exit, over a program that does nothing."""
+    """The time from spawn to exit, compared with a program that does nothing."""
     runner = [world.runner, "--version"]
     values = differences(world, 40 * count, runner, ["/bin/true"], world.environment)
     yield Row("start-up over /bin/true", "ms", values, 2, 1)
@@ -50,7 +50,7 @@ def install(world, _registry, count):
         megabytes = release.size / MEGABYTE
         name = f"install of a signed archive of {megabytes:.0f} MB"
         yield from table.ratios(name, taken, wall=(1.00, 0.80))
-    # With nothing on PATH, so that it is the cache's.
+    # With an empty PATH, so that the tool of the cache is used.
     empty = world.path("empty")
     empty.mkdir()
     environment |= {"PATH": str(empty)}
@@ -60,7 +60,7 @@ def install(world, _registry, count):
 
 
 def differences(world, count, command, other, environment):
-    """How many ms one command takes longer than another, pair by pair."""
+    """The differences of two commands in ms, for each pair."""
     def timed(words):
         return lambda: processes.run(words, environment, world.log)
 

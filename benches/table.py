@@ -1,4 +1,4 @@
-"""What was measured: rows with their limits and verdicts, as Markdown and as JSON."""
+"""The results: rows with limits and verdicts, as Markdown and as JSON."""
 
 import dataclasses
 import json
@@ -6,7 +6,7 @@ import statistics
 
 HEAD = ("measure", "min", "median", "max", "n", "must", "aim", "verdict", "runner / script")
 
-# Numbers of each kind, as they are shown.
+# The formats of numbers.
 FORMS = {
     "ratio": "{:.2f}",
     "count": "{:.0f}",
@@ -30,19 +30,19 @@ class Row:
     values: list
     must: float | None = None
     aim: float | None = None
-    # The series that ratios are made of, in seconds.
+    # The series from which ratios are computed, in seconds.
     runner: list = dataclasses.field(default_factory=list)
     script: list = dataclasses.field(default_factory=list)
 
     @property
     def judged(self):
-        """The number that the limits are held against."""
+        """The number that is compared with the limits."""
         worst = self.kind in ("count", "MB")
         return max(self.values) if worst else statistics.median(self.values)
 
     @property
     def verdict(self):
-        """Which limit is kept."""
+        """The verdict: the limit that the row keeps."""
         if self.must is None:
             return "-"
         if self.judged <= self.aim:
@@ -61,7 +61,7 @@ class Row:
         return [self.name, *shown, str(len(self.values)), *limits, self.verdict, both]
 
     def document(self):
-        """The row as it stands in the JSON."""
+        """The row for the JSON file."""
         return dataclasses.asdict(self) | {
             "min": min(self.values),
             "median": statistics.median(self.values),
@@ -72,7 +72,7 @@ class Row:
 
 
 def ratios(name, pairs, wall=None, cpu=None):
-    """The rows of pairs of runner and script: `wall` and `cpu` are what must and should be."""
+    """The rows of pairs of runner and script; `wall` and `cpu` are their limits and targets."""
     rows = []
     for what, limits, field in (("wall", wall, "seconds"), ("CPU", cpu, "cpu_seconds")):
         if limits is None:
@@ -84,7 +84,7 @@ def ratios(name, pairs, wall=None, cpu=None):
 
 
 def markdown(rows, machine):
-    """The table, with the machine that it is of."""
+    """The table, with its machine."""
     align = ["---"] + ["---:"] * (len(HEAD) - 1)
     lines = [HEAD, align, *(row.cells() for row in rows)]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
@@ -92,7 +92,7 @@ def markdown(rows, machine):
 
 
 def document(rows, machine):
-    """The same for the JSON, with all values."""
+    """The table for the JSON file, with all values."""
     return {"machine": machine.document(), "rows": [row.document() for row in rows]}
 
 
@@ -114,7 +114,7 @@ def insert(page, mark, text):
 
 
 def _replace(path, text):
-    # Nobody is to find half a file, now or after an interrupt.
+    # Renamed, so that an incomplete file is never visible, even after an interrupt.
     beside = path.with_name(path.name + ".new")
     beside.write_text(text)
     beside.replace(path)

@@ -1,4 +1,4 @@
-"""TLS in front of a port on loopback, with a certificate made for the occasion."""
+"""TLS in front of a port on loopback, with a temporary certificate."""
 
 import contextlib
 import socket
@@ -11,7 +11,7 @@ BLOCK = 256 * 1024
 
 @contextlib.contextmanager
 def before(world, port):
-    """Serves `port` with TLS as long as the block lasts; gives the URL and the certificate."""
+    """Serves `port` with TLS for the duration of the block; yields the URL and the certificate."""
     certificate, key = world.path("certificate.pem"), world.path("key.pem")
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
@@ -29,7 +29,7 @@ def before(world, port):
         try:
             yield f"https://127.0.0.1:{listener.getsockname()[1]}", certificate
         finally:
-            # Ends the call that waits for the next connection.
+            # Ends the blocking `accept`.
             listener.shutdown(socket.SHUT_RDWR)
             accepting.join()
 

@@ -1,7 +1,7 @@
-"""Where the benchmarks work: one directory that goes with them, and an environment made on purpose.
+"""The surroundings of the benchmarks: one temporary directory, and a fixed environment.
 
-The environment is the same for runner and script, and holds nothing of the machine's CI system or
-of whoever starts the benchmarks.
+The environment is the same for runner and script, and does not contain variables of the CI system or of
+the user.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from benches import processes
 
 
 class World:
-    """A directory with a home and a place for temporary files, and what is run in it."""
+    """A directory with a home and temporary files, and the commands that run in it."""
 
     def __init__(self, directory, runner):
         self.directory = pathlib.Path(directory)
@@ -28,10 +28,10 @@ class World:
             "PATH": os.environ["PATH"],
             "HOME": str(self.path("home")),
             "TMPDIR": str(self.temporary),
-            # Both would ask the vendor for news otherwise.
+            # Otherwise both would check for updates at the vendor.
             "CHECKPOINT_DISABLE": "1",
             "GIT_CONFIG_NOSYSTEM": "1",
-            # The state of these applies is wanted by nobody.
+            # The states of these applies are not needed.
             "BUTLER_ALLOW_EPHEMERAL_STATE": "true",
             "BUTLER_CACHE_DIR": str(self.path("cache")),
         }
@@ -41,20 +41,20 @@ class World:
         return self.directory.joinpath(*names)
 
     def script(self, name, text):
-        """The command that runs a shell script, which works in a directory `clone` of its own."""
+        """The command that runs a shell script in its own directory `clone`."""
         path = self.path(f"{name}.sh")
         path.write_text(f"set -eu\ncd {self.temporary}\n{text}")
         return ["/bin/sh", path]
 
     def by_script(self, command):
-        """Runs a script, then removes what it cloned, which nobody times."""
+        """Runs a script, then removes its clone, which is not timed."""
         ended = processes.run(command, self.environment, self.log)
         shutil.rmtree(self.temporary / "clone", ignore_errors=True)
         return ended
 
     @contextlib.contextmanager
     def fresh_home(self):
-        """The variables of a home, and of a cache in it, that nothing was kept in before."""
+        """The variables of a new home with an empty cache."""
         with tempfile.TemporaryDirectory(prefix="home-", dir=self.directory) as home:
             yield {"HOME": home, "BUTLER_CACHE_DIR": f"{home}/.butler-runner"}
 
@@ -63,12 +63,12 @@ class World:
         return processes.run(self.execute(*arguments), self.environment | variables, self.log)
 
     def watch(self, variables, *arguments, children=False):
-        """Runs `execute` and looks at it meanwhile."""
+        """Runs `execute` and samples it."""
         environment = self.environment | variables
         return processes.watch(self.execute(*arguments), environment, self.log, children)
 
     def execute(self, *arguments):
-        """The command that carries out a run."""
+        """The command that executes a run."""
         return [self.runner, "execute", *arguments]
 
     def repository(self, name, files):
@@ -84,7 +84,7 @@ class World:
         return f"file://{directory}"
 
     def git(self, directory, *arguments, **options):
-        """Runs git in a directory; returns what it says."""
+        """Runs git in a directory; returns its output."""
         who = ["-c", "user.name=bench", "-c", "user.email=bench@localhost"]
         return subprocess.run(
             ["git", "-C", directory, *who, *arguments],

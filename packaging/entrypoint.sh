@@ -1,6 +1,6 @@
 #!/bin/sh
 # shellcheck disable=SC2016 # Backticks in messages are not commands.
-# The entry point of the image: decides what the arguments of `docker run IMAGE` are.
+# The entry point of the image: interprets the arguments of `docker run IMAGE`.
 #   none            a run if its settings are in the environment, the help otherwise
 #   a flag          a flag of butler-runner
 #   a command       a command of butler-runner: `docker run IMAGE exec`
@@ -8,7 +8,7 @@
 set -eu
 
 if [ $# -eq 0 ]; then
-    # One of these is enough: `execute` names the others that are missing.
+    # One of these variables is enough, because `execute` reports the missing ones.
     if [ -n "${BUTLER_ENDPOINT:-}${BUTLER_URL:-}${BUTLER_RUN_ID:-}${BUTLER_TOKEN:-}${BUTLER_TOKEN_FILE:-}${BUTLER_CONFIG:-}${BUTLER_LOCAL:-}" ]; then
         exec butler-runner execute
     fi
@@ -18,7 +18,7 @@ fi
 case "$1" in
     -*) exec butler-runner "$@" ;;
 esac
-# There is no list of commands here: butler-runner has help for each of its commands and for nothing else.
+# Commands are recognized by their help, so that this script needs no list of them.
 if butler-runner "$1" --help >/dev/null 2>&1; then
     exec butler-runner "$@"
 fi

@@ -18,7 +18,7 @@ file() { # file <platform> <checksum>
 RUBY
 }
 
-# Before anything is printed: a formula is whole or not there.
+# Before the output, so that it is never an incomplete formula.
 darwin_arm64=$(sum darwin_arm64)
 darwin_amd64=$(sum darwin_amd64)
 linux_arm64=$(sum linux_arm64)
@@ -26,7 +26,7 @@ linux_amd64=$(sum linux_amd64)
 
 cat <<RUBY
 class ButlerRunner < Formula
-  desc "Carries out Terraform and OpenTofu runs for a registry"
+  desc "Executes Terraform and OpenTofu runs for a registry"
   homepage "https://github.com/butlerdotdev/butler-runner"
   version "$version"
   license "Apache-2.0"

@@ -1,7 +1,7 @@
 #!/bin/sh
-# shellcheck disable=SC2016 # Backticks in messages are no commands.
+# shellcheck disable=SC2016 # Backticks in messages are not commands.
 # Installs butler-runner: downloads a release, verifies it, and puts one file into a directory.
-# Needs no root. Usage: install.sh [--version X.Y.Z] [--to DIRECTORY] [--attestation]
+# Does not need root. Usage: install.sh [--version X.Y.Z] [--to DIRECTORY] [--attestation]
 set -eu
 
 usage() {
@@ -62,7 +62,7 @@ sha256() { # sha256 <file>
     fi | cut -d ' ' -f 1
 }
 
-# The one line of the list that is about the archive.
+# The line of the list for the archive.
 listed() { # listed <list> <archive>
     awk -v name="$2" '
         NF == 2 && ($2 == name || $2 == "*" name) { sum = $1; count++ }
@@ -125,7 +125,7 @@ main() {
     tar -xzf "$work/$archive" -C "$work" butler-runner || fail "cannot unpack \`$archive\`"
     chmod 0755 "$work/butler-runner"
     mkdir -p "$directory" || fail "cannot create \`$directory\`" 'name another with --to'
-    # Beside its place and then renamed: whoever runs it meanwhile has the old or the new one.
+    # Copied next to the target and then renamed, so that other processes start either the old or the new version.
     new=$directory/.butler-runner.$$
     trap 'rm -rf "$work" "$new"' EXIT
     cp "$work/butler-runner" "$new" || fail "cannot write into \`$directory\`" 'name another with --to'
@@ -138,5 +138,5 @@ main() {
     esac
 }
 
-# Last, so that a download of this script that broke off does nothing.
+# At the end, so that an incomplete download of this script has no effect.
 main "$@"

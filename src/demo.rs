@@ -15,8 +15,8 @@ use crate::run::{Terminal, execute};
 use crate::settings::{Arguments, Environment, Settings, setting};
 use butler_base::secret::Redactor;
 
-/// The module: nothing but what is built into Terraform, so that no provider is downloaded. Its
-/// constraint takes what is installed, or else the newest release.
+/// The module. It uses only built-in resources, so that no provider is downloaded. Its constraint allows
+/// an installed version or else the newest release.
 const MODULE: &str = r#"terraform {
   required_version = ">= 1.4.0"
 }
@@ -53,7 +53,7 @@ output "database" {
 }
 "#;
 
-/// What the demonstration uses as its secret, to show that it does not show.
+/// The secret of the demonstration, which must be redacted in all reports.
 const SECRET: &str = "correct-horse-battery-staple";
 
 /// The callback token of the demonstration's runs.
@@ -117,7 +117,7 @@ fn create_repository(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a registry would answer (ADR-001, New API Endpoint for Runner).
+/// The configuration of a run from the registry (ADR-001, New API Endpoint for Runner).
 fn config(run_id: &str, operation: &str, repository: &Path, directory: &Path) -> Value {
     let repository = Url::from_directory_path(repository).expect("the path is absolute");
     let callback = |name: &str| format!("/v1/ci/module-runs/{run_id}/{name}");

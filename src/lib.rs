@@ -1,9 +1,9 @@
 //! Executes Terraform and `OpenTofu` runs for a registry.
 //!
-//! One way through:
+//! The flow of a run:
 //!
 //! ```text
-//! Args → Settings → RunSpec → Workspace + InstalledTool → Engine → Outcome → ExitCode
+//! Args → Settings → RunSpec → Workspace + InstalledTool → Engine → RunResult → Exit
 //!                                 lines flow sideways to the reports
 //! ```
 //!

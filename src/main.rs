@@ -1,4 +1,4 @@
-//! The executable: everything is in the library.
+//! The executable; the code is in the library.
 
 use std::process::ExitCode;
 

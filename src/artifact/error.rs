@@ -14,9 +14,9 @@ pub enum ArtifactError {
     /// The file cannot be written.
     #[error("cannot save the plan as `{}`", path.display())]
     Save {
-        /// The file, or what was to go into it.
+        /// The file, or the file that was added to it.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -31,13 +31,13 @@ pub enum ArtifactError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
     /// It is a plan file of Terraform itself.
     #[error("`{}` is a plan file of Terraform itself, not one that `butler-runner plan --out` saved", path.display())]
-    Terraforms {
+    TerraformPlan {
         /// The file.
         path: PathBuf,
     },
@@ -60,39 +60,39 @@ pub enum ArtifactError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         what: String,
     },
     /// It was made in another directory.
     #[error("the plan was made in `{}`, not in `{}`", made.display(), here.display())]
     Directory {
-        /// Where it was made.
+        /// The directory of the plan.
         made: PathBuf,
-        /// Where it was to be applied.
+        /// The directory of the apply.
         here: PathBuf,
         /// The file with the plan.
         file: PathBuf,
     },
-    /// A file that it brings is there, and is another one.
+    /// A file that the plan created exists with another content.
     #[error("`{}` has changed since the plan was saved", path.display())]
     Changed {
         /// The file.
         path: PathBuf,
     },
-    /// The way to a file that it brings leads through a link or a file.
+    /// The path of a file that the plan created contains a link or a file.
     #[error("cannot restore `{}`: `{}` is not a directory", file.display(), path.display())]
-    Way {
-        /// What was to be restored.
+    NotADirectory {
+        /// The file to restore.
         file: PathBuf,
-        /// What is in the way.
+        /// The link or file.
         path: PathBuf,
     },
-    /// A file that it brings cannot be written.
+    /// A file that the plan created cannot be written.
     #[error("cannot restore `{}`", path.display())]
     Restore {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -119,7 +119,7 @@ impl ArtifactError {
 impl Advice for ArtifactError {
     fn advice(&self) -> Option<String> {
         match self {
-            Self::Terraforms { path } => {
+            Self::TerraformPlan { path } => {
                 Some(format!("apply it with `terraform apply {}`, or {SAVE_AGAIN}", path.display()))
             }
             Self::NotAPlan { .. } | Self::Damaged { .. } => Some(SAVE_AGAIN.to_owned()),
@@ -138,7 +138,7 @@ impl Advice for ArtifactError {
             Self::Save { .. }
             | Self::Name { .. }
             | Self::Read { .. }
-            | Self::Way { .. }
+            | Self::NotADirectory { .. }
             | Self::Restore { .. } => None,
         }
     }

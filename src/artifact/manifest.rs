@@ -1,11 +1,11 @@
-//! What a saved plan says about itself, as JSON.
+//! The manifest of a saved plan, as JSON.
 
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::error::ArtifactError;
-use super::{LOCK_FILE, digesting::Copied};
+use super::{LOCK_FILE, digest::Copied};
 use butler_protocol::spec::{Operation, ToolRequest};
 
 /// The version of the format that is written, and the only one that is read.
@@ -20,16 +20,16 @@ pub(super) const MANIFEST_DIGEST: &str = "manifest.json.sha256";
 /// The entry with Terraform's own plan.
 pub(super) const PLAN: &str = "plan.tfplan";
 
-/// What the names of files that the plan created begin with; the rest is their path in the module.
+/// The prefix of entries with files that the plan created. The rest is the path in the module.
 pub(super) const FILES: &str = "files/";
 
 /// Directories in a module that no saved plan writes into.
-pub(super) const CLOSED: [&str; 2] = [".git", ".terraform"];
+pub(super) const EXCLUDED_DIRECTORIES: [&str; 2] = [".git", ".terraform"];
 
-/// What a plan is about.
+/// The operation, tool and directory of a saved plan.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Head {
-    /// What applying it is: [`Operation::Apply`] or [`Operation::Destroy`].
+    /// The operation of its apply: [`Operation::Apply`] or [`Operation::Destroy`].
     pub operation: Operation,
     /// The tool that made it, which is the only one that can apply it.
     pub tool: ToolRequest,
@@ -37,7 +37,7 @@ pub struct Head {
     pub directory: PathBuf,
     /// The workspace that it was made in.
     pub workspace: String,
-    /// The commit that was checked out, where the directory is in a git repository.
+    /// The commit that was checked out, if the directory is in a git repository.
     pub commit: Option<String>,
 }
 
@@ -46,9 +46,9 @@ pub struct Head {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Manifest {
     pub(super) format_version: u64,
-    /// For people: the program and its version.
+    /// The program and its version, for information.
     created_by: String,
-    /// For people: the time, as RFC 3339 has it.
+    /// The time by RFC 3339, for information.
     created: String,
     operation: String,
     tool: String,
@@ -56,13 +56,13 @@ pub(super) struct Manifest {
     workspace: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     commit: Option<String>,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<ManifestEntry>,
 }
 
-/// One entry but the manifest's own.
+/// An entry other than the manifest.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Entry {
+pub(super) struct ManifestEntry {
     pub(super) name: String,
     pub(super) size: u64,
     pub(super) sha256: String,
@@ -71,7 +71,7 @@ pub(super) struct Entry {
     pub(super) executable: bool,
 }
 
-/// What is needed to tell a later format from a damaged file.
+/// The part of a manifest that distinguishes a later format from a damaged file.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Versioned {
@@ -79,8 +79,8 @@ struct Versioned {
 }
 
 impl Manifest {
-    /// A manifest of this moment.
-    pub(super) fn new(head: &Head, entries: Vec<Entry>) -> Result<Self, ArtifactError> {
+    /// A manifest with the current time.
+    pub(super) fn new(head: &Head, entries: Vec<ManifestEntry>) -> Result<Self, ArtifactError> {
         let directory = head.directory.to_str();
         let directory =
             directory.ok_or_else(|| ArtifactError::Name { path: head.directory.clone() })?;
@@ -109,9 +109,8 @@ impl Manifest {
         let manifest: Self = serde_json::from_slice(json).map_err(syntax)?;
         let unknown = |what: &str, value: &str| damaged(format!("it names the {what} `{value}`"));
         let operation = manifest.operation.parse();
-        let operation = operation
-            .ok()
-            .filter(|operation| matches!(operation, Operation::Apply | Operation::Destroy));
+        let operation =
+            operation.ok().filter(|operation: &Operation| operation.changes_infrastructure());
         let head = Head {
             operation: operation.ok_or_else(|| unknown("operation", &manifest.operation))?,
             tool: manifest.tool.parse().map_err(|_| unknown("tool", &manifest.tool))?,
@@ -131,10 +130,10 @@ impl Manifest {
         Ok((manifest, head))
     }
 
-    /// Whether each entry is one that there may be, and there once; otherwise its name.
+    /// Checks that the entries have allowed and unique names. The error is the wrong name.
     fn check_names(&self) -> Result<(), String> {
         let mut seen = std::collections::BTreeSet::new();
-        for Entry { name, .. } in &self.entries {
+        for ManifestEntry { name, .. } in &self.entries {
             let is_known = name == PLAN || name == LOCK_FILE || file_path(name).is_some();
             if !is_known || !seen.insert(name) {
                 return Err(butler_base::error::visible(name).collect());
@@ -144,13 +143,13 @@ impl Manifest {
     }
 }
 
-impl Entry {
+impl ManifestEntry {
     pub(super) fn new(name: String, copied: Copied, executable: bool) -> Self {
         Self { name, size: copied.size, sha256: copied.sha256, executable }
     }
 
     /// Its path in the module's directory; `None` if it is not a file of the module.
-    pub(super) fn place(&self) -> Option<PathBuf> {
+    pub(super) fn module_path(&self) -> Option<PathBuf> {
         if self.name == LOCK_FILE { Some(LOCK_FILE.into()) } else { file_path(&self.name) }
     }
 }
@@ -162,8 +161,8 @@ fn file_path(name: &str) -> Option<PathBuf> {
     let mut components = path.components();
     let is_inside = components.clone().all(|component| matches!(component, Component::Normal(_)));
     let first = components.next()?.as_os_str();
-    let is_open = !CLOSED.iter().any(|closed| first == *closed) && first != LOCK_FILE;
-    // What `components` passes over (`a//b`, `a/.`) is not what was written here.
+    let is_open = !EXCLUDED_DIRECTORIES.iter().any(|closed| first == *closed) && first != LOCK_FILE;
+    // `components` skips parts (`a//b`, `a/.`) that the runner does not write.
     let is_plain = path.components().collect::<PathBuf>().as_os_str() == path.as_os_str();
     let has_control = name.chars().any(char::is_control) || name.contains('\\');
     (is_inside && is_open && is_plain && !has_control).then(|| path.to_owned())
@@ -174,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_below_the_modules_directory_are_files() {
+    fn only_paths_below_the_module_directory_are_files() {
         for (name, expected) in [
             ("files/build/a b.zip", Some("build/a b.zip")),
             ("files/a", Some("a")),

@@ -1,12 +1,12 @@
-//! Saved plans: one file with everything that it takes to apply exactly a plan later.
+//! Saved plans: one file with all that is needed to apply exactly this plan later.
 //!
 //! The file holds Terraform's own plan, `.terraform.lock.hcl`, every file that the plan created in the
-//! module's directory, and a manifest with a digest of each. It is as secret as the plan, which has
-//! values in clear text: it is made with mode 0600, and nothing of it is logged. What is read is
-//! checked as a whole before anything is used, and nothing is written outside of the module's
-//! directory. The format is in docs/plan-artifact.md.
+//! module's directory, and a manifest with a digest of each. Plans contain secrets in clear text, so the
+//! file has mode 0600, and its content is never logged. The whole file is checked before any part is
+//! used, and no file is written outside of the module's directory. docs/plan-artifact.md describes the
+//! format.
 
-mod digesting;
+mod digest;
 mod error;
 mod manifest;
 mod read;
@@ -22,5 +22,5 @@ pub use read::Artifact;
 pub use save::{Parts, save};
 pub use snapshot::Snapshot;
 
-/// Terraform's own name of the file in which the choice of providers is kept.
+/// Terraform's lock file of providers.
 pub const LOCK_FILE: &str = ".terraform.lock.hcl";

@@ -1,63 +1,62 @@
-//! Reads a saved plan: all of it is checked before anything is used.
+//! Reads a saved plan. The whole file is checked before any part is used.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::Head;
-use super::digesting::{copy, digest};
+use super::digest::{copy, digest};
 use super::error::ArtifactError;
-use super::manifest::{Entry, MANIFEST, MANIFEST_DIGEST, Manifest, PLAN};
+use super::manifest::{MANIFEST, MANIFEST_DIGEST, Manifest, ManifestEntry, PLAN};
 
 /// The largest manifest, in bytes: room for a hundred thousand files.
-const LARGEST_MANIFEST: u64 = 32 * 1024 * 1024;
+const MAX_MANIFEST: u64 = 32 * 1024 * 1024;
 
-/// What Terraform's own plan begins with: it is a zip.
+/// The beginning of a plan file of Terraform, which is a zip archive.
 const ZIP: &[u8] = b"PK\x03\x04";
 
-/// A saved plan, each part of which has the digest that its manifest says.
+/// A saved plan. All of its parts have the digests in its manifest.
 #[derive(Debug)]
 pub struct Artifact {
     pub(super) path: PathBuf,
     file: File,
     head: Head,
-    entries: Vec<Placed>,
+    entries: Vec<LocatedEntry>,
 }
 
-/// An entry, and where its content begins in the file.
+/// An entry, and the offset of its content in the file.
 #[derive(Debug)]
-pub(super) struct Placed {
-    pub(super) entry: Entry,
+pub(super) struct LocatedEntry {
+    pub(super) entry: ManifestEntry,
     offset: u64,
 }
 
 impl Artifact {
-    /// Opens and checks the file `path`. Nothing else is touched.
+    /// Opens and checks the file `path`.
     ///
     /// # Errors
-    /// When it cannot be read, is not a saved plan, has a later format, or is not as it was written.
+    /// When it cannot be read, is not a saved plan, has a later format, or is damaged.
     pub fn open(path: &Path) -> Result<Self, ArtifactError> {
         // Not a pipe or a device, which cannot be read twice.
         if !std::fs::metadata(path).map_err(ArtifactError::read(path))?.is_file() {
             return Err(ArtifactError::NotAPlan { path: path.to_owned() });
         }
         let mut file = File::open(path).map_err(ArtifactError::read(path))?;
-        refuse_others(&mut file, path)?;
-        let Contents { head, entries } = check(&file, path)?;
+        check_kind(&mut file, path)?;
+        let Contents { head, entries } = check_content(&file, path)?;
         Ok(Self { path: path.to_owned(), file, head, entries })
     }
 
-    /// The topic, which is the heading in `--help`.
+    /// The operation, tool and directory of the plan.
     #[must_use]
     pub fn head(&self) -> &Head {
         &self.head
     }
 
-    /// Refuses to be applied in any directory but the one that it was made in: the plan holds
-    /// absolute paths.
+    /// Checks that the plan was made in `directory`, because it contains absolute paths.
     ///
     /// # Errors
-    /// When `directory` is another one.
+    /// When it was made in another directory.
     pub fn check_directory(&self, directory: &Path) -> Result<(), ArtifactError> {
         let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if real(directory) == real(&self.head.directory) {
@@ -70,17 +69,17 @@ impl Artifact {
         })
     }
 
-    pub(super) fn entries(&self) -> &[Placed] {
+    pub(super) fn entries(&self) -> &[LocatedEntry] {
         &self.entries
     }
 
     /// The entry with Terraform's own plan.
-    pub(super) fn plan(&self) -> Option<&Placed> {
+    pub(super) fn plan(&self) -> Option<&LocatedEntry> {
         self.entries.iter().find(|placed| placed.entry.name == PLAN)
     }
 
-    /// Copies the content of an entry into `into`, and makes sure that it is still what it was.
-    pub(super) fn copy(&self, placed: &Placed, into: &mut impl Write) -> io::Result<()> {
+    /// Copies the content of an entry into `into`, and checks its digest again.
+    pub(super) fn copy(&self, placed: &LocatedEntry, into: &mut impl Write) -> io::Result<()> {
         let mut file = &self.file;
         file.seek(SeekFrom::Start(placed.offset))?;
         let copied = copy(&mut BufReader::new(file).take(placed.entry.size), into)?;
@@ -95,13 +94,13 @@ impl Artifact {
 }
 
 /// Distinguishes a file that is not a saved plan from a damaged one.
-fn refuse_others(file: &mut File, path: &Path) -> Result<(), ArtifactError> {
+fn check_kind(file: &mut File, path: &Path) -> Result<(), ArtifactError> {
     let mut begin = Vec::new();
     let read = file.take(MANIFEST.len() as u64 + 1).read_to_end(&mut begin);
     read.and_then(|_| file.seek(SeekFrom::Start(0))).map_err(ArtifactError::read(path))?;
     let path = path.to_owned();
     match begin {
-        begin if begin.starts_with(ZIP) => Err(ArtifactError::Terraforms { path }),
+        begin if begin.starts_with(ZIP) => Err(ArtifactError::TerraformPlan { path }),
         begin if begin != format!("{MANIFEST}\0").as_bytes() => {
             Err(ArtifactError::NotAPlan { path })
         }
@@ -111,10 +110,10 @@ fn refuse_others(file: &mut File, path: &Path) -> Result<(), ArtifactError> {
 
 struct Contents {
     head: Head,
-    entries: Vec<Placed>,
+    entries: Vec<LocatedEntry>,
 }
 
-fn check(file: &File, path: &Path) -> Result<Contents, ArtifactError> {
+fn check_content(file: &File, path: &Path) -> Result<Contents, ArtifactError> {
     let damaged = |what: &str| ArtifactError::damaged(path, what);
     let broken = |error: io::Error| ArtifactError::damaged(path, error.to_string());
     let mut archive = tar::Archive::new(BufReader::new(file));
@@ -131,7 +130,7 @@ fn check(file: &File, path: &Path) -> Result<Contents, ArtifactError> {
         Ok(entry)
     };
     let mut json = Vec::new();
-    next(MANIFEST)?.take(LARGEST_MANIFEST).read_to_end(&mut json).map_err(broken)?;
+    next(MANIFEST)?.take(MAX_MANIFEST).read_to_end(&mut json).map_err(broken)?;
     let mut expected = String::new();
     next(MANIFEST_DIGEST)?.take(1024).read_to_string(&mut expected).map_err(broken)?;
     if expected != format!("{}\n", digest(&json)) {
@@ -146,7 +145,7 @@ fn check(file: &File, path: &Path) -> Result<Contents, ArtifactError> {
         if (copied.size, &copied.sha256) != (entry.size, &entry.sha256) {
             return Err(damaged(&format!("`{}` has a different digest", entry.name)));
         }
-        entries.push(Placed { entry, offset });
+        entries.push(LocatedEntry { entry, offset });
     }
     match found.next() {
         None => Ok(Contents { head, entries }),

@@ -1,16 +1,16 @@
-//! Writes a saved plan: beside its place, to the disk, and then into its place.
+//! Writes a saved plan: to a temporary file, which is synced and renamed.
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use super::digesting::{copy, digest};
+use super::digest::{copy, digest};
 use super::error::ArtifactError;
-use super::manifest::{Entry, FILES, MANIFEST, MANIFEST_DIGEST, Manifest, PLAN};
+use super::manifest::{FILES, MANIFEST, MANIFEST_DIGEST, Manifest, ManifestEntry, PLAN};
 use super::{Head, LOCK_FILE};
 use butler_base::platform::fs::{PermissionsExt, sync_directory};
 
-/// What goes into a saved plan.
+/// The files of a saved plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<'run> {
     /// Terraform's own plan.
@@ -19,22 +19,22 @@ pub struct Parts<'run> {
     pub created: &'run [PathBuf],
 }
 
-/// Saves a plan as `path`, in the place of what is there. Mode 0600 from the beginning: plans hold
-/// secrets in clear text.
+/// Saves a plan as `path`, and replaces an existing file. The mode is 0600 from the beginning, because
+/// plans contain secrets in clear text.
 ///
 /// # Errors
-/// When something cannot be read or written. What was at `path` is as it was then.
+/// When a file cannot be read or written. Then the file at `path` is unchanged.
 pub fn save(path: &Path, head: &Head, parts: Parts<'_>) -> Result<(), ArtifactError> {
     let path = &std::path::absolute(path).map_err(ArtifactError::save(path))?;
-    let beside = path.parent().unwrap_or(Path::new("/"));
-    let mut sources = vec![Source::open(PLAN.to_owned(), parts.plan)?];
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    let mut sources = vec![EntrySource::open(PLAN.to_owned(), parts.plan)?];
     let lock_file = head.directory.join(LOCK_FILE);
     if lock_file.is_file() {
-        sources.push(Source::open(LOCK_FILE.to_owned(), &lock_file)?);
+        sources.push(EntrySource::open(LOCK_FILE.to_owned(), &lock_file)?);
     }
     for created in parts.created {
         let name = created.to_str().ok_or_else(|| ArtifactError::Name { path: created.clone() })?;
-        sources.push(Source::open(format!("{FILES}{name}"), &head.directory.join(created))?);
+        sources.push(EntrySource::open(format!("{FILES}{name}"), &head.directory.join(created))?);
     }
     let entries = sources.iter().map(|source| source.entry.clone()).collect();
     let manifest = Manifest::new(head, entries)?;
@@ -42,42 +42,42 @@ pub fn save(path: &Path, head: &Head, parts: Parts<'_>) -> Result<(), ArtifactEr
     let file = tempfile::Builder::new()
         .prefix(".butler-plan-")
         .permissions(Permissions::from_mode(0o600))
-        .tempfile_in(beside)
+        .tempfile_in(directory)
         .map_err(failed())?;
     write(file.as_file(), &manifest, sources).map_err(failed())?;
     file.as_file().sync_all().map_err(failed())?;
     file.persist(path).map_err(|error| ArtifactError::save(path)(error.error))?;
-    sync_directory(beside).map_err(failed())
+    sync_directory(directory).map_err(failed())
 }
 
-/// A file that goes in, and what the manifest says of it.
-struct Source {
+/// A file to add, and its entry in the manifest.
+struct EntrySource {
     file: File,
-    entry: Entry,
+    entry: ManifestEntry,
 }
 
-impl Source {
+impl EntrySource {
     fn open(name: String, path: &Path) -> Result<Self, ArtifactError> {
         let open = || {
             let mut file = File::open(path)?;
             let executable = file.metadata()?.permissions().mode() & 0o100 != 0;
             let copied = copy(&mut file, &mut io::sink())?;
             file.seek(SeekFrom::Start(0))?;
-            Ok(Self { file, entry: Entry::new(name, copied, executable) })
+            Ok(Self { file, entry: ManifestEntry::new(name, copied, executable) })
         };
         open().map_err(ArtifactError::save(path))
     }
 }
 
-fn write(file: &File, manifest: &Manifest, sources: Vec<Source>) -> io::Result<()> {
+fn write(file: &File, manifest: &Manifest, sources: Vec<EntrySource>) -> io::Result<()> {
     let mut tar = tar::Builder::new(BufWriter::new(file));
     let json = serde_json::to_vec_pretty(manifest)?;
     append(&mut tar, MANIFEST, json.len() as u64, &json[..])?;
     let digest = format!("{}\n", digest(&json));
     append(&mut tar, MANIFEST_DIGEST, digest.len() as u64, digest.as_bytes())?;
-    for Source { file, entry } in sources {
-        // One that has grown meanwhile is cut, and one that was changed has a different digest: both
-        // show when it is read.
+    for EntrySource { file, entry } in sources {
+        // A file that grew since then is truncated, and a file that was changed has a different digest.
+        // `Artifact::open` detects both.
         append(&mut tar, &entry.name, entry.size, file.take(entry.size))?;
     }
     tar.into_inner()?.flush()

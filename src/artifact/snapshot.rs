@@ -1,4 +1,4 @@
-//! Which files a plan creates: the directory is looked at before and after.
+//! Finds the files that a plan creates, by comparing the directory before and after.
 //!
 //! Data sources such as `archive_file` write files when they are planned, and Terraform needs these
 //! when the plan is applied.
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::LOCK_FILE;
-use super::manifest::CLOSED;
+use super::manifest::EXCLUDED_DIRECTORIES;
 
-/// Endings of files that are Terraform's own affair: states, their backups and locks.
+/// Extensions of states, their backups and locks, which only Terraform writes.
 const STATES: [&str; 3] = [".tfstate", ".tfstate.backup", ".tfstate.lock.info"];
 
 /// Directories of states of other workspaces, and of Terragrunt's copies.
@@ -21,8 +21,8 @@ const NOT_CREATED: [&str; 2] = ["terraform.tfstate.d", ".terragrunt-cache"];
 pub struct Snapshot(BTreeMap<PathBuf, (u64, Option<SystemTime>)>);
 
 impl Snapshot {
-    /// Looks at all files below `directory` but those at and below the paths in `others`, which
-    /// something else writes. Links are not followed; what cannot be read is passed over.
+    /// Lists all files below `directory`, except at and below the paths in `others`, which another program
+    /// writes. Links are not followed. Unreadable files are skipped.
     #[must_use]
     pub fn of(directory: &Path, others: &[PathBuf]) -> Self {
         let mut files = BTreeMap::new();
@@ -36,10 +36,13 @@ impl Snapshot {
                     continue;
                 }
                 if found.is_dir()
-                    && !CLOSED.iter().chain(&NOT_CREATED).any(|closed| name == **closed)
+                    && !EXCLUDED_DIRECTORIES
+                        .iter()
+                        .chain(&NOT_CREATED)
+                        .any(|closed| name == **closed)
                 {
                     waiting.push(path);
-                } else if found.is_file() && !is_terraforms(&path) {
+                } else if found.is_file() && !is_state_or_lock_file(&path) {
                     files.insert(path, (found.len(), found.modified().ok()));
                 }
             }
@@ -55,7 +58,7 @@ impl Snapshot {
     }
 }
 
-fn is_terraforms(path: &Path) -> bool {
+fn is_state_or_lock_file(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path == Path::new(LOCK_FILE) || STATES.iter().any(|ending| name.ends_with(ending))
 }

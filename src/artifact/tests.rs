@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::digesting::digest;
+use super::digest::digest;
 use super::*;
 use butler_base::error::{Advice, chain};
 use butler_fuzz::Target;
@@ -168,7 +168,7 @@ fn changed_or_missing_byte_is_detected() {
 }
 
 #[test]
-fn a_crafted_file_writes_nothing_outside_of_the_modules_directory() {
+fn crafted_plan_writes_nothing_outside_the_module_directory() {
     let scene = Scene::new();
     let same = |_: &mut Value| {};
     let plan = ("plan.tfplan", "PK");
@@ -245,7 +245,7 @@ fn manifest_with_invalid_values_is_refused() {
 }
 
 #[test]
-fn a_plan_that_cannot_be_saved_leaves_the_older_one() {
+fn failed_save_keeps_the_older_plan() {
     let scene = Scene::new();
     let path = scene.save(&[]);
     let before = std::fs::read(&path).unwrap();
@@ -257,7 +257,7 @@ fn a_plan_that_cannot_be_saved_leaves_the_older_one() {
 }
 
 #[test]
-fn fuzz_artifact_what_is_broken_is_refused_and_writes_nothing_outside() {
+fn fuzz_artifact_broken_file_is_refused_and_writes_nothing_outside() {
     let scene = Scene::new();
     scene.write("module/build/a.zip", "zip");
     let good = std::fs::read(scene.save(&["build/a.zip".into()])).unwrap();

@@ -1,6 +1,6 @@
 //! Annotations: diagnostics at the source lines that they are about.
 //!
-//! An annotation names a file only if it belongs to the job's own repository: otherwise the system would
+//! An annotation names a file only if it belongs to the job's own repository. Otherwise the system would
 //! attach it to an unrelated file of the same name.
 
 use std::fmt::Write;
@@ -8,112 +8,88 @@ use std::path::{Component, Path};
 
 use url::Url;
 
-use super::{Job, System};
-use butler_result::{Diagnostic, Place, RunResult, Severity};
+use super::Job;
+use super::description::Annotation;
+use butler_result::{Diagnostic, RunResult, Severity, SourceLocation};
 
-/// How many of each severity there are in a step: GitHub shows no more.
-const MOST: usize = 10;
+/// GitHub shows at most this many annotations of each severity in a step.
+const MAX_PER_SEVERITY: usize = 10;
 
-/// How long a title and a text may be, in bytes.
-const LONGEST: (usize, usize) = (250, 4096);
+/// The longest title, in bytes.
+const MAX_TITLE: usize = 250;
 
-/// One annotation.
-struct Note {
-    severity: Severity,
-    title: String,
-    text: String,
-    place: Option<Place>,
-}
+/// The longest text, in bytes.
+const MAX_TEXT: usize = 4096;
 
 /// A line for each annotation, in the format of the CI system; empty if the system has no annotations.
 #[must_use]
 pub fn annotations(result: &RunResult, job: &Job) -> Vec<String> {
-    let line: fn(&Note) -> String = match job.system {
-        System::GitHubActions => github,
-        System::AzurePipelines => azure,
-        System::TeamCity => teamcity,
-        System::GitLabCi
-        | System::Jenkins
-        | System::BitbucketPipelines
-        | System::CircleCi
-        | System::Buildkite
-        | System::Tekton
-        | System::Plain
-        | System::None => return Vec::new(),
-    };
-    let mut notes: Vec<Note> =
-        result.diagnostics.iter().map(|it| Note::of(it, result, job)).collect();
+    let Some(line) = job.system.description().annotation else { return Vec::new() };
+    let mut annotations: Vec<Annotation> =
+        result.diagnostics.iter().map(|it| annotation_of(it, result, job)).collect();
     if let Some(problem) = &result.error
-        && !notes.iter().any(|note| note.severity == Severity::Error)
+        && !annotations.iter().any(|it| it.severity == Severity::Error)
     {
         let advice = problem.advice.iter().map(|advice| format!("\nhint: {advice}"));
         let text = [problem.message.clone()].into_iter().chain(advice).collect();
         // A cancelled run has not failed.
-        let (severity, what) = match result.status.as_str() {
+        let (severity, outcome) = match result.status.as_str() {
             "cancelled" => (Severity::Warning, "stopped"),
             _ => (Severity::Error, "failed"),
         };
-        let title = format!("{} {what}", problem.phase);
-        notes.push(Note { severity, title, text, place: None });
+        let title = format!("{} {outcome}", problem.phase);
+        annotations.push(Annotation { severity, title, text, place: None });
     }
-    notes.extend(result.warnings.iter().map(|warning| Note {
+    annotations.extend(result.warnings.iter().map(|warning| Annotation {
         severity: Severity::Warning,
         title: "butler-runner".to_owned(),
         text: warning.clone(),
         place: None,
     }));
-    let (errors, warnings) = notes.into_iter().partition(|note| note.severity == Severity::Error);
-    [errors, warnings].into_iter().flat_map(bounded).map(|note| line(&note.short())).collect()
+    let (errors, warnings) = annotations.into_iter().partition(|it| it.severity == Severity::Error);
+    let limited = [errors, warnings].into_iter().flat_map(limit_number);
+    limited.map(|annotation| line(&shortened(annotation))).collect()
 }
 
-/// As many as are shown; the last one says how many are not.
-fn bounded(mut notes: Vec<Note>) -> Vec<Note> {
-    if notes.len() > MOST {
-        let more = notes.split_off(MOST - 1);
-        notes.push(Note {
+/// At most as many as the system shows. The last one contains the number of the others.
+fn limit_number(mut annotations: Vec<Annotation>) -> Vec<Annotation> {
+    if annotations.len() > MAX_PER_SEVERITY {
+        let more = annotations.split_off(MAX_PER_SEVERITY - 1);
+        annotations.push(Annotation {
             severity: more[0].severity,
             title: format!("{} more", more.len()),
             text: "They are in the log.".to_owned(),
             place: None,
         });
     }
-    notes
+    annotations
 }
 
-impl Note {
-    fn of(diagnostic: &Diagnostic, result: &RunResult, job: &Job) -> Self {
-        let Diagnostic { severity, summary, detail, subject, place } = diagnostic;
-        let found = place.as_ref().and_then(|place| {
-            Some(Place { file: repository_file(&place.file, result, job)?, line: place.line })
-        });
-        let mut text = if detail.is_empty() { summary.clone() } else { detail.clone() };
-        if let (None, Some(Place { file, line })) = (&found, place) {
-            let _ = write!(text, "\n\non {file} line {line}");
-        }
-        if let Some(subject) = subject {
-            let _ = write!(text, "\n\nin {subject}");
-        }
-        Self { severity: *severity, title: summary.clone(), text, place: found }
+fn annotation_of(diagnostic: &Diagnostic, result: &RunResult, job: &Job) -> Annotation {
+    let Diagnostic { severity, summary, detail, subject, place } = diagnostic;
+    let found = place.as_ref().and_then(|place| {
+        Some(SourceLocation { file: repository_file(&place.file, result, job)?, line: place.line })
+    });
+    let mut text = if detail.is_empty() { summary.clone() } else { detail.clone() };
+    if let (None, Some(SourceLocation { file, line })) = (&found, place) {
+        let _ = write!(text, "\n\non {file} line {line}");
     }
+    if let Some(subject) = subject {
+        let _ = write!(text, "\n\nin {subject}");
+    }
+    Annotation { severity: *severity, title: summary.clone(), text, place: found }
+}
 
-    /// The same, no longer than it may be.
-    fn short(mut self) -> Self {
-        self.title.truncate(self.title.floor_char_boundary(LONGEST.0));
-        self.text.truncate(self.text.floor_char_boundary(LONGEST.1));
-        self
-    }
-
-    fn kind(&self) -> &'static str {
-        match self.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        }
-    }
+fn shortened(mut annotation: Annotation) -> Annotation {
+    let Annotation { title, text, .. } = &mut annotation;
+    title.truncate(title.floor_char_boundary(MAX_TITLE));
+    text.truncate(text.floor_char_boundary(MAX_TEXT));
+    annotation
 }
 
 /// The path from the root of the job's repository, if `file` of the module is in it.
 fn repository_file(file: &str, result: &RunResult, job: &Job) -> Option<String> {
-    // It runs the tool in a copy, in which files are elsewhere.
+    // Terragrunt runs the tool in a copy, in which files have other paths.
     if result.tool.as_ref().is_some_and(|tool| tool.starts_with("terragrunt")) {
         return None;
     }
@@ -125,7 +101,7 @@ fn repository_file(file: &str, result: &RunResult, job: &Job) -> Option<String> 
         {
             return None;
         }
-        // In another commit the line may be another.
+        // In another commit, the line may contain something else.
         if let (Some(own), Some(of_job)) = (&result.source_commit, &job.commit)
             && own != of_job
         {
@@ -145,7 +121,7 @@ fn repository_file(file: &str, result: &RunResult, job: &Job) -> Option<String> 
             Component::RootDir | Component::Prefix(_) => return None,
         }
     }
-    // Modules from elsewhere are there.
+    // The directory of modules from other repositories.
     (!path.contains(&".terraform")).then(|| path.join("/"))
 }
 
@@ -159,7 +135,7 @@ fn is_repository(url: &str, name: &str) -> bool {
     is_whole && end.eq_ignore_ascii_case(name.as_bytes())
 }
 
-/// Whether two addresses are on one host. The hosts of large systems have another name for SSH.
+/// Whether two addresses have the same host. Some systems have another host name for SSH.
 fn is_same_host(one: &str, other: &str) -> bool {
     let plain = |host: &str| {
         let host = host.to_ascii_lowercase();
@@ -180,48 +156,10 @@ fn host(address: &str) -> Option<String> {
     Some(login.rsplit_once('@').map_or(login, |(_, host)| host).to_owned())
 }
 
-/// <https://docs.github.com/actions/reference/workflow-commands-for-github-actions>
-fn github(note: &Note) -> String {
-    let data = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
-    let property = |text: &str| data(text).replace(':', "%3A").replace(',', "%2C");
-    let place = note.place.as_ref();
-    let place = place.map(|it| format!("file={},line={},", property(&it.file), it.line));
-    let (place, title) = (place.unwrap_or_default(), property(&note.title));
-    format!("::{} {place}title={title}::{}", note.kind(), data(&note.text))
-}
-
-/// <https://learn.microsoft.com/azure/devops/pipelines/scripts/logging-commands>
-fn azure(note: &Note) -> String {
-    let data = |text: &str| {
-        let text = text.replace('%', "%AZP25").replace('\r', "%0D").replace('\n', "%0A");
-        text.replace(';', "%3B").replace(']', "%5D")
-    };
-    let place = note.place.as_ref();
-    let place = place.map(|it| format!("sourcepath={};linenumber={};", data(&it.file), it.line));
-    let place = place.unwrap_or_default();
-    let text = data(&format!("{}: {}", note.title, note.text));
-    format!("##vso[task.logissue type={};{place}]{text}", note.kind())
-}
-
-/// <https://www.jetbrains.com/help/teamcity/service-messages.html>
-fn teamcity(note: &Note) -> String {
-    let place = note.place.as_ref();
-    let place = place.map(|it| format!("{}:{}: ", it.file, it.line)).unwrap_or_default();
-    let mut text = String::new();
-    for character in format!("{place}{}: {}", note.title, note.text).chars() {
-        match character {
-            '\n' => text.push_str("|n"),
-            '\r' => text.push_str("|r"),
-            '|' | '\'' | '[' | ']' => text.extend(['|', character]),
-            _ => text.push(character),
-        }
-    }
-    format!("##teamcity[message text='{text}' status='{}']", note.kind().to_uppercase())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ci::System;
     use butler_base::event::Phase;
     use butler_result::{Problem, Timings};
 
@@ -239,7 +177,7 @@ mod tests {
             summary: "No, 100%: ]x' | y".to_owned(),
             detail: "One;\ntwo: 100% ]".to_owned(),
             subject: None,
-            place: Some(Place { file: "main.tf".to_owned(), line: 3 }),
+            place: Some(SourceLocation { file: "main.tf".to_owned(), line: 3 }),
         });
         result
     }
@@ -249,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn each_system_gets_its_own_form_in_which_no_text_can_end_anything() {
+    fn annotations_are_escaped_for_each_system() {
         let result = result();
         let line = |system| annotations(&result, &job(system)).join("\n");
         expect_test::expect![[
@@ -268,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_named_only_where_it_is_in_the_repository_of_the_job() {
+    fn file_is_named_only_if_it_is_in_the_repository_of_the_job() {
         let file = |change: &dyn Fn(&mut RunResult, &mut Job), name: &str| {
             let (mut result, mut job) = (result(), job(System::GitHubActions));
             change(&mut result, &mut job);
@@ -324,15 +262,15 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_the_system_shows_and_a_failure_of_the_runner_without_any() {
+    fn annotations_are_limited_and_a_failure_of_the_runner_is_one() {
         let mut result = result();
         let one = result.diagnostics[0].clone();
-        result.diagnostics = vec![one; MOST + 5];
+        result.diagnostics = vec![one; MAX_PER_SEVERITY + 5];
         result.warnings.push("odd".to_owned());
         let lines = annotations(&result, &job(System::GitHubActions));
-        assert_eq!(lines.len(), MOST + 1);
-        assert_eq!(lines[MOST - 1], "::error title=6 more::They are in the log.");
-        assert_eq!(lines[MOST], "::warning title=butler-runner::odd");
+        assert_eq!(lines.len(), MAX_PER_SEVERITY + 1);
+        assert_eq!(lines[MAX_PER_SEVERITY - 1], "::error title=6 more::They are in the log.");
+        assert_eq!(lines[MAX_PER_SEVERITY], "::warning title=butler-runner::odd");
         result.diagnostics.clear();
         result.error = Some(Problem {
             phase: Phase::Source,
@@ -347,9 +285,9 @@ mod tests {
     }
 
     #[test]
-    fn no_text_is_longer_than_the_system_takes() {
+    fn long_texts_are_shortened() {
         let mut result = result();
-        let long = "ä".repeat(LONGEST.1);
+        let long = "ä".repeat(MAX_TEXT);
         result.diagnostics[0].summary.clone_from(&long);
         result.warnings.push(long.clone());
         let problem = Problem { phase: Phase::Source, message: long, advice: None };
@@ -357,7 +295,7 @@ mod tests {
             result.error = error;
             let lines = annotations(&result, &job(System::GitHubActions));
             assert_eq!(lines.len(), count);
-            assert!(lines.iter().all(|line| line.len() < LONGEST.0 + LONGEST.1 + 100));
+            assert!(lines.iter().all(|line| line.len() < MAX_TITLE + MAX_TEXT + 100));
             result.diagnostics.clear();
         }
     }

@@ -1,113 +1,28 @@
 //! Disarms CI commands in the output of other programs.
 //!
-//! CI systems read commands from a job's output: to set variables and masks, to annotate, to fold.
-//! All output of modules, provisioners and providers passes through here, and so does the runner's
-//! own log, which quotes them. A space in the middle of a command ends it for the system and leaves
-//! it readable. That holds line by line: unlike a command that stops all others (`::stop-commands::`)
-//! it needs no order among two streams, no state and no secret.
+//! CI systems execute commands in a job's output: they set variables and masks, annotate, and fold. All output of
+//! modules, provisioners and providers passes through here, and so does the runner's own log, which quotes them. A
+//! space in the middle of a command makes it ineffective and keeps it readable. Each line is changed on its own.
+//! A command that stops all others (`::stop-commands::`) would need an order between two streams, and a secret.
 
 use std::borrow::Cow;
 
 use super::System;
-
-/// What begins a command, wherever in a line it stands: GitHub's old form and those of Azure,
-/// Azure's commands, `TeamCity`'s service messages.
-const COMMANDS: [&str; 3] = ["[", "vso[", "teamcity["];
-
-/// What begins a group in Buildkite at the beginning of a line.
-const HEADERS: [&str; 4] = ["---", "+++", "~~~", "^^^"];
+use super::description::LogCommands;
 
 /// `text` without commands that `system` would execute.
 #[must_use]
 pub fn disarm(system: System, text: &str) -> Cow<'_, str> {
-    let disarm = match system {
-        System::GitHubActions => at_the_beginning,
-        System::AzurePipelines | System::TeamCity => anywhere,
-        System::Buildkite => headers,
-        System::GitLabCi => return sections(text),
-        System::Jenkins
-        | System::BitbucketPipelines
-        | System::CircleCi
-        | System::Tekton
-        | System::Plain
-        | System::None => return Cow::Borrowed(text),
+    let disarm_line = match system.description().commands {
+        LogCommands::None => return Cow::Borrowed(text),
+        LogCommands::AcrossLines(disarm_text) => return disarm_text(text),
+        LogCommands::InLines(disarm_line) => disarm_line,
     };
-    // Agents that are written in .NET take a carriage return for the end of a line.
+    // Agents that are written in .NET also end a line at a carriage return.
     if !text.contains(['\n', '\r']) {
-        return disarm(text);
+        return disarm_line(text);
     }
-    Cow::Owned(text.split_inclusive(['\n', '\r']).map(disarm).collect())
-}
-
-/// `::command::` at the beginning of a line, behind white space; and `##[command]`.
-fn at_the_beginning(line: &str) -> Cow<'_, str> {
-    let blank = line.find(|c: char| c.is_ascii_graphic()).unwrap_or(line.len());
-    let Some(rest) = line[blank..].strip_prefix("::") else { return anywhere(line) };
-    Cow::Owned(format!("{}: :{}", &line[..blank], anywhere(rest)))
-}
-
-/// `##[command]`, `##vso[command]` and `##teamcity[message]`, wherever they stand.
-fn anywhere(line: &str) -> Cow<'_, str> {
-    let begins = |at: usize| {
-        line[at..].strip_prefix("##").is_some_and(|rest| {
-            let rest = rest.as_bytes();
-            let is = |word: &&str| {
-                rest.get(..word.len()).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()))
-            };
-            COMMANDS.iter().any(is)
-        })
-    };
-    let found: Vec<usize> =
-        memchr::memchr_iter(b'#', line.as_bytes()).filter(|at| begins(*at)).collect();
-    if found.is_empty() {
-        return Cow::Borrowed(line);
-    }
-    let mut disarmed = String::with_capacity(line.len() + found.len());
-    let mut written = 0;
-    for at in found {
-        disarmed.push_str(&line[written..=at]);
-        disarmed.push(' ');
-        written = at + 1;
-    }
-    disarmed.push_str(&line[written..]);
-    Cow::Owned(disarmed)
-}
-
-/// The marks of sections are followed by control characters; without any, the words are words.
-fn sections(text: &str) -> Cow<'_, str> {
-    if !text.contains('\u{1b}') {
-        return Cow::Borrowed(text);
-    }
-    let text = text.replace("section_start:", "section_start :");
-    Cow::Owned(text.replace("section_end:", "section_end :"))
-}
-
-/// `--- title`, behind colours at most; and the sequences for pictures, links and times.
-fn headers(line: &str) -> Cow<'_, str> {
-    let mut rest = line;
-    loop {
-        let next = rest.trim_start_matches(|c: char| !c.is_ascii_graphic());
-        let colour = next.strip_prefix('[').filter(|_| rest.len() > next.len());
-        match colour.and_then(|it| it.split_once(|c: char| c.is_ascii_alphabetic())) {
-            Some((_, behind)) if rest[..rest.len() - next.len()].ends_with('\u{1b}') => {
-                rest = behind;
-            }
-            _ => {
-                rest = next;
-                break;
-            }
-        }
-    }
-    let mut disarmed = Cow::Borrowed(line);
-    if HEADERS.iter().any(|header| rest.starts_with(header)) {
-        let at = line.len() - rest.len() + 1;
-        disarmed = Cow::Owned(format!("{} {}", &line[..at], &line[at..]));
-    }
-    if disarmed.contains('\u{1b}') {
-        let colours = disarmed.replace("\u{1b}[", "\u{0}").replace('\u{1b}', "\u{241b}");
-        disarmed = Cow::Owned(colours.replace('\u{0}', "\u{1b}["));
-    }
-    disarmed
+    Cow::Owned(text.split_inclusive(['\n', '\r']).map(disarm_line).collect())
 }
 
 #[cfg(test)]
@@ -149,6 +64,7 @@ mod tests {
                 "\u{1b}[0Ksection_end:1:a\r\u{1b}[0K",
                 "\u{1b}[0Ksection_end :1:a\r\u{1b}[0K",
             ),
+            (GitLabCi, "section_end:1:a\r\u{1b}[0K", "section_end :1:a\r\u{1b}[0K"),
             (GitLabCi, "section_start: 5", "section_start: 5"),
             (System::Plain, "::error::##[error]", "::error::##[error]"),
         ] {

@@ -3,71 +3,41 @@
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::description::{GroupFormat, GroupHeader, LogFormat};
 use super::{System, disarm};
 
 /// A group that has begun.
 #[derive(Clone, Debug)]
-pub(super) struct Group {
-    system: System,
-    title: String,
-    /// What it is called where two groups must not be called the same.
-    name: String,
+pub(super) struct OpenGroup {
+    format: GroupFormat,
+    header: GroupHeader,
 }
 
-impl Group {
-    /// A group of a system that has groups.
-    pub(super) fn begin(system: System, title: &str, since: SystemTime) -> (Self, Option<String>) {
-        let since = since.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let name = format!("butler_{}_{}", title.replace(' ', "_"), since.as_millis());
-        let line = match system {
-            System::GitHubActions => Some(format!("::group::{title}")),
-            System::AzurePipelines => Some(format!("##[group]{title}")),
-            System::Buildkite => Some(format!("--- {title}")),
-            System::TeamCity => Some(format!("##teamcity[blockOpened name='{title}']")),
-            System::GitLabCi => {
-                Some(format!("\u{1b}[0Ksection_start:{}:{name}\r\u{1b}[0K{title}", since.as_secs()))
-            }
-            System::Jenkins
-            | System::BitbucketPipelines
-            | System::CircleCi
-            | System::Tekton
-            | System::Plain
-            | System::None => None,
-        };
-        (Self { system, title: title.to_owned(), name }, line)
+impl OpenGroup {
+    /// Begins a group. Returns it with its first line.
+    pub(super) fn begin(format: GroupFormat, title: &str, since: SystemTime) -> (Self, String) {
+        let milliseconds = since.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let name = format!("butler_{}_{milliseconds}", title.replace(' ', "_"));
+        let header = GroupHeader { title: title.to_owned(), name, since };
+        let line = (format.begin)(&header);
+        (Self { format, header }, line)
     }
 
-    /// What stands behind its last line.
+    /// The line after the group; `None` if the next group ends it.
     pub(super) fn end(&self) -> Option<String> {
-        match self.system {
-            System::GitHubActions => Some("::endgroup::".to_owned()),
-            System::AzurePipelines => Some("##[endgroup]".to_owned()),
-            System::TeamCity => Some(format!("##teamcity[blockClosed name='{}']", self.title)),
-            System::GitLabCi => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                Some(format!("\u{1b}[0Ksection_end:{}:{}\r\u{1b}[0K", now.as_secs(), self.name))
-            }
-            // The next one ends it.
-            System::Buildkite
-            | System::Jenkins
-            | System::BitbucketPipelines
-            | System::CircleCi
-            | System::Tekton
-            | System::Plain
-            | System::None => None,
-        }
+        self.format.end.map(|end| end(&self.header))
     }
 }
 
 /// `text` in a group of its own, or unchanged if the system has no groups; with its newlines.
 #[must_use]
 pub fn grouped(system: System, title: &str, text: &str) -> String {
-    let (group, begin) = Group::begin(system, title, SystemTime::now());
-    let mut lines = String::new();
-    for line in
-        begin.as_deref().into_iter().chain([&*disarm(system, text)]).chain(group.end().as_deref())
-    {
-        let _ = writeln!(lines, "{line}");
+    let text = disarm(system, text);
+    let LogFormat::Groups(format) = system.description().log else { return format!("{text}\n") };
+    let (group, begin) = OpenGroup::begin(format, title, SystemTime::now());
+    let mut lines = format!("{begin}\n{text}\n");
+    if let Some(end) = group.end() {
+        let _ = writeln!(lines, "{end}");
     }
     lines
 }

@@ -9,18 +9,18 @@ use super::System;
 pub struct Job {
     /// The CI system.
     pub system: System,
-    /// Where a summary of the step is appended.
+    /// The file to which a summary of the step is appended.
     pub summary: Option<PathBuf>,
-    /// Where outputs of the step are appended.
+    /// The file to which outputs of the step are appended.
     pub outputs: Option<PathBuf>,
-    /// Where the job has its repository, or works at least.
+    /// The directory of the job's repository, or its working directory.
     pub workspace: Option<PathBuf>,
-    /// Which repository that is, as `owner/name`.
+    /// The repository, as `owner/name`.
     pub repository: Option<String>,
-    /// An address on the host of that repository.
+    /// An address on the host of the repository.
     pub address: Option<String>,
-    /// Which commit of it the job is for.
+    /// The commit of the repository.
     pub commit: Option<String>,
-    /// Where files go that the system picks up, when no other directory is named.
+    /// The directory for reports that the system collects, if the user has not set another one.
     pub reports: Option<PathBuf>,
 }

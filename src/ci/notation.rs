@@ -7,29 +7,24 @@
 use std::borrow::Cow;
 use std::time::SystemTime;
 
-use super::group::Group;
+use super::description::{GroupFormat, LogFormat};
+use super::group::OpenGroup;
 use super::{System, disarm};
 use butler_base::event::{AsItIs, Notation, Phase};
 
-/// How `system`'s people see the log.
+/// The format of the log in `system`.
 #[must_use]
 pub fn notation(system: System) -> Box<dyn Notation> {
-    match system {
-        System::None => Box::new(AsItIs),
-        System::GitHubActions
-        | System::GitLabCi
-        | System::AzurePipelines
-        | System::Buildkite
-        | System::TeamCity => Box::new(Groups { system, running: Vec::new(), open: None }),
-        System::Jenkins
-        | System::BitbucketPipelines
-        | System::CircleCi
-        | System::Tekton
-        | System::Plain => Box::new(Stamped { running: Vec::new() }),
+    match system.description().log {
+        LogFormat::Unchanged => Box::new(AsItIs),
+        LogFormat::Groups(format) => {
+            Box::new(Groups { system, format, running: Vec::new(), open: None })
+        }
+        LogFormat::Stamped => Box::new(Stamped { running: Vec::new() }),
     }
 }
 
-/// The phases that go on, as a title.
+/// The phases in progress, as a title.
 fn title<'phase>(phases: impl Iterator<Item = &'phase Phase>) -> String {
     phases.map(ToString::to_string).collect::<Vec<_>>().join(" and ")
 }
@@ -38,9 +33,10 @@ fn title<'phase>(phases: impl Iterator<Item = &'phase Phase>) -> String {
 #[derive(Debug)]
 struct Groups {
     system: System,
-    /// What goes on, and since when.
+    format: GroupFormat,
+    /// The phases in progress, with their beginnings.
     running: Vec<(Phase, SystemTime)>,
-    open: Option<Group>,
+    open: Option<OpenGroup>,
 }
 
 impl Groups {
@@ -67,12 +63,9 @@ impl Notation for Groups {
             return line;
         }
         let title = title(self.running.iter().map(|(phase, _)| phase));
-        let (group, begin) = Group::begin(self.system, &title, *since);
+        let (group, begin) = OpenGroup::begin(self.format, &title, *since);
         self.open = Some(group);
-        match begin {
-            Some(begin) => Cow::Owned(format!("{begin}\n{line}")),
-            None => line,
-        }
+        Cow::Owned(format!("{begin}\n{line}"))
     }
 
     fn closed(&mut self) -> Option<String> {
@@ -80,7 +73,7 @@ impl Notation for Groups {
     }
 }
 
-/// Each line with the time and what goes on.
+/// Each line with the time and the phases in progress.
 #[derive(Debug)]
 struct Stamped {
     running: Vec<Phase>,
@@ -99,7 +92,7 @@ impl Notation for Stamped {
 
     fn line<'line>(&mut self, line: &'line str) -> Cow<'line, str> {
         let time = humantime::format_rfc3339_seconds(SystemTime::now());
-        // A carriage return would take the reader to the beginning of the line, over what stands there.
+        // After a carriage return, a terminal would overwrite the time.
         let line = line.replace('\r', " ");
         let title = title(self.running.iter());
         let space = if title.is_empty() { "" } else { " " };
@@ -115,7 +108,7 @@ impl Notation for Stamped {
 mod tests {
     use super::*;
 
-    /// What is shown of a run whose phases overlap.
+    /// The log of a run whose phases overlap.
     fn shown(system: System) -> String {
         let mut notation = notation(system);
         let mut shown = String::new();
@@ -164,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn without_groups_each_line_has_its_time_and_phase() {
+    fn line_without_a_group_has_time_and_phase() {
         let shown = shown(System::Tekton);
         let lines: Vec<_> = shown.lines().map(|line| line.split_once("Z ").unwrap()).collect();
         assert!(

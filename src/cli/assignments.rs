@@ -1,4 +1,4 @@
-//! `--var` and `--var-file` in the order in which they were typed, because a later one wins.
+//! Parses `--var` and `--var-file` in the order of the command line, because a later one takes precedence.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ use butler_protocol::spec::Assignment;
 const VALUE: &str = "var";
 const FILE: &str = "var-file";
 
-/// What was given, or which `--var` cannot be read: never its text, which may be a secret.
+/// The assignments, or the error for a `--var`. The error does not contain the text, which may be a secret.
 pub(super) struct Assignments(pub(super) Result<Vec<Assignment>, InvalidAssignment>);
 
 /// A `--var` that is not `NAME=VALUE`.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`--var` number {position} is not NAME=VALUE")]
 pub(super) struct InvalidAssignment {
-    /// Which of them it is, from 1.
+    /// The position among all `--var`, counted from 1.
     position: usize,
 }
 
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn values_and_files_stay_in_the_order_in_which_they_were_typed() {
+    fn values_and_files_keep_the_order_of_the_command_line() {
         let words = ["--var", "a=1", "--var-file", "x", "--var=b=-2", "--var-file=y"];
         assert_eq!(read(&words).unwrap(), ["a", "x", "b", "y"]);
         let error = read(&["--var", "a=1", "--var", "hunter2"]).unwrap_err();

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use tokio::time::Instant;
 
 use super::ci_target::{self, Target, fail};
-use super::flags::{Flags, Selection, together};
+use super::flags::{Flags, Selection, merge_arguments};
 use super::output::{complain, refuse};
 use super::runtime::block_on;
 use super::{kubernetes, logging};
@@ -17,18 +17,18 @@ use crate::settings::setting::{CA_BUNDLE, REQUEST_TIMEOUT, SECRETS_DIR};
 use crate::settings::{Arguments, Environment, Logging, Setting, SettingsError, trigger_settings};
 use butler_base::secret::Redactor;
 use butler_start::trigger::TriggerSettings;
-use butler_start::trigger::{RunState, State, follow};
+use butler_start::trigger::{RunState, RunStatus, follow};
 
-/// How long one look takes at most.
-const LIMIT: Duration = Duration::from_mins(2);
+/// The default timeout without `--wait`.
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// How long a run is followed at most.
-const LIMIT_WITH_WAIT: Duration = Duration::from_hours(24);
+/// The default timeout with `--wait`.
+const DEFAULT_TIMEOUT_WITH_WAIT: Duration = Duration::from_hours(24);
 
-/// The run is not over yet.
-const NOT_OVER: u8 = 5;
+/// The exit code for a run that has not ended.
+const NOT_ENDED: u8 = 5;
 
-/// What `--help` says of the exit codes.
+/// The exit codes, for `--help`.
 const EXIT_CODES: &str = "Exit codes: 0 the run succeeded, 1 it failed or timed out, 2 usage, 3 it was cancelled or \
 skipped, 4 the CI system is unreachable or rejects the request, 5 it has not ended";
 
@@ -36,20 +36,20 @@ skipped, 4 the CI system is unreachable or rejects the request, 5 it has not end
 #[command(after_help = EXIT_CODES)]
 pub(super) struct CiStatus {
     #[command(subcommand)]
-    target: Where,
+    target: StatusTarget,
 }
 
 #[derive(Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "there is one a process")]
-enum Where {
+enum StatusTarget {
     #[command(flatten)]
-    Ci(Target<Wanted>),
+    Ci(Target<StatusArguments>),
     /// A Job in a Kubernetes cluster
-    Kubernetes(Box<kubernetes::Look>),
+    Kubernetes(Box<kubernetes::KubernetesStatus>),
 }
 
 #[derive(Args)]
-struct Wanted {
+struct StatusArguments {
     /// The id of the run in the CI system: `externalRunId` of trigger
     #[arg(long, value_name = "ID")]
     external_run_id: String,
@@ -60,7 +60,7 @@ struct Wanted {
     flags: Flags<StatusFlags>,
 }
 
-/// How the CI system is spoken to.
+/// The settings of the connection to the CI system.
 struct StatusFlags;
 
 impl Selection for StatusFlags {
@@ -72,25 +72,28 @@ impl Selection for StatusFlags {
 impl CiStatus {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let target = match self.target {
-            Where::Ci(target) => target,
-            Where::Kubernetes(look) => return look.run(&log, environment, NOT_OVER),
+            StatusTarget::Ci(target) => target,
+            StatusTarget::Kubernetes(status) => return status.run(&log, environment, NOT_ENDED),
         };
         let redactor = Arc::new(Redactor::new());
-        let (mut place, Wanted { external_run_id, wait, flags }) = match target.split() {
-            Ok(split) => split,
-            Err(error) => return fail(&error, &redactor),
-        };
-        let arguments = together(log, flags.into_arguments());
+        let (mut target, StatusArguments { external_run_id, wait, flags }) =
+            match target.into_parts() {
+                Ok(split) => split,
+                Err(error) => return fail(&error, &redactor),
+            };
+        // Settings come before the log, because they contain its filter and format.
+        let arguments = merge_arguments(log, flags.into_arguments());
         let (logging, settings) = match settings(&arguments, environment) {
             Ok(settings) => settings,
             Err(error) => return refuse(&error),
         };
         let _log = logging::start(&logging, environment, &redactor, &Screen::default());
         let state = block_on(async {
-            let limit = if wait { LIMIT_WITH_WAIT } else { LIMIT };
-            let deadline = Instant::now() + place.timeout.unwrap_or(limit);
-            let config = place.config()?;
-            let provider = place.provider(&config, &settings, deadline, &redactor)?;
+            // One deadline for all requests, so that the command ends in time even if each of them is retried.
+            let limit = if wait { DEFAULT_TIMEOUT_WITH_WAIT } else { DEFAULT_TIMEOUT };
+            let deadline = Instant::now() + target.timeout.unwrap_or(limit);
+            let config = target.config()?;
+            let provider = target.provider(&config, &settings, deadline, &redactor)?;
             if wait {
                 follow(&provider, &external_run_id, deadline).await
             } else {
@@ -118,9 +121,9 @@ fn print(state: &RunState, redactor: &Redactor) -> u8 {
         return Exit::Failed.code();
     }
     match state.status {
-        State::Succeeded => Exit::Success.code(),
-        State::Failed | State::TimedOut => Exit::Failed.code(),
-        State::Cancelled | State::Skipped => Exit::Cancelled.code(),
-        State::Pending | State::Queued | State::Running => NOT_OVER,
+        RunStatus::Succeeded => Exit::Success.code(),
+        RunStatus::Failed | RunStatus::TimedOut => Exit::Failed.code(),
+        RunStatus::Cancelled | RunStatus::Skipped => Exit::Cancelled.code(),
+        RunStatus::Pending | RunStatus::Queued | RunStatus::Running => NOT_ENDED,
     }
 }

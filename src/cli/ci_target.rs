@@ -1,7 +1,7 @@
-//! The CI systems that `trigger` and `ci-status` speak to: one subcommand each, with the flags that
-//! describe a place in it.
+//! The CI systems of `trigger` and `ci-status`: one subcommand each, with the flags that select a workflow, project
+//! or job.
 //!
-//! To add one: a variant of [`Target`], its flags, and an arm in [`Target::split`].
+//! To add one: a variant of [`Target`], its flags, and an arm in [`Target::into_parts`].
 
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -23,34 +23,34 @@ use butler_start::trigger::{
     TriggerError, parse_input, parse_url,
 };
 
-/// A CI system and what is wanted of it.
+/// A CI system, with the arguments `A` of the command.
 #[derive(Subcommand)]
 pub(super) enum Target<A: Args> {
     /// A workflow of GitHub Actions
     #[command(visible_alias = "github")]
-    GithubActions(On<GitHubFlags, A>),
+    GithubActions(TargetFlags<GitHubFlags, A>),
     /// A project of GitLab CI
     #[command(visible_alias = "gitlab")]
-    GitlabCi(On<GitLabFlags, A>),
+    GitlabCi(TargetFlags<GitLabFlags, A>),
     /// A job of Jenkins
-    Jenkins(On<JenkinsFlags, A>),
+    Jenkins(TargetFlags<JenkinsFlags, A>),
 }
 
-/// The flags of a place, of all places, and of the command.
+/// The flags of one CI system, of all CI systems, and of the command.
 #[derive(Args)]
-pub(super) struct On<P: Args, A: Args> {
+pub(super) struct TargetFlags<P: Args, A: Args> {
     #[command(flatten)]
-    place: P,
+    own: P,
     #[command(flatten)]
-    shared: Shared,
+    shared: SharedFlags,
     #[command(flatten)]
-    act: A,
+    command: A,
 }
 
-/// What every CI system has.
+/// The flags of all CI systems.
 #[derive(Args)]
 #[command(next_help_heading = "CI system")]
-pub(super) struct Shared {
+pub(super) struct SharedFlags {
     /// A JSON file with these settings, or `-` for standard input; flags override it
     #[arg(long, value_name = "FILE")]
     ci_config: Option<PathBuf>,
@@ -114,7 +114,7 @@ pub(super) struct JenkinsFlags {
     user: Option<String>,
 }
 
-/// `NAME=VALUE` pairs that the job is told beside the run.
+/// Additional inputs of the job.
 #[derive(Args)]
 pub(super) struct Inputs {
     /// An input, variable or parameter for the job, without secrets; can be repeated
@@ -122,64 +122,64 @@ pub(super) struct Inputs {
     pub(super) inputs: Vec<String>,
 }
 
-/// A place in a CI system, as it was described.
-pub(super) struct Place {
+/// The selected CI system, with the settings of its flags and file.
+pub(super) struct SelectedTarget {
     name: ProviderName,
     flags: CiConfig,
     file: Option<PathBuf>,
-    /// How long it may take, where the user says so.
+    /// The value of `--timeout`.
     pub(super) timeout: Option<Duration>,
 }
 
 impl<A: Args> Target<A> {
-    /// The place, and what is wanted of it.
+    /// The selected CI system, and the arguments of the command.
     ///
     /// # Errors
-    /// When a flag has a value that cannot be.
-    pub(super) fn split(self) -> Result<(Place, A), TriggerError> {
-        let reference = |text: Option<String>| text.as_deref().map(CredentialReference::written);
-        let (name, flags, shared, act) = match self {
-            Self::GithubActions(On { place, shared, act }) => {
+    /// If the value of `--url` is not valid.
+    pub(super) fn into_parts(self) -> Result<(SelectedTarget, A), TriggerError> {
+        let reference = |text: Option<String>| text.as_deref().map(CredentialReference::parse);
+        let (name, flags, shared, command) = match self {
+            Self::GithubActions(TargetFlags { own, shared, command }) => {
                 let flags = CiConfig {
-                    repository: place.repository,
-                    workflow_file: place.workflow_file,
-                    git_ref: place.git_ref,
-                    event: place.event,
-                    app_id: place.app_id,
-                    installation_id: place.installation_id,
+                    repository: own.repository,
+                    workflow_file: own.workflow_file,
+                    git_ref: own.git_ref,
+                    event: own.event,
+                    app_id: own.app_id,
+                    installation_id: own.installation_id,
                     ..CiConfig::default()
                 };
-                (ProviderName::GitHub, flags, shared, act)
+                (ProviderName::GitHub, flags, shared, command)
             }
-            Self::GitlabCi(On { place, shared, act }) => {
+            Self::GitlabCi(TargetFlags { own, shared, command }) => {
                 let flags = CiConfig {
-                    repository: place.repository,
-                    git_ref: place.git_ref,
-                    api_credentials: reference(place.api_credentials),
+                    repository: own.repository,
+                    git_ref: own.git_ref,
+                    api_credentials: reference(own.api_credentials),
                     ..CiConfig::default()
                 };
-                (ProviderName::GitLab, flags, shared, act)
+                (ProviderName::GitLab, flags, shared, command)
             }
-            Self::Jenkins(On { place, shared, act }) => {
-                let flags = CiConfig { job: place.job, user: place.user, ..CiConfig::default() };
-                (ProviderName::Jenkins, flags, shared, act)
+            Self::Jenkins(TargetFlags { own, shared, command }) => {
+                let flags = CiConfig { job: own.job, user: own.user, ..CiConfig::default() };
+                (ProviderName::Jenkins, flags, shared, command)
             }
         };
-        let Shared { ci_config: file, url, credentials, timeout } = shared;
+        let SharedFlags { ci_config: file, url, credentials, timeout } = shared;
         let flags = CiConfig {
             url: url.as_deref().map(parse_url).transpose()?,
             credentials: reference(credentials),
             ..flags
         };
-        Ok((Place { name, flags, file, timeout }, act))
+        Ok((SelectedTarget { name, flags, file, timeout }, command))
     }
 }
 
-impl Place {
-    /// Everything that was said about it, in the file and in flags.
+impl SelectedTarget {
+    /// The settings of the file, overridden by the flags.
     ///
     /// # Errors
-    /// When the file cannot be read, or says what cannot be.
+    /// If the file cannot be read, or has a value that is not valid.
     pub(super) fn config(&mut self) -> Result<CiConfig, TriggerError> {
         let flags = std::mem::take(&mut self.flags);
         let Some(file) = &self.file else { return Ok(flags) };
@@ -189,14 +189,14 @@ impl Place {
         for warning in warnings {
             tracing::warn!("{warning}");
         }
-        config.is_for(self.name.id())?;
-        Ok(config.under(flags))
+        config.check_provider(self.name.id())?;
+        Ok(config.overridden_by(flags))
     }
 
-    /// The provider at this place, with its credentials, which the redactor is told.
+    /// The provider with its credentials, which are registered with the redactor.
     ///
     /// # Errors
-    /// When something is missing or cannot be.
+    /// If a setting or the credentials are missing or not valid.
     pub(super) fn provider(
         &self,
         config: &CiConfig,
@@ -208,14 +208,14 @@ impl Place {
     }
 }
 
-/// What the user wrote in `--input`.
-pub(super) fn inputs(given: &[String]) -> Result<Vec<(String, String)>, TriggerError> {
+/// Parses the values of `--input`.
+pub(super) fn parse_inputs(given: &[String]) -> Result<Vec<(String, String)>, TriggerError> {
     given.iter().map(|text| Ok(parse_input(text)?)).collect()
 }
 
 fn event(text: &str) -> Result<Event, String> {
     let problem = || "must be `workflow_dispatch` or `repository_dispatch`".to_owned();
-    Event::named(text).ok_or_else(problem)
+    Event::parse(text).ok_or_else(problem)
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, TriggerError> {
@@ -230,20 +230,20 @@ fn read(file: &Path) -> Result<Vec<u8>, TriggerError> {
     Ok(text)
 }
 
-/// Prints an answer in one line of JSON. It has words of the server's own, which may have secrets.
-pub(super) fn print(answer: &impl Serialize, redactor: &Redactor) -> std::io::Result<()> {
-    let text = serde_json::to_string(answer)?;
+/// Prints a result as one line of JSON. It contains text of the server, so secrets are redacted.
+pub(super) fn print(result: &impl Serialize, redactor: &Redactor) -> std::io::Result<()> {
+    let text = serde_json::to_string(result)?;
     writeln!(std::io::stdout(), "{}", redact_json(redactor, &text))
 }
 
-/// Says what went wrong, without secrets; returns the exit code for it.
+/// Prints the error without secrets. Returns the exit code.
 pub(super) fn fail(error: &TriggerError, redactor: &Redactor) -> u8 {
     let message = chain(error);
     let hint = error.advice();
     let shown = redactor.redact(message.as_bytes());
     let hint = hint.as_deref().map(|hint| redactor.redact(hint.as_bytes()));
     complain(&shown, hint.as_deref());
-    if error.is_usage() {
+    if error.is_usage_error() {
         Exit::Usage.code()
     } else if error.may_have_started() {
         Exit::Failed.code()

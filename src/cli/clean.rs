@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::flags::{Flags, Selection, together};
+use super::flags::{Flags, Selection, merge_arguments};
 use super::logging;
 use super::output::{complain, refuse};
 use crate::exit::Exit;
-use crate::run::{Act, clean};
+use crate::run::{CleanMode, clean};
 use crate::screen::Screen;
 use crate::settings::setting::{CACHE_DIR, RECOVERY_DIR, TMPFS_DIR, WORK_DIR};
 use crate::settings::{Arguments, CleanSettings, Environment, Logging, Setting};
@@ -24,11 +24,11 @@ pub(super) struct Clean {
     flags: Flags<CleanFlags>,
 }
 
-/// What `--help` says of the exit codes.
+/// The exit codes, for `--help`.
 const EXIT_CODES: &str =
     "Exit codes: 0 all unused files were deleted, 1 a file could not be deleted, 2 usage";
 
-/// Where runs make their directories, and where states are kept.
+/// The directories of runs, recovery and cache.
 struct CleanFlags;
 
 impl Selection for CleanFlags {
@@ -39,9 +39,10 @@ impl Selection for CleanFlags {
 
 impl Clean {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
-        let arguments = together(log, self.flags.into_arguments());
+        let arguments = merge_arguments(log, self.flags.into_arguments());
+        // A dry run must not create directories.
         let settings =
-            if self.dry_run { CleanSettings::resolve_to_look } else { CleanSettings::resolve };
+            if self.dry_run { CleanSettings::resolve_for_dry_run } else { CleanSettings::resolve };
         let resolved = Logging::resolve(&arguments, environment)
             .and_then(|logging| Ok((logging, settings(&arguments, environment)?)));
         let (logging, settings) = match resolved {
@@ -49,14 +50,15 @@ impl Clean {
             Err(error) => return refuse(&error),
         };
         let _log = logging::start(&logging, environment, &Arc::default(), &Screen::default());
-        let act = if self.dry_run { Act::Show } else { Act::Wipe };
+        let mode = if self.dry_run { CleanMode::DryRun } else { CleanMode::Wipe };
+        // A failed file does not stop the others; the exit code reports it at the end.
         let mut exit = Exit::Success;
         let mut out = std::io::stdout();
-        let cleaned = clean(&settings, act, |finding| {
+        let cleaned = clean(&settings, mode, |finding| {
             if finding.has_failed() {
                 exit = Exit::Failed;
             }
-            // What is found is wiped, whether or not anybody listens.
+            // If standard output is closed, the files are still deleted.
             let _ = writeln!(out, "{finding}");
         });
         if let Err(error) = cleaned {

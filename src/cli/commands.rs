@@ -1,6 +1,6 @@
-//! `plan`, `apply`, `destroy`, `drift`, `validate` and `test`: a run in a directory of one's own.
+//! `plan`, `apply`, `destroy`, `drift`, `validate` and `test`: runs in a local directory.
 //!
-//! Each is a form of [`LocalRequest`]; from there on they are what `execute --local` is.
+//! Each command creates a [`LocalRequest`], which is then executed like `execute --local`.
 
 mod error;
 mod options;
@@ -12,13 +12,13 @@ use std::path::PathBuf;
 use clap::Args;
 
 use self::error::CommandError;
-use self::options::{Consent, Place, Planning, RunFlags};
-use self::plan_file::{Word, plan_to_save, saved_plan, saved_request};
+use self::options::{ConsentFlags, ModuleArgument, PlanningFlags, RunFlags};
+use self::plan_file::{ApplyArgument, parse_apply_argument, plan_to_save, saved_plan_request};
 use super::assignments::Assignments;
-use super::execute::carry_out;
-use super::flags::{Flags, together};
+use super::execute::execute_run;
+use super::flags::{Flags, merge_arguments};
+use super::module_directory::module_directory;
 use super::output::complain;
-use super::place::module_directory;
 use crate::exit::Exit;
 use crate::settings::{Arguments, Environment, LocalRequest, Settings};
 use butler_base::error::{Advice, chain};
@@ -26,11 +26,11 @@ use butler_protocol::spec::{
     ChangesExit, LocalOptions, Operation, PlanFile, PlanningOptions, Purpose,
 };
 
-/// How `drift`, and `plan` with `--detailed-exitcode`, end when the command line is wrong: 2 says
-/// that there are changes. It is `EX_USAGE` of sysexits.h.
+/// The exit code of `drift`, and of `plan` with `--detailed-exitcode`, after a usage error, because their 2 means
+/// changes. It is `EX_USAGE` of sysexits.h.
 const USAGE_BESIDE_CHANGES: u8 = 64;
 
-/// What `--help` says of exit codes.
+/// The exit codes, for `--help`.
 const EXIT_CODES: &str =
     "Exit codes: 0 success, 1 the run failed, 2 usage, 128+n stopped by signal n";
 const PLAN_EXIT_CODES: &str = "Exit codes: 0 success, 1 the run failed, 2 usage, 128+n stopped by signal n; \
@@ -41,9 +41,9 @@ const DRIFT_EXIT_CODES: &str = "Exit codes: 0 no drift, 1 the run failed, 2 ther
 #[command(after_help = PLAN_EXIT_CODES)]
 pub(super) struct Plan {
     #[command(flatten)]
-    place: Place,
+    module: ModuleArgument,
     #[command(flatten)]
-    planning: Planning,
+    planning: PlanningFlags,
     /// Plan to destroy all resources
     #[arg(long, help_heading = "Plan")]
     destroy: bool,
@@ -67,9 +67,9 @@ pub(super) struct Apply {
     #[arg(value_name = "DIR")]
     directory: Option<PathBuf>,
     #[command(flatten)]
-    planning: Planning,
+    planning: PlanningFlags,
     #[command(flatten)]
-    consent: Consent,
+    consent: ConsentFlags,
     #[command(flatten)]
     flags: Flags<RunFlags>,
 }
@@ -78,11 +78,11 @@ pub(super) struct Apply {
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Destroy {
     #[command(flatten)]
-    place: Place,
+    module: ModuleArgument,
     #[command(flatten)]
-    planning: Planning,
+    planning: PlanningFlags,
     #[command(flatten)]
-    consent: Consent,
+    consent: ConsentFlags,
     #[command(flatten)]
     flags: Flags<RunFlags>,
 }
@@ -91,9 +91,9 @@ pub(super) struct Destroy {
 #[command(after_help = DRIFT_EXIT_CODES)]
 pub(super) struct Drift {
     #[command(flatten)]
-    place: Place,
+    module: ModuleArgument,
     #[command(flatten)]
-    planning: Planning,
+    planning: PlanningFlags,
     #[command(flatten)]
     flags: Flags<RunFlags>,
 }
@@ -102,7 +102,7 @@ pub(super) struct Drift {
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Validate {
     #[command(flatten)]
-    place: Place,
+    module: ModuleArgument,
     #[command(flatten)]
     flags: Flags<RunFlags>,
 }
@@ -111,7 +111,7 @@ pub(super) struct Validate {
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Test {
     #[command(flatten)]
-    place: Place,
+    module: ModuleArgument,
     #[command(flatten)]
     assignments: Assignments,
     #[command(flatten)]
@@ -120,7 +120,8 @@ pub(super) struct Test {
 
 impl Plan {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
-        let usage = if self.detailed_exitcode { USAGE_BESIDE_CHANGES } else { Exit::Usage.code() };
+        let usage_code =
+            if self.detailed_exitcode { USAGE_BESIDE_CHANGES } else { Exit::Usage.code() };
         let request = || {
             let mut options = self.planning.into_options()?;
             if self.detailed_exitcode {
@@ -132,26 +133,29 @@ impl Plan {
             if let Some(out) = &self.out {
                 options.plan_file = PlanFile::Save(plan_to_save(out)?);
             }
-            request(&self.place, Operation::Plan, options)
+            local_request(&self.module, Operation::Plan, options)
         };
         let request = request();
-        Start { request, flags: together(log, self.flags.into_arguments()), usage }.run(environment)
+        LocalRun { request, flags: merge_arguments(log, self.flags.into_arguments()), usage_code }
+            .run(environment)
     }
 }
 
 impl Apply {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
-        let flags = together(log, self.flags.into_arguments());
+        let flags = merge_arguments(log, self.flags.into_arguments());
         let Self { plan_or_directory, directory, planning, consent, .. } = self;
-        let request = || match saved_plan(plan_or_directory, directory)? {
-            Word::Plan { file, place } => saved_request(file, &place, planning, &flags),
-            Word::Directory(place) => {
-                let request = request(&place, Operation::Apply, planning.into_options()?)?;
-                approved(request, &consent, "apply")
+        let request = || match parse_apply_argument(plan_or_directory, directory)? {
+            ApplyArgument::Plan { file, module } => {
+                saved_plan_request(file, &module, planning, &flags)
+            }
+            ApplyArgument::Directory(module) => {
+                let request = local_request(&module, Operation::Apply, planning.into_options()?)?;
+                with_approval(request, &consent, "apply")
             }
         };
         let request = request();
-        Start::new(request, flags).run(environment)
+        LocalRun::new(request, flags).run(environment)
     }
 }
 
@@ -159,11 +163,11 @@ impl Destroy {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let request = || {
             let options = self.planning.into_options()?;
-            let request = request(&self.place, Operation::Destroy, options)?;
-            approved(request, &self.consent, "destroy")
+            let request = local_request(&self.module, Operation::Destroy, options)?;
+            with_approval(request, &self.consent, "destroy")
         };
         let request = request();
-        Start::new(request, together(log, self.flags.into_arguments())).run(environment)
+        LocalRun::new(request, merge_arguments(log, self.flags.into_arguments())).run(environment)
     }
 }
 
@@ -171,17 +175,17 @@ impl Drift {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let request = self.planning.into_options().and_then(|options| {
             let options = LocalOptions { changes: ChangesExit::Detailed, ..options };
-            request(&self.place, Operation::DriftCheck, options)
+            local_request(&self.module, Operation::DriftCheck, options)
         });
-        let flags = together(log, self.flags.into_arguments());
-        Start { request, flags, usage: USAGE_BESIDE_CHANGES }.run(environment)
+        let flags = merge_arguments(log, self.flags.into_arguments());
+        LocalRun { request, flags, usage_code: USAGE_BESIDE_CHANGES }.run(environment)
     }
 }
 
 impl Validate {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
-        let request = request(&self.place, Operation::Validate, LocalOptions::default());
-        Start::new(request, together(log, self.flags.into_arguments())).run(environment)
+        let request = local_request(&self.module, Operation::Validate, LocalOptions::default());
+        LocalRun::new(request, merge_arguments(log, self.flags.into_arguments())).run(environment)
     }
 }
 
@@ -190,31 +194,31 @@ impl Test {
         let request = self.assignments.0.map_err(CommandError::from).and_then(|assignments| {
             let planning = PlanningOptions { assignments, ..PlanningOptions::default() };
             let options = LocalOptions { planning, ..LocalOptions::default() };
-            request(&self.place, Operation::Test, options)
+            local_request(&self.module, Operation::Test, options)
         });
-        Start::new(request, together(log, self.flags.into_arguments())).run(environment)
+        LocalRun::new(request, merge_arguments(log, self.flags.into_arguments())).run(environment)
     }
 }
 
-fn request(
-    place: &Place,
+fn local_request(
+    module: &ModuleArgument,
     operation: Operation,
     options: LocalOptions,
 ) -> Result<LocalRequest, CommandError> {
-    let directory = module_directory(place.directory.as_deref())?;
+    let directory = module_directory(module.directory.as_deref())?;
     Ok(LocalRequest { directory, operation, tool: None, options })
 }
 
-fn approved(
+fn with_approval(
     mut request: LocalRequest,
-    consent: &Consent,
+    consent: &ConsentFlags,
     command: &'static str,
 ) -> Result<LocalRequest, CommandError> {
     request.options.approval = consent.approval(command)?;
     Ok(request)
 }
 
-/// Whether a command line that cannot be read is one of a command that ends with 2 for changes.
+/// The exit code for a command line that cannot be parsed.
 pub(super) fn usage_code(command: Option<&str>, words: &[OsString]) -> u8 {
     let is_detailed = |word: &OsString| word == "--detailed-exitcode";
     match command {
@@ -224,22 +228,23 @@ pub(super) fn usage_code(command: Option<&str>, words: &[OsString]) -> u8 {
     }
 }
 
-/// A command that was read.
-struct Start {
+/// A parsed command.
+struct LocalRun {
     request: Result<LocalRequest, CommandError>,
     flags: Arguments,
-    /// The exit code for what is wrong with the command line or the environment.
-    usage: u8,
+    /// The exit code for usage errors.
+    usage_code: u8,
 }
 
-impl Start {
+impl LocalRun {
     fn new(request: Result<LocalRequest, CommandError>, flags: Arguments) -> Self {
-        Self { request, flags, usage: Exit::Usage.code() }
+        Self { request, flags, usage_code: Exit::Usage.code() }
     }
 
-    /// Carries it out; returns the exit code.
+    /// Executes the run. Returns the exit code.
     fn run(self, environment: &Environment) -> u8 {
-        let Self { request, flags, usage } = self;
+        // Errors of the command line and of settings end the command before a run begins, with the usage code.
+        let Self { request, flags, usage_code } = self;
         let settings = request.and_then(|request| {
             Settings::resolve_local(request, &flags, environment).map_err(CommandError::from)
         });
@@ -247,11 +252,11 @@ impl Start {
             Ok(settings) => settings,
             Err(error) => {
                 complain(&chain(&error), error.advice().as_deref());
-                return usage;
+                return usage_code;
             }
         };
-        match carry_out(settings, environment) {
-            Exit::Usage => usage,
+        match execute_run(settings, environment) {
+            Exit::Usage => usage_code,
             exit => exit.code(),
         }
     }

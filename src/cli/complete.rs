@@ -1,7 +1,7 @@
-//! Completion: the script for a shell, and what it asks this program for at each press of Tab.
+//! Completion: the script for a shell, and the values that it offers.
 //!
-//! The script starts `butler-runner` with [`variable::COMPLETE`], so that what is offered is what this
-//! version and this machine have: commands, flags, values, paths and installed versions.
+//! The script starts `butler-runner` with [`variable::COMPLETE`] at each press of Tab, so that it offers the
+//! commands, flags, values, paths and installed versions of this version and this machine.
 
 use clap::Args;
 use clap::builder::ValueHint;
@@ -50,7 +50,7 @@ pub(super) fn failed(message: &str) -> u8 {
     Exit::Failed.code()
 }
 
-/// Adds to the flag of a setting which values can be given.
+/// Adds the possible values of a setting to its flag.
 pub(super) fn values(flag: clap::Arg, setting: &'static Setting) -> clap::Arg {
     if [&TF_VERSION, &DEFAULT_TOOL_VERSION].contains(&setting) {
         return flag.add(versions());
@@ -69,7 +69,7 @@ pub(super) fn values(flag: clap::Arg, setting: &'static Setting) -> clap::Arg {
     }))
 }
 
-/// The installed versions, as the command line takes them.
+/// The installed versions, in the syntax of the command line.
 pub(super) fn versions() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let settings = ToolSettings::resolve(&Arguments::default(), &Environment::capture());

@@ -1,11 +1,11 @@
-//! Commands whose flags are made only when they are the ones that were asked for: to make those of
-//! all commands takes longer than everything else that a start does.
+//! Commands whose flags are created only if the command is used. Creating the flags of all commands takes longer
+//! than the rest of the start.
 
 use clap::error::Result;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-/// A command that stays without its flags until it is looked at. What the list of commands says of
-/// it has to stand where it is listed.
+/// A command whose flags are created when clap needs them. Its description in the list of commands must be on the
+/// variant that lists it.
 pub(super) struct Deferred<T>(pub(super) T);
 
 impl<T: Args> Args for Deferred<T> {

@@ -1,10 +1,10 @@
-//! `demo`: shows a run from beginning to end, with a registry of its own.
+//! `demo`: runs plan, apply and destroy against its own registry on this machine.
 
 use std::sync::Arc;
 
 use clap::Args;
 
-use super::flags::{Flags, Selection, together};
+use super::flags::{Flags, Selection, merge_arguments};
 use super::logging;
 use super::output::{complain, refuse, terminal};
 use super::runtime::block_on;
@@ -30,7 +30,7 @@ impl Selection for DemoFlags {
 impl Demo {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let redactor = Arc::new(Redactor::new());
-        let arguments = together(log, self.flags.into_arguments());
+        let arguments = merge_arguments(log, self.flags.into_arguments());
         let logging = match Logging::resolve(&arguments, environment) {
             Ok(logging) => logging,
             Err(error) => return refuse(&error),

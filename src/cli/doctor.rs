@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::flags::{Flags, Selection, together};
+use super::flags::{Flags, Selection, merge_arguments};
 use super::logging;
 use super::output::refuse;
 use super::runtime::block_on;
 use super::tool::columns;
-use crate::doctor::{Finding, State, examine};
+use crate::doctor::{Finding, FindingState, examine};
 use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::settings::{
@@ -28,11 +28,11 @@ pub(super) struct Doctor {
     flags: Flags<DoctorFlags>,
 }
 
-/// What `--help` says of the exit codes.
+/// The exit codes, for `--help`.
 const EXIT_CODES: &str =
     "Exit codes: 0 this machine can execute runs, 1 a requirement is missing, 2 usage";
 
-/// What `execute` has, but for what describes a run.
+/// The settings of `execute`, without those of a single run.
 struct DoctorFlags;
 
 impl Selection for DoctorFlags {
@@ -43,13 +43,14 @@ impl Selection for DoctorFlags {
 
 impl Doctor {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
-        let arguments = together(log, self.flags.into_arguments());
+        let arguments = merge_arguments(log, self.flags.into_arguments());
         let logging = match Logging::resolve(&arguments, environment) {
             Ok(logging) => logging,
             Err(error) => return refuse(&error),
         };
         let redactor = Arc::new(Redactor::new());
         let _log = logging::start(&logging, environment, &redactor, &Screen::default());
+        // Errors of settings are findings here, so that the report contains all problems.
         let settings = DoctorSettings::resolve(&arguments, environment);
         let Some(findings) = block_on(examine(&settings, &redactor)) else {
             return Exit::Failed.code();
@@ -57,7 +58,7 @@ impl Doctor {
         let signs =
             std::io::stdout().is_terminal() && environment.value(variable::NO_COLOR.name).is_none();
         let text = if self.json { json(&findings) } else { page(&findings, signs) };
-        let is_bad = findings.iter().any(|finding| finding.state == State::Failed);
+        let is_bad = findings.iter().any(|finding| finding.state == FindingState::Failed);
         match writeln!(std::io::stdout(), "{text}") {
             Ok(()) if !is_bad => Exit::Success.code(),
             _ => Exit::Failed.code(),
@@ -80,15 +81,15 @@ fn page(findings: &[Finding], signs: bool) -> String {
     columns(&rows.collect::<Vec<_>>())
 }
 
-const fn mark(state: State, signs: bool) -> &'static str {
+const fn mark(state: FindingState, signs: bool) -> &'static str {
     match (state, signs) {
-        (State::Ok, true) => "✓",
-        (State::Note, true) => "·",
-        (State::Warning, true) => "!",
-        (State::Failed, true) => "✗",
-        (State::Ok, false) => "ok",
-        (State::Note, false) => "note",
-        (State::Warning, false) => "warning",
-        (State::Failed, false) => "FAILED",
+        (FindingState::Ok, true) => "✓",
+        (FindingState::Note, true) => "·",
+        (FindingState::Warning, true) => "!",
+        (FindingState::Failed, true) => "✗",
+        (FindingState::Ok, false) => "ok",
+        (FindingState::Note, false) => "note",
+        (FindingState::Warning, false) => "warning",
+        (FindingState::Failed, false) => "FAILED",
     }
 }

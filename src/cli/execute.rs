@@ -1,10 +1,10 @@
-//! `execute`: executes a run.
+//! `execute`: executes a run from a registry, from a file, or in a local directory.
 
 use std::sync::Arc;
 
 use clap::Args;
 
-use super::flags::{Flags, Selection, together};
+use super::flags::{Flags, Selection, merge_arguments};
 use super::help_text::{EXIT_CODES, MORE_FLAGS};
 use super::logging;
 use super::output::{refuse, terminal};
@@ -21,7 +21,7 @@ pub(super) struct Execute {
     flags: Flags<ExecuteFlags>,
 }
 
-/// Everything but the log, which all subcommands have, and what only installed versions are about.
+/// All settings except those of the log, which all subcommands have, and those of installed versions.
 struct ExecuteFlags;
 
 impl Selection for ExecuteFlags {
@@ -32,20 +32,22 @@ impl Selection for ExecuteFlags {
 
 impl Execute {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
-        let arguments = together(log, self.flags.into_arguments());
+        let arguments = merge_arguments(log, self.flags.into_arguments());
         let settings = match Settings::resolve(&arguments, environment) {
             Ok(settings) => settings,
             Err(error) => return refuse(&error),
         };
-        carry_out(settings, environment).code()
+        execute_run(settings, environment).code()
     }
 }
 
 /// Executes the run that `settings` describe, with its log on the terminal of this process.
-pub(super) fn carry_out(settings: Settings, environment: &Environment) -> Exit {
+pub(super) fn execute_run(settings: Settings, environment: &Environment) -> Exit {
     let redactor = Arc::new(Redactor::new());
+    // The screen comes first, because the log writes through it.
     let screen = screen::open(&settings.logging, environment, Output::Lines);
     let _log = logging::start(&settings.logging, environment, &redactor, &screen);
+    // Warnings about settings need the log.
     for warning in &settings.warnings {
         tracing::warn!("{warning}");
     }

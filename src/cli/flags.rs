@@ -11,7 +11,7 @@ use crate::settings::setting::{
 };
 use crate::settings::{Arguments, Kind, Setting};
 
-/// What `-h` shows of the settings; `--help` shows all of them.
+/// The settings in `-h`; `--help` has all of them.
 const IN_SHORT_HELP: [&Setting; 10] = [
     &ENDPOINT,
     &RUN_ID,
@@ -25,9 +25,9 @@ const IN_SHORT_HELP: [&Setting; 10] = [
     &LOCK_TIMEOUT,
 ];
 
-/// Which settings a subcommand has.
+/// The settings that are flags of a subcommand.
 pub(super) trait Selection {
-    /// Whether `setting` is one of them.
+    /// Whether `setting` is a flag of the subcommand.
     fn has(setting: &Setting) -> bool;
     /// Whether subcommands inherit these flags.
     const GLOBAL: bool = false;
@@ -137,7 +137,7 @@ fn flag(setting: &'static Setting) -> Arg {
     }
 }
 
-/// A flag of one letter that makes the log louder or quieter.
+/// A flag of one letter that changes the level of the log.
 struct Letter {
     flag: &'static str,
     short: char,
@@ -152,8 +152,8 @@ fn letters(setting: &'static Setting) -> impl Iterator<Item = Letter> {
     })
 }
 
-/// The flags of a subcommand together with those that all of them have.
-pub(super) fn together(log: Arguments, mut flags: Arguments) -> Arguments {
+/// Merges the flags of a subcommand with the flags for the log, which all subcommands have.
+pub(super) fn merge_arguments(log: Arguments, mut flags: Arguments) -> Arguments {
     flags.merge(log);
     flags
 }

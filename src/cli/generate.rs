@@ -20,7 +20,7 @@ use butler_base::error::Advice;
 use butler_start::generate::{
     Aws, Azure, Cloud, Gcp, GenerateError, IMAGE, Install, Network, Options, Secret, Version,
     azure_pipelines, bitbucket_pipelines, circleci, generic, github_actions, gitlab_ci, jenkins,
-    run_outline, tekton,
+    parse_run_outline, tekton,
 };
 
 #[derive(Args)]
@@ -52,7 +52,7 @@ enum Target {
     Generic(Generic),
 }
 
-/// A target that tells of one run.
+/// The target `generic`, whose output can describe one run.
 #[derive(Args)]
 struct Generic {
     /// The file with the run, in the registry's format [default: placeholders]
@@ -62,7 +62,7 @@ struct Generic {
     wrapper: Wrapper,
 }
 
-/// What all targets are asked for. Values that are left out are the CI system's own variables.
+/// The flags of all targets. A variable of the CI system provides each value without a flag.
 #[derive(Args)]
 pub(super) struct Wrapper {
     /// The URL of the registry, including its path
@@ -143,7 +143,7 @@ pub(super) struct Wrapper {
     output: Destination,
 }
 
-/// A cloud that can be logged in to without a key.
+/// A cloud that supports logins without a key.
 #[derive(Clone, Copy, Eq, PartialEq, ValueEnum)]
 enum Provider {
     Aws,
@@ -171,8 +171,8 @@ impl Generic {
     fn write(self) -> u8 {
         let read = |path: &PathBuf| -> anyhow::Result<_> {
             let cannot = || format!("cannot read the run `{}`", path.display());
-            let json = zeroize::Zeroizing::new(std::fs::read(path).with_context(cannot)?);
-            run_outline(&json).with_context(cannot)
+            let json = std::fs::read(path).with_context(cannot)?;
+            parse_run_outline(&json).with_context(cannot)
         };
         match self.config.as_ref().map(read).transpose() {
             Ok(run) => {
@@ -209,7 +209,7 @@ impl Wrapper {
             Some(name) => Install::Image { name, digest: self.digest },
             None => Install::Binary { sha256: self.checksums, releases: self.releases },
         };
-        let asked = |provider| self.oidc.contains(&provider);
+        let is_requested = |provider| self.oidc.contains(&provider);
         let aws = Aws { role: self.aws_role, region: self.aws_region };
         let gcp = Gcp { provider: self.gcp_provider, service_account: self.gcp_service_account };
         let azure = Azure {
@@ -218,9 +218,9 @@ impl Wrapper {
             subscription_id: self.azure_subscription_id,
         };
         let cloud = Cloud {
-            aws: (asked(Provider::Aws) || aws != Aws::default()).then_some(aws),
-            gcp: (asked(Provider::Gcp) || gcp != Gcp::default()).then_some(gcp),
-            azure: (asked(Provider::Azure) || azure != Azure::default()).then_some(azure),
+            aws: (is_requested(Provider::Aws) || aws != Aws::default()).then_some(aws),
+            gcp: (is_requested(Provider::Gcp) || gcp != Gcp::default()).then_some(gcp),
+            azure: (is_requested(Provider::Azure) || azure != Azure::default()).then_some(azure),
         };
         let network =
             Network { proxy: self.proxy, no_proxy: self.no_proxy, ca_bundle: self.ca_bundle };

@@ -1,7 +1,7 @@
 //! Internal commands that the runner itself starts. They are not for users and not stable.
 //!
-//! These run before the runtime does and without threads, because libgit2 changes the environment
-//! of its process when it starts.
+//! They run without the asynchronous runtime and without threads, because libgit2 changes the environment of its
+//! process when it starts.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,15 +13,15 @@ use butler_source::git;
 
 #[derive(Subcommand)]
 pub(super) enum Internal {
-    /// Fetch a module's source as the task on standard input says.
+    /// Fetch a module's source according to the task on standard input.
     #[command(name = git::FETCH_COMMAND, hide = true)]
     Fetch,
-    /// Answer git's question for credentials out of a file of the run's.
+    /// Print credentials for git from a file of the run.
     #[command(name = git::CREDENTIAL_COMMAND, hide = true)]
     GitCredential {
         /// The file with the credentials.
         file: PathBuf,
-        /// What git wants: `get`, `store` or `erase`.
+        /// The operation of git: `get`, `store` or `erase`.
         operation: String,
     },
 }

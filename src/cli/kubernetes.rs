@@ -1,14 +1,14 @@
-//! Runs as Jobs in a Kubernetes cluster: `generate kubernetes`, which prints one or carries it out
-//! (`--apply`), `trigger kubernetes`, which only starts it, and `ci-status kubernetes`, which reads it back.
+//! Runs as Jobs in a Kubernetes cluster: `generate kubernetes`, which prints the Job or executes the run
+//! (`--apply`), `trigger kubernetes`, which only creates the Job, and `ci-status kubernetes`, which reads its status.
 
 mod apply;
-mod ending;
-mod handover;
+mod command_end;
 mod job;
-mod look;
-mod start;
+mod prepared_run;
+mod start_job;
+mod status;
 mod values;
 
 pub(super) use apply::Kubernetes;
-pub(super) use look::Look;
-pub(super) use start::Start;
+pub(super) use start_job::StartJob;
+pub(super) use status::KubernetesStatus;

@@ -1,4 +1,4 @@
-//! The runner's own log: on standard error, so that standard output is the tool's.
+//! The runner's own log. It is on standard error, because standard output has the output of Terraform.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::settings::{Environment, LogFormat, Logging, Section, Setting};
 use butler_base::event::Stream;
 use butler_base::secret::{Redactor, redact_json};
 
-/// How many lines of the log may wait for an output that takes none; further ones are lost. Room for
-/// them is taken at the start, and the library's own choice costs 4 MB.
-const WAITING_LINES: usize = 4096;
+/// The number of lines that are buffered for a blocked output; further ones are lost. The buffer is allocated at
+/// the start, and with the library's default it needs 4 MB.
+const BUFFERED_LINES: usize = 4096;
 
-/// The Kubernetes library logs each failed request as an error, also where it is sent again and all ends
-/// well; `cluster` says once what that means. Heard with `-vv`, or where the filter names it.
+/// The Kubernetes library logs each failed request as an error, even if a retry succeeds, and `cluster` logs outages
+/// itself. So its events are logged only with `-vv`, or if the filter names it.
 const KUBERNETES: &str = "kube_client";
 
 /// The flags for the log, which every subcommand has.
@@ -40,13 +40,13 @@ impl Selection for LogFlags {
     const GLOBAL: bool = true;
 }
 
-/// What an error and a warning begin with where lines have no level.
+/// The prefixes of errors and warnings in lines without a level.
 const ERROR: &str = "Error: ";
 const WARNING: &str = "Warning: ";
 
-/// Starts the log of this process on `screen`, in which `redactor` masks what it knows, now or later. Lines are
-/// written by a thread of their own until the guard is dropped, which waits a moment for them: an
-/// output that nobody reads must not stop the run. Panics are logged, and so masked, too.
+/// Starts the log of this process on `screen`, redacted by `redactor`. A separate thread writes the lines, so that a
+/// blocked output does not stop the run. Dropping the guard ends the thread and waits a moment for the last lines.
+/// Panics are logged, and so redacted, too.
 pub(super) fn start(
     logging: &Logging,
     environment: &Environment,
@@ -55,13 +55,13 @@ pub(super) fn start(
 ) -> WorkerGuard {
     let colours = screen::colours(environment, std::io::stderr().is_terminal());
     let (writer, guard) = NonBlockingBuilder::default()
-        .buffered_lines_limit(WAITING_LINES)
+        .buffered_lines_limit(BUFFERED_LINES)
         .finish(screen.writer(Stream::Stderr));
-    // Who asks for more wants to know when.
+    // More detailed logs need times and levels.
     let is_terse = !["debug", "trace", "="].iter().any(|it| logging.filter.contains(it));
-    let look = Look { colours, is_plain: is_terse && screen.abilities().view == View::Live };
-    let layer = layer(logging, look, redactor, move || writer.clone());
-    // Only a test can have started one before.
+    let style = LineStyle { colours, is_plain: is_terse && screen.abilities().view == View::Live };
+    let layer = layer(logging, style, redactor, move || writer.clone());
+    // This fails only in tests, which may have set a subscriber before.
     let _ = Registry::default().with(layer).try_init();
     std::panic::set_hook(Box::new(log_panic));
     guard
@@ -71,29 +71,28 @@ fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
     tracing::error!("the runner failed (a bug): {panic}");
 }
 
-/// Masks secrets in an event when it is formatted, not when it is written: the buffer between the
-/// two belongs to the thread and keeps its content.
+/// Redacts an event when it is formatted, not when it is written, because the library's buffer in between belongs to
+/// the thread and keeps its content.
 struct Masked<F> {
     redactor: Arc<Redactor>,
     format: F,
     mask: fn(&Redactor, &str) -> String,
-    /// Who reads it beside people.
+    /// The CI system that reads the log.
     reader: System,
-    /// How a line begins.
-    look: Look,
+    style: LineStyle,
 }
 
-/// How the lines of the text format look.
+/// The style of lines in the text format.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct LineStyle {
     colours: bool,
-    /// Whether a user watches the lines as they appear, and does not need the time or the level.
+    /// Whether lines have no time and no level, because a user reads them as they appear.
     is_plain: bool,
 }
 
-impl Look {
-    /// What a line of this level begins with, that is `line` so far.
-    fn start(self, level: Level, line: &str) -> String {
+impl LineStyle {
+    /// The prefix for `line` with this level.
+    fn prefix(self, level: Level, line: &str) -> String {
         let (start, colour) = match level {
             Level::ERROR => (ERROR, "\x1b[1;31m"),
             Level::WARN => (WARNING, "\x1b[1;33m"),
@@ -125,7 +124,7 @@ where
         self.format.format_event(context, Writer::new(&mut text), event)?;
         let line = text.strip_suffix('\n').unwrap_or(&text);
         let masked = (self.mask)(&self.redactor, line);
-        writer.write_str(&self.look.start(*event.metadata().level(), line))?;
+        writer.write_str(&self.style.prefix(*event.metadata().level(), line))?;
         writer.write_str(&disarm(self.reader, &masked))?;
         writer.write_str(&text[line.len()..])
     }
@@ -133,48 +132,48 @@ where
 
 fn layer<W>(
     logging: &Logging,
-    look: Look,
+    style: LineStyle,
     redactor: &Arc<Redactor>,
     writer: W,
 ) -> Box<dyn Layer<Registry> + Send + Sync>
 where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
-    // The settings have read the filter before.
+    // The settings have checked the filter.
     let filter = EnvFilter::try_new(&logging.filter).unwrap_or_default();
-    let hears_kubernetes =
+    let logs_kubernetes =
         filter.max_level_hint() == Some(LevelFilter::TRACE) || logging.filter.contains(KUBERNETES);
     let filter = filter.and(filter_fn(move |metadata| {
-        may_be_logged(metadata) && (hears_kubernetes || !metadata.target().starts_with(KUBERNETES))
+        may_be_logged(metadata) && (logs_kubernetes || !metadata.target().starts_with(KUBERNETES))
     }));
     let (redactor, reader) = (redactor.clone(), logging.reader);
     let lines = fmt::layer().with_writer(writer);
     let format = fmt::format();
     match logging.format {
         LogFormat::Text => {
-            let format = format.with_target(false).with_ansi(look.colours);
+            let format = format.with_target(false).with_ansi(style.colours);
             let mask =
                 |redactor: &Redactor, line: &str| redactor.redact(line.as_bytes()).into_owned();
-            if look.is_plain {
+            if style.is_plain {
                 let format = format.without_time().with_level(false);
-                let masked = Masked { redactor, format, mask, reader, look };
+                let masked = Masked { redactor, format, mask, reader, style };
                 return lines.event_format(masked).with_filter(filter).boxed();
             }
-            let masked = Masked { redactor, format, mask, reader, look };
+            let masked = Masked { redactor, format, mask, reader, style };
             lines.event_format(masked).with_filter(filter).boxed()
         }
         LogFormat::Json => {
             let format = format.json().flatten_event(true);
             let lines = lines.fmt_fields(JsonFields::new());
-            let look = Look { is_plain: false, ..look };
-            let masked = Masked { redactor, format, mask: redact_json, reader, look };
+            let style = LineStyle { is_plain: false, ..style };
+            let masked = Masked { redactor, format, mask: redact_json, reader, style };
             lines.event_format(masked).with_filter(filter).boxed()
         }
     }
 }
 
-/// Libraries are not heard below `info`, whatever the filter says: their traces hold what goes
-/// over the wire, and with it the token.
+/// Whether an event may be logged with any filter. Events of libraries below `info` may not, because their traces
+/// contain requests, and with them the token.
 fn may_be_logged(metadata: &Metadata<'_>) -> bool {
     *metadata.level() <= Level::INFO || metadata.target().starts_with("butler_")
 }
@@ -202,10 +201,10 @@ mod tests {
     }
 
     fn logged(format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
-        logged_as(Look { colours: false, is_plain: false }, format, filter, log)
+        logged_as(LineStyle { colours: false, is_plain: false }, format, filter, log)
     }
 
-    fn logged_as(look: Look, format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
+    fn logged_as(style: LineStyle, format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
         let written = Written::default();
         let reader = System::GitHubActions;
         let logging = Logging { format, filter: filter.to_owned(), reader };
@@ -213,7 +212,7 @@ mod tests {
         let redactor = Arc::new(Redactor::new());
         let secrets = ["correct horse", "a \"quoted\"\\\nlonger horse", "message", "4711"];
         redactor.register(&secrets.map(SecretString::from));
-        let layer = layer(&logging, look, &redactor, move || writer.clone());
+        let layer = layer(&logging, style, &redactor, move || writer.clone());
         tracing::subscriber::with_default(Registry::default().with(layer), log);
         String::from_utf8(written.0.lock().unwrap().clone()).unwrap()
     }
@@ -231,16 +230,27 @@ mod tests {
     }
 
     #[test]
-    fn kubernetes_library_is_heard_where_everything_is() {
-        for (filter, is_heard) in
+    fn filter_for_butler_includes_all_crates_and_no_library() {
+        let text = logged(LogFormat::Text, "butler=trace", || {
+            tracing::trace!(target: "butler_source::git", "from a crate");
+            tracing::trace!(target: "butler_runner::run", "from the runner");
+            tracing::error!(target: "hyper::client", "from a library");
+        });
+        assert!(text.contains("from a crate") && text.contains("from the runner"), "{text}");
+        assert!(!text.contains("from a library"), "{text}");
+    }
+
+    #[test]
+    fn events_of_the_kubernetes_library_are_logged_only_on_request() {
+        for (filter, is_logged) in
             [("info", false), ("debug", false), ("trace", true), ("info,kube_client=error", true)]
         {
             let text = logged(LogFormat::Text, filter, || {
                 tracing::error!(target: "kube_client::client::builder", "failed with error x");
-                tracing::error!(target: "another_library", "heard");
+                tracing::error!(target: "another_library", "logged");
             });
-            assert_eq!(text.contains("failed with error"), is_heard, "{filter}: {text}");
-            assert!(text.contains("heard"), "{text}");
+            assert_eq!(text.contains("failed with error"), is_logged, "{filter}: {text}");
+            assert!(text.contains("logged"), "{text}");
         }
     }
 
@@ -270,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quoted_is_no_command_of_the_ci_system() {
+    fn quoted_text_is_not_a_command_of_the_ci_system() {
         for format in [LogFormat::Text, LogFormat::Json] {
             let text = logged(format, "info", || {
                 tracing::error!("Error: plan: it said ##[add-mask]e\n::error::no");
@@ -281,28 +291,28 @@ mod tests {
     }
 
     #[test]
-    fn lines_for_a_terminal_have_no_time_and_say_once_what_they_are() {
+    fn lines_for_a_terminal_have_no_time_and_one_prefix() {
         let log = || {
             tracing::error!("plan: no state");
             tracing::error!("Error: plan: no state");
             tracing::warn!(path = "a", "cannot write");
             tracing::info!("downloading");
         };
-        let look = Look { colours: false, is_plain: true };
+        let style = LineStyle { colours: false, is_plain: true };
         expect_test::expect![[r#"
             Error: plan: no state
             Error: plan: no state
             Warning: cannot write path="a"
             downloading
         "#]]
-        .assert_eq(&logged_as(look, LogFormat::Text, "info", log));
-        let look = Look { colours: true, is_plain: true };
-        let text = logged_as(look, LogFormat::Text, "info", log);
+        .assert_eq(&logged_as(style, LogFormat::Text, "info", log));
+        let style = LineStyle { colours: true, is_plain: true };
+        let text = logged_as(style, LogFormat::Text, "info", log);
         assert!(text.starts_with("\u{1b}[1;31mError: \u{1b}[0mplan"), "{text:?}");
     }
 
     #[test]
-    fn json_is_one_object_a_line() {
+    fn json_log_has_one_object_per_line() {
         let text = logged(LogFormat::Json, "info", || tracing::info!(version = "1.9.0", "ready"));
         let line: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&line["message"], &line["version"]), (&"ready".into(), &"1.9.0".into()));
@@ -310,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn json_stays_json_where_a_secret_is_a_number_or_the_name_of_a_field() {
+    fn redacted_numbers_and_field_names_keep_the_json_valid() {
         let text = logged(LogFormat::Json, "info", || tracing::info!(count = 4711, "a message"));
         let line: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!((&line["message"], &line["count"]), (&"a ***".into(), &"***".into()));

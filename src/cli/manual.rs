@@ -1,4 +1,4 @@
-//! `man`: the command line for readers, made from the parser itself.
+//! `man`: manual pages, generated from the parser.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ impl Manual {
     pub(super) fn run(self, mut command: Command) -> u8 {
         let Some(directory) = self.directory else {
             let mut page = Vec::new();
-            // Built, as those that are written are: it names its commands' pages.
+            // The page refers to the pages of the commands only after `build`, as in `generate_to`.
             command.build();
             return match clap_mangen::Man::new(command).render(&mut page) {
                 Ok(()) => print(&page),

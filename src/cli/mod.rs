@@ -1,7 +1,7 @@
 //! The command line: parses it, runs the command, and returns its exit code.
 //!
 //! Only this module uses clap, prints to standard output, and chooses the runtime. Each subcommand has
-//! a file of its own. Other modules never receive a parsed command line, only
+//! its own file. Other modules never receive a parsed command line, only
 //! [`Arguments`](crate::settings::Arguments).
 
 mod assignments;
@@ -14,6 +14,7 @@ mod complete;
 mod complete_request;
 mod deferred;
 mod demo;
+mod dispatch;
 mod doctor;
 mod execute;
 mod flags;
@@ -23,8 +24,9 @@ mod internal;
 mod kubernetes;
 mod logging;
 mod manual;
+mod module_directory;
 mod output;
-mod place;
+
 mod runtime;
 mod schema;
 mod screen;
@@ -35,91 +37,5 @@ mod trigger;
 mod usage;
 mod version;
 
-use std::ffi::OsString;
-use std::process::ExitCode;
-
-use clap::FromArgMatches;
-
 pub use command_line::command;
-
-use crate::exit::Exit;
-use crate::settings::setting::TOKEN;
-use crate::settings::{Environment, variable};
-use butler_base::platform;
-use command_line::{Command, CommandLine, parser, public};
-use deferred::Deferred;
-use output::complain;
-
-/// Runs the command line of this process.
-#[must_use]
-pub fn main() -> ExitCode {
-    platform::shield_process();
-    platform::pin_name_lookups();
-    let environment = Environment::capture();
-    platform::erase_variables(TOKEN.variables);
-    platform::erase_variables(&[variable::CI_TOKEN.name, variable::CI_API_TOKEN.name]);
-    ExitCode::from(run(std::env::args_os(), &environment))
-}
-
-fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> u8 {
-    let words: Vec<OsString> = words.into_iter().collect();
-    if let Some(code) = complete_request::answer(&words, environment) {
-        return code;
-    }
-    let translated = match single_dash::translate(words) {
-        Ok(translated) => translated,
-        Err(refused) => {
-            let single_dash::NoSuchFlag { flag, instead, command } = refused;
-            complain(&format!("`{command}` has no flag `{flag}`"), Some(instead));
-            return commands::usage_code(Some(command), &[]);
-        }
-    };
-    let single_dash::Translated { words, directory, command } = translated;
-    if let Some(directory) = directory
-        && let Err(error) = std::env::set_current_dir(&directory)
-    {
-        let shown = directory.display();
-        complain(&format!("cannot change to the directory `{shown}` (-chdir): {error}"), None);
-        return commands::usage_code(command, &words);
-    }
-    let parsed = parser()
-        .try_get_matches_from(&words)
-        .and_then(|matches| CommandLine::from_arg_matches(&matches));
-    let CommandLine { log, command } = match parsed {
-        Ok(parsed) => parsed,
-        Err(error) => {
-            return match usage::report(&error, &words) {
-                code if code == Exit::Usage.code() => commands::usage_code(command, &words),
-                code => code,
-            };
-        }
-    };
-    let log = log.into_arguments();
-    match command {
-        Command::Execute(Deferred(execute)) => execute.run(log, environment),
-        Command::Plan(Deferred(plan)) => plan.run(log, environment),
-        Command::Apply(Deferred(apply)) => apply.run(log, environment),
-        Command::Destroy(Deferred(destroy)) => destroy.run(log, environment),
-        Command::Drift(Deferred(drift)) => drift.run(log, environment),
-        Command::Validate(Deferred(validate)) => validate.run(log, environment),
-        Command::Test(Deferred(test)) => test.run(log, environment),
-        Command::Demo(Deferred(demo)) => demo.run(log, environment),
-        Command::Clean(Deferred(clean)) => clean.run(log, environment),
-        Command::Doctor(Deferred(doctor)) => doctor.run(log, environment),
-        Command::Trigger(Deferred(trigger)) => trigger.run(log, environment),
-        Command::CiStatus(Deferred(status)) => status.run(log, environment),
-        Command::Tool(Deferred(tool)) => tool.run(log, environment),
-        Command::Generate(Deferred(generate)) => generate.run(log, environment),
-        Command::Oneself(Deferred(command)) => command.run(log, environment),
-        Command::Schema(schema) => schema.run(),
-        Command::Completions(completions) => completions.run(),
-        Command::Manual(manual) => manual.run(public()),
-        Command::Version(version) => version.run(),
-        Command::Help { command } => {
-            let program = words.into_iter().take(1);
-            let asked = command.into_iter().map(OsString::from).chain(["--help".into()]);
-            run(program.chain(asked), environment)
-        }
-        Command::Internal(internal) => internal.run(),
-    }
-}
+pub use dispatch::main;

@@ -11,12 +11,12 @@ use butler_base::error::{Advice, chain};
 use butler_base::event::Stream;
 use butler_base::platform::is_the_platforms;
 
-/// Where the output of children is shown: where the runner's own is, or in one place in a job of
+/// The streams for the output of children: standard output and standard error, or only standard output in a job of
 /// `system`.
 pub(super) fn terminal(screen: &Screen, system: System) -> Terminal {
     let commands = is_the_platforms(std::io::stdout(), std::io::stderr())
         .then(|| Box::new(std::io::stderr()) as Box<_>);
-    // A CI system reads the two pipes in no order, and what stands in a group must stay there.
+    // A CI system reads the two pipes in no fixed order, which would mix up lines of log groups.
     let other = if system == System::None { Stream::Stderr } else { Stream::Stdout };
     Terminal {
         stdout: screen.lines(Stream::Stdout),
@@ -27,13 +27,13 @@ pub(super) fn terminal(screen: &Screen, system: System) -> Terminal {
     }
 }
 
-/// Says what is wrong with a setting; returns the exit code for it.
+/// Prints the error of a setting. Returns the exit code.
 pub(super) fn refuse(error: &SettingsError) -> u8 {
     complain(&chain(error), error.advice().as_deref());
     Exit::Usage.code()
 }
 
-/// One line on what is wrong, and at most one on what to do.
+/// Prints an error in one line, and the hint in another one.
 pub(super) fn complain(message: &str, hint: Option<&str>) {
     let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
     // If standard error is closed, the message is lost.
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_pipe_of_its_own_can_be_what_the_platform_reads() {
+    fn only_a_separate_pipe_can_be_read_by_the_platform() {
         let (_one, stdout) = std::io::pipe().unwrap();
         let (_other, stderr) = std::io::pipe().unwrap();
         let file = tempfile::tempfile().unwrap();

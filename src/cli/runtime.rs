@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use super::output::complain;
 
-/// How long the end of the process waits for work in blocking threads. Everything that matters is
-/// joined by then; what is left is a name look-up whose resolver does not answer, which can take
-/// minutes and cannot be interrupted.
+/// How long the exit of the process waits for blocking threads. All relevant work has ended by then. The remaining
+/// threads are name lookups without a response, which can take minutes and cannot be interrupted.
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
 /// Runs `future` on this thread: the runner waits for children and sockets, it does not compute.
@@ -32,19 +31,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_blocking_task_that_does_not_end_does_not_hold_the_process() {
+    fn exit_does_not_wait_for_a_blocked_thread() {
         let (release, released) = mpsc::channel::<()>();
-        let gave_up = Arc::new(AtomicBool::new(false));
-        let noted = gave_up.clone();
-        let answer = block_on(async move {
+        let timed_out = Arc::new(AtomicBool::new(false));
+        let noted = timed_out.clone();
+        let value = block_on(async move {
             drop(tokio::task::spawn_blocking(move || {
                 let waited = released.recv_timeout(Duration::from_secs(20));
                 noted.store(waited == Err(mpsc::RecvTimeoutError::Timeout), Ordering::SeqCst);
             }));
             7
         });
-        assert_eq!(answer, Some(7));
-        assert!(!gave_up.load(Ordering::SeqCst), "it was waited for until it gave up by itself");
+        assert_eq!(value, Some(7));
+        assert!(!timed_out.load(Ordering::SeqCst), "the exit waited for the thread's own timeout");
         drop(release);
     }
 }

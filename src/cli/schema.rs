@@ -1,15 +1,16 @@
-//! `schema`: prints JSON Schemas of what the runner reads and answers, for editors and pipelines.
+//! `schema`: prints JSON Schemas of the runner's input and output, for editors and pipelines.
 //!
-//! Schemas of input files are maintained manually, because they contain descriptions for users,
-//! and tests hold the readers to them. In a run, settings for Terraform are the file's, but for unknown keys.
+//! Schemas of input files are maintained manually, because they contain descriptions for users. Tests compare them
+//! with the parsers. In a run, settings for Terraform have the schema of the settings file, and unknown keys are
+//! allowed.
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::output::{complain, print};
 use crate::exit::Exit;
-use crate::tool::Status;
-use crate::workspace::{Fate, NAME_RULES};
+use crate::tool::ToolStatus;
+use crate::workspace::{NAME_RULES, VariableTreatment};
 
 const SETTINGS: &str = include_str!("schema/settings.json");
 const RUN: &str = include_str!("schema/run.json");
@@ -37,7 +38,7 @@ impl Schema {
             Document::Settings => Ok(settings_schema()),
             Document::Run => run_schema().map(|schema| format!("{schema:#}\n")),
             Document::Status => {
-                serde_json::to_string_pretty(&Status::schema()).map(|schema| schema + "\n")
+                serde_json::to_string_pretty(&ToolStatus::schema()).map(|schema| schema + "\n")
             }
         };
         match text {
@@ -50,18 +51,22 @@ impl Schema {
     }
 }
 
-/// The schema of the settings with the names that `env` cannot have.
+/// The schema of the settings file, with the names that are not allowed in `env`.
 fn settings_schema() -> String {
-    let (mut spared, mut refused) = (Vec::new(), vec!["TF_TOKEN_.+".to_owned()]);
+    let (mut allowed, mut refused) = (Vec::new(), vec!["TF_TOKEN_.+".to_owned()]);
     for rule in NAME_RULES {
         let Some(beginning) = rule.name.strip_suffix('*') else {
-            let names = if rule.fate == Fate::Refused { &mut refused } else { &mut spared };
+            let names = if rule.treatment == VariableTreatment::Refused {
+                &mut refused
+            } else {
+                &mut allowed
+            };
             names.push(rule.name.to_owned());
             continue;
         };
-        if rule.fate == Fate::Refused {
-            // The first rule that fits counts.
-            let earlier = spared.iter().filter_map(|name| name.strip_prefix(beginning));
+        if rule.treatment == VariableTreatment::Refused {
+            // The first matching rule applies.
+            let earlier = allowed.iter().filter_map(|name| name.strip_prefix(beginning));
             let earlier: Vec<_> = earlier.map(|rest| format!("{rest}$")).collect();
             let except = if earlier.is_empty() {
                 String::new()
@@ -70,13 +75,13 @@ fn settings_schema() -> String {
             };
             refused.push(format!("{beginning}{except}.*"));
         } else {
-            spared.push(format!("{beginning}.*"));
+            allowed.push(format!("{beginning}.*"));
         }
     }
     SETTINGS.replace("REFUSED_NAMES", &format!("^({})$", refused.join("|")))
 }
 
-/// The schema of a run with that of its settings in it.
+/// The schema of a run, which contains the schema of its settings.
 fn run_schema() -> serde_json::Result<Value> {
     let mut settings: Value = serde_json::from_str(&settings_schema())?;
     let definitions = settings.as_object_mut().and_then(|schema| {
@@ -85,22 +90,22 @@ fn run_schema() -> serde_json::Result<Value> {
     });
     let mut definitions = definitions.unwrap_or_default();
     definitions["terraformSettings"] = settings;
-    tolerate_unknown(&mut definitions);
+    allow_unknown_keys(&mut definitions);
     let mut run: Value = serde_json::from_str(RUN)?;
     run["$defs"] = definitions;
     Ok(run)
 }
 
-/// Takes out of `schema` what forbids unknown keys.
-fn tolerate_unknown(schema: &mut Value) {
+/// Allows unknown keys in `schema`.
+fn allow_unknown_keys(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             members.retain(|name, value| {
                 name != "additionalProperties" || *value != Value::Bool(false)
             });
-            members.values_mut().for_each(tolerate_unknown);
+            members.values_mut().for_each(allow_unknown_keys);
         }
-        Value::Array(elements) => elements.iter_mut().for_each(tolerate_unknown),
+        Value::Array(elements) => elements.iter_mut().for_each(allow_unknown_keys),
         _ => {}
     }
 }

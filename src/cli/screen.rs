@@ -1,5 +1,5 @@
-//! What may be done with the terminal of this process, by what it is and by what the environment
-//! says: <https://no-color.org>, <https://bixense.com/clicolors> and <https://force-color.org>.
+//! The abilities of this process's terminal, by its type and the environment:
+//! <https://no-color.org>, <https://bixense.com/clicolors> and <https://force-color.org>.
 
 use std::io::IsTerminal;
 
@@ -8,19 +8,19 @@ use crate::screen::{Abilities, Screen, View};
 use crate::settings::{Environment, LogFormat, Logging, Variable, variable};
 use butler_base::platform::is_apart;
 
-/// What terminals are called that have no colours, beside those whose name ends in `-m` or `-mono`.
+/// The names of terminals without colours, in addition to names that end in `-m` or `-mono`.
 const COLOURLESS: [&str; 3] = ["vt100", "vt102", "vt220"];
 
-/// What standard output gets.
+/// The kind of output on standard output.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Output {
-    /// Lines while the work goes on.
+    /// Lines during the work.
     Lines,
-    /// One answer when it is done.
-    Answer,
+    /// One result at the end.
+    Result,
 }
 
-/// The terminal of this process. What is for people is shown where no CI system looks on.
+/// The terminal of this process. Colours and the live line are not used in CI systems.
 pub(super) fn open(logging: &Logging, environment: &Environment, output: Output) -> Screen {
     let ci = logging.reader;
     let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
@@ -32,7 +32,7 @@ pub(super) fn open(logging: &Logging, environment: &Environment, output: Output)
             && logging.format == LogFormat::Text
             && can_move(environment)
             && stderr.is_terminal()
-            && (output == Output::Answer || is_apart(&stdout, &stderr))
+            && (output == Output::Result || is_apart(&stdout, &stderr))
         {
             View::Live
         } else {
@@ -51,7 +51,7 @@ pub(super) fn colours(environment: &Environment, is_terminal: bool) -> bool {
     !is_set(&variable::NO_COLOR) && (is_forced || (is_terminal && has_colours(environment)))
 }
 
-/// Whether the terminal is one that can move its cursor.
+/// Whether the terminal can move its cursor.
 fn can_move(environment: &Environment) -> bool {
     environment.value(variable::TERM.name).is_some_and(|term| term != "dumb")
 }
@@ -60,7 +60,7 @@ fn has_colours(environment: &Environment) -> bool {
     let term = environment.value(variable::TERM.name).and_then(|term| term.to_str());
     match term {
         Some("dumb") => false,
-        // Some that do not say what they are say at least this.
+        // Some terminals with a generic TERM set only this.
         _ if environment.value(variable::COLORTERM.name).is_some() => true,
         Some(term) => {
             !COLOURLESS.contains(&term) && !term.ends_with("-m") && !term.ends_with("-mono")
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_follow_the_terminal_unless_somebody_says_otherwise() {
+    fn colours_follow_the_terminal_unless_a_variable_overrides_it() {
         for (variables, on_terminal, elsewhere) in [
             (&[("TERM", "xterm-256color")][..], true, false),
             (&[("TERM", "dumb")], false, false),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_somebody_elses_and_a_file_is_not() {
+    fn a_pipe_is_read_by_another_program_and_a_file_is_not() {
         let (_reader, pipe) = std::io::pipe().unwrap();
         let file = tempfile::tempfile().unwrap();
         let null = std::fs::File::open("/dev/null").unwrap();

@@ -1,4 +1,4 @@
-//! `self update`: replaces this executable by a release of it.
+//! `self update`: replaces this executable by a release.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use semver::Version;
 use url::Url;
 
-use super::flags::{Flags, Selection, together};
+use super::flags::{Flags, Selection, merge_arguments};
 use super::logging;
 use super::output::{complain, print, refuse};
 use super::runtime::block_on;
@@ -18,7 +18,7 @@ use crate::settings::setting::{CA_BUNDLE, TOOL_TIMEOUT};
 use crate::settings::{
     Arguments, Environment, Logging, Setting, SettingsError, ToolSettings, variable,
 };
-use crate::update::{Update, Updated};
+use crate::update::{Update, UpdateResult};
 use butler_base::error::{Advice, chain};
 use butler_base::http::LazyClient;
 use butler_base::secret::Redactor;
@@ -59,7 +59,7 @@ struct UpdateCommand {
     flags: Flags<UpdateFlags>,
 }
 
-/// How a release is downloaded.
+/// The settings for downloads.
 struct UpdateFlags;
 
 impl Selection for UpdateFlags {
@@ -77,7 +77,7 @@ impl SelfCommand {
 
 impl UpdateCommand {
     fn run(self, log: Arguments, environment: &Environment) -> u8 {
-        let arguments = together(log, self.flags.into_arguments());
+        let arguments = merge_arguments(log, self.flags.into_arguments());
         let resolved = || -> Result<_, SettingsError> {
             let logging = Logging::resolve(&arguments, environment)?;
             Ok((logging, ToolSettings::resolve(&arguments, environment)?))
@@ -86,11 +86,12 @@ impl UpdateCommand {
             Ok(resolved) => resolved,
             Err(error) => return refuse(&error),
         };
-        let screen = screen::open(&logging, environment, Output::Answer);
+        let screen = screen::open(&logging, environment, Output::Result);
         let _log = logging::start(&logging, environment, &Arc::new(Redactor::new()), &screen);
+        // The release is downloaded and verified with the code for tools.
         let http = LazyClient::new(settings.ca_bundle.clone());
         let mut options = tool_options(&settings, http, "butler-runner self update".to_owned());
-        let current = Version::parse(env!("CARGO_PKG_VERSION")).expect("cargo has read it");
+        let current = Version::parse(env!("CARGO_PKG_VERSION")).expect("Cargo checks the version");
         let forbidden = environment.value(variable::NO_SELF_UPDATE.name);
         let dry_run = self.dry_run;
         let update = Update {
@@ -102,6 +103,7 @@ impl UpdateCommand {
             forbidden: forbidden.map(|reason| reason.to_string_lossy().into_owned()),
             environment: environment.of_children(),
         };
+        // The live line ends with the block, before the result is printed.
         let done = block_on(async {
             let live = Live::start(&screen);
             if let Some(live) = &live {
@@ -116,13 +118,13 @@ impl UpdateCommand {
                 complain(&chain(&error), error.advice().as_deref());
                 return Exit::Failed.code();
             }
-            Some(Ok((Updated::Not, version))) if version == current => {
+            Some(Ok((UpdateResult::UpToDate, version))) if version == current => {
                 format!("butler-runner {current} is already installed\n")
             }
-            Some(Ok((Updated::Not, version))) => {
+            Some(Ok((UpdateResult::UpToDate, version))) => {
                 format!("butler-runner {current} is newer than the newest release, {version}\n")
             }
-            Some(Ok((Updated::Replaced, version))) => {
+            Some(Ok((UpdateResult::Replaced, version))) => {
                 let executable = environment.executable().display();
                 let would = if dry_run { "would replace" } else { "replaced" };
                 format!("{would} butler-runner {current} by {version}: {executable}\n")

@@ -1,16 +1,16 @@
-//! Flags as people write them for Terraform: `-var`, `-out=FILE`, `-chdir=DIR`.
+//! Flags in Terraform's spelling: `-var`, `-out=FILE`, `-chdir=DIR`.
 //!
-//! The commands that are called as Terraform's take its spelling too. What Terraform has and this
-//! program has not is answered with what to do instead, before anything is started.
+//! The commands with the names of Terraform's accept this spelling too. For a flag of Terraform that does not exist
+//! here, the error names the alternative.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-/// The commands that are called as Terraform's.
+/// The commands with the names of Terraform's.
 const COMMANDS: [&str; 6] = ["plan", "apply", "destroy", "drift", "validate", "test"];
 
-/// Flags that may be written with one dash or with two.
-const UNDERSTOOD: [&str; 13] = [
+/// Flags that are accepted with one dash or two.
+const TRANSLATED: [&str; 13] = [
     "auto-approve",
     "chdir",
     "destroy",
@@ -26,11 +26,11 @@ const UNDERSTOOD: [&str; 13] = [
     "var-file",
 ];
 
-/// Flags that request the runner's normal behaviour.
-const MEANINGLESS: [&str; 1] = ["input"];
+/// Flags that are ignored, because they request the runner's normal behaviour.
+const IGNORED: [&str; 1] = ["input"];
 
-/// Flags of Terraform's that these commands do not have, and what to do instead.
-const INSTEAD: [(&str, &str); 13] = [
+/// Flags of Terraform that these commands do not have, and the alternatives.
+const ALTERNATIVES: [(&str, &str); 13] = [
     ("backend-config", "write the backend's settings into a `backend` block, or into --settings"),
     ("backup", "name the file of the state in a `backend \"local\"` block"),
     ("generate-config-out", "run `butler-runner tool exec -- plan -generate-config-out=FILE`"),
@@ -43,34 +43,34 @@ const INSTEAD: [(&str, &str); 13] = [
     ("state", "name the file of the state in a `backend \"local\"` block"),
     ("state-out", "name the file of the state in a `backend \"local\"` block"),
     ("upgrade", "run `butler-runner tool exec -- init -upgrade`"),
-    ("compact-warnings", "--log warn shows less of what the runner says itself"),
+    ("compact-warnings", "--log warn shortens the runner's own log"),
 ];
 
-/// A command line in this program's own spelling.
+/// A command line in the runner's spelling.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct Translated {
     /// The words, without `-chdir`.
     pub(super) words: Vec<OsString>,
-    /// The directory to go to first (`-chdir`).
+    /// The directory of `-chdir`.
     pub(super) directory: Option<PathBuf>,
-    /// Which of [`COMMANDS`] it is.
+    /// The command, if it is one of [`COMMANDS`].
     pub(super) command: Option<&'static str>,
 }
 
-/// A flag of Terraform's that the command does not have.
+/// A flag of Terraform that the command does not have.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct NoSuchFlag {
-    /// As it was written, without its value.
+    /// The flag as the user wrote it, without its value.
     pub(super) flag: String,
-    /// What to do instead.
+    /// The alternative, for the hint.
     pub(super) instead: &'static str,
-    /// Which of [`COMMANDS`] it was given to.
+    /// The command.
     pub(super) command: &'static str,
 }
 
-/// Reads `words`, the first of which is the program's name.
+/// Translates `words`, whose first one is the program's name.
 pub(super) fn translate(words: Vec<OsString>) -> Result<Translated, NoSuchFlag> {
-    let Some((at, command)) = command(&words) else {
+    let Some((at, command)) = find_command(&words) else {
         return Ok(Translated { words, directory: None, command: None });
     };
     let mut translated = Translated { words: Vec::new(), directory: None, command: Some(command) };
@@ -87,19 +87,25 @@ pub(super) fn translate(words: Vec<OsString>) -> Result<Translated, NoSuchFlag> 
             Some(Flag { name: "chdir", value: None }) => {
                 translated.directory = rest.next().map(|(_, directory)| directory.into());
             }
-            Some(Flag { name, .. }) if MEANINGLESS.contains(&name) => {}
-            Some(Flag { name, .. }) if UNDERSTOOD.contains(&name) && !is_long(&word) => {
+            Some(Flag { name, .. }) if IGNORED.contains(&name) => {}
+            Some(Flag { name, .. }) if TRANSLATED.contains(&name) && !is_long(&word) => {
                 let mut long = OsString::from("-");
                 long.push(&word);
                 translated.words.push(long);
             }
-            Some(Flag { name, .. }) => match INSTEAD.iter().find(|(other, _)| *other == name) {
-                Some((_, instead)) => {
-                    let dashes = if is_long(&word) { "--" } else { "-" };
-                    return Err(NoSuchFlag { flag: format!("{dashes}{name}"), instead, command });
+            Some(Flag { name, .. }) => {
+                match ALTERNATIVES.iter().find(|(other, _)| *other == name) {
+                    Some((_, instead)) => {
+                        let dashes = if is_long(&word) { "--" } else { "-" };
+                        return Err(NoSuchFlag {
+                            flag: format!("{dashes}{name}"),
+                            instead,
+                            command,
+                        });
+                    }
+                    None => translated.words.push(word),
                 }
-                None => translated.words.push(word),
-            },
+            }
             None => translated.words.push(word),
         }
     }
@@ -107,8 +113,8 @@ pub(super) fn translate(words: Vec<OsString>) -> Result<Translated, NoSuchFlag> 
     Ok(translated)
 }
 
-/// Which of [`COMMANDS`] the words are about, and where it stands.
-fn command(words: &[OsString]) -> Option<(usize, &'static str)> {
+/// The command and its index, if it is one of [`COMMANDS`].
+fn find_command(words: &[OsString]) -> Option<(usize, &'static str)> {
     let mut before: &OsStr = "".as_ref();
     for (index, word) in words.iter().enumerate().skip(1) {
         let is_value = before == "--log" || before == "--log-format";
@@ -158,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn terraforms_spelling_becomes_this_programs() {
+    fn terraforms_spelling_is_translated() {
         for (given, expected) in [
             ("plan -out=x.plan -var a=-b", "plan --out=x.plan --var a=-b"),
             ("apply -auto-approve -target=a.b", "apply --auto-approve --target=a.b"),
@@ -173,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_to_go_to_may_stand_anywhere() {
+    fn chdir_is_accepted_before_and_after_the_command() {
         let network = Some(PathBuf::from("network"));
         for given in ["-chdir=network plan x", "plan -chdir=network x", "plan --chdir network x"] {
             assert_eq!(translated(given), ("plan x".to_owned(), network.clone()), "{given}");
@@ -181,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_there_is_not_is_answered_with_what_there_is() {
+    fn error_about_a_missing_flag_names_the_alternative() {
         let refused = translate(words("plan -refresh-only")).unwrap_err();
         assert_eq!((&*refused.flag, refused.command), ("-refresh-only", "plan"));
         assert!(refused.instead.contains("drift"));

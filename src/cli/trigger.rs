@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use tokio::time::Instant;
 
-use super::ci_target::{self, Inputs, Target, fail, inputs};
-use super::flags::{Flags, Selection, together};
+use super::ci_target::{self, Inputs, Target, fail, parse_inputs};
+use super::flags::{Flags, Selection, merge_arguments};
 use super::output::{complain, refuse};
 use super::runtime::block_on;
 use super::{kubernetes, logging};
@@ -17,16 +17,16 @@ use crate::settings::setting::{
     CA_BUNDLE, ENDPOINT, REQUEST_TIMEOUT, RUN_ID, SECRETS_DIR, TOKEN_FILE,
 };
 use crate::settings::{
-    Arguments, Environment, HandedOn, Logging, Setting, SettingsError, trigger_settings,
+    Arguments, Environment, Logging, Setting, SettingsError, TriggeredRun, trigger_settings,
 };
 use butler_base::secret::Redactor;
 use butler_start::trigger::TriggerSettings;
-use butler_start::trigger::{Order, Started};
+use butler_start::trigger::{StartRequest, StartedRun};
 
-/// How long it takes at most until the CI system says which run it is.
-const LIMIT: Duration = Duration::from_mins(2);
+/// The default time limit until the CI system names the run.
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What `--help` says of the exit codes.
+/// The exit codes, for `--help`.
 const EXIT_CODES: &str = "Exit codes: 0 started, 1 unclear whether the CI system started a run, or no matching run was found: \
 check the CI system before you retry, 2 usage, 4 the CI system is unreachable or rejects the request: nothing was started";
 
@@ -34,28 +34,28 @@ check the CI system before you retry, 2 usage, 4 the CI system is unreachable or
 #[command(after_help = EXIT_CODES)]
 pub(super) struct Trigger {
     #[command(subcommand)]
-    target: Where,
+    target: TriggerTarget,
 }
 
 #[derive(Subcommand)]
 #[expect(clippy::large_enum_variant, reason = "there is one a process")]
-enum Where {
+enum TriggerTarget {
     #[command(flatten)]
-    Ci(Target<Wanted>),
+    Ci(Target<StartArguments>),
     /// A Kubernetes cluster, with one Job for each run
-    Kubernetes(Box<kubernetes::Start>),
+    Kubernetes(Box<kubernetes::StartJob>),
 }
 
 #[derive(Args)]
-struct Wanted {
+struct StartArguments {
     #[command(flatten)]
     inputs: Inputs,
     #[command(flatten)]
     flags: Flags<TriggerFlags>,
 }
 
-/// The run that is handed on, and how the CI system is spoken to. The token is never an argument
-/// here: what is handed on is not this machine's alone.
+/// The settings of the run, and of the connection to the CI system. The token is not a flag, because the
+/// process list would show it.
 struct TriggerFlags;
 
 impl Selection for TriggerFlags {
@@ -68,31 +68,34 @@ impl Selection for TriggerFlags {
 impl Trigger {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         let target = match self.target {
-            Where::Ci(target) => target,
-            Where::Kubernetes(start) => return start.run(log, environment),
+            TriggerTarget::Ci(target) => target,
+            TriggerTarget::Kubernetes(start) => return start.run(log, environment),
         };
         let redactor = Arc::new(Redactor::new());
-        let (mut place, Wanted { inputs: given, flags }) = match target.split() {
+        let (mut target, StartArguments { inputs: given, flags }) = match target.into_parts() {
             Ok(split) => split,
             Err(error) => return fail(&error, &redactor),
         };
-        let arguments = together(log, flags.into_arguments());
+        // Settings come before the log, because they contain its filter and format.
+        let arguments = merge_arguments(log, flags.into_arguments());
         let (logging, settings, handed_on) = match settings(&arguments, environment) {
             Ok(settings) => settings,
             Err(error) => return refuse(&error),
         };
         let _log = logging::start(&logging, environment, &redactor, &Screen::default());
+        // Before the first message that could contain the token.
         redactor.register([&handed_on.token]);
         for warning in &handed_on.warnings {
             tracing::warn!("{warning}");
         }
         let started = block_on(async {
-            let deadline = Instant::now() + place.timeout.unwrap_or(LIMIT);
-            let mut config = place.config()?;
-            config.inputs.extend(inputs(&given.inputs)?);
-            let provider = place.provider(&config, &settings, deadline, &redactor)?;
-            let HandedOn { endpoint, run_id, token, .. } = handed_on;
-            provider.start(&Order { endpoint, run_id, token, inputs: config.inputs }).await
+            // One deadline for all requests, so that the command ends in time even if each of them is retried.
+            let deadline = Instant::now() + target.timeout.unwrap_or(DEFAULT_TIMEOUT);
+            let mut config = target.config()?;
+            config.inputs.extend(parse_inputs(&given.inputs)?);
+            let provider = target.provider(&config, &settings, deadline, &redactor)?;
+            let TriggeredRun { endpoint, run_id, token, .. } = handed_on;
+            provider.start(&StartRequest { endpoint, run_id, token, inputs: config.inputs }).await
         });
         match started {
             Some(Ok(started)) => print(&started, &redactor),
@@ -105,18 +108,18 @@ impl Trigger {
 fn settings(
     arguments: &Arguments,
     environment: &Environment,
-) -> Result<(Logging, TriggerSettings, HandedOn), SettingsError> {
+) -> Result<(Logging, TriggerSettings, TriggeredRun), SettingsError> {
     Ok((
         Logging::resolve(arguments, environment)?,
         trigger_settings(arguments, environment)?,
-        HandedOn::resolve(arguments, environment)?,
+        TriggeredRun::resolve(arguments, environment)?,
     ))
 }
 
-fn print(started: &Started, redactor: &Redactor) -> u8 {
+fn print(started: &StartedRun, redactor: &Redactor) -> u8 {
     match ci_target::print(started, redactor) {
         Ok(()) => Exit::Success.code(),
-        // Where it cannot be printed it must not be lost.
+        // The user must get the id even if standard output is closed.
         Err(error) => {
             let id = &started.external_run_id;
             complain(

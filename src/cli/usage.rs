@@ -1,4 +1,4 @@
-//! Reports errors in the command line in one line, without printing words that could be a token.
+//! Reports errors in the command line in one line. Words that could be a token are not printed.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -13,14 +13,13 @@ use butler_base::error::visible;
 use butler_base::similar::closest;
 use butler_protocol::spec::{Operation, Product, RunId};
 
-/// What tokens start with; a word that holds one of these is not shown.
-const TOKENS: [&str; 2] = ["brce_", "breg_"];
+/// The prefixes of tokens; a word that contains one is not printed.
+const TOKEN_PREFIXES: [&str; 2] = ["brce_", "breg_"];
 
 /// The groups whose commands users most often type without the group.
 const GROUPS: [&str; 3] = ["tool", "generate", "self"];
 
-/// Shows help or the version where these were asked for, else says what is wrong with `words`.
-/// Returns the exit code.
+/// Prints the requested help or version, or the error in `words`. Returns the exit code.
 pub(super) fn report(error: &clap::Error, words: &[OsString]) -> u8 {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return match error.print() {
@@ -28,21 +27,20 @@ pub(super) fn report(error: &clap::Error, words: &[OsString]) -> u8 {
             _ => Exit::Success.code(),
         };
     }
-    let (message, hint) = describe(error, &Typed::of(words));
+    let (message, hint) = describe(error, &TypedCommand::find(words));
     complain(&message, hint.as_deref());
     Exit::Usage.code()
 }
 
-/// The command that was typed in.
-struct Typed {
-    /// Its names, without flags between them.
+/// The command that the user typed.
+struct TypedCommand {
+    /// The names of the command and its groups.
     names: Vec<String>,
-    /// What is known of it.
     command: clap::Command,
 }
 
-impl Typed {
-    fn of(words: &[OsString]) -> Self {
+impl TypedCommand {
+    fn find(words: &[OsString]) -> Self {
         let mut command = command();
         let mut names = Vec::new();
         for word in words.iter().skip(1) {
@@ -60,15 +58,24 @@ impl Typed {
         format!("run `{}`", words.join(" "))
     }
 
-    /// The command below this one that `word` was probably meant to be.
-    fn near(&self, word: &str) -> Option<String> {
+    /// The hint with the subcommand that is most similar to `word`.
+    fn similar_subcommand(&self, word: &str) -> Option<String> {
         let shown = self.command.get_subcommands().filter(|command| !command.is_hide_set());
         let names = shown.flat_map(clap::Command::get_name_and_visible_aliases);
         closest(word, names).map(|name| format!("did you mean `{name}`?"))
     }
 
-    /// The command of a group that a top-level `word` was probably meant to be.
-    fn near_in_group(&self, word: &str) -> Option<String> {
+    /// The hint with the flag that is most similar to `argument` (`--vra`, `--vra=x`).
+    fn similar_flag(&self, argument: &str) -> Option<String> {
+        let typed = argument.strip_prefix("--")?;
+        let typed = typed.split_once('=').map_or(typed, |(name, _)| name);
+        let shown = self.command.get_arguments().filter(|flag| !flag.is_hide_set());
+        let names = shown.filter_map(clap::Arg::get_long_and_visible_aliases).flatten();
+        closest(typed, names).map(|name| format!("did you mean `--{name}`?"))
+    }
+
+    /// The hint with the command of a group that is most similar to the top-level `word`.
+    fn similar_in_group(&self, word: &str) -> Option<String> {
         GROUPS.iter().find_map(|group| {
             let command = self.command.find_subcommand(group)?;
             let names = command.get_subcommands().map(clap::Command::get_name);
@@ -76,9 +83,9 @@ impl Typed {
         })
     }
 
-    /// What does what `word` was probably to do here. None if it is nothing known and the command
-    /// takes a token: not all tokens have a prefix, so the word could be one.
-    fn instead_of(&self, word: &str) -> Option<String> {
+    /// The hint for an unexpected `word`: usually the flag that is missing before it. `None` if the word matches no
+    /// flag and the command has a token, because the word could be a token without a prefix.
+    fn alternative_to(&self, word: &str) -> Option<String> {
         let has = |flag: &str| {
             let mut flags = self.command.get_arguments();
             flags.any(|known| {
@@ -130,36 +137,39 @@ impl Typed {
     }
 }
 
-/// What is wrong, and what to do.
-fn describe(error: &clap::Error, typed: &Typed) -> (String, Option<String>) {
+/// The message and the hint for an error of clap.
+fn describe(error: &clap::Error, typed: &TypedCommand) -> (String, Option<String>) {
     let help = || Some(typed.help());
     let argument = text(error, ContextKind::InvalidArg).unwrap_or_default();
     match error.kind() {
         ErrorKind::UnknownArgument if !argument.starts_with('-') => {
-            // It may be a token that lost its flag.
+            // The word may be a token whose flag is missing.
             let is_shown = masked(&argument) == argument;
-            match typed.instead_of(&argument).filter(|_| is_shown) {
+            match typed.alternative_to(&argument).filter(|_| is_shown) {
                 Some(hint) => (format!("unexpected argument `{argument}`"), Some(hint)),
                 None => ("unexpected argument `***`".to_owned(), help()),
             }
         }
         ErrorKind::UnknownArgument => {
-            let near = text(error, ContextKind::SuggestedArg);
-            let hint = near.map(|name| format!("did you mean `{name}`?"));
+            let hint = typed.similar_flag(&argument).or_else(|| {
+                let suggested = text(error, ContextKind::SuggestedArg)?;
+                Some(format!("did you mean `{suggested}`?"))
+            });
             (format!("unknown flag `{}`", masked(&argument)), hint.or_else(help))
         }
         ErrorKind::InvalidSubcommand => {
             let word = text(error, ContextKind::InvalidSubcommand).unwrap_or_default();
-            let hint = if typed.names.is_empty() { of_terraform(&word) } else { None };
-            let hint = hint.or_else(|| typed.near(&word));
-            let hint = hint.or_else(|| typed.near_in_group(&word)).or_else(help);
+            let hint =
+                if typed.names.is_empty() { advice_on_terraform_command(&word) } else { None };
+            let hint = hint.or_else(|| typed.similar_subcommand(&word));
+            let hint = hint.or_else(|| typed.similar_in_group(&word)).or_else(help);
             (format!("unknown command `{}`", masked(&word)), hint)
         }
         ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             ("no command is given".to_owned(), help())
         }
-        ErrorKind::InvalidValue if given(error).is_some() => {
-            let value = masked(&given(error).unwrap_or_default());
+        ErrorKind::InvalidValue if rejected_value(error).is_some() => {
+            let value = masked(&rejected_value(error).unwrap_or_default());
             let known = texts(error, ContextKind::ValidValue).join(", ");
             (
                 format!("unknown value `{value}` for `{argument}`"),
@@ -187,8 +197,8 @@ fn describe(error: &clap::Error, typed: &Typed) -> (String, Option<String>) {
     }
 }
 
-/// Commands of Terraform that the runner has no command for.
-const OF_TERRAFORM: [&str; 18] = [
+/// Commands of Terraform that the runner does not have.
+const TERRAFORM_COMMANDS: [&str; 18] = [
     "init",
     "fmt",
     "output",
@@ -209,8 +219,8 @@ const OF_TERRAFORM: [&str; 18] = [
     "modules",
 ];
 
-/// How to start the tool itself, where that is what `word` asks for.
-fn of_terraform(word: &str) -> Option<String> {
+/// The hint for a `word` that is a tool or a command of Terraform.
+fn advice_on_terraform_command(word: &str) -> Option<String> {
     if let Some(product) = Product::named(word) {
         let tool = product.executable();
         return Some(format!(
@@ -219,7 +229,7 @@ fn of_terraform(word: &str) -> Option<String> {
         ));
     }
     let runs = format!("to run Terraform's `{word}`, use `butler-runner tool exec -- {word}`");
-    OF_TERRAFORM.contains(&word).then_some(runs)
+    TERRAFORM_COMMANDS.contains(&word).then_some(runs)
 }
 
 fn text(error: &clap::Error, kind: ContextKind) -> Option<String> {
@@ -237,25 +247,25 @@ fn texts(error: &clap::Error, kind: ContextKind) -> &[String] {
     }
 }
 
-/// What was typed in where only some values are known; none where nothing was.
-fn given(error: &clap::Error) -> Option<String> {
+/// The value that the user typed, if the flag has a list of allowed values and the value is not empty.
+fn rejected_value(error: &clap::Error) -> Option<String> {
     let is_list = !texts(error, ContextKind::ValidValue).is_empty();
     text(error, ContextKind::InvalidValue).filter(|value| is_list && !value.is_empty())
 }
 
-/// Flags and variables of the setting that `argument` (`--run-id <ID>`) belongs to.
+/// The flags and variables of the setting with the flag in `argument` (`--run-id <ID>`).
 fn names(argument: &str) -> String {
     let flag = argument.split(' ').next().unwrap_or_default();
     let of = |setting: &&&'static Setting| setting.flags.contains(&flag);
     SETTINGS.iter().find(of).map(|setting| format!(" ({setting})")).unwrap_or_default()
 }
 
-/// `text` on one line and with every word masked that holds a token, or an address with a login.
+/// `text` in one line. Words that contain a token or an address with a login are masked.
 fn masked(text: &str) -> String {
     text.split(' ')
         .map(|word| {
             let has_login = word.contains("://") && word.contains('@');
-            if has_login || TOKENS.iter().any(|token| word.contains(token)) {
+            if has_login || TOKEN_PREFIXES.iter().any(|token| word.contains(token)) {
                 "***".to_owned()
             } else {
                 visible(word).collect()
@@ -263,4 +273,29 @@ fn masked(text: &str) -> String {
         })
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint(line: &str) -> String {
+        let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let error = parser().try_get_matches_from(&words).unwrap_err();
+        describe(&error, &TypedCommand::find(&words)).1.unwrap()
+    }
+
+    #[test]
+    fn unknown_flag_is_answered_with_the_most_similar_flag() {
+        for (line, flag) in [
+            ("butler-runner plan --vra x=1", "--var"),
+            ("butler-runner plan --vra=x=1", "--var"),
+            ("butler-runner apply --tagret aws_vpc.a", "--target"),
+            ("butler-runner execute --run_id 7", "--run-id"),
+            ("butler-runner clean --dry-rnu", "--dry-run"),
+        ] {
+            assert_eq!(hint(line), format!("did you mean `{flag}`?"), "{line}");
+        }
+        assert_eq!(hint("butler-runner plan --quite-different"), "run `butler-runner plan --help`");
+    }
 }

@@ -1,5 +1,5 @@
-//! The output of `--version` and `version`: the build and its libraries, for bug reports and for questions about
-//! vulnerabilities. `-V` only prints the number, for scripts.
+//! The output of `--version` and `version`: the build and its libraries, for bug reports and vulnerability checks.
+//! `-V` only prints the number, for scripts.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ impl Version {
     }
 }
 
-/// The number, and a line each on where the binary is from and what is in it.
+/// The number, and lines about the origin and the libraries of the binary.
 static LONG: LazyLock<String> = LazyLock::new(|| {
     let linking = if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" };
     // `OpenSSL 3.5.4 30 Sep 2025`

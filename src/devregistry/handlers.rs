@@ -1,4 +1,4 @@
-//! The endpoints, with the checks and the quirks of the deployed registry.
+//! The endpoints, with the checks and the special cases of the real registry.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::state::{Registry, Request, Run, hash};
 use butler_base::event::LogLine;
 
-/// The path below which the development registry answers, as the real one does.
+/// The path of the API, as in the real registry.
 pub const BASE_PATH: &str = "/api/registry";
 
 /// Bodies over this size are refused with 413.

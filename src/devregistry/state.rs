@@ -17,17 +17,17 @@ pub struct Registry {
 /// One run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// Its status: what was set here or reported.
+    /// Its status, as it was set or reported.
     pub status: String,
-    /// What GET config answers.
+    /// The response to GET config.
     pub config: Value,
     /// SHA-256 of the callback token: the token itself is not kept.
     pub(super) token: [u8; 32],
-    /// What was received.
+    /// The received requests and reports.
     pub received: Received,
 }
 
-/// What a run's callbacks have received, in order.
+/// The requests and reports of a run, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
     /// Every request that was authorized, in order of arrival.
@@ -49,7 +49,7 @@ pub struct Request {
     pub method: String,
     /// The last segment of the path, `status` for example.
     pub endpoint: String,
-    /// The HTTP status of the answer.
+    /// The HTTP status of the response.
     pub answer: u16,
 }
 

@@ -1,26 +1,26 @@
-//! Runs all checks and puts their findings in order.
+//! Runs all checks and sorts their findings.
 
 use std::time::SystemTime;
 
 use super::finding::Finding;
-use super::network::Clock;
-use super::{keys, machine, network, registry, room, tools};
+use super::network::ClockReading;
+use super::{directories, keys, machine, network, registry, tools};
 use crate::run::{register_settings, tool_options};
 use crate::settings::{DoctorSettings, Settings};
 use crate::tool::{ToolOptions, expiring_keys};
 use butler_base::http;
 use butler_base::secret::Redactor;
 
-/// Looks at everything; what is most important comes first.
+/// Runs all checks. The most important findings come first.
 pub async fn examine(settings: &DoctorSettings, redactor: &Redactor) -> Vec<Finding> {
     let findings = match &settings.run {
         Ok(run) => examine_run(settings, run, redactor).await,
-        // Without them nobody knows where anything is.
+        // The other checks need valid settings.
         Err(error) => vec![Finding::error("settings", error)],
     };
     let mut findings: Vec<_> =
         findings.into_iter().map(|finding| finding.masked(redactor)).collect();
-    findings.push(machine::system(&settings.systems, settings.run.as_ref().ok()));
+    findings.push(machine::describe_system(&settings.systems, settings.run.as_ref().ok()));
     findings
 }
 
@@ -42,22 +42,22 @@ async fn examine_run(
         )
     };
     let ((registry, registry_clock), (tools, releases), sites) = tokio::join!(
-        registry::look(settings.registry.as_ref(), run),
-        tools::look(&options),
-        network::sites(&options),
+        registry::check_registry(settings.registry.as_ref(), run),
+        tools::check_tools(&options),
+        network::probe_sites(&options),
     );
-    let clocks: Vec<Clock> =
+    let clocks: Vec<ClockReading> =
         registry_clock.into_iter().chain(sites.iter().filter_map(network::Site::clock)).collect();
     let mut findings = vec![Finding::ok("settings", "all settings are valid")];
     findings.extend(run.warnings.iter().map(|it| Finding::warning("settings", it)));
     findings.extend(registry);
-    findings.push(network::tls(run));
-    findings.push(network::proxies(settings, &sites, run));
-    findings.push(network::clock(&clocks));
+    findings.push(network::check_tls(run));
+    findings.push(network::describe_proxies(settings, &sites, run));
+    findings.push(network::check_clock(&clocks));
     findings.extend(sites.iter().map(|site| site.finding(releases)));
     findings.extend(tools);
-    findings.extend(keys::look(&expiring_keys(SystemTime::now()), SystemTime::now()));
-    findings.extend(room::look(run));
-    findings.extend(machine::look(&options));
+    findings.extend(keys::check_keys(&expiring_keys(SystemTime::now()), SystemTime::now()));
+    findings.extend(directories::check_directories(run));
+    findings.extend(machine::check_machine(&options));
     findings
 }

@@ -5,51 +5,51 @@ use serde::Serialize;
 use butler_base::error::{Advice, chain};
 use butler_base::secret::Redactor;
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Finding {
-    /// What was looked at, such as `registry`.
+    /// The name of the check, such as `registry`.
     pub check: &'static str,
-    /// How it is.
-    pub state: State,
-    /// What was found.
+    /// The severity.
+    pub state: FindingState,
+    /// The message.
     pub message: String,
-    /// What to do.
+    /// Advice.
     pub hint: Option<String>,
 }
 
-/// How something is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// As it has to be.
+pub enum FindingState {
+    /// The requirement is met.
     Ok,
-    /// Neither good nor bad.
+    /// Information.
     Note,
-    /// Runs may suffer from it.
+    /// Some runs may fail.
     Warning,
-    /// No run can do without.
+    /// No run can succeed.
     Failed,
 }
 
 impl Finding {
     pub(super) fn ok(check: &'static str, message: impl Into<String>) -> Self {
-        Self { check, state: State::Ok, message: message.into(), hint: None }
+        Self { check, state: FindingState::Ok, message: message.into(), hint: None }
     }
 
     pub(super) fn note(check: &'static str, message: impl Into<String>) -> Self {
-        Self { state: State::Note, ..Self::ok(check, message) }
+        Self { state: FindingState::Note, ..Self::ok(check, message) }
     }
 
     pub(super) fn warning(check: &'static str, message: impl Into<String>) -> Self {
-        Self { state: State::Warning, ..Self::ok(check, message) }
+        Self { state: FindingState::Warning, ..Self::ok(check, message) }
     }
 
     pub(super) fn failed(check: &'static str, message: impl Into<String>) -> Self {
-        Self { state: State::Failed, ..Self::ok(check, message) }
+        Self { state: FindingState::Failed, ..Self::ok(check, message) }
     }
 
-    /// What `error` says, and what it advises.
+    /// A failed check with the message and the advice of `error`.
     pub(super) fn error(check: &'static str, error: &(impl Advice + 'static)) -> Self {
         Self { hint: error.advice(), ..Self::failed(check, chain(error)) }
     }

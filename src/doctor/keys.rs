@@ -1,12 +1,12 @@
-//! Whether the keys that are built in are still good for the releases to come.
+//! Checks when the built-in signing keys expire.
 
 use std::time::SystemTime;
 
 use super::finding::Finding;
 use crate::tool::ExpiringKey;
 
-/// A warning for each key of `expiring`. What it has signed until then stays signed.
-pub(super) fn look(expiring: &[ExpiringKey], now: SystemTime) -> Vec<Finding> {
+/// A warning for each key of `expiring`. Releases that were signed before remain valid.
+pub(super) fn check_keys(expiring: &[ExpiringKey], now: SystemTime) -> Vec<Finding> {
     let warning = |ExpiringKey { product, fingerprint, expires }: &ExpiringKey| {
         let end = humantime::format_rfc3339_seconds(*expires).to_string();
         let day = end.split('T').next().unwrap_or(&end);
@@ -27,7 +27,7 @@ mod tests {
     use butler_protocol::spec::Product;
 
     #[test]
-    fn a_key_that_expires_is_told_with_its_day() {
+    fn expiring_key_is_reported_with_its_date() {
         let day = |days: u64| SystemTime::UNIX_EPOCH + Duration::from_hours(24 * days);
         let messages = |now| {
             let key = ExpiringKey {
@@ -35,7 +35,7 @@ mod tests {
                 fingerprint: "C874011F",
                 expires: day(21_978),
             };
-            look(&[key], now).remove(0).message
+            check_keys(&[key], now).remove(0).message
         };
         let expected = "the key C874011F that signs terraform expires on 2030-03-05";
         assert_eq!(messages(day(21_900)), expected);

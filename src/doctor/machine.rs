@@ -1,4 +1,4 @@
-//! What else there is on this machine: git, limits, and the system that started the runner.
+//! Checks git, the limit of open files, and the system that started the runner.
 
 use super::finding::Finding;
 use crate::settings::Settings;
@@ -7,10 +7,10 @@ use butler_base::platform::fs::{AccessFlags, access};
 use butler_base::platform::open_files;
 
 /// Terraform opens a few files and sockets for each provider.
-const DESCRIPTORS: u64 = 256;
+const MIN_OPEN_FILES: u64 = 256;
 
-/// The system that started the runner, and what follows from it.
-pub(super) fn system(systems: &[&'static str], run: Option<&Settings>) -> Finding {
+/// The system that started the runner, and the resulting grace period.
+pub(super) fn describe_system(systems: &[&'static str], run: Option<&Settings>) -> Finding {
     let name = if systems.is_empty() { "no CI system".to_owned() } else { systems.join(", in ") };
     let grace = run.map(|run| {
         let grace = humantime::format_duration(run.grace_period);
@@ -19,13 +19,12 @@ pub(super) fn system(systems: &[&'static str], run: Option<&Settings>) -> Findin
     Finding::note("system", format!("{name}{}", grace.unwrap_or_default()))
 }
 
-/// git and limits.
-pub(super) fn look(options: &ToolOptions) -> Vec<Finding> {
-    vec![git(options), descriptors()]
+pub(super) fn check_machine(options: &ToolOptions) -> Vec<Finding> {
+    vec![check_git(options), check_open_files()]
 }
 
-/// The runner clones without git, Terraform does not.
-fn git(options: &ToolOptions) -> Finding {
+/// Terraform needs git for modules from git; the runner does not.
+fn check_git(options: &ToolOptions) -> Finding {
     let path = options.search_path.as_deref().unwrap_or_default();
     let name = format!("git{}", std::env::consts::EXE_SUFFIX);
     let mut candidates = std::env::split_paths(path).map(|directory| directory.join(&name));
@@ -37,13 +36,13 @@ fn git(options: &ToolOptions) -> Finding {
     }
 }
 
-fn descriptors() -> Finding {
+fn check_open_files() -> Finding {
     let Some(soft) = open_files() else {
         return Finding::note("limits", "cannot read the limit of open files");
     };
-    if soft < DESCRIPTORS {
+    if soft < MIN_OPEN_FILES {
         Finding::warning("limits", format!("only {soft} files may be open"))
-            .hint(format!("raise the limit: ulimit -n {DESCRIPTORS}"))
+            .hint(format!("raise the limit: ulimit -n {MIN_OPEN_FILES}"))
     } else {
         Finding::ok("limits", format!("{soft} files may be open"))
     }

@@ -1,4 +1,4 @@
-//! Whether the registry answers, and takes the token.
+//! Checks whether the registry responds and accepts the token.
 
 use std::time::SystemTime;
 
@@ -7,21 +7,21 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::finding::Finding;
-use super::network::Clock;
-use super::time_limit::{LONGEST, bounded};
+use super::network::ClockReading;
+use super::time_limit::{CHECK_TIMEOUT, with_timeout};
 use crate::registry::{Address, Client, Limits, Patience, RegistryError, RunStatus};
-use crate::settings::{Access, Settings, SettingsError};
+use crate::settings::{RegistryAccess, Settings, SettingsError};
 use butler_base::error::{Advice, chain, is_about_certificate};
 use butler_base::http::{self, Clients, Redirects};
 use butler_protocol::spec::RunId;
 
 const CHECK: &str = "registry";
 
-/// What is found of the registry, and what time it is there.
-pub(super) async fn look(
-    access: Result<&Access, &SettingsError>,
+/// The finding about the registry, and its clock.
+pub(super) async fn check_registry(
+    access: Result<&RegistryAccess, &SettingsError>,
     run: &Settings,
-) -> (Vec<Finding>, Option<Clock>) {
+) -> (Vec<Finding>, Option<ClockReading>) {
     let access = match access {
         Ok(access) => access,
         Err(error) => return (vec![Finding::error(CHECK, error)], None),
@@ -34,32 +34,40 @@ pub(super) async fn look(
         Ok(clients) => clients,
         Err(error) => return (vec![Finding::failed(CHECK, chain(&error))], None),
     };
-    let clock = match reach(&clients, endpoint).await {
+    let clock = match reach_endpoint(&clients, endpoint).await {
         Ok(clock) => clock,
         Err(finding) => return (vec![finding], None),
     };
     let finding = match (&access.run_id, &access.token) {
-        (Some(run_id), Some(token)) => accepts(clients, endpoint, run_id, token).await,
-        (None, Some(_)) => unasked(endpoint, "run id"),
-        (Some(_), None) => unasked(endpoint, "token"),
-        (None, None) => unasked(endpoint, "run id and a token"),
+        (Some(run_id), Some(token)) => check_access(clients, endpoint, run_id, token).await,
+        (None, Some(_)) => access_not_checked(endpoint, "run id"),
+        (Some(_), None) => access_not_checked(endpoint, "token"),
+        (None, None) => access_not_checked(endpoint, "run id and a token"),
     };
     (vec![finding], clock)
 }
 
-/// Asks for the endpoint itself, without the token. Any answer will do.
-async fn reach(clients: &Clients, endpoint: &Url) -> Result<Option<Clock>, Finding> {
-    let answer = bounded(clients.kept.get(endpoint.clone()).send()).await;
+/// Requests the endpoint without the token. Any response proves that it is reachable.
+async fn reach_endpoint(
+    clients: &Clients,
+    endpoint: &Url,
+) -> Result<Option<ClockReading>, Finding> {
+    let answer = with_timeout(clients.kept.get(endpoint.clone()).send()).await;
     let error = match answer {
         Some(Ok(answer)) => {
             let date = answer.headers().get(DATE).and_then(|date| date.to_str().ok());
             let date = date.and_then(|date| httpdate::parse_http_date(date).ok());
             let here = SystemTime::now();
-            return Ok(date.map(|there| Clock { whose: "the registry".to_owned(), there, here }));
+            return Ok(date.map(|there| ClockReading {
+                server: "the registry".to_owned(),
+                there,
+                here,
+            }));
         }
         Some(Err(error)) => error,
         None => {
-            let silence = format!("`{endpoint}` did not respond within {} s", LONGEST.as_secs());
+            let silence =
+                format!("`{endpoint}` did not respond within {} s", CHECK_TIMEOUT.as_secs());
             return Err(Finding::failed(CHECK, silence)
                 .hint("check --endpoint (BUTLER_ENDPOINT), the network and the proxy"));
         }
@@ -74,19 +82,19 @@ async fn reach(clients: &Clients, endpoint: &Url) -> Result<Option<Clock>, Findi
     Err(Finding::failed(CHECK, message).hint(hint))
 }
 
-fn unasked(endpoint: &Url, missing: &str) -> Finding {
+fn access_not_checked(endpoint: &Url, missing: &str) -> Finding {
     let message = format!("`{endpoint}` responds; access was not checked without a {missing}");
     Finding::ok(CHECK, message)
 }
 
-async fn accepts(
+async fn check_access(
     clients: Clients,
     endpoint: &Url,
     run_id: &RunId,
     token: &SecretString,
 ) -> Finding {
     let address = Address::new(endpoint.clone(), run_id.clone());
-    let limits = Limits { attempt: LONGEST, long: LONGEST };
+    let limits = Limits { attempt: CHECK_TIMEOUT, long: CHECK_TIMEOUT };
     let client = Client::new(clients, address, token.clone(), limits);
     let over = |status: &str| {
         Finding::warning(

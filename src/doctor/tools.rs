@@ -1,10 +1,12 @@
-//! Which versions there are, on PATH and in the cache, and whether they are what was verified.
+//! Checks the versions on PATH, and the checksums of those in the cache.
 
 use std::collections::BTreeMap;
 
 use super::finding::Finding;
-use super::time_limit::{LONGEST, bounded};
-use crate::tool::{Audited, ToolError, ToolOptions, Verdict, audit, default_version, on_path};
+use super::time_limit::{CHECK_TIMEOUT, with_timeout};
+use crate::tool::{
+    AuditResult, AuditedVersion, ToolError, ToolOptions, audit, default_version, on_path,
+};
 use butler_protocol::spec::Product;
 
 const CHECK: &str = "tools";
@@ -18,14 +20,14 @@ pub(super) enum Releases {
     Spare,
 }
 
-/// What is found of tools.
-pub(super) async fn look(options: &ToolOptions) -> (Vec<Finding>, Releases) {
+/// The findings about all tools, and whether a run must download one.
+pub(super) async fn check_tools(options: &ToolOptions) -> (Vec<Finding>, Releases) {
     let mut findings = Vec::new();
     let mut releases = Releases::Needed;
     for product in Product::ALL {
-        // Hashing and asking take processors, not patience: one product after the other.
-        let Some(looked) = bounded(of_product(product, options)).await else {
-            let message = format!("{product}: not done after {} s", LONGEST.as_secs());
+        // One product after the other, because hashing uses all processors.
+        let Some(looked) = with_timeout(check_product(product, options)).await else {
+            let message = format!("{product}: not done after {} s", CHECK_TIMEOUT.as_secs());
             let hint = format!(
                 "run `butler-runner tool verify --product {product}`, which has no time limit"
             );
@@ -49,8 +51,8 @@ pub(super) async fn look(options: &ToolOptions) -> (Vec<Finding>, Releases) {
     (findings, releases)
 }
 
-/// What there is of `product`, and whether a run could use any of it.
-async fn of_product(
+/// The findings about `product`, and whether a run could use one of its versions.
+async fn check_product(
     product: Product,
     options: &ToolOptions,
 ) -> Result<(Vec<Finding>, bool), ToolError> {
@@ -61,12 +63,12 @@ async fn of_product(
     }
     let default = default_version(product, options)?;
     let mut of_default = None;
-    let mut by_verdict: BTreeMap<bool, Vec<Audited>> = BTreeMap::new();
+    let mut by_verdict: BTreeMap<bool, Vec<AuditedVersion>> = BTreeMap::new();
     for version in audit(product, options).await? {
         if default.as_ref() == Some(&version.version) {
             of_default = Some(version.state);
         }
-        if version.state != Verdict::OtherPlatform {
+        if version.state != AuditResult::OtherPlatform {
             by_verdict.entry(version.state.is_bad()).or_default().push(version);
         }
     }
@@ -86,7 +88,7 @@ async fn of_product(
         findings.push(Finding::warning(CHECK, message).hint(hint));
     }
     match (default, of_default) {
-        (Some(version), Some(Verdict::Ok)) => {
+        (Some(version), Some(AuditResult::Ok)) => {
             findings.push(Finding::ok(CHECK, format!("{product} {version} is the default")));
         }
         (Some(version), Some(verdict)) => {

@@ -11,20 +11,20 @@ use butler_protocol::spec::{
     Assignment, Operation, PlanningOptions, Product, Refresh, ToolRequest,
 };
 
-/// What a plan is made for.
+/// The purpose of a plan.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PlanMode {
-    /// To bring reality to what the configuration says.
+    /// Changes the infrastructure to match the configuration.
     Normal,
-    /// To destroy everything.
+    /// Destroys everything.
     Destroy,
-    /// To bring the state to what reality is.
+    /// Changes the state to match the infrastructure.
     RefreshOnly,
 }
 
-/// The oldest version that has what `operation` needs, where not every version has it.
+/// The oldest version that supports `operation`; none if all versions do.
 ///
-/// `test` came with 1.6 (in `OpenTofu` it was there from the first), `plan -refresh-only` with 0.15.4.
+/// Terraform has `test` since 1.6 and `plan -refresh-only` since 0.15.4; `OpenTofu` has both in all versions.
 #[must_use]
 pub const fn required_version(operation: Operation) -> Option<Version> {
     match operation {
@@ -50,7 +50,7 @@ pub(super) fn init(
         arguments.push("-backend=false".into());
         return arguments;
     }
-    arguments.extend(waiting(lock_timeout));
+    arguments.extend(lock_timeout_option(lock_timeout));
     if let Some(file) = backend {
         // A working directory that was initialised for another backend must not ask questions.
         arguments.push("-reconfigure".into());
@@ -59,14 +59,14 @@ pub(super) fn init(
     arguments
 }
 
-/// What a plan is made of.
+/// The input of `plan`.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanRequest<'run> {
-    /// What it is for.
+    /// Its purpose.
     pub mode: PlanMode,
-    /// All variables, in the order in which it counts.
+    /// All variables. A later assignment overrides an earlier one.
     pub variables: &'run [Assignment],
-    /// What else is asked for; its assignments do not count.
+    /// Further options; their assignments are ignored.
     pub options: &'run PlanningOptions,
 }
 
@@ -74,7 +74,7 @@ pub struct PlanRequest<'run> {
 pub(super) fn plan(request: &PlanRequest<'_>, out: &Path, lock_timeout: Duration) -> Vec<OsString> {
     let PlanRequest { mode, variables, options } = *request;
     let mut arguments = words(&["plan", "-input=false", "-no-color"]);
-    arguments.extend(waiting(lock_timeout));
+    arguments.extend(lock_timeout_option(lock_timeout));
     match mode {
         PlanMode::Normal => {}
         PlanMode::Destroy => arguments.push("-destroy".into()),
@@ -86,8 +86,8 @@ pub(super) fn plan(request: &PlanRequest<'_>, out: &Path, lock_timeout: Duration
     let named = |flag: &'static str| move |address: &String| format!("{flag}={address}").into();
     arguments.extend(options.targets.iter().map(named("-target")));
     arguments.extend(options.replacements.iter().map(named("-replace")));
-    arguments.extend(at_once(options));
-    arguments.extend(assigned(variables));
+    arguments.extend(parallelism(options));
+    arguments.extend(variable_options(variables));
     arguments.push(option("-out=", out));
     arguments
 }
@@ -100,9 +100,9 @@ pub(super) fn apply(
     lock_timeout: Duration,
 ) -> Vec<OsString> {
     let mut arguments = words(&["apply", "-input=false", "-no-color"]);
-    arguments.extend(waiting(lock_timeout));
-    arguments.extend(at_once(options));
-    arguments.extend(assigned(variables));
+    arguments.extend(lock_timeout_option(lock_timeout));
+    arguments.extend(parallelism(options));
+    arguments.extend(variable_options(variables));
     arguments.push(plan.into());
     arguments
 }
@@ -114,7 +114,7 @@ pub(super) fn show(plan: Option<&Path>) -> Vec<OsString> {
     arguments
 }
 
-/// `show` of a saved plan, for people.
+/// `show` of a saved plan as text.
 pub(super) fn show_text(plan: &Path) -> Vec<OsString> {
     let mut arguments = words(&["show", "-no-color"]);
     arguments.push(plan.into());
@@ -131,14 +131,14 @@ pub(super) fn validate() -> Vec<OsString> {
     words(&["validate", "-json", "-no-color"])
 }
 
-/// `test`: with human output and a `JUnit` file, or as JSON lines where there is no such file.
+/// `test`: as text with a `JUnit` file, or as JSON lines without one.
 pub(super) fn test(variables: &[Assignment], junit: Option<&Path>) -> Vec<OsString> {
     let mut arguments = words(&["test", "-no-color"]);
     match junit {
         Some(file) => arguments.push(option("-junit-xml=", file)),
         None => arguments.push("-json".into()),
     }
-    arguments.extend(assigned(variables));
+    arguments.extend(variable_options(variables));
     arguments
 }
 
@@ -147,20 +147,20 @@ pub(super) fn workspaces() -> Vec<OsString> {
     words(&["workspace", "list"])
 }
 
-/// `state push` of a file; without taking the lock where it is `locked` for this already.
+/// `state push` of a file. Does not lock the state if it is `locked` already.
 pub(super) fn push_state(file: &Path, locked: bool, lock_timeout: Duration) -> Vec<OsString> {
     let mut arguments = words(&["state", "push", "-no-color"]);
     if locked {
         arguments.push("-lock=false".into());
     } else {
-        arguments.extend(waiting(lock_timeout));
+        arguments.extend(lock_timeout_option(lock_timeout));
     }
     arguments.push(file.into());
     arguments
 }
 
-/// A command that takes the lock, changes nothing and gives it back.
-pub(super) fn ask_for_lock() -> Vec<OsString> {
+/// A command that takes the lock, changes nothing and releases the lock.
+pub(super) fn query_lock() -> Vec<OsString> {
     words(&["state", "rm", "-dry-run", "-no-color", "-lock-timeout=0s", "terraform_data.nothing"])
 }
 
@@ -169,24 +169,24 @@ pub(super) fn force_unlock(id: &str) -> Vec<OsString> {
     words(&["force-unlock", "-force", "-no-color", id])
 }
 
-/// Variables and files of variables in their order: a later one wins.
-fn assigned(variables: &[Assignment]) -> impl Iterator<Item = OsString> {
+/// Variables and variable files in their order: a later one overrides an earlier one.
+fn variable_options(variables: &[Assignment]) -> impl Iterator<Item = OsString> {
     variables.iter().map(|assignment| match assignment {
         Assignment::File(file) => option("-var-file=", file),
-        // Whoever gave it wrote it on a command line already.
+        // The user has already written the value on a command line.
         Assignment::Value { name, value } => {
             format!("-var={name}={}", value.expose_secret()).into()
         }
     })
 }
 
-/// How many operations run at the same time; nothing is passed for the tool's own limit.
-fn at_once(options: &PlanningOptions) -> Option<OsString> {
+/// The limit of concurrent operations; none for the tool's own default.
+fn parallelism(options: &PlanningOptions) -> Option<OsString> {
     options.parallelism.map(|number| format!("-parallelism={number}").into())
 }
 
-/// How long to wait for a state lock; nothing is passed where that is the tool's own default.
-fn waiting(lock_timeout: Duration) -> Option<OsString> {
+/// How long to wait for a state lock; none for the tool's own default.
+fn lock_timeout_option(lock_timeout: Duration) -> Option<OsString> {
     (!lock_timeout.is_zero())
         .then(|| format!("-lock-timeout={}ms", lock_timeout.as_millis()).into())
 }
@@ -266,7 +266,7 @@ mod tests {
                 "state|push|-no-color|-lock-timeout=90500ms|/p/plan",
             ),
             (push_state(plan_file, true, WAIT), "state|push|-no-color|-lock=false|/p/plan"),
-            (ask_for_lock(), "state|rm|-dry-run|-no-color|-lock-timeout=0s|terraform_data.nothing"),
+            (query_lock(), "state|rm|-dry-run|-no-color|-lock-timeout=0s|terraform_data.nothing"),
             (force_unlock("1-2"), "force-unlock|-force|-no-color|1-2"),
             (show(Some(plan_file)), "show|-json|-no-color|/p/plan"),
             (show(None), "show|-json|-no-color"),

@@ -1,4 +1,4 @@
-//! Runs the commands one by one and hands on what they produced.
+//! The commands of the tool, and their results.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -7,55 +7,56 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
-use zeroize::Zeroizing;
+use tokio::sync::oneshot;
 
 use super::arguments::{self, PlanRequest};
 use super::diagnostics::Validation;
 use super::error::EngineError;
 use super::invocation::Engine;
-use super::locks::locking::{APPLY, Locked, Unfinished};
-use super::plan::applied::Applied;
-use super::plan::reported::Reported;
+use super::locks::locking::{APPLY, LockingExit, UnfinishedCommand};
+use super::plan::applied::AppliedChanges;
+use super::plan::reported::ReportedResources;
 use super::test_results::counts::TestCounts;
 use super::test_results::junit::readable_junit;
-use super::watching::Messages;
+use super::watching::TestMessages;
 use butler_base::event::Stream;
 use butler_base::process::{Command, Output, Sink};
 use butler_base::secret::Redactor;
-use butler_plan::{Content, Copied, PlanSummary, Survey, read};
+use butler_plan::{Content, CopiedPlan, PlanSummary, Survey, read};
 use butler_protocol::spec::{Assignment, PlanningOptions};
 
-/// How much `output -json` and `validate -json` may say. The registry takes bodies up to 50 MiB.
-const LARGEST_ANSWER: usize = 48 * 1024 * 1024;
+/// The largest output of `output -json` and `validate -json`, in bytes. The registry accepts 50 MiB.
+const MAX_OUTPUT: usize = 48 * 1024 * 1024;
 
 /// The files of a plan.
 #[derive(Clone, Debug)]
-pub struct Saved {
-    /// The plan file; it holds secrets in clear text.
+pub struct PlanFiles {
+    /// The plan file, with secrets in clear text.
     pub file: PathBuf,
-    /// Its JSON, as Terraform writes it, secrets included.
+    /// Its JSON as Terraform writes it, with secrets.
     pub json: PathBuf,
-    /// What Terraform printed, secrets included where the module prints them.
+    /// The text that Terraform printed, with secrets if the module prints them.
     pub text: PathBuf,
 }
 
-impl Saved {
-    /// Reads its JSON, in which the root module's `variables` of these names are sensitive, and copies it
-    /// into what `create` creates: more than once where it has secrets that `redactor` does not know yet.
+impl PlanFiles {
+    /// Reads the JSON and copies it into the destination that `create` returns. `variables` are the names of the
+    /// root module's sensitive variables. `create` is called again if the plan contains secrets that are new
+    /// to `redactor`.
     ///
     /// # Errors
-    /// When it cannot be read or is no plan's JSON. That it cannot be copied is no error of this.
+    /// If the JSON cannot be read or is not a plan. An error of the copy is in the inner result.
     pub fn read<W: Write>(
         &self,
         create: impl FnMut() -> std::io::Result<W>,
         variables: BTreeSet<String>,
         content: Content,
         redactor: &Redactor,
-    ) -> Result<(Survey, std::io::Result<Copied<W>>), EngineError> {
+    ) -> Result<(Survey, std::io::Result<CopiedPlan<W>>), EngineError> {
         let open = || File::open(&self.json);
         read(open, create, variables, content, redactor).map_err(|source| match source.kind() {
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
-                EngineError::Answer { command: "show", source: serde_json::Error::io(source) }
+                EngineError::Malformed { command: "show", source: serde_json::Error::io(source) }
             }
             _ => EngineError::Read { path: self.json.clone(), source },
         })
@@ -66,39 +67,39 @@ impl Saved {
 #[derive(Debug)]
 pub struct Planned {
     /// Its files.
-    pub saved: Saved,
-    /// What it will do.
+    pub files: PlanFiles,
+    /// Its changes.
     pub summary: PlanSummary,
 }
 
 /// The result of `validate`.
 #[derive(Debug)]
-pub struct Validated {
+pub struct ValidationResult {
     /// Whether the configuration is valid.
     pub valid: bool,
-    /// One line for people; the reason when it is not valid.
+    /// One line for users; the reason if the configuration is not valid.
     pub summary: String,
 }
 
 /// The result of `test`.
 #[derive(Debug)]
-pub struct Tested {
+pub struct TestResult {
     /// Whether all tests passed.
     pub passed: bool,
-    /// How many did; none when the tool did not get that far.
+    /// The number of tests by result; none if the tool failed before the tests.
     pub counts: Option<TestCounts>,
-    /// The `JUnit` file, unless there was no test.
+    /// The `JUnit` file; none if no test ran.
     pub junit: Option<PathBuf>,
-    /// Whether the tool has written one that is none.
+    /// Whether the tool has written a `JUnit` file that is not valid.
     pub is_broken: bool,
 }
 
 impl<S: Sink> Engine<'_, S> {
-    /// `init`, with the backend's settings from a file if there is one, and with a directory for
-    /// its plugin cache if that is not the environment's affair.
+    /// `init`, with the file of the backend's settings, and with the directory of a plugin cache that overrides
+    /// the one of the environment.
     ///
     /// # Errors
-    /// When it fails or is stopped.
+    /// If it fails or is stopped.
     pub async fn init(
         &self,
         backend: Option<&Path>,
@@ -110,29 +111,34 @@ impl<S: Sink> Engine<'_, S> {
         if let Some(directory) = plugin_cache {
             command.environment.set("TF_PLUGIN_CACHE_DIR", directory);
         }
-        self.collect_less(&mut command);
-        self.succeed("init", &command).await.map(drop)
+        self.reduce_garbage_collection(&mut command);
+        self.run_successfully("init", &command).await.map(drop)
     }
 
-    /// `plan` into a file, and `show` of that. As soon as all that `plan` prints is there, `beside` gets the
-    /// file with it, and is waited for at the end.
+    /// `plan` into a file, and `show` of that file. As soon as `plan` has ended successfully, the path of
+    /// the text that it printed is sent to `printed`; `show` may still run then.
     ///
     /// # Errors
-    /// When it fails or is stopped, or the saved plan cannot be shown.
-    pub async fn plan<T>(
+    /// If `plan` or `show` fails or the run is stopped. If `plan` fails, nothing is sent.
+    pub async fn plan(
         &self,
         request: &PlanRequest<'_>,
-        beside: impl AsyncFnOnce(&Path) -> T,
-    ) -> Result<(Saved, T), EngineError> {
+        printed: oneshot::Sender<PathBuf>,
+    ) -> Result<PlanFiles, EngineError> {
         let file = self.private.join("plan.tfplan");
         let text = self.private.join("plan.txt");
         let arguments = arguments::plan(request, &file, self.lock_timeout);
         let command = self.command(arguments, Output::LinesAndFile(text.clone()));
-        let planning = Box::pin(self.succeed_locking("plan", "OperationTypePlan", &command));
-        match self.show_when_saved(planning, &file, beside(&text)).await {
-            Ok((json, done)) => Ok((Saved { file, json, text }, done)),
+        let planning = Box::pin(async {
+            self.run_locking_successfully("plan", "OperationTypePlan", &command).await?;
+            // The receiver is gone if the caller does not need the text.
+            let _ = printed.send(text.clone());
+            Ok(())
+        });
+        match self.show_when_saved(planning, &file).await {
+            Ok(json) => Ok(PlanFiles { file, json, text }),
             Err(mut unfinished) => {
-                self.release(&mut unfinished).await;
+                self.release_lock(&mut unfinished).await;
                 Err(unfinished.error)
             }
         }
@@ -141,66 +147,69 @@ impl<S: Sink> Engine<'_, S> {
     /// `apply` of exactly this plan.
     ///
     /// # Errors
-    /// When it fails or is stopped. A lock that it left is not removed yet: see [`Self::release`].
+    /// If it fails or is stopped. A lock that it left is not removed yet: see [`Self::release_lock`].
     pub async fn apply(
         &self,
         plan: &Planned,
         variables: &[Assignment],
         options: &PlanningOptions,
-    ) -> Result<(), Box<Unfinished>> {
-        let file = &plan.saved.file;
+    ) -> Result<(), Box<UnfinishedCommand>> {
+        let file = &plan.files.file;
         let arguments = arguments::apply(variables, options, file, self.lock_timeout);
         let command = self.command(arguments, Output::Lines);
-        self.succeed_locking("apply", APPLY, &command).await
+        self.run_locking_successfully("apply", APPLY, &command).await
     }
 
-    /// What an apply that failed or was stopped has really done, from the state and from what it
-    /// `reported`. Deaf to the stop: drop the future instead.
+    /// The changes that a failed or stopped apply has made, from the state and from the lines that it
+    /// `reported`. Ignores the stop: drop the future instead.
     ///
     /// # Errors
-    /// When the state cannot be read.
-    pub async fn applied(
+    /// If the state cannot be read.
+    pub async fn read_applied_changes(
         &self,
         plan: &Planned,
-        reported: &Reported,
-    ) -> Result<Applied, EngineError> {
+        reported: &ReportedResources,
+    ) -> Result<AppliedChanges, EngineError> {
         let state = self.private.join("state.json");
-        self.undisturbed("show", &self.command(arguments::show(None), Output::File(state.clone())))
-            .await?;
+        self.run_ignoring_stop(
+            "show",
+            &self.command(arguments::show(None), Output::File(state.clone())),
+        )
+        .await?;
         let open = |path: &Path| {
             let failed = |source| EngineError::Read { path: path.to_owned(), source };
             File::open(path).map(BufReader::new).map_err(failed)
         };
-        Applied::compare(open(&plan.saved.json)?, open(&state)?, reported)
-            .map_err(|source| EngineError::Answer { command: "show", source })
+        AppliedChanges::compare(open(&plan.files.json)?, open(&state)?, reported)
+            .map_err(|source| EngineError::Malformed { command: "show", source })
     }
 
-    /// `output -json`: a JSON object in memory that is zeroed when it is dropped. Deaf to the stop:
-    /// drop the future instead.
+    /// `output -json`: a JSON object with secrets in clear text. Ignores the stop: drop the future
+    /// instead.
     ///
     /// # Errors
-    /// When it fails, or says no JSON object.
-    pub async fn outputs(&self) -> Result<Zeroizing<Vec<u8>>, EngineError> {
-        let mut command = self.command(arguments::output(), Output::Memory(LARGEST_ANSWER));
-        self.collect_less(&mut command);
-        let exit = self.undisturbed("output", &command).await?;
+    /// If the command fails or does not print a JSON object.
+    pub async fn read_outputs(&self) -> Result<Vec<u8>, EngineError> {
+        let mut command = self.command(arguments::output(), Output::Memory(MAX_OUTPUT));
+        self.reduce_garbage_collection(&mut command);
+        let exit = self.run_ignoring_stop("output", &command).await?;
         serde_json::from_slice::<std::collections::BTreeMap<String, &serde_json::value::RawValue>>(
             &exit.output,
         )
-        .map_err(|source| EngineError::Answer { command: "output", source })?;
+        .map_err(|source| EngineError::Malformed { command: "output", source })?;
         Ok(exit.output)
     }
 
-    /// The names of the workspaces that there are. The environment must name none: Terraform would
-    /// make one of it.
+    /// The names of the existing workspaces. The environment must not name a workspace, because Terraform would
+    /// create it.
     ///
     /// # Errors
-    /// When they cannot be listed, or the run is stopped.
-    pub async fn workspaces(&self) -> Result<Vec<String>, EngineError> {
-        let command = self.command(arguments::workspaces(), Output::Memory(LARGEST_ANSWER));
-        let exit = self.succeed("workspace list", &command).await?;
+    /// If they cannot be listed, or the run is stopped.
+    pub async fn list_workspaces(&self) -> Result<Vec<String>, EngineError> {
+        let command = self.command(arguments::workspaces(), Output::Memory(MAX_OUTPUT));
+        let exit = self.run_successfully("workspace list", &command).await?;
         let text = String::from_utf8_lossy(&exit.output);
-        // `* ` stands before the one that is selected, and spaces before all others.
+        // `* ` marks the selected workspace; all others are indented by two spaces.
         let name = |line: &str| line.get(2..).map(|name| name.trim().to_owned());
         Ok(text.lines().filter_map(name).filter(|name| !name.is_empty()).collect())
     }
@@ -208,41 +217,41 @@ impl<S: Sink> Engine<'_, S> {
     /// `validate`: its diagnostics go to the log as readable lines.
     ///
     /// # Errors
-    /// When it is stopped, or says something else than a validation. An invalid configuration is no error.
-    pub async fn validate(&self) -> Result<Validated, EngineError> {
-        let command = self.command(arguments::validate(), Output::Memory(LARGEST_ANSWER));
+    /// If it is stopped, or its output is not a validation. An invalid configuration is not an error.
+    pub async fn validate(&self) -> Result<ValidationResult, EngineError> {
+        let command = self.command(arguments::validate(), Output::Memory(MAX_OUTPUT));
         let (exit, headline) = self.run("validate", &command).await?;
         let validation: Validation = match serde_json::from_slice(&exit.output) {
             Ok(validation) => validation,
             Err(source) => {
-                self.check("validate", &exit, headline, None)?;
-                return Err(EngineError::Answer { command: "validate", source });
+                self.check_exit("validate", &exit, headline, None)?;
+                return Err(EngineError::Malformed { command: "validate", source });
             }
         };
         for line in validation.lines() {
             self.log.line(Stream::Stdout, line.as_bytes());
         }
-        Ok(Validated { valid: validation.valid, summary: validation.summary() })
+        Ok(ValidationResult { valid: validation.valid, summary: validation.summary() })
     }
 
     /// `test`.
     ///
     /// # Errors
-    /// When it is stopped or cannot be run. Tests that fail are no error.
-    pub async fn test(&self, variables: &[Assignment]) -> Result<Tested, EngineError> {
+    /// If it is stopped or cannot be run. A failed test is not an error.
+    pub async fn test(&self, variables: &[Assignment]) -> Result<TestResult, EngineError> {
         let file = self.private.join("junit.xml");
         let junit = arguments::writes_junit(self.tool).then(|| file.clone());
         let command = self.command(arguments::test(variables, junit.as_deref()), Output::Lines);
         let (exit, counts) = if let Some(file) = &junit {
             let (exit, headline) = self.run("test", &command).await?;
-            // One that is there says that tests were run, even where nobody can read it.
+            // The file exists only if tests have run, even if it cannot be parsed.
             let xml = fs_err::read(file).ok();
             if xml.is_none() {
-                self.check("test", &exit, headline, None)?;
+                self.check_exit("test", &exit, headline, None)?;
             }
             (exit, xml.and_then(|xml| TestCounts::from_junit(&readable_junit(&xml))))
         } else {
-            let messages = Messages {
+            let messages = TestMessages {
                 sink: self.log,
                 counts: Mutex::default(),
                 cases: Mutex::default(),
@@ -259,25 +268,26 @@ impl<S: Sink> Engine<'_, S> {
         };
         let is_broken = junit.is_some() && counts.is_none();
         let junit = Some(file).filter(|file| file.exists());
-        Ok(Tested { passed: exit.status.success(), counts, junit, is_broken })
+        Ok(TestResult { passed: exit.status.success(), counts, junit, is_broken })
     }
 
-    /// Runs a command that locks the state and has to end with 0.
-    async fn succeed_locking(
+    /// Runs a command that locks the state. Any exit code but 0 is an error.
+    async fn run_locking_successfully(
         &self,
         name: &'static str,
         operation: &'static str,
         command: &Command,
-    ) -> Result<(), Box<Unfinished>> {
+    ) -> Result<(), Box<UnfinishedCommand>> {
         let locked = self.run_locking(name, operation, command).await?;
-        let Locked { exit, headline, foreign, left, trace, reported } = locked;
-        let checked =
-            self.stopped(name, exit).and_then(|exit| self.check(name, &exit, headline, foreign));
+        let LockingExit { exit, headline, blocking_lock, left, trace, reported } = locked;
+        let checked = self
+            .check_not_stopped(name, exit)
+            .and_then(|exit| self.check_exit(name, &exit, headline, blocking_lock));
         checked.map_err(|mut error| {
             if let Some(left) = left {
                 error.set_left(left);
             }
-            Box::new(Unfinished { error, reported, trace: Some(trace) })
+            Box::new(UnfinishedCommand { error, reported, trace: Some(trace) })
         })
     }
 }

@@ -1,10 +1,10 @@
-//! Makes readable lines of the diagnostics in `validate -json`.
+//! Formats the diagnostics of `validate -json` as Terraform prints them.
 
 use serde::Deserialize;
 
 use butler_plan::counted;
 
-/// The answer of `validate -json`.
+/// The output of `validate -json`.
 #[derive(Debug, Deserialize)]
 pub(super) struct Validation {
     pub(super) valid: bool,
@@ -51,7 +51,7 @@ impl Validation {
         self.diagnostics.iter().flat_map(Diagnostic::lines).collect()
     }
 
-    /// One line for people; a reason when it is not valid.
+    /// One line for users; the reason if the configuration is not valid.
     pub(super) fn summary(&self) -> String {
         match (self.valid, self.warning_count) {
             (true, 0) => "The configuration is valid.".to_owned(),
@@ -73,8 +73,8 @@ impl Diagnostic {
         let mut lines = vec![format!("{severity}: {}", self.summary), String::new()];
         if let Some(range) = &self.range {
             let context = self.snippet.as_ref().and_then(|snippet| snippet.context.as_ref());
-            let place = context.map(|context| format!(", in {context}")).unwrap_or_default();
-            lines.push(format!("  on {} line {}{place}:", range.filename, range.start.line));
+            let block = context.map(|context| format!(", in {context}")).unwrap_or_default();
+            lines.push(format!("  on {} line {}{block}:", range.filename, range.start.line));
             if let Some(snippet) = &self.snippet {
                 let code = snippet.code.lines().zip(snippet.start_line..);
                 lines.extend(code.map(|(code, number)| format!("  {number:>2}: {code}")));
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_diagnostic_names_file_and_line() {
+    fn diagnostic_names_file_and_line() {
         let json = r#"{"format_version":"1.0","valid":false,"error_count":1,"warning_count":0,"diagnostics":[
             {"severity":"error","summary":"Missing newline after argument","detail":"An argument ends\nwith a newline.",
              "range":{"filename":"main.tf","start":{"line":3,"column":22,"byte":67},"end":{"line":3,"column":23,"byte":68}},

@@ -1,17 +1,17 @@
-//! What Terraform finds in its environment.
+//! The environment of Terraform.
 
 use butler_base::process::Environment;
 
-/// Sets what the runner needs on top of what was inherited and what the run asks for.
+/// Sets the variables that the runner needs, after the inherited variables and those of the run.
 ///
-/// `own_directory` says that the data directory is the runner's to decide: it must then be
-/// `.terraform`, because an absolute one shows up in `path.module` and so in users' plans.
+/// If `own_directory` is set, the runner decides on the data directory. It must be `.terraform`, because an
+/// absolute path would appear in `path.module` and so in plans.
 pub fn prepare(environment: &mut Environment, own_directory: bool) {
     environment.set("TF_INPUT", "0");
     environment.set("TF_IN_AUTOMATION", "1");
-    // Terraform would ask its maker for news on every run.
+    // Terraform would contact HashiCorp for new versions in every run.
     environment.set_default("CHECKPOINT_DISABLE", "1");
-    // Nobody is there to answer git; where somebody is, it must fail rather than wait.
+    // In CI no user can answer git, and at a terminal it must fail instead of waiting.
     environment.set_default("GIT_TERMINAL_PROMPT", "0");
     if own_directory {
         environment.remove("TF_DATA_DIR");

@@ -1,4 +1,4 @@
-//! Why an operation did not get to its end.
+//! Why a command of an operation failed.
 
 use std::path::PathBuf;
 
@@ -6,30 +6,30 @@ use super::locks::lock::{LeftLock, StateLock};
 use butler_base::cancel::StopReason;
 use butler_base::process::{OutOfMemory, ProcessError};
 
-/// What the OOM killer sends; the runner's own is part of a stop and no failure.
+/// The signal of the OOM killer. The runner's own SIGKILL belongs to a stop, which is a different error.
 const SIGKILL: i32 = butler_base::platform::Signal::SIGKILL as i32;
 
-/// What Terraform says of a plan of a state that is not there any more.
+/// Terraform's error if the state has changed since the plan was made.
 const STALE: &str = "Saved plan is stale";
 
 /// How a command failed.
 #[derive(Debug, Default, Eq, PartialEq)]
-pub struct Failed {
+pub struct FailedCommand {
     /// The exit code, if it has one.
     pub code: Option<i32>,
     /// The signal that ended it, if one did.
     pub signal: Option<i32>,
-    /// Whether the kernel killed it, or one of its plugins, for want of memory, where that is known.
+    /// Whether the OOM killer killed it or one of its plugins, if that is known.
     pub out_of_memory: Option<OutOfMemory>,
     /// The first error that it printed.
     pub headline: Option<String>,
-    /// The lock that kept it from its work.
+    /// The lock of another command, because of which it failed.
     pub lock: Option<StateLock>,
-    /// What became of its own lock, where something killed it and its lock outlives it.
+    /// Its own lock, if it was killed and the lock does not end with it.
     pub left: Option<LeftLock>,
 }
 
-impl std::fmt::Display for Failed {
+impl std::fmt::Display for FailedCommand {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match (self.code, self.signal, self.out_of_memory) {
             (Some(code), _, None) => write!(formatter, "failed with exit code {code}")?,
@@ -53,40 +53,40 @@ impl std::fmt::Display for Failed {
     }
 }
 
-/// Why an operation did not get to its end.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The command could not be run.
     #[error("cannot run `{command}`")]
     Process {
-        /// The command, `plan` for example.
+        /// The command, such as `plan`.
         command: &'static str,
-        /// Why.
+        /// The reason.
         #[source]
         source: ProcessError,
     },
     /// The command ran and failed.
     #[error("`{product} {command}` {failed}")]
     Failed {
-        /// What people start to do the same by hand.
+        /// The program that users run for the same command.
         product: &'static str,
-        /// The command, `plan` for example.
+        /// The command, such as `plan`.
         command: &'static str,
-        /// How.
-        failed: Box<Failed>,
+        /// The exit and its reason.
+        failed: Box<FailedCommand>,
     },
     /// The run was stopped.
     #[error("`{command}` was stopped because {reason}")]
     Stopped {
         /// The command that was running.
         command: &'static str,
-        /// Why it had to stop.
+        /// The reason of the stop.
         reason: StopReason,
-        /// What people start to do the same by hand.
+        /// The program that users run for the same command.
         product: &'static str,
         /// Whether it had to be killed.
         killed: bool,
-        /// What became of its state lock, where it was killed and its lock outlives it.
+        /// Its own state lock, if it was killed and the lock does not end with it.
         left: Option<Box<LeftLock>>,
     },
     /// A file that the command wrote cannot be read.
@@ -94,23 +94,23 @@ pub enum EngineError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The reason.
         #[source]
         source: std::io::Error,
     },
-    /// What the command wrote is not what it promises.
-    #[error("cannot understand what `{command}` wrote")]
-    Answer {
+    /// The output of the command does not have the documented format.
+    #[error("cannot parse the output of `{command}`")]
+    Malformed {
         /// The command.
         command: &'static str,
-        /// What is wrong with it.
+        /// The first mismatch.
         #[source]
         source: serde_json::Error,
     },
 }
 
 impl EngineError {
-    /// What became of the command's state lock, where that is known or wanted to be.
+    /// The command's own state lock, if it was queried.
     #[must_use]
     pub fn left(&self) -> Option<&LeftLock> {
         match self {
@@ -120,7 +120,7 @@ impl EngineError {
         }
     }
 
-    /// Says what became of the command's state lock.
+    /// Stores what is known about the command's own state lock.
     pub(super) fn set_left(&mut self, lock: LeftLock) {
         match self {
             Self::Failed { failed, .. } => failed.left = Some(lock),
@@ -156,7 +156,7 @@ impl butler_base::error::Advice for EngineError {
     }
 }
 
-impl Failed {
+impl FailedCommand {
     fn advice(&self, product: &str) -> Option<String> {
         if let Some(lock) = &self.lock {
             let wait = "wait for it with --lock-timeout (BUTLER_LOCK_TIMEOUT)";
@@ -188,7 +188,7 @@ mod tests {
     use butler_base::error::Advice;
 
     #[test]
-    fn only_who_holds_a_lock_is_told_of_it_when_it_is_killed() {
+    fn hint_about_the_lock_depends_on_the_killed_command() {
         let advice = |command, left: Option<LeftLock>| {
             let reason = StopReason::RunOver { status: "cancelled".to_owned() };
             let left = left.map(Box::new);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kill_for_want_of_memory_is_called_that() {
+    fn kill_by_the_oom_killer_is_named_in_the_message() {
         let known = Some(OutOfMemory { limit: Some(512 << 20) });
         for (code, signal, out_of_memory, expected, advice) in [
             (Some(1), None, None, "failed with exit code 1", false),
@@ -221,8 +221,14 @@ mod tests {
                 true,
             ),
         ] {
-            let failed =
-                Failed { code, signal, out_of_memory, headline: None, lock: None, left: None };
+            let failed = FailedCommand {
+                code,
+                signal,
+                out_of_memory,
+                headline: None,
+                lock: None,
+                left: None,
+            };
             assert_eq!(failed.to_string(), expected);
             let error = EngineError::Failed {
                 product: "terraform",

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::error::{EngineError, Failed};
+use super::error::{EngineError, FailedCommand};
 use super::locks::killed_lock::KilledLock;
 use super::locks::lock::StateLock;
-use super::watching::Watch;
+use super::watching::OutputWatch;
 use super::wrapper::Wrapper;
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::platform::{Signal, signal_of};
@@ -22,37 +22,37 @@ pub struct Engine<'run, S> {
     pub tool: &'run ToolRequest,
     /// Its executable.
     pub program: &'run Path,
-    /// What is started in its place to start it, if anything.
+    /// The program that starts the tool, if the run uses one.
     pub wrapper: Option<Wrapper>,
     /// The module's directory.
     pub directory: &'run Path,
-    /// Where plan files and their like are written: private and wiped at the end.
+    /// The directory for plan files and similar files: private, and wiped at the end.
     pub private: &'run Path,
     /// The whole environment of the commands.
     pub environment: Environment,
-    /// Their standard input: Terraform hands it on to its providers and asks nothing of it.
+    /// Their standard input: Terraform passes it on to its providers and does not read it.
     pub input: Input,
-    /// Where their lines go.
+    /// The destination of their lines.
     pub log: &'run S,
-    /// How the run is stopped.
+    /// The stop of the run.
     pub stop: &'run Stop,
-    /// How much time a command gets to stop.
+    /// The time between SIGTERM and SIGKILL.
     pub grace: Grace,
     /// How long commands wait for a state lock.
     pub lock_timeout: Duration,
-    /// What becomes of the lock of a command that is killed.
+    /// What to do about the lock of a killed command.
     pub killed_lock: KilledLock,
 }
 
 impl<S: Sink> Engine<'_, S> {
-    /// The name of the program that people start to do by hand what this does.
+    /// The name of the program that users run for the same commands.
     #[must_use]
-    pub fn said_program(&self) -> &'static str {
+    pub fn program_name(&self) -> &'static str {
         let product = if self.wrapper.is_some() { Product::Terragrunt } else { self.tool.product };
         product.executable()
     }
 
-    /// Where what wraps the tool keeps copies of the module that are the runner's to decide on.
+    /// The directory in which the wrapper keeps copies of the module, if the runner has chosen it.
     #[must_use]
     pub fn downloads(&self) -> Option<&Path> {
         self.wrapper.as_ref()?.downloads.as_deref()
@@ -65,8 +65,9 @@ impl<S: Sink> Engine<'_, S> {
         module.join(given.unwrap_or(".terraform".as_ref()))
     }
 
-    /// For a command that starts no provider; what wraps the tool may start anything.
-    pub(super) fn collect_less(&self, command: &mut Command) {
+    /// Speeds up a command that does not start providers. A wrapper may start any program, so its commands are
+    /// not changed.
+    pub(super) fn reduce_garbage_collection(&self, command: &mut Command) {
         if self.wrapper.is_none() {
             command.environment.collect_less_garbage();
         }
@@ -92,40 +93,40 @@ impl<S: Sink> Engine<'_, S> {
         }
     }
 
-    /// Runs a command that has to end with 0.
-    pub(super) async fn succeed(
+    /// Runs a command. Any exit code but 0 is an error.
+    pub(super) async fn run_successfully(
         &self,
         name: &'static str,
         command: &Command,
     ) -> Result<Exit, EngineError> {
         let (exit, headline) = self.run(name, command).await?;
-        self.check(name, &exit, headline, None)?;
+        self.check_exit(name, &exit, headline, None)?;
         Ok(exit)
     }
 
-    /// Runs a command that has to end with 0, whether or not the run was stopped.
-    pub(super) async fn undisturbed(
+    /// Runs a command even if the run was stopped. Any exit code but 0 is an error.
+    pub(super) async fn run_ignoring_stop(
         &self,
         name: &'static str,
         command: &Command,
     ) -> Result<Exit, EngineError> {
-        let watch = Watch::new(self.log);
+        let watch = OutputWatch::new(self.log);
         let exit = supervise(command, &watch, &Stop::new(), self.grace)
             .await
             .map_err(|source| EngineError::Process { command: name, source })?;
-        self.check(name, &exit, watch.into_seen().headline, None)?;
+        self.check_exit(name, &exit, watch.into_observed().headline, None)?;
         Ok(exit)
     }
 
-    /// Runs a command; also returns the first error that it printed.
+    /// Runs a command. Also returns the first error that it printed.
     pub(super) async fn run(
         &self,
         name: &'static str,
         command: &Command,
     ) -> Result<(Exit, Option<String>), EngineError> {
-        let watch = Watch::new(self.log);
+        let watch = OutputWatch::new(self.log);
         let exit = self.supervise(name, command, &watch).await?;
-        Ok((exit, watch.into_seen().headline))
+        Ok((exit, watch.into_observed().headline))
     }
 
     pub(super) async fn supervise(
@@ -134,52 +135,61 @@ impl<S: Sink> Engine<'_, S> {
         command: &Command,
         sink: &impl Sink,
     ) -> Result<Exit, EngineError> {
-        let exit = self.supervise_any(name, command, sink).await?;
-        self.stopped(name, exit)
+        let exit = self.supervise_to_exit(name, command, sink).await?;
+        self.check_not_stopped(name, exit)
     }
 
-    /// Runs a command; that it was stopped is in its exit, unless it was not even started.
-    pub(super) async fn supervise_any(
+    /// Runs a command. A stop is an error only if the command was not started; otherwise it is in the exit.
+    pub(super) async fn supervise_to_exit(
         &self,
         name: &'static str,
         command: &Command,
         sink: &impl Sink,
     ) -> Result<Exit, EngineError> {
         supervise(command, sink, self.stop, self.grace).await.map_err(|source| match source {
-            ProcessError::Stopped(reason) => self.stopped_by(name, reason, false),
+            ProcessError::Stopped(reason) => self.stopped_error(name, reason, false),
             source => EngineError::Process { command: name, source },
         })
     }
 
-    /// An exit that the stop has brought about is an error.
-    pub(super) fn stopped(&self, name: &'static str, exit: Exit) -> Result<Exit, EngineError> {
+    /// The exit, or an error if the stop has caused it.
+    pub(super) fn check_not_stopped(
+        &self,
+        name: &'static str,
+        exit: Exit,
+    ) -> Result<Exit, EngineError> {
         match exit.stopped.clone() {
             Some(reason) if !exit.status.success() => {
-                Err(self.stopped_by(name, reason, exit.killed))
+                Err(self.stopped_error(name, reason, exit.killed))
             }
-            // It was done before the signal had an effect: what it did counts.
+            // The command was complete before the signal had an effect.
             _ => Ok(exit),
         }
     }
 
-    fn stopped_by(&self, command: &'static str, reason: StopReason, killed: bool) -> EngineError {
-        let product = self.said_program();
+    fn stopped_error(
+        &self,
+        command: &'static str,
+        reason: StopReason,
+        killed: bool,
+    ) -> EngineError {
+        let product = self.program_name();
         EngineError::Stopped { command, reason, product, killed, left: None }
     }
 
-    /// Whether a signal that nobody asks with has ended the tool. What wraps it ends with an exit code
-    /// then: a shell with 128 and the signal's number, a program in Go, as Terragrunt is, with 255.
+    /// Whether a signal that is not a request to stop has ended the tool. A wrapper then ends with an exit code:
+    /// a shell with 128 plus the signal's number, and a Go program such as Terragrunt with 255.
     pub(super) fn was_killed(&self, exit: &Exit) -> bool {
-        // A tool that dies of being asked to stop was not ready yet, and has locked nothing.
-        let asked = [Signal::SIGTERM as i32, Signal::SIGINT as i32];
+        // A tool that dies of such a signal had not installed its handler yet, and does not hold a lock.
+        let requests = [Signal::SIGTERM as i32, Signal::SIGINT as i32];
         let code = exit.status.code().filter(|code| self.wrapper.is_some() && *code > 128);
         let signal = signal_of(exit.status).or(code.map(|code| code - 128));
-        signal.is_some_and(|signal| !asked.contains(&signal))
+        signal.is_some_and(|signal| !requests.contains(&signal))
     }
 
-    /// A command that failed is an error, with the first error that it printed and the lock that
-    /// kept it from its work.
-    pub(super) fn check(
+    /// Any exit code but 0 is an error, with the first error that the command printed and the lock of another
+    /// command.
+    pub(super) fn check_exit(
         &self,
         command: &'static str,
         exit: &Exit,
@@ -195,7 +205,7 @@ impl<S: Sink> Engine<'_, S> {
         };
         let is_below = exit.status.code().is_some() && self.was_killed(exit);
         let headline = headline.or_else(|| is_below.then(below));
-        let failed = Box::new(Failed {
+        let failed = Box::new(FailedCommand {
             code: exit.status.code(),
             signal: signal_of(exit.status),
             out_of_memory: exit.out_of_memory,
@@ -203,6 +213,6 @@ impl<S: Sink> Engine<'_, S> {
             lock,
             left: None,
         });
-        Err(EngineError::Failed { product: self.said_program(), command, failed })
+        Err(EngineError::Failed { product: self.program_name(), command, failed })
     }
 }

@@ -1,7 +1,7 @@
-//! Runs Terraform or `OpenTofu`: what is started, with what arguments, and what its answers mean.
+//! Runs Terraform or `OpenTofu`: starts commands, builds their arguments, and interprets their output.
 //!
-//! Arguments are built as pure data. What a run changed is read from the saved plan's JSON and
-//! from the state, never from text: a module or a provisioner can print any text.
+//! Arguments are built as pure data. The changes of a run are read from the saved plan's JSON and from the
+//! state, never from text, because a module or a provisioner can print any text.
 
 mod arguments;
 mod commands;
@@ -18,15 +18,15 @@ mod watching;
 mod wrapper;
 
 pub use arguments::{PlanMode, PlanRequest, required_version};
-pub use commands::{Planned, Saved, Tested, Validated};
+pub use commands::{PlanFiles, Planned, TestResult, ValidationResult};
 pub use environment::prepare as prepare_environment;
-pub use error::{EngineError, Failed};
+pub use error::{EngineError, FailedCommand};
 pub use invocation::Engine;
 pub use locks::killed_lock::KilledLock;
 pub use locks::lock::{Holder, LeftLock, StateLock};
-pub use locks::locking::Unfinished;
-pub use plan::applied::Applied;
-pub use plan::reported::Reported;
+pub use locks::locking::UnfinishedCommand;
+pub use plan::applied::AppliedChanges;
+pub use plan::reported::ReportedResources;
 pub use test_results::counts::TestCounts;
 pub use test_results::junit::readable_junit;
 pub use wrapper::{OLDEST_WRAPPER, Wrapper, can_wrap};

@@ -1,4 +1,4 @@
-//! Sinks that pass a command's lines on and remember what matters of them.
+//! Sinks that pass the lines of a command on and record what the engine needs to know about the command.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,71 +7,71 @@ use std::time::SystemTime;
 use serde::Deserialize;
 
 use super::diagnostics::Diagnostic;
-use super::locks::lock::{LockMessage, named_id, shows_end, shows_work};
-use super::plan::reported::Reported;
+use super::locks::lock_output::{LockMessage, lock_id_in_address, shows_end, shows_work};
+use super::plan::reported::ReportedResources;
 use super::test_results::counts::TestCounts;
-use super::test_results::junit::{Cases, Part};
+use super::test_results::junit::{JunitCases, TestFields};
 use butler_base::event::Stream;
 use butler_base::process::Sink;
 
-/// A longer headline is left out, in bytes. It is not cut, because it is masked later, and half a
-/// secret is not found.
-const LONGEST_HEADLINE: usize = 2000;
+/// The longest headline that is used, in bytes. A longer one is ignored and not cut: it is redacted later, and
+/// a part of a secret is not recognised.
+const MAX_HEADLINE: usize = 2000;
 
-/// What Terraform and `OpenTofu` say on standard output when they are interrupted for the first time,
-/// whatever the signal. A second interrupt makes them end at once, without their state.
+/// The line that Terraform and `OpenTofu` print on standard output at the first signal. At a second signal
+/// they exit immediately, without storing their state.
 const INTERRUPTED: &[u8] = b"Interrupt received.";
 
-/// What `init` says before it says what is wrong with the configuration, in half a sentence.
-const PREAMBLE: &str = " encountered problems during initiali";
+/// A part of the first error of `init`, which only announces the following errors.
+const ANNOUNCEMENT: &str = " encountered problems during initiali";
 
-/// What a command's lines say about it.
+/// The facts that a command has printed.
 #[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a thing that it has said or not")]
-pub(super) struct Seen {
+#[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
+pub(super) struct ObservedOutput {
     /// The first `Error: ...` of standard error.
     pub(super) headline: Option<String>,
-    /// Who holds the lock that it wanted.
+    /// The error about the lock of another command.
     pub(super) lock: LockMessage,
-    /// When it was first at work under its own lock.
+    /// When it first printed that it works, which it does only under its own lock.
     pub(super) working: Option<SystemTime>,
-    /// Whether it has given its lock back.
+    /// Whether it has released its lock.
     pub(super) ended: bool,
-    /// Whether it has said that it could not.
+    /// Whether it could not release its lock.
     pub(super) unreleased: bool,
-    /// Whether the lines are those of the error that the state cannot be stored.
+    /// Whether the current lines belong to the error that the state cannot be stored.
     unsaved: bool,
-    /// The id of its own lock that this error gives.
+    /// The id of its own lock in this error.
     pub(super) named: Option<String>,
-    /// Whether it has said that it was interrupted.
+    /// Whether it has acknowledged a signal.
     interrupted: bool,
-    /// What it has said about resources.
-    pub(super) reported: Reported,
+    /// The resources that it has printed.
+    pub(super) reported: ReportedResources,
 }
 
-/// Passes lines on and keeps what they say.
-pub(super) struct Watch<'sink, S> {
+/// Passes lines on and records their facts.
+pub(super) struct OutputWatch<'sink, S> {
     sink: &'sink S,
-    seen: Mutex<Seen>,
+    seen: Mutex<ObservedOutput>,
 }
 
-impl<'sink, S> Watch<'sink, S> {
+impl<'sink, S> OutputWatch<'sink, S> {
     pub(super) fn new(sink: &'sink S) -> Self {
         Self { sink, seen: Mutex::default() }
     }
 
-    /// Whether the command works under its lock.
-    pub(super) fn is_at_work(&self) -> bool {
+    /// Whether the command works and holds its lock.
+    pub(super) fn is_working(&self) -> bool {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.working.is_some() && !seen.ended
     }
 
-    pub(super) fn into_seen(self) -> Seen {
+    pub(super) fn into_observed(self) -> ObservedOutput {
         self.seen.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<S: Sink> Sink for Watch<'_, S> {
+impl<S: Sink> Sink for OutputWatch<'_, S> {
     fn line(&self, stream: Stream, line: &[u8]) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         match stream {
@@ -85,9 +85,9 @@ impl<S: Sink> Sink for Watch<'_, S> {
             }
             Stream::Stderr => {
                 if let Some(text) = line.trim_ascii().strip_prefix(b"Error: ")
-                    && text.len() <= LONGEST_HEADLINE
+                    && text.len() <= MAX_HEADLINE
                 {
-                    if seen.headline.as_ref().is_none_or(|it| it.contains(PREAMBLE)) {
+                    if seen.headline.as_ref().is_none_or(|it| it.contains(ANNOUNCEMENT)) {
                         seen.headline = Some(String::from_utf8_lossy(text).into_owned());
                     }
                     seen.unsaved = text == b"Failed to save state";
@@ -96,7 +96,7 @@ impl<S: Sink> Sink for Watch<'_, S> {
                     }
                 }
                 if seen.unsaved && seen.named.is_none() {
-                    seen.named = named_id(line);
+                    seen.named = lock_id_in_address(line);
                 }
                 seen.lock.read(line);
                 seen.reported.read_error(line);
@@ -115,10 +115,11 @@ impl<S: Sink> Sink for Watch<'_, S> {
     }
 }
 
-/// Passes the lines on of a command that is asked to end long after the signal: nobody else does.
-pub(super) struct Alone<'sink, S>(pub(super) &'sink S);
+/// Passes lines on, but not the acknowledgement of a signal. For commands that get their signal only from the
+/// runner, long after the signal of the CI system.
+pub(super) struct WithoutAcknowledgement<'sink, S>(pub(super) &'sink S);
 
-impl<S: Sink> Sink for Alone<'_, S> {
+impl<S: Sink> Sink for WithoutAcknowledgement<'_, S> {
     fn line(&self, stream: Stream, line: &[u8]) {
         self.0.line(stream, line);
     }
@@ -128,30 +129,30 @@ impl<S: Sink> Sink for Alone<'_, S> {
     }
 }
 
-/// What asking for the lock has shown.
+/// The result of a query of the lock.
 #[derive(Default)]
-pub(super) struct Answer {
-    /// Who holds it.
+pub(super) struct LockQueryResult {
+    /// The error about the lock, if the state is locked.
     pub(super) lock: LockMessage,
-    /// Whether there is no state yet, which is looked for under the lock.
+    /// Whether the state does not exist yet. The command reads it after it has taken the lock.
     pub(super) without_state: bool,
 }
 
-/// Shows nobody the lines of a command that only asks who holds the lock.
+/// Reads the lines of a lock query, and drops them.
 #[derive(Default)]
-pub(super) struct Asking(Mutex<Answer>);
+pub(super) struct LockQuery(Mutex<LockQueryResult>);
 
-impl Asking {
-    pub(super) fn into_answer(self) -> Answer {
+impl LockQuery {
+    pub(super) fn into_result(self) -> LockQueryResult {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Sink for Asking {
+impl Sink for LockQuery {
     fn line(&self, _: Stream, line: &[u8]) {
-        let mut answer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        answer.without_state |= line.trim_ascii() == b"No state file was found!";
-        answer.lock.read(line);
+        let mut result = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        result.without_state |= line.trim_ascii() == b"No state file was found!";
+        result.lock.read(line);
     }
 
     fn partial(&self, _: Stream, _: &[u8]) -> usize {
@@ -159,17 +160,17 @@ impl Sink for Asking {
     }
 }
 
-/// Passes the messages of `test -json` on as people read them.
-pub(super) struct Messages<'sink, S> {
+/// Converts the messages of `test -json` to text and passes them on.
+pub(super) struct TestMessages<'sink, S> {
     pub(super) sink: &'sink S,
     pub(super) counts: Mutex<Option<TestCounts>>,
-    /// The tests one by one.
-    pub(super) cases: Mutex<Cases>,
-    /// Whether it has said that it was interrupted.
+    /// The results of the single tests.
+    pub(super) cases: Mutex<JunitCases>,
+    /// Whether the command has acknowledged a signal.
     pub(super) interrupted: AtomicBool,
 }
 
-impl<S: Sink> Sink for Messages<'_, S> {
+impl<S: Sink> Sink for TestMessages<'_, S> {
     fn line(&self, stream: Stream, line: &[u8]) {
         #[derive(Deserialize)]
         struct Message {
@@ -177,7 +178,7 @@ impl<S: Sink> Sink for Messages<'_, S> {
             text: String,
             diagnostic: Option<Diagnostic>,
             #[serde(flatten)]
-            part: Part,
+            fields: TestFields,
         }
         let Ok(message) = serde_json::from_slice::<Message>(line) else {
             return self.sink.line(stream, line);
@@ -186,7 +187,7 @@ impl<S: Sink> Sink for Messages<'_, S> {
             *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Some(counts);
         }
         let diagnostic = message.diagnostic.as_ref();
-        self.cases.lock().unwrap_or_else(PoisonError::into_inner).note(message.part, diagnostic);
+        self.cases.lock().unwrap_or_else(PoisonError::into_inner).add(message.fields, diagnostic);
         if let Some(diagnostic) = message.diagnostic {
             for line in diagnostic.lines() {
                 self.sink.line(Stream::Stderr, line.as_bytes());
@@ -201,7 +202,7 @@ impl<S: Sink> Sink for Messages<'_, S> {
         }
     }
 
-    /// A JSON line makes sense only as a whole.
+    /// A part of a JSON line cannot be converted.
     fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
         if pending.first() == Some(&b'{') { 0 } else { self.sink.partial(stream, pending) }
     }
@@ -217,30 +218,30 @@ mod tests {
     use butler_base::process::Discard;
 
     #[test]
-    fn a_lock_is_not_given_back_where_that_fails_after_all() {
+    fn lock_is_not_released_if_the_release_fails_afterwards() {
         let releasing = (Stream::Stdout, "Releasing state lock. This may take a few moments...");
         let error = (Stream::Stderr, "Error: Error releasing the state lock");
         for lines in [[releasing, error], [error, releasing]] {
-            let watch = Watch::new(&Discard);
+            let watch = OutputWatch::new(&Discard);
             watch.line(Stream::Stdout, b"a.b: Creating...");
             for (stream, line) in lines {
                 watch.line(stream, line.as_bytes());
             }
-            assert!(watch.is_at_work());
-            assert!(watch.into_seen().unreleased);
+            assert!(watch.is_working());
+            assert!(watch.into_observed().unreleased);
         }
     }
 
     #[test]
-    fn the_reason_is_the_first_error_that_says_what_is_wrong() {
-        let preamble =
+    fn headline_is_the_first_error_after_the_announcement_of_init() {
+        let announcement =
             "Error: Terraform encountered problems during initialisation, including problems";
         let of_opentofu =
             "Error: OpenTofu encountered problems during initialization, including problems";
         for (lines, expected) in [
             (
                 &[
-                    preamble,
+                    announcement,
                     "with the configuration, described below.",
                     "Error: Missing name",
                     "Error: Other",
@@ -248,26 +249,26 @@ mod tests {
                 "Missing name",
             ),
             (&[of_opentofu, "Error: Missing name"], "Missing name"),
-            (&[preamble], &preamble["Error: ".len()..]),
+            (&[announcement], &announcement["Error: ".len()..]),
             (&["Error: One", "Error: Two"], "One"),
         ] {
-            let watch = Watch::new(&Discard);
+            let watch = OutputWatch::new(&Discard);
             for line in lines {
                 watch.line(Stream::Stderr, line.as_bytes());
             }
-            assert_eq!(watch.into_seen().headline.as_deref(), Some(expected));
+            assert_eq!(watch.into_observed().headline.as_deref(), Some(expected));
         }
     }
 
     #[test]
-    fn only_the_error_about_the_state_names_the_lock() {
+    fn lock_id_is_read_only_from_the_error_about_the_state() {
         let line = b"http://127.0.0.1/s?ID=a66115e6-2f0d-5775-71cb-1df559258735 giving up";
         for (headline, named) in [("Failed to save state", true), ("another", false)] {
-            let watch = Watch::new(&Discard);
+            let watch = OutputWatch::new(&Discard);
             watch.line(Stream::Stderr, format!("Error: {headline}").as_bytes());
             watch.line(Stream::Stdout, line);
             watch.line(Stream::Stderr, line);
-            assert_eq!(watch.into_seen().named.is_some(), named, "{headline}");
+            assert_eq!(watch.into_observed().named.is_some(), named, "{headline}");
         }
     }
 }

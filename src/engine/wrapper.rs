@@ -1,11 +1,10 @@
-//! Terraform or `OpenTofu` behind Terragrunt: the commands stay theirs, the program is Terragrunt.
+//! Terragrunt as a wrapper of Terraform or `OpenTofu`: the commands are those of the tool.
 //!
-//! What differs from version to version of Terragrunt stands in the tables below, and nowhere else:
-//! its settings lost the prefix `TERRAGRUNT_` with 0.73, and since 0.88 arguments go to the tool
-//! behind `run --` only. It is told not to do on its own what the runner does (`init`, trying
-//! again), to hand the tool's output on as it is, and to keep its copies of a clone in the run's
-//! directory. In a directory of the user's own they stay where Terragrunt has them: there may be a
-//! state in them.
+//! All differences between versions of Terragrunt are in the tables below: since 0.73 its settings do not have
+//! the prefix `TERRAGRUNT_` any more, and since 0.88 it passes arguments on only after `run --`. Its settings
+//! turn off what the runner does itself (`init`, retries), keep the tool's output unchanged, and put its copies
+//! of a clone into the run's directory. In a directory of the user, the copies stay at Terragrunt's own
+//! location, because they may contain a state.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,40 +14,39 @@ use semver::Version;
 use butler_base::process::Environment;
 use butler_protocol::spec::ToolRequest;
 
-/// The oldest version that can be kept from asking questions and from `init`s of its own.
+/// The oldest version with settings against questions and automatic `init`s.
 pub const OLDEST_WRAPPER: Version = Version::new(0, 48, 7);
 
 /// The first version whose settings begin with `TG_`.
 const SHORT_NAMES: Version = Version::new(0, 73, 0);
 
-/// The first version that hands arguments on behind `run --` only, whatever the command.
+/// The first version that passes arguments on only after `run --`, for all commands.
 const RUN_COMMAND: Version = Version::new(0, 88, 0);
 
-/// What a setting is set to.
+/// The value of a setting.
 #[derive(Clone, Copy)]
-enum Value {
-    /// The executable of the tool behind it.
+enum SettingValue {
+    /// The executable of the tool.
     Tool,
-    /// Where it keeps its copies.
+    /// The directory for its copies of modules.
     Downloads,
     True,
 }
 
-/// The names of its settings, present and former.
-const SETTINGS: [(&str, &str, Value); 7] = [
-    ("TG_TF_PATH", "TERRAGRUNT_TFPATH", Value::Tool),
-    ("TG_DOWNLOAD_DIR", "TERRAGRUNT_DOWNLOAD", Value::Downloads),
-    ("TG_NON_INTERACTIVE", "TERRAGRUNT_NON_INTERACTIVE", Value::True),
-    ("TG_NO_AUTO_INIT", "TERRAGRUNT_NO_AUTO_INIT", Value::True),
-    ("TG_NO_AUTO_RETRY", "TERRAGRUNT_NO_AUTO_RETRY", Value::True),
-    ("TG_NO_COLOR", "TERRAGRUNT_NO_COLOR", Value::True),
-    // As JSON, `show` and `output` must not be mixed with lines of its log.
-    ("TG_TF_FORWARD_STDOUT", "TERRAGRUNT_FORWARD_TF_STDOUT", Value::True),
+/// Its settings: present name, former name, value.
+const SETTINGS: [(&str, &str, SettingValue); 7] = [
+    ("TG_TF_PATH", "TERRAGRUNT_TFPATH", SettingValue::Tool),
+    ("TG_DOWNLOAD_DIR", "TERRAGRUNT_DOWNLOAD", SettingValue::Downloads),
+    ("TG_NON_INTERACTIVE", "TERRAGRUNT_NON_INTERACTIVE", SettingValue::True),
+    ("TG_NO_AUTO_INIT", "TERRAGRUNT_NO_AUTO_INIT", SettingValue::True),
+    ("TG_NO_AUTO_RETRY", "TERRAGRUNT_NO_AUTO_RETRY", SettingValue::True),
+    ("TG_NO_COLOR", "TERRAGRUNT_NO_COLOR", SettingValue::True),
+    // Lines of its log must not be mixed with the JSON of `show` and `output`.
+    ("TG_TF_FORWARD_STDOUT", "TERRAGRUNT_FORWARD_TF_STDOUT", SettingValue::True),
 ];
 
-/// What would make it run the command in other units too, or in another one. With `*` at its end it
-/// is what names begin with.
-const STACKS: [&str; 12] = [
+/// Variables that would make it run the command in other units. A `*` at the end matches any rest of the name.
+const STACK_VARIABLES: [&str; 12] = [
     "TG_ALL",
     "TG_GRAPH*",
     "TG_FILTER*",
@@ -70,8 +68,7 @@ pub struct Wrapper {
     pub version: Version,
     /// Its executable.
     pub program: PathBuf,
-    /// Where it keeps its copies of modules, in which it runs the tool; none where that is left to
-    /// it and the user.
+    /// The directory for its copies of modules, in which it runs the tool; none for its own default.
     pub downloads: Option<PathBuf>,
 }
 
@@ -84,21 +81,24 @@ impl Wrapper {
         ["run", "--"].into_iter().map(OsString::from).chain(arguments).collect()
     }
 
-    /// Sets what it is told by its environment, to run the executable `tool`. Nobody else decides on
-    /// that, neither by the present name nor by the former one; nor on that it is one unit.
+    /// Sets its settings in `environment`, so that it runs the executable `tool` in one unit. Inherited values
+    /// are removed, under the present and the former name.
     pub fn prepare(&self, environment: &mut Environment, tool: &Path) {
         let names: Vec<_> = environment.iter().map(|(name, _)| name.to_owned()).collect();
-        names.iter().filter(|name| is_for_stacks(name)).for_each(|name| environment.remove(name));
+        names
+            .iter()
+            .filter(|name| selects_other_units(name))
+            .for_each(|name| environment.remove(name));
         for (name, former, value) in SETTINGS {
             let (name, other) =
                 if self.version < SHORT_NAMES { (former, name) } else { (name, former) };
             let value = match value {
-                Value::Tool => tool.as_os_str(),
-                Value::Downloads => match &self.downloads {
+                SettingValue::Tool => tool.as_os_str(),
+                SettingValue::Downloads => match &self.downloads {
                     Some(downloads) => downloads.as_os_str(),
                     None => continue,
                 },
-                Value::True => "true".as_ref(),
+                SettingValue::True => "true".as_ref(),
             };
             environment.remove(other);
             environment.set(name, value);
@@ -106,14 +106,14 @@ impl Wrapper {
     }
 }
 
-fn is_for_stacks(name: &OsStr) -> bool {
-    STACKS.iter().any(|rule| match rule.strip_suffix('*') {
+fn selects_other_units(name: &OsStr) -> bool {
+    STACK_VARIABLES.iter().any(|rule| match rule.strip_suffix('*') {
         Some(beginning) => name.as_encoded_bytes().starts_with(beginning.as_bytes()),
         None => name == *rule,
     })
 }
 
-/// Whether a version of Terragrunt can be told what a run needs.
+/// Whether a version of Terragrunt has the settings that a run needs.
 #[must_use]
 pub fn can_wrap(terragrunt: &ToolRequest) -> bool {
     terragrunt.version >= OLDEST_WRAPPER
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_go_behind_run_since_nothing_else_hands_them_on() {
+    fn arguments_follow_run_since_version_0_88() {
         for (version, expected) in [
             ("0.55.1", "plan|-no-color"),
             ("0.87.7", "plan|-no-color"),
@@ -145,8 +145,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_for_stacks_gets_to_it() {
-        let names = STACKS.map(|rule| rule.replace('*', "X"));
+    fn variables_that_select_other_units_are_removed() {
+        let names = STACK_VARIABLES.map(|rule| rule.replace('*', "X"));
         let others = ["TG_ALLOW", "TG_LOG_LEVEL", "TERRAGRUNT_FEATURE"].map(str::to_owned);
         let all = names.iter().chain(&others);
         let mut environment: Environment = all.map(|name| (name.into(), "true".into())).collect();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_is_set_by_the_name_that_the_version_knows_and_by_no_other() {
+    fn settings_are_set_only_under_the_name_of_the_version() {
         for (version, beginning) in [("0.72.9", "TERRAGRUNT_"), ("0.73.0", "TG_")] {
             let inherited = SETTINGS.iter().flat_map(|(name, former, _)| [*name, *former]);
             let mut environment: Environment =
@@ -176,10 +176,10 @@ mod tests {
         wrapper("1.0.0").prepare(&mut environment, Path::new("/t/terraform"));
         assert_eq!(environment.value("TG_TF_PATH").unwrap(), "/t/terraform");
         assert_eq!(environment.value("TG_DOWNLOAD_DIR").unwrap(), "/r/terragrunt");
-        let left_alone = Wrapper { downloads: None, ..wrapper("1.0.0") };
+        let without_downloads = Wrapper { downloads: None, ..wrapper("1.0.0") };
         let mut environment = Environment::default();
         environment.set("TG_DOWNLOAD_DIR", "/of/the/user");
-        left_alone.prepare(&mut environment, Path::new("/t/terraform"));
+        without_downloads.prepare(&mut environment, Path::new("/t/terraform"));
         assert_eq!(environment.value("TG_DOWNLOAD_DIR").unwrap(), "/of/the/user");
     }
 }

@@ -9,30 +9,30 @@ use butler_base::trust::Distrust;
 /// Why the provider cache cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProvidersError {
-    /// Something in it cannot be read.
+    /// A file in the cache cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read {
-        /// What.
+        /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// Something in it cannot be made, changed or removed.
+    /// A file in the cache cannot be written or removed.
     #[error("cannot write `{}`", path.display())]
     Write {
-        /// What.
+        /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// Another user could have written it.
+    /// Another user could have written a file in the cache.
     #[error("not using `{}`: {fault}", path.display())]
     Unsafe {
-        /// What.
+        /// The file or directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         fault: &'static str,
     },
 }

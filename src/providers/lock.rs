@@ -10,7 +10,7 @@ use butler_base::platform::fs::{OFlag, OpenOptionsExt, try_lock};
 
 use butler_base::pace::jittered;
 
-/// How often it is tried again: soon enough not to be felt beside a download.
+/// The time between two attempts, short compared with a download.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Locks the file at `path`, which is created if it is missing; calls `waits` once if another process

@@ -1,21 +1,21 @@
-//! Keeps the packages of providers for the next run, without letting runs get into each other's way.
+//! The provider cache: keeps the packages of providers for later runs, and is safe for concurrent runs.
 //!
-//! Terraform never works in the cache itself, which it could not share. Each `init` gets a directory
-//! of its own as its plugin cache (a [`View`]), with hard links to those packages that the module's
-//! `.terraform.lock.hcl` vouches for. What `init` downloads lands there too, and goes into the cache
-//! afterwards, in one rename. So nothing in the cache is ever half made, nothing changes under a run,
-//! a run keeps what it uses when it is pruned, and locks only spare downloads.
+//! Concurrent runs of Terraform cannot share a plugin cache, so Terraform never works in the provider
+//! cache. Each `init` gets a plugin cache of its own (a [`View`]) with hard links to the packages whose
+//! checksums are in the module's `.terraform.lock.hcl`. Packages that `init` downloads are moved from
+//! the view to the provider cache, each in one rename. So a package in the cache is complete and does
+//! not change, a run keeps its packages when the cache is pruned, and locks only save downloads.
 
-mod books;
+mod bookkeeping;
 mod error;
 mod lock;
 mod locked;
-mod own;
 mod package;
 mod prune;
+mod user_plugin_cache;
 mod view;
 
 pub use error::ProvidersError;
-pub use own::{VARIABLE, lock as lock_plugin_cache, plugin_cache};
-pub use prune::{Pruned, Removed, prune};
+pub use prune::{Pruned, PrunedPackage, prune};
+pub use user_plugin_cache::{VARIABLE, lock_plugin_cache, plugin_cache};
 pub use view::{Directories, VIEW, View};

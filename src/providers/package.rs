@@ -20,16 +20,16 @@ use butler_base::trust;
 /// `OpenTofu` locks each package by a file in it, which is not a part of the package.
 const LOCK: &str = ".lock";
 
-/// How much of a file is read at once.
+/// How many bytes of a file are read at once.
 const CHUNK: usize = 256 * 1024;
 
-/// How many directories deep packages lie.
+/// The depth of a package below the cache, in directories.
 const DEPTH: usize = 5;
 
 /// The largest number of files in a package; real ones have a few.
-const MOST_FILES: usize = 10_000;
+const MAX_FILES: usize = 10_000;
 
-/// Which package: `HOST/NAMESPACE/NAME/VERSION/PLATFORM`, as Terraform lays them out.
+/// A package: its path `HOST/NAMESPACE/NAME/VERSION/PLATFORM`, as in Terraform's plugin cache.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) struct Package {
     path: PathBuf,
@@ -42,7 +42,7 @@ impl Package {
         Self::at(Path::new(address).join(version).join(platform()))
     }
 
-    /// The package at a path below a cache, if it can be one's.
+    /// The package at a path below a cache; `None` if the path is not that of a package.
     pub(super) fn at(path: PathBuf) -> Option<Self> {
         let plain = |component: Component<'_>| match component {
             Component::Normal(name) => name.to_str().is_some_and(|name| {
@@ -60,11 +60,11 @@ impl Package {
         root.join(&self.path)
     }
 
-    /// Whether it is below `root`, and no other user can have put it there.
+    /// Whether the package exists below `root`.
     ///
     /// # Errors
-    /// When another user can have put it there, or it is not a directory.
-    pub(super) fn find(&self, root: &Path) -> Result<bool, ProvidersError> {
+    /// When another user could have written it, or it is not a directory.
+    pub(super) fn exists(&self, root: &Path) -> Result<bool, ProvidersError> {
         let mut path = root.to_owned();
         for part in &self.path {
             path.push(part);
@@ -79,7 +79,6 @@ impl Package {
         Ok(true)
     }
 
-    /// All parts of the path.
     fn parts(&self) -> impl Iterator<Item = &str> {
         self.path.iter().filter_map(|part| part.to_str())
     }
@@ -94,7 +93,7 @@ impl Package {
         self.parts().nth(3).unwrap_or_default()
     }
 
-    /// What it is for, such as `linux_amd64`.
+    /// The platform, such as `linux_amd64`.
     pub(super) fn platform(&self) -> &str {
         self.parts().nth(4).unwrap_or_default()
     }
@@ -125,7 +124,7 @@ pub(super) fn all(root: &Path) -> Result<Vec<Package>, ProvidersError> {
     search(root, FileType::is_dir)
 }
 
-/// The same with packages that are links to elsewhere, as Terraform makes them.
+/// All packages, including links, as Terraform creates them.
 ///
 /// # Errors
 /// When `root` cannot be read; unreadable directories below it are skipped.
@@ -184,7 +183,7 @@ pub(super) fn files(directory: &Path) -> Result<BTreeSet<PathBuf>, ProvidersErro
                 Some(_) => return Err(refused("it is not a regular file")),
                 None => {}
             }
-            if files.len() + directories.len() > MOST_FILES {
+            if files.len() + directories.len() > MAX_FILES {
                 return Err(refused("its directory contains too many files"));
             }
         }
@@ -230,7 +229,7 @@ pub(super) fn sum(
 /// Puts the files of the package at `from` below `to`, which must not exist. If `linked` is set and
 /// both are on one file system, hard links are created; otherwise the files are copied, and the
 /// copies are writable.
-pub(super) fn place(
+pub(super) fn link_or_copy(
     from: &Path,
     files: &BTreeSet<PathBuf>,
     to: &Path,
@@ -272,7 +271,7 @@ pub(super) fn seal(directory: &Path, files: &BTreeSet<PathBuf>) -> io::Result<()
 
 /// Removes write access for others from the package at `directory`: some archives grant it, and a
 /// package that all users can write to would not be used again.
-pub(super) fn close(directory: &Path) -> io::Result<()> {
+pub(super) fn remove_write_access_for_others(directory: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
         let (path, found) = (entry.path(), entry.metadata()?);
@@ -281,7 +280,7 @@ pub(super) fn close(directory: &Path) -> io::Result<()> {
             std::fs::set_permissions(&path, Permissions::from_mode(mode & !0o002))?;
         }
         if found.is_dir() {
-            close(&path)?;
+            remove_write_access_for_others(&path)?;
         }
     }
     Ok(())
@@ -307,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_but_an_address_and_a_version_is_a_package() {
+    fn only_a_valid_address_and_version_make_a_package() {
         let package = Package::new("registry.terraform.io/hashicorp/aws", "5.31.0").unwrap();
         assert_eq!(package.to_string(), "registry.terraform.io/hashicorp/aws 5.31.0");
         assert_eq!(package.platform(), platform());
@@ -341,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_with_a_link_in_it_is_refused() {
+    fn package_with_a_link_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/etc/passwd", directory.path().join("README")).unwrap();
         let error = files(directory.path()).unwrap_err();

@@ -7,16 +7,16 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use super::books;
+use super::bookkeeping;
 use super::error::ProvidersError;
 use super::package::{self, Package};
 use butler_base::trust;
 
-/// What was removed, or would be.
+/// The removed packages, or with `dry_run` those that would be removed.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Pruned {
     /// The packages, the least recently used first.
-    pub removed: Vec<Removed>,
+    pub removed: Vec<PrunedPackage>,
     /// How many bytes are left in all others.
     pub left: u64,
 }
@@ -31,7 +31,7 @@ impl Pruned {
 
 /// A provider's package.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Removed {
+pub struct PrunedPackage {
     /// The provider's address, such as `registry.terraform.io/hashicorp/aws`.
     pub provider: String,
     /// Its version.
@@ -64,7 +64,7 @@ pub fn prune(
     trust::inspect_root(directory).map_err(ProvidersError::distrust(directory))?;
     let mut found: Vec<_> = package::all(directory)?
         .into_iter()
-        .filter_map(|package| Some((look_at(directory, &package)?, package)))
+        .filter_map(|package| Some((inspect_package(directory, &package)?, package)))
         .collect();
     found.sort_by_key(|(it, _)| it.last_used);
     let now = SystemTime::now();
@@ -75,22 +75,22 @@ pub fn prune(
         let is_old = unused_for.is_some_and(|limit| unused > limit);
         if is_old || larger_than.is_some_and(|limit| left > limit) {
             if !dry_run {
-                books::discard(directory, &package)?;
+                bookkeeping::remove_package(directory, &package)?;
             }
             left -= it.size;
             pruned.removed.push(it);
         }
     }
     if !dry_run {
-        books::clean(directory);
+        bookkeeping::remove_leftovers(directory);
     }
     Ok(Pruned { left, ..pruned })
 }
 
-fn look_at(root: &Path, package: &Package) -> Option<Removed> {
+fn inspect_package(root: &Path, package: &Package) -> Option<PrunedPackage> {
     let path = package.below(root);
     let last_used = path.symlink_metadata().ok()?.modified().ok()?;
-    Some(Removed {
+    Some(PrunedPackage {
         provider: package.provider(),
         version: package.version().to_owned(),
         platform: package.platform().to_owned(),

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use tokio_util::sync::CancellationToken;
 
-use super::books;
+use super::bookkeeping;
 use super::error::ProvidersError;
 use super::lock;
 use super::locked::{self, LOCK_FILE, Locked};
@@ -25,7 +25,7 @@ use butler_base::trust;
 /// The view's name in the data directory.
 pub const VIEW: &str = "provider-cache";
 
-/// Where Terraform looks for packages, in the data directory.
+/// The directory of Terraform's packages in the data directory.
 const PROVIDERS: &str = "providers";
 
 /// How often a package is moved into a cache whose empty directories another process removes.
@@ -50,40 +50,40 @@ pub struct Directories {
 pub struct View {
     directories: Directories,
     /// The packages from the cache whose checksums are in the lock file.
-    taken: BTreeSet<Package>,
+    cached: BTreeSet<Package>,
     /// The locks of the missing packages that this run downloads.
     locks: Vec<File>,
-    /// Whether packages can be put into the cache.
+    /// Whether packages can be added to the cache.
     is_writable: bool,
-    /// Whether it still is where Terraform has links to.
+    /// Whether Terraform may still have links into the view.
     is_open: bool,
     /// Warnings about the cache for the run's log.
     pub warnings: Vec<String>,
 }
 
-/// Whether the cache has a package.
-enum Found {
-    Taken,
+/// The result of a lookup in the cache.
+enum Lookup {
+    Linked,
     Missing,
     Refused(String),
 }
 
 impl View {
     /// Creates the view of an `init`. If another run is downloading a missing package, reports that
-    /// to `progress` and waits for it, for at most `patience`.
+    /// to `progress` and waits for it, for at most `timeout`.
     ///
     /// # Errors
     /// When the cache is missing and cannot be created, it belongs to another user, or the view cannot
-    /// be made. The run can go on without.
+    /// be created. The run can continue without it.
     pub async fn open(
         directories: Directories,
-        patience: Duration,
+        timeout: Duration,
         progress: &(dyn Fn(&str) + Sync),
     ) -> Result<Self, ProvidersError> {
         let mut view = Self::prepare(directories)?;
         let missing = view.fill(locked::read(&view.directories.module)).await;
         if view.is_writable {
-            let waiting = tokio::time::timeout(patience, view.wait(missing, progress));
+            let waiting = tokio::time::timeout(timeout, view.wait(missing, progress));
             if let Err(_late) = waiting.await {
                 let late = "timed out while waiting for another run's init on the provider cache; continuing without it";
                 view.warnings.push(late.to_owned());
@@ -94,7 +94,7 @@ impl View {
 
     fn prepare(directories: Directories) -> Result<Self, ProvidersError> {
         let cache = &directories.cache;
-        let opened = books::open(cache);
+        let opened = bookkeeping::open(cache);
         let mut warnings = Vec::new();
         let is_writable = match opened {
             Ok(()) => true,
@@ -107,8 +107,8 @@ impl View {
             }
             Err(error) => return Err(error),
         };
-        let (taken, locks) = (BTreeSet::new(), Vec::new());
-        let view = Self { directories, taken, locks, is_writable, is_open: true, warnings };
+        let (cached, locks) = (BTreeSet::new(), Vec::new());
+        let view = Self { directories, cached, locks, is_writable, is_open: true, warnings };
         let path = view.path();
         let write = ProvidersError::write(&path);
         if path.is_dir() {
@@ -126,20 +126,20 @@ impl View {
         self.directories.data.join(VIEW)
     }
 
-    /// Puts the packages of `locked` that the cache has into the view; returns the missing ones.
+    /// Links the packages of `locked` that the cache has into the view. Returns the missing ones.
     async fn fill(&mut self, locked: Vec<Locked>) -> Vec<Locked> {
         let directories = self.directories.clone();
-        let taking = blocking(move |abandoned| {
-            let take = |locked: Locked| (take(&directories, &locked, abandoned), locked);
-            locked.into_iter().map(take).collect::<Vec<_>>()
+        let linking = blocking(move |abandoned| {
+            let link = |locked: Locked| (link_package(&directories, &locked, abandoned), locked);
+            locked.into_iter().map(link).collect::<Vec<_>>()
         });
         let mut missing = Vec::new();
-        for (found, locked) in taking.await {
+        for (found, locked) in linking.await {
             match found {
-                Found::Taken => drop(self.taken.insert(locked.package)),
-                Found::Missing => missing.push(locked),
-                Found::Refused(why) => self.warnings.push(format!(
-                    "{} in the provider cache cannot be used: {why}",
+                Lookup::Linked => drop(self.cached.insert(locked.package)),
+                Lookup::Missing => missing.push(locked),
+                Lookup::Refused(reason) => self.warnings.push(format!(
+                    "{} in the provider cache cannot be used: {reason}",
                     locked.package
                 )),
             }
@@ -152,7 +152,7 @@ impl View {
         // All runs take locks in the order of the packages, so there is no deadlock.
         for locked in missing {
             let package = &locked.package;
-            let path = books::lock_file(&self.directories.cache, package);
+            let path = bookkeeping::lock_file(&self.directories.cache, package);
             let waits = || {
                 progress(&format!(
                     "Waiting for another run's init on the provider cache: it downloads {package}"
@@ -184,10 +184,10 @@ impl View {
             let mut warnings = Vec::new();
             let locked = locked::read(&self.directories.module);
             for Locked { package, sums } in locked {
-                if !moved.contains(&package) || self.taken.contains(&package) {
+                if !moved.contains(&package) || self.cached.contains(&package) {
                     continue;
                 }
-                match self.put(&package, &sums, abandoned) {
+                match self.add_to_cache(&package, &sums, abandoned) {
                     Ok(false) => {}
                     Ok(true) => warnings.push(format!(
                         "{package} in the provider cache did not match {LOCK_FILE} and was replaced by the downloaded package"
@@ -229,7 +229,7 @@ impl View {
     }
 
     /// Adds a downloaded package to the cache. Returns whether it replaced another one.
-    fn put(
+    fn add_to_cache(
         &self,
         package: &Package,
         sums: &[String],
@@ -237,7 +237,7 @@ impl View {
     ) -> Result<bool, ProvidersError> {
         let cache = &self.directories.cache;
         let from = package.below(&self.directories.data.join(PROVIDERS));
-        package::close(&from).map_err(ProvidersError::write(&from))?;
+        package::remove_write_access_for_others(&from).map_err(ProvidersError::write(&from))?;
         let files = package::files(&from)?;
         let sum = package::sum(&from, &files, abandoned).map_err(ProvidersError::read(&from))?;
         if !sums.contains(&sum) {
@@ -245,44 +245,44 @@ impl View {
             return Ok(false);
         }
         let to = package.below(cache);
-        let there = to.symlink_metadata().is_ok();
-        if there {
-            let files = package.find(cache).and_then(|_| package::files(&to));
+        let exists = to.symlink_metadata().is_ok();
+        if exists {
+            let files = package.exists(cache).and_then(|_| package::files(&to));
             let found = files.map(|files| package::sum(&to, &files, abandoned));
             if let Ok(Ok(found)) = found {
                 if found == sum {
-                    used(&to);
+                    record_use(&to);
                     return Ok(false);
                 }
-                if books::stored_sum(cache, package).is_some_and(|stored| stored == found) {
+                if bookkeeping::stored_sum(cache, package).is_some_and(|stored| stored == found) {
                     tracing::debug!(%package, "the cached package matches another lock file");
                     return Ok(false);
                 }
             }
         }
-        let staged = books::passing(cache)?;
-        let whole = staged.path().join("package");
-        package::place(&from, &files, &whole, !self.directories.is_users_own)
+        let staging = bookkeeping::staging_directory(cache)?;
+        let whole = staging.path().join("package");
+        package::link_or_copy(&from, &files, &whole, !self.directories.is_users_own)
             .and_then(|()| package::seal(&whole, &files))
             .map_err(ProvidersError::write(&whole))?;
-        books::store_sum(cache, package, &sum)?;
-        if there {
-            books::discard(cache, package)?;
+        bookkeeping::store_sum(cache, package, &sum)?;
+        if exists {
+            bookkeeping::remove_package(cache, package)?;
         }
         let parent = to.parent().unwrap_or(cache);
         let mut attempts = 0..ATTEMPTS;
         loop {
-            let placed = trust::make_private(parent)
+            let renamed = trust::make_private(parent)
                 .and_then(|()| std::fs::rename(&whole, &to))
                 .and_then(|()| sync_directory(parent));
-            match placed {
+            match renamed {
                 // Another process prunes the cache, and has just removed the empty directory.
                 Err(error)
                     if error.kind() == io::ErrorKind::NotFound && attempts.next().is_some() => {}
                 // Another process was first.
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => return Ok(false),
-                placed => {
-                    return placed.map(|()| there).map_err(ProvidersError::write(&to));
+                renamed => {
+                    return renamed.map(|()| exists).map_err(ProvidersError::write(&to));
                 }
             }
         }
@@ -297,33 +297,37 @@ impl Drop for View {
     }
 }
 
-/// Puts a package into the view, if the cache has it with a checksum of the lock file.
-fn take(directories: &Directories, locked: &Locked, abandoned: &CancellationToken) -> Found {
+/// Links a package into the view, if the cache has it with a checksum of the lock file.
+fn link_package(
+    directories: &Directories,
+    locked: &Locked,
+    abandoned: &CancellationToken,
+) -> Lookup {
     let Locked { package, sums } = locked;
     let from = package.below(&directories.cache);
     let to = package.below(&directories.data.join(VIEW));
-    let files = match package.find(&directories.cache) {
-        Ok(false) => return Found::Missing,
+    let files = match package.exists(&directories.cache) {
+        Ok(false) => return Lookup::Missing,
         Ok(true) => package::files(&from),
         Err(error) => Err(error),
     };
     let files = match files {
         Ok(files) => files,
-        Err(error) => return Found::Refused(chain(&error)),
+        Err(error) => return Lookup::Refused(chain(&error)),
     };
-    // Placed first, so that the checksum is that of the files that the run uses.
-    let sum = package::place(&from, &files, &to, !directories.is_users_own)
+    // The files are linked first, so that the checksum is that of the files that the run uses.
+    let sum = package::link_or_copy(&from, &files, &to, !directories.is_users_own)
         .and_then(|()| package::sum(&to, &files, abandoned));
     if sum.as_ref().is_ok_and(|sum| sums.contains(sum)) {
-        used(&from);
-        return Found::Taken;
+        record_use(&from);
+        return Lookup::Linked;
     }
     let _ = std::fs::remove_dir_all(&to);
     match sum {
         // Another process prunes the cache.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Missing,
-        Err(error) => Found::Refused(error.to_string()),
-        Ok(_) => Found::Refused(format!(
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Lookup::Missing,
+        Err(error) => Lookup::Refused(error.to_string()),
+        Ok(_) => Lookup::Refused(format!(
             "its checksum is not in {LOCK_FILE} (if it is only missing there, `terraform providers lock -platform={}` adds it)",
             package.platform()
         )),
@@ -331,6 +335,6 @@ fn take(directories: &Directories, locked: &Locked, abandoned: &CancellationToke
 }
 
 /// Records that a package is used now, for `prune`. A read-only cache is not pruned.
-fn used(directory: &Path) {
+fn record_use(directory: &Path) {
     let _ = open_directory(directory).and_then(|it| it.set_modified(SystemTime::now()));
 }

@@ -12,7 +12,7 @@ pub struct AddressError {
     text: String,
 }
 
-/// What the runner reports to.
+/// An endpoint for reports.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Callback {
     /// The run's status.
@@ -64,7 +64,7 @@ impl Callbacks {
     }
 }
 
-/// The registry's endpoint and the run that is talked about.
+/// The registry's endpoint and a run.
 #[derive(Clone, Debug)]
 pub struct Address {
     endpoint: Url,
@@ -94,15 +94,15 @@ impl Address {
     }
 
     /// The URL that a configuration gives for a callback: appended to the endpoint's own path,
-    /// because resolving it as RFC 3986 says would lose that path. An absolute URL is taken when
-    /// it is on the endpoint's origin.
+    /// because resolving it by RFC 3986 would lose that path. An absolute URL must be on the endpoint's
+    /// origin.
     ///
     /// # Errors
-    /// When it is on another origin, which must never see the token, climbs with `..` to what else
-    /// the origin serves, or is not a URL.
+    /// When it is on another origin, which must not receive the token, leaves the endpoint's path with
+    /// `..`, or is not a URL.
     pub fn callback(&self, text: &str) -> Result<Url, AddressError> {
         let error = || AddressError { text: text.to_owned() };
-        if climbs(text) {
+        if has_dot_segment(text) {
             return Err(error());
         }
         if text.contains("://") {
@@ -124,7 +124,7 @@ impl Address {
 
 /// Whether a segment of the path of `url` is `.` or `..` for the most lenient proxy on the way: decoded
 /// more than once, with `\` for `/`, and without parameters (`..;x`).
-fn climbs(url: &str) -> bool {
+fn has_dot_segment(url: &str) -> bool {
     let mut path = url.split(['?', '#']).next().unwrap_or_default().to_owned();
     // URL parsers leave these out wherever they are.
     path.retain(|character| !matches!(character, '\t' | '\n' | '\r'));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn callbacks_are_appended_to_the_endpoints_path() {
+    fn callback_is_appended_to_the_endpoint_path() {
         let url = address("7").callback("/v1/ci/module-runs/7/logs").unwrap();
         assert_eq!(
             url.as_str(),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn no_callback_leaves_the_registrys_origin() {
+    fn callback_on_another_origin_is_refused() {
         for text in [
             "https://evil.example.com/x",
             "http://portal.example.com/api",
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn no_callback_leaves_the_endpoints_path() {
+    fn callback_outside_the_endpoint_path_is_refused() {
         for text in [
             "/../../admin",
             "/v1/../../../admin",
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn every_run_id_is_one_segment() {
+    fn run_id_is_one_path_segment() {
         let url = address("a/../b?c#d e").of_run("config").unwrap();
         assert_eq!(
             url.as_str(),

@@ -24,17 +24,17 @@ pub struct Body(Arc<[Part]>);
 pub enum Part {
     /// These bytes.
     Bytes(Bytes),
-    /// What stands there in this file, which must not change until the body was sent.
+    /// A section of a file, which must not change until the body is sent.
     File {
         /// The file.
         path: Arc<PathBuf>,
-        /// The bytes of it.
+        /// The byte range in the file.
         place: Range<u64>,
     },
 }
 
 impl Part {
-    /// How many bytes it has.
+    /// The length in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         match self {
@@ -43,16 +43,16 @@ impl Part {
         }
     }
 
-    /// What stands at `place` in it.
+    /// The bytes at `place` of the part.
     ///
     /// # Panics
-    /// Where it has no such place.
+    /// If the part is shorter.
     #[must_use]
     pub fn at(&self, place: Range<u64>) -> Self {
-        assert!(place.end <= self.length(), "no part of it is behind its end");
+        assert!(place.end <= self.length(), "the range must be inside the part");
         match self {
             Self::Bytes(bytes) => {
-                let index = |at| usize::try_from(at).expect("what is in memory has such places");
+                let index = |at| usize::try_from(at).expect("offsets in memory fit into usize");
                 Self::Bytes(bytes.slice(index(place.start)..index(place.end)))
             }
             Self::File { path, place: own } => {
@@ -62,7 +62,7 @@ impl Part {
         }
     }
 
-    /// Reads it from its beginning.
+    /// Reads the part from its beginning.
     ///
     /// # Errors
     /// When its file cannot be read.
@@ -89,8 +89,9 @@ impl Part {
                         if chunk.is_empty() {
                             return Ok(None);
                         }
-                        // In one go: to ask a thread for something costs more than that.
-                        let (read, file) = blocking(move |_| chunk_of(file, &path, chunk)).await?;
+                        // Opens and reads in one call, because a call to another thread costs more than both.
+                        let (read, file) =
+                            blocking(move |_| read_chunk(file, &path, chunk)).await?;
                         Ok(Some((read, (Some(file), next..place.end))))
                     }
                 })
@@ -100,8 +101,8 @@ impl Part {
     }
 }
 
-/// What stands at `place` in the file at `path`, which is opened the first time.
-fn chunk_of(file: Option<File>, path: &Path, place: Range<u64>) -> Result<(Bytes, File)> {
+/// Reads `place` of the file at `path`, which is opened by the first call.
+fn read_chunk(file: Option<File>, path: &Path, place: Range<u64>) -> Result<(Bytes, File)> {
     let file = file.map_or_else(|| File::open(path), Ok)?;
     let length = usize::try_from(place.end - place.start).expect("a chunk fits into memory");
     let mut chunk = vec![0; length];
@@ -134,13 +135,13 @@ impl From<Vec<Part>> for Body {
 }
 
 impl Body {
-    /// How many bytes it has.
+    /// The length in bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.0.iter().map(Part::length).sum()
     }
 
-    /// What it is made of.
+    /// The parts, in order.
     #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.0
@@ -154,7 +155,7 @@ impl Body {
         reqwest::Body::wrap_stream(self.read())
     }
 
-    /// Its bytes, from their beginning.
+    /// Reads the body from its beginning.
     pub(super) fn read(&self) -> impl Stream<Item = Result<Bytes>> + Send + 'static {
         stream::iter(self.0.to_vec()).map(Part::read).flatten()
     }

@@ -5,30 +5,29 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use reqwest::{RequestBuilder, Response};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use zeroize::Zeroizing;
 
-use super::answer::{accept, accept_report, read, unreachable, was_cut_off};
-use super::key::idempotency_key;
+use super::idempotency_key::idempotency_key;
+use super::response::{accept, accept_report, read, unreachable, was_cut_off};
 use super::retry::{Limits, Patience, retry};
 use super::{Address, AddressError, Body, Callback, Callbacks, RegistryError};
 use butler_base::http::{Clients, Peer};
 use butler_protocol::configuration::parse_config;
 use butler_protocol::spec::RunSpec;
 
-/// The largest answer that is taken for a configuration or a status.
-const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
+/// The largest accepted configuration or status, in bytes.
+const MAX_RESPONSE: usize = 64 * 1024 * 1024;
 
-/// How many idle connections there can be: a report's and that of the question for the status.
+/// The largest number of idle connections: one for reports and one for status requests.
 const IDLE_CONNECTIONS: usize = 2;
 
 /// A run's status in the registry.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RunStatus {
-    /// Waiting, running, or something that a newer registry may call it.
+    /// Waiting, running, or a status of a newer registry.
     Open(String),
     /// `succeeded`, `failed` or `planned`: a result has been reported already.
     Reported(String),
-    /// `cancelled`, `timed_out`, `discarded` or `skipped`: the registry takes no more reports.
+    /// `cancelled`, `timed_out`, `discarded` or `skipped`: the registry accepts no more reports.
     Over(String),
 }
 
@@ -42,7 +41,7 @@ impl From<String> for RunStatus {
     }
 }
 
-/// A run's configuration and where to report.
+/// A run's configuration and callbacks.
 #[derive(Debug)]
 pub struct Config {
     /// The run.
@@ -62,14 +61,14 @@ pub struct Client {
     address: Address,
     token: SecretString,
     limits: Limits,
-    /// Whether anything was answered yet, so that there can be an idle connection.
+    /// Whether the registry has responded, so that there can be an idle connection.
     answered: AtomicBool,
-    /// Statuses that were sent and not answered.
+    /// How many statuses were sent without a response.
     unanswered_statuses: AtomicUsize,
 }
 
 impl Client {
-    /// A client for the run at `address` that shows `token`.
+    /// A client for the run at `address` that authenticates with `token`.
     #[must_use]
     pub const fn new(http: Clients, address: Address, token: SecretString, limits: Limits) -> Self {
         Self {
@@ -85,25 +84,25 @@ impl Client {
     /// The run's status.
     ///
     /// # Errors
-    /// When the registry cannot be reached or refuses, after as much `patience` as is given.
+    /// When the registry cannot be reached or refuses, after the retries that `patience` allows.
     pub async fn status(&self, patience: Patience) -> Result<RunStatus, RegistryError> {
         #[derive(Deserialize)]
-        struct Answer {
+        struct StatusResponse {
             status: String,
         }
         let what = "read the run's status";
         let url = self.address.of_run("status")?;
         retry(self.limits, patience, what, || async {
             let body = self.get(&self.http.kept, url.clone(), what).await;
-            let body = body.map_err(|error| error.suspecting(self.address.run_id()))?;
-            let answer: Answer = serde_json::from_slice(&body)
-                .map_err(|_| RegistryError::Answer { what: what.to_owned() })?;
-            Ok(RunStatus::from(answer.status))
+            let body = body.map_err(|error| error.with_run_id_hint(self.address.run_id()))?;
+            let response: StatusResponse = serde_json::from_slice(&body)
+                .map_err(|_| RegistryError::UnknownFormat { what: what.to_owned() })?;
+            Ok(RunStatus::from(response.status))
         })
         .await
     }
 
-    /// The run's configuration. The raw response is zeroed as soon as it is parsed.
+    /// The run's configuration.
     ///
     /// # Errors
     /// When the registry cannot be reached or refuses, or the configuration cannot be executed.
@@ -145,7 +144,7 @@ impl Client {
         self.unanswered_statuses.load(Ordering::Relaxed) > 0
     }
 
-    /// Where reports go as long as no configuration says otherwise.
+    /// The default callbacks, which a configuration can replace.
     ///
     /// # Errors
     /// When the run's id cannot be part of a URL.
@@ -160,11 +159,11 @@ impl Client {
     }
 
     /// Sends `body`, JSON, to a callback. Success is a 2xx with a JSON object, or without a body: a
-    /// web page of any status has stored nothing. Every attempt, also in later calls with this body,
+    /// web page with any status does not store it. Every attempt, also in later calls with this body,
     /// sends the same bytes with the same `Idempotency-Key`.
     ///
     /// # Errors
-    /// When the registry cannot be reached or refuses, after as much `patience` as is given.
+    /// When the registry cannot be reached or refuses, after the retries that `patience` allows.
     pub async fn post(
         &self,
         callback: Callback,
@@ -185,7 +184,7 @@ impl Client {
                     .bearer_auth(self.token.expose_secret())
                     .header(reqwest::header::CONTENT_TYPE, "application/json")
                     .header("idempotency-key", &key)
-                    // A body that is read while it is sent does not know its own.
+                    // The HTTP library does not know the length of a streamed body.
                     .header(reqwest::header::CONTENT_LENGTH, body.length())
                     .body(body.open())
             };
@@ -204,7 +203,7 @@ impl Client {
         .await
     }
 
-    /// Sends a request, at once again where an idle connection turned out to be closed: the registry
+    /// Sends a request, and immediately again if an idle connection was closed: the registry
     /// closes them after 5 s, and may do so just as one is used. That does not count as a failure or an
     /// attempt. The HTTP library itself repeats a request only if no byte of it was written.
     async fn send(
@@ -230,7 +229,7 @@ impl Client {
         http: &reqwest::Client,
         url: url::Url,
         what: &str,
-    ) -> Result<Zeroizing<Vec<u8>>, RegistryError> {
+    ) -> Result<Vec<u8>, RegistryError> {
         let request = || {
             http.get(url.clone())
                 .bearer_auth(self.token.expose_secret())
@@ -238,10 +237,10 @@ impl Client {
         };
         let response = self.send(request, what).await?;
         let mut response = accept(response, what).await?;
-        read(&mut response, LARGEST_ANSWER)
+        read(&mut response, MAX_RESPONSE)
             .await
             .map_err(|source| unreachable(what, source))?
-            .ok_or_else(|| RegistryError::Answer { what: what.to_owned() })
+            .ok_or_else(|| RegistryError::UnknownFormat { what: what.to_owned() })
     }
 }
 
@@ -257,7 +256,7 @@ mod tests {
     use super::*;
 
     /// Answers one request on each connection with the next of `statuses`. Returns the head and
-    /// the body of each.
+    /// the body of each request.
     fn serve(listener: &std::net::TcpListener, statuses: &[&str]) -> Vec<(String, String)> {
         let serve_one = |status: &&str| {
             let (mut connection, _) = listener.accept().unwrap();
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_of_parts_is_sent_with_its_length_and_sent_again_as_it_was() {
+    async fn body_of_parts_is_sent_with_its_length_and_is_identical_on_retry() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}/api", listener.local_addr().unwrap());
         let server =
@@ -316,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_says_whether_the_run_is_still_ours() {
+    fn run_status_is_open_reported_or_over() {
         for (status, expected) in [
             ("queued", RunStatus::Open("queued".to_owned())),
             ("applying", RunStatus::Open("applying".to_owned())),

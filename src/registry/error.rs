@@ -12,19 +12,19 @@ use butler_protocol::spec::RunId;
 /// Errors of requests to the registry.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    /// No answer came.
+    /// The registry did not respond.
     #[error("cannot reach the registry to {what}")]
     Unreachable {
-        /// What was tried.
+        /// The operation, such as `read the run's status`.
         what: String,
-        /// What the HTTP client said.
+        /// The error of the HTTP client.
         #[source]
         source: reqwest::Error,
     },
-    /// The answer took too long.
+    /// The response took too long.
     #[error("the registry did not answer within {limit:?} when asked to {what}")]
     Timeout {
-        /// What was tried.
+        /// The operation, such as `read the run's status`.
         what: String,
         /// The time limit of one attempt.
         limit: Duration,
@@ -32,26 +32,26 @@ pub enum RegistryError {
     /// The registry has ended the run (409).
     #[error("the registry has ended the run")]
     RunOver,
-    /// The registry said no.
+    /// The registry refused the request.
     #[error("the registry refused to {what}: {status}{message}")]
     Refused {
-        /// What was tried.
+        /// The operation, such as `read the run's status`.
         what: String,
         /// The HTTP status.
         status: StatusCode,
-        /// `: ` and its own words, cut to a readable length; empty when it had none.
+        /// `: ` and the message of the registry, shortened; empty without a message.
         message: String,
-        /// How long it asks to be left alone.
+        /// The delay that the registry requests.
         retry_after: Option<Duration>,
         /// Where it redirects to. Nothing is ever sent there.
         redirect: Option<Redirect>,
         /// The run's id, if that may be why the registry failed.
         odd_run_id: Option<Box<RunId>>,
     },
-    /// The answer is not what the API promises.
+    /// The response does not have the format of the API.
     #[error("cannot {what}: the registry's response has an unknown format")]
-    Answer {
-        /// What was tried.
+    UnknownFormat {
+        /// The operation, such as `read the run's status`.
         what: String,
     },
     /// The configuration cannot be executed.
@@ -72,18 +72,18 @@ pub enum Redirect {
 }
 
 impl RegistryError {
-    /// Whether the same request may succeed a little later.
+    /// Whether a retry may succeed.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
             // A certificate that is not trusted now is not trusted in a second.
             Self::Unreachable { source, .. } => !is_about_certificate(source),
-            Self::Timeout { .. } | Self::Answer { .. } => true,
+            Self::Timeout { .. } | Self::UnknownFormat { .. } => true,
             Self::Refused { status, .. } => {
                 let later = [StatusCode::TOO_MANY_REQUESTS, StatusCode::REQUEST_TIMEOUT];
                 status.is_server_error() || later.contains(status)
             }
-            Self::Config(_) => self.is_not_understood(),
+            Self::Config(_) => self.has_unknown_format(),
             Self::RunOver | Self::Address(_) => false,
         }
     }
@@ -93,8 +93,8 @@ impl RegistryError {
         match self {
             // Without a connection the registry cannot have seen the request.
             Self::Unreachable { source, .. } => !source.is_connect(),
-            Self::Timeout { .. } | Self::Answer { .. } => true,
-            // A gateway's answers: what is behind it may be slow.
+            Self::Timeout { .. } | Self::UnknownFormat { .. } => true,
+            // A gateway sent the response: the registry behind it may still store the request.
             Self::Refused { status, .. } => {
                 matches!(*status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT)
             }
@@ -102,19 +102,19 @@ impl RegistryError {
         }
     }
 
-    /// Whether something answered, but not as the API does: a proxy's page or JSON of its own, a web
-    /// site, or a configuration that was cut off on its way.
-    pub(super) fn is_not_understood(&self) -> bool {
+    /// Whether the response is not from the API: a page or JSON of a proxy, a web site, or a truncated
+    /// configuration.
+    pub(super) fn has_unknown_format(&self) -> bool {
         match self {
-            Self::Answer { .. } => true,
+            Self::UnknownFormat { .. } => true,
             Self::Config(error) => matches!(error, ConfigError::Syntax { .. }),
             _ => false,
         }
     }
 
     /// The same error, with a hint if the registry failed (500) and `run_id` is not a UUID: registries
-    /// that keep runs under UUIDs fail when they are asked for anything else.
-    pub(super) fn suspecting(mut self, run_id: &RunId) -> Self {
+    /// that keep runs under UUIDs fail for any other id.
+    pub(super) fn with_run_id_hint(mut self, run_id: &RunId) -> Self {
         if let Self::Refused { status: StatusCode::INTERNAL_SERVER_ERROR, odd_run_id, .. } =
             &mut self
             && !run_id.is_uuid()
@@ -124,7 +124,7 @@ impl RegistryError {
         self
     }
 
-    /// How long the registry asks to be left alone.
+    /// The delay that the registry requests before a retry.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -158,7 +158,7 @@ impl butler_base::error::Advice for RegistryError {
             Self::Refused { status: StatusCode::NOT_FOUND, .. } => {
                 Some("check --run-id (BUTLER_RUN_ID) and the path of --endpoint (BUTLER_ENDPOINT)".to_owned())
             }
-            Self::Answer { .. } => Some("check that --endpoint (BUTLER_ENDPOINT) is the registry's API and not its web page, and that no proxy or sign-in page answers in its place".to_owned()),
+            Self::UnknownFormat { .. } => Some("check that --endpoint (BUTLER_ENDPOINT) is the registry's API and not its web page, and that no proxy or sign-in page answers in its place".to_owned()),
             Self::Config(error) => error.advice(),
             _ => None,
         }

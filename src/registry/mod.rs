@@ -1,15 +1,15 @@
 //! Talks to the registry: status, configuration and callbacks of one run.
 //!
-//! Every request goes through one function that classifies the answer and tries again where that
-//! makes sense. The token is sent to the registry's own origin only and can be read nowhere.
+//! One function sends all requests, classifies the responses, and retries transient errors. The token
+//! is sent only to the registry's own origin, and is never printed.
 
 mod address;
-mod answer;
 mod body;
 mod client;
 mod error;
-mod key;
-mod rest;
+mod idempotency_key;
+mod requested_delay;
+mod response;
 mod retry;
 
 pub use address::{Address, AddressError, Callback, Callbacks};

@@ -11,20 +11,19 @@ use butler_base::error::Advice;
 /// The retry time for requests that the run can continue without.
 const SHORT: Duration = Duration::from_mins(1);
 
-/// The least that an attempt gets: one with less is as good as none.
-const SHORTEST: Duration = Duration::from_secs(1);
+/// The shortest time for an attempt.
+const MIN_ATTEMPT: Duration = Duration::from_secs(1);
 
-/// The longest pause between two attempts, to which up to as much again is added by chance: a
-/// registry that comes back must not be waited for as long again as it was away.
-const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+/// The longest pause between two attempts, before jitter, which at most doubles it. It is short so that
+/// a run continues soon after the registry is back.
+const MAX_PAUSE: Duration = Duration::from_secs(4);
 
-/// The longest delay that `Retry-After` is followed to: a registry that asks for hours must not
-/// take the later attempts with it.
-const LONGEST_DELAY: Duration = Duration::from_mins(1);
+/// The longest `Retry-After` that is followed: a longer one would leave no time for later attempts.
+const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// How often an answer that is not the API's is asked for again. A proxy may show its own page
+/// How often a request is retried after a response of unknown format. A proxy may show its own page
 /// while the registry restarts, but an endpoint that is a web page stays one.
-const NOT_UNDERSTOOD_RETRIES: usize = 2;
+const UNKNOWN_FORMAT_RETRIES: usize = 2;
 
 /// How long a request is retried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -57,7 +56,7 @@ impl Limits {
     }
 }
 
-/// Calls `attempt` until it succeeds, fails for good, or `patience` is over; the last error counts.
+/// Calls `attempt` until it succeeds, fails permanently, or `patience` is over. Returns the last error.
 pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
     limits: Limits,
     patience: Patience,
@@ -68,39 +67,39 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
     let left = || limits.overall(patience).saturating_sub(begun.elapsed());
     let mut delays = ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(250))
-        .with_max_delay(LONGEST_PAUSE)
+        .with_max_delay(MAX_PAUSE)
         .with_jitter()
         .without_max_times()
         .build();
-    let (mut not_understood, mut said, mut advised) = (0, None, false);
+    let (mut unknown_formats, mut last_logged, mut advised) = (0, None, false);
     loop {
         let limit = match patience {
             Patience::Once => limits.attempt,
-            Patience::Long | Patience::Short => limits.attempt.min(left().max(SHORTEST)),
+            Patience::Long | Patience::Short => limits.attempt.min(left().max(MIN_ATTEMPT)),
         };
         let error = match tokio::time::timeout(limit, attempt()).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => error,
             Err(_) => RegistryError::Timeout { what: what.to_owned(), limit },
         };
-        not_understood += usize::from(error.is_not_understood());
-        let asked = error.retry_after().unwrap_or_default().min(LONGEST_DELAY);
-        // The last try comes as late as there is still time for it.
-        let latest = left().saturating_sub(SHORTEST);
-        let delay = delays.next().unwrap_or(limits.attempt).max(asked).min(latest);
-        let helps = error.is_transient() && not_understood <= NOT_UNDERSTOOD_RETRIES;
+        unknown_formats += usize::from(error.has_unknown_format());
+        let requested = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
+        // The last attempt begins as late as possible.
+        let latest = left().saturating_sub(MIN_ATTEMPT);
+        let delay = delays.next().unwrap_or(limits.attempt).max(requested).min(latest);
+        let helps = error.is_transient() && unknown_formats <= UNKNOWN_FORMAT_RETRIES;
         if !helps || latest.is_zero() {
             return Err(error);
         }
         let problem = butler_base::error::chain(&error);
-        if said.as_ref() == Some(&problem) {
+        if last_logged.as_ref() == Some(&problem) {
             tracing::debug!(error = problem, ?delay, "{what} failed again");
         } else {
-            // At once, because the end of the retries may be minutes away; and once.
+            // Once, with the first failure, because the retries may take minutes.
             let advice = error.advice().filter(|_| !std::mem::replace(&mut advised, true));
             let left = humantime::format_duration(Duration::from_secs(left().as_secs()));
             tracing::warn!(error = problem, advice, "{what} failed; trying again for up to {left}");
-            said = Some(problem);
+            last_logged = Some(problem);
         }
         tokio::time::sleep(delay).await;
     }
@@ -138,8 +137,11 @@ mod tests {
         }
     }
 
-    /// How often and for how long it is tried when every attempt ends with `error`.
-    async fn tries(patience: Patience, error: impl Fn() -> RegistryError) -> (usize, Duration) {
+    /// The number of attempts and the time until `retry` stops if each attempt fails with `error`.
+    async fn count_attempts(
+        patience: Patience,
+        error: impl Fn() -> RegistryError,
+    ) -> (usize, Duration) {
         let (begun, mut attempts) = (Instant::now(), 0);
         let result: Result<(), _> = retry(LIMITS, patience, "ask", || {
             attempts += 1;
@@ -152,15 +154,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_retry_after_is_too_long_for_the_clock() {
-        let (attempts, _) = tries(Patience::Long, || busy(u64::MAX)).await;
+    async fn huge_retry_after_is_limited() {
+        let (attempts, _) = count_attempts(Patience::Long, || busy(u64::MAX)).await;
         assert_eq!(attempts, 6, "once a minute, and once more when the time is nearly over");
-        assert_eq!(tries(Patience::Short, || busy(60)).await.0, 2, "as late as there is time");
-        assert_eq!(tries(Patience::Once, || busy(u64::MAX)).await.0, 1);
+        assert_eq!(
+            count_attempts(Patience::Short, || busy(60)).await.0,
+            2,
+            "as late as there is time"
+        );
+        assert_eq!(count_attempts(Patience::Once, || busy(u64::MAX)).await.0, 1);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_of_the_last_attempt_is_within_the_patience() {
+    async fn last_attempt_ends_within_the_retry_time() {
         for (patience, most) in [
             (Patience::Long, LIMITS.long),
             (Patience::Short, SHORT),
@@ -174,9 +180,9 @@ mod tests {
     }
 
     #[derive(Clone, Default)]
-    struct Said(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+    struct LogBuffer(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
 
-    impl std::io::Write for Said {
+    impl std::io::Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
             self.0.lock().unwrap().write(bytes)
         }
@@ -187,9 +193,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn same_failure_is_said_once_and_another_one_again() {
-        let said = Said::default();
-        let writer = said.clone();
+    async fn repeated_failure_is_logged_once_per_message() {
+        let log = LogBuffer::default();
+        let writer = log.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(tracing::Level::WARN)
             .with_writer(move || writer.clone())
@@ -203,17 +209,17 @@ mod tests {
         })
         .await;
         assert!(result.is_err() && attempts > 6, "{attempts}");
-        let text = String::from_utf8(said.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
         assert_eq!(text.matches("ask failed; trying again for up to ").count(), 2, "{text}");
         assert!(text.contains("maintenance"), "{text}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_cannot_be_understood_is_asked_for_three_times() {
-        let page = || RegistryError::Answer { what: String::new() };
-        assert_eq!(tries(Patience::Long, page).await.0, 3);
+    async fn response_of_unknown_format_is_retried_twice() {
+        let page = || RegistryError::UnknownFormat { what: String::new() };
+        assert_eq!(count_attempts(Patience::Long, page).await.0, 3);
         let page = || butler_protocol::configuration::parse_config(b"<html>").unwrap_err().into();
-        assert_eq!(tries(Patience::Long, page).await.0, 3);
-        assert!(tries(Patience::Long, || busy(0)).await.0 > 10);
+        assert_eq!(count_attempts(Patience::Long, page).await.0, 3);
+        assert!(count_attempts(Patience::Long, || busy(0)).await.0 > 10);
     }
 }

@@ -5,23 +5,23 @@
 //! interpreted, and its size is limited.
 
 use butler_base::event::Stream;
-use butler_result::{Diagnostic, Place, Severity};
+use butler_result::{Diagnostic, Severity, SourceLocation};
 
-/// How many of each severity are kept.
-const MOST: usize = 100;
+/// The number of diagnostics of each severity that are kept.
+const MAX_DIAGNOSTICS: usize = 100;
 
-/// How long the text of one may be, in bytes.
-const LONGEST: usize = 8 * 1024;
+/// The longest summary or detail of a diagnostic, in bytes.
+const MAX_TEXT: usize = 8 * 1024;
 
-/// How many columns the tool fills before it goes on in the next line.
+/// The number of columns after which the tool breaks a line.
 const COLUMNS: usize = 78;
 
-/// How an error begins, and a warning.
-const BEGINNINGS: [(&str, Severity); 2] =
+/// The first words of an error and of a warning.
+const PREFIXES: [(&str, Severity); 2] =
     [("Error: ", Severity::Error), ("Warning: ", Severity::Warning)];
 
-/// What comes on standard output behind a warning, after an empty line.
-const AFTERWARDS: [&str; 15] = [
+/// The beginnings of lines that follow a warning on standard output, after an empty line.
+const FOLLOWING_LINES: [&str; 15] = [
     "───",
     "Apply complete!",
     "Destroy complete!",
@@ -39,31 +39,31 @@ const AFTERWARDS: [&str; 15] = [
     "The configuration is ",
 ];
 
-/// The errors and warnings so far.
+/// Reads the lines of the tool, and collects its errors and warnings.
 #[derive(Debug, Default)]
-pub(super) struct Complaints {
+pub(super) struct DiagnosticReader {
     found: Vec<Diagnostic>,
-    /// One that goes on, for each stream: lines of the two come mixed.
-    open: [Option<Reading>; 2],
+    /// The unfinished diagnostic of each stream, because the lines of both streams are mixed.
+    open: [Option<OpenDiagnostic>; 2],
 }
 
-impl Complaints {
-    /// Reads a line of the tool's.
+impl DiagnosticReader {
+    /// Reads a line of the tool.
     pub(super) fn read(&mut self, stream: Stream, line: &str) {
         let slot = match stream {
             Stream::Stdout => 0,
             Stream::Stderr => 1,
         };
-        // With colours there is a frame around it.
+        // If colours are enabled, the tool draws a frame around a diagnostic.
         let framed = line.strip_prefix('│');
         let text = framed.map_or(line, |line| line.strip_prefix(' ').unwrap_or(line));
-        let beginning = BEGINNINGS.iter().find_map(|(beginning, severity)| {
-            Some((text.strip_prefix(beginning)?.trim_end(), *severity))
+        let headline = PREFIXES.iter().find_map(|(prefix, severity)| {
+            Some((text.strip_prefix(prefix)?.trim_end(), *severity))
         });
-        if let Some((summary, severity)) = beginning {
+        if let Some((summary, severity)) = headline {
             self.finish(slot);
             let columns = text.chars().count();
-            self.open[slot] = Some(Reading::new(severity, summary, columns));
+            self.open[slot] = Some(OpenDiagnostic::new(severity, summary, columns));
         } else if line == "╵" || self.open[slot].as_ref().is_some_and(|open| open.ends_before(text))
         {
             self.finish(slot);
@@ -72,91 +72,91 @@ impl Complaints {
         }
     }
 
-    /// Ends those that go on: no line of the same command comes any more.
-    pub(super) fn end(&mut self) {
+    /// Finishes open diagnostics, because the command has ended.
+    pub(super) fn finish_all(&mut self) {
         self.finish(1);
         self.finish(0);
     }
 
-    /// All of them, in the order in which they ended.
+    /// All diagnostics, in the order of their ends. Each is returned once.
     pub(super) fn take(&mut self) -> Vec<Diagnostic> {
-        self.end();
+        self.finish_all();
         std::mem::take(&mut self.found)
     }
 
     fn finish(&mut self, slot: usize) {
-        let Some(found) = self.open[slot].take().map(Reading::finish) else { return };
-        let alike = self.found.iter().filter(|other| other.severity == found.severity);
-        // Plan and apply, and modules that are used twice, say the same again.
-        if alike.count() < MOST && !self.found.contains(&found) {
+        let Some(found) = self.open[slot].take().map(OpenDiagnostic::finish) else { return };
+        let same_severity = self.found.iter().filter(|other| other.severity == found.severity);
+        // Plan and apply, and a module that is used twice, print the same diagnostics.
+        if same_severity.count() < MAX_DIAGNOSTICS && !self.found.contains(&found) {
             self.found.push(found);
         }
     }
 }
 
-/// The part that is being read.
+/// The part of a diagnostic that is being read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Part {
-    /// In the summary, whose last line has so many columns.
+enum DiagnosticPart {
+    /// The summary, with the number of columns of its last line.
     Summary(usize),
-    /// Before anything but the summary.
+    /// Between summary and snippet.
     Head,
-    /// Where it is, and the source there.
+    /// Location and source.
     Snippet,
     Detail,
 }
 
-/// One that is being read.
+/// An unfinished diagnostic.
 #[derive(Debug)]
-struct Reading {
+struct OpenDiagnostic {
     diagnostic: Diagnostic,
-    part: Part,
+    part: DiagnosticPart,
     after_blank: bool,
 }
 
-impl Reading {
+impl OpenDiagnostic {
     fn new(severity: Severity, summary: &str, columns: usize) -> Self {
         let diagnostic = Diagnostic {
             severity,
-            summary: cut(summary, LONGEST).to_owned(),
+            summary: cut(summary, MAX_TEXT).to_owned(),
             detail: String::new(),
             subject: None,
             place: None,
         };
-        Self { diagnostic, part: Part::Summary(columns), after_blank: false }
+        Self { diagnostic, part: DiagnosticPart::Summary(columns), after_blank: false }
     }
 
     fn ends_before(&self, text: &str) -> bool {
-        self.after_blank && AFTERWARDS.iter().any(|beginning| text.starts_with(beginning))
+        self.after_blank && FOLLOWING_LINES.iter().any(|beginning| text.starts_with(beginning))
     }
 
     fn read(&mut self, text: &str) {
         self.after_blank = text.trim().is_empty();
-        if let Part::Summary(columns) = self.part {
+        if let DiagnosticPart::Summary(columns) = self.part {
             let word = text.split(' ').next().unwrap_or_default();
             if !word.is_empty() && columns + 1 + word.chars().count() > COLUMNS {
                 let summary = &mut self.diagnostic.summary;
                 summary.push(' ');
                 summary.push_str(text.trim_end());
-                summary.truncate(summary.floor_char_boundary(LONGEST));
-                self.part = Part::Summary(text.chars().count());
+                summary.truncate(summary.floor_char_boundary(MAX_TEXT));
+                self.part = DiagnosticPart::Summary(text.chars().count());
                 return;
             }
-            self.part = Part::Head;
+            self.part = DiagnosticPart::Head;
         }
         match self.part {
-            Part::Head if self.after_blank => {}
-            Part::Head if text.starts_with("  with ") || text.starts_with("  on ") => {
-                self.part = Part::Snippet;
+            DiagnosticPart::Head if self.after_blank => {}
+            DiagnosticPart::Head if text.starts_with("  with ") || text.starts_with("  on ") => {
+                self.part = DiagnosticPart::Snippet;
                 self.locate(text.trim());
             }
-            Part::Snippet if self.after_blank => self.part = Part::Detail,
-            Part::Snippet => self.locate(text.trim()),
-            Part::Summary(_) | Part::Head | Part::Detail => {
-                self.part = Part::Detail;
+            DiagnosticPart::Snippet if self.after_blank => self.part = DiagnosticPart::Detail,
+            DiagnosticPart::Snippet => self.locate(text.trim()),
+            DiagnosticPart::Summary(_) | DiagnosticPart::Head | DiagnosticPart::Detail => {
+                self.part = DiagnosticPart::Detail;
                 let detail = &mut self.diagnostic.detail;
-                if detail.len() < LONGEST {
-                    detail.push_str(cut(text.trim_end(), LONGEST));
+                if detail.len() < MAX_TEXT {
+                    detail.push_str(cut(text.trim_end(), MAX_TEXT));
                     detail.push('\n');
                 }
             }
@@ -180,7 +180,7 @@ impl Reading {
             }) else {
                 return;
             };
-            *place = Some(Place { file: file.to_owned(), line });
+            *place = Some(SourceLocation { file: file.to_owned(), line });
             if let Some((block, _)) = rest.strip_prefix(", in ").and_then(|it| it.rsplit_once(':'))
             {
                 subject.get_or_insert_with(|| block.to_owned());
@@ -190,7 +190,7 @@ impl Reading {
 
     fn finish(mut self) -> Diagnostic {
         let detail = &mut self.diagnostic.detail;
-        detail.truncate(cut(detail, LONGEST).trim_end().len());
+        detail.truncate(cut(detail, MAX_TEXT).trim_end().len());
         self.diagnostic
     }
 }
@@ -205,15 +205,15 @@ mod tests {
     use super::*;
 
     fn found(lines: &[(Stream, &str)]) -> Vec<Diagnostic> {
-        let mut complaints = Complaints::default();
+        let mut diagnostics = DiagnosticReader::default();
         for (stream, text) in lines {
-            text.lines().for_each(|line| complaints.read(*stream, line));
+            text.lines().for_each(|line| diagnostics.read(*stream, line));
         }
-        complaints.take()
+        diagnostics.take()
     }
 
     #[test]
-    fn an_error_is_the_same_with_and_without_its_frame() {
+    fn error_is_the_same_with_and_without_a_frame() {
         let plain = "\nError: Invalid function argument\n\n  with module.a.terraform_data.x[\"k: 1\"],\n  \
             on a line 1/main.tf line 12, in output \"z\":\n  12: output \"z\" { value = file(\"missing\") }\n    \
             ├────────────────\n    │ while calling file(path)\n\nInvalid value: no file\nexists.\n\nSecond paragraph.\n";
@@ -224,7 +224,7 @@ mod tests {
             summary: "Invalid function argument".to_owned(),
             detail: "Invalid value: no file\nexists.\n\nSecond paragraph.".to_owned(),
             subject: Some("module.a.terraform_data.x[\"k: 1\"]".to_owned()),
-            place: Some(Place { file: "a line 1/main.tf".to_owned(), line: 12 }),
+            place: Some(SourceLocation { file: "a line 1/main.tf".to_owned(), line: 12 }),
         };
         for text in [plain, &framed] {
             assert_eq!(found(&[(Stream::Stderr, text)]), std::slice::from_ref(&expected));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_goes_on_in_the_next_line_where_it_had_no_room() {
+    fn summary_continues_in_the_next_line_if_its_line_is_full() {
         let text = "Error: Terraform encountered problems during initialisation, including problems\nwith the configuration, described below.\n\nThe detail.";
         let long = found(&[(Stream::Stderr, text)]);
         let summary = "Terraform encountered problems during initialisation, including problems with the configuration, described below.";
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_ends_where_the_output_goes_on_and_streams_do_not_mix() {
+    fn warning_ends_at_the_next_output_and_streams_do_not_mix() {
         let lines = [
             (
                 Stream::Stdout,
@@ -260,20 +260,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_twice_counts_once_and_there_is_an_end_to_all() {
-        let mut complaints = Complaints::default();
+    fn repeated_diagnostics_count_once_and_the_size_is_limited() {
+        let mut diagnostics = DiagnosticReader::default();
         for _ in 0..2 {
-            for number in 0..=MOST {
-                complaints.read(Stream::Stderr, &format!("Error: {number}"));
+            for number in 0..=MAX_DIAGNOSTICS {
+                diagnostics.read(Stream::Stderr, &format!("Error: {number}"));
             }
         }
-        complaints.read(Stream::Stdout, &format!("Warning: {}", "ä".repeat(LONGEST)));
+        diagnostics.read(Stream::Stdout, &format!("Warning: {}", "ä".repeat(MAX_TEXT)));
         for _ in 0..10 {
-            complaints.read(Stream::Stdout, &"x".repeat(LONGEST / 2));
+            diagnostics.read(Stream::Stdout, &"x".repeat(MAX_TEXT / 2));
         }
-        let found = complaints.take();
-        assert_eq!(found.len(), MOST + 1);
-        let last = &found[MOST];
-        assert!(last.summary.len() <= LONGEST && last.detail.len() <= LONGEST);
+        let found = diagnostics.take();
+        assert_eq!(found.len(), MAX_DIAGNOSTICS + 1);
+        let last = &found[MAX_DIAGNOSTICS];
+        assert!(last.summary.len() <= MAX_TEXT && last.detail.len() <= MAX_TEXT);
     }
 }

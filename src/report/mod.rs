@@ -1,4 +1,4 @@
-//! Reports on a run: log stream, plan, outputs and status.
+//! The log of a run on its way to its readers, and the diagnostics in it.
 
 mod diagnostics;
 mod files;
@@ -8,8 +8,8 @@ mod terminal;
 pub use files::{PICKED_UP, REPORTS};
 pub use log::batch::Batch;
 pub use log::log_copy::copy_log;
-pub use log::run_log::{PlanHint, RunLog, Shown};
+pub use log::run_log::{LiveOutput, PlanHint, RunLog};
 pub use log::spool::{Receiver, Sender, channel};
-pub use log::undelivered::{Undelivered, Written};
+pub use log::undelivered::{Undelivered, WrittenLines};
 pub use log::upload::{Delivery, LogSink, UploadEnd, UploadReport, upload};
 pub use terminal::show;

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::log::spool::Receiver;
 use butler_base::event::Stream;
 
-/// How much is handed to the thread at once.
+/// The size of a piece for the thread, in bytes.
 const PIECE: usize = 64 * 1024;
 
 /// Lines of one stream, each with its newline.
@@ -22,9 +22,8 @@ struct Piece {
     text: Vec<u8>,
 }
 
-/// Writes standard output's lines to `stdout` and the others to `stderr`, flushed whenever nothing
-/// more is there, until the log has ended and all of it was written. From the end of the log on, an
-/// output that accepts nothing for `stall` is abandoned.
+/// Writes lines of standard output to `stdout` and lines of standard error to `stderr` until the end of the log.
+/// Flushes each piece. After the end of the log, an output that accepts nothing for `stall` is abandoned.
 ///
 /// Returns whether all lines were written. The remaining lines of an abandoned output stay with the
 /// thread, which ends with the process.
@@ -123,9 +122,9 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::{Receiver as Gate, Sender as Opener, channel as gate};
 
+    use super::super::LiveOutput;
     use super::super::PlanHint;
     use super::super::RunLog;
-    use super::super::Shown;
     use super::super::log::spool::channel;
     use super::*;
     use butler_base::event::AsItIs;
@@ -153,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Waits in each `write` until it is allowed, and says that it does.
+    /// Reports each `write`, and waits in it until it is released.
     struct Stalled(Opener<()>, Gate<()>);
 
     impl Write for Stalled {
@@ -168,7 +167,7 @@ mod tests {
         }
     }
 
-    /// A pipe whose reader has gone; counts who tries.
+    /// A pipe without a reader; counts the attempts to write.
     #[derive(Clone, Default)]
     struct Gone(Arc<Mutex<usize>>);
 
@@ -187,19 +186,19 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (sender, receiver) = channel(memory, directory.path().join("overflow"));
         let plan_hint = PlanHint::default();
-        let shown = Shown { sender, notation: Box::new(AsItIs), plan_hint };
-        let log = RunLog::new(Arc::new(Redactor::new()), Vec::new(), Some(shown));
+        let live = LiveOutput { sender, notation: Box::new(AsItIs), plan_hint };
+        let log = RunLog::new(Arc::new(Redactor::new()), Vec::new(), Some(live));
         (log, receiver, directory)
     }
 
     #[tokio::test]
-    async fn each_stream_has_its_output_and_what_the_runner_says_has_none() {
+    async fn each_stream_has_its_output_and_messages_of_the_runner_are_not_shown() {
         let (log, receiver, _directory) = log(1 << 20);
         let (out, err) = (Screen::default(), Screen::default());
         let shown = tokio::spawn(show(receiver, out.clone(), err.clone(), LONG));
         log.line(Stream::Stdout, b"one");
         log.line(Stream::Stderr, b"two");
-        log.say("the runner");
+        log.write_lines("the runner");
         log.line(Stream::Stdout, b"three");
         log.close();
         assert!(shown.await.unwrap());
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_that_panics_holds_up_neither_the_log_nor_the_end() {
+    async fn output_that_panics_does_not_delay_the_log_or_the_end() {
         let (log, receiver, _directory) = log(1 << 20);
         let shown = tokio::spawn(show(receiver, Broken, Screen::default(), LONG));
         for _ in 0..100_000 {
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stalled_output_holds_up_neither_the_log_nor_the_end() {
+    async fn stalled_output_does_not_delay_the_log_or_the_end() {
         let (log, receiver, directory) = log(1000);
         let (writing, is_writing) = gate();
         let (release, released) = gate();

@@ -1,22 +1,93 @@
-//! What a run has found so far: everything that the teardown reports.
+//! The results that the phases of a run have produced so far.
 
 use std::path::PathBuf;
 
-use zeroize::Zeroizing;
-
 use super::plan::plan_report::PlanReport;
-use super::reporting::outcome::Achievement;
-use crate::engine::Planned;
+use crate::engine::{Planned, TestCounts};
+use butler_plan::Counts;
+use butler_result::{ChangeCounts, ChangeOutcome, Incomplete, PlannedChange};
 
-/// The results of the phases, whether or not the run succeeded. They hold secrets and cannot be printed.
+/// The results of the phases. They contain secrets, so the type does not implement `Debug`.
 #[derive(Default)]
 pub(super) struct Findings {
-    pub(super) achievement: Achievement,
-    pub(super) plan: Option<Planned>,
-    /// The plan's report, or why there is none.
-    pub(super) plan_report: Option<Result<PlanReport, String>>,
-    pub(super) outputs: Option<Zeroizing<Vec<u8>>>,
-    pub(super) junit: Option<PathBuf>,
-    pub(super) commit: Option<String>,
+    /// The tool that was used, such as `terraform 1.11.4`.
     pub(super) tool: Option<String>,
+    /// The commit that was checked out.
+    pub(super) commit: Option<String>,
+    pub(super) plan: Option<Planned>,
+    /// The report of the plan, or why it could not be made.
+    pub(super) plan_report: Option<Result<PlanReport, String>>,
+    /// Whether the plan has changes that a user can be asked to confirm.
+    pub(super) awaits_confirmation: bool,
+    /// Whether the run found changes or drift and ends with the exit code for them.
+    pub(super) ends_with_changes: bool,
+    /// Resources by action: planned actions, or after an apply the completed ones.
+    pub(super) counts: Option<Counts>,
+    /// The outcome of the plan's changes; absent if nothing was applied, and if it is unknown.
+    pub(super) apply_outcome: Option<ApplyOutcome>,
+    /// The number of resource instances after an apply.
+    pub(super) resources_after: Option<u32>,
+    /// The outputs after an apply, a JSON object.
+    pub(super) outputs: Option<Vec<u8>>,
+    /// Tests by result.
+    pub(super) tests: Option<TestCounts>,
+    /// The `JUnit` file of a test.
+    pub(super) junit: Option<PathBuf>,
+    /// One line for users.
+    pub(super) summary: Option<String>,
+}
+
+/// The outcome of the changes of a plan that was applied.
+#[derive(Clone, Debug)]
+pub(super) enum ApplyOutcome {
+    /// All changes are complete.
+    Complete,
+    /// The apply ended early.
+    Incomplete {
+        /// The counts of the plan.
+        planned: Counts,
+        /// The outcome of each change, in the order of the plan's list.
+        changes: Vec<Option<ChangeOutcome>>,
+    },
+}
+
+impl ApplyOutcome {
+    /// Sets the outcome of each planned change.
+    pub(super) fn mark(&self, planned: &mut [PlannedChange]) {
+        match self {
+            Self::Complete => {
+                for change in planned {
+                    change.outcome = Some(ChangeOutcome::Done);
+                }
+            }
+            Self::Incomplete { changes, .. } => {
+                for (change, outcome) in planned.iter_mut().zip(changes) {
+                    change.outcome = *outcome;
+                }
+            }
+        }
+    }
+
+    /// The changes that are not complete, if there are any.
+    pub(super) fn incomplete(&self) -> Option<Incomplete> {
+        match self {
+            Self::Complete => None,
+            Self::Incomplete { planned, changes } => {
+                Incomplete::of(change_counts(*planned), changes)
+            }
+        }
+    }
+}
+
+/// The counts as the result of a run contains them.
+pub(super) const fn change_counts(counts: Counts) -> ChangeCounts {
+    ChangeCounts {
+        add: counts.create,
+        change: counts.update,
+        destroy: counts.delete,
+        replace: counts.replace,
+        import: counts.import,
+        moved: counts.moved,
+        forget: counts.forget,
+    }
 }

@@ -1,4 +1,4 @@
-//! A broken configuration on its whole way: read, masked, resolved, written down.
+//! Fuzzes the path of a configuration: parsed, masked, resolved, written to files.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ const TOKENS: [&[u8]; 22] = [
 ];
 
 #[test]
-fn fuzz_config_whatever_a_registry_sends_is_a_run_or_an_error() {
+fn fuzz_config_is_a_run_or_an_error() {
     let base = tempfile::tempdir().unwrap();
     let tool: ToolRequest = "1.11.4".parse().unwrap();
     let kinds = [
@@ -58,11 +58,11 @@ fn fuzz_config_whatever_a_registry_sends_is_a_run_or_an_error() {
         butler_source::module::TypeKind::Any,
         butler_source::module::TypeKind::Undeclared,
     ];
-    let mut understood = 0;
+    let mut valid_inputs = 0;
     Target { name: "config", samples: &[FULL, SMALL], tokens: &TOKENS, rounds: 3000 }.run(
         |input, random| {
             let Ok(parsed) = parse_config(input) else { return };
-            understood += 1;
+            valid_inputs += 1;
             let redactor = Redactor::new();
             super::masking::secrets::register_spec(&redactor, &parsed.spec);
             let Ok(inputs) = resolve(&parsed.spec, &SecretSources::default()) else { return };
@@ -98,5 +98,5 @@ fn fuzz_config_whatever_a_registry_sends_is_a_run_or_an_error() {
             }
         },
     );
-    assert!(understood > 0, "no input was right");
+    assert!(valid_inputs > 0, "no input was valid");
 }

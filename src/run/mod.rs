@@ -3,11 +3,13 @@
 //! The order is fixed: status → configuration → `running` → source and tool → variables and
 //! backend → `init` → operation → last log lines → plan → outputs → files wiped → final status →
 //! last lines on the terminal.
-//! Whatever happens in between, a panic included, ends in exactly one final status, unless the
-//! registry itself has ended the run: then nothing more is sent.
+//! Each run sends exactly one final status, also after a panic. If the registry has ended the run, the
+//! runner sends nothing more.
 
+mod concluded_run;
 mod context;
 mod directory;
+mod failure;
 mod findings;
 #[cfg(test)]
 mod fuzz_tests;
@@ -16,14 +18,16 @@ mod masking;
 mod panic;
 mod plan;
 mod reporting;
+mod rescued_state;
+mod result;
 mod start;
 mod steps;
 mod teardown;
 mod terminal;
 mod watch;
 
-pub use directory::leftovers::{Act, Finding, clean};
-pub use directory::memory::secret_place;
+pub use directory::leftovers::{CleanMode, Finding, clean};
+pub use directory::memory::secrets_directory;
 pub use masking::secret_names::SECRET_VARIABLES;
 pub use masking::secrets::register_settings;
 pub use start::execute;

@@ -4,10 +4,10 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 
-use super::reporting::outcome::Failure;
+use super::failure::Failure;
 use butler_base::event::Phase;
 
-/// Makes a failure of a panic, so that it is reported like any other.
+/// Executes `work`. A panic becomes a failure, with the panic's message as the reason.
 pub(super) async fn catch_panic<T>(
     work: impl Future<Output = Result<T, Failure>>,
 ) -> Result<T, Failure> {
@@ -23,8 +23,8 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
         .map(|text| (*text).to_owned())
         .or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_default();
-    let failure = Failure::because(Phase::Report, format!("the runner failed (a bug): {text}"));
-    Failure { advice: Some("please report it with the runner's version".to_owned()), ..failure }
+    Failure::because(Phase::Report, format!("the runner failed (a bug): {text}"))
+        .advise("report this bug with the runner's version")
 }
 
 #[cfg(test)]
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_is_a_failure_like_any_other() {
+    async fn panic_becomes_a_failure() {
         let failure = catch_panic::<()>(async { panic!("index out of bounds") }).await.unwrap_err();
         assert_eq!(failure.reason, "the runner failed (a bug): index out of bounds");
         assert!(catch_panic(async { Ok(()) }).await.is_ok());

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::directory::descriptors::Reserve;
+use super::directory::descriptors::DescriptorReserve;
 use super::directory::leftovers;
 use super::reporting::notices::Notices;
 use super::reporting::reports::Reports;
-use super::reporting::stale_reports as earlier;
+use super::reporting::stale_reports::remove_stale_reports;
 use super::steps::sources;
 use super::terminal::Terminal;
 use super::watch;
@@ -17,19 +17,18 @@ use butler_base::cancel::{Stop, Times};
 use butler_base::process::adopt_orphans;
 use butler_base::secret::Redactor;
 
-/// Carries out the run that `settings` describe. Its secrets are registered with `redactor`, which
-/// should also stand before the process's own log.
+/// Executes the run that `settings` describe. Registers its secrets with `redactor`, which must also
+/// redact the process's own log.
 pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: Terminal) -> Exit {
-    if let Some(commands) =
-        terminal.commands.take_if(|_| settings.job.system == ci::System::GitHubActions)
-    {
-        // Before anything is registered, so that no secret is known here but not there.
+    if let Some(commands) = terminal.commands.take_if(|_| settings.job.system.reads_masks()) {
+        // Before the first secret is registered, so that the CI system masks all of them.
         match ci::Masks::start(commands) {
             Ok(masks) => redactor.observe(move |line| masks.register(line)),
             Err(error) => tracing::warn!(%error, "secrets are not registered as masks: no thread"),
         }
     }
-    // What a user applies in place may be meant to stay, and the user's own daemons are there too.
+    // A local run does not adopt orphans: a provisioner may start a process that has to stay, and the
+    // user's own daemons would be adopted too.
     if !matches!(settings.source, RunSource::Local { .. }) {
         adopt_orphans();
     }
@@ -44,14 +43,14 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: 
             return Exit::Failed;
         }
     };
-    let reserve = match Reserve::take() {
+    let reserve = match DescriptorReserve::open() {
         Ok(reserve) => Some(reserve),
         Err(error) => {
             tracing::error!(%error, "there are too few file descriptors (ulimit -n)");
             return Exit::Usage;
         }
     };
-    earlier::remove(&settings);
+    remove_stale_reports(&settings);
     leftovers::clean_before(&settings, &stop).await;
     let directory = settings.report_dir.clone();
     let output = std::mem::replace(&mut terminal.notices, Box::new(std::io::sink()));

@@ -1,140 +1,94 @@
-//! The end of a run, in one order, deaf to the stop and bounded by its own deadlines.
+//! The end of a run. The teardown ignores the stop signal; each of its steps has its own deadline.
 //!
-//! Children are reaped and their pipes read before this begins. Then: reason to the log → log
-//! closed → uploader and log file joined → plan → outputs → files wiped → secrets forgotten → final
-//! status → terminal joined. What no report is made of is wiped from the first of these on. The
-//! terminal comes last because nobody may read it; it shows the lines meanwhile.
+//! When it begins, all children are reaped and their pipes are at end of file. Its order:
+//! reason to the log → log closed and redactor flushed → log uploader and log file joined → plan →
+//! outputs → files wiped → secrets forgotten → final status → terminal joined → documents.
+//! The wipe of files that no report needs begins first and runs while reports are sent.
 
-use std::path::Path;
-
-use secrecy::ExposeSecret;
-
-use super::context::run_id;
+use super::concluded_run::ConcludedRun;
 use super::directory::run_directory::RunDirectory;
-use super::directory::wiping::{GoingOn, Wiped, Wiping};
+use super::directory::wiping::{Wiped, Wiping};
+use super::failure::{Cause, Failure};
 use super::findings::Findings;
-use super::masking::secrets::register_settings;
 use super::panic::catch_panic;
 use super::plan::plan_report::PlanReport;
-use super::reporting::final_status::{Undelivered, deliver};
-use super::reporting::logs::{Logs, TerminalReader};
-use super::reporting::notices::Notices;
-use super::reporting::outcome::{Failure, Outcome, StatusReport};
-use super::reporting::outputs;
+use super::reporting::logs::Logs;
 use super::reporting::report_error::ReportError;
 use super::reporting::reports::Reports;
-use super::reporting::undelivered::UndeliveredLogs;
+use super::rescued_state::RescuedState;
+use super::result::build_result;
 use super::watch::Watch;
-use crate::engine::{Planned, Saved};
+use crate::engine::{PlanFiles, Planned};
 use crate::exit::Exit;
 use crate::registry::RegistryError;
-use crate::report::RunLog;
 use crate::settings::Settings;
 use butler_base::cancel::{Step, Stop, StopReason};
 use butler_base::error::chain;
 use butler_base::event::Phase;
-use butler_protocol::spec::{Operation, Product, RunSpec, Source};
-use butler_result::RunResult;
-use butler_result::timeline::Span;
-use butler_source::git::shown_repository;
+use butler_protocol::spec::{Operation, RunSpec};
+use butler_result::UndeliveredLogs;
 
-/// Why something was given up after a signal.
-const TOO_LATE: &str = "the time after a signal";
+/// Why a report was not delivered after a signal.
+const TOO_LATE: &str = "the time after a signal was over";
 
-/// What is left of a run when its work is done.
+/// A run whose phases have ended.
 pub(super) struct Teardown<'run> {
     pub(super) settings: &'run Settings,
     pub(super) stop: Stop,
     pub(super) reports: Reports,
     pub(super) directory: Option<RunDirectory>,
     pub(super) spec: Option<RunSpec>,
-    /// Asks the registry to the end whether it has ended the run: it takes no reports then.
+    /// Requests the status until the end: a registry that has ended the run accepts no reports.
     pub(super) watch: Option<Watch>,
 }
 
-/// A run of which only the final status is still to be reported.
-struct Concluded<'run> {
-    settings: &'run Settings,
-    stop: Stop,
-    reports: Reports,
-    watch: Option<Watch>,
-    terminal: TerminalReader,
-    /// What is to be the last that people read.
-    last_words: Option<String>,
-    /// What is still being wiped.
-    wiping: Option<GoingOn>,
-    /// The exit code, provided that the status is delivered.
-    exit: Exit,
-    /// The status, masked.
-    report: StatusReport,
-    /// The same for everybody else, masked.
-    result: RunResult,
-    /// Goes on until the status is delivered.
-    reporting: Span,
+/// The problems of the run and of the teardown.
+struct RunProblems {
+    /// The first failure: later ones are its consequences.
+    failure: Option<Failure>,
+    /// Lines for the summary, because the log is closed.
+    remarks: Vec<String>,
+    undelivered_logs: Option<UndeliveredLogs>,
 }
 
 impl<'run> Teardown<'run> {
-    /// Reports how the run ended, after everything else was reported, wiped and forgotten.
+    /// Reports how the run ended and wipes its files. Returns the exit code of the process.
     pub(super) fn finish(
         self,
         logs: Logs,
         findings: Findings,
         failure: Option<Failure>,
     ) -> impl Future<Output = Exit> {
-        // Boxed, because values that were moved out of a future leave their bytes in it: the box is
+        // In a box, because a future keeps the bytes of values that were moved out of it. The box is
         // freed, and so zeroed, before the final status is sent.
-        let concluded = Box::pin(self.conclude(logs, findings, failure));
+        let concluding = Box::pin(self.conclude(logs, findings, failure));
         async move {
-            let concluded = concluded.await;
-            let Concluded { settings, stop, reports, watch, terminal, .. } = concluded;
-            // The job's own stay masked: they are in the environment, and the token is needed.
-            reports.redactor.forget();
-            register_settings(&reports.redactor, settings);
-            let (mut report, mut result) = (concluded.report, concluded.result);
-            let mut exit = concluded.exit;
-            let delivered = catch_panic(async { Ok(deliver(&stop, &reports, &report).await) });
-            let delivered =
-                delivered.await.unwrap_or_else(|failure| Err(Undelivered::lost(failure.reason)));
-            if let Err(undelivered) = delivered {
-                exit = undelivered.settle(exit, &mut report, &mut result, &reports.redactor);
-                reports.keep_status(&report);
-            }
-            drop((watch, concluded.reporting));
-            let shown = terminal.join(&stop).await;
-            if let Some(wiping) = concluded.wiping {
-                wiping.join(&stop).await;
-            }
-            result.exit_code = exit.code();
-            reports.notices.publish(result, shown, &stop).await;
-            if let Some(text) = concluded.last_words {
-                tracing::error!("{text}");
-            }
-            exit
+            let concluded = concluding.await;
+            concluded.finish().await
         }
     }
 
-    /// Everything but the final status.
+    /// Reports everything but the final status, wipes files, and masks the result.
     async fn conclude(
         mut self,
         mut logs: Logs,
-        mut findings: Findings,
+        findings: Findings,
         failure: Option<Failure>,
-    ) -> Concluded<'run> {
+    ) -> ConcludedRun<'run> {
         let reporting = self.reports.notices.timeline.begin(Phase::Report);
-        // What was dropped half-way has been killed; nothing may write while its files are wiped.
+        // If a phase was dropped half-way, its child was killed but not reaped. No child may write
+        // files while they are wiped.
         butler_base::process::end_orphans().await;
-        let failure = self.settle(failure);
-        let mut outcome = Outcome {
-            achievement: findings.achievement.clone(),
-            failure,
-            commit: findings.commit.clone(),
-            tool: findings.tool.clone(),
-            undelivered: None,
-        };
-        let rescued = self.rescue_state(&outcome);
+        let failure = failure.map(|failure| self.blame_stop(failure));
+        let mut problems = RunProblems { failure, remarks: Vec::new(), undelivered_logs: None };
+
+        // Before the wipe, which removes the clone.
+        let rescued = self.rescue_state(&findings, problems.failure.as_ref());
+        // Wiping takes time on slow disks, so it runs while reports are sent. It begins with the files
+        // that no report needs.
         let in_clone = rescued.as_ref().is_some_and(|state| state.in_clone);
-        let plan = findings.plan.as_ref();
-        let unused = plan.map(|Planned { saved: Saved { file, json, text }, .. }| {
+        let unused = findings.plan.as_ref().map(|Planned { files, .. }| {
+            let PlanFiles { file, json, text } = files;
             [file, json, text].map(Clone::clone)
         });
         let unused = unused.into_iter().flatten().collect();
@@ -143,50 +97,32 @@ impl<'run> Teardown<'run> {
             Ok(directory.map(|directory| Wiping::start(directory, unused, in_clone)))
         })
         .await;
+
+        let rescued = rescued.map(|state| state.text);
         let reported = catch_panic(async {
-            outcome.say(&logs.log, &self.reports.notices);
-            if let Some(state) = &rescued {
-                logs.log.say(&state.text);
-            }
-            let closed = logs.close(&self.stop).await;
-            let undelivered =
-                closed.as_ref().map(|lines| lines.as_ref().map(UndeliveredLogs::text));
-            self.note(&mut outcome, undelivered.unwrap_or_else(|text| Some(text.clone())));
-            outcome.undelivered = closed.ok().flatten();
-            self.report_findings(&findings, &mut outcome).await;
+            self.log_ending(&logs, &findings, problems.failure.as_ref(), rescued.as_deref());
+            // The log before plan and outputs: the registry needs all lines even if the rest is late.
+            self.close_log(&mut logs, &mut problems).await;
+            self.report_findings(&findings, &mut problems).await;
             Ok(())
         });
         if let Err(failure) = reported.await {
-            outcome.failure.get_or_insert(failure);
+            problems.fail(failure);
         }
+        problems.remarks.extend(rescued.clone());
 
-        if let Some(state) = &rescued {
-            outcome.remark(&state.text);
-        }
-
+        // All reports but the final status are sent, so their data is dropped, and freed memory is
+        // zeroed. `spec` and `findings` contain variables, credentials, outputs, and the plan.
         let Self { settings, stop, reports, spec, watch, .. } = self;
-        // Variables, credentials and outputs are zeroed where they lie.
-        let changes = findings.plan_report.take().and_then(Result::ok).map(|plan| plan.changes);
-        let mut changes = changes.unwrap_or_default();
-        if let Some(outcomes) = &findings.achievement.outcomes {
-            outcomes.mark(&mut changes.planned);
-        }
-        let mut result = outcome.result(settings.plan_status, reports.notices.timeline.timings());
-        result.run_id = run_id(settings);
-        if let Some(spec) = &spec {
-            describe(spec, &mut result);
-        }
-        let looks_for_drift = spec.as_ref().is_some_and(|spec| {
-            matches!(spec.operation, Operation::Refresh | Operation::DriftCheck)
-        });
-        result.plan_changes = findings.plan.as_ref().map(|Planned { summary, .. }| {
-            summary.has_changes() || looks_for_drift && !summary.drift.is_empty()
-        });
-        let outputs = findings.outputs.as_deref();
-        result.outputs =
-            outputs.map(|json| outputs::shown(json, &reports.redactor)).unwrap_or_default();
-        drop((spec, findings));
+        let timings = reports.notices.timeline.timings();
+        let failure = problems.failure.as_ref();
+        let (mut result, exit) =
+            build_result(settings, spec.as_ref(), findings, failure, &reports.redactor, timings);
+        drop(spec);
+
+        // The terminal may still need lines that are on the disk.
         logs.terminal.detach_spool();
+        // The final status contains a failed wipe, so the wipe must end first, or run out of time.
         let wiped = catch_panic(async {
             Ok(match wiping? {
                 Some(wiping) => wiping.finish(&stop).await,
@@ -194,142 +130,116 @@ impl<'run> Teardown<'run> {
             })
         });
         let wiped = wiped.await.unwrap_or_else(|failure| Wiped::Failed(failure.reason));
-        let problem = wiped.problem();
-        if let Some(problem) = problem {
+        if let Some(problem) = wiped.problem() {
             tracing::error!("{problem}");
-            outcome.remark(&problem);
+            problems.remarks.push(problem);
         }
-        result.summary.clone_from(&outcome.achievement.summary);
+
+        for remark in &problems.remarks {
+            result.add_to_summary(remark);
+        }
+        result.undelivered_logs = problems.undelivered_logs;
         result.warnings = [settings.warnings.clone(), logs.log.warnings()].concat();
-        result.mask(&reports.redactor);
-        result.set_changes(changes);
         result.diagnostics = logs.log.diagnostics();
-        Concluded {
+        // All texts are complete, and the redactor forgets the secrets next.
+        result.mask(&reports.redactor);
+        ConcludedRun {
             settings,
             stop,
+            reports,
             watch,
             terminal: logs.terminal,
-            last_words: rescued.map(|state| state.text),
-            wiping: wiped.still_going_on(),
-            exit: outcome.exit(),
-            // What it quotes is masked with secrets that are forgotten before it is sent.
-            report: outcome.report(settings.plan_status).masked(&reports.redactor),
+            last_line: rescued,
+            wiping: wiped.unfinished(),
             result,
+            exit,
             reporting,
-            reports,
         }
     }
 
-    /// What the registry ended failed because of that.
-    fn settle(&self, failure: Option<Failure>) -> Option<Failure> {
-        match (failure, self.stop.reason()) {
-            (Some(failure), Some(reason @ StopReason::RunOver { .. }))
-                if failure.stopped.is_none() =>
-            {
-                Some(Failure { left: failure.left, ..Failure::stopped(failure.phase, &reason) })
+    /// The failure, or the stop if the registry has ended the run: the failure is its consequence.
+    fn blame_stop(&self, failure: Failure) -> Failure {
+        match (&failure.cause, self.stop.reason()) {
+            (Cause::Registry | Cause::Run, Some(reason @ StopReason::RunOver { .. })) => {
+                Failure { left: failure.left, ..Failure::stopped(failure.phase, &reason) }
             }
-            (failure, _) => failure,
+            (Cause::Registry | Cause::Run, Some(StopReason::Signal(_)) | None)
+            | (Cause::Stopped(_), _) => failure,
         }
     }
 
-    /// A state that Terraform could not store is the only copy there is: it is kept.
-    fn rescue_state(&self, outcome: &Outcome) -> Option<Rescued> {
-        let named = |product: &Product| {
-            outcome.tool.as_ref().is_some_and(|tool| tool.starts_with(product.name()))
+    fn rescue_state(&self, findings: &Findings, failure: Option<&Failure>) -> Option<RescuedState> {
+        let lock = failure.and_then(|failure| failure.left.as_deref());
+        let recovery_dir = &self.settings.recovery_dir;
+        RescuedState::move_from(
+            self.directory.as_ref()?,
+            recovery_dir,
+            findings.tool.as_deref(),
+            lock,
+        )
+    }
+
+    /// Writes the last lines of the log: users look there for the reason of a failure.
+    fn log_ending(
+        &self,
+        logs: &Logs,
+        findings: &Findings,
+        failure: Option<&Failure>,
+        rescued: Option<&str>,
+    ) {
+        match failure {
+            Some(failure) => {
+                for line in failure.problem().lines() {
+                    logs.log.write_lines(&line);
+                    if !self.reports.notices.shows_failure() {
+                        // The line's level shows that it is an error.
+                        tracing::error!("{}", line.strip_prefix("Error: ").unwrap_or(&line));
+                    }
+                }
+            }
+            None => {
+                if let Some(line) = &findings.summary {
+                    logs.log.write_lines(line);
+                    tracing::info!("{line}");
+                }
+            }
+        }
+        if let Some(text) = rescued {
+            logs.log.write_lines(text);
+        }
+    }
+
+    /// Closes the log and waits until its lines are delivered.
+    async fn close_log(&self, logs: &mut Logs, problems: &mut RunProblems) {
+        let problem = match logs.close(&self.stop).await {
+            Ok(undelivered) => {
+                problems.undelivered_logs = undelivered;
+                problems.undelivered_logs.as_ref().map(ToString::to_string)
+            }
+            Err(problem) => Some(problem),
         };
-        let product = Product::ALL.into_iter().find(named).unwrap_or(Product::Terraform);
-        let product = product.executable();
-        let left = outcome.failure.as_ref().and_then(|failure| failure.left.as_ref());
-        let lock =
-            left.and_then(|left| Some(format!("; {left}: {}, then", left.removal(product)?)));
-        let push = |state: &Path| {
-            format!(
-                "{} run `{product} state push {}` in the module",
-                lock.as_deref().unwrap_or(":"),
-                state.display()
-            )
-        };
-        match self.directory.as_ref()?.rescue_state(&self.settings.recovery_dir) {
-            Ok(None) => None,
-            Ok(Some(kept)) => Some(Rescued {
-                text: format!(
-                    "The state could not be stored; it is kept in {}{}",
-                    kept.display(),
-                    push(&kept)
-                ),
-                in_clone: false,
-            }),
-            Err((state, error)) => Some(Rescued {
-                text: format!(
-                    "The state could not be stored, and the runner could not move it ({}); it stays in {}{}, or have the next run or `butler-runner clean` move it to {}",
-                    chain(&error),
-                    state.display(),
-                    push(&state),
-                    self.settings.recovery_dir.display()
-                ),
-                in_clone: true,
-            }),
-        }
-    }
-
-    /// Why something was given up after a signal.
-    fn too_late(&self) -> Failure {
-        match self.stop.reason() {
-            Some(reason) => Failure::stopped(Phase::Report, &reason),
-            None => Failure::because(Phase::Report, format!("{TOO_LATE} was over")),
-        }
-    }
-
-    fn note(&self, outcome: &mut Outcome, undelivered: Option<String>) {
-        if let Some(text) = undelivered
+        // A registry that has ended the run does not need the lines.
+        if let Some(problem) = problem
             && !self.stop.run_is_over()
         {
-            tracing::error!("{text}");
-            outcome.remark(&text);
+            tracing::error!("{problem}");
+            problems.remarks.push(problem);
         }
     }
 
-    async fn report_findings(&self, findings: &Findings, outcome: &mut Outcome) {
+    /// Reports plan, outputs and test results.
+    async fn report_findings(&self, findings: &Findings, problems: &mut RunProblems) {
         if self.stop.run_is_over() {
             return;
         }
         if let Some(plan) = &findings.plan_report {
-            let delivered = self.stop.within(Step::Plan, self.report_plan(plan)).await;
+            self.report_plan(plan, problems).await;
             if self.stop.run_is_over() {
                 return;
             }
-            let delivered = delivered.unwrap_or_else(|| Err(format!("{TOO_LATE} was over")));
-            if let Ok(Some(left_out)) = delivered {
-                outcome.remark(left_out);
-            }
-            if let Err(reason) = delivered {
-                let text = format!("the plan was not delivered: {reason}");
-                tracing::error!("{text}");
-                if matches!(&self.spec, Some(spec) if spec.operation == Operation::Plan) {
-                    // A plan that nobody can see is no plan.
-                    let failure = match self.stop.reason() {
-                        Some(reason) => Failure::stopped(Phase::Report, &reason),
-                        None => Failure { registry: true, ..Failure::because(Phase::Report, text) },
-                    };
-                    outcome.failure.get_or_insert(failure);
-                } else {
-                    outcome.remark(&text);
-                }
-            }
         }
         if let Some(outputs) = &findings.outputs {
-            let delivered = self.stop.within(Step::Outputs, self.reports.outputs(outputs)).await;
-            let failure = match delivered {
-                _ if self.stop.run_is_over() => None,
-                Some(Ok(()) | Err(ReportError::Registry(RegistryError::RunOver))) => None,
-                Some(Err(error)) => Some(Failure::new(Phase::Report, &error)),
-                None => Some(self.too_late()),
-            };
-            if let Some(failure) = failure {
-                tracing::error!("the outputs were not delivered: {}", failure.reason);
-                // Modules downstream would go on with the outputs of an older run.
-                outcome.failure.get_or_insert(Failure { registry: true, ..failure });
-            }
+            self.report_outputs(outputs, problems).await;
         }
         if let Some(junit) = &findings.junit
             && let Err(error) = self.reports.junit(junit)
@@ -338,68 +248,59 @@ impl<'run> Teardown<'run> {
         }
     }
 
-    /// Says what was left out.
-    async fn report_plan(
-        &self,
-        plan: &Result<PlanReport, String>,
-    ) -> Result<Option<&'static str>, String> {
-        match self.reports.plan(plan.as_ref().map_err(Clone::clone)?).await {
-            Ok(left_out) => Ok(left_out),
-            Err(ReportError::Registry(RegistryError::RunOver)) => Ok(None),
-            Err(error) => Err(chain(&error)),
-        }
-    }
-}
-
-/// A state that Terraform could not store.
-struct Rescued {
-    /// Where it is and what to do with it.
-    text: String,
-    /// Whether it is still in the clone, which must not be wiped then.
-    in_clone: bool,
-}
-
-/// What was to be done, and where the module is.
-fn describe(spec: &RunSpec, result: &mut RunResult) {
-    result.operation = Some(spec.operation.to_string());
-    match &spec.source {
-        Source::Git(git) => {
-            result.source_repository = shown_repository(git.repository.expose_secret());
-            let directory = git.working_directory.trim_matches('/');
-            result.source_directory = Some(directory.to_owned());
-        }
-        Source::Directory(directory) => {
-            result.source_directory = Some(directory.display().to_string());
-        }
-    }
-}
-
-impl Outcome {
-    /// The last lines of the log: how the run ended, where people look for it.
-    fn say(&self, log: &RunLog, notices: &Notices) {
-        let lines = match &self.failure {
-            Some(failure) => failure.lines(),
-            None => self.achievement.summary.iter().cloned().collect(),
+    async fn report_plan(&self, plan: &Result<PlanReport, String>, problems: &mut RunProblems) {
+        let delivery = async {
+            match self.reports.plan(plan.as_ref().map_err(Clone::clone)?).await {
+                Ok(left_out) => Ok(left_out),
+                Err(ReportError::Registry(RegistryError::RunOver)) => Ok(None),
+                Err(error) => Err(chain(&error)),
+            }
         };
-        for line in lines {
-            log.say(&line);
-            if self.failure.is_some() {
-                if !notices.tell_failure() {
-                    // The line's level says that it is an error.
-                    tracing::error!("{}", line.strip_prefix("Error: ").unwrap_or(&line));
+        let delivered = self.stop.within(Step::Plan, delivery).await;
+        if self.stop.run_is_over() {
+            return;
+        }
+        match delivered.unwrap_or_else(|| Err(TOO_LATE.to_owned())) {
+            Ok(left_out) => problems.remarks.extend(left_out.map(str::to_owned)),
+            Err(reason) => {
+                let text = format!("the plan was not delivered: {reason}");
+                tracing::error!("{text}");
+                // The plan is the only result of this operation.
+                if matches!(&self.spec, Some(spec) if spec.operation == Operation::Plan) {
+                    problems.fail(self.undelivered(text));
+                } else {
+                    problems.remarks.push(text);
                 }
-            } else {
-                tracing::info!("{line}");
             }
         }
     }
 
-    /// Adds a line to the summary, because the log is closed already.
-    fn remark(&mut self, text: &str) {
-        let summary = self.achievement.summary.get_or_insert_default();
-        if !summary.is_empty() {
-            summary.push('\n');
+    async fn report_outputs(&self, outputs: &[u8], problems: &mut RunProblems) {
+        let delivered = self.stop.within(Step::Outputs, self.reports.outputs(outputs)).await;
+        if self.stop.run_is_over() {
+            return;
         }
-        summary.push_str(text);
+        let failure = match delivered {
+            Some(Ok(()) | Err(ReportError::Registry(RegistryError::RunOver))) => return,
+            Some(Err(error)) => Failure::new(Phase::Report, &error).caused_by(Cause::Registry),
+            None => self.undelivered(TOO_LATE),
+        };
+        tracing::error!("the outputs were not delivered: {}", failure.reason);
+        // Not a remark: modules downstream would use the outputs of an older run.
+        problems.fail(failure);
+    }
+
+    /// The failure of a report that was not delivered: the stop of the run, if there is one.
+    fn undelivered(&self, reason: impl Into<String>) -> Failure {
+        match self.stop.reason() {
+            Some(reason) => Failure::stopped(Phase::Report, &reason),
+            None => Failure::because(Phase::Report, reason).caused_by(Cause::Registry),
+        }
+    }
+}
+
+impl RunProblems {
+    fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
     }
 }

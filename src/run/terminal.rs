@@ -1,26 +1,26 @@
-//! The streams at which a run's output is shown.
+//! The streams that show a run's output.
 
 use std::io::Write;
 
 use crate::screen::Screen;
 
-/// Where the output of children is shown.
+/// The streams that show a run's output.
 pub struct Terminal {
-    /// Their standard output.
+    /// The standard output of children.
     pub stdout: Box<dyn Write + Send>,
-    /// Their standard error.
+    /// The standard error of children.
     pub stderr: Box<dyn Write + Send>,
-    /// Where the CI system reads commands that it does not show; none where somebody else may read
-    /// them.
+    /// The stream on which the CI system reads commands that it does not show; absent if other readers
+    /// could see them.
     pub commands: Option<Box<dyn Write + Send>>,
-    /// What the runner itself shows at the end of a run.
+    /// The runner's own output at the end of a run.
     pub notices: Box<dyn Write + Send>,
-    /// Where people see it, if any do.
+    /// The terminal of a user, if there is one.
     pub screen: Option<Screen>,
 }
 
 impl Default for Terminal {
-    /// Shows nothing.
+    /// Discards the output.
     fn default() -> Self {
         Self {
             stdout: Box::new(std::io::sink()),

@@ -1,4 +1,4 @@
-//! Watches for what ends a run early: signals, and the registry's word.
+//! Watches for the events that end a run early: signals, and a cancellation by the registry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use butler_base::pace::Pace;
 use butler_base::platform::{Chores, Signal, StopSignals};
 use butler_base::process::reap_orphans;
 
-/// The longest that the registry is left alone because it asks for it: it may have ended the run.
+/// The longest `Retry-After` that the runner honours: meanwhile the registry may have ended the run.
 const LONGEST_REST: Duration = Duration::from_mins(1);
-/// The same signal again within this time is an echo and no impatience: `timeout` and terminals
-/// signal a process and then its whole group.
+/// The same signal within this time is an echo, not a second request: `timeout` and terminals signal
+/// a process and then its whole group.
 const ECHO: Duration = Duration::from_secs(1);
 
 /// A watching task that ends when it is dropped.
@@ -28,10 +28,11 @@ impl Drop for Watch {
     }
 }
 
-/// Asks the run to stop when a signal asks this process to end, and to hurry at the second one.
+/// Requests the stop of the run at the first signal that ends processes, and an urgent stop at the
+/// second one.
 ///
 /// # Errors
-/// When the operating system does not let it watch.
+/// The signal handlers cannot be installed.
 pub fn signals(stop: &Stop) -> std::io::Result<Watch> {
     let mut signals = StopSignals::watch()?;
     let stop = stop.clone();
@@ -46,7 +47,7 @@ pub fn signals(stop: &Stop) -> std::io::Result<Watch> {
     })))
 }
 
-/// Tells a signal from its echo.
+/// Recognises echoes of a signal.
 #[derive(Default)]
 struct Echoes(Option<(Signal, Instant)>);
 
@@ -60,7 +61,7 @@ impl Echoes {
     }
 }
 
-/// Takes the signals that are nobody's wish, and reaps what this process has adopted.
+/// Handles SIGCHLD: reaps the orphaned processes that this process has adopted.
 pub(super) fn chores() -> std::io::Result<Watch> {
     let mut chores = Chores::watch()?;
     Ok(Watch(tokio::spawn(async move {
@@ -70,19 +71,20 @@ pub(super) fn chores() -> std::io::Result<Watch> {
     })))
 }
 
-/// Asks the registry whether the run still goes on: `interval` after the last time at most, and a
-/// little sooner by chance, because runners that were started together must not ask together.
+/// Polls the status of the run, and requests a stop when the registry has ended it. The time between two
+/// requests is at most `interval`, minus a random part: runners that were started together must not
+/// send their requests together.
 pub(super) fn cancellation(client: Arc<Client>, stop: &Stop, interval: Duration) -> Watch {
     let stop = stop.clone();
-    let ask = move || {
+    let request_status = move || {
         let client = client.clone();
         async move { client.status(Patience::Once).await }
     };
-    Watch(tokio::spawn(async move { stop.request(until_over(interval, ask).await) }))
+    Watch(tokio::spawn(async move { stop.request(until_over(interval, request_status).await) }))
 }
 
-/// Asks until the run is over. Returns how that was said.
-async fn until_over<F>(interval: Duration, ask: impl Fn() -> F) -> StopReason
+/// Polls until the run is over.
+async fn until_over<F>(interval: Duration, request_status: impl Fn() -> F) -> StopReason
 where
     F: Future<Output = Result<RunStatus, RegistryError>>,
 {
@@ -91,15 +93,16 @@ where
     let mut rest = Duration::ZERO;
     loop {
         tokio::time::sleep_until(since + pace.wait().max(rest)).await;
-        // What is cancelled while the answer is on its way is seen within the interval, too.
+        // Measured from the request, because the run may be cancelled while the response is on its
+        // way.
         since = Instant::now();
         rest = Duration::ZERO;
-        match ask().await {
+        match request_status().await {
             Ok(RunStatus::Over(status)) => return StopReason::RunOver { status },
             Err(RegistryError::RunOver) => return StopReason::RunOver { status: "409".to_owned() },
             Ok(_) => {}
-            // It is asked again soon; a registry that stays away shows when something is sent. One
-            // that takes long to fail gets its rest after that.
+            // Not a reason to stop: the next request may succeed, and a report shows a registry that
+            // stays unreachable. `Retry-After` counts from the response.
             Err(error) => {
                 since = Instant::now();
                 rest = error.retry_after().unwrap_or_default().min(LONGEST_REST);
@@ -114,7 +117,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_same_signal_at_once_is_an_echo_and_another_or_a_later_one_is_not() {
+    async fn same_signal_within_a_second_is_an_echo_and_others_are_not() {
         let mut echoes = Echoes::default();
         assert!(!echoes.is_echo(Signal::SIGTERM));
         assert!(echoes.is_echo(Signal::SIGTERM));
@@ -123,59 +126,62 @@ mod tests {
         tokio::time::sleep(ECHO).await;
         assert!(!echoes.is_echo(Signal::SIGTERM));
     }
+
     const INTERVAL: Duration = Duration::from_secs(30);
 
-    /// How long an answer takes.
-    const ANSWER: Duration = Duration::from_millis(200);
+    /// The duration of a request.
+    const RESPONSE_TIME: Duration = Duration::from_millis(200);
 
-    /// Timers are this exact.
+    /// The precision of timers.
     const TICK: Duration = Duration::from_millis(1);
 
-    /// When a runner asks that is started now, until it hears at `end` that its run is over, and how
-    /// long after `end` that is.
-    async fn asked(end: Instant) -> (Vec<Instant>, Duration) {
+    /// The times of the requests of a runner that starts now, until its run is over at `end`, and how
+    /// long after `end` the runner notices it.
+    async fn poll_until(end: Instant) -> (Vec<Instant>, Duration) {
         let times = std::sync::Mutex::new(Vec::new());
-        let ask = || {
+        let request_status = || {
             let now = Instant::now();
             times.lock().unwrap().push(now);
             async move {
-                tokio::time::sleep(ANSWER).await;
+                tokio::time::sleep(RESPONSE_TIME).await;
                 let status = if now < end { "applying" } else { "cancelled" };
                 Ok(RunStatus::from(status.to_owned()))
             }
         };
-        let reason = until_over(INTERVAL, ask).await;
+        let reason = until_over(INTERVAL, request_status).await;
         assert_eq!(reason, StopReason::RunOver { status: "cancelled".to_owned() });
         (times.into_inner().unwrap(), end.elapsed())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn runners_that_start_together_ask_apart_and_each_hears_within_the_interval() {
+    async fn runners_spread_their_requests_and_notice_the_end_within_the_interval() {
         let begin = Instant::now();
         let end = begin + INTERVAL * 20;
-        let runners = futures_util::future::join_all((0..100).map(|_| asked(end))).await;
-        for (times, heard) in &runners {
+        let runners = futures_util::future::join_all((0..100).map(|_| poll_until(end))).await;
+        for (times, delay) in &runners {
             let all = [&[begin], times.as_slice()].concat();
             let longest = all.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
             assert!(longest <= INTERVAL + TICK, "{longest:?}");
-            assert!(*heard <= INTERVAL + ANSWER + TICK * 2, "{heard:?}");
+            assert!(*delay <= INTERVAL + RESPONSE_TIME + TICK * 2, "{delay:?}");
         }
-        // A twentieth of the time has a twentieth of what is asked in the middle of it, or so; in
-        // step it would have all or nothing.
+        // With an even spread, about 5 of 100 runners send a request in a twentieth of the interval.
+        // Without a spread, all or none of them do.
         for round in 0..20 {
             let from = begin + INTERVAL * 5 + INTERVAL / 20 * round;
             let within = |time: &&Instant| (from..from + INTERVAL / 20).contains(*time);
             let together =
                 runners.iter().flat_map(|(times, _)| times.iter().filter(within)).count();
-            assert!(together <= 30, "{together} of 100 ask in the same twentieth of the interval");
+            assert!(
+                together <= 30,
+                "{together} of 100 requests in the same twentieth of the interval"
+            );
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_registry_that_fails_is_left_alone_for_as_long_as_it_asks_and_no_longer_than_a_minute()
-     {
+    async fn retry_after_of_a_failing_registry_is_honoured_up_to_a_minute() {
         let times = std::sync::Mutex::new(Vec::new());
-        let ask = || {
+        let request_status = || {
             let mut times = times.lock().unwrap();
             times.push(Instant::now());
             let round = times.len();
@@ -194,7 +200,7 @@ mod tests {
                 }
             }
         };
-        until_over(INTERVAL, ask).await;
+        until_over(INTERVAL, request_status).await;
         let times = times.into_inner().unwrap();
         let waits: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(waits[0] <= INTERVAL + TICK, "{waits:?}");

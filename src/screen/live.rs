@@ -1,7 +1,7 @@
 //! Updates the live line, and always removes it at the end.
 //!
-//! A thread draws, because drawing may wait: a terminal that is stopped (Ctrl-S) stops this thread
-//! and nothing else. While the process itself is stopped (Ctrl-Z) the line is not there.
+//! A separate thread draws, because a terminal that is stopped (Ctrl-S) blocks writes. While the process itself is
+//! suspended (Ctrl-Z), the line is removed.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -14,13 +14,13 @@ use butler_base::event::Phase;
 use butler_base::platform::{Change, Changes, Ending, suspend};
 use butler_result::timeline::Watcher;
 
-/// How often it is looked whether there is something new to show; seconds are what changes most.
+/// The interval at which the line is drawn; the shown seconds change most often.
 const PACE: Duration = Duration::from_millis(200);
 
-/// How long a terminal that takes nothing may hold up what waits for the line to be gone.
+/// How long callers wait for the removal of the line if the terminal is blocked.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// A live line; it ends when this is dropped.
+/// A live line. Dropping it removes the line.
 #[derive(Debug)]
 pub struct Live {
     screen: Screen,
@@ -30,24 +30,24 @@ pub struct Live {
 }
 
 enum Order {
-    /// The terminal may be another one now.
+    /// The size of the terminal may have changed.
     Draw,
-    /// Take the line away until the next order.
+    /// Remove the line until the next order.
     Hide(oneshot::Sender<()>),
-    /// Take it away until it may come back.
+    /// Remove the line until `Resume`.
     Pause(oneshot::Sender<()>),
-    /// It may come back.
+    /// Draw the line again.
     Resume,
-    /// Take it away for good.
+    /// Remove the line permanently.
     End,
 }
 
-/// Keeps a live line away while something else needs the bottom of the terminal.
+/// Pauses a live line while other code writes to the bottom of the terminal.
 #[derive(Clone, Debug)]
 pub struct LiveControl(Sender<Order>);
 
 impl LiveControl {
-    /// Takes the line away until what is returned is dropped.
+    /// Removes the line until the returned guard is dropped.
     pub async fn pause(&self) -> Paused {
         let (done, hidden) = oneshot::channel();
         if self.0.send(Order::Pause(done)).is_ok() {
@@ -57,19 +57,19 @@ impl LiveControl {
     }
 }
 
-/// A live line that is kept away.
+/// The guard of a paused live line.
 #[derive(Debug)]
 pub struct Paused(Sender<Order>);
 
 impl Drop for Paused {
     fn drop(&mut self) {
-        // Where the line has ended there is nothing to bring back.
+        // Fails if the line has ended, and then there is nothing to draw.
         let _ = self.0.send(Order::Resume);
     }
 }
 
 impl Live {
-    /// A live line on `screen`, where it may have one. Must be called where tokio runs.
+    /// Starts a live line on `screen`; `None` if the screen does not support one. Must be called in a tokio runtime.
     #[must_use]
     pub fn start(screen: &Screen) -> Option<Self> {
         if screen.abilities().view != View::Live {
@@ -80,7 +80,7 @@ impl Live {
         let shown = screen.clone();
         let thread = std::thread::Builder::new().name("live line".to_owned()).spawn(move || {
             draw(&shown, &ordered);
-            // Nobody waits for it any more where it took too long.
+            // Fails if the receiver has stopped waiting.
             let _ = going.send(());
         });
         if let Err(error) = thread {
@@ -104,13 +104,13 @@ impl Live {
         }
     }
 
-    /// What can take the line away for a while.
+    /// A handle that pauses the line.
     #[must_use]
     pub fn control(&self) -> LiveControl {
         LiveControl(self.orders.clone())
     }
 
-    /// What tells the line of phases.
+    /// The notation that passes phases to the line.
     #[must_use]
     pub fn watcher(&self) -> Box<dyn Watcher> {
         Box::new(Phases(self.screen.clone()))
@@ -121,7 +121,7 @@ impl Drop for Live {
     fn drop(&mut self) {
         self.signals.abort();
         let _ = self.orders.send(Order::End);
-        // The line is gone, or the terminal takes nothing and will not show that it is.
+        // Either the line was removed, or the terminal is blocked.
         let _ = self.gone.recv_timeout(PATIENCE);
     }
 }
@@ -154,7 +154,7 @@ fn draw(screen: &Screen, orders: &Receiver<Order>) {
     screen.surface().hide();
 }
 
-/// Follows what happens to the terminal.
+/// Handles the events of the terminal.
 async fn watch_terminal(orders: Sender<Order>) {
     let Some(mut changes) = Changes::watch() else { return };
     while let Some(change) = changes.next().await {
@@ -168,7 +168,7 @@ async fn watch_terminal(orders: Sender<Order>) {
     }
 }
 
-/// Has the line taken away. A terminal that takes nothing cannot keep the process from being stopped.
+/// Removes the line. A blocked terminal must not keep the process from being suspended, so the wait is limited.
 async fn hide(orders: &Sender<Order>) {
     let (done, hidden) = oneshot::channel();
     if orders.send(Order::Hide(done)).is_ok() {
@@ -176,7 +176,7 @@ async fn hide(orders: &Sender<Order>) {
     }
 }
 
-/// Tells the board of phases.
+/// Passes phases to the board.
 struct Phases(Screen);
 
 impl Watcher for Phases {

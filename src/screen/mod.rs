@@ -1,10 +1,9 @@
-//! The terminal of a user: what it can do, who may write on it, and what it shows
-//! beside the lines.
+//! The terminal of a user: its abilities, its lines, the live line, and the summary of a run.
 //!
-//! One [`Screen`] owns it. Lines of children, lines of the runner's own log and the live line at the
-//! bottom all go through its one lock, so that none is torn and none stands behind the live line.
-//! Writing may wait, as long as the terminal is stopped; so nothing that carries a run out ever
-//! takes that lock: what the live line is to say is told under another, which nobody writes under.
+//! One [`Screen`] owns the terminal. Lines of children, lines of the runner's own log and the live line at the bottom
+//! use one lock, so that lines are not mixed up. A write may block for as long as the terminal is stopped, so code
+//! that executes a run must not take this lock. The text of the live line has a separate lock, and code that holds it
+//! does not write.
 
 mod live;
 mod paint;

@@ -1,8 +1,8 @@
 //! Colours for the tool's lines. The tool itself runs without colours, so that only the terminal receives
 //! them.
 //!
-//! The colours are those that Terraform itself has: only signs, headings and results, from the
-//! sixteen that every terminal has. A line that has colours of its own stays as it is.
+//! The colours are Terraform's: only signs, headings and results are coloured, with the sixteen colours of every
+//! terminal. A line that already has colours is not changed.
 
 pub(super) const RESET: &str = "\x1b[0m";
 pub(super) const BOLD: &str = "\x1b[1m";
@@ -22,7 +22,7 @@ const SIGNS: [(&str, &[(&str, &str)]); 6] = [
     ("~", &[(YELLOW, "~")]),
 ];
 
-/// Lines that are coloured as a whole, by how they begin.
+/// Beginnings of lines that are coloured as a whole.
 const RESULTS: [(&str, &str); 10] = [
     ("Apply complete!", GREEN),
     ("Destroy complete!", GREEN),
@@ -36,26 +36,26 @@ const RESULTS: [(&str, &str); 10] = [
     ("Changes to Outputs:", ""),
 ];
 
-/// What begins the part of the output in which signs are signs.
+/// Beginnings of lines after which a plan follows, in which signs are coloured.
 const PLAN_BEGINS: [&str; 3] = [
     "Resource actions are indicated with",
     "perform the following actions:",
     "detected the following changes",
 ];
 
-/// What has happened to a resource: what is said of it, and its colour.
+/// Texts about the progress of a resource, and their colours.
 const STATES: [(&str, &str); 4] =
     [(": Still ", DIM), (" complete after ", GREEN), (": Import complete", GREEN), ("...", "")];
 
-/// Colours lines of one stream, one after the other.
+/// Colours the lines of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Painter {
-    /// Whether the lines are those of a plan.
+    /// Whether the current lines belong to a plan.
     in_plan: bool,
 }
 
 impl Painter {
-    /// Whole lines, with their colours.
+    /// Colours complete lines.
     pub(super) fn paint(&mut self, lines: &str) -> String {
         let mut painted = String::with_capacity(lines.len() + lines.len() / 4);
         for line in lines.split_inclusive('\n') {
@@ -85,7 +85,7 @@ impl Painter {
             painted.extend([frame, BOLD, colour, bare, RESET]);
             return;
         }
-        // Whatever else stands at the margin ends the plan.
+        // Any other line without indentation ends the plan.
         self.in_plan &= begins || line.is_empty() || line.starts_with(' ') || sign(line).is_some();
         if self.in_plan {
             paint_change(line, painted);
@@ -95,7 +95,7 @@ impl Painter {
     }
 }
 
-/// A line of a plan: its sign, or the headline of a resource.
+/// Colours a line of a plan: its sign, or the headline of a resource.
 fn paint_change(line: &str, painted: &mut String) {
     let bare = line.trim_start_matches(' ');
     painted.push_str(&line[..line.len() - bare.len()]);
@@ -132,7 +132,7 @@ fn sign(text: &str) -> Option<(&'static str, &'static [(&'static str, &'static s
     SIGNS.into_iter().find(|(sign, _)| begins(sign))
 }
 
-/// What is said of a resource that is worked on: `ADDRESS: Creating...`.
+/// Colours a line about the progress of a resource: `ADDRESS: Creating...`.
 fn paint_state(line: &str, painted: &mut String) {
     let said = line.find(": ").filter(|at| *at > 0 && !line[..*at].contains("  "));
     let state = said.and_then(|_| STATES.iter().find(|(sign, _)| line.contains(sign)));
@@ -150,7 +150,7 @@ fn paint_state(line: &str, painted: &mut String) {
 mod tests {
     use super::*;
 
-    /// Colours as letters, so that they can be read.
+    /// Replaces colours by letters, so that tests are readable.
     fn painted(lines: &str) -> String {
         let mut text = Painter::default().paint(lines);
         for (code, name) in [
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_has_the_colours_that_terraform_gives_it() {
+    fn plan_has_the_colours_of_terraform() {
         let plan = "\
 - no sign yet
 Terraform used the selected providers to generate the following execution
@@ -222,7 +222,7 @@ aws_vpc.a: Creating...
     }
 
     #[test]
-    fn headings_results_and_progress_have_colours_and_the_rest_has_none() {
+    fn headings_results_and_progress_are_coloured_and_other_lines_are_not() {
         let text = "\
 Error: Unsupported argument
 │ Warning: Deprecated

@@ -1,4 +1,4 @@
-//! What goes on: the phases, and the resources that the tool is working on, as its lines say.
+//! The progress of a run: its phases, and the resources in Terraform's lines.
 
 use std::time::Instant;
 
@@ -7,36 +7,36 @@ use super::text::{beginning, end, printable, time, width};
 use butler_base::event::Phase;
 use butler_base::resource_lines::{ResourceLine, resource_line};
 
-/// How much of it is remembered: the tool works on ten at once, unless it is told otherwise, but
-/// anything can print lines like its own.
+/// The largest number of remembered resources. Terraform's default is ten concurrent operations, but other programs
+/// may print similar lines.
 const MOST_WORK: usize = 1000;
 
-/// How much of an address says anything.
+/// The longest shown part of an address, in columns.
 const SHORTEST: usize = 12;
 
-/// What separates the parts of the live line.
+/// The separator of the parts of the live line.
 const GAP: &str = "  ";
 
-/// What the live line is about.
+/// The content of the live line.
 #[derive(Debug, Default)]
 pub(super) struct Board {
-    /// The phases that go on, and since when.
+    /// The current phases, with their start.
     phases: Vec<(Phase, Instant)>,
     pub(super) progress: Progress,
-    /// What else is to be said.
+    /// An additional note.
     pub(super) note: Option<String>,
 }
 
-/// What the tool's lines say of resources.
+/// The progress of resources, from Terraform's lines.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// How many changes the plan has.
+    /// The number of changes in the plan.
     planned: Option<u32>,
-    /// How many of them are done.
+    /// The number of completed changes.
     done: u32,
-    /// How many resources were compared with what is there.
+    /// The number of refreshed resources.
     refreshed: u32,
-    /// What is being worked on, the oldest first.
+    /// The resources in progress, the oldest first.
     going_on: Vec<Work>,
 }
 
@@ -47,7 +47,7 @@ struct Work {
     since: Instant,
 }
 
-/// The live line, in its parts.
+/// The parts of the live line.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub(super) struct Line {
     head: String,
@@ -80,7 +80,7 @@ impl Board {
         self.progress.begin();
     }
 
-    /// The live line as it is now, in at most `columns` columns.
+    /// The current live line, in at most `columns` columns.
     pub(super) fn line(&self, now: Instant, columns: usize) -> Line {
         let names: Vec<_> = self.phases.iter().map(|(phase, _)| phase.to_string()).collect();
         let since = self.phases.iter().map(|(_, since)| *since).min();
@@ -104,13 +104,13 @@ impl Board {
 }
 
 impl Progress {
-    /// Another phase begins with nothing going on.
+    /// Starts a phase, without resources in progress.
     fn begin(&mut self) {
         self.going_on.clear();
         (self.done, self.refreshed) = (0, 0);
     }
 
-    /// Sees a line of the tool.
+    /// Reads the progress from a line of Terraform.
     pub(super) fn see(&mut self, line: &str) {
         if let Some(counts) = line.strip_prefix("Plan: ") {
             self.planned = planned(counts);
@@ -138,7 +138,7 @@ impl Progress {
         }
     }
 
-    /// What is said of it in at most `columns` columns.
+    /// A description in at most `columns` columns.
     fn said(&self, phase: Option<Phase>, now: Instant, columns: usize) -> String {
         let mut said = match (phase, self.planned) {
             (Some(Phase::Apply), Some(planned)) if planned > 0 => {
@@ -162,7 +162,7 @@ impl Progress {
             let used = width(&said) + separator.len() + took.len() + others.len();
             let room = columns.saturating_sub(used);
             let address = printable(&work.address);
-            // The oldest is shown in any case, as far as it fits.
+            // The oldest is always shown, cut to the available columns.
             if index > 0 && width(&address) > room {
                 said = format!("{said}, {} more", more + 1);
                 break;
@@ -180,7 +180,7 @@ impl Progress {
     }
 }
 
-/// How many changes `1 to add, 0 to change, 2 to destroy.` are.
+/// The number of changes in `1 to add, 0 to change, 2 to destroy.`.
 fn planned(counts: &str) -> Option<u32> {
     let changes = ["to add", "to change", "to destroy"];
     let mut planned = None;
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     impl Board {
-        /// A board on which `lines` were seen in `phase`, a minute ago.
+        /// A board that read `lines` in `phase`, which began a minute ago.
         fn after(phase: Phase, lines: &[&str]) -> (Self, Instant) {
             let mut board = Self::default();
             let begun = Instant::now();
@@ -227,7 +227,7 @@ mod tests {
     ];
 
     #[test]
-    fn live_line_says_phase_time_and_what_is_going_on_as_far_as_there_is_room() {
+    fn live_line_shows_phase_time_and_resources_up_to_the_width() {
         let (board, now) = Board::after(Phase::Apply, &APPLY);
         let said: Vec<_> =
             [200, 100, 80, 60, 40, 20, 10, 1].map(|width| board.line(now, width).plain()).into();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refreshed_is_counted_and_a_new_phase_begins_with_nothing() {
+    fn refreshed_resources_are_counted_until_the_next_phase() {
         let refresh = [
             "a.b: Refreshing state... [id=1]",
             "a.c: Refreshing state... [id=2]",
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_others_are_no_progress() {
+    fn other_lines_are_not_progress() {
         let mut progress = Progress::default();
         for line in ["  x: Creating...", ": Creating...", "Creating...", "Plan: none", "a: b"] {
             progress.see(line);

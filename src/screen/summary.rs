@@ -1,46 +1,47 @@
-//! The summary of a run on a terminal: its result, its changes, its duration, where
-//! there is more, and at the very end why it failed and what to do about it.
+//! The summary of a run on a terminal: its result, its changes, its duration, the paths of reports, and at the end
+//! the error with its hint.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::paint::{BOLD, CYAN, DIM, GREEN, RED, RESET, YELLOW};
 use super::text::{beginning, end, printable, time, width};
+use butler_protocol::spec::Operation;
 use butler_result::{
     Action, ChangeCounts, ChangeOutcome, Incomplete, PlannedChange, Problem, RunResult, Severity,
     TestResults, table,
 };
 
-/// How many changes are listed; the plan is above, and in the reports.
+/// The largest number of listed changes; the complete plan is above, and in the reports.
 const MOST_CHANGES: usize = 20;
 
-/// What stands before everything but the headline.
+/// The indentation of all lines except the headline.
 const INDENT: &str = "  ";
 
 /// The maximum width of lines; longer lines are hard to read on a wide screen.
 const WIDEST: usize = 120;
 
-/// How a run ended, and how that may be shown.
+/// The result of a run, and the abilities of the terminal.
 #[derive(Debug)]
 pub struct Ending<'run> {
-    /// How it ended.
+    /// The result.
     pub result: &'run RunResult,
-    /// How many columns there are.
+    /// The width of the terminal, in columns.
     pub width: usize,
-    /// Whether there may be colours.
+    /// Whether to use colours.
     pub colours: bool,
-    /// Where there is more: what that is, and where.
+    /// Reports, each with a description and its path.
     pub places: &'run [(&'static str, PathBuf)],
 }
 
-/// The text of it: an empty line, and then paragraphs of lines.
+/// The text: an empty line, and then paragraphs of lines.
 #[must_use]
 pub fn ending(ending: &Ending<'_>) -> String {
     let Ending { result, colours, places, .. } = ending;
     let room = ending.width.min(WIDEST).saturating_sub(INDENT.len() + 1);
     let mut page = Page { text: String::new(), colours: *colours };
     page.headline(result, ending.width.saturating_sub(1));
-    // Of a run that failed before anything was applied nothing was done, and the plan is above.
+    // If the run failed before the apply, no change was made, and the plan is above.
     if result.error.is_none() || result.changes.iter().any(|change| change.outcome.is_some()) {
         page.paragraph(&amounts(result));
         page.changes(&result.changes, room);
@@ -69,7 +70,7 @@ impl Page {
     }
 
     fn headline(&mut self, result: &RunResult, columns: usize) {
-        let operation = result.operation.as_deref().unwrap_or("run");
+        let operation = result.operation.map_or("run", Operation::name);
         let mut letters = operation.chars();
         let first = letters.next().map(|letter| letter.to_ascii_uppercase());
         let operation: String = first.into_iter().chain(letters).collect();
@@ -88,7 +89,7 @@ impl Page {
         let _ = writeln!(self.text, "\n{headline}{rest}\n");
     }
 
-    /// Why it failed, and last of all what to do: the screen ends with that.
+    /// The error, and after it the hint, which is the last line on the screen.
     fn problem(&mut self, problem: &Problem, is_below_places: bool) {
         if is_below_places {
             self.text.push('\n');
@@ -143,7 +144,7 @@ impl Page {
         let table = table(&result.timings);
         let failed = result.error.as_ref().map(|problem| problem.phase);
         let failed = result.timings.phases.iter().map(|timing| failed == Some(timing.phase));
-        // One line for each phase, behind the heading.
+        // One line for each phase, after the heading.
         let failed = [false].into_iter().chain(failed).chain([false]);
         for (index, (line, failed)) in table.lines().zip(failed).enumerate() {
             let line = match (index, failed) {
@@ -157,7 +158,7 @@ impl Page {
     }
 }
 
-/// How much was, or is to be, done.
+/// The numbers of changes, completed or planned.
 fn amounts(result: &RunResult) -> String {
     let mut amounts: Vec<String> = Vec::new();
     amounts.extend(result.counts.map(|counts| changed(counts, !result.is_applied())));
@@ -173,7 +174,7 @@ fn amounts(result: &RunResult) -> String {
 
 fn changed(counts: ChangeCounts, is_plan: bool) -> String {
     let ChangeCounts { add, change, destroy, replace, import, moved, forget } = counts;
-    // What is replaced is among those that are added and destroyed.
+    // Replaced resources are included in the added and the destroyed ones.
     let words = [
         (import, "to import", "imported"),
         (add, "to add", "added"),
@@ -211,7 +212,7 @@ const fn sign(change: &PlannedChange) -> (&'static str, &'static str) {
     }
 }
 
-/// What is said of a change beside its sign.
+/// The text after the sign of a change.
 fn remark(change: &PlannedChange) -> Option<String> {
     let moved = change.previous_address.as_ref().map(|from| format!("was {}", printable(from)));
     let imported = change.imported.then(|| "imported".to_owned());
@@ -248,7 +249,7 @@ mod tests {
             phases: vec![phase(Phase::Plan, 0, 4), phase(Phase::Apply, 4, 60)],
         };
         let mut result = RunResult::of(status, 0, timings);
-        result.operation = Some(operation.to_owned());
+        result.operation = Some(operation.parse().unwrap());
         result.tool = Some("terraform 1.11.4".to_owned());
         result
     }
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn ending_says_what_changed_how_long_it_took_and_where_there_is_more() {
+    fn summary_has_changes_duration_and_reports() {
         expect_test::expect![[r#"
 
             Apply complete  terraform 1.11.4, 1m04s
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn ending_fits_a_narrow_terminal() {
+    fn summary_fits_a_narrow_terminal() {
         let mut result = applied();
         result.counts = None;
         expect_test::expect![[r#"
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn ending_of_a_failed_apply_tells_what_was_done_from_what_was_not() {
+    fn summary_of_a_failed_apply_separates_completed_from_open_changes() {
         let mut result = applied();
         result.status = "failed".to_owned();
         result.error =
@@ -389,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn ending_of_a_failure_does_not_say_what_was_meant_to_change() {
+    fn summary_of_a_failed_run_omits_planned_changes() {
         let mut result = applied();
         result.status = "failed".to_owned();
         let advice = Some("try again".to_owned());
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_bounded_and_plans_are_to_do() {
+    fn long_lists_are_cut_and_plans_are_in_the_future_tense() {
         let mut result = result("planned", "plan");
         result.changes = vec![change(Action::Delete, "aws_instance.many"); 50];
         result.counts = Some(ChangeCounts {

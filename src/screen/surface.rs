@@ -1,7 +1,7 @@
 //! The one owner of the terminal: writes lines above the live line, and the live line below them.
 //!
-//! The cursor rests at the beginning of the live line, so that whatever else is written there goes
-//! over it and not behind it. Each change is one write, with the lock held.
+//! The cursor stays at the beginning of the live line, so that output of other programs overwrites the line. Each
+//! change is one write, with the lock held.
 
 use std::io::{IsTerminal, LineWriter, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,31 +12,31 @@ use super::text::width;
 use butler_base::event::Stream;
 use butler_base::platform::is_in_foreground;
 
-/// Goes to the beginning of the line and clears it, and the lines that it was broken into where
-/// the terminal has become narrower.
+/// Moves to the beginning of the line and clears the screen below, because a terminal that became narrower wraps the
+/// line.
 const ERASE: &str = "\r\x1b[J";
 
-/// How wide a terminal is that does not say so.
+/// The width of a terminal whose width is unknown.
 const USUAL_WIDTH: usize = 80;
 
-/// What is shown beside the lines themselves.
+/// The kind of output in addition to lines.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum View {
-    /// Nothing.
+    /// None: lines only.
     #[default]
     Lines,
-    /// A live line, and an ending for people.
+    /// A live line, and a summary for users.
     Live,
 }
 
-/// What may be done with the two outputs.
+/// The abilities of the two outputs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Abilities {
-    /// Whether the tool's lines on standard output get colours.
+    /// Whether Terraform's lines on standard output are coloured.
     pub colours_on_stdout: bool,
-    /// Whether its lines on standard error, and what the runner shows there, do.
+    /// Whether Terraform's lines and the runner's output on standard error are coloured.
     pub colours_on_stderr: bool,
-    /// What is shown on standard error beside.
+    /// The additional output on standard error.
     pub view: View,
 }
 
@@ -46,22 +46,22 @@ pub struct Screen(Arc<Shared>);
 
 struct Shared {
     abilities: Abilities,
-    /// Held while something is written, which may take for ever.
+    /// Held during a write, which may block without a limit.
     surface: Mutex<Surface>,
     /// The text of the live line. Code that holds this lock does not write to the terminal.
     board: Mutex<Board>,
 }
 
-/// What is on the terminal.
+/// The content of the terminal's bottom.
 pub(super) struct Surface {
-    /// Whether standard output goes to the terminal that the live line is on.
+    /// Whether standard output is the terminal with the live line.
     stdout_is_here: bool,
     /// The live line and its width in columns; empty if there is no live line.
     live: String,
     columns: usize,
-    /// Whether it is there now.
+    /// Whether the live line is drawn.
     is_drawn: bool,
-    /// Whether a line was begun above it and has not ended: nothing is drawn into that.
+    /// Whether the line above is incomplete. The live line is not drawn until it ends.
     is_open: bool,
 }
 
@@ -72,14 +72,14 @@ impl std::fmt::Debug for Screen {
 }
 
 impl Default for Screen {
-    /// The outputs of this process, as if they were no terminal.
+    /// The outputs of this process, without the abilities of a terminal.
     fn default() -> Self {
         Self::of_process(Abilities::default())
     }
 }
 
 impl Screen {
-    /// The outputs of this process, with which `abilities` may be used.
+    /// The outputs of this process with these abilities.
     #[must_use]
     pub fn of_process(abilities: Abilities) -> Self {
         let surface = Surface {
@@ -96,14 +96,13 @@ impl Screen {
         }))
     }
 
-    /// What may be done with it.
+    /// The abilities of the outputs.
     #[must_use]
     pub fn abilities(&self) -> Abilities {
         self.0.abilities
     }
 
-    /// Where lines of children go: whole ones, coloured where that may be, and followed by the
-    /// live line.
+    /// The writer for lines of children. It writes complete lines, with colours if possible, above the live line.
     #[must_use]
     pub fn lines(&self, stream: Stream) -> Box<dyn Write + Send> {
         let coloured = match stream {
@@ -115,20 +114,20 @@ impl Screen {
         Box::new(LineWriter::new(Lines { writer: self.writer(stream), painter, watched }))
     }
 
-    /// Where anything else is written that goes above the live line.
+    /// The writer for other output above the live line.
     #[must_use]
     pub fn writer(&self, stream: Stream) -> Writer {
         Writer { screen: self.clone(), stream }
     }
 
-    /// How many columns the terminal has.
+    /// The width of the terminal, in columns.
     #[must_use]
     pub fn width(&self) -> usize {
         let size = terminal_size::terminal_size_of(std::io::stderr());
         size.map_or(USUAL_WIDTH, |(width, _)| usize::from(width.0)).max(1)
     }
 
-    /// Shows `note` in the live line, or takes it away.
+    /// Shows `note` in the live line, or removes it.
     pub fn note(&self, note: Option<String>) {
         self.board().note = note;
     }
@@ -143,7 +142,7 @@ impl Screen {
 }
 
 impl Surface {
-    /// Has `line` at the bottom from now on, which takes less than the `width` of the terminal.
+    /// Draws `line` at the bottom. It must be shorter than the `width` of the terminal.
     pub(super) fn show(&mut self, line: &str, columns: usize) {
         if self.is_drawn && self.live == line {
             return;
@@ -154,7 +153,7 @@ impl Surface {
         self.put(&text);
     }
 
-    /// Takes the live line away until the next is shown.
+    /// Removes the live line until the next one is drawn.
     pub(super) fn hide(&mut self) {
         self.live.clear();
         let text = self.erased();
@@ -180,12 +179,12 @@ impl Surface {
         written
     }
 
-    /// What takes the live line away, as is needed.
+    /// The escape sequence that removes the live line; empty if it is not drawn.
     fn erased(&mut self) -> &'static str {
         if std::mem::take(&mut self.is_drawn) { ERASE } else { "" }
     }
 
-    /// What draws it, where there is room for it and it is ours to draw.
+    /// The text that draws the live line; empty if it does not fit or the process is in the background.
     fn drawn(&mut self) -> String {
         if self.live.is_empty() || self.is_open || !self.fits() || !is_in_foreground() {
             return String::new();
@@ -194,14 +193,14 @@ impl Surface {
         format!("\x1b[0m{}\r", self.live)
     }
 
-    /// Whether the terminal is still as wide as when the line was made.
+    /// Whether the terminal still has the width for which the line was created.
     fn fits(&self) -> bool {
         let size = terminal_size::terminal_size_of(std::io::stderr());
         size.is_none_or(|(width, _)| self.columns < usize::from(width.0))
     }
 
     fn put(&mut self, text: &str) {
-        // A terminal that is gone shows nothing.
+        // The terminal may not exist any more; an error has no consequence.
         if !text.is_empty() && put(Stream::Stderr, text.as_bytes()).is_err() {
             self.is_drawn = false;
         }
@@ -218,7 +217,7 @@ fn put(stream: Stream, text: &[u8]) -> std::io::Result<()> {
     }
 }
 
-/// Writes above the live line.
+/// A writer above the live line.
 #[derive(Debug)]
 pub struct Writer {
     screen: Screen,
@@ -236,7 +235,7 @@ impl Write for Writer {
     }
 }
 
-/// The same for lines of children, from which it is seen what goes on.
+/// A writer for lines of children, which also updates the progress.
 struct Lines {
     writer: Writer,
     painter: Option<Painter>,
@@ -245,7 +244,7 @@ struct Lines {
 
 impl Write for Lines {
     fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
-        // A part of a long line that is no text is shown as it is.
+        // A part of a long line that is not valid UTF-8 is written unchanged.
         let Ok(lines) = std::str::from_utf8(text) else { return self.writer.write(text) };
         if self.watched {
             let mut board = self.writer.screen.board();
@@ -265,13 +264,12 @@ impl Write for Lines {
     }
 }
 
-/// How many columns of `width` a live line may take: the last one makes some terminals go on in the
-/// next line.
+/// The usable columns of `width`: some terminals wrap a line that uses the last column.
 pub(super) fn room(width: usize) -> usize {
     width.saturating_sub(1)
 }
 
-/// Draws what the board says now.
+/// Draws the current content of the board.
 pub(super) fn refresh(screen: &Screen) {
     let columns = room(screen.width());
     let line = screen.board().line(std::time::Instant::now(), columns);

@@ -1,4 +1,4 @@
-//! Text by the columns that it takes, and times as people say them.
+//! The width of texts in columns, and short durations.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// The mark for text that was cut off.
 const CUT: &str = "...";
 
-/// How many columns `text` takes.
+/// The width of `text`, in columns.
 pub(super) fn width(text: &str) -> usize {
     text.width()
 }
 
-/// The end of `text` in at most `columns` columns: the last part of an address says the most.
+/// The end of `text` in at most `columns` columns, because the last part of an address identifies it best.
 pub(super) fn end(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
@@ -43,7 +43,7 @@ pub(super) fn beginning(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}{}", &text[..end], &CUT[..columns.min(CUT.len())]))
 }
 
-/// Without what moves the cursor.
+/// `text` without characters that move the cursor.
 pub(super) fn printable(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).collect()
 }
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_cut_by_columns_and_not_by_letters() {
+    fn text_is_cut_by_columns_and_not_by_characters() {
         assert_eq!(end("module.a.thing.b", 16), "module.a.thing.b");
         assert_eq!(end("module.a.thing.b", 10), "...thing.b");
         assert_eq!(end("x[\"東京大阪\"]", 9), "...大阪\"]");
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_short() {
+    fn durations_are_formatted_briefly() {
         let said = [0, 59, 60, 3599, 3600, 7500].map(|it| time(Duration::from_secs(it)));
         assert_eq!(said, ["0s", "59s", "1m00s", "59m59s", "1h00m", "2h05m"]);
     }

@@ -1,8 +1,7 @@
-//! The program that gets each plan (`--after-plan`): its command is split into words, and the program is
-//! looked for before anything starts.
+//! The program that judges each plan (`--after-plan`). The command is split into words, and the program is searched
+//! before the run starts.
 //!
-//! No shell is involved, and nothing is looked for in the module: the program comes from `PATH` or from
-//! a path that the user gives.
+//! No shell is involved. The program comes from `PATH` or from a path that the user gives, never from the module.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -48,7 +47,7 @@ pub fn find_program(program: &Path, path: Option<&OsStr>) -> Result<PathBuf, Str
             Err(format!("{name} is not an executable file"))
         };
     }
-    // A relative directory would lead somewhere else in each working directory.
+    // A relative directory in `PATH` depends on the working directory.
     let directories = std::env::split_paths(path.unwrap_or_default());
     directories
         .filter(|directory| directory.is_absolute())
@@ -72,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn command_is_split_at_white_space_and_its_program_is_found_in_path() {
+    fn command_is_split_at_white_space_and_program_is_found_in_path() {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("judge");
         std::fs::write(&program, "").unwrap();

@@ -1,11 +1,11 @@
-//! What the command line says, setting by setting; knows nothing of the parser that read it.
+//! The arguments of the command line by setting, independent of their parser.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
 use super::Setting;
 
-/// The flags that were given. A flag that is not in here leaves the word to its variables.
+/// The flags that were given. A setting without a flag gets its value from its variables.
 #[derive(Clone, Default)]
 pub struct Arguments {
     values: BTreeMap<&'static str, Vec<OsString>>,
@@ -13,30 +13,30 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Adds a value for `setting`, after those that it has.
+    /// Adds a value for `setting`, after its other values.
     pub fn add(&mut self, setting: &'static Setting, value: impl Into<OsString>) {
         self.values.entry(setting.id()).or_default().push(value.into());
     }
 
-    /// The same with a value more, for arguments that are written down and not typed.
+    /// The same arguments with one more value.
     #[must_use]
     pub fn with(mut self, setting: &'static Setting, value: impl Into<OsString>) -> Self {
         self.add(setting, value);
         self
     }
 
-    /// Sets how often `-v` was given, less how often `-q` was.
+    /// Sets the number of `-v` minus the number of `-q`.
     pub fn set_verbosity(&mut self, verbosity: i16) {
         self.verbosity = verbosity;
     }
 
-    /// How often `-v` was given, less how often `-q` was.
+    /// The number of `-v` minus the number of `-q`.
     #[must_use]
     pub fn verbosity(&self) -> i16 {
         self.verbosity
     }
 
-    /// All values of a setting, in their order.
+    /// All values of a setting, in the order of the command line.
     #[must_use]
     pub fn values(&self, setting: &Setting) -> &[OsString] {
         self.values.get(setting.id()).map_or(&[], Vec::as_slice)
@@ -48,7 +48,7 @@ impl Arguments {
         self.values(setting).first().map(OsString::as_os_str)
     }
 
-    /// Takes over what `other` has, after what is here.
+    /// Adds the arguments of `other` after these.
     pub fn merge(&mut self, other: Self) {
         for (id, values) in other.values {
             self.values.entry(id).or_default().extend(values);

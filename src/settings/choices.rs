@@ -1,5 +1,4 @@
-//! The values that a setting knows, for completion. What reads a value is in `parse`; a test holds
-//! the two together.
+//! The known values of settings, for completion. A test checks that `parse` accepts each of them.
 
 use super::Setting;
 use super::setting::{
@@ -8,11 +7,11 @@ use super::setting::{
 use crate::ci::System;
 use butler_protocol::spec::Operation;
 
-/// The values that can be given for `setting`, where they are known; others may be possible too.
+/// Known values of `setting`. Other values can be valid too.
 #[must_use]
 pub fn choices(setting: &Setting) -> Vec<&'static str> {
     match setting {
-        it if *it == OPERATION => Operation::NAMES.map(|(name, _)| name).to_vec(),
+        it if *it == OPERATION => Operation::ALL.map(Operation::name).to_vec(),
         it if *it == CI => System::ALL.map(System::id).to_vec(),
         it if *it == LOG => super::parse::LEVELS.to_vec(),
         it if *it == LOG_FORMAT => vec!["text", "json"],
@@ -30,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_choice_is_a_value_that_is_taken() {
+    fn each_choice_is_a_valid_value() {
         let mut known = 0;
         for setting in SETTINGS {
             for text in choices(setting) {

@@ -1,4 +1,4 @@
-//! What is needed to run in a Kubernetes cluster: which cluster, and a run where none is given.
+//! Settings for runs in a Kubernetes cluster: the access to the cluster, and a run with placeholders.
 
 use std::path::PathBuf;
 
@@ -6,16 +6,16 @@ use super::reader::Reader;
 use super::setting::{ENDPOINT, RUN_ID, TOKEN_FILE};
 use super::variable::OWN_PREFIX;
 use super::{Arguments, Environment, SettingsError, parse, variable};
-use butler_start::cluster::{Access, Files, Proxies, Run};
+use butler_start::cluster::{ClusterAccess, KubeconfigFiles, Proxies, Run};
 
-/// Where kubeconfig is below HOME, as `kubectl` has it.
+/// The default of `kubectl`, relative to HOME.
 const KUBECONFIG_BELOW_HOME: &str = ".kube/config";
 
-/// A run that is not known yet: what flags say of it, else a place where it is put in. Depends on
-/// nothing else, and holds no secret.
+/// A run for a manifest that is printed: values of flags, and placeholders for the others. It does not depend on the
+/// environment and contains no secret.
 ///
 /// # Errors
-/// When a flag cannot be, or gives a token.
+/// If a flag has an unusable value, or if one names a token.
 pub fn cluster_template(arguments: &Arguments) -> Result<Run, SettingsError> {
     if arguments.value(&TOKEN_FILE).is_some() {
         let mode = "a file that is printed: add --apply";
@@ -31,30 +31,30 @@ pub fn cluster_template(arguments: &Arguments) -> Result<Run, SettingsError> {
     Ok(run)
 }
 
-/// Which cluster: the file that is named here, else those of `KUBECONFIG`, else the one in HOME,
-/// else that of the pod in which this process is.
+/// The access to a cluster: `kubeconfig`, else the files in `KUBECONFIG`, else the file in HOME, else the cluster of
+/// the pod that this process is in.
 #[must_use]
 pub fn cluster_access(
     kubeconfig: Option<PathBuf>,
     context: Option<String>,
     environment: &Environment,
-) -> Access {
+) -> ClusterAccess {
     let named = |name: &str| environment.value(name);
     let of_variable = || {
         let paths = std::env::split_paths(named(variable::KUBECONFIG.name)?);
         let paths: Vec<_> = paths.filter(|path| !path.as_os_str().is_empty()).collect();
-        (!paths.is_empty()).then_some(Files::Variable(paths))
+        (!paths.is_empty()).then_some(KubeconfigFiles::Variable(paths))
     };
     let below_home = || {
         let home = named(variable::HOME.name)?;
-        Some(Files::Home(PathBuf::from(home).join(KUBECONFIG_BELOW_HOME)))
+        Some(KubeconfigFiles::Home(PathBuf::from(home).join(KUBECONFIG_BELOW_HOME)))
     };
-    let files = kubeconfig.map(Files::Named).or_else(of_variable).or_else(below_home);
+    let files = kubeconfig.map(KubeconfigFiles::Named).or_else(of_variable).or_else(below_home);
     let files = files.unwrap_or_default();
     let text = |name: &str| named(name).and_then(|value| value.to_str()).map(ToOwned::to_owned);
     let own = environment.variables().keys().filter_map(|name| name.to_str());
     let own = own.filter(|name| name.as_bytes().starts_with(OWN_PREFIX));
-    Access {
+    ClusterAccess {
         kubeconfig: files,
         context,
         in_pod: named(variable::KUBERNETES_SERVICE_HOST.name).is_some(),
@@ -76,21 +76,21 @@ mod tests {
     }
 
     #[test]
-    fn cluster_is_the_one_that_kubectl_would_take() {
+    fn cluster_is_the_one_of_kubectl() {
         let files = |given: Option<&str>, variables: &[(&str, &str)]| {
             cluster_access(given.map(PathBuf::from), None, &environment(variables)).kubeconfig
         };
         let variables = [("HOME", "/h"), ("KUBECONFIG", "/a::/b")];
-        let variable = Files::Variable(vec!["/a".into(), "/b".into()]);
-        assert_eq!(files(Some("/c"), &variables), Files::Named("/c".into()));
+        let variable = KubeconfigFiles::Variable(vec!["/a".into(), "/b".into()]);
+        assert_eq!(files(Some("/c"), &variables), KubeconfigFiles::Named("/c".into()));
         assert_eq!(files(None, &variables), variable);
-        assert_eq!(files(None, &variables[..1]), Files::Home("/h/.kube/config".into()));
-        assert_eq!(files(None, &[("KUBECONFIG", ":")]), Files::Nowhere);
-        assert_eq!(files(None, &[]), Files::Nowhere);
+        assert_eq!(files(None, &variables[..1]), KubeconfigFiles::Home("/h/.kube/config".into()));
+        assert_eq!(files(None, &[("KUBECONFIG", ":")]), KubeconfigFiles::Nowhere);
+        assert_eq!(files(None, &[]), KubeconfigFiles::Nowhere);
     }
 
     #[test]
-    fn helper_of_a_login_gets_none_of_the_runners_own_variables() {
+    fn credential_plugin_does_not_get_the_variables_of_the_runner() {
         let variables =
             [("BUTLER_TOKEN", "brce_x"), ("BUTLER_GIT_TOKEN", "y"), ("AWS_PROFILE", "z")];
         let access = cluster_access(None, None, &environment(&variables));
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn template_takes_flags_and_no_variables_and_no_token() {
+    fn template_contains_flags_but_no_variables_and_no_token() {
         let run = cluster_template(&Arguments::default().with(&RUN_ID, "7")).unwrap();
         assert_eq!((&*run.endpoint, &*run.id), ("${BUTLER_ENDPOINT}", "7"));
         let error = cluster_template(&Arguments::default().with(&TOKEN_FILE, "/x")).unwrap_err();

@@ -1,8 +1,8 @@
 //! The default directories of runs and of installed tools.
 //!
-//! A home directory that cannot be written is common in containers; the stand-in for it lies where
-//! everybody can write, so it counts only when nobody else can have put anything into it. What an
-//! image brings in such a home directory is used all the same.
+//! In containers the home directory is often not writable. The cache is then in the directory for temporary files, in
+//! which every user can write, so it is only used if no other user can have created anything in it. Tools that an
+//! image contains in a home directory that is not writable are used anyway.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,38 +14,38 @@ use butler_base::platform::fs::{AccessFlags, DirBuilderExt, MetadataExt, access,
 use butler_base::trust;
 use butler_protocol::spec::Product;
 
-/// The cache directory's name in the home directory.
+/// The name of the cache directory in the home directory.
 const NAME: &str = ".butler-runner";
 
-/// What happens to a directory that is decided on but missing.
+/// What to do if a default directory does not exist.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Missing {
-    /// It is made, and what is there is looked at.
-    Make,
-    /// It is only named: nothing is going to be put into it.
-    Name,
+    /// Create it, and check who owns it.
+    Create,
+    /// Return its path without touching it, for a command that does not write.
+    OnlyName,
 }
 
-/// The directory for temporary files. It is made where even that is missing, as in an empty root.
+/// The directory for temporary files. It can be missing in an image without a base.
 ///
 /// # Errors
-/// When it is missing and cannot be made.
+/// If it is missing and cannot be created.
 pub(super) fn temporary(
     environment: &Environment,
     missing: Missing,
 ) -> Result<PathBuf, SettingsError> {
     let path = environment.temporary().to_owned();
-    if missing == Missing::Name {
+    if missing == Missing::OnlyName {
         return Ok(path);
     }
-    // As everybody expects it of a directory for temporary files, less what the umask takes.
+    // The usual mode of a directory for temporary files. The umask still applies.
     match std::fs::DirBuilder::new().recursive(true).mode(0o1777).create(&path) {
         Ok(()) => Ok(path),
         Err(source) => Err(SettingsError::Path { setting: &WORK_DIR, path, source }),
     }
 }
 
-/// `~/.butler-runner`, or a directory of this user's below the one for temporary files.
+/// `~/.butler-runner`, or a directory of this user in the one for temporary files.
 ///
 /// Only the latter is created here, because its safety depends on who creates it.
 ///
@@ -63,10 +63,10 @@ pub(super) fn default_cache(
     }
     let name = format!("butler-runner-{}", user());
     let path = temporary(environment, missing)?.join(name);
-    if missing == Missing::Name {
+    if missing == Missing::OnlyName {
         return Ok(path);
     }
-    own_directory(&path).map_err(|source| SettingsError::Path {
+    ensure_own_directory(&path).map_err(|source| SettingsError::Path {
         setting: &CACHE_DIR,
         path: path.clone(),
         source,
@@ -74,16 +74,19 @@ pub(super) fn default_cache(
     Ok(path)
 }
 
-/// `~/.butler-runner` where tools are installed in it but it cannot be written, as in a container
-/// whose root file system is read-only. Says in `warnings` what that means, or why it is passed over.
-pub(super) fn prebaked(environment: &Environment, warnings: &mut Vec<String>) -> Option<PathBuf> {
+/// `~/.butler-runner` if it contains tools but is not writable, as in a container with a read-only root file system.
+/// Adds a warning about the effect, or about the reason why the directory is ignored.
+pub(super) fn read_only_cache(
+    environment: &Environment,
+    warnings: &mut Vec<String>,
+) -> Option<PathBuf> {
     let cache = home(environment)?.join(NAME);
     if !cache.is_dir() || is_writable(&cache) {
         return None;
     }
     let shown = cache.display().to_string();
     let trusted = trust::inspect_root(&cache).map_err(|distrust| chain(&distrust)).and_then(|()| {
-        // Whether it can be read at all: what is there must not be lost without a word.
+        // A directory that is not readable needs a warning: its tools would be missing without a reason.
         std::fs::read_dir(&cache).map_err(|error| error.to_string())
     });
     if let Err(problem) = trusted {
@@ -107,13 +110,13 @@ fn is_writable(directory: &Path) -> bool {
     directory.is_dir() && access(directory, AccessFlags::W_OK | AccessFlags::X_OK).is_ok()
 }
 
-/// Makes sure that `path` is a directory into which only this user can have put anything.
-fn own_directory(path: &Path) -> io::Result<()> {
+/// Creates `path`, or checks that only this user can have created anything in it.
+fn ensure_own_directory(path: &Path) -> io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         result => return result,
     }
-    // Not followed: a link could lead to a directory of ours that is meant for something else.
+    // Links are not followed: one could lead to a directory of this user that has another purpose.
     let found = std::fs::symlink_metadata(path)?;
     if !found.is_dir() {
         return Err(io::Error::other("it is not a directory"));
@@ -143,11 +146,11 @@ mod tests {
     }
 
     #[test]
-    fn home_holds_the_cache_where_it_can() {
+    fn cache_is_in_a_writable_home_directory() {
         let home = tempfile::tempdir().unwrap();
         let cache = default_cache(
             &environment(Some(home.path()), &home.path().join("missing")),
-            Missing::Make,
+            Missing::Create,
         );
         assert_eq!(cache.unwrap(), home.path().join(".butler-runner"));
     }
@@ -160,7 +163,8 @@ mod tests {
         for home in
             [None, Some(Path::new("/proc/nonexistent")), Some(Path::new("relative")), Some(&*file)]
         {
-            let cache = default_cache(&environment(home, temporary.path()), Missing::Make).unwrap();
+            let cache =
+                default_cache(&environment(home, temporary.path()), Missing::Create).unwrap();
             let name = format!("butler-runner-{}", user());
             assert_eq!(cache, temporary.path().join(name));
             assert_eq!(cache.metadata().unwrap().permissions().mode() & 0o777, 0o700);
@@ -168,36 +172,37 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_named_is_not_made() {
+    fn only_naming_a_directory_does_not_create_it() {
         let root = tempfile::tempdir().unwrap();
         let missing = root.path().join("tmp");
         let environment = environment(None, &missing);
-        let made = default_cache(&environment, Missing::Name).unwrap();
+        let named = default_cache(&environment, Missing::OnlyName).unwrap();
         assert!(!missing.exists());
-        assert_eq!(made, default_cache(&environment, Missing::Make).unwrap());
+        assert_eq!(named, default_cache(&environment, Missing::Create).unwrap());
     }
 
     #[test]
-    fn missing_directory_for_temporary_files_is_made() {
+    fn missing_directory_for_temporary_files_is_created() {
         let root = tempfile::tempdir().unwrap();
         let missing = root.path().join("a/tmp");
         assert!(
-            default_cache(&environment(None, &missing), Missing::Make)
+            default_cache(&environment(None, &missing), Missing::Create)
                 .unwrap()
                 .starts_with(&missing)
         );
         let file = root.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let error = default_cache(&environment(None, &file), Missing::Make).unwrap_err();
+        let error = default_cache(&environment(None, &file), Missing::Create).unwrap_err();
         assert!(error.to_string().contains("--work-dir, BUTLER_WORK_DIR"), "{error}");
     }
 
     #[test]
     fn directory_that_others_can_write_to_is_refused() {
         let temporary = tempfile::tempdir().unwrap();
-        let cache = default_cache(&environment(None, temporary.path()), Missing::Make).unwrap();
+        let cache = default_cache(&environment(None, temporary.path()), Missing::Create).unwrap();
         std::fs::set_permissions(&cache, PermissionsExt::from_mode(0o777)).unwrap();
-        let error = default_cache(&environment(None, temporary.path()), Missing::Make).unwrap_err();
+        let error =
+            default_cache(&environment(None, temporary.path()), Missing::Create).unwrap_err();
         assert!(error.to_string().contains("--cache-dir, BUTLER_CACHE_DIR"), "{error}");
     }
 
@@ -207,20 +212,22 @@ mod tests {
         let elsewhere = tempfile::tempdir().unwrap();
         let name = format!("butler-runner-{}", user());
         symlink(elsewhere.path(), temporary.path().join(name)).unwrap();
-        assert!(default_cache(&environment(None, temporary.path()), Missing::Make).is_err());
+        assert!(default_cache(&environment(None, temporary.path()), Missing::Create).is_err());
     }
 
     #[test]
-    fn directory_of_somebody_else_is_refused() {
-        // `/` belongs to root; whoever is root cannot be shown a stranger without making one.
+    fn directory_of_another_user_is_refused() {
+        // `/` belongs to root. A test that runs as root has to create a directory of another user.
         let temporary = tempfile::tempdir().unwrap();
         let path = temporary.path().join("cache");
         std::fs::create_dir(&path).unwrap();
         if user() == 0 {
             std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
-            assert!(own_directory(&path).unwrap_err().to_string().contains("65534"));
+            assert!(ensure_own_directory(&path).unwrap_err().to_string().contains("65534"));
         } else {
-            assert!(own_directory(Path::new("/")).unwrap_err().to_string().contains("user 0"));
+            assert!(
+                ensure_own_directory(Path::new("/")).unwrap_err().to_string().contains("user 0")
+            );
         }
     }
 }

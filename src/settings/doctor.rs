@@ -1,7 +1,7 @@
-//! What `doctor` looks at: the settings of a run, as far as they are there.
+//! The settings that `doctor` checks: those of a run, as far as they are given.
 //!
-//! Without a run nobody has a run id or a token, so that what is missing is no mistake here; what
-//! is given and cannot be is one, and is told with everything else.
+//! Outside of a run there is no run id and no token, so a missing setting is not an error here. A setting with an
+//! unusable value is an error, which is reported with the other findings.
 
 use std::path::Path;
 
@@ -16,47 +16,47 @@ use super::{
 use crate::ci::System;
 use butler_protocol::spec::{Operation, RunId};
 
-/// Everything that can be known before a run.
+/// The settings that are known before a run.
 #[derive(Debug)]
 pub struct DoctorSettings {
-    /// What a run would be started with, or why it would not begin.
+    /// The settings of a run, or the reason why it would not begin.
     pub run: Result<Settings, SettingsError>,
-    /// The registry, or what is wrong with what was said about it.
-    pub registry: Result<Access, SettingsError>,
+    /// The registry, or the setting of it that is not usable.
+    pub registry: Result<RegistryAccess, SettingsError>,
     /// The systems that started this process, the innermost first.
     pub systems: Vec<&'static str>,
 }
 
-/// What was said about the registry.
+/// The settings for the registry.
 #[derive(Debug, Default)]
-pub struct Access {
-    /// Its address, as [`RunSource::Registry`] has it.
+pub struct RegistryAccess {
+    /// The address, as in [`RunSource::Registry`].
     pub endpoint: Option<Url>,
-    /// A run of its.
+    /// The id of a run.
     pub run_id: Option<RunId>,
     /// The token of that run.
     pub token: Option<SecretString>,
 }
 
 impl DoctorSettings {
-    /// Reads what there is. Has the effects of [`Settings::resolve`].
+    /// Reads and checks the given settings. Has the same effects as [`Settings::resolve`].
     #[must_use]
     pub fn resolve(arguments: &Arguments, environment: &Environment) -> Self {
         let reader = Reader { arguments, environment };
         let mut warnings = Vec::new();
         let source = match source::source(&reader, &mut warnings) {
-            Err(SettingsError::Missing { .. }) => Ok(no_run()),
+            Err(SettingsError::Missing { .. }) => Ok(placeholder_run()),
             source => source,
         };
         Self {
-            run: source.and_then(|source| Settings::around(source, warnings, &reader)),
-            registry: Access::read(&reader),
+            run: source.and_then(|source| Settings::resolve_for_source(source, warnings, &reader)),
+            registry: RegistryAccess::read(&reader),
             systems: systems(environment, |path| Path::new(path).exists()),
         }
     }
 }
 
-impl Access {
+impl RegistryAccess {
     fn read(reader: &Reader<'_>) -> Result<Self, SettingsError> {
         Ok(Self {
             endpoint: reader.parsed(&ENDPOINT, parse::endpoint)?,
@@ -69,8 +69,8 @@ impl Access {
     }
 }
 
-/// Stands where a run would.
-fn no_run() -> RunSource {
+/// A run that is never started, so that the other settings can be checked.
+fn placeholder_run() -> RunSource {
     RunSource::Local {
         module_dir: "/".into(),
         operation: Operation::Plan,
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_no_mistake_but_what_cannot_be_is_one() {
+    fn missing_setting_is_allowed_and_unusable_setting_is_an_error() {
         let settings = DoctorSettings::resolve(&arguments(), &environment(&[]));
         assert!(settings.run.is_ok() && settings.registry.unwrap().endpoint.is_none());
         let local = arguments().with(&LOCAL, "true");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_system_is_known_by_its_variable() {
+    fn system_is_recognised_by_its_variable() {
         let nowhere = |_: &str| false;
         for system in System::ALL {
             let Some(name) = system.variable() else { continue };

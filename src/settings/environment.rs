@@ -1,4 +1,4 @@
-//! The world in which the runner was started, read once and before anything changes it.
+//! The environment of the process. It is read once, before anything changes it.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,7 +16,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Reads the environment of this process. Call it first thing: `git2` sets variables.
+    /// Reads the environment of this process. Must be called first in the process, because `git2` sets variables.
     #[must_use]
     pub fn capture() -> Self {
         #[expect(clippy::disallowed_methods, reason = "this is the one place")]
@@ -25,7 +25,7 @@ impl Environment {
         Self { variables, temporary: default_temporary(), executable }
     }
 
-    /// An environment that is made up of `variables`.
+    /// An environment with these variables.
     #[must_use]
     pub fn new(variables: BTreeMap<OsString, OsString>, executable: PathBuf) -> Self {
         let temporary = variables
@@ -35,15 +35,15 @@ impl Environment {
         Self { variables, temporary, executable }
     }
 
-    /// The same environment with one variable more.
+    /// The same environment with one more variable.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.variables.insert(name.into(), value.into());
         self
     }
 
-    /// The value of a variable. An empty one counts as unset, because CI systems set what they do
-    /// not know to nothing.
+    /// The value of a variable. An empty variable counts as unset, because CI systems set variables without a value to
+    /// the empty string.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|it| !it.is_empty())
@@ -55,7 +55,7 @@ impl Environment {
         &self.variables
     }
 
-    /// What children inherit where there is no run: all but the settings of the runner.
+    /// The environment of children outside of a run: without the settings of the runner.
     #[must_use]
     pub fn of_children(&self) -> butler_base::process::Environment {
         let is_own = |name: &OsStr| name.as_encoded_bytes().starts_with(variable::OWN_PREFIX);
@@ -76,16 +76,16 @@ impl Environment {
     }
 }
 
-/// The system's directory for temporary files. Rust takes an empty `TMPDIR` for a path; for the tool
-/// that the runner starts, as for everybody else, it is unset.
+/// The system's directory for temporary files. Rust uses an empty `TMPDIR` as a path; for other programs, as for
+/// Terraform, it is unset.
 fn default_temporary() -> PathBuf {
     Some(std::env::temp_dir())
         .filter(|path| !path.as_os_str().is_empty())
         .unwrap_or_else(|| PathBuf::from("/tmp"))
 }
 
-/// Where this executable is. Without `/proc`, as in an empty root directory, only the first
-/// argument can say so: a path, or a name that the shell found on `PATH`.
+/// The path of this executable. Without `/proc` it has to come from the first argument, which is a path, or a name
+/// that the shell found in `PATH`.
 fn executable(variables: &BTreeMap<OsString, OsString>) -> PathBuf {
     if let Ok(path) = std::env::current_exe() {
         return path;

@@ -17,18 +17,18 @@ pub enum SettingsError {
     },
     /// A value that cannot be used.
     #[error("{problem} ({setting})")]
-    Impossible {
+    Unusable {
         /// The setting.
         setting: &'static Setting,
-        /// What is wrong with it; shows the value only where it cannot be secret.
+        /// The reason. It contains the value only if that cannot be a secret.
         problem: String,
     },
     /// A variable without a flag that has an unusable value.
     #[error("{problem} ({})", variable.name)]
-    Foreign {
+    InVariable {
         /// The variable.
         variable: &'static Variable,
-        /// What is wrong with it; shows nothing of the value.
+        /// The reason. It never contains the value.
         problem: String,
     },
     /// A file or directory that a setting names cannot be used.
@@ -36,9 +36,9 @@ pub enum SettingsError {
     Path {
         /// The setting.
         setting: &'static Setting,
-        /// What it names, or what its default is.
+        /// The path in the setting, or its default.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -55,7 +55,7 @@ pub enum SettingsError {
     OutOfPlace {
         /// The flag.
         flag: &'static str,
-        /// What kind of run is asked for.
+        /// The kind of run, in words.
         mode: &'static str,
     },
 }
@@ -71,12 +71,12 @@ impl Advice for SettingsError {
                 "set it, or name a file that contains it (--token-file, BUTLER_TOKEN_FILE)"
                     .to_owned(),
             ),
-            // An example of a token would invite to put a real one into an argument.
-            Self::Impossible { setting, .. } if **setting == TOKEN => None,
-            Self::Missing { setting } | Self::Impossible { setting, .. } => {
+            // An example of a token would encourage users to write a real one into an argument.
+            Self::Unusable { setting, .. } if **setting == TOKEN => None,
+            Self::Missing { setting } | Self::Unusable { setting, .. } => {
                 Some(format!("for example {} {}", setting.flags[0], setting.example))
             }
-            Self::Foreign { .. }
+            Self::InVariable { .. }
             | Self::Path { .. }
             | Self::Conflict { .. }
             | Self::OutOfPlace { .. } => None,

@@ -1,15 +1,13 @@
-//! Where releases come from: our own settings, or else what users of other tools have set already.
+//! The sites that releases come from: the runner's own settings, or the variables of other version managers.
 //!
-//! Per product the first variable that is set counts, and none where `--mirror` is given. Each is
-//! read as the tool that it belongs to reads it. A key that is named by a URL is not fetched: what
-//! decides about trust does not come over the network.
+//! Without `--mirror`, the first variable of a product that is set counts. Its value has the same meaning as for the
+//! tool that it belongs to. A signing key at a URL is not downloaded, because a key must not come from the network.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 use url::Url;
-use zeroize::Zeroizing;
 
 use super::reader::Reader;
 use super::setting::MIRROR;
@@ -25,90 +23,90 @@ use butler_protocol::spec::Product;
 
 /// A variable of another tool that names a mirror.
 #[derive(Debug)]
-pub struct ForeignMirror {
+pub struct OtherToolMirror {
     /// The variable.
     pub variable: &'static Variable,
     /// The product whose mirror it names.
     pub product: Product,
     /// The tools that read it.
     pub tools: &'static str,
-    /// What a file of a release is fetched from.
-    pub place: &'static str,
-    kind: Kind,
+    /// The address of a file of a release, for the documentation.
+    pub address: &'static str,
+    kind: AddressKind,
     /// Values that mean the vendor's site.
     vendor: &'static [&'static str],
     login: Option<[&'static Variable; 2]>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum AddressKind {
     Base,
     BaseOrReleases,
     Template,
 }
 
-impl ForeignMirror {
-    /// Its row in the documentation.
+impl OtherToolMirror {
+    /// The row in the documentation.
     #[must_use]
     pub fn row(&self) -> String {
-        let Self { variable, product, tools, place, login, .. } = self;
+        let Self { variable, product, tools, address, login, .. } = self;
         let login = login.map_or_else(
             || "in the URL".to_owned(),
             |names| {
                 format!("in the URL, or {}", names.map(|it| format!("`{}`", it.name)).join(" and "))
             },
         );
-        format!("| `{}` | {product} | {tools} | {place} | {login} |", variable.name)
+        format!("| `{}` | {product} | {tools} | {address} | {login} |", variable.name)
     }
 }
 
-/// All of them; what stands earlier counts first.
-pub const FOREIGN_MIRRORS: [ForeignMirror; 5] = [
-    ForeignMirror {
+/// All of them. An earlier one wins over a later one.
+pub const MIRRORS_OF_OTHER_TOOLS: [OtherToolMirror; 5] = [
+    OtherToolMirror {
         variable: &TFENV_REMOTE,
         product: Product::Terraform,
         tools: "tfenv, tenv",
-        place: "`URL/terraform/VERSION/FILE`",
-        kind: Kind::Base,
+        address: "`URL/terraform/VERSION/FILE`",
+        kind: AddressKind::Base,
         vendor: &["https://releases.hashicorp.com"],
         login: Some([&TFENV_REMOTE_USER, &TFENV_REMOTE_PASSWORD]),
     },
-    ForeignMirror {
+    OtherToolMirror {
         variable: &ATLANTIS_TF_DOWNLOAD_URL,
         product: Product::Terraform,
         tools: "Atlantis",
-        place: "`URL/terraform/VERSION/FILE`",
-        kind: Kind::Base,
+        address: "`URL/terraform/VERSION/FILE`",
+        kind: AddressKind::Base,
         vendor: &["https://releases.hashicorp.com"],
         login: None,
     },
-    ForeignMirror {
+    OtherToolMirror {
         variable: &TOFUENV_URL_TEMPLATE,
         product: Product::OpenTofu,
         tools: "tenv, TofuDL",
-        place: "the URL with `{{ .Version }}` and `{{ .Artifact }}` replaced",
-        kind: Kind::Template,
+        address: "the URL with `{{ .Version }}` and `{{ .Artifact }}` replaced",
+        kind: AddressKind::Template,
         vendor: &[],
         login: Some([&TOFUENV_REMOTE_USER, &TOFUENV_REMOTE_PASSWORD]),
     },
-    ForeignMirror {
+    OtherToolMirror {
         variable: &TOFUENV_REMOTE,
         product: Product::OpenTofu,
         tools: "tofuenv, tenv",
-        place: "`URL/opentofu/opentofu/releases/download/vVERSION/FILE`, or `URL/download/vVERSION/FILE` where the URL ends in `/releases`",
-        kind: Kind::BaseOrReleases,
+        address: "`URL/opentofu/opentofu/releases/download/vVERSION/FILE`, or `URL/download/vVERSION/FILE` if the URL ends in `/releases`",
+        kind: AddressKind::BaseOrReleases,
         vendor: &[
             "https://api.github.com/repos/opentofu/opentofu/releases",
             "https://github.com/opentofu/opentofu/releases",
         ],
         login: Some([&TOFUENV_REMOTE_USER, &TOFUENV_REMOTE_PASSWORD]),
     },
-    ForeignMirror {
+    OtherToolMirror {
         variable: &TG_REMOTE,
         product: Product::Terragrunt,
         tools: "tenv",
-        place: "`URL/gruntwork-io/terragrunt/releases/download/vVERSION/FILE`, or `URL/download/vVERSION/FILE` where the URL ends in `/releases`",
-        kind: Kind::BaseOrReleases,
+        address: "`URL/gruntwork-io/terragrunt/releases/download/vVERSION/FILE`, or `URL/download/vVERSION/FILE` if the URL ends in `/releases`",
+        kind: AddressKind::BaseOrReleases,
         vendor: &[
             "https://api.github.com/repos/gruntwork-io/terragrunt/releases",
             "https://github.com/gruntwork-io/terragrunt/releases",
@@ -118,12 +116,12 @@ pub const FOREIGN_MIRRORS: [ForeignMirror; 5] = [
 ];
 
 /// Variables of other tools that name a file with a further signing key.
-pub const FOREIGN_KEYS: [(&Variable, Product); 2] = [
+pub const KEYS_OF_OTHER_TOOLS: [(&Variable, Product); 2] = [
     (&TFENV_HASHICORP_PGP_KEY, Product::Terraform),
     (&TOFUENV_OPENTOFU_PGP_KEY, Product::OpenTofu),
 ];
 
-/// Decides where releases come from, and adds to `warnings` what was not done.
+/// The sites that releases come from. Adds a warning for each setting that has no effect.
 pub(super) fn sites(
     reader: &Reader<'_>,
     warnings: &mut Vec<String>,
@@ -132,19 +130,18 @@ pub(super) fn sites(
     let is_common = common.is_some();
     let mut sites =
         Sites::mirrored(common).with_login(own_login(reader)?).with_netrc(netrc(reader, warnings));
-    warnings.extend(proxies::doubts(reader.environment));
-    for foreign in FOREIGN_MIRRORS.iter().filter(|_| !is_common) {
-        let is_decided = sites.mirror(foreign.product).is_some();
-        let value = text(reader, foreign.variable)?.map(str::trim);
+    warnings.extend(proxies::proxy_warnings(reader.environment));
+    for other in MIRRORS_OF_OTHER_TOOLS.iter().filter(|_| !is_common) {
+        let is_decided = sites.mirror(other.product).is_some();
+        let value = text(reader, other.variable)?.map(str::trim);
         let Some(value) = value.filter(|_| !is_decided) else { continue };
-        if foreign.vendor.contains(&value.trim_end_matches('/')) {
+        if other.vendor.contains(&value.trim_end_matches('/')) {
             continue;
         }
-        let login = foreign.login.map(|[user, password]| basic(reader, user, password));
-        sites =
-            sites.with_own(foreign.product, mirror(foreign, value)?, login.transpose()?.flatten());
+        let login = other.login.map(|[user, password]| basic_login(reader, user, password));
+        sites = sites.with_own(other.product, mirror(other, value)?, login.transpose()?.flatten());
     }
-    for (variable, product) in FOREIGN_KEYS {
+    for (variable, product) in KEYS_OF_OTHER_TOOLS {
         match reader.environment.value(variable.name).map(Path::new) {
             Some(key) if key.to_str().is_some_and(is_web) => warnings.push(format!(
                 "the runner does not download the signing key at the URL in {}; download it, and name the file with --signing-key",
@@ -160,18 +157,18 @@ pub(super) fn sites(
     Ok(sites)
 }
 
-/// Whether a variable of another tool's holds a login for a mirror: its own, or the one in its URL.
-pub(super) fn is_login(name: &OsStr, value: &OsStr) -> bool {
-    FOREIGN_MIRRORS.iter().any(|foreign| {
-        let is_own = foreign.login.is_some_and(|names| names.iter().any(|it| name == it.name));
-        // What is no URL may be a template, or one with a mistake in it.
+/// Whether a variable of another tool contains a login for a mirror: a user name, a password, or a URL with both.
+pub(super) fn is_mirror_login(name: &OsStr, value: &OsStr) -> bool {
+    MIRRORS_OF_OTHER_TOOLS.iter().any(|other| {
+        let is_own = other.login.is_some_and(|names| names.iter().any(|it| name == it.name));
+        // A text that is not a URL can be a template, or a URL with a mistake.
         let in_url = || {
             let text = value.to_string_lossy();
             Url::parse(&text).map_or(text.contains('@'), |url| {
                 !url.username().is_empty() || url.password().is_some()
             })
         };
-        is_own || name == foreign.variable.name && in_url()
+        is_own || name == other.variable.name && in_url()
     })
 }
 
@@ -179,26 +176,26 @@ fn is_web(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }
 
-fn mirror(foreign: &ForeignMirror, value: &str) -> Result<Mirror, SettingsError> {
-    let impossible = |problem| SettingsError::Foreign { variable: foreign.variable, problem };
-    match foreign.kind {
-        Kind::Base => parse::site_url(value).map(Mirror::Base),
-        Kind::BaseOrReleases => parse::site_url(value).map(|url: Url| {
+fn mirror(other: &OtherToolMirror, value: &str) -> Result<Mirror, SettingsError> {
+    let unusable = |problem| SettingsError::InVariable { variable: other.variable, problem };
+    match other.kind {
+        AddressKind::Base => parse::site_url(value).map(Mirror::Base),
+        AddressKind::BaseOrReleases => parse::site_url(value).map(|url: Url| {
             let is_releases = url.path().trim_end_matches('/').ends_with("/releases");
             if is_releases { Mirror::Releases(url) } else { Mirror::Base(url) }
         }),
-        Kind::Template => Template::parse(value).map(Mirror::Template).ok_or_else(|| {
+        AddressKind::Template => Template::parse(value).map(Mirror::Template).ok_or_else(|| {
             "the template is not a URL with `{{ .Version }}` and `{{ .Artifact }}`".to_owned()
         }),
     }
-    .map_err(impossible)
+    .map_err(unusable)
 }
 
-/// The login for our own mirror.
+/// The login for the mirror of `--mirror`.
 fn own_login(reader: &Reader<'_>) -> Result<Option<GivenLogin>, SettingsError> {
     let token = text(reader, &MIRROR_TOKEN)?;
-    match (token, basic(reader, &MIRROR_USER, &MIRROR_PASSWORD)?) {
-        (Some(_), Some(_)) => Err(SettingsError::Foreign {
+    match (token, basic_login(reader, &MIRROR_USER, &MIRROR_PASSWORD)?) {
+        (Some(_), Some(_)) => Err(SettingsError::InVariable {
             variable: &MIRROR_TOKEN,
             problem: format!(
                 "{} is set too: use either a token or a user name and password",
@@ -213,14 +210,14 @@ fn own_login(reader: &Reader<'_>) -> Result<Option<GivenLogin>, SettingsError> {
     }
 }
 
-fn basic(
+fn basic_login(
     reader: &Reader<'_>,
     user: &'static Variable,
     password: &'static Variable,
 ) -> Result<Option<GivenLogin>, SettingsError> {
     match (text(reader, user)?, text(reader, password)?) {
         (None, None) => Ok(None),
-        (Some(_), None) => Err(SettingsError::Foreign {
+        (Some(_), None) => Err(SettingsError::InVariable {
             variable: user,
             problem: format!("{} is missing", password.name),
         }),
@@ -240,7 +237,7 @@ fn text<'a>(
     value
         .map(|value| {
             let problem = || "the value is not valid UTF-8".to_owned();
-            value.to_str().ok_or_else(|| SettingsError::Foreign { variable, problem: problem() })
+            value.to_str().ok_or_else(|| SettingsError::InVariable { variable, problem: problem() })
         })
         .transpose()
 }
@@ -250,10 +247,10 @@ fn netrc(reader: &Reader<'_>, warnings: &mut Vec<String>) -> Option<Netrc> {
     let named = reader.environment.value(NETRC.name).map(PathBuf::from);
     let home = || Some(Path::new(reader.environment.value(HOME.name)?).join(".netrc"));
     let path = named.clone().or_else(home)?;
-    match std::fs::read(&path).map(Zeroizing::new) {
-        // What is no text may be in a comment; an entry with it is not used.
+    match std::fs::read(&path) {
+        // Other characters can be in a comment. An entry that contains them is not used.
         Ok(bytes) => {
-            let text = Zeroizing::new(String::from_utf8_lossy(&bytes).into_owned());
+            let text = String::from_utf8_lossy(&bytes).into_owned();
             if std::str::from_utf8(&bytes).is_err() {
                 let path = path.display();
                 warnings.push(format!(
@@ -298,15 +295,15 @@ mod tests {
         Ok((sites, warnings))
     }
 
-    /// Where a checksum file of each product would come from, with these variables.
-    fn places(variables: &[(&str, &str)], flag: Option<&str>) -> [String; 3] {
+    /// The addresses of a checksum file of each product, with these variables.
+    fn addresses(variables: &[(&str, &str)], flag: Option<&str>) -> [String; 3] {
         let (sites, _) = resolve(variables, flag).unwrap();
         Product::ALL.map(|product| crate::tool::checksums_directory(&sites, product))
     }
 
     #[test]
-    fn each_variable_is_read_as_its_own_tool_reads_it() {
-        let nothing = places(&[], None);
+    fn variable_has_the_same_meaning_as_for_its_own_tool() {
+        let nothing = addresses(&[], None);
         assert_eq!(
             nothing,
             [
@@ -359,19 +356,19 @@ mod tests {
         ] {
             let mut expected = nothing.clone();
             expected[product] = place.to_owned();
-            assert_eq!(places(&[(variable, value)], None), expected, "{variable}");
-            let common = places(&[(variable, value)], Some("file:///m"));
+            assert_eq!(addresses(&[(variable, value)], None), expected, "{variable}");
+            let common = addresses(&[(variable, value)], Some("file:///m"));
             assert!(common.iter().all(|place| place.starts_with("file:///m/")), "{common:?}");
         }
     }
 
     #[test]
-    fn what_other_tools_take_for_the_vendors_site_is_the_vendors_site() {
-        let nothing = places(&[], None);
-        for foreign in &FOREIGN_MIRRORS {
-            for vendor in foreign.vendor {
+    fn defaults_of_other_tools_mean_the_site_of_the_vendor() {
+        let nothing = addresses(&[], None);
+        for other in &MIRRORS_OF_OTHER_TOOLS {
+            for vendor in other.vendor {
                 assert_eq!(
-                    places(&[(foreign.variable.name, &format!("{vendor}/"))], None),
+                    addresses(&[(other.variable.name, &format!("{vendor}/"))], None),
                     nothing
                 );
             }
@@ -379,19 +376,19 @@ mod tests {
     }
 
     #[test]
-    fn earlier_variable_counts_first() {
+    fn earlier_variable_wins_over_a_later_one() {
         let both = [
             ("ATLANTIS_TF_DOWNLOAD_URL", "https://two.example"),
             ("TFENV_REMOTE", "https://one.example"),
             ("TOFUENV_REMOTE", "https://two.example"),
             ("TOFUENV_URL_TEMPLATE", "https://one.example/{{.Artifact}}"),
         ];
-        let places = places(&both, None);
-        assert!(places[..2].iter().all(|place| place.starts_with("https://one.example")));
+        let addresses = addresses(&both, None);
+        assert!(addresses[..2].iter().all(|place| place.starts_with("https://one.example")));
     }
 
     #[test]
-    fn what_cannot_be_is_named_by_its_variable_and_shows_no_secret() {
+    fn error_names_the_variable_and_contains_no_secret() {
         for variables in [
             &[("TFENV_REMOTE", "hunter2.example")][..],
             &[("TOFUENV_URL_TEMPLATE", "https://hunter2.example/file")],
@@ -413,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_files_and_what_is_not_fetched_is_said() {
+    fn key_at_a_url_and_unreadable_netrc_lead_to_warnings() {
         let url = "https://www.hashicorp.com/.well-known/pgp-key.txt";
         let (_, warnings) = resolve(&[("TFENV_HASHICORP_PGP_KEY", url)], None).unwrap();
         assert!(warnings[0].contains("TFENV_HASHICORP_PGP_KEY"), "{warnings:?}");

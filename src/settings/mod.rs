@@ -1,18 +1,20 @@
 //! Turns flags and environment into [`Settings`]: the one reader of the environment.
 //!
-//! [`SETTINGS`] is the one table of what can be set; `--help`, docs/settings.md and every error are held
-//! to it. What leaves this module is checked: files exist, URLs can be used, the token can be sent.
-//! Nothing is sent from here, and nothing secret is ever part of a message.
+//! [`SETTINGS`] lists all settings; `--help`, docs/settings.md and error messages are made from it. Callers may rely on
+//! checked values: files exist, URLs are usable, the token is valid in a header. This module sends no requests, and no
+//! message contains a secret.
 
 mod after_plan;
 mod arguments;
 mod child_environment;
 mod choices;
+mod ci_job;
 mod cluster;
 mod directories;
 mod doctor;
 mod environment;
 mod error;
+mod git_environment;
 mod mirrors;
 mod parse;
 mod proxies;
@@ -21,10 +23,10 @@ mod resolve;
 mod resolved;
 pub mod setting;
 mod source;
-mod surroundings;
 mod table;
 mod telemetry;
 mod token;
+mod tool_settings;
 mod trigger;
 pub mod variable;
 
@@ -32,10 +34,10 @@ pub use after_plan::find_program;
 pub use arguments::Arguments;
 pub use choices::choices;
 pub use cluster::{cluster_access, cluster_template};
-pub use doctor::{Access, DoctorSettings};
+pub use doctor::{DoctorSettings, RegistryAccess};
 pub use environment::Environment;
 pub use error::SettingsError;
-pub use mirrors::{FOREIGN_KEYS, FOREIGN_MIRRORS, ForeignMirror};
+pub use mirrors::{KEYS_OF_OTHER_TOOLS, MIRRORS_OF_OTHER_TOOLS, OtherToolMirror};
 pub use parse::{bytes, interval};
 pub use resolved::{
     CleanSettings, LocalRequest, LogFormat, Logging, PlanJson, PlanStatus, RunSource, Settings,
@@ -43,5 +45,5 @@ pub use resolved::{
 };
 pub use setting::SETTINGS;
 pub use table::{Kind, Section, Setting, Variable};
-pub use trigger::{HandedOn, trigger_settings};
+pub use trigger::{TriggeredRun, trigger_settings};
 pub use variable::VARIABLES;

@@ -1,4 +1,4 @@
-//! Reads single values. A problem is a message that shows the value only where it cannot be secret.
+//! Parses single values. An error message contains the value only if that cannot be a secret.
 
 use std::time::Duration;
 
@@ -8,21 +8,23 @@ use super::resolved::{LogFormat, PlanJson, PlanStatus};
 use crate::ci::System;
 use butler_base::error::visible;
 use butler_base::similar::closest;
-use butler_protocol::spec::{InvalidRunId, Operation, RunId, SensitiveValues, ToolRequest, Wanted};
+use butler_protocol::spec::{
+    InvalidRunId, Operation, RequestedVersion, RunId, SensitiveValues, ToolRequest,
+};
 
-/// The longest duration that can be set. A deadline so far away is a mistake.
-const LONGEST: Duration = Duration::from_hours(24);
+/// The longest valid duration. A longer one is a mistake.
+const MAX_DURATION: Duration = Duration::from_hours(24);
 
-/// The smallest limit on a body: a final status must fit.
-const SMALLEST_BODY: usize = 64 * 1024;
+/// The smallest limit for a request body, in bytes. A final status must fit.
+const MIN_BODY_LIMIT: usize = 64 * 1024;
 
-/// How much of a value is shown in a message.
-const SHOWN: usize = 200;
+/// The characters of a value that a message contains.
+const MAX_SHOWN: usize = 200;
 
-/// `text` on one line, and not too much of it.
+/// `text` for a message: on one line, shortened, in backticks.
 pub(super) fn shown(text: &str) -> String {
-    let mut start: String = visible(text).take(SHOWN).collect();
-    if visible(text).count() > SHOWN {
+    let mut start: String = visible(text).take(MAX_SHOWN).collect();
+    if visible(text).count() > MAX_SHOWN {
         start.push('…');
     }
     format!("`{start}`")
@@ -35,13 +37,13 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         Err(_) => humantime::parse_duration(text).ok(),
     };
     let duration = duration.ok_or_else(|| format!("{} is not a duration", shown(text)))?;
-    if duration > LONGEST {
+    if duration > MAX_DURATION {
         return Err(format!("{} is longer than 24 hours", shown(text)));
     }
     Ok(duration)
 }
 
-/// A duration between two acts: not zero.
+/// The time between two actions, which must not be zero.
 ///
 /// # Errors
 /// If it is not a duration, is zero, or is longer than 24 hours; the message shows it.
@@ -63,7 +65,7 @@ pub(super) fn endpoint(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// An `http` or `https` URL without query and fragment. It may hold a password, so it is not shown.
+/// An `http` or `https` URL without query and fragment. It can contain a password, so messages do not contain it.
 pub(super) fn web_url(text: &str) -> Result<Url, String> {
     let url =
         Url::parse(text.trim()).map_err(|problem| format!("the URL is not valid: {problem}"))?;
@@ -76,7 +78,7 @@ pub(super) fn web_url(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Where releases come from: a URL as above, or the `file` URL of a directory or of a tar of one.
+/// The site of releases: a web URL, or the `file` URL of a directory or of a tar archive of one.
 pub(super) fn site_url(text: &str) -> Result<Url, String> {
     match Url::parse(text.trim()) {
         Ok(url) if url.scheme() == "file" => match url.to_file_path() {
@@ -122,8 +124,8 @@ pub(super) fn plan_json(text: &str) -> Result<PlanJson, String> {
 /// The largest body of a request: see [`bytes`].
 pub(super) fn size(text: &str) -> Result<usize, String> {
     match usize::try_from(bytes(text)?) {
-        Ok(size) if size < SMALLEST_BODY => {
-            Err(format!("{} is less than {SMALLEST_BODY} bytes", shown(text)))
+        Ok(size) if size < MIN_BODY_LIMIT => {
+            Err(format!("{} is less than {MIN_BODY_LIMIT} bytes", shown(text)))
         }
         Ok(size) => Ok(size),
         Err(_) => Err(format!("{} is not a size", shown(text))),
@@ -133,7 +135,7 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
 /// `50MiB`, `50MB`, or a number of bytes.
 ///
 /// # Errors
-/// When it is nothing like that; the message shows it.
+/// If the text is not a size; the message contains it.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -164,11 +166,11 @@ pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
     }
 }
 
-/// What the runner's own log may be filtered by.
+/// The levels of the runner's own log.
 pub(super) const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
-/// A filter for the runner's own log: levels, and `module=level`. `EnvFilter` alone would take a
-/// misspelt level for a module, and show that module's lines only.
+/// A filter for the runner's own log: levels, and `module=level`. `EnvFilter` alone would accept a misspelt level as
+/// the name of a module and hide all other lines.
 pub(super) fn log_filter(text: &str) -> Result<String, String> {
     let is_level = |text: &str| LEVELS.iter().any(|level| text.eq_ignore_ascii_case(level));
     let directives: Vec<_> = text.split(',').map(str::trim).filter(|it| !it.is_empty()).collect();
@@ -202,9 +204,9 @@ pub(super) fn operation(text: &str) -> Result<Operation, String> {
 }
 
 /// The version of a run: an exact one, or a constraint.
-pub(super) fn version(text: &str) -> Result<Wanted, String> {
+pub(super) fn version(text: &str) -> Result<RequestedVersion, String> {
     let problem = |_| format!("{} is neither a version nor a constraint", shown(text));
-    Wanted::of_argument(text, None).map_err(problem)
+    RequestedVersion::of_argument(text, None).map_err(problem)
 }
 
 pub(super) fn request(text: &str) -> Result<ToolRequest, String> {
@@ -216,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bare_number_is_seconds() {
+    fn number_without_a_unit_is_in_seconds() {
         for (text, milliseconds) in
             [("2s", 2000), ("5m", 300_000), ("90", 90_000), ("0.5", 500), ("1m 30s", 90_000)]
         {
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_duration_is_refused() {
+    fn text_that_is_not_a_duration_is_refused() {
         for text in ["", "soon", "-1", "-1s", "2 parsecs", "nan", "inf", "1e300", "25h"] {
             assert!(duration(text).is_err(), "{text}");
         }
@@ -234,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoint_keeps_its_path_and_loses_its_last_slash() {
+    fn endpoint_keeps_its_path_without_the_last_slash() {
         for (text, url) in [
             ("https://portal.example.com/api/registry/", "https://portal.example.com/api/registry"),
             ("http://127.0.0.1:8080/api", "http://127.0.0.1:8080/api"),
@@ -245,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoint_that_cannot_be_is_refused_without_showing_its_password() {
+    fn message_about_an_unusable_endpoint_does_not_contain_its_password() {
         for text in [
             "",
             "portal.example.com/api",
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn log_filter_is_made_of_levels_and_of_modules_with_a_level() {
+    fn log_filter_consists_of_levels_and_modules_with_levels() {
         for text in ["debug", "WARN", "off", "info,butler_runner::tool=trace"] {
             assert_eq!(log_filter(text).as_deref(), Ok(text));
         }

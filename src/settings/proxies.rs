@@ -1,12 +1,12 @@
-//! What the variables for proxies say that is not done: the HTTP library passes over it in silence,
-//! and requests do not use the intended proxy.
+//! Warnings about variables for proxies. The HTTP library ignores some values silently, and requests then do not use
+//! the intended proxy.
 
 use hyper_util::client::proxy::matcher::Matcher;
 
 use super::Environment;
 
-/// One line for each thing that is not done.
-pub(super) fn doubts(environment: &Environment) -> Vec<String> {
+/// One warning for each value without an effect.
+pub(super) fn proxy_warnings(environment: &Environment) -> Vec<String> {
     let both = |upper: &'static str| [upper.to_owned(), upper.to_ascii_lowercase()];
     let value = |name: String| {
         let value = environment.value(&name)?.to_str()?.trim().to_owned();
@@ -21,33 +21,33 @@ pub(super) fn doubts(environment: &Environment) -> Vec<String> {
         return Vec::new();
     }
     let unreadable = proxies.into_iter().filter(|(_, value)| !is_proxy(value));
-    // A proxy's URL may hold a password, so no line shows it.
-    let mut doubts: Vec<_> = unreadable
+    // The URL of a proxy can contain a password, so no warning contains it.
+    let mut warnings: Vec<_> = unreadable
         .map(|(name, _)| format!("{name} is not a usable proxy URL: requests bypass it"))
         .collect();
     if let Some((name, value)) = both("NO_PROXY").into_iter().find_map(value) {
         let entries = || value.split(',').map(str::trim);
         if entries().any(|entry| entry == "*") {
-            doubts.push(format!(
+            warnings.push(format!(
                 "`*` in {name} only matches host names: add `0.0.0.0/0,::/0` for addresses"
             ));
         }
-        doubts.extend(
+        warnings.extend(
             entries()
                 .filter(|entry| has_port(entry))
                 .map(|entry| format!("`{entry}` in {name} has no effect: remove the port")),
         );
     }
-    doubts
+    warnings
 }
 
-/// Whether the HTTP library takes it for a proxy.
+/// Whether the HTTP library accepts the value.
 fn is_proxy(value: &str) -> bool {
     let anywhere = http::Uri::from_static("http://site.example/");
     Matcher::builder().all(value.to_owned()).build().intercept(&anywhere).is_some()
 }
 
-/// Whether an entry is `host:port`; an address of IPv6 has more colons.
+/// Whether an entry is `host:port`. An IPv6 address has several colons.
 fn has_port(entry: &str) -> bool {
     entry.rsplit_once(':').is_some_and(|(host, port)| {
         (!host.contains(':') || host.ends_with(']'))
@@ -62,13 +62,13 @@ mod tests {
 
     use super::*;
 
-    fn doubts(variables: &[(&str, &str)]) -> Vec<String> {
+    fn warnings(variables: &[(&str, &str)]) -> Vec<String> {
         let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
-        super::doubts(&Environment::new(variables.collect(), PathBuf::new()))
+        super::proxy_warnings(&Environment::new(variables.collect(), PathBuf::new()))
     }
 
     #[test]
-    fn what_is_said_of_proxies_and_not_done_is_warned_of() {
+    fn values_without_an_effect_lead_to_warnings() {
         let proxy = ("https_proxy", "http://user:hunter2@proxy.example:3128");
         for (variable, value, warned) in [
             ("HTTP_PROXY", "garbage://user:hunter2@x", Some("HTTP_PROXY is not a usable proxy")),
@@ -79,11 +79,11 @@ mod tests {
             ("NO_PROXY", "[::1]:80", Some("`[::1]:80` in NO_PROXY")),
             ("NO_PROXY", "a.example,.b.example,10.0.0.0/8,::1,fe80::/10", None),
         ] {
-            let found = doubts(&[proxy, (variable, value)]);
+            let found = warnings(&[proxy, (variable, value)]);
             assert_eq!(found.len(), usize::from(warned.is_some()), "{value}: {found:?}");
             assert!(found.iter().all(|line| line.starts_with(warned.unwrap())), "{found:?}");
             assert!(!found.concat().contains("hunter2"), "{found:?}");
         }
-        assert!(doubts(&[("NO_PROXY", "*")]).is_empty(), "no proxy is set");
+        assert!(warnings(&[("NO_PROXY", "*")]).is_empty(), "no proxy is set");
     }
 }

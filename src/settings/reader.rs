@@ -1,4 +1,4 @@
-//! Looks settings up: a flag before its variables, an earlier variable before a later one.
+//! Looks settings up: a flag wins over its variables, an earlier variable over a later one.
 
 use std::ffi::OsStr;
 use std::io::{Error, ErrorKind};
@@ -8,7 +8,7 @@ use super::setting::REPORT_DIR;
 use super::{Arguments, Environment, Setting, SettingsError, parse};
 use crate::report::{PICKED_UP, REPORTS};
 
-/// Looks a setting up where it can be given.
+/// Looks settings up in arguments and environment.
 pub(super) struct Reader<'a> {
     pub(super) arguments: &'a Arguments,
     pub(super) environment: &'a Environment,
@@ -28,12 +28,12 @@ impl Reader<'_> {
         setting: &'static Setting,
         parse: impl FnOnce(&str) -> Result<T, String>,
     ) -> Result<Option<T>, SettingsError> {
-        let impossible = |problem| SettingsError::Impossible { setting, problem };
+        let unusable = |problem| SettingsError::Unusable { setting, problem };
         let Some(raw) = self.raw(setting) else { return Ok(None) };
         let text = raw
             .to_str()
-            .ok_or_else(|| impossible(format!("the {} is not valid UTF-8", setting.noun)))?;
-        parse(text).map(Some).map_err(impossible)
+            .ok_or_else(|| unusable(format!("the {} is not valid UTF-8", setting.noun)))?;
+        parse(text).map(Some).map_err(unusable)
     }
 
     pub(super) fn path(&self, setting: &'static Setting) -> Result<Option<PathBuf>, SettingsError> {
@@ -56,10 +56,9 @@ impl Reader<'_> {
         self.path(setting)?.map(|path| existing(setting, path, is_right)).transpose()
     }
 
-    /// A file that is going to be written, possibly into the report directory, which is made. Where
-    /// it is a link, what that leads to is written. Nothing but a file is replaced: no directory,
-    /// not `/dev/stdout`, wherever that leads to, and none of the run's own reports.
-    pub(super) fn document(
+    /// The path of a file that the run writes. Links are followed. It may be in the report directory, which does not
+    /// have to exist yet. A directory, a device such as `/dev/stdout`, and the run's own reports are refused.
+    pub(super) fn output_file(
         &self,
         setting: &'static Setting,
         reports: Option<&Path>,
@@ -67,14 +66,15 @@ impl Reader<'_> {
         let Some(path) = self.path(setting)? else { return Ok(None) };
         let wrong = |source| SettingsError::Path { setting, path: path.clone(), source };
         let refused = |why| wrong(Error::new(ErrorKind::InvalidInput, why));
-        let target = target(&path).map_err(wrong)?;
+        let target = link_target(&path).map_err(wrong)?;
         let directory = target.parent().unwrap_or(&target);
-        let made = self.path(&REPORT_DIR)?.is_some_and(|made| made.starts_with(directory));
+        let is_report_dir =
+            self.path(&REPORT_DIR)?.is_some_and(|report_dir| report_dir.starts_with(directory));
         match (std::fs::metadata(&target), std::fs::metadata(directory)) {
             (Ok(found), _) if found.is_dir() => Err(wrong(ErrorKind::IsADirectory.into())),
             (Ok(found), _) if !found.is_file() => Err(refused("it is not a regular file")),
             (Err(_), Ok(found)) if !found.is_dir() => Err(wrong(ErrorKind::NotADirectory.into())),
-            (Err(_), Err(source)) if !made => Err(wrong(source)),
+            (Err(_), Err(source)) if !is_report_dir => Err(wrong(source)),
             _ if reports.is_some_and(|reports| is_report(&target, reports)) => {
                 Err(refused("the run writes one of its own reports to this path"))
             }
@@ -87,15 +87,15 @@ impl Reader<'_> {
     }
 }
 
-/// How many links are followed; the kernel follows as many.
-const MOST_LINKS: usize = 40;
+/// The limit of the kernel.
+const MAX_LINKS: usize = 40;
 
-/// What is written in the place of `path`: what it leads to, if it is a link.
-fn target(path: &Path) -> Result<PathBuf, Error> {
+/// The file that writing to `path` replaces, with links resolved.
+fn link_target(path: &Path) -> Result<PathBuf, Error> {
     let mut path = path.to_owned();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         let directory = path.parent().unwrap_or(Path::new("/"));
-        // What the kernel shows there leads to what this process, or another, has open.
+        // Entries of these directories lead to open files of this process or another one.
         let found = std::fs::canonicalize(directory);
         if found.is_ok_and(|it| it == Path::new("/dev") || it.starts_with("/proc")) {
             return Err(Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
@@ -111,11 +111,11 @@ fn target(path: &Path) -> Result<PathBuf, Error> {
 /// Whether `path` is one of the files that a run writes into `reports`.
 fn is_report(path: &Path, reports: &Path) -> bool {
     let mut names = PICKED_UP.iter().chain(&REPORTS);
-    names.any(|name| same_place(path, &reports.join(name)))
+    names.any(|name| is_same_file(path, &reports.join(name)))
 }
 
-/// Whether two files have one name in one directory.
-pub(super) fn same_place(one: &Path, other: &Path) -> bool {
+/// Whether two paths lead to the same name in the same directory.
+pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
     let directory = |path: &Path| {
         let directory = path.parent().unwrap_or(path);
         std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned())
@@ -135,7 +135,7 @@ pub(super) fn absolute(setting: &'static Setting, path: &Path) -> Result<PathBuf
     })
 }
 
-/// `path`, if it is there and what it has to be.
+/// `path`, if `is_right` accepts it.
 pub(super) fn existing(
     setting: &'static Setting,
     path: PathBuf,

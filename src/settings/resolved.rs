@@ -12,107 +12,106 @@ use crate::ci::{Job, System};
 use crate::telemetry::Collector;
 use crate::tool::Sites;
 use butler_protocol::spec::{
-    AfterPlan, LocalOptions, Operation, RunId, SensitiveValues, ToolRequest, Wanted,
+    AfterPlan, LocalOptions, Operation, RequestedVersion, RunId, SensitiveValues, ToolRequest,
 };
 use butler_source::git::GitEnvironment;
 
-/// Everything that was decided before the run starts.
+/// Everything that is known before the run starts.
 pub struct Settings {
-    /// Where the run comes from.
+    /// The origin of the run.
     pub source: RunSource,
-    /// An existing directory; the run makes a directory of its own in it.
+    /// An existing directory, in which the run creates its own directory.
     pub work_dir: PathBuf,
-    /// Where tools come from and where they are kept.
+    /// The settings for tools.
     pub tool: ToolSettings,
-    /// What the user lays down for Terraform (`--settings`), not read yet.
+    /// The settings file for Terraform (`--settings`), not read yet.
     pub settings_file: Option<PathBuf>,
-    /// An existing directory in memory for secret files; none to look for one.
+    /// An existing directory in memory for secret files; `None` to search for one.
     pub tmpfs_dir: Option<PathBuf>,
-    /// Where what could not be handed over is kept; may not exist yet.
+    /// The directory for states and reports that could not be delivered; may not exist yet.
     pub recovery_dir: PathBuf,
-    /// Mounted secrets.
+    /// The directory with mounted secrets.
     pub secrets_dir: Option<PathBuf>,
-    /// Where logs, plan, outputs and status are also written; may not exist yet.
+    /// The directory for copies of logs, plan, outputs and status; may not exist yet.
     pub report_dir: Option<PathBuf>,
-    /// How often log lines are sent.
+    /// The interval at which log lines are sent.
     pub log_interval: Duration,
-    /// How often the registry is asked whether the run still goes on.
+    /// The interval at which the runner checks for a cancellation.
     pub cancel_interval: Duration,
-    /// How long one attempt of a request may take.
+    /// The timeout for one attempt of a request.
     pub request_timeout: Duration,
-    /// How long the configuration and the final status are tried again.
+    /// How long requests for the configuration and the final status are retried.
     pub registry_timeout: Duration,
-    /// The largest request body that the registry takes, in bytes.
+    /// The largest request body that the registry accepts, in bytes.
     pub body_limit: usize,
-    /// From SIGTERM to SIGKILL for the tool.
+    /// The time between SIGTERM and SIGKILL for the tool.
     pub grace_period: Duration,
-    /// From the end of the grace to the end of the process, once a signal has come.
+    /// The time between the end of the grace period and the end of the process, after a signal.
     pub report_period: Duration,
     /// How long the tool waits for a state lock.
     pub lock_timeout: Duration,
-    /// Whether a lock that the run's own tool left is removed.
+    /// Whether a lock that the run's own tool left behind is removed.
     pub force_unlock_own: bool,
-    /// Whether apply and destroy may keep their state where it is lost at the end.
+    /// Whether apply and destroy may store their state in the clone.
     pub allow_ephemeral_state: bool,
-    /// What a plan that found changes is reported as.
+    /// The status of a plan with changes.
     pub plan_status: PlanStatus,
-    /// What of a plan's JSON is reported.
+    /// The form in which a plan's JSON is reported.
     pub plan_json: PlanJson,
-    /// What judges each plan, with the absolute path of its program; none to leave that to the settings
-    /// file.
+    /// The program that judges each plan, by its absolute path; `None` to use the one in the settings file.
     pub after_plan: Option<AfterPlan>,
-    /// How sensitive values that could be references are taken.
+    /// Whether sensitive values can be references.
     pub sensitive_values: SensitiveValues,
-    /// Whose log and files are written, and where that system takes what.
+    /// The CI job, with the paths of its files.
     pub job: Job,
-    /// Where a summary is written.
+    /// The file for the Markdown summary.
     pub summary: Option<PathBuf>,
-    /// Where a page on the run is written.
+    /// The file for the HTML report.
     pub report: Option<PathBuf>,
-    /// Who is told of phases and requests.
+    /// The OpenTelemetry collector.
     pub collector: Option<Collector>,
     /// How the runner logs.
     pub logging: Logging,
-    /// What the environment offers for git.
+    /// The part of the environment that git uses.
     pub git: GitEnvironment,
-    /// The environment in which the runner was started, without any variable that holds the token.
+    /// The environment of the runner, without any variable that contains the token.
     pub environment: BTreeMap<OsString, OsString>,
-    /// What is possible but looks like a mistake; to be logged once logging works.
+    /// Probable mistakes, which are logged when logging has started.
     pub warnings: Vec<String>,
 }
 
-/// Where a run comes from.
+/// The origin of a run.
 #[derive(Debug)]
 pub enum RunSource {
-    /// From a registry, which is told how it goes.
+    /// A registry, which receives reports.
     Registry {
-        /// An `http` or `https` URL without query, fragment or login. Its path, where it has one,
-        /// does not end in `/`; callback paths are appended to it, not resolved against it.
+        /// An `http` or `https` URL without query, fragment or login. Its path does not end in `/`, unless it is
+        /// empty. Callback paths are appended to it, not resolved against it.
         endpoint: Url,
-        /// Which run.
+        /// The id of the run.
         run_id: RunId,
         /// The callback token: visible ASCII, never a `breg_` token.
         token: SecretString,
     },
-    /// From a file with what a registry would send.
+    /// A file with a configuration in the registry's format.
     File {
         /// The file.
         config: PathBuf,
     },
-    /// From the command line, worked on in place.
+    /// The command line. The module is used in place.
     Local {
         /// The module's directory.
         module_dir: PathBuf,
-        /// What to do.
+        /// The operation.
         operation: Operation,
         /// The version to use.
-        tool: Option<Wanted>,
-        /// What else was asked for.
+        tool: Option<RequestedVersion>,
+        /// Further options.
         options: Box<LocalOptions>,
     },
 }
 
-/// What a plan that found changes is reported as (`--plan-status`).
+/// The status of a plan with changes (`--plan-status`).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum PlanStatus {
     /// `succeeded`: frees the registry's queue.
@@ -122,86 +121,86 @@ pub enum PlanStatus {
     Planned,
 }
 
-/// What of a plan's JSON is reported (`--plan-json`).
+/// The form in which a plan's JSON is reported (`--plan-json`).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum PlanJson {
     /// Sensitive values are masked.
     #[default]
     Clean,
-    /// It is sent as Terraform writes it.
+    /// As Terraform writes it.
     Raw,
 }
 
 /// How the runner logs, on standard error.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Logging {
-    /// How a line looks.
+    /// The format of a line.
     pub format: LogFormat,
-    /// Which lines there are: a filter that `tracing_subscriber::EnvFilter` can read.
+    /// A filter in the syntax of `tracing_subscriber::EnvFilter`.
     pub filter: String,
-    /// The CI system that reads it too, and must find no commands in what it quotes.
+    /// The CI system that reads the log. Quoted text must not contain its commands.
     pub reader: System,
 }
 
-/// How a log line looks (`--log-format`).
+/// The format of a log line (`--log-format`).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object in each line.
     Json,
 }
 
-/// What is needed to make a tool ready, with or without a run.
+/// The settings for tools, with or without a run.
 #[derive(Clone, Debug)]
 pub struct ToolSettings {
-    /// Where tools are kept; may not exist yet.
+    /// The tool cache; may not exist yet.
     pub cache_dir: PathBuf,
-    /// Where releases come from.
+    /// The sites of releases.
     pub sites: Sites,
     /// Additional trusted signing keys.
     pub signing_keys: Vec<PathBuf>,
     /// Additional trusted certificates.
     pub ca_bundle: Option<PathBuf>,
-    /// The version to use when nothing else decides.
+    /// The version that is used if neither the run nor the module requests one.
     pub default_version: Option<ToolRequest>,
-    /// How long it may take to make one version ready.
+    /// The timeout for the installation of one version.
     pub timeout: Duration,
     /// How long the runner waits before it removes a version, for runs that are just starting.
     pub drain_period: Duration,
-    /// Where runs keep packages of providers; none where they keep none.
+    /// The provider cache; `None` if it is disabled.
     pub provider_cache: Option<PathBuf>,
-    /// What is possible but looks like a mistake; to be logged once logging works.
+    /// Probable mistakes, which are logged when logging has started.
     pub warnings: Vec<String>,
 }
 
-/// What is needed to tidy up after runs.
+/// The settings for wiping leftovers of runs.
 #[derive(Clone, Debug)]
 pub struct CleanSettings {
-    /// An existing directory in which runs make theirs.
+    /// An existing directory in which runs create their directories.
     pub work_dir: PathBuf,
-    /// An existing directory in memory for secret files; none to look for one.
+    /// An existing directory in memory for secret files; `None` to search for one.
     pub tmpfs_dir: Option<PathBuf>,
-    /// Where a state that could not be stored is kept; may not exist yet.
+    /// The directory for states that could not be stored; may not exist yet.
     pub recovery_dir: PathBuf,
 }
 
-/// A run in a directory, as the commands that are called as Terraform's ask for it.
+/// A run in a directory, from a command with the name of one of Terraform's commands.
 #[derive(Debug)]
 pub struct LocalRequest {
     /// The module's directory, absolute.
     pub directory: PathBuf,
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
-    /// The version that it has to be; none for what flags and variables say.
+    /// The required version; `None` for the one in flags and variables.
     pub tool: Option<ToolRequest>,
-    /// What else was asked for.
+    /// Further options.
     pub options: LocalOptions,
 }
 
 impl Settings {
-    /// Whose run it is, for people, such as `run 7`.
+    /// The name of the run for people, such as `run 7`.
     #[must_use]
     pub fn owner(&self) -> String {
         match &self.source {
@@ -212,7 +211,7 @@ impl Settings {
     }
 }
 
-/// Without the environment, which may be secret.
+/// Without the environment, which may contain secrets.
 impl std::fmt::Debug for Settings {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter

@@ -1,4 +1,4 @@
-//! Decides where the run comes from: a registry, a file, or the command line.
+//! The origin of the run: a registry, a file, or the command line.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::setting::{
 use super::{Arguments, LocalRequest, RunSource, Setting, SettingsError, parse, token};
 use butler_protocol::spec::{Assignment, LocalOptions, PlanningOptions};
 
-/// What kind of run is asked for; flags decide before variables do.
+/// The kind of run. Flags win over variables.
 enum Mode {
     Registry,
     File,
@@ -77,7 +77,7 @@ pub(super) fn local(
         }
     }
     if !given.iter().any(|assignment| matches!(assignment, Assignment::File(_))) {
-        // Before what was typed, which wins.
+        // Typed variables are later in the list and win.
         given.splice(0..0, variable_files(reader)?);
     }
     Ok(RunSource::Local {
@@ -91,13 +91,13 @@ pub(super) fn local(
     })
 }
 
-/// The variable files that are named, in their order.
+/// The variable files, in their order.
 fn variable_files(reader: &Reader<'_>) -> Result<Vec<Assignment>, SettingsError> {
     let existing = |file| existing(&VAR_FILE, file, Path::exists).map(Assignment::File);
     reader.paths(&VAR_FILE)?.into_iter().map(existing).collect()
 }
 
-/// A flag without a meaning is a mistake. A variable is not: it may be set for other runs.
+/// A flag for another kind of run is an error. A variable is not, because it can be set for other runs.
 fn refuse_misplaced(arguments: &Arguments, mode: &Mode) -> Result<(), SettingsError> {
     let registry: &[&'static Setting] = &[&ENDPOINT, &RUN_ID, &TOKEN, &TOKEN_FILE];
     let local: &[&'static Setting] = &[&MODULE_DIR, &OPERATION, &TF_VERSION, &VAR_FILE];
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_decide_what_kind_of_run_it_is_before_variables_do() {
+    fn flags_select_the_kind_of_run_before_variables() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let config = Arguments::default().with(&CONFIG, file.path());
         let variables = [&REGISTRY[..], &[("BUTLER_LOCAL", "true")]].concat();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn flag_for_another_kind_of_run_is_a_mistake_and_a_variable_is_not() {
+    fn flag_for_another_kind_of_run_is_an_error_and_a_variable_is_not() {
         let misplaced = Arguments::default().with(&OPERATION, "plan");
         assert_eq!(
             message(&misplaced, &REGISTRY),

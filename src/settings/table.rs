@@ -3,17 +3,17 @@
 /// A setting with its flags and variables.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Setting {
-    /// Its name in a sentence: `no run id is given`.
+    /// The name in a sentence: `no run id is given`.
     pub noun: &'static str,
-    /// Its flags; the first is its name, the others mean the same.
+    /// The flags. The first one is the name; the others are aliases.
     pub flags: &'static [&'static str],
-    /// Its variables; an earlier one wins over a later one, a flag over all of them.
+    /// The variables. An earlier one wins over a later one, a flag over all of them.
     pub variables: &'static [&'static str],
-    /// What its value is.
+    /// The form of the value.
     pub kind: Kind,
     /// The default, in words.
     pub default: &'static str,
-    /// What it does, in one line.
+    /// The effect, in one line.
     pub help: &'static str,
     /// A valid value.
     pub example: &'static str,
@@ -21,29 +21,29 @@ pub struct Setting {
     pub section: Section,
 }
 
-/// What a setting's value is.
+/// The form of a setting's value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// One value, called so in `--help`.
+    /// One value, with its name in `--help`.
     Value(&'static str),
-    /// Any number of paths: a flag that can be repeated, a variable that is separated like `PATH`.
+    /// Several paths: a flag that can be repeated, a variable with separators as in `PATH`.
     Paths(&'static str),
-    /// Yes or no: a flag without a value, a variable with `true` or `false`.
+    /// A flag without a value, a variable with `true` or `false`.
     Switch,
 }
 
-/// What a setting is about; a heading in `--help`.
+/// The topic of a setting.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Section {
     /// A run that a registry describes.
     Registry,
     /// A run without a registry.
     Alone,
-    /// How a run goes.
+    /// The execution of a run.
     Run,
     /// Output files in addition to the log.
     Output,
-    /// Where the tool comes from.
+    /// The origin of tools.
     Tool,
     /// The lifecycle of installed versions; only the commands of `tool` have these flags.
     Lifecycle,
@@ -83,19 +83,19 @@ impl Setting {
     }
 }
 
-/// Its flags and its variables, as errors name them.
+/// The flags and variables, for error messages.
 impl std::fmt::Display for Setting {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{}, {}", self.flags[0], self.variables.join(", "))
     }
 }
 
-/// A variable that has no flag: a secret, or not the runner's own.
+/// A variable without a flag: a secret, or a variable of another program.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Variable {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Its purpose.
+    /// The purpose.
     pub help: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! Which OpenTelemetry collector is told of a run, if one is.
+//! The OpenTelemetry collector that receives the traces and metrics of a run.
 
 use std::path::PathBuf;
 
@@ -9,10 +9,10 @@ use super::variable::{
 use super::{Environment, Variable, parse};
 use crate::telemetry::Collector;
 
-/// The one form of the protocol that is spoken.
+/// The only supported protocol.
 const PROTOCOL: &str = "http/protobuf";
 
-/// None if no collector is configured, or if its protocol is not supported.
+/// `None` if no collector is configured, or if its protocol is not supported.
 pub(super) fn collector(
     environment: &Environment,
     ca_bundle: Option<&PathBuf>,
@@ -24,7 +24,7 @@ pub(super) fn collector(
     };
     let endpoints = [&OTLP_ENDPOINT, &OTLP_TRACES_ENDPOINT, &OTLP_METRICS_ENDPOINT];
     endpoints.into_iter().find_map(text)?;
-    // As the specification has it: any case, and nothing else is true.
+    // The specification accepts any case, and no other value.
     if text(&OTEL_SDK_DISABLED).is_some_and(|text| text.eq_ignore_ascii_case("true")) {
         return None;
     }
@@ -55,11 +55,11 @@ mod tests {
     }
 
     #[test]
-    fn a_collector_is_told_where_one_is_named_and_speaks_the_protocol() {
+    fn collector_is_used_if_an_endpoint_is_set_and_the_protocol_is_supported() {
         let named = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
         let parent = ("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
-        let (told, warnings) = collector_of(&[named, parent]);
-        assert_eq!(told.unwrap().parent.as_deref(), Some(parent.1));
+        let (collector, warnings) = collector_of(&[named, parent]);
+        assert_eq!(collector.unwrap().parent.as_deref(), Some(parent.1));
         assert!(warnings.is_empty());
         for not in [
             &[parent][..],
@@ -68,8 +68,8 @@ mod tests {
         ] {
             assert_eq!(collector_of(not), (None, Vec::new()), "{not:?}");
         }
-        let (told, warnings) = collector_of(&[named, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]);
-        assert_eq!(told, None);
+        let (collector, warnings) = collector_of(&[named, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]);
+        assert_eq!(collector, None);
         assert!(warnings[0].contains("`grpc`"), "{warnings:?}");
     }
 }

@@ -1,24 +1,23 @@
-//! The callback token: where it comes from and whether it can be sent. No message ever shows it.
+//! Reads and checks the callback token. No message contains it.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
-use zeroize::Zeroizing;
 
 use super::setting::{TOKEN, TOKEN_FILE};
 use super::{Arguments, Environment, Setting, SettingsError};
 
-/// What a callback token starts with.
-const CALLBACK: &str = "brce_";
+/// The prefix of callback tokens.
+const CALLBACK_PREFIX: &str = "brce_";
 
-/// What a registry token starts with; callback endpoints refuse it.
-const REGISTRY: &str = "breg_";
+/// The prefix of registry tokens, which callback endpoints refuse.
+const REGISTRY_PREFIX: &str = "breg_";
 
-/// More than any token has; a file that is larger is another file.
-const LONGEST: u64 = 64 * 1024;
+/// Larger than any token, in bytes. A larger file is not a token file.
+const MAX_SIZE: u64 = 64 * 1024;
 
-/// Finds the token, and adds to `warnings` what looks like a mistake.
+/// Reads the token from a flag, a variable or a file. Adds a warning for each probable mistake.
 pub(super) fn token(
     arguments: &Arguments,
     environment: &Environment,
@@ -33,15 +32,15 @@ pub(super) fn token(
                 "the token is visible in the process list; use BUTLER_TOKEN or --token-file"
                     .to_owned(),
             );
-            (&TOKEN, own(token.as_encoded_bytes()))
+            (&TOKEN, token.as_encoded_bytes().to_vec())
         }
-        (None, Some(file)) => (&TOKEN_FILE, read(Path::new(file))?),
+        (None, Some(file)) => (&TOKEN_FILE, read_file(Path::new(file))?),
         (None, None) => {
             let variable = |setting: &Setting| environment.value(setting.variables[0]);
             if let Some(token) = variable(&TOKEN) {
-                (&TOKEN, own(token.as_encoded_bytes()))
+                (&TOKEN, token.as_encoded_bytes().to_vec())
             } else if let Some(file) = variable(&TOKEN_FILE) {
-                (&TOKEN_FILE, read(Path::new(file))?)
+                (&TOKEN_FILE, read_file(Path::new(file))?)
             } else {
                 return Err(SettingsError::Missing { setting: &TOKEN });
             }
@@ -50,20 +49,15 @@ pub(super) fn token(
     check(&text, setting, warnings)
 }
 
-fn own(bytes: &[u8]) -> Zeroizing<Vec<u8>> {
-    Zeroizing::new(bytes.to_vec())
-}
-
-fn read(path: &Path) -> Result<Zeroizing<Vec<u8>>, SettingsError> {
+fn read_file(path: &Path) -> Result<Vec<u8>, SettingsError> {
     let problem =
         |source| SettingsError::Path { setting: &TOKEN_FILE, path: PathBuf::from(path), source };
     let file = std::fs::File::open(path).map_err(problem)?;
-    // Read into one allocation: growing would leave copies behind that are not zeroed.
-    let mut text = Zeroizing::new(Vec::with_capacity(usize::try_from(LONGEST).unwrap_or(0) + 2));
-    file.take(LONGEST + 1).read_to_end(&mut text).map_err(problem)?;
-    if text.len() as u64 > LONGEST {
+    let mut text = Vec::new();
+    file.take(MAX_SIZE + 1).read_to_end(&mut text).map_err(problem)?;
+    if text.len() as u64 > MAX_SIZE {
         let problem = format!("`{}` is too large for a token", path.display());
-        return Err(SettingsError::Impossible { setting: &TOKEN_FILE, problem });
+        return Err(SettingsError::Unusable { setting: &TOKEN_FILE, problem });
     }
     Ok(text)
 }
@@ -73,25 +67,25 @@ fn check(
     setting: &'static Setting,
     warnings: &mut Vec<String>,
 ) -> Result<SecretString, SettingsError> {
-    let impossible =
-        |problem: &str| Err(SettingsError::Impossible { setting, problem: problem.to_owned() });
+    let unusable =
+        |problem: &str| Err(SettingsError::Unusable { setting, problem: problem.to_owned() });
     let end =
         text.iter().rposition(|byte| !matches!(byte, b'\r' | b'\n')).map_or(0, |last| last + 1);
     let Some(token) = std::str::from_utf8(&text[..end])
         .ok()
         .filter(|token| token.bytes().all(|byte| byte.is_ascii_graphic()))
     else {
-        return impossible("the token holds white space, control or non-ASCII characters");
+        return unusable("the token holds white space, control or non-ASCII characters");
     };
     if token.is_empty() {
-        return impossible("the token is empty");
+        return unusable("the token is empty");
     }
-    if token.starts_with(REGISTRY) {
-        return impossible(
+    if token.starts_with(REGISTRY_PREFIX) {
+        return unusable(
             "`breg_` tokens cannot be used for runs; a callback token starts with `brce_`",
         );
     }
-    if !token.starts_with(CALLBACK) {
+    if !token.starts_with(CALLBACK_PREFIX) {
         warnings.push("the token does not start with `brce_` as callback tokens do".to_owned());
     }
     Ok(SecretString::from(token))
@@ -134,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn token_in_an_argument_and_a_strange_prefix_are_warned_about() {
+    fn token_in_an_argument_and_unknown_prefix_lead_to_warnings() {
         let (token, warnings) = resolve(&Arguments::default().with(&TOKEN, "opaque"), &[]).unwrap();
         assert_eq!((token.as_str(), warnings.len()), ("opaque", 2));
         assert!(warnings.iter().all(|warning| !warning.contains("opaque")));
     }
 
     #[test]
-    fn token_that_cannot_be_is_refused_without_showing_it() {
+    fn message_about_an_unusable_token_does_not_contain_it() {
         for bad in ["breg_hunter2", "brce_hun\nter2", "brce_hunter2 ", "brce_hünter2", "\n"] {
             let error = resolve(&Arguments::default(), &[("BUTLER_TOKEN", bad)]).unwrap_err();
             let text = format!("{error} {error:?}");
@@ -151,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn file_that_cannot_be_read_is_named() {
+    fn unreadable_token_file_is_named() {
         let arguments = Arguments::default().with(&TOKEN_FILE, "/proc/nonexistent/token");
         let error = resolve(&arguments, &[]).unwrap_err();
         assert_eq!(
@@ -161,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn token_twice_on_the_command_line_is_a_conflict() {
+    fn two_tokens_on_the_command_line_are_a_conflict() {
         let arguments = Arguments::default().with(&TOKEN, "brce_a").with(&TOKEN_FILE, "b");
         assert!(matches!(resolve(&arguments, &[]), Err(SettingsError::Conflict { .. })));
     }

@@ -1,4 +1,4 @@
-//! What `trigger` and `ci-status` need: the run that is handed on, and where credentials are.
+//! The settings of `trigger` and `ci-status`: the run that a CI system should start, and credentials for the system.
 
 use std::path::Path;
 
@@ -6,29 +6,30 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::reader::{Reader, required};
-use super::resolve::{REQUEST_LIMIT, ca_bundle};
+use super::resolve::REQUEST_TIMEOUT_DEFAULT;
 use super::setting::{ENDPOINT, REQUEST_TIMEOUT, RUN_ID, SECRETS_DIR, TOKEN};
+use super::tool_settings::ca_bundle;
 use super::{Arguments, Environment, SettingsError, Variable, parse, token, variable};
 use butler_protocol::references::SecretSources;
 use butler_protocol::spec::{RunId, SensitiveValues};
 use butler_start::trigger::TriggerSettings;
 
-/// The run that the CI system is to start the runner for.
-pub struct HandedOn {
-    /// The registry.
+/// The run for which a CI system or a cluster should start the runner.
+pub struct TriggeredRun {
+    /// The URL of the registry.
     pub endpoint: Url,
-    /// Which run.
+    /// The id of the run.
     pub run_id: RunId,
-    /// Its callback token.
+    /// The callback token of the run.
     pub token: SecretString,
-    /// What looks like a mistake.
+    /// Probable mistakes.
     pub warnings: Vec<String>,
 }
 
-/// Decides how a CI system is spoken to.
+/// Reads and checks the settings for requests to a CI system.
 ///
 /// # Errors
-/// When one of these settings cannot be.
+/// If one of them is not usable.
 pub fn trigger_settings(
     arguments: &Arguments,
     environment: &Environment,
@@ -36,7 +37,9 @@ pub fn trigger_settings(
     let reader = Reader { arguments, environment };
     Ok(TriggerSettings {
         ca_bundle: ca_bundle(&reader)?,
-        request_timeout: reader.parsed(&REQUEST_TIMEOUT, parse::interval)?.unwrap_or(REQUEST_LIMIT),
+        request_timeout: reader
+            .parsed(&REQUEST_TIMEOUT, parse::interval)?
+            .unwrap_or(REQUEST_TIMEOUT_DEFAULT),
         secrets: SecretSources {
             // The runner's own variables are never looked up as references.
             environment: environment.variables().clone(),
@@ -48,11 +51,11 @@ pub fn trigger_settings(
     })
 }
 
-impl HandedOn {
-    /// Decides which run it is.
+impl TriggeredRun {
+    /// Reads and checks the run's settings.
     ///
     /// # Errors
-    /// When something of it is missing or cannot be.
+    /// If one of them is missing or not usable.
     pub fn resolve(
         arguments: &Arguments,
         environment: &Environment,
@@ -74,7 +77,7 @@ fn secret(
     variable: &'static Variable,
 ) -> Result<Option<SecretString>, SettingsError> {
     let Some(value) = environment.value(variable.name) else { return Ok(None) };
-    let text = value.to_str().ok_or_else(|| SettingsError::Foreign {
+    let text = value.to_str().ok_or_else(|| SettingsError::InVariable {
         variable,
         problem: "the value is not UTF-8".to_owned(),
     })?;
@@ -98,20 +101,21 @@ mod tests {
     ];
 
     #[test]
-    fn a_registry_token_is_not_handed_on() {
-        assert!(HandedOn::resolve(&Arguments::default(), &environment(&RUN)).is_ok());
+    fn registry_token_is_refused() {
+        assert!(TriggeredRun::resolve(&Arguments::default(), &environment(&RUN)).is_ok());
         let other = [RUN[0], RUN[1], ("BUTLER_TOKEN", "breg_hunter2")];
-        let error = HandedOn::resolve(&Arguments::default(), &environment(&other)).err().unwrap();
+        let error =
+            TriggeredRun::resolve(&Arguments::default(), &environment(&other)).err().unwrap();
         assert!(error.to_string().contains("`breg_`") && !error.to_string().contains("hunter2"));
     }
 
     #[test]
-    fn the_token_comes_from_a_file_as_well() {
+    fn token_can_be_in_a_file() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "brce_file\n").unwrap();
         let arguments = Arguments::default().with(&TOKEN_FILE, file.path());
-        assert!(HandedOn::resolve(&arguments, &environment(&RUN[..2])).is_ok());
-        let missing = HandedOn::resolve(&Arguments::default(), &environment(&RUN[..2]));
+        assert!(TriggeredRun::resolve(&arguments, &environment(&RUN[..2])).is_ok());
+        let missing = TriggeredRun::resolve(&Arguments::default(), &environment(&RUN[..2]));
         assert!(matches!(missing, Err(SettingsError::Missing { .. })));
     }
 }

@@ -65,8 +65,7 @@ pub const VARIABLES: &[&Variable] = &[
     &TRACEPARENT,
 ];
 
-/// What the fetch of the source inherits beside: proxies and certificates, as every HTTP client
-/// reads them.
+/// Further variables that the fetch of the source inherits: proxies and certificates.
 pub const NETWORK: [&str; 10] = [
     "HTTPS_PROXY",
     "https_proxy",

@@ -1,5 +1,4 @@
-//! The way to the collector: the exporters of OpenTelemetry over the one kind of HTTP client that
-//! there is.
+//! Sends the requests of the OpenTelemetry exporters with the runner's HTTP client.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -17,67 +16,71 @@ use butler_base::http::LazyClient;
 /// The default for `OTEL_SERVICE_NAME`.
 pub(super) const SERVICE: &str = "butler-runner";
 
-/// An answer is a few bytes; more than this, in bytes, is none of a collector.
-const LARGEST_ANSWER: usize = 1024 * 1024;
+/// The largest accepted response, in bytes. Collectors send a few bytes.
+const MAX_RESPONSE: usize = 1024 * 1024;
 
-/// Sends what the exporters' own threads want to be sent on the runtime of the run.
+/// Runs the requests of the exporters' threads on the runtime of the run.
 #[derive(Clone, Debug)]
 pub(super) struct Transport {
     client: LazyClient,
     runtime: Handle,
-    met: Arc<Mutex<Met>>,
+    status: Arc<Mutex<ExportStatus>>,
 }
 
-/// What the transport has met with.
+/// The collector and the last error.
 #[derive(Debug, Default)]
-struct Met {
-    /// Where it has asked.
+struct ExportStatus {
+    /// The origin of the last request.
     origin: Option<String>,
-    /// What was wrong the last time that something was.
-    refusal: Option<String>,
+    /// The last error of a request, with advice.
+    error: Option<String>,
 }
 
 impl Transport {
-    /// A transport on the runtime that this is called in.
+    /// A transport on the current runtime.
     pub(super) fn new(ca_bundle: Option<PathBuf>) -> Self {
-        Self { client: LazyClient::new(ca_bundle), runtime: Handle::current(), met: Arc::default() }
+        Self {
+            client: LazyClient::new(ca_bundle),
+            runtime: Handle::current(),
+            status: Arc::default(),
+        }
     }
 
-    /// Where the collector is, if it was asked yet.
+    /// The origin of the collector; `None` before the first request.
     pub(super) fn origin(&self) -> Option<String> {
-        self.met().origin.clone()
+        self.status().origin.clone()
     }
 
-    /// What kept it from being told the last time that something did, and what to do.
-    pub(super) fn refusal(&self) -> Option<String> {
-        self.met().refusal.clone()
+    /// The last error of a request, with advice.
+    pub(super) fn last_error(&self) -> Option<String> {
+        self.status().error.clone()
     }
 
-    fn met(&self) -> MutexGuard<'_, Met> {
-        self.met.lock().unwrap_or_else(PoisonError::into_inner)
+    fn status(&self) -> MutexGuard<'_, ExportStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn send_and_note(self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+    async fn send_and_record(self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let origin = origin(request.uri());
-        self.met().origin = Some(origin.clone());
+        self.status().origin = Some(origin.clone());
         let answer = self.clone().send(request).await;
         let problem = match &answer {
             Ok(answer) if answer.status().is_success() => None,
-            Ok(answer) => Some(refused(answer.status())),
+            Ok(answer) => Some(describe_refusal(answer.status())),
             Err(error) => Some(format!(
                 "cannot be asked: {}; check OTEL_EXPORTER_OTLP_ENDPOINT",
                 chain(error.as_ref())
             )),
         };
         if let Some(problem) = problem {
-            self.met().refusal = Some(format!("`{origin}` {problem}"));
+            self.status().error = Some(format!("`{origin}` {problem}"));
         }
         answer
     }
 
     async fn send(self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let client = self.client.get()?;
-        // Its address may have a key in its query.
+        // The query of the URL may contain a key, so errors must not show it.
         let sent = client.execute(request.try_into()?).await;
         let mut answer = sent.map_err(reqwest::Error::without_url)?;
         let mut response = Response::builder().status(answer.status());
@@ -86,7 +89,7 @@ impl Transport {
         }
         let mut body = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(reqwest::Error::without_url)? {
-            if body.len() + chunk.len() > LARGEST_ANSWER {
+            if body.len() + chunk.len() > MAX_RESPONSE {
                 return Err(Box::new(opentelemetry_http::ResponseBodyTooLarge::new()));
             }
             body.extend_from_slice(&chunk);
@@ -104,18 +107,18 @@ impl HttpClient for Transport {
         'transport: 'answer,
         Self: 'answer,
     {
-        let sent = self.runtime.spawn(self.clone().send_and_note(request));
+        let sent = self.runtime.spawn(self.clone().send_and_record(request));
         Box::pin(async move { sent.await? })
     }
 }
 
-/// Scheme, host and port: there may be a login before, and a key behind.
+/// Scheme, host and port, without a login or a query, which may be secret.
 fn origin(uri: &Uri) -> String {
     let port = uri.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}", uri.scheme_str().unwrap_or("http"), uri.host().unwrap_or_default())
 }
 
-fn refused(status: StatusCode) -> String {
+fn describe_refusal(status: StatusCode) -> String {
     let hint = match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => "; check OTEL_EXPORTER_OTLP_HEADERS",
         _ if status.is_redirection() => {

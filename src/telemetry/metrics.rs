@@ -1,5 +1,4 @@
-//! What runs take, for those who look at many of them: durations, bytes, retries, lines that the
-//! registry did not get.
+//! Metrics of runs and requests: durations, bytes, failed requests, undelivered log lines.
 
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use opentelemetry_sdk::metrics::SdkMeterProvider;
 
 use super::exporter::{SERVICE, Transport};
 use butler_base::http::Peer;
+use butler_protocol::spec::Operation;
 use butler_result::RunResult;
 
 /// Bounds of durations, in seconds: from a request on loopback to an apply of an hour.
@@ -52,22 +52,22 @@ impl Metrics {
             run: seconds("butler.run.duration", "How long runs take, from start to end"),
             phase: seconds("butler.run.phase.duration", "How long the phases of runs take"),
             request: seconds("http.client.request.duration", "How long requests take"),
-            sent: counter("butler.request.sent", "By", "What was sent in bodies of requests"),
+            sent: counter("butler.request.sent", "By", "Bytes sent in request bodies"),
             failed: counter(
                 "butler.request.failed",
                 "{request}",
-                "Requests that were refused or not answered; most of them are made again",
+                "Requests that were rejected or not answered; most of them are retried",
             ),
             undelivered: counter(
                 "butler.log.undelivered",
                 "{line}",
-                "Lines of the log that the registry did not get",
+                "Log lines that were not delivered to the registry",
             ),
             provider,
         })
     }
 
-    /// Counts a request.
+    /// Records a request.
     pub(super) fn request(
         &self,
         peer: Peer,
@@ -95,9 +95,9 @@ impl Metrics {
         self.sent.add(sent.unwrap_or_default(), &[peer]);
     }
 
-    /// Counts the run.
+    /// Records the run.
     pub(super) fn record(&self, result: &RunResult) {
-        let operation = result.operation.clone().unwrap_or_else(|| "unknown".to_owned());
+        let operation = result.operation.map_or("unknown", Operation::name);
         let attributes = [
             KeyValue::new("butler.run.operation", operation),
             KeyValue::new("butler.run.status", result.status.clone()),
@@ -109,11 +109,11 @@ impl Metrics {
                 self.phase.record(duration.as_secs_f64(), &[phase]);
             }
         }
-        self.undelivered.add(result.undelivered_lines, &[]);
+        self.undelivered.add(result.undelivered_lines(), &[]);
     }
 
-    /// Sends what was not sent yet; blocks.
-    pub(super) fn shut_down(&self, patience: Duration) -> OTelSdkResult {
-        self.provider.shutdown_with_timeout(patience)
+    /// Sends the remaining metrics. Blocks for at most `timeout`.
+    pub(super) fn shut_down(&self, timeout: Duration) -> OTelSdkResult {
+        self.provider.shutdown_with_timeout(timeout)
     }
 }

@@ -15,22 +15,22 @@ use butler_base::http::Observed;
 use butler_result::RunResult;
 use butler_result::timeline::Watcher;
 
-/// How long the collector may take for what is left at the end of a run.
+/// The timeout of the last export at the end of a run.
 const LAST_EXPORT: Duration = Duration::from_secs(5);
 
-/// Whom to tell. The endpoint, headers and limits are the libraries' to read from the environment
+/// The collector. The libraries read its endpoint, headers and limits from the environment
 /// (OpenTelemetry specification, OTLP exporter).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Collector {
-    /// What the run is part of: the value of `TRACEPARENT` (W3C Trace Context).
+    /// The parent of the trace: the value of `TRACEPARENT` (W3C Trace Context).
     pub parent: Option<String>,
-    /// Whether `OTEL_SERVICE_NAME` says what the run is to the collector.
+    /// Whether `OTEL_SERVICE_NAME` is set.
     pub names_service: bool,
-    /// Certificates to trust beside the system's.
+    /// Certificates to trust in addition to the system's.
     pub ca_bundle: Option<PathBuf>,
 }
 
-/// What is told of one run.
+/// The trace and the metrics of one run.
 #[derive(Debug)]
 pub struct Telemetry {
     trace: Arc<Trace>,
@@ -39,10 +39,10 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Begins to tell. Must be called within the runtime that carries the run out.
+    /// Starts the trace of a run. Must be called in the runtime that executes the run.
     ///
     /// # Errors
-    /// When the endpoint, the headers or the limits in the environment cannot be.
+    /// When the endpoint, the headers or the limits in the environment are not valid.
     pub fn start(collector: &Collector) -> Result<Self, ExporterBuildError> {
         let transport = Transport::new(collector.ca_bundle.clone());
         let resource = || {
@@ -75,35 +75,35 @@ impl Telemetry {
         }))
     }
 
-    /// The run's place in the trace, for those that it starts: a value for `TRACEPARENT`.
+    /// The value of `TRACEPARENT` for child processes of the run.
     #[must_use]
     pub fn traceparent(&self) -> String {
         self.trace.traceparent()
     }
 
-    /// Tells how the run ended, and waits until the collector has it all, but not for long.
+    /// Exports the result of the run. Waits for the collector for a few seconds at most.
     pub async fn finish(&self, result: &RunResult) {
         self.trace.end(result);
         self.metrics.record(result);
         let (trace, metrics) = (Arc::clone(&self.trace), Arc::clone(&self.metrics));
-        // The libraries wait in the calling thread for requests that this runtime carries out.
-        let told = tokio::task::spawn_blocking(move || {
+        // The libraries block the calling thread until this runtime has sent their requests.
+        let exported = tokio::task::spawn_blocking(move || {
             trace.shut_down(LAST_EXPORT).and(metrics.shut_down(LAST_EXPORT))
         });
-        let told = tokio::time::timeout(LAST_EXPORT, told).await;
-        match (told, self.transport.refusal()) {
-            // Also what was refused on the way: nothing is sent again.
-            (_, Some(refusal)) => {
-                tracing::warn!("the collector was not told everything: {refusal}");
+        let exported = tokio::time::timeout(LAST_EXPORT, exported).await;
+        match (exported, self.transport.last_error()) {
+            // Includes earlier requests, because failed exports are not retried.
+            (_, Some(error)) => {
+                tracing::warn!("cannot export all telemetry: {error}");
             }
             (Ok(Ok(Ok(()))), None) => {}
             (Ok(Ok(Err(error))), None) => {
-                tracing::warn!(%error, "the collector was not told everything");
+                tracing::warn!(%error, "cannot export all telemetry");
             }
             (Ok(Err(_)) | Err(_), None) => {
                 let origin = self.transport.origin().unwrap_or_default();
                 tracing::warn!(
-                    "the collector `{origin}` did not take everything in {LAST_EXPORT:?}"
+                    "cannot export all telemetry: the collector `{origin}` did not respond within {LAST_EXPORT:?}"
                 );
             }
         }

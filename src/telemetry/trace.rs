@@ -23,7 +23,7 @@ use butler_base::http::{Asked, Exchange, Observer, Peer};
 use butler_result::RunResult;
 use butler_result::timeline::Watcher;
 
-/// The header and the variable that say what something is part of (W3C Trace Context).
+/// The header with the parent of a request (W3C Trace Context).
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The trace of one run.
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Trace {
 }
 
 impl Trace {
-    /// Begins the span of the run, as a part of `parent` where that can be read.
+    /// Starts the span of the run, below `parent` if that is a valid `traceparent`.
     pub(super) fn start(
         transport: Transport,
         resource: Resource,
@@ -61,7 +61,7 @@ impl Trace {
         Ok(Self { provider, tracer, run, phases: Mutex::default() })
     }
 
-    /// The run's place in the trace.
+    /// The `traceparent` of the run's span.
     pub(super) fn traceparent(&self) -> String {
         traceparent(self.run.span().span_context())
     }
@@ -69,9 +69,10 @@ impl Trace {
     /// Ends the span of the run.
     pub(super) fn end(&self, result: &RunResult) {
         let span = self.run.span();
+        let operation = result.operation.map(|operation| operation.to_string());
         let texts = [
             ("butler.run.id", result.run_id.as_ref()),
-            ("butler.run.operation", result.operation.as_ref()),
+            ("butler.run.operation", operation.as_ref()),
             ("butler.run.status", Some(&result.status)),
             ("butler.run.tool", result.tool.as_ref()),
             ("vcs.ref.head.revision", result.source_commit.as_ref()),
@@ -82,7 +83,7 @@ impl Trace {
             }
         }
         span.set_attribute(KeyValue::new("process.exit.code", i64::from(result.exit_code)));
-        if let Some(operation) = &result.operation {
+        if let Some(operation) = &operation {
             span.update_name(format!("run {operation}"));
         }
         span.set_status(match &result.error {
@@ -93,17 +94,17 @@ impl Trace {
         span.end();
     }
 
-    /// Sends what was not sent yet; blocks for as long as `patience` at most.
-    pub(super) fn shut_down(&self, patience: Duration) -> OTelSdkResult {
-        self.provider.shutdown_with_timeout(patience)
+    /// Sends the remaining spans. Blocks for at most `timeout`.
+    pub(super) fn shut_down(&self, timeout: Duration) -> OTelSdkResult {
+        self.provider.shutdown_with_timeout(timeout)
     }
 
     fn phases(&self) -> MutexGuard<'_, BTreeMap<&'static str, Context>> {
         self.phases.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a request is part of: the phase that makes such requests, or the run, which sends log
-    /// lines and asks how it stands all the while.
+    /// The parent span of a request: the open phase that makes such requests, otherwise the run, which
+    /// sends log lines and requests its status in every phase.
     fn parent_of(&self, peer: Peer) -> Context {
         let phases: &[Phase] = match peer {
             Peer::Registry => &[Phase::Config, Phase::Report],
@@ -114,7 +115,7 @@ impl Trace {
     }
 }
 
-/// Makes a span of each phase.
+/// Creates a span for each phase.
 pub(super) struct PhaseSpans(pub(super) Arc<Trace>);
 
 impl Watcher for PhaseSpans {
@@ -131,7 +132,7 @@ impl Watcher for PhaseSpans {
     }
 }
 
-/// Makes a span of each request, and counts it.
+/// Creates a span for each request, and records it in the metrics.
 #[derive(Debug)]
 pub(super) struct Requests {
     pub(super) trace: Arc<Trace>,
@@ -141,7 +142,7 @@ pub(super) struct Requests {
 impl Observer for Requests {
     fn begin(&self, asked: &Asked<'_>) -> Box<dyn Exchange> {
         let method = asked.method.as_str().to_owned();
-        // Callbacks are few; files of releases are many.
+        // A span name must have few values: there are few callbacks, but many files of releases.
         let last = asked.url.path_segments().and_then(|mut segments| segments.next_back());
         let name = match (asked.peer, last) {
             (Peer::Registry, Some(last)) => format!("{method} {last}"),
@@ -151,7 +152,7 @@ impl Observer for Requests {
         let mut attributes = vec![
             KeyValue::new("http.request.method", method),
             KeyValue::new("server.address", server),
-            KeyValue::new("url.full", plain(asked.url)),
+            KeyValue::new("url.full", without_secrets(asked.url)),
         ];
         if let Some(port) = asked.url.port_or_known_default() {
             attributes.push(KeyValue::new("server.port", i64::from(port)));
@@ -164,7 +165,7 @@ impl Observer for Requests {
         let builder =
             tracer.span_builder(name).with_kind(SpanKind::Client).with_attributes(attributes);
         let span = tracer.build_with_context(builder, &self.trace.parent_of(asked.peer));
-        Box::new(Request {
+        Box::new(RequestSpan {
             span,
             begun: Instant::now(),
             peer: asked.peer,
@@ -175,8 +176,8 @@ impl Observer for Requests {
     }
 }
 
-/// A request that goes on.
-struct Request {
+/// A request in progress.
+struct RequestSpan {
     span: Span,
     begun: Instant,
     peer: Peer,
@@ -185,7 +186,7 @@ struct Request {
     answered: bool,
 }
 
-impl Exchange for Request {
+impl Exchange for RequestSpan {
     fn header(&self) -> Option<(HeaderName, HeaderValue)> {
         let value = HeaderValue::from_str(&traceparent(self.span.span_context())).ok()?;
         Some((TRACEPARENT, value))
@@ -214,7 +215,7 @@ impl Exchange for Request {
     }
 }
 
-impl Drop for Request {
+impl Drop for RequestSpan {
     fn drop(&mut self) {
         if !self.answered {
             let given_up = "given_up".to_owned();
@@ -226,8 +227,8 @@ impl Drop for Request {
     }
 }
 
-/// An address without what may be secret in it.
-fn plain(url: &url::Url) -> String {
+/// The URL without login, query and fragment, which may be secret.
+fn without_secrets(url: &url::Url) -> String {
     let mut url = url.clone();
     // A URL without a host has no login either.
     let _ = url.set_username("").and_then(|()| url.set_password(None));
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parent_is_read_as_it_is_written_and_nothing_else_is_one() {
+    fn only_a_valid_traceparent_is_a_parent() {
         let text = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let context = span_context(text).unwrap();
         assert!(context.is_sampled() && context.is_remote());
@@ -291,8 +292,8 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_told_without_what_may_be_secret() {
+    fn url_attribute_has_no_login_and_no_query() {
         let url = "https://me:hunter2@host:8443/path?token=x#y".parse().unwrap();
-        assert_eq!(plain(&url), "https://host:8443/path");
+        assert_eq!(without_secrets(&url), "https://host:8443/path");
     }
 }

@@ -1,4 +1,4 @@
-//! SHA-256 sums: of what is downloaded, and of what was installed.
+//! SHA-256 checksums of downloads and of installed executables.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio_util::sync::CancellationToken;
 
-/// How much of a file is read at once.
+/// How many bytes of a file are read at once.
 const CHUNK: usize = 256 * 1024;
 
 /// A SHA-256 sum.
@@ -21,7 +21,7 @@ pub struct Sha256Sum([u8; 32]);
 #[error("`{0}` is not a SHA-256 sum of 64 hexadecimal digits")]
 pub struct NoSha256Sum(String);
 
-/// Computes a sum piece by piece.
+/// Computes a checksum chunk by chunk.
 #[derive(Clone, Default)]
 pub(super) struct Summing(Sha256);
 
@@ -36,7 +36,7 @@ impl Summing {
 }
 
 impl Sha256Sum {
-    /// The sum of everything that `reader` still holds. Fails with [`io::ErrorKind::Interrupted`]
+    /// The checksum of the rest of `reader`. Fails with [`io::ErrorKind::Interrupted`]
     /// when `abandoned` is cancelled.
     pub(super) fn of(mut reader: impl Read, abandoned: &CancellationToken) -> io::Result<Self> {
         let mut summing = Summing::default();
@@ -48,7 +48,8 @@ impl Sha256Sum {
     }
 }
 
-/// Hands everything in `reader` on, piece by piece, until the end or until `abandoned` is cancelled.
+/// Passes the rest of `reader` to `take`, chunk by chunk. Fails with [`io::ErrorKind::Interrupted`] when
+/// `abandoned` is cancelled.
 pub(super) fn copy(
     reader: &mut impl Read,
     abandoned: &CancellationToken,

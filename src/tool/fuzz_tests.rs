@@ -9,10 +9,10 @@ use zip::write::SimpleFileOptions;
 use crate::tool::digest::Sha256Sum;
 use crate::tool::store::archive;
 use crate::tool::vendor::checksums::Checksums;
-use crate::tool::vendor::verify::Trust;
+use crate::tool::vendor::verify::TrustedCertificates;
 use butler_base::error::Advice;
 use butler_fuzz::Target;
-use butler_protocol::spec::{Constraint, Product, VersionFile, VersionFileKind, Wanted};
+use butler_protocol::spec::{Constraint, Product, RequestedVersion, VersionFile, VersionFileKind};
 
 #[test]
 fn fuzz_checksums_are_read_in_full_or_refused() {
@@ -44,7 +44,7 @@ fn fuzz_signature_holds_over_the_signed_bytes_only() {
     let path = format!("{}{file}", env!("CARGO_MANIFEST_DIR"));
     let signed = std::fs::read(&path).unwrap();
     let signature = std::fs::read(format!("{path}.sig")).unwrap();
-    let trust = Trust::new(Product::Terraform, &[]).unwrap();
+    let trust = TrustedCertificates::new(Product::Terraform, &[]).unwrap();
     let tokens: [&[u8]; 2] = [b"\n", b"\0"];
     let (mut good, mut bad) = (0, 0);
     Target { name: "signature", samples: &[&signed], tokens: &tokens, rounds: 60 }.run(
@@ -134,9 +134,9 @@ fn fuzz_constraints_and_versions_are_read_or_refused() {
             let _ = text.parse::<butler_protocol::spec::ToolRequest>();
             for (kind, product) in VersionFileKind::ALL.into_iter().zip(Product::ALL) {
                 let file = VersionFile { kind, place: String::new(), text: text.to_string() };
-                let _ = Wanted::of_file(&file, product);
+                let _ = RequestedVersion::of_file(&file, product);
             }
-            if let Err(error) = Wanted::of_argument(&text, None) {
+            if let Err(error) = RequestedVersion::of_argument(&text, None) {
                 assert!(error.advice().is_some());
             }
             let Ok(constraint) = text.parse::<Constraint>() else { return };

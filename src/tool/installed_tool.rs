@@ -1,4 +1,4 @@
-//! A tool that is ready to be started, and where it was found.
+//! An executable of a tool that can be started, and its origin.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use butler_protocol::spec::ToolRequest;
 
 use crate::tool::store::usage::InUse;
 
-/// Where an installed tool was found.
+/// The origin of an installed tool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Origin {
     /// On PATH, in exactly the wanted version.
@@ -28,7 +28,7 @@ pub struct InstalledTool {
     pub request: ToolRequest,
     /// The executable, as an absolute path.
     pub path: PathBuf,
-    /// Where it was found.
+    /// Its origin.
     pub origin: Origin,
     /// Keeps the version in the cache as long as this lives; `None` if it is not in the cache.
     pub in_use: Option<Arc<InUse>>,

@@ -1,5 +1,4 @@
-//! The settings that everything in this module takes: where tools come from, where they are kept,
-//! and how long it may take.
+//! The options of this module: sources, cache, and timeouts.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,23 +9,23 @@ use butler_base::http::LazyClient;
 use crate::tool::fetch::sites::Sites;
 use crate::tool::fetch::transfer::Meter;
 
-/// Where tools come from and where they are kept.
+/// The sources, the cache and the timeouts of tools.
 #[derive(Clone)]
 pub struct ToolOptions {
     /// The cache: `<cache>/<product>/<version>/<executable>`.
     pub cache: PathBuf,
-    /// Where releases come from.
+    /// The release sites and mirrors.
     pub sites: Sites,
     /// Files with additional trusted signing keys (`--signing-key`).
     pub signing_keys: Vec<PathBuf>,
     /// The runner's PATH, for a tool that is installed already.
     pub search_path: Option<OsString>,
-    /// The HTTP client to download with, made when something is downloaded.
+    /// The HTTP client, which is created by the first download.
     pub http: LazyClient,
     /// Receives the progress of each download; without it, slow downloads are reported every ten
     /// seconds.
     pub meter: Option<Meter>,
-    /// How long it may take to make one version ready, other processes' installs included.
+    /// The timeout for one version, including the wait for other processes.
     pub timeout: Duration,
     /// Whether to wait if another process installs or removes the wanted version.
     pub when_busy: WhenBusy,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use crate::tool::choice::path::{Found, SearchPath};
+use crate::tool::choice::path::{FoundTool, SearchPath};
 use crate::tool::error::ToolError;
 use crate::tool::fetch::release;
 use crate::tool::installed_tool::{InstalledTool, Origin};
@@ -13,20 +13,19 @@ use crate::tool::options::ToolOptions;
 use crate::tool::store::attempt::Attempt;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::error::CacheError;
+use crate::tool::store::history::ToolOperation;
 use crate::tool::store::installed::installed;
-use crate::tool::store::journal::Act;
 use crate::tool::store::lookup::Lookup;
-use crate::tool::store::{lock, usage};
+use crate::tool::store::{usage, version_lock};
 use crate::tool::vendor::platform::Platform;
-use crate::tool::version_question::ask_there;
+use crate::tool::version_query::query_version_in;
 use butler_base::blocking::blocking;
 use butler_base::process::Environment;
 use butler_protocol::spec::ToolRequest;
 
-/// Makes exactly `request` ready. `progress` gets a line for each step that takes time.
+/// Makes the executable of `request` available. `progress` gets a line for each slow step.
 ///
-/// May be dropped at any point: what it started ends, and nothing is left that a later run could
-/// take for installed.
+/// If the future is dropped, its processes end, and an incomplete installation is never used.
 ///
 /// # Errors
 /// When it cannot be downloaded, verified or stored.
@@ -94,7 +93,7 @@ pub async fn startable(
     Ok(InstalledTool { request, path, origin: Origin::Cache, in_use: None })
 }
 
-/// Whether `tool` is the wanted version where it is going to run.
+/// Whether `tool` starts the wanted version in the directory of the run.
 async fn starts_wanted_version(tool: &InstalledTool, at: Option<RunLocation<'_>>) -> bool {
     if tool.origin != Origin::Shim {
         return true;
@@ -107,7 +106,7 @@ async fn starts_wanted_version(tool: &InstalledTool, at: Option<RunLocation<'_>>
         return false;
     };
     let there = directory.display();
-    match ask_there(&tool.path, request.product, directory, environment).await {
+    match query_version_in(&tool.path, request.product, directory, environment).await {
         Ok(Some(version)) if version == request.version => true,
         Ok(Some(version)) => {
             tracing::warn!(
@@ -133,7 +132,7 @@ async fn on_path(
     request: &ToolRequest,
     options: &ToolOptions,
     cache: &Cache,
-    usable: impl Fn(&Found) -> bool,
+    usable: impl Fn(&FoundTool) -> bool,
 ) -> Option<InstalledTool> {
     let own = std::fs::canonicalize(&options.cache).ok();
     let is_own = |path: &Path| match (&own, std::fs::canonicalize(path)) {
@@ -141,8 +140,9 @@ async fn on_path(
         _ => false,
     };
     let search = SearchPath::new(options.search_path.as_deref(), cache.path_memory());
-    let is_wanted = |it: &Found| it.version == request.version && usable(it) && !is_own(&it.path);
-    let Found { path, is_itself, .. } = search.find(request.product, is_wanted).await?;
+    let is_wanted =
+        |it: &FoundTool| it.version == request.version && usable(it) && !is_own(&it.path);
+    let FoundTool { path, is_itself, .. } = search.find(request.product, is_wanted).await?;
     let origin = if is_itself { Origin::Path } else { Origin::Shim };
     Some(InstalledTool { request: request.clone(), path, origin, in_use: None })
 }
@@ -156,14 +156,15 @@ async fn from_cache(
     let tool =
         |path, origin, in_use| InstalledTool { request: request.clone(), path, origin, in_use };
     let deadline = Instant::now() + options.timeout;
-    // First of all, so that no process removes the version that the lookup finds.
-    let in_use = usage::begin(cache, request, options, deadline, progress).await?.map(Arc::new);
+    // Before the lookup, so that no process removes the version that it finds.
+    let in_use =
+        usage::mark_in_use(cache, request, options, deadline, progress).await?.map(Arc::new);
     // Without the lock at first: a prebaked cache may be read-only.
     if let Lookup::Installed(path) = lookup(cache, request).await? {
         return Ok(tool(path, Origin::Cache, in_use));
     }
     let directory = cache.prepare(request.product)?;
-    let lock = lock::acquire(cache, request, options, deadline, progress).await?;
+    let lock = version_lock::acquire(cache, request, options, deadline, progress).await?;
     match lookup(cache, request).await? {
         Lookup::Installed(path) => return Ok(tool(path, Origin::Cache, in_use)),
         Lookup::Tampered(path) => {
@@ -172,12 +173,15 @@ async fn from_cache(
         }
         Lookup::Missing => {}
     }
-    let attempt = Attempt::begin(cache, request, (Act::Install, None), &options.owner, lock);
+    let attempt =
+        Attempt::begin(cache, request, (ToolOperation::Install, None), &options.owner, lock);
     // The time spent waiting for other processes counts against the timeout.
     let left = deadline.saturating_duration_since(Instant::now());
     let options = ToolOptions { timeout: left, ..options.clone() };
     let archive =
-        match release::fetch(request, Platform::current()?, &options, &directory, progress).await {
+        match release::fetch_release(request, Platform::current()?, &options, &directory, progress)
+            .await
+        {
             Ok(archive) => archive,
             Err(error) => return attempt.finish(Err(error)),
         };

@@ -20,32 +20,32 @@ use crate::tool::vendor::checksums::{Checksums, ChecksumsError};
 use crate::tool::vendor::platform::{Platform, UnknownPlatform};
 use butler_base::error::Advice;
 
-/// The executable has 24 MB; nothing that is larger than this is an archive of it.
-const LARGEST_ARCHIVE: u64 = 200 * 1024 * 1024;
-const LARGEST_EXECUTABLE: u64 = 400 * 1024 * 1024;
+/// The largest accepted archive and executable, in bytes. The executable has 24 MB.
+const MAX_ARCHIVE: u64 = 200 * 1024 * 1024;
+const MAX_EXECUTABLE: u64 = 400 * 1024 * 1024;
 
-/// A list of a handful of archives.
-const LARGEST_LIST: u64 = 1024 * 1024;
+/// The largest accepted `SHA256SUMS`, in bytes.
+const MAX_CHECKSUM_FILE: u64 = 1024 * 1024;
 
-/// What the executable is called in an archive.
+/// The name of the executable in an archive.
 const EXECUTABLE: &str = "butler-runner";
 
 /// A release of the runner cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerReleaseError {
-    /// Something could not be fetched.
+    /// A file cannot be fetched.
     #[error(transparent)]
     Download(#[from] DownloadError),
-    /// The site does not say which release is the newest.
+    /// The site does not redirect to the newest release.
     #[error("`{url}` does not redirect to a release")]
     NewestUnknown {
-        /// What was asked.
+        /// The URL.
         url: String,
     },
     /// The runner is not released for this platform.
     #[error(transparent)]
     Platform(#[from] UnknownPlatform),
-    /// The list of checksums has no right shape.
+    /// The checksum file is malformed.
     #[error(transparent)]
     Checksums(#[from] ChecksumsError),
     /// The release is not for this platform.
@@ -56,28 +56,28 @@ pub enum RunnerReleaseError {
         /// The archive that it would be in.
         archive: String,
     },
-    /// The archive was changed on the way, or is another one.
+    /// The archive does not have the published checksum.
     #[error("`{url}` is not what was published: its SHA-256 is {actual}, not {expected}")]
     Checksum {
         /// The archive.
         url: String,
-        /// What the list says.
+        /// The published checksum.
         expected: Sha256Sum,
-        /// What was downloaded.
+        /// The checksum of the download.
         actual: Sha256Sum,
     },
-    /// The archive does not hold the executable.
+    /// The archive does not contain the executable.
     #[error("the archive of butler-runner {version} does not contain the file `butler-runner`")]
     NoExecutable {
         /// The release.
         version: Version,
     },
-    /// The executable cannot be read out of the archive, or not be written.
+    /// The executable cannot be extracted or written.
     #[error("cannot unpack butler-runner {version}")]
     Unpack {
         /// The release.
         version: Version,
-        /// What went wrong.
+        /// The error.
         #[source]
         source: std::io::Error,
     },
@@ -104,23 +104,23 @@ impl Advice for RunnerReleaseError {
     }
 }
 
-/// An archive whose sum is the published one.
+/// An archive with the published checksum.
 #[derive(Debug)]
 pub struct RunnerArchive {
     version: Version,
     file: File,
 }
 
-/// The newest release below `releases`, as the site's `latest` leads to it. It is never a prerelease.
+/// The newest release, to which `latest` below `releases` redirects. It is never a prerelease.
 ///
 /// # Errors
-/// When the site cannot be asked, or does not lead to a release.
+/// When the site does not respond, or does not redirect to a release.
 pub async fn newest_runner(
     releases: &Url,
     options: &ToolOptions,
 ) -> Result<Version, RunnerReleaseError> {
-    let url = below(releases, "latest");
-    let (at, _) = Fetcher::anonymous(options).led_to(&url).await?;
+    let url = append_path(releases, "latest");
+    let (at, _) = Fetcher::anonymous(options).follow_redirects(&url).await?;
     let tag = at.path_segments().and_then(|mut segments| segments.next_back());
     let version = tag.and_then(|tag| tag.strip_prefix('v')?.parse().ok());
     version.ok_or_else(|| RunnerReleaseError::NewestUnknown { url: redacted(&url) })
@@ -130,7 +130,7 @@ pub async fn newest_runner(
 /// for each step that takes time.
 ///
 /// # Errors
-/// When it cannot be fetched, or is not what the release's `SHA256SUMS` says.
+/// When it cannot be fetched, or does not have the checksum in `SHA256SUMS`.
 pub async fn fetch_runner(
     releases: &Url,
     version: &Version,
@@ -139,16 +139,16 @@ pub async fn fetch_runner(
     progress: &(dyn Fn(&str) + Sync),
 ) -> Result<RunnerArchive, RunnerReleaseError> {
     let archive = format!("butler-runner_{}.tar.gz", Platform::current()?);
-    let release = below(releases, &format!("download/v{version}"));
+    let release = append_path(releases, &format!("download/v{version}"));
     let fetcher = Fetcher::anonymous(options);
-    let sums = fetcher.small(&below(&release, "SHA256SUMS"), LARGEST_LIST).await?;
+    let sums = fetcher.fetch_small(&append_path(&release, "SHA256SUMS"), MAX_CHECKSUM_FILE).await?;
     let Some(expected) = Checksums::parse(&sums)?.of(&archive) else {
         return Err(RunnerReleaseError::NotReleased { version: version.clone(), archive });
     };
-    let url = below(&release, &archive);
+    let url = append_path(&release, &archive);
     progress(&format!("downloading {}", redacted(&url)));
     let watch = Watch::new(options.meter.as_ref(), progress);
-    let (file, actual) = fetcher.large(&url, LARGEST_ARCHIVE, directory, watch).await?;
+    let (file, actual) = fetcher.fetch_large(&url, MAX_ARCHIVE, directory, watch).await?;
     if actual != expected {
         return Err(RunnerReleaseError::Checksum { url: redacted(&url), expected, actual });
     }
@@ -162,42 +162,42 @@ impl RunnerArchive {
     /// When it cannot be read or written.
     pub fn copy(&mut self, to: &mut impl Write) -> Result<(), RunnerReleaseError> {
         let copied = self.file.rewind().and_then(|()| std::io::copy(&mut self.file, to));
-        copied.map(drop).map_err(|source| self.broken(source))
+        copied.map(drop).map_err(|source| self.unpack_error(source))
     }
 
-    /// Writes the executable that is in it to `to`.
+    /// Writes the executable in the archive to `to`.
     ///
     /// # Errors
     /// When it is missing, or cannot be read or written.
     pub fn unpack(mut self, to: &mut impl Write) -> Result<(), RunnerReleaseError> {
-        self.file.rewind().map_err(|source| self.broken(source))?;
+        self.file.rewind().map_err(|source| self.unpack_error(source))?;
         let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(&self.file));
-        let entries = archive.entries().map_err(|source| self.broken(source))?;
+        let entries = archive.entries().map_err(|source| self.unpack_error(source))?;
         for entry in entries {
-            let entry = entry.map_err(|source| self.broken(source))?;
+            let entry = entry.map_err(|source| self.unpack_error(source))?;
             let is_plain = entry.header().entry_type().is_file();
             if is_plain && entry.path_bytes().as_ref() == EXECUTABLE.as_bytes() {
                 let size = entry.size();
-                let copied = std::io::copy(&mut entry.take(LARGEST_EXECUTABLE), to);
+                let copied = std::io::copy(&mut entry.take(MAX_EXECUTABLE), to);
                 return match copied {
                     Ok(written) if written == size => Ok(()),
-                    Ok(_) => Err(self.broken(std::io::ErrorKind::UnexpectedEof.into())),
-                    Err(source) => Err(self.broken(source)),
+                    Ok(_) => Err(self.unpack_error(std::io::ErrorKind::UnexpectedEof.into())),
+                    Err(source) => Err(self.unpack_error(source)),
                 };
             }
         }
         Err(RunnerReleaseError::NoExecutable { version: self.version.clone() })
     }
 
-    fn broken(&self, source: std::io::Error) -> RunnerReleaseError {
+    fn unpack_error(&self, source: std::io::Error) -> RunnerReleaseError {
         RunnerReleaseError::Unpack { version: self.version.clone(), source }
     }
 }
 
-/// `name` below `url`, whether or not that ends in a slash.
-fn below(url: &Url, name: &str) -> Url {
-    let mut below = url.clone();
+/// Appends `name` to the path of `url`, which may end in a slash.
+fn append_path(url: &Url, name: &str) -> Url {
+    let mut appended = url.clone();
     let path = format!("{}/{name}", url.path().trim_end_matches('/'));
-    below.set_path(&path);
-    below
+    appended.set_path(&path);
+    appended
 }

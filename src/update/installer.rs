@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-/// A package manager, or something like it, that knows which version is installed.
+/// The package manager, or other program, that installed the executable.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Installer {
     /// Homebrew, on macOS or Linux.
@@ -16,22 +16,22 @@ pub enum Installer {
     Dpkg(String),
     /// A package of rpm.
     Rpm(String),
-    /// Who installed it says why it must not be replaced (`BUTLER_NO_SELF_UPDATE`).
+    /// Another program or an administrator; the text is the reason in `BUTLER_NO_SELF_UPDATE`.
     Other(String),
 }
 
-/// How a package manager is asked: its program, the arguments before the path, and what it is when
-/// the program ends well and prints the name of a package.
-pub(super) type Question = (&'static str, &'static [&'static str], fn(String) -> Installer);
+/// A query of a package manager: its program, the arguments before the path, and the installer if
+/// the program succeeds and prints the name of a package.
+pub(super) type PackageQuery = (&'static str, &'static [&'static str], fn(String) -> Installer);
 
-/// The package managers that have to be asked.
-pub(super) const QUESTIONS: [Question; 2] = [
+/// The package managers that do not show in the path.
+pub(super) const PACKAGE_QUERIES: [PackageQuery; 2] = [
     ("dpkg-query", &["--search"], Installer::Dpkg),
     ("rpm", &["--query", "--queryformat", "%{NAME}", "--file"], Installer::Rpm),
 ];
 
-/// What installed `executable`, as far as its path tells.
-pub(super) fn by_path(executable: &Path) -> Option<Installer> {
+/// The installer of `executable` by its path and the files of `cargo` next to it.
+pub(super) fn installer_by_path(executable: &Path) -> Option<Installer> {
     let has = |name: &str| executable.components().any(|part| part.as_os_str() == name);
     if has("Cellar") || has(".linuxbrew") || has("linuxbrew") {
         return Some(Installer::Homebrew);
@@ -39,14 +39,14 @@ pub(super) fn by_path(executable: &Path) -> Option<Installer> {
     if executable.starts_with("/nix/store") || executable.starts_with("/gnu/store") {
         return Some(Installer::Nix);
     }
-    // Cargo writes down beside `bin` what it has installed there.
+    // Cargo lists the packages of `bin` in this file.
     let bin = executable.parent().filter(|parent| parent.ends_with("bin"))?;
     let record = std::fs::read_to_string(bin.parent()?.join(".crates.toml")).ok()?;
     record.contains("\"butler-runner ").then_some(Installer::Cargo)
 }
 
 impl Installer {
-    /// What to do instead.
+    /// How to update the executable instead.
     pub(super) fn advice(&self) -> String {
         match self {
             Self::Homebrew => "`brew upgrade butler-runner` updates it".to_owned(),
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn path_tells_homebrew_and_nix() {
+    fn homebrew_and_nix_are_recognised_by_the_path() {
         for (path, expected) in [
             (
                 "/opt/homebrew/Cellar/butler-runner/0.2.0/bin/butler-runner",
@@ -89,21 +89,21 @@ mod tests {
             ("/nix/store/abc-butler-runner-0.2.0/bin/butler-runner", Some(Installer::Nix)),
             ("/nonexistent/bin/butler-runner", None),
         ] {
-            assert_eq!(by_path(Path::new(path)), expected, "{path}");
+            assert_eq!(installer_by_path(Path::new(path)), expected, "{path}");
         }
     }
 
     #[test]
-    fn cargo_is_known_by_its_record() {
+    fn cargo_is_recognised_by_its_list_of_packages() {
         let root = tempfile::tempdir().unwrap();
         let bin = root.path().join("bin");
         std::fs::create_dir(&bin).unwrap();
         let executable = bin.join("butler-runner");
         let record = root.path().join(".crates.toml");
         std::fs::write(&record, "[v1]\n\"ripgrep 1.0.0 (registry)\" = [\"rg\"]\n").unwrap();
-        assert_eq!(by_path(&executable), None);
+        assert_eq!(installer_by_path(&executable), None);
         let line = "[v1]\n\"butler-runner 0.2.0 (git)\" = [\"butler-runner\"]\n";
         std::fs::write(&record, line).unwrap();
-        assert_eq!(by_path(&executable), Some(Installer::Cargo));
+        assert_eq!(installer_by_path(&executable), Some(Installer::Cargo));
     }
 }

@@ -1,50 +1,41 @@
-//! Puts the run's state backend in the place of the module's.
+//! Replaces the module's state backend with the run's.
 //!
-//! The clone only ever gets the backend's type; its settings, which hold credentials, go to the
-//! private directory. They are passed on as they are: what Terraform makes of a `schema_name` or a
-//! `key` is the registry's business. Only what an s3 backend of another version calls by another
-//! name is translated. Settings are written in HCL's native syntax, where a string can be kept from
-//! being a template in every version; in JSON that depends on the version.
+//! The clone only gets the backend's type. The settings contain credentials, so they are written to the private
+//! directory. They are passed on unchecked: Terraform checks them. Only the s3 backend needs a translation,
+//! because its names depend on the version. Settings are written in HCL's native syntax, in which every version
+//! can escape a template in a string; in JSON that depends on the version.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
-use zeroize::Zeroizing;
 
 use super::s3;
 use butler_base::platform::fs::OpenOptionsExt;
 use butler_base::process::Environment;
 use butler_base::secret::{PrivateDirectory, WipeError};
+use butler_protocol::backend::{BackendKind, SettingsTranslation};
 use butler_protocol::spec::{Backend, ToolRequest};
 use butler_source::hcl::{self, JsonError, is_identifier};
 use butler_source::module::{self, Module};
 
-/// The override file's name, unless the module's own override files ask for another.
+/// The override file's name, unless an override file of the module sorts after it.
 const OVERRIDE_FILE: &str = "butler_runner_override.tf.json";
 
 /// The file with the empty provider block.
 const PROVIDER_FILE: &str = "butler_runner_azurerm.tf.json";
 
-/// The settings' file in the private directory.
+/// The file with the settings, in the private directory.
 const CONFIG_FILE: &str = "backend.tfbackend";
 
-/// Any of these means that there are Azure credentials.
+/// Variables of the Azure provider. One of them is enough to expect a login.
 const AZURE_CREDENTIALS: [&str; 5] =
     ["ARM_CLIENT_ID", "ARM_SUBSCRIPTION_ID", "ARM_TENANT_ID", "ARM_USE_OIDC", "ARM_USE_MSI"];
 
-/// Settings that are blocks, by backend: an attribute of that name would be refused.
-const BLOCKS: [(&str, &str); 4] = [
-    ("cos", "assume_role"),
-    ("kubernetes", "exec"),
-    ("oss", "assume_role"),
-    ("remote", "workspaces"),
-];
-
-/// What was written for a backend.
+/// The files that were written for a backend.
 #[derive(Debug, Eq, PartialEq)]
 pub struct BackendFiles {
-    /// The override file in the clone: the backend's type and nothing else.
+    /// The override file in the clone, which contains only the backend's type.
     pub override_file: PathBuf,
     /// The settings, outside the clone (mode 0600), for `-backend-config`.
     pub config_file: PathBuf,
@@ -64,7 +55,7 @@ pub enum BackendError {
     Value {
         /// The setting.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         source: JsonError,
     },
@@ -73,7 +64,7 @@ pub enum BackendError {
     Create {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -97,8 +88,8 @@ impl butler_base::error::Advice for BackendError {
     }
 }
 
-/// Writes the override file into `directory` and the settings into `private`. A setting that is
-/// `null` is left out.
+/// Writes the override file into `directory` and the settings into `private`. Settings that are `null` are
+/// left out.
 ///
 /// # Errors
 /// If the type is not the name of a backend, or if a file cannot be written.
@@ -111,7 +102,7 @@ pub fn write_backend(
     if !is_identifier(&backend.kind) {
         return Err(BackendError::Kind(backend.kind.clone()));
     }
-    let settings = settings(backend, tool)?;
+    let settings = settings_as_hcl(backend, tool)?;
     let name = override_name(directory)
         .map_err(|source| BackendError::Create { path: directory.join(OVERRIDE_FILE), source })?;
     let config_file = private.write(CONFIG_FILE, settings.as_bytes())?;
@@ -121,11 +112,11 @@ pub fn write_backend(
     Ok(BackendFiles { override_file, config_file })
 }
 
-/// Gives a module that uses azurerm without a provider block an empty one with `features {}`,
-/// where the environment has Azure credentials. Returns the file that was written.
+/// Adds an empty provider block with `features {}` to a module that uses azurerm without one, if the environment
+/// has Azure credentials. Returns the file that was written.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub fn write_provider_features(
     module: &Module,
     environment: &Environment,
@@ -140,31 +131,30 @@ pub fn write_provider_features(
 }
 
 /// The settings in HCL's native syntax.
-fn settings(backend: &Backend, tool: &ToolRequest) -> Result<Zeroizing<String>, BackendError> {
+fn settings_as_hcl(backend: &Backend, tool: &ToolRequest) -> Result<String, BackendError> {
+    let kind = BackendKind::of(&backend.kind);
     let given: Vec<_> = backend.config.iter().map(|(name, value)| (name.as_str(), value)).collect();
     let translated;
-    let settings = if backend.kind == "s3" {
-        translated = s3::translate(&given, &tool.version);
-        translated.iter().map(|(name, value)| (name.as_str(), value)).collect()
-    } else {
-        given
+    let settings = match kind.translation {
+        SettingsTranslation::S3 => {
+            translated = s3::translate(&given, &tool.version);
+            translated.iter().map(|(name, value)| (name.as_str(), value)).collect()
+        }
+        SettingsTranslation::Unchanged => given,
     };
-    let size: usize =
-        settings.iter().map(|(name, value)| name.len() + value.expose_secret().len()).sum();
-    // Escapes make it longer; a buffer that grows leaves copies behind.
-    let mut text = Zeroizing::new(String::with_capacity(6 * size + 16 * settings.len()));
+    let mut text = String::new();
     for (name, value) in settings {
         if !is_identifier(name) {
             return Err(BackendError::Setting(name.to_owned()));
         }
-        append_setting(&backend.kind, name, value, &mut text)
+        append_setting(kind, name, value, &mut text)
             .map_err(|source| BackendError::Value { name: name.to_owned(), source })?;
     }
     Ok(text)
 }
 
 fn append_setting(
-    kind: &str,
+    kind: &BackendKind,
     name: &str,
     value: &SecretString,
     text: &mut String,
@@ -173,7 +163,7 @@ fn append_setting(
     if json == "null" {
         return Ok(());
     }
-    if BLOCKS.contains(&(kind, name)) {
+    if kind.blocks.contains(&name) {
         return hcl::append_blocks(name, json, text);
     }
     text.push_str(name);
@@ -183,13 +173,13 @@ fn append_setting(
     Ok(())
 }
 
-/// A name that no file has and that comes after every other override file's, because of several
-/// backend blocks Terraform takes the last.
+/// A name that no file has and that sorts after every other override file: of several backend blocks, Terraform
+/// uses the last one.
 fn override_name(directory: &Path) -> std::io::Result<String> {
     let last = module::override_files(directory)?.into_iter().max();
     Ok(match last {
         Some(last) if last.as_str() >= OVERRIDE_FILE => {
-            // `_` comes after the `.` that follows the stem in the other file's name.
+            // `_` sorts after the `.` that follows the stem in the other file's name.
             let stem = last.split_once(".t").map_or(last.as_str(), |(stem, _)| stem);
             format!("{stem}_{OVERRIDE_FILE}")
         }
@@ -197,7 +187,7 @@ fn override_name(directory: &Path) -> std::io::Result<String> {
     })
 }
 
-/// Creates the file; never follows a link that the repository has put there.
+/// Creates the file. Never follows a link of that name in the repository.
 fn create(path: &Path, content: &serde_json::Value) -> Result<PathBuf, BackendError> {
     std::fs::OpenOptions::new()
         .write(true)
@@ -228,13 +218,13 @@ mod tests {
     fn write(backend: &Backend, directory: &Path) -> Result<BackendFiles, BackendError> {
         let private = PrivateDirectory::create(directory, "private-").unwrap();
         let files = write_backend(backend, &"1.11.4".parse().unwrap(), directory, &private)?;
-        // The test looks at it after this function.
+        // The test reads the files after this function.
         std::mem::forget(private);
         Ok(files)
     }
 
     #[test]
-    fn clone_gets_the_type_and_nothing_else() {
+    fn clone_contains_only_the_type_of_the_backend() {
         let directory = tempfile::tempdir().unwrap();
         let pg = backend(
             "pg",
@@ -258,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn override_file_comes_after_the_modules_own() {
+    fn override_file_sorts_after_those_of_the_module() {
         for (own, expected) in [
             ("a_override.tf", OVERRIDE_FILE),
             ("override.tf", "override_butler_runner_override.tf.json"),
@@ -290,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn type_or_setting_that_is_not_an_identifier_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         for kind in ["", "p g", "pg\"", "../pg"] {
             let result = write(&backend(kind, &[]), directory.path());
@@ -307,13 +297,13 @@ mod tests {
     fn settings_that_are_blocks_are_written_as_blocks() {
         let remote = backend("remote", &[("workspaces", r#"[{"name": "a"}]"#)]);
         let tool = "1.11.4".parse().unwrap();
-        assert_eq!(*settings(&remote, &tool).unwrap(), "workspaces {\nname = \"a\"\n}\n");
+        assert_eq!(settings_as_hcl(&remote, &tool).unwrap(), "workspaces {\nname = \"a\"\n}\n");
         let other = backend("gcs", &[("workspaces", r#"[{"name": "a"}]"#)]);
-        assert_eq!(*settings(&other, &tool).unwrap(), "workspaces = [{\"name\"=\"a\",},]\n");
+        assert_eq!(settings_as_hcl(&other, &tool).unwrap(), "workspaces = [{\"name\"=\"a\",},]\n");
     }
 
     #[test]
-    fn azurerm_gets_features_where_there_are_credentials() {
+    fn azurerm_gets_features_if_there_are_credentials() {
         let directory = tempfile::tempdir().unwrap();
         let lacking = Module { lacks_azurerm_provider: true, ..Module::default() };
         let azure: Environment = [("ARM_CLIENT_ID".into(), "id".into())].into_iter().collect();

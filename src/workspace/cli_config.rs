@@ -1,14 +1,13 @@
-//! Writes the CLI configuration file of one run: where providers come from, and credentials.
+//! Writes the CLI configuration file of one run: the sites of providers, and credentials.
 //!
 //! It contains tokens, so it is written to the run's private directory, never to a home directory. Terraform
-//! reads it with the first version of HCL, which knows no `$${`: what could begin a template is
-//! written as a code point, which means the same in every version.
+//! reads it with the first version of HCL, which has no `$${`. The beginning of a template is written as a code point,
+//! which means the same in every version.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use secrecy::{ExposeSecret, SecretString};
-use zeroize::Zeroizing;
 
 use butler_base::secret::{PrivateDirectory, WipeError};
 use butler_protocol::spec::{CliConfig, InstallationMethod, ProviderSource};
@@ -16,10 +15,10 @@ use butler_protocol::spec::{CliConfig, InstallationMethod, ProviderSource};
 /// The file's name in the private directory.
 const CONFIG_FILE: &str = "cli-configuration.tfrc";
 
-/// Writes the file and returns where it is, for `TF_CLI_CONFIG_FILE`.
+/// Writes the file and returns its path, for `TF_CLI_CONFIG_FILE`.
 ///
 /// # Errors
-/// When it cannot be written.
+/// If it cannot be written.
 pub fn write_cli_config(
     config: &CliConfig<SecretString>,
     private: &PrivateDirectory,
@@ -27,17 +26,13 @@ pub fn write_cli_config(
     private.write(CONFIG_FILE, render(config).as_bytes())
 }
 
-fn render(config: &CliConfig<SecretString>) -> Zeroizing<String> {
+fn render(config: &CliConfig<SecretString>) -> String {
     let CliConfig { installation, credentials } = config;
     let mut methods = String::new();
     for method in installation {
         append_method(method, &mut methods);
     }
-    let secrets = credentials.iter();
-    let secrets = secrets.map(|(host, token)| host.as_str().len() + token.expose_secret().len());
-    // Escapes make it longer; a buffer that grows leaves copies behind.
-    let size = 6 * secrets.sum::<usize>() + 64 * (credentials.len() + 1) + methods.len();
-    let mut text = Zeroizing::new(String::with_capacity(size));
+    let mut text = String::new();
     for (host, token) in credentials {
         text.push_str("credentials ");
         append_string(host.as_str(), &mut text);
@@ -77,12 +72,11 @@ fn append_method(method: &InstallationMethod, text: &mut String) {
     text.push_str("  }\n");
 }
 
-/// A token as it stands in the file, which a module can read and print.
+/// A token as it is written in the file, which a module can read and print.
 #[must_use]
 pub fn written_token(token: &SecretString) -> SecretString {
-    let token = token.expose_secret();
-    let mut text = Zeroizing::new(String::with_capacity(6 * token.len() + 2));
-    append_string(token, &mut text);
+    let mut text = String::new();
+    append_string(token.expose_secret(), &mut text);
     SecretString::from(&text[1..text.len() - 1])
 }
 
@@ -112,7 +106,7 @@ mod tests {
     use butler_protocol::spec::RegistryHost;
 
     #[test]
-    fn every_part_is_written_and_means_itself() {
+    fn every_part_is_written_and_escaped() {
         let method = |source, include: Option<&[&str]>| InstallationMethod {
             source,
             include: include.map(|it| it.iter().map(|text| (*text).to_owned()).collect()),

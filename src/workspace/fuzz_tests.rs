@@ -48,7 +48,7 @@ const SETTINGS_TOKENS: [&[u8]; 20] = [
 ];
 
 #[test]
-fn fuzz_settings_whatever_is_in_the_file_is_settings_or_problems_with_lines() {
+fn fuzz_settings_file_leads_to_settings_or_to_problems_with_lines() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("settings");
     let mut understood = 0;
@@ -75,5 +75,5 @@ fn fuzz_settings_whatever_is_in_the_file_is_settings_or_problems_with_lines() {
             }
         },
     );
-    assert!(understood > 0, "no input was right");
+    assert!(understood > 0, "no input was valid");
 }

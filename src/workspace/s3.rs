@@ -2,8 +2,8 @@
 //! the versions before and from 1.6.
 //!
 //! Terraform 1.6 and `OpenTofu` 1.6 moved the endpoints into one `endpoints` setting and the role into
-//! one `assume_role`, and renamed a few others. They deprecate the old names, of which Terraform 1.10
-//! dropped the role's; versions before 1.6 know no others.
+//! one `assume_role`, and renamed a few others. They deprecate the old names. Terraform 1.10 removed the old
+//! names of the role. Versions before 1.6 only accept the old names.
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,7 @@ use semver::Version;
 use serde_json::value::RawValue;
 use url::Url;
 
+use butler_protocol::backend::is_aws_host;
 use butler_source::hcl;
 
 /// Flat settings that became the members of one object.
@@ -20,7 +21,7 @@ struct Group {
     name: &'static str,
     /// The flat settings and their keys in it.
     members: &'static [(&'static str, &'static str)],
-    /// The key without which the others mean nothing.
+    /// The key without which the others have no effect.
     essential: Option<&'static str>,
 }
 
@@ -51,20 +52,20 @@ const GROUPS: [Group; 2] = [
     },
 ];
 
-/// In the object it is a text such as `1h`, before it was a number of seconds.
+/// A text such as `1h` in the object, a number of seconds as a flat setting.
 const DURATION: &str = "duration";
 
-/// The same setting before and from 1.6.
+/// The name before and from 1.6.
 const PATH_STYLE: (&str, &str) = ("force_path_style", "use_path_style");
 
-/// A file before, and a list of files from 1.6.
+/// One file before 1.6, a list of files from 1.6.
 const CREDENTIALS_FILE: (&str, &str) = ("shared_credentials_file", "shared_credentials_files");
 
-/// A setting that versions before 1.6.1 refuse; all that it skips came with 1.6.
+/// Versions before 1.6.1 refuse this setting. The request that it skips exists since 1.6.
 const SKIP_ACCOUNT: &str = "skip_requesting_account_id";
 
-/// Checks that ask AWS itself (STS, IAM, instance metadata, the list of regions). Another store has no
-/// answer to them, and AWS does not know its logins.
+/// Checks that send requests to AWS itself (STS, IAM, instance metadata, the list of regions). They fail with the
+/// logins of another store.
 const AWS_CHECKS: [&str; 4] = [
     "skip_credentials_validation",
     "skip_metadata_api_check",
@@ -72,13 +73,10 @@ const AWS_CHECKS: [&str; 4] = [
     "skip_region_validation",
 ];
 
-/// Domains of AWS: an endpoint there, such as a VPC endpoint, is not another store.
-const AWS_DOMAINS: [&str; 3] = [".amazonaws.com", ".amazonaws.com.cn", ".api.aws"];
-
 type Members = BTreeMap<String, SecretString>;
 
-/// The settings by the names that `version` knows, with the defaults for a store that is not AWS. If
-/// both names of a setting are given, the one that `version` knows wins; what is `null` is not given.
+/// The settings by the names that `version` accepts, with the defaults for a store that is not AWS. If both
+/// names of a setting are given, the one that `version` accepts wins. `null` is the same as a missing setting.
 /// Values are JSON text.
 pub(super) fn translate(
     settings: &[(&str, &SecretString)],
@@ -93,7 +91,7 @@ pub(super) fn translate(
     if release < (1, 6, 0) { to_flat(&given) } else { to_nested(&given, release) }
 }
 
-/// The settings that have to be `true` for a store that is not AWS, as far as they are not given.
+/// The settings that must be `true` for a store that is not AWS and are not given.
 fn defaults(given: &[(&str, &SecretString)]) -> Vec<&'static str> {
     let value = |name: &str| given.iter().find(|(it, _)| *it == name).map(|(_, value)| *value);
     let nested = value("endpoints").and_then(object).and_then(|mut members| members.remove("s3"));
@@ -108,14 +106,12 @@ fn defaults(given: &[(&str, &SecretString)]) -> Vec<&'static str> {
     missing
 }
 
-/// Whether the endpoint, as JSON text, is given and not one of AWS.
+/// Whether the endpoint, as JSON text, is given and is not an endpoint of AWS.
 fn is_another_store(endpoint: &SecretString) -> bool {
     let Some(text) = hcl::json_string(endpoint.expose_secret()) else { return false };
     let text = text.trim();
     let address = Url::parse(text).or_else(|_| Url::parse(&format!("https://{text}")));
-    let host = address.ok().and_then(|url| url.host_str().map(str::to_ascii_lowercase));
-    !text.is_empty()
-        && !host.is_some_and(|host| AWS_DOMAINS.iter().any(|domain| host.ends_with(domain)))
+    !text.is_empty() && !address.is_ok_and(|url| url.host_str().is_some_and(is_aws_host))
 }
 
 fn to_nested(
@@ -126,13 +122,13 @@ fn to_nested(
     let mut groups: [Members; GROUPS.len()] = Default::default();
     for (name, value) in settings {
         if let Some((group, key)) = group_of(name) {
-            let value = if key == DURATION { duration(value) } else { (*value).clone() };
+            let value = if key == DURATION { duration_text(value) } else { (*value).clone() };
             groups[group].insert(key.to_owned(), value);
         } else if *name == PATH_STYLE.0 {
-            put(&mut translated, PATH_STYLE.1, value, settings);
+            add_translated(&mut translated, PATH_STYLE.1, value, settings);
         } else if *name == CREDENTIALS_FILE.0 {
             let list = format!("[{}]", value.expose_secret()).into();
-            put(&mut translated, CREDENTIALS_FILE.1, &list, settings);
+            add_translated(&mut translated, CREDENTIALS_FILE.1, &list, settings);
         } else if !(*name == SKIP_ACCOUNT && release < (1, 6, 1)) {
             translated.push(((*name).to_owned(), (*value).clone()));
         }
@@ -143,7 +139,7 @@ fn to_nested(
     translated
 }
 
-/// The group that a flat setting belongs to, and its key there.
+/// The group of a flat setting, and its key in the group.
 fn group_of(name: &str) -> Option<(usize, &'static str)> {
     GROUPS.iter().enumerate().find_map(|(index, group)| {
         let (_, key) = group.members.iter().find(|(flat, _)| *flat == name)?;
@@ -151,7 +147,7 @@ fn group_of(name: &str) -> Option<(usize, &'static str)> {
     })
 }
 
-/// Puts what was given flat into the group's object; what is in there already wins.
+/// Adds flat settings to the group's object. Members of a given object win.
 fn add_group(translated: &mut Vec<(String, SecretString)>, group: &Group, mut members: Members) {
     if members.is_empty() {
         return;
@@ -159,7 +155,7 @@ fn add_group(translated: &mut Vec<(String, SecretString)>, group: &Group, mut me
     if let Some(position) = translated.iter().position(|(name, _)| name == group.name) {
         match object(&translated[position].1) {
             Some(given) => members.extend(given),
-            // Not what it should be: Terraform says so.
+            // Not an object: Terraform reports it.
             None => return,
         }
         translated.remove(position);
@@ -179,14 +175,14 @@ fn to_flat(settings: &[(&str, &SecretString)]) -> Vec<(String, SecretString)> {
     for (name, value) in settings {
         let group = GROUPS.iter().find(|group| group.name == *name);
         if *name == PATH_STYLE.1 {
-            put(&mut translated, PATH_STYLE.0, value, settings);
+            add_translated(&mut translated, PATH_STYLE.0, value, settings);
         } else if let Some(group) = group
             && let Some(members) = object(value)
         {
             for (flat, key) in group.members {
                 let Some(value) = members.get(*key) else { continue };
                 let value = if *key == DURATION { &seconds(value) } else { value };
-                put(&mut translated, flat, value, settings);
+                add_translated(&mut translated, flat, value, settings);
             }
         } else if *name != SKIP_ACCOUNT {
             translated.push(((*name).to_owned(), (*value).clone()));
@@ -195,12 +191,11 @@ fn to_flat(settings: &[(&str, &SecretString)]) -> Vec<(String, SecretString)> {
     translated
 }
 
-/// A number of seconds as a duration.
-fn duration(seconds: &SecretString) -> SecretString {
+fn duration_text(seconds: &SecretString) -> SecretString {
     format!("\"{}s\"", seconds.expose_secret().trim().trim_matches('"')).into()
 }
 
-/// A duration as a number of seconds; what is none stays, and Terraform says so.
+/// A duration as a number of seconds. Another text stays as it is, and Terraform reports it.
 fn seconds(duration: &SecretString) -> SecretString {
     let text = duration.expose_secret().trim().trim_matches('"');
     humantime::parse_duration(text)
@@ -208,7 +203,7 @@ fn seconds(duration: &SecretString) -> SecretString {
 }
 
 /// Adds a translated setting, unless it is also given by this name.
-fn put(
+fn add_translated(
     translated: &mut Vec<(String, SecretString)>,
     name: &str,
     value: &SecretString,
@@ -243,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn each_version_gets_the_names_that_it_knows() {
+    fn each_version_gets_the_names_that_it_accepts() {
         let flat = [
             ("bucket", r#""b""#),
             ("endpoint", r#""http://s3""#),
@@ -272,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_not_aws_is_not_checked_with_aws() {
+    fn checks_with_aws_are_skipped_for_another_store() {
         let all = |style: &str| {
             let names = AWS_CHECKS.into_iter().chain([style]);
             names.map(|name| (name.to_owned(), "true".to_owned())).collect::<Vec<_>>()
@@ -308,7 +303,11 @@ mod tests {
             ("force_path_style", "false"),
         ];
         let kept = |style| owned(&[&own[1..5], &[(style, "false")]].concat());
-        assert_eq!(added("1.11.4", &own), kept("use_path_style"), "what is given counts");
+        assert_eq!(
+            added("1.11.4", &own),
+            kept("use_path_style"),
+            "given settings win over the defaults"
+        );
         assert_eq!(added("1.11.4", &[flat, (SKIP_ACCOUNT, "null")]), all("use_path_style"));
 
         for endpoint in [
@@ -347,12 +346,12 @@ mod tests {
             let nested = nested[1].1.replace("5400s", duration);
             assert_eq!(translated("1.5.7", &[("assume_role", &nested)]), owned(&before));
         }
-        // Nobody is to be assumed: the old names meant nothing without a role either.
+        // Without a role, the old names had no effect either.
         assert_eq!(translated("1.11.4", &[("session_name", r#""run""#)]), owned(&[]));
     }
 
     #[test]
-    fn what_is_given_by_the_right_name_wins() {
+    fn setting_with_the_accepted_name_wins() {
         let both = [
             ("endpoints", r#"{"s3": "new.amazonaws.com"}"#),
             ("endpoint", r#""old""#),

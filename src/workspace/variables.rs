@@ -1,9 +1,8 @@
-//! Turns a run's variables into the files and the environment that Terraform reads.
+//! Converts a run's variables to the files and the environment that Terraform reads.
 //!
-//! Values stay the text that they came as, so that numbers keep every digit. Files are written to
-//! the private directory only. Each value has lines of its own there, because Terraform quotes the
-//! lines of a value that it does not like. A module's own variable files are left alone; ours come
-//! later on the command line and win.
+//! Values keep their text, so that numbers keep every digit. Files are only written to the private directory. Each value
+//! is on lines of its own, because Terraform quotes the lines of a value in its errors. A module's own variable files are
+//! not changed; the runner's files are later on the command line and win.
 
 mod assigned;
 mod declared;
@@ -18,11 +17,11 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 pub use assigned::assigned_secrets;
-pub use declared::settle_declared;
+pub use declared::apply_declarations;
 pub(super) use error::list_unresolved;
 pub use error::{Unresolved, VariableError};
 pub use files::{saved_plan_takes_variables, write_variable_files};
-pub use name_rules::{Fate, HARMLESS_OPTIONS, NAME_RULES, NameRule};
+pub use name_rules::{HARMLESS_OPTIONS, NAME_RULES, NameRule, VariableTreatment};
 pub(super) use names::refusal;
 pub(super) use resolve::is_environment_name;
 pub use resolve::resolve;
@@ -34,12 +33,12 @@ pub struct Inputs {
     pub variables: Vec<(String, SecretString, bool)>,
     /// Terraform's additional environment: name, value, and whether it is sensitive.
     pub environment: Vec<(String, SecretString, bool)>,
-    /// Sensitive variables that came without a value or with an empty one, for [`settle_declared`].
+    /// Sensitive variables that came without a value or with an empty one, for [`apply_declarations`].
     pub without_value: Vec<String>,
-    /// What the log should warn of.
+    /// Warnings for the log.
     pub warnings: Vec<String>,
-    /// What the log should say, line by line: `Resolved 3 variables: region, db_password [sensitive]`,
-    /// and which variables an upstream output replaced.
+    /// Lines for the log: `Resolved 3 variables: region, db_password [sensitive]`, and the variables that an upstream
+    /// output replaced.
     pub messages: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads the Dockerfile and does what it says; what it does not know, it does not pass over.
+//! Parses the Dockerfile and executes its instructions. Unknown instructions are errors.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::root::{Root, take_in};
 
-/// The lines of a Dockerfile, and what a build of it is given.
+/// The lines of a Dockerfile with the arguments of its build.
 pub(crate) struct Recipe {
     lines: Vec<(String, String)>,
     arguments: BTreeMap<String, String>,
@@ -15,7 +15,7 @@ pub(crate) struct Recipe {
     lent_files: BTreeMap<String, Vec<u8>>,
 }
 
-/// What a stage comes to.
+/// The result of a stage.
 pub(crate) struct Image {
     pub(crate) root: Root,
     pub(crate) variables: BTreeMap<String, String>,
@@ -45,23 +45,23 @@ impl Recipe {
         self.arguments.insert(name.to_owned(), value.to_owned());
     }
 
-    /// Sets a variable for the build, and not in what is built.
+    /// Sets a variable for the build, but not in the image.
     pub(crate) fn lend(&mut self, name: &str, value: &str) {
         self.lent.insert(name.to_owned(), value.to_owned());
     }
 
-    /// Has a file there for the build, and not in what is built.
+    /// Provides a file for the build, but not in the image.
     pub(crate) fn lend_file(&mut self, path: &str, content: &[u8]) {
         self.lent_files.insert(path.to_owned(), content.to_owned());
     }
 
-    /// What the stages begin with.
+    /// The base images of the stages.
     pub(crate) fn bases(&self) -> Vec<&str> {
         let froms = self.lines.iter().filter(|(word, _)| word == "FROM");
         froms.map(|(_, rest)| rest.split(' ').next().unwrap()).collect()
     }
 
-    /// Does every line, in a context of what is in `context`; returns the last stage.
+    /// Executes all lines with the files in `context`. Returns the last stage.
     pub(crate) fn build(&self, context: &Path) -> Image {
         let mut stages: Vec<Image> = Vec::new();
         for (word, rest) in &self.lines {
@@ -129,7 +129,7 @@ impl Image {
         }
     }
 
-    /// `${NAME}` of what is declared so far; what is not is a mistake.
+    /// Replaces `${NAME}` by its declared value. Panics on undeclared names.
     fn expand(&self, text: &str) -> String {
         let mut expanded = text.to_owned();
         for (name, value) in self.arguments.iter().chain(&self.variables) {

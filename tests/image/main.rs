@@ -1,10 +1,10 @@
-//! The image without an engine to build it: each line of the Dockerfile is carried out in a plain
-//! directory that is its root, and what comes of it carries out runs there, read-only and as users
-//! that it has never heard of.
+//! The image, built without a container engine: each line of the Dockerfile is executed in a plain
+//! directory that is its root. Then runs are executed in the result, read-only and as users that it
+//! does not know.
 //!
-//! Needs root, mmdebstrap and some minutes: `make image-test`. What an engine would have, and this has
-//! not, are the two images that it starts from (made from Debian's packages instead, with this
-//! machine's Rust for the first) and the vendor's release site (one on loopback, with a key of its own).
+//! Needs root, mmdebstrap and some minutes: `make image-test`. Three parts differ from a real
+//! build: the two base images (made from Debian packages, the first with this machine's Rust) and
+//! the vendor's release site (a server on loopback with its own key).
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "tests start the programs that they check")]
@@ -33,7 +33,7 @@ use support::world::{MODULE, RUN_ID, TOKEN, World, sequence};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// Built once for the tests of one process, which `cargo test` has and nextest has not.
+/// Built once per process. `cargo test` uses one process for all tests, nextest does not.
 static IMAGE: LazyLock<Image> = LazyLock::new(|| {
     root::clear();
     let (program, version) = machine_terraform();
@@ -42,7 +42,7 @@ static IMAGE: LazyLock<Image> = LazyLock::new(|| {
     recipe.argument("TERRAFORM_VERSION", &version);
     recipe.argument("BUTLER_RUNNER_COMMIT", COMMIT);
     recipe.argument("VERSION", "9.9.9");
-    // In the place of the vendor's site and key; the runner checks all the same.
+    // Replaces the vendor's site and key; the runner still verifies the download.
     recipe.lend("BUTLER_MIRROR", site.url().as_str());
     recipe.lend("BUTLER_SIGNING_KEY", "/run/key.asc");
     recipe.lend_file("run/key.asc", &std::fs::read(site.key_file()).unwrap());
@@ -56,7 +56,7 @@ fn project() -> PathBuf {
 }
 
 #[test]
-fn image_holds_the_runner_a_verified_terraform_git_and_ssh() {
+fn image_contains_the_runner_a_verified_terraform_git_and_ssh() {
     let image = &*IMAGE;
     let (_, version) = machine_terraform();
     let runner = image.root.output(image, 65532, &["butler-runner", "--version"]);
@@ -85,7 +85,7 @@ fn image_holds_the_runner_a_verified_terraform_git_and_ssh() {
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 #[test]
-fn image_says_what_it_is_and_starts_as_nobody_in_particular() {
+fn image_has_labels_and_an_unprivileged_default_user() {
     let image = &*IMAGE;
     assert_eq!(image.user, "65532:65532");
     assert_eq!(image.directory, "/workspace");
@@ -100,7 +100,7 @@ fn image_says_what_it_is_and_starts_as_nobody_in_particular() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("Usage: butler-runner"), "{output:?}");
 }
 
-/// How GitLab, Jenkins and others start a shell in the image.
+/// The command with which GitLab, Jenkins and others start a shell in the image.
 #[test]
 fn ci_systems_start_a_shell_in_the_image() {
     let image = &*IMAGE;
@@ -121,7 +121,7 @@ fn ci_systems_start_a_shell_in_the_image() {
 }
 
 #[test]
-fn both_stages_begin_with_an_image_that_cannot_change() {
+fn base_images_of_both_stages_are_pinned_by_digest() {
     let recipe = Recipe::read(&project().join("Dockerfile"));
     let bases = recipe.bases();
     assert_eq!(bases.len(), 2, "{bases:?}");
@@ -131,8 +131,8 @@ fn both_stages_begin_with_an_image_that_cannot_change() {
     }
 }
 
-/// A plan of a private module, for a registry, in a root that nobody can write to. `words` are the
-/// arguments of `docker run IMAGE`.
+/// Plans a private module for a registry in a read-only root. `words` are the arguments of `docker
+/// run IMAGE`.
 async fn plans_as(user: u32, words: &[&str]) {
     let image = &*IMAGE;
     let (_, version) = machine_terraform();
@@ -161,22 +161,22 @@ async fn plans_as(user: u32, words: &[&str]) {
 }
 
 #[tokio::test]
-async fn its_own_user_plans_on_a_read_only_root() {
+async fn default_user_can_plan_on_a_read_only_root() {
     plans_as(65532, &[]).await;
 }
 
 #[tokio::test]
-async fn nobody_plans_on_a_read_only_root() {
+async fn user_nobody_can_plan_on_a_read_only_root() {
     plans_as(65534, &["exec"]).await;
 }
 
 #[tokio::test]
-async fn a_user_that_the_image_does_not_know_plans_on_a_read_only_root() {
+async fn user_without_a_passwd_entry_can_plan_on_a_read_only_root() {
     plans_as(1_000_770_000, &["butler-runner", "execute"]).await;
 }
 
 #[test]
-fn a_read_only_root_is_one() {
+fn read_only_root_of_the_tests_rejects_writes_outside_of_tmp() {
     let image = &*IMAGE;
     let output = image.root.read_only(image, 0).args(["touch", "/written"]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("Read-only"), "{output:?}");

@@ -1,4 +1,4 @@
-//! A root directory made of Debian's packages, and commands in it. Whatever is mounted is mounted in a
+//! A root directory made from Debian packages, and commands that run in it. All mounts are in a
 //! namespace that ends with the command.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::dockerfile::Image;
 
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What the image of Rust has beside Rust, as far as the build needs it.
+/// The parts of the Rust image, apart from Rust, that the build needs.
 const WITH_COMPILER: &str = "ca-certificates,gcc,git,libc6-dev,make,perl";
 
 /// A root directory; removed when dropped, or by the next run.
@@ -21,7 +21,7 @@ pub(crate) struct Root {
 }
 
 impl Root {
-    /// What stands for the image of this name: packages of the same Debian.
+    /// Packages of the same Debian release that replace the image of this name.
     pub(crate) fn of(image: &str) -> Self {
         let (image, _) = image.split_once('@').expect("pinned by digest");
         let (with_rust, packages) = match image.split_once(':').expect("a name with a tag") {
@@ -34,10 +34,10 @@ impl Root {
         let directory = tempfile::Builder::new().prefix("root-").tempdir_in(kept()).unwrap();
         let archive = packed(packages);
         succeed(Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(directory.path()));
-        // Private by default, and nobody but root could enter it.
+        // Private by default; other users than root could not enter it.
         succeed(Command::new("chmod").arg("0755").arg(directory.path()));
         let root = Self { directory, with_rust };
-        // Where an engine mounts its own.
+        // Mount points of a container engine.
         for file in ["etc/resolv.conf", "etc/hosts"] {
             std::fs::write(root.inside(file), "").unwrap();
         }
@@ -87,7 +87,7 @@ impl Root {
             for (from, to) in [
                 (cargo, "usr/local/cargo"),
                 (rustup, "usr/local/rustup"),
-                // What is built already; the first build takes some minutes.
+                // Reuses earlier builds; the first build takes some minutes.
                 (target, "source/target"),
             ] {
                 let from = from.display();
@@ -99,7 +99,7 @@ impl Root {
         command
     }
 
-    /// What `user` starts in a container whose root is read-only but for /tmp.
+    /// A command of `user` in a container whose root is read-only except for /tmp.
     pub(crate) fn read_only(&self, image: &Image, user: u32) -> Command {
         let mounts =
             "mount -o bind,ro,remount \"$0\"\nmount -t tmpfs -o mode=1777 tmpfs \"$0/tmp\"";
@@ -110,21 +110,21 @@ impl Root {
         command
     }
 
-    /// What `docker run --read-only --user USER IMAGE WORDS` starts.
+    /// The command of `docker run --read-only --user USER IMAGE WORDS`.
     pub(crate) fn container(&self, image: &Image, user: u32, words: &[&str]) -> Command {
         let mut command = self.read_only(image, user);
         command.args(&image.entrypoint).args(words);
         command
     }
 
-    /// What a command says, as `user`, without the entry point.
+    /// The output of a command of `user`, without the entry point.
     pub(crate) fn output(&self, image: &Image, user: u32, words: &[&str]) -> String {
         let output = self.read_only(image, user).args(words).output().unwrap();
         assert!(output.status.success(), "{words:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// A command in this root and in a namespace of its own, in which `mounts` are made first.
+    /// A command in this root and in its own namespace, in which `mounts` are mounted first.
     fn command(&self, mounts: &str, options: &str) -> Command {
         let script = format!(
             "mount --bind \"$0\" \"$0\"\n\
@@ -140,7 +140,7 @@ impl Root {
     }
 }
 
-/// `COPY . to`: everything but what .dockerignore names.
+/// `COPY . to`: all files except those that .dockerignore names.
 pub(crate) fn take_in(context: &Path, to: &Path) {
     let ignored = std::fs::read_to_string(context.join(".dockerignore")).unwrap();
     let ignored = ignored.lines().map(|name| format!("--exclude=./{name}"));
@@ -153,14 +153,14 @@ pub(crate) fn take_in(context: &Path, to: &Path) {
     assert!(packing.wait().unwrap().success());
 }
 
-/// Where roots are, and the packages that they are made of are kept for the next time.
+/// The directory of the roots. Downloaded packages are kept there for the next run.
 fn kept() -> PathBuf {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/image");
     std::fs::create_dir_all(&directory).unwrap();
     directory
 }
 
-/// Removes what earlier runs left: a process that ends drops nothing of what is static.
+/// Removes the roots of earlier runs. Statics are not dropped when a process ends.
 pub(crate) fn clear() {
     for entry in std::fs::read_dir(kept()).unwrap() {
         let path = entry.unwrap().path();
@@ -170,7 +170,7 @@ pub(crate) fn clear() {
     }
 }
 
-/// An archive of Debian's essential packages and these.
+/// An archive of Debian's essential packages and of these packages.
 fn packed(packages: &str) -> PathBuf {
     let name = if packages.is_empty() { "slim" } else { "compiler" };
     let archive = kept().join(format!("{name}.tar"));
@@ -178,7 +178,7 @@ fn packed(packages: &str) -> PathBuf {
         let new = archive.with_extension("new.tar");
         let mut make = Command::new("mmdebstrap");
         make.args(["--variant=minbase", "--mode=root", "--quiet"]);
-        // What the image leaves out, too.
+        // The image leaves these out, too.
         make.args([
             "--dpkgopt=path-exclude=/usr/share/man/*",
             "--dpkgopt=path-exclude=/usr/share/doc/*",

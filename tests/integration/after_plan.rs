@@ -1,12 +1,12 @@
-//! `--after-plan`: a program that judges each plan before anything is applied.
+//! `--after-plan`: a program that checks each plan before it is applied.
 
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::world::{End, MODULE, TOKEN, World, eventually};
+use crate::support::world::{MODULE, RunEnd, TOKEN, World, eventually};
 
-/// A module with a secret that only the plan marks, and one that the run brings.
+/// A module with a secret that only the plan marks, and a secret of the run.
 const SECRETS: &str = r#"
 variable "password" {
   type      = string
@@ -17,18 +17,19 @@ resource "terraform_data" "kept" {
 }
 "#;
 
-/// A world in which `judge` is a program.
-struct Judged {
+/// A world with the program `judge`.
+struct AfterPlanWorld {
     world: World,
 }
 
-impl Judged {
+impl AfterPlanWorld {
     async fn new(module: &str, script: &str) -> Self {
         let mut world = World::new(&[("main.tf", module)]).await;
         let judge = world.path("judge");
         let head = format!("#!/bin/sh\nset -eu\nwork={}\n", world.directory.path().display());
-        // By a process of its own: what this one had open for writing may still be open in a child that
-        // another test is just starting, and cannot be executed then.
+        // Another process writes the file. If this process had it open for writing, a child that
+        // another test starts at the same time could inherit the descriptor, and the file could not
+        // be executed.
         let write = "printf '%s' \"$2\" > \"$1\" && chmod 755 \"$1\"";
         let mut shell = std::process::Command::new("/bin/sh");
         let shell = shell.args(["-c", write, "sh"]).arg(&judge).arg(format!("{head}{script}\n"));
@@ -37,7 +38,7 @@ impl Judged {
         Self { world }
     }
 
-    async fn run(&self, operation: &str) -> End {
+    async fn run(&self, operation: &str) -> RunEnd {
         self.world.run(self.world.config(operation)).await
     }
 
@@ -51,10 +52,10 @@ impl Judged {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_accepted_is_applied_and_its_json_was_masked() {
+async fn accepted_plan_is_applied_and_its_json_is_masked() {
     let script = "cat > $work/plan.json; echo \"$# $1 $2 $BUTLER_OPERATION $BUTLER_RUN_ID\"; pwd > $work/cwd";
     for kind in ["clean", "raw"] {
-        let mut judged = Judged::new(SECRETS, script).await;
+        let mut judged = AfterPlanWorld::new(SECRETS, script).await;
         judged.world.set("BUTLER_PLAN_JSON", kind);
         let mut config = judged.world.config("apply");
         config["variables"] =
@@ -76,10 +77,10 @@ async fn a_plan_that_is_accepted_is_applied_and_its_json_was_masked() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_rejected_is_not_applied_and_the_output_is_the_reason() {
+async fn rejected_plan_is_not_applied_and_the_output_is_the_reason() {
     let script = "cat > /dev/null; echo 'FAIL: no owner tag'; echo 'and more' >&2; exit 7";
     for operation in ["plan", "apply", "destroy"] {
-        let judged = Judged::new(MODULE, script).await;
+        let judged = AfterPlanWorld::new(MODULE, script).await;
         let end = judged.run(operation).await;
         assert_eq!(end.code, Some(1), "{operation}: {}", end.stderr);
         let status = judged.world.last_status();
@@ -97,19 +98,19 @@ async fn a_plan_that_is_rejected_is_not_applied_and_the_output_is_the_reason() {
 }
 
 #[tokio::test]
-async fn operations_without_a_plan_to_apply_start_no_program() {
+async fn operations_without_a_plan_do_not_start_the_program() {
     for operation in ["validate", "drift-check", "refresh"] {
-        let judged = Judged::new(MODULE, "exit 7").await;
+        let judged = AfterPlanWorld::new(MODULE, "exit 7").await;
         let end = judged.run(operation).await;
         assert_eq!(end.code, Some(0), "{operation}: {}", end.stderr);
     }
 }
 
 #[tokio::test]
-async fn the_program_gets_no_secret_of_the_run_in_its_environment() {
+async fn environment_of_the_program_has_no_secret_of_the_run() {
     let script =
         "cat > /dev/null; env > $work/env; tr '\\0' '\\n' < /proc/self/environ >> $work/env";
-    let mut judged = Judged::new(SECRETS, script).await;
+    let mut judged = AfterPlanWorld::new(SECRETS, script).await;
     for (name, value) in [
         ("TF_VAR_password", "hunter22-of-the-job"),
         ("TF_TOKEN_app_terraform_io", "hunter22-token"),
@@ -146,29 +147,46 @@ async fn the_program_gets_no_secret_of_the_run_in_its_environment() {
 }
 
 #[tokio::test]
-async fn what_the_program_prints_is_masked_and_a_flood_is_cut() {
+async fn output_of_the_program_is_masked_and_truncated() {
     let script = "cat > /dev/null; echo leak: hunter22-of-the-run; yes 'a line of the flood' | head -n 100000; exit 1";
-    let judged = Judged::new(SECRETS, script).await;
+    let judged = AfterPlanWorld::new(SECRETS, script).await;
     let mut config = judged.world.config("plan");
     config["variables"] = json!({"password": {"value": "hunter22-of-the-run", "sensitive": true}});
     config["sensitiveValues"] = json!("literal");
     let end = judged.world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    let shown = judged.world.shown(&end);
+    let shown = judged.world.reports_and_output(&end);
     assert!(!shown.contains("hunter22-of-the-run"), "{shown}");
     let log = judged.world.received().log_text();
     assert!(log.contains("leak: ***"), "{log}");
     let flood = log.lines().filter(|line| line.contains("a line of the flood")).count();
-    // 64 KiB as it was printed, and 4 KiB once more in the reason.
+    // 64 KiB of output, and 4 KiB again in the reason.
     assert!((3200..3500).contains(&flood), "{flood}");
     assert!(end.stderr.contains("is cut after 64 KiB"), "{}", end.stderr);
     let message = judged.world.last_error().0;
     assert!(message.contains("leak: ***") && message.len() < 5000, "{}", message.len());
 }
 
+/// Half a secret would not be recognised later.
 #[tokio::test]
-async fn a_run_that_is_stopped_meanwhile_is_cancelled_and_leaves_nothing_running() {
-    let judged = Judged::new(MODULE, "echo > $work/begun; exec sleep 600").await;
+async fn secret_at_the_limit_of_the_output_is_masked_before_the_output_is_cut() {
+    // 63 lines of 1 KiB, and a line whose eighth last character before the limit begins the secret.
+    let script = "cat > /dev/null; xs() { head -c \"$1\" /dev/zero | tr '\\0' x; }
+        for i in $(seq 63); do xs 1023; echo; done; xs 1016; echo hunter22-of-the-run; exit 1";
+    let judged = AfterPlanWorld::new(SECRETS, script).await;
+    let mut config = judged.world.config("plan");
+    config["variables"] = json!({"password": {"value": "hunter22-of-the-run", "sensitive": true}});
+    config["sensitiveValues"] = json!("literal");
+    let end = judged.world.run(config).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let log = judged.world.received().log_text();
+    assert!(log.contains("xxx***"), "the last line is there: {}", log.len());
+    assert!(!judged.world.reports_and_output(&end).contains("hunter22"));
+}
+
+#[tokio::test]
+async fn stop_during_the_program_cancels_the_run_and_ends_all_processes() {
+    let judged = AfterPlanWorld::new(MODULE, "echo > $work/begun; exec sleep 600").await;
     judged.world.add_run(judged.world.config("apply"));
     let child = judged.world.execute().spawn().unwrap();
     let begun = judged.path("begun");
@@ -183,7 +201,7 @@ async fn a_run_that_is_stopped_meanwhile_is_cancelled_and_leaves_nothing_running
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_be_started_is_refused_before_anything_is_sent() {
+async fn program_that_cannot_be_started_is_refused_before_any_request() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("plan"));
     std::fs::write(world.path("settings.yaml"), "afterPlan: {command: [no-such-judge]}\n").unwrap();
@@ -206,7 +224,7 @@ async fn a_program_that_cannot_be_started_is_refused_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_run_cannot_name_a_program() {
+async fn after_plan_program_of_a_run_is_ignored() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
     let program = world.path("started");
@@ -220,8 +238,8 @@ async fn a_run_cannot_name_a_program() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_rejected_is_not_saved_and_a_saved_one_is_judged_before_it_is_applied() {
-    let judged = Judged::new(MODULE, "cat > /dev/null; ! test -e $work/strict").await;
+async fn rejected_plan_is_not_saved_and_a_saved_plan_is_checked_before_apply() {
+    let judged = AfterPlanWorld::new(MODULE, "cat > /dev/null; ! test -e $work/strict").await;
     let run = async |words: &[&str]| {
         let mut command = judged.world.command(words);
         command.current_dir(judged.path("repository"));

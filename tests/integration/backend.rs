@@ -1,4 +1,4 @@
-//! What the real Terraform makes of the backend files, against a real PostgreSQL.
+//! Backend files with the real Terraform and a real PostgreSQL.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -12,7 +12,7 @@ use nix::sys::stat::Mode;
 use crate::support::postgres::{PASSWORD, Postgres};
 use crate::support::terraform::{TestModule, flag};
 
-/// A module that says where its state is, which must not count.
+/// A module with its own backend, which must be ignored.
 const MODULE: &str = r#"
 terraform {
   backend "local" {
@@ -70,7 +70,7 @@ fn two_schemas_in_one_database_keep_their_states_apart() {
         ));
         assert_eq!(states, [value]);
     }
-    // A later run of the same module meets the state that the first one left.
+    // A later run of the same module finds the state of the first.
     let again = in_schema(&server, "Team-A");
     let plan = again.module.succeed(&["plan", "-detailed-exitcode", "-var=value=one"]);
     assert!(plan.contains("No changes."), "{plan}");
@@ -79,13 +79,13 @@ fn two_schemas_in_one_database_keep_their_states_apart() {
     assert!(!clone.contains(PASSWORD) && !clone.contains("conn_str"), "{clone}");
 }
 
-/// An apply that stands still in a provisioner, with the state locked, until it is dropped.
-struct Standing {
+/// An apply that blocks in a provisioner and holds the lock, until it is dropped.
+struct BlockingApply {
     apply: Child,
     pipe: std::fs::File,
 }
 
-impl Standing {
+impl BlockingApply {
     fn start(module: &TestModule) -> Self {
         let path = module.base().join("pipe");
         nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
@@ -96,7 +96,7 @@ impl Standing {
             &format!("-var=pipe={}", path.display()),
         ];
         let mut apply = module.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
-        // Opened for both, so that neither opening nor writing can block.
+        // Opened for reading and writing, so that neither opening nor writing can block.
         let pipe = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
         let output = BufReader::new(apply.stdout.take().unwrap());
         let standing = Self { apply, pipe };
@@ -117,7 +117,7 @@ impl Standing {
     }
 }
 
-impl Drop for Standing {
+impl Drop for BlockingApply {
     fn drop(&mut self) {
         let _ = self.pipe.write_all(b"go\n");
         let _ = self.apply.wait();
@@ -125,15 +125,15 @@ impl Drop for Standing {
 }
 
 #[test]
-fn locked_state_stops_a_second_run_in_its_schema_only() {
+fn locked_state_blocks_runs_of_the_same_schema_only() {
     let server = Postgres::start();
     let first = in_schema(&server, "team_a");
     let same = in_schema(&server, "team_a");
     let other = in_schema(&server, "team_b");
-    // While a database has no row for a state yet, Terraform locks out all of its schemas.
+    // While the database has no row for a state, Terraform locks all schemas.
     first.module.succeed(&["apply", "-auto-approve"]);
     other.module.succeed(&["apply", "-auto-approve"]);
-    let standing = Standing::start(&first.module);
+    let standing = BlockingApply::start(&first.module);
     let error = same.module.fail(&["plan"]);
     assert!(error.contains("Error acquiring the state lock"), "{error}");
     other.module.succeed(&["apply", "-auto-approve", "-var=value=other"]);
@@ -142,7 +142,7 @@ fn locked_state_stops_a_second_run_in_its_schema_only() {
 }
 
 #[test]
-fn settings_mean_themselves_whatever_is_in_them() {
+fn backend_settings_are_passed_unchanged() {
     let base = tempfile::tempdir().unwrap();
     let path = base.path().join("a${b}%{c}$${d}\"é\\\t\n.tfstate");
     let config = [("path", path.to_str().unwrap())];
@@ -152,7 +152,7 @@ fn settings_mean_themselves_whatever_is_in_them() {
 }
 
 #[test]
-fn backend_of_the_run_replaces_whatever_the_module_says() {
+fn backend_of_the_run_replaces_the_backend_of_the_module() {
     let cloud = "terraform {\n  cloud {\n    organization = \"o\"\n    workspaces {\n      name = \"w\"\n    }\n  }\n}\n";
     let http = "terraform {\n  backend \"http\" {\n    address = \"http://127.0.0.1:1/\"\n  }\n}\n";
     let nothing = "output \"a\" {\n  value = 1\n}\n";

@@ -1,4 +1,4 @@
-//! Each backend that `docs/backends.md` has a recipe for, in whole runs with the real Terraform.
+//! Each backend with a recipe in `docs/backends.md`, in whole runs with the real Terraform.
 
 mod locks;
 mod recipes;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::support::world::{World, merge};
 
-/// A module that prints what Terraform keeps of its backend's settings.
+/// A module that prints the backend settings that Terraform stores.
 const MODULE: &str = r#"
 resource "terraform_data" "value" {
   input = "kept"
@@ -24,7 +24,7 @@ output "value" {
 }
 "#;
 
-/// The recipe in `docs/backends.md` for this type, with `changes` in its settings.
+/// The recipe for this type in `docs/backends.md`, with `changes` to its settings.
 fn recipe(kind: &str, changes: &Value) -> Value {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/backends.md");
     let text = std::fs::read_to_string(page).unwrap();
@@ -43,8 +43,8 @@ fn config(world: &World, operation: &str, backend: &Value) -> Value {
     config
 }
 
-/// Applies [`MODULE`] with this backend and asserts that the next run meets its state, and that
-/// none of `secrets` is shown by any run or left in any file, though the module prints them all.
+/// Applies [`MODULE`] with this backend. Asserts that the next run finds the state, and that no run
+/// shows and no file contains any of `secrets`, though the module prints them.
 async fn assert_kept(world: &World, backend: &Value, secrets: &[&str]) {
     for (operation, result) in
         [("apply", "1 added, 0 changed, 0 destroyed"), ("plan", "No changes.")]
@@ -55,7 +55,7 @@ async fn assert_kept(world: &World, backend: &Value, secrets: &[&str]) {
         assert!(log.contains(result), "{operation}: {log}");
         let kind = format!("\"type\": {}", backend["type"]);
         assert_eq!(log.contains(&kind), operation == "apply", "the module prints: {log}");
-        let shown = world.shown(&end);
+        let shown = world.reports_and_output(&end);
         for secret in secrets {
             assert!(!shown.contains(secret), "{secret} in {shown}");
             let files = files_with(world.directory.path(), secret);
@@ -64,7 +64,7 @@ async fn assert_kept(world: &World, backend: &Value, secrets: &[&str]) {
     }
 }
 
-/// The files below `directory` that have this text in them.
+/// The files below `directory` that contain this text.
 fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -80,14 +80,14 @@ fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The error and the advice of the run that ended last.
+/// The error and the advice of the last run.
 fn failure(world: &World) -> (String, String) {
     let error = world.last_status()["error"].clone();
     let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
     (text("message"), text("advice"))
 }
 
-/// A variable of a run, sensitive as a registry marks logins.
+/// A variable of a run, marked as sensitive.
 fn sensitive(value: &str) -> Value {
     json!({"value": value, "sensitive": true})
 }

@@ -1,4 +1,4 @@
-//! The executable from outside: what it says, how it ends, and that it needs nothing around it.
+//! The executable from outside: output, exit codes, and no dependencies on its environment.
 
 use std::net::TcpListener;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Standard error of an output that ended with a usage error: one line, and at most one hint.
+/// Standard error of a usage error: one line, and at most one hint.
 fn usage_error(output: &Output) -> &str {
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
@@ -23,7 +23,7 @@ fn usage_error(output: &Output) -> &str {
 }
 
 #[test]
-fn version_and_help_are_answered_on_standard_output() {
+fn version_and_help_are_printed_on_standard_output() {
     for (argument, expected) in [
         ("--version", concat!("butler-runner ", env!("CARGO_PKG_VERSION"), "\n")),
         ("--help", "Exit codes: 0 success, 1 the run failed"),
@@ -35,13 +35,13 @@ fn version_and_help_are_answered_on_standard_output() {
 }
 
 #[test]
-fn execute_can_be_spelled_exec() {
+fn exec_is_an_alias_of_execute() {
     let (long, short) = (runner().arg("execute").output(), runner().arg("exec").output());
     assert_eq!(usage_error(&long.unwrap()), usage_error(&short.unwrap()));
 }
 
 #[test]
-fn impossible_setting_is_one_line_with_flag_and_variable_and_nothing_is_sent() {
+fn malformed_setting_is_one_line_with_flag_and_variable_before_any_request() {
     let registry = TcpListener::bind("127.0.0.1:0").unwrap();
     registry.set_nonblocking(true).unwrap();
     let endpoint = format!("http://{}/api", registry.local_addr().unwrap());
@@ -75,7 +75,7 @@ fn impossible_setting_is_one_line_with_flag_and_variable_and_nothing_is_sent() {
 }
 
 #[test]
-fn token_in_a_wrong_place_is_not_repeated() {
+fn misplaced_token_is_not_printed() {
     for arguments in [
         &["execute", "hunter2"][..],
         &["execute", "--tokn", "hunter2"],
@@ -94,13 +94,13 @@ fn token_in_a_wrong_place_is_not_repeated() {
 }
 
 #[test]
-fn mistyped_flag_is_answered_with_the_right_one() {
+fn misspelled_flag_error_suggests_the_right_one() {
     let output = runner().args(["execute", "--run-di", "7"]).output().unwrap();
     assert!(usage_error(&output).contains("hint: did you mean `--run-id`?"), "{output:?}");
 }
 
 #[test]
-fn flag_without_its_value_names_the_variable_too() {
+fn flag_without_a_value_error_names_the_variable() {
     let output = runner().args(["execute", "--run-id"]).output().unwrap();
     assert!(usage_error(&output).contains("(--run-id, BUTLER_RUN_ID)"), "{output:?}");
 }
@@ -114,7 +114,7 @@ fn release_binary_is_one_static_file() {
     assert!(is_static, "{said}");
 }
 
-/// Every CI job downloads it.
+/// Every CI job downloads the binary.
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[test]
 fn release_binary_has_less_than_32_mb() {

@@ -1,28 +1,28 @@
-//! Runs as Jobs: what is printed, what is created, and how a run is followed to its end.
+//! Runs as Kubernetes Jobs: printed manifests, created objects, and following a run to its end.
 //!
-//! The cluster is a stand-in ([`ApiServer`]); the runner in its pods, Terraform and the registry are
-//! real.
+//! The cluster is a stand-in ([`ApiServer`]). The runner in its pods, Terraform and the registry
+//! are real.
 
 mod dry_run;
 mod faults;
 mod logins;
 mod manifests;
 mod outages;
+mod output;
 mod pods;
-mod said;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use said::{Collected, Said};
+use output::{ClusterOutput, StreamReader};
 
-use crate::support::api_server::{ApiServer, Broken, Course, NAMESPACE};
+use crate::support::api_server::{ApiServer, FaultEffect, NAMESPACE, PodCourse};
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World, eventually};
 
 /// The Job of the world's run.
 const JOB: &str = "butler-run-550e8400-e29b-41d4-a716-446655440000";
 
-/// A module whose apply takes as long as it is let.
+/// A module whose apply waits for a file.
 const SLOW: &str = r#"
 resource "terraform_data" "slow" {
   provisioner "local-exec" {
@@ -31,7 +31,7 @@ resource "terraform_data" "slow" {
 }
 "#;
 
-/// One whose apply does not end when it is told to.
+/// A module whose apply ignores SIGTERM.
 const STUBBORN: &str = r#"
 resource "terraform_data" "slow" {
   provisioner "local-exec" {
@@ -47,14 +47,14 @@ struct Scene {
 }
 
 impl Scene {
-    /// A run of `operation` on a module, which can be started.
+    /// A scene with a run of `operation` on a module.
     async fn new(operation: &str, module: &str) -> Self {
         let world = World::new(&[("main.tf", module)]).await;
         let config = world.config(operation);
         Self::of(world, config, &[]).await
     }
 
-    /// A run with this configuration, on a node whose containers get these variables.
+    /// A scene with this configuration, on a node whose containers get these variables.
     async fn of(world: World, config: serde_json::Value, variables: &[(&str, &str)]) -> Self {
         world.add_run(config);
         let cluster = ApiServer::start(&world.path("node"), variables).await;
@@ -63,12 +63,12 @@ impl Scene {
         scene
     }
 
-    /// One whose run need not be carried out.
+    /// A scene whose run is not executed.
     async fn still() -> Self {
         Self::new("plan", MODULE).await
     }
 
-    /// Writes a kubeconfig to where `kubectl` looks for it.
+    /// Writes a kubeconfig to the default path of `kubectl`.
     fn log_in(&self, kubeconfig: &str) {
         let directory = self.world.path("home").join(".kube");
         std::fs::create_dir_all(&directory).unwrap();
@@ -83,7 +83,7 @@ impl Scene {
         command
     }
 
-    /// Tells the command which run is meant.
+    /// Sets the variables that name the run.
     fn of_run(&self, command: &mut tokio::process::Command) {
         command
             .env("BUTLER_ENDPOINT", self.world.endpoint())
@@ -91,11 +91,11 @@ impl Scene {
             .env("BUTLER_TOKEN", TOKEN);
     }
 
-    async fn applied(&self, words: &[&str]) -> Said {
-        Said::of(&self.apply(words).output().await.unwrap())
+    async fn applied(&self, words: &[&str]) -> ClusterOutput {
+        ClusterOutput::of(&self.apply(words).output().await.unwrap())
     }
 
-    /// Waits until the run's slow step has begun.
+    /// Waits until the run's slow step has started.
     async fn under_way(&self) {
         let mark = "it has begun";
         let has = || self.world.received().logs.iter().any(|line| line.content.contains(mark));
@@ -103,13 +103,13 @@ impl Scene {
     }
 }
 
-/// Sends the command this signal.
+/// Sends the signal to the command.
 fn interrupt(child: &tokio::process::Child, signal: Signal) {
     kill(Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()), signal).unwrap();
 }
 
 #[tokio::test]
-async fn run_in_a_cluster_is_carried_out_followed_and_ends_with_its_exit_code() {
+async fn run_in_a_cluster_is_followed_and_its_exit_code_returned() {
     let scene = Scene::new("apply", MODULE).await;
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(0), "{said:#?}");
@@ -119,14 +119,14 @@ async fn run_in_a_cluster_is_carried_out_followed_and_ends_with_its_exit_code() 
     said.says(&format!("the pod {JOB}-abcde runs on node-1"));
     said.says("the run succeeded");
     assert!(!said.stdout.contains("WARN"), "the pod is as the runner wants it: {said:#?}");
-    // What the Job owns goes with it.
+    // Objects that the Job owns are deleted with it.
     let job = scene.cluster.only("jobs").unwrap();
     for kind in ["secrets", "pods"] {
         let owner = &scene.cluster.only(kind).unwrap()["metadata"]["ownerReferences"][0];
         assert_eq!(owner["uid"], job["metadata"]["uid"], "{kind}");
         assert_eq!(owner["kind"], "Job");
     }
-    // The token is in the Secret, and neither in a request's address nor in what more people read.
+    // The token is in the Secret only, not in a URL or in an object with wider read access.
     assert!(scene.cluster.requests().iter().all(|request| !request.contains(TOKEN)));
     for kind in ["jobs", "pods"] {
         assert!(!scene.cluster.only(kind).unwrap().to_string().contains(TOKEN), "{kind}");
@@ -135,12 +135,12 @@ async fn run_in_a_cluster_is_carried_out_followed_and_ends_with_its_exit_code() 
 }
 
 #[tokio::test]
-async fn token_that_the_cluster_repeats_is_masked() {
+async fn token_in_messages_of_the_cluster_is_masked() {
     let scene = Scene::still().await;
     let repeats = |text: &str| &*format!("{text}: Invalid value: \"{TOKEN}\"").leak();
     for what in [
-        Broken::Status(500, "InternalError", repeats("a webhook failed")),
-        Broken::Status(422, "Invalid", repeats("stringData")),
+        FaultEffect::Status(500, "InternalError", repeats("a webhook failed")),
+        FaultEffect::Status(422, "Invalid", repeats("stringData")),
     ] {
         scene.cluster.fault("POST", "/secrets", what);
     }
@@ -154,7 +154,7 @@ async fn token_that_the_cluster_repeats_is_masked() {
 }
 
 #[tokio::test]
-async fn run_that_fails_in_a_cluster_ends_with_the_runners_exit_code() {
+async fn failed_run_in_a_cluster_returns_the_exit_code_of_the_runner() {
     let scene = Scene::new("plan", "resource \"unfinished\" {").await;
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(1), "{said:#?}");
@@ -163,12 +163,12 @@ async fn run_that_fails_in_a_cluster_ends_with_the_runners_exit_code() {
 }
 
 #[tokio::test]
-async fn signal_deletes_the_job_and_the_run_in_it_ends_as_cancelled() {
+async fn signal_deletes_the_job_and_cancels_the_run() {
     let scene = Scene::new("apply", SLOW).await;
     let child = scene.apply(&[]).spawn().unwrap();
     scene.under_way().await;
     interrupt(&child, Signal::SIGINT);
-    let said = Said::of(&child.wait_with_output().await.unwrap());
+    let said = ClusterOutput::of(&child.wait_with_output().await.unwrap());
     assert_eq!(said.code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
     said.says(&format!("deleting the Job {JOB}; the run in it has 70 s to end"));
     said.says("error: the runner ended with exit code 143: the Job was deleted");
@@ -180,11 +180,11 @@ async fn signal_deletes_the_job_and_the_run_in_it_ends_as_cancelled() {
 }
 
 #[tokio::test]
-async fn signal_before_the_run_has_begun_takes_everything_away() {
+async fn signal_before_the_run_starts_deletes_all_objects() {
     let scene = Scene::still().await;
-    scene.cluster.course(Course::Unschedulable);
+    scene.cluster.course(PodCourse::Unschedulable);
     let mut child = scene.apply(&[]).spawn().unwrap();
-    let mut stderr = Collected::of(child.stderr.take().unwrap());
+    let mut stderr = StreamReader::of(child.stderr.take().unwrap());
     stderr.until("waiting: Unschedulable").await;
     interrupt(&child, Signal::SIGINT);
     assert_eq!(child.wait().await.unwrap().code(), Some(128 + Signal::SIGINT as i32));
@@ -199,14 +199,14 @@ async fn signal_before_the_run_has_begun_takes_everything_away() {
 }
 
 #[tokio::test]
-async fn job_that_may_not_be_deleted_is_left_and_said_to_go_on() {
+async fn job_without_delete_permission_is_reported_as_still_running() {
     let scene = Scene::new("apply", SLOW).await;
     let forbidden = "jobs.batch is forbidden: User \"ci\" cannot delete resource \"jobs\" in API group \"batch\" in the namespace \"runs\"";
-    scene.cluster.fault("DELETE", JOB, Broken::Status(403, "Forbidden", forbidden));
+    scene.cluster.fault("DELETE", JOB, FaultEffect::Status(403, "Forbidden", forbidden));
     let child = scene.apply(&[]).spawn().unwrap();
     scene.under_way().await;
     interrupt(&child, Signal::SIGINT);
-    let said = Said::of(&child.wait_with_output().await.unwrap());
+    let said = ClusterOutput::of(&child.wait_with_output().await.unwrap());
     assert_eq!(said.code, Some(128 + Signal::SIGINT as i32), "{said:#?}");
     said.says(
         "the Job cannot be deleted: no permission to `delete` `jobs.batch` in namespace `runs`",
@@ -219,18 +219,18 @@ async fn job_that_may_not_be_deleted_is_left_and_said_to_go_on() {
 }
 
 #[tokio::test]
-async fn second_signal_leaves_at_once_and_says_what_stays() {
+async fn second_signal_exits_immediately_and_lists_remaining_objects() {
     let scene = Scene::still().await;
-    scene.cluster.course(Course::Unschedulable);
+    scene.cluster.course(PodCourse::Unschedulable);
     let child = scene.apply(&[]).spawn().unwrap();
     eventually("a Secret", || scene.cluster.only("secrets").is_some()).await;
-    // A deletion that does not come through holds the first signal's work up.
-    scene.cluster.faults("DELETE", JOB, Broken::Later, 1000);
+    // A hanging deletion blocks the handling of the first signal.
+    scene.cluster.faults("DELETE", JOB, FaultEffect::Later, 1000);
     interrupt(&child, Signal::SIGTERM);
     let asked = || scene.cluster.requests().iter().any(|request| request.starts_with("DELETE"));
     eventually("a deletion", asked).await;
     interrupt(&child, Signal::SIGINT);
-    let said = Said::of(&child.wait_with_output().await.unwrap());
+    let said = ClusterOutput::of(&child.wait_with_output().await.unwrap());
     assert_eq!(said.code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
     said.says(&format!(
         "error: left before the Job `{JOB}` in namespace `{NAMESPACE}` was deleted: the run goes on\n"
@@ -238,7 +238,7 @@ async fn second_signal_leaves_at_once_and_says_what_stays() {
 }
 
 #[tokio::test]
-async fn second_signal_does_not_wait_for_the_runs_grace() {
+async fn second_signal_does_not_wait_for_the_grace_period() {
     let scene = Scene::new("apply", STUBBORN).await;
     let child = scene.apply(&["--grace-period", "5m"]).spawn().unwrap();
     scene.under_way().await;
@@ -247,7 +247,7 @@ async fn second_signal_does_not_wait_for_the_runs_grace() {
     let told = || scene.cluster.log().iter().any(|line| line.contains(mark));
     eventually("a signal in the pod", told).await;
     interrupt(&child, Signal::SIGINT);
-    let said = Said::of(&child.wait_with_output().await.unwrap());
+    let said = ClusterOutput::of(&child.wait_with_output().await.unwrap());
     assert_eq!(said.code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
     said.says(&format!(
         "error: left before the run's end: the pod of `{JOB}` in namespace `{NAMESPACE}` may still run for 310 s\n"
@@ -256,7 +256,7 @@ async fn second_signal_does_not_wait_for_the_runs_grace() {
 }
 
 #[tokio::test]
-async fn detached_run_goes_on_by_itself() {
+async fn detached_run_continues_without_the_command() {
     let scene = Scene::new("apply", MODULE).await;
     let said = scene.applied(&["--detach"]).await;
     assert_eq!((said.code, &*said.stdout), (Some(0), ""), "{said:#?}");
@@ -265,12 +265,12 @@ async fn detached_run_goes_on_by_itself() {
 }
 
 #[tokio::test]
-async fn run_that_is_triggered_is_read_back_until_it_is_over() {
+async fn triggered_run_can_be_queried_until_it_ends() {
     let scene = Scene::new("apply", SLOW).await;
     let run = |words: &[&str]| {
         let mut command = scene.world.command(words);
         scene.of_run(&mut command);
-        async move { Said::of(&command.output().await.unwrap()) }
+        async move { ClusterOutput::of(&command.output().await.unwrap()) }
     };
     let page = "https://dashboard.example.com/{namespace}/{job}";
     let started = run(&["trigger", "kubernetes", "--page", page]).await;
@@ -290,7 +290,7 @@ async fn run_that_is_triggered_is_read_back_until_it_is_over() {
         )
     );
     let waiting = run(&[&look[..], &["--wait"]].concat());
-    let (waited, ()) = tokio::join!(waiting, async { scene.cluster.course(Course::Deadline) });
+    let (waited, ()) = tokio::join!(waiting, async { scene.cluster.course(PodCourse::Deadline) });
     assert_eq!(waited.code, Some(1), "{waited:#?}");
     assert!(waited.stdout.contains("\"status\":\"timed_out\""), "{waited:#?}");
     let missing = run(&["ci-status", "kubernetes", "--external-run-id", "runs/other"]).await;
@@ -299,10 +299,10 @@ async fn run_that_is_triggered_is_read_back_until_it_is_over() {
 }
 
 #[tokio::test]
-async fn run_that_is_missing_is_said_before_anything_is_asked() {
+async fn missing_run_settings_are_reported_before_any_request() {
     let scene = Scene::still().await;
     let mut command = scene.world.command(&["generate", "kubernetes", "--apply"]);
-    let said = Said::of(&command.output().await.unwrap());
+    let said = ClusterOutput::of(&command.output().await.unwrap());
     assert_eq!(said.code, Some(2));
     said.says("no endpoint is given (--endpoint, BUTLER_ENDPOINT, BUTLER_URL)");
     assert!(scene.cluster.requests().is_empty());

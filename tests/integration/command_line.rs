@@ -1,5 +1,5 @@
-//! What is made from the command line: completions as a shell uses them, manual pages as `man` reads
-//! them, and the version with where the binary is from.
+//! Outputs of the command line parser: completions as a shell uses them, manual pages as `man`
+//! reads them, and the version with the origin of the binary.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -16,7 +16,7 @@ fn succeeded(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// What each shell has to offer: words of which the last is unfinished, and what can stand there.
+/// Completions that each shell must offer: words with an unfinished last one, and the candidates.
 const OFFERED: [(&[&str], &[&str]); 11] = [
     (&["exe"], &["execute"]),
     (&["tool", "unin"], &["uninstall"]),
@@ -40,7 +40,7 @@ fn machine_to_complete_on() -> (ReleaseSite, Machine) {
     ]);
     let mut machine = Machine::with_site(&site);
     for version in ["1.9.8", "1.10.5", "opentofu-1.8.3"] {
-        machine.run(&["tool", "install", version]).well();
+        machine.run(&["tool", "install", version]).expect_success();
     }
     let runner = machine.path("bin/butler-runner");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_butler-runner"), runner).unwrap();
@@ -101,11 +101,11 @@ async fn zsh_completes_commands_flags_values_and_versions() {
         // it reach the terminal while `clear` runs, and Ctrl-D is the end of its input then.
         enter(&format!("\u{15}clear ; PS1='{index}> '\r"));
         let prompt = format!("{index}>");
-        terminal.shows("the next prompt", |text| text.trim() == prompt).await;
-        // Lists what there is (Ctrl-D after a word), then takes the line away (Ctrl-U).
+        terminal.wait_until("the next prompt", |text| text.trim() == prompt).await;
+        // Lists the candidates (Ctrl-D after a word), then clears the line (Ctrl-U).
         enter(&format!("butler-runner {}\u{4}", words.join(" ")));
         terminal
-            .shows(&format!("{expected:?} for {words:?}"), |text| {
+            .wait_until(&format!("{expected:?} for {words:?}"), |text| {
                 let mut below = text.lines().skip_while(|line| !line.contains("> butler-runner"));
                 let line = below.next().unwrap_or_default();
                 let offered: String = below.flat_map(|line| [line, " "]).collect();
@@ -119,7 +119,7 @@ async fn zsh_completes_commands_flags_values_and_versions() {
 }
 
 #[test]
-fn each_shell_gets_a_script_that_asks_this_program() {
+fn completion_script_of_each_shell_calls_this_program() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = succeeded(&runner().args(["completions", shell]).output().unwrap());
         assert!(script.contains("BUTLER_COMPLETE") && script.contains("butler-runner"), "{shell}");
@@ -127,7 +127,7 @@ fn each_shell_gets_a_script_that_asks_this_program() {
 }
 
 #[test]
-fn commands_that_are_not_for_people_are_never_offered() {
+fn hidden_commands_are_not_completed_or_listed() {
     let mut fish = runner();
     fish.env("BUTLER_COMPLETE", "fish").args(["--", "butler-runner", ""]);
     let offered = succeeded(&fish.output().unwrap());
@@ -144,10 +144,10 @@ fn hidden_commands() -> Vec<String> {
 }
 
 #[test]
-fn man_finds_nothing_to_warn_of_in_any_page() {
+fn man_pages_have_no_warnings() {
     let machine = Machine::new();
     let directory = machine.path("share/man/man1");
-    machine.run(&["man", directory.to_str().unwrap()]).well();
+    machine.run(&["man", directory.to_str().unwrap()]).expect_success();
     let pages: Vec<_> =
         std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().path()).collect();
     for name in ["butler-runner", "butler-runner-execute", "butler-runner-tool-install"] {
@@ -162,7 +162,7 @@ fn man_finds_nothing_to_warn_of_in_any_page() {
     assert!(execute.contains("BUTLER_RUN_ID") && execute.contains("Exit codes"), "{execute}");
 }
 
-/// A page as a terminal shows it.
+/// A page, rendered for a terminal.
 fn man(page: &Path) -> String {
     let output = Command::new("man")
         .args(["--warnings", "--local-file"])
@@ -172,7 +172,7 @@ fn man(page: &Path) -> String {
         .output()
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{}", page.display());
-    // Bold is written as a letter twice in the same place.
+    // Bold text is overstruck: each letter, a backspace, and the letter again.
     let mut letters: Vec<char> = Vec::new();
     for letter in succeeded(&output).chars() {
         if letter == '\u{8}' {
@@ -185,10 +185,10 @@ fn man(page: &Path) -> String {
 }
 
 #[test]
-fn page_that_is_printed_is_the_one_that_is_written() {
+fn printed_man_page_equals_the_written_one() {
     let machine = Machine::new();
-    let printed = machine.run(&["man"]).well().stdout;
-    machine.run(&["man", "pages"]).well();
+    let printed = machine.run(&["man"]).expect_success().stdout;
+    machine.run(&["man", "pages"]).expect_success();
     let written = std::fs::read_to_string(machine.path("pages/butler-runner.1")).unwrap();
     assert_eq!(printed, written);
     let error = machine.run(&["man", "pages/butler-runner.1"]);
@@ -197,7 +197,7 @@ fn page_that_is_printed_is_the_one_that_is_written() {
 }
 
 #[test]
-fn version_says_where_the_binary_is_from_and_what_is_in_it() {
+fn version_prints_the_origin_and_the_components_of_the_binary() {
     let long = succeeded(&runner().arg("--version").output().unwrap());
     let lines: Vec<_> = long.lines().collect();
     assert_eq!(lines[0], concat!("butler-runner ", env!("CARGO_PKG_VERSION")));
@@ -216,7 +216,7 @@ fn version_says_where_the_binary_is_from_and_what_is_in_it() {
 }
 
 #[test]
-fn commands_help_and_version_are_what_the_flags_are() {
+fn help_and_version_commands_equal_their_flags() {
     let printed = |words: &[&str]| succeeded(&runner().args(words).output().unwrap());
     assert_eq!(printed(&["version"]), printed(&["--version"]));
     assert_eq!(printed(&["help"]), printed(&["--help"]));
@@ -225,10 +225,10 @@ fn commands_help_and_version_are_what_the_flags_are() {
 }
 
 #[test]
-fn short_help_has_the_ten_flags_that_matter_and_says_where_the_others_are() {
+fn short_help_lists_the_main_flags_and_names_the_long_help() {
     let short = succeeded(&runner().args(["execute", "-h"]).output().unwrap());
     let flag = |line: &str| {
-        // What a line goes on with stands further to the right.
+        // Continuation lines are indented further.
         let flags = line.strip_prefix("      ").unwrap_or_default();
         flags
             .starts_with("--")
@@ -255,7 +255,23 @@ fn short_help_has_the_ten_flags_that_matter_and_says_where_the_others_are() {
     assert!(long.contains("--cancel-interval") && long.contains("Exit codes"), "{long}");
 }
 
-/// What is said to each of these command lines, none of which can be read.
+#[test]
+fn long_help_has_each_setting_in_a_group() {
+    let long = succeeded(&runner().args(["execute", "--help"]).output().unwrap());
+    let is_heading = |line: &&str| line.ends_with(':') && !line.starts_with(' ');
+    let headings: Vec<_> = long.lines().filter(is_heading).collect();
+    let groups =
+        ["Registry:", "Without a registry:", "Run:", "Terraform and OpenTofu:", "Output:", "Log:"];
+    for group in groups {
+        assert_eq!(headings.iter().filter(|it| **it == group).count(), 1, "{group} {headings:?}");
+    }
+    let (_, rest) = long.split_once("\nOptions:\n").unwrap();
+    let rest = rest.lines().take_while(|line| !is_heading(line));
+    let flags: Vec<_> = rest.map(str::trim_start).filter(|it| it.starts_with('-')).collect();
+    assert!(flags.iter().all(|flag| flag.starts_with("-h, --help")), "{flags:?}");
+}
+
+/// The error for each of these malformed command lines.
 fn said(lines: &[&[&str]]) -> String {
     let mut all = String::new();
     for words in lines {
@@ -267,7 +283,7 @@ fn said(lines: &[&[&str]]) -> String {
 }
 
 #[test]
-fn misspelt_command_is_answered_with_the_nearest_one_or_with_none() {
+fn misspelled_command_error_suggests_the_nearest_one() {
     let shown = said(&[
         &["tool", "instal"],
         &["tool", "unistall", "1.9.8"],
@@ -314,7 +330,7 @@ fn misspelt_command_is_answered_with_the_nearest_one_or_with_none() {
 }
 
 #[test]
-fn stray_word_is_named_with_what_it_should_have_been() {
+fn unexpected_argument_error_suggests_the_right_form() {
     let shown = said(&[
         &["execute", "plan"],
         &["execute", "./network"],
@@ -362,7 +378,7 @@ fn stray_word_is_named_with_what_it_should_have_been() {
 }
 
 #[test]
-fn log_filter_that_would_hide_the_runners_own_errors_is_refused() {
+fn log_filter_that_hides_errors_of_the_runner_is_refused() {
     let shown = said(&[&["--log", "debg", "clean"], &["clean", "--log", "info,tool"]]);
     expect![[r"
         error: `debg` is neither a log level (error, warn, info, debug, trace, off) nor MODULE=LEVEL; did you mean `debug`? (--log, BUTLER_LOG)
@@ -372,7 +388,7 @@ fn log_filter_that_would_hide_the_runners_own_errors_is_refused() {
     "]].assert_eq(&shown);
 }
 
-/// What the build script notes when a release is built in `directory`.
+/// The values that the build script records for a release in `directory`.
 fn noted(script: &Path, directory: &Path, variables: &[(&str, &str)]) -> Vec<String> {
     let mut command = Command::new(script);
     command.current_dir(directory).env_clear();
@@ -386,7 +402,7 @@ fn noted(script: &Path, directory: &Path, variables: &[(&str, &str)]) -> Vec<Str
 }
 
 #[test]
-fn build_notes_the_commit_and_its_date_and_needs_no_git() {
+fn build_records_commit_and_date_and_works_without_git() {
     let machine = Machine::new();
     let script = machine.path("build-script");
     let compiled = Command::new("rustc")
@@ -430,13 +446,13 @@ fn build_notes_the_commit_and_its_date_and_needs_no_git() {
 
     std::fs::write(tree.join("file"), "two").unwrap();
     assert_eq!(noted(&script, &tree, &[])[0], format!("COMMIT={commit}-dirty"));
-    // Sources that were unpacked inside of somebody else's repository are not that repository's.
+    // Sources that were unpacked inside another repository do not get its commit.
     std::fs::create_dir(tree.join("unpacked")).unwrap();
     assert_eq!(noted(&script, &tree.join("unpacked"), &[])[0], "COMMIT=unknown");
 }
 
 #[test]
-fn reader_that_has_read_enough_is_no_error() {
+fn closed_pipe_on_standard_output_is_not_an_error() {
     for words in [
         &["completions", "zsh"][..],
         &["man"],
@@ -444,7 +460,7 @@ fn reader_that_has_read_enough_is_no_error() {
         &["generate", "tekton"],
         &["execute", "--help"],
     ] {
-        // Nobody reads from the start.
+        // The reader is closed from the start.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let output = runner().args(words).stdout(writer).output().unwrap();
@@ -454,7 +470,7 @@ fn reader_that_has_read_enough_is_no_error() {
 }
 
 #[test]
-fn value_that_is_none_of_a_list_is_answered_with_the_list() {
+fn unknown_value_error_lists_the_possible_values() {
     let said = |words: &[&str]| {
         let output = runner().args(words).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?}");

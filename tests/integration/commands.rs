@@ -1,4 +1,4 @@
-//! The commands that people type in a directory of their own: `plan`, `apply`, `destroy`, `drift`,
+//! The commands that users type in a module directory: `plan`, `apply`, `destroy`, `drift`,
 //! `validate` and `test`, with real Terraform and at a real terminal.
 
 mod approval;
@@ -9,7 +9,7 @@ mod usage;
 use std::path::PathBuf;
 
 use crate::support::environment::{find_program, search_path};
-use crate::support::world::{End, World};
+use crate::support::world::{RunEnd, World};
 
 /// One resource whose input can be set.
 const MODULE: &str = r#"
@@ -18,7 +18,7 @@ resource "terraform_data" "server" { input = var.size }
 output "server" { value = terraform_data.server.output }
 "#;
 
-/// A world with the directory `module`, which has never seen a registry.
+/// A world with the directory `module`, which has no registry.
 async fn world(files: &[(&str, &str)]) -> World {
     let world = World::new(&[]).await;
     std::fs::create_dir(world.path("module")).unwrap();
@@ -41,28 +41,29 @@ fn command(world: &World, words: &[&str]) -> tokio::process::Command {
     command
 }
 
-/// How it ends.
-async fn run(world: &World, words: &[&str]) -> End {
+/// Runs the command to its end.
+async fn run(world: &World, words: &[&str]) -> RunEnd {
     let output = command(world, words).output().await.unwrap();
     world.end(&output)
 }
 
-/// The same for what has to succeed.
-async fn well(world: &World, words: &[&str]) -> End {
+/// Runs a command that must succeed.
+async fn run_successfully(world: &World, words: &[&str]) -> RunEnd {
     let end = run(world, words).await;
     assert_eq!(end.code, Some(0), "{words:?}: {}{}", end.stdout, end.stderr);
     end
 }
 
-/// Puts a Terraform first on PATH that does `script`, in which `$real` is the real one.
+/// Puts a Terraform first on PATH that executes `script`, in which `$real` is the real Terraform.
 fn wrap_terraform(world: &mut World, script: &str) {
     let directory = world.path("bin");
     std::fs::create_dir(&directory).unwrap();
     let real = find_program("terraform").unwrap();
     let script = format!("#!/bin/sh\nreal='{}'\n{script}\n", real.display());
     let program = directory.join("terraform");
-    // Written by a process of its own: what this one had open for writing may still be open in a
-    // child that another test is just starting, and cannot be executed then.
+    // Another process writes the file. If this process had it open for writing, a child that
+    // another test starts at the same time could inherit the descriptor, and the file could not be
+    // executed.
     let write = "printf '%s' \"$2\" >\"$1\" && chmod 755 \"$1\"";
     let mut shell = std::process::Command::new("sh");
     let written = shell.args(["-c", write, "sh"]).arg(&program).arg(script).status();
@@ -76,7 +77,7 @@ fn state_file(world: &World) -> PathBuf {
     world.path("module/terraform.tfstate")
 }
 
-/// The input of the resource `server` in the state; none without a state.
+/// The input of the resource `server` in the state; `None` without a state.
 fn applied(world: &World) -> Option<String> {
     let state = std::fs::read(state_file(world)).ok()?;
     let state: serde_json::Value = serde_json::from_slice(&state).unwrap();

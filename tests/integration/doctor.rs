@@ -1,4 +1,4 @@
-//! `doctor`: what it says of machines that can carry out runs, and of machines that cannot.
+//! `doctor` on machines that can and cannot execute runs.
 
 use std::time::{Duration, SystemTime};
 
@@ -10,11 +10,11 @@ use butler_runner::ci::System;
 use crate::support::authority::Authority;
 use crate::support::canned::{answer, canned};
 use crate::support::documented::assert_documented;
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 use crate::support::release_site::{ReleaseSite, executable, stand_in};
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
 
-/// A machine with git, a place for secret files, and a release site.
+/// A machine with git, a directory for secret files, and a release site.
 fn machine(site: &ReleaseSite) -> Machine {
     let mut machine = Machine::with_site(site);
     machine.set("BUTLER_LOG", "error");
@@ -30,48 +30,48 @@ fn machine_for(world: &World, site: &ReleaseSite) -> Machine {
     machine.set("BUTLER_ENDPOINT", world.endpoint());
     machine.set("BUTLER_RUN_ID", RUN_ID);
     machine.set("BUTLER_TOKEN", TOKEN);
-    machine.call(world.endpoint(), "<registry>");
+    machine.replace_in_output(world.endpoint(), "<registry>");
     machine
 }
 
-/// Types it in while the world's registry goes on answering.
-async fn doctor(machine: &Machine, words: &[&str]) -> Said {
+/// Runs the command while the world's registry responds.
+async fn doctor(machine: &Machine, words: &[&str]) -> CommandOutput {
     let command = machine.command(&[&["doctor"], words].concat());
-    machine.said(&tokio::process::Command::from(command).output().await.unwrap())
+    machine.output_of(&tokio::process::Command::from(command).output().await.unwrap())
 }
 
-/// The page, without what differs from machine to machine.
-fn page(said: &Said) -> String {
+/// The page without text that differs between machines.
+fn page(said: &CommandOutput) -> String {
     let line = |line: &str| match (line.split_once("is writable; "), line.split_once("limits")) {
         (Some((before, _)), _) => format!("{before}is writable; <room>\n"),
         (_, Some((before, _))) => format!("{before}limits <number>\n"),
         _ => format!("{line}\n"),
     };
-    said.shown().lines().map(line).collect()
+    said.normalized().lines().map(line).collect()
 }
 
-/// What is said of one thing, each as `state: message`.
-fn about(said: &Said, check: &str) -> Vec<String> {
+/// The results of one check, each as `state: message`.
+fn about(said: &CommandOutput, check: &str) -> Vec<String> {
     let findings: Vec<Value> = serde_json::from_str(&said.stdout).unwrap();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let findings = findings.iter().filter(|finding| finding["check"] == check);
     findings.map(|it| format!("{}: {}", text(&it["state"]), text(&it["message"]))).collect()
 }
 
-/// Where nobody listens.
-fn nowhere() -> String {
+/// An address without a server.
+fn unused_address() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}/", listener.local_addr().unwrap())
 }
 
 #[tokio::test]
-async fn a_machine_that_can_run_gets_a_page_and_exit_code_0() {
+async fn healthy_machine_gets_a_page_and_exit_code_0() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let world = World::new(&[("main.tf", MODULE)]).await;
     let machine = machine_for(&world, &site);
     executable(&machine.path("bin/terraform"), stand_in("1.9.7"));
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    let said = doctor(&machine, &[]).await.well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
+    let said = doctor(&machine, &[]).await.expect_success();
     expect![[r"
         exit 0
         ok    settings        all settings are valid
@@ -96,10 +96,10 @@ async fn a_machine_that_can_run_gets_a_page_and_exit_code_0() {
 }
 
 #[test]
-fn without_anything_configured_it_says_what_there_is() {
+fn doctor_without_settings_describes_the_machine() {
     let site = ReleaseSite::start(&[]);
     let machine = machine(&site);
-    let said = machine.run(&["doctor"]).well();
+    let said = machine.run(&["doctor"]).expect_success();
     expect![[r"
         exit 0
         ok    settings        all settings are valid
@@ -125,7 +125,7 @@ fn without_anything_configured_it_says_what_there_is() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_fails() {
+async fn refused_token_fails() {
     let site = ReleaseSite::start(&[]);
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut machine = machine_for(&world, &site);
@@ -137,21 +137,21 @@ async fn a_token_that_is_refused_fails() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_over_is_a_warning() {
+async fn finished_run_is_a_warning() {
     let site = ReleaseSite::start(&[]);
     let world = World::new(&[("main.tf", MODULE)]).await;
     let machine = machine_for(&world, &site);
     world.registry.set_status(RUN_ID, "cancelled");
-    let said = doctor(&machine, &["--json"]).await.well();
+    let said = doctor(&machine, &["--json"]).await.expect_success();
     let registry = about(&said, "registry").join("\n");
     assert!(registry.starts_with("warning: ") && registry.ends_with("is cancelled"), "{registry}");
 }
 
 #[test]
-fn a_registry_that_cannot_be_reached_fails() {
+fn unreachable_registry_fails() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
-    let endpoint = nowhere();
+    let endpoint = unused_address();
     machine.set("BUTLER_ENDPOINT", &endpoint);
     let said = machine.run(&["doctor", "--json"]);
     assert_eq!(said.code, Some(1), "{said:?}");
@@ -161,7 +161,7 @@ fn a_registry_that_cannot_be_reached_fails() {
 }
 
 #[test]
-fn a_private_authority_has_to_be_named() {
+fn private_certificate_authority_needs_a_ca_bundle() {
     let site = ReleaseSite::start(&[]);
     let authority = Authority::create();
     let queued = answer("200 OK", SystemTime::now(), r#"{"status":"queued"}"#);
@@ -170,13 +170,13 @@ fn a_private_authority_has_to_be_named() {
     machine.set("BUTLER_ENDPOINT", format!("https://{registry}"));
     machine.set("BUTLER_RUN_ID", "7");
     machine.set("BUTLER_TOKEN", TOKEN);
-    machine.call(&registry, "<registry>");
+    machine.replace_in_output(&registry, "<registry>");
     let said = machine.run(&["doctor"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.stdout.contains("issued by an untrusted authority"), "{}", said.stdout);
     assert!(said.stdout.contains("with --ca-bundle (BUTLER_CA_BUNDLE)"), "{}", said.stdout);
     machine.set("BUTLER_CA_BUNDLE", authority.bundle());
-    let said = machine.run(&["doctor", "--json"]).well();
+    let said = machine.run(&["doctor", "--json"]).expect_success();
     let found = about(&said, "registry").join("\n").replace(&registry, "<registry>");
     assert_eq!(found, "ok: `https://<registry>/` accepts the token of run 7 (queued)");
     let tls = about(&said, "tls").join("\n");
@@ -184,11 +184,11 @@ fn a_private_authority_has_to_be_named() {
 }
 
 #[test]
-fn a_setting_that_cannot_be_fails_and_names_its_flag() {
+fn malformed_setting_fails_and_names_its_flag() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
     machine.set("BUTLER_CA_BUNDLE", site.key_file());
-    machine.call(site.key_file().to_str().unwrap(), "<file>");
+    machine.replace_in_output(site.key_file().to_str().unwrap(), "<file>");
     let said = machine.run(&["doctor"]);
     expect![[r"
         exit 1
@@ -199,12 +199,12 @@ fn a_setting_that_cannot_be_fails_and_names_its_flag() {
 }
 
 #[test]
-fn a_release_site_is_required_only_where_nothing_is_installed() {
+fn release_site_is_required_only_if_no_tool_is_installed() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let mut machine = machine(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    machine.set("BUTLER_MIRROR", nowhere());
-    let said = machine.run(&["doctor", "--json"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
+    machine.set("BUTLER_MIRROR", unused_address());
+    let said = machine.run(&["doctor", "--json"]).expect_success();
     assert!(about(&said, "releases").iter().all(|it| it.starts_with("warning: ")), "{said:?}");
     machine.set("BUTLER_CACHE_DIR", machine.path("empty"));
     let said = machine.run(&["doctor", "--json"]);
@@ -215,22 +215,22 @@ fn a_release_site_is_required_only_where_nothing_is_installed() {
 }
 
 #[test]
-fn a_mirror_that_wants_other_credentials_says_so() {
+fn wrong_mirror_credentials_are_reported() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
     let mirror = canned(answer("401 Unauthorized", SystemTime::now(), ""), None);
     machine.set("BUTLER_MIRROR", format!("http://user:hunter22@{mirror}"));
-    machine.call(&mirror, "<mirror>");
+    machine.replace_in_output(&mirror, "<mirror>");
     let said = machine.run(&["doctor"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     let releases =
         "FAILED   releases        terraform: `http://<mirror>/terraform/index.json` answers 401";
-    assert!(said.shown().contains(releases), "{}", said.shown());
+    assert!(said.normalized().contains(releases), "{}", said.normalized());
     assert!(said.stdout.contains("hint: check the credentials for the mirror"), "{}", said.stdout);
 }
 
 #[test]
-fn a_clock_that_is_wrong_fails() {
+fn wrong_clock_fails() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
     let yesterday = SystemTime::now() - Duration::from_hours(24);
@@ -243,14 +243,15 @@ fn a_clock_that_is_wrong_fails() {
 }
 
 #[test]
-fn a_version_that_was_changed_is_a_warning_with_its_cure() {
+fn modified_version_is_a_warning_with_a_hint() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary"), ("1.9.7", b"other")]);
     let machine = machine(&site);
     for version in ["1.9.8", "1.9.7"] {
-        machine.run(&["tool", "install", version]).well();
+        machine.run(&["tool", "install", version]).expect_success();
     }
-    std::fs::write(machine.kept("terraform", "1.9.8").join("terraform"), "changed").unwrap();
-    let said = machine.run(&["doctor", "--json"]).well();
+    std::fs::write(machine.installation("terraform", "1.9.8").join("terraform"), "changed")
+        .unwrap();
+    let said = machine.run(&["doctor", "--json"]).expect_success();
     let tools = about(&said, "tools");
     assert!(tools.contains(&"ok: terraform 1.9.7 in the cache, unchanged".to_owned()), "{tools:?}");
     let changed = "warning: terraform 1.9.8 in the cache: its SHA-256 is ";
@@ -260,7 +261,7 @@ fn a_version_that_was_changed_is_a_warning_with_its_cure() {
 }
 
 #[test]
-fn the_proxy_that_applies_is_named() {
+fn proxy_in_use_is_named() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
     let proxy = canned(answer("200 OK", SystemTime::now(), "{}"), None);
@@ -268,15 +269,15 @@ fn the_proxy_that_applies_is_named() {
     machine.set("BUTLER_ENDPOINT", "http://registry.example");
     machine.set("HTTP_PROXY", format!("http://user:hunter22@{proxy}"));
     machine.set("NO_PROXY", "releases.example");
-    machine.call(proxy, "<proxy>");
+    machine.replace_in_output(proxy, "<proxy>");
     let said = machine.run(&["doctor", "--json"]);
     let line = about(&said, "proxy").join("\n");
     let shown = "registry.example through `http://<proxy>/`, releases.example directly";
-    assert!(said.shown().contains(shown), "{line}");
+    assert!(said.normalized().contains(shown), "{line}");
 }
 
 #[test]
-fn no_secret_is_ever_printed() {
+fn doctor_prints_no_secret() {
     let site = ReleaseSite::start(&[]);
     let token = "brce_correct_horse_battery";
     let said_by_registry = json!({"error": {"message": format!("not yours: {token}")}});
@@ -302,9 +303,9 @@ fn no_secret_is_ever_printed() {
 }
 
 #[test]
-fn json_has_the_same_four_keys_everywhere() {
+fn json_of_each_check_has_the_same_four_keys() {
     let site = ReleaseSite::start(&[]);
-    let said = machine(&site).run(&["doctor", "--json"]).well();
+    let said = machine(&site).run(&["doctor", "--json"]).expect_success();
     for finding in said.json().as_array().unwrap() {
         let keys: Vec<_> = finding.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["check", "hint", "message", "state"]);
@@ -312,14 +313,14 @@ fn json_has_the_same_four_keys_everywhere() {
 }
 
 #[test]
-fn the_systems_that_are_known_are_documented() {
+fn documentation_lists_the_recognized_ci_systems() {
     let rows = System::ALL.into_iter();
     let rows = rows.filter_map(|system| Some((system.title(), system.variable()?)));
     let rows = rows.map(|(system, variable)| format!("| {system} | `{variable}` |"));
     assert_documented("docs/doctor.md", "systems", &rows.collect::<Vec<_>>());
 }
 
-/// Everything below `path`, with its content and its times.
+/// All files below `path`, with content and times.
 fn everything(path: &std::path::Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(path).unwrap().map(Result::unwrap) {
@@ -336,11 +337,11 @@ fn everything(path: &std::path::Path) -> Vec<String> {
 }
 
 #[test]
-fn the_cache_stays_as_it_was() {
+fn doctor_does_not_modify_the_cache() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = machine(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    // It looks different but is the same, and a process died while it used it.
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
+    // The file has another time but the same content, and a process died while it used it.
     let product = machine.path("cache/terraform");
     let copy = product.join("1.9.8/copy");
     std::fs::copy(product.join("1.9.8/terraform"), &copy).unwrap();
@@ -348,7 +349,7 @@ fn the_cache_stays_as_it_was() {
     let note = r#"{"doing":"install","pid":1,"owner":"run 7","since":"2026-01-01T00:00:00Z"}"#;
     std::fs::write(product.join(".1.9.8.users/1-0123456789abcdef"), note).unwrap();
     let before = everything(&machine.path("cache"));
-    let said = machine.run(&["doctor", "--json"]).well();
+    let said = machine.run(&["doctor", "--json"]).expect_success();
     assert_eq!(
         about(&said, "tools"),
         ["ok: terraform 1.9.8 in the cache, unchanged", "ok: terraform 1.9.8 is the default"]
@@ -357,11 +358,12 @@ fn the_cache_stays_as_it_was() {
 }
 
 #[test]
-fn a_default_that_was_changed_is_a_warning() {
+fn modified_default_version_is_a_warning() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = machine(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    std::fs::write(machine.kept("terraform", "1.9.8").join("terraform"), "changed").unwrap();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
+    std::fs::write(machine.installation("terraform", "1.9.8").join("terraform"), "changed")
+        .unwrap();
     let said = machine.run(&["doctor", "--json"]);
     let tools = about(&said, "tools");
     let expected = "warning: terraform 1.9.8 is the default, but changed";

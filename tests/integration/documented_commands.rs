@@ -1,5 +1,5 @@
-//! Every command that the documentation shows can be typed: each is a command line that the runner
-//! understands, and what needs nothing from outside of this machine is run as it is written.
+//! Every command line in the documentation parses, and those without external dependencies are
+//! executed as written.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use butler_runner::cli;
 use crate::support::environment::search_path;
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
 
-/// What cannot run here, by the words that a line begins with, and why.
+/// Command lines that cannot be executed here, by their first words, with the reason.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("brew ", "needs Homebrew's servers"),
     ("butler-runner ci-status ", "needs a CI system or a cluster"),
@@ -31,7 +31,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("~/.local/bin/butler-runner demo", "is `make demo`, which CI runs"),
 ];
 
-/// A block of shell in a document.
+/// A shell block of a document.
 struct Block {
     document: PathBuf,
     lines: Vec<String>,
@@ -55,7 +55,7 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// The blocks marked as `bash`, `sh` or `console`; of the last, the lines that are typed.
+/// Blocks marked as `bash`, `sh` or `console`. Of `console`, only the typed lines.
 fn blocks() -> Vec<Block> {
     let mut blocks = Vec::new();
     for document in documents() {
@@ -84,12 +84,12 @@ fn blocks() -> Vec<Block> {
     blocks
 }
 
-/// Why a line cannot run here.
+/// The reason why a line cannot be executed here.
 fn elsewhere(line: &str) -> Option<&'static str> {
     ELSEWHERE.iter().find_map(|(beginning, why)| line.starts_with(beginning).then_some(*why))
 }
 
-/// The command lines of the runner in a line of shell.
+/// The command lines of the runner in a shell line.
 fn command_lines(line: &str) -> Vec<Vec<String>> {
     let code = line.split(" #").next().unwrap();
     let commands = code.split(['|', ';']).flat_map(|part| part.split("&&"));
@@ -104,8 +104,9 @@ fn command_lines(line: &str) -> Vec<Vec<String>> {
     words.filter(is_the_runner).collect()
 }
 
-/// Writes a program by a process of its own: one that this process had open for writing may still be
-/// open in a child that another test is just starting, and cannot be executed then.
+/// Another process writes the program. If this process had it open for writing, a child that
+/// another test starts at the same time could inherit the descriptor, and the file could not be
+/// executed.
 fn stand_in(path: &Path, script: &str) {
     let write = "printf '%s' \"$2\" >\"$1\" && chmod 755 \"$1\"";
     let mut shell = std::process::Command::new("sh");
@@ -113,12 +114,12 @@ fn stand_in(path: &Path, script: &str) {
 }
 
 #[test]
-fn every_command_line_is_understood() {
+fn documented_command_lines_parse() {
     let mut understood = 0;
     for Block { document, lines } in blocks() {
         for line in &lines {
             for mut words in command_lines(line) {
-                // Stands for the flags that are the reader's.
+                // A placeholder for flags that the reader adds.
                 words.retain(|word| word != "...");
                 if let Err(error) = cli::command().try_get_matches_from(&words) {
                     let shows = clap::error::ErrorKind::DisplayHelp;
@@ -137,7 +138,7 @@ fn every_command_line_is_understood() {
 }
 
 #[tokio::test]
-async fn every_command_that_can_run_here_runs() {
+async fn documented_commands_without_side_effects_succeed() {
     let mut ran = 0;
     for Block { document, lines } in blocks() {
         let lines: Vec<_> = lines.iter().filter(|line| elsewhere(line).is_none()).collect();
@@ -158,8 +159,9 @@ async fn every_command_that_can_run_here_runs() {
         std::fs::create_dir(&bin).unwrap();
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_butler-runner"), bin.join("butler-runner"))
             .unwrap();
-        // Stands in for a cluster, which is not here: it takes whatever it is given.
-        stand_in(&bin.join("kubectl"), "#!/bin/sh\nexec cat >/dev/null\n");
+        // A stand-in for a cluster. It refuses placeholders as a cluster does: no object can have such a name.
+        let script = "#!/bin/sh\n! grep --fixed-strings '${BUTLER_RUN_ID}' >&2\n";
+        stand_in(&bin.join("kubectl"), script);
         let inherited = search_path();
         let path = [bin].into_iter().chain(std::env::split_paths(&inherited));
         world.set("PATH", std::env::join_paths(path).unwrap());

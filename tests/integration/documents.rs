@@ -1,30 +1,19 @@
-//! What the documentation says is there, is there: files, messages, and the functions of a platform.
+//! The documentation names existing files, messages, and platform functions.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-fn project(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
+use syn::visit::Visit;
 
-fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files(&path, extension));
-        } else if path.extension().is_some_and(|it| it == extension) {
-            found.push(path);
-        }
-    }
-    found
-}
+use crate::support::project::{
+    files_below, is_test_file, is_test_item, program_sources, project_path,
+};
 
 #[test]
-fn every_link_to_a_file_leads_to_one() {
-    let mut documents = files(&project("docs"), "md");
+fn every_relative_link_leads_to_an_existing_file() {
+    let mut documents = files_below(&project_path("docs"), "md");
     for name in ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"] {
-        documents.push(project(name));
+        documents.push(project_path(name));
     }
     let mut links = 0;
     for document in documents {
@@ -42,31 +31,43 @@ fn every_link_to_a_file_leads_to_one() {
     assert!(links > 40, "{links}");
 }
 
+/// A reader decides by the first lines, and builds a clone with the two commands.
+#[test]
+fn readme_begins_with_when_to_use_it_and_names_the_commands_of_a_clone() {
+    let readme = std::fs::read_to_string(project_path("README.md")).unwrap();
+    let begin = readme.lines().take(10).collect::<Vec<_>>().join("\n");
+    for words in ["executes Terraform and OpenTofu runs", "**Use it if**", "**Do not use it if**"] {
+        assert!(begin.contains(words), "{words}: {begin}");
+    }
+    let text = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in ["`make demo`", "`make test`", "The first build takes about"] {
+        assert!(text.contains(words), "{words}");
+    }
+    let makefile = std::fs::read_to_string(project_path("Makefile")).unwrap();
+    for target in ["demo", "test"] {
+        let begins = |line: &str| line.starts_with(&format!("{target}:"));
+        assert!(makefile.lines().any(begins), "make {target}");
+    }
+}
+
 /// The cells of the rows below `<!-- marker -->`.
 fn rows(file: &str, marker: &str) -> Vec<Vec<String>> {
-    let text = std::fs::read_to_string(project(file)).unwrap();
+    let text = std::fs::read_to_string(project_path(file)).unwrap();
     let (_, after) = text.split_once(&format!("<!-- {marker} -->\n")).expect("the marker is there");
     let rows = after.lines().take_while(|line| line.starts_with('|')).skip(2);
     rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect())
         .collect()
 }
 
-/// What stands between backticks.
+/// The text between backticks.
 fn code(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
 
-/// The sources of the runner and of its crates.
-fn sources() -> Vec<PathBuf> {
-    let mut sources = files(&project("src"), "rs");
-    sources.extend(files(&project("crates"), "rs"));
-    sources
-}
-
 #[test]
-fn every_message_that_is_explained_is_one_of_the_runners() {
+fn every_explained_message_exists_in_the_sources() {
     let sources: String =
-        sources().iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        program_sources().iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
     let explained = rows("docs/troubleshooting.md", "troubleshooting");
     assert!(explained.len() >= 10, "{explained:?}");
     for row in explained {
@@ -78,23 +79,22 @@ fn every_message_that_is_explained_is_one_of_the_runners() {
 }
 
 #[test]
-fn the_systems_differ_in_one_place_and_each_difference_is_explained() {
-    let asks = |text: &str| {
-        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-        let mut code = code.filter(|line| !line.contains("all(test"));
-        code.any(|line| {
-            line.contains("cfg(")
-                && ["target_os", "unix", "windows"].iter().any(|name| line.contains(name))
-        })
-    };
-    for path in sources() {
+fn platform_code_is_in_one_module_and_each_difference_documented() {
+    let platform = project_path("crates/base/src/platform");
+    let mut conditions_in_platform = 0;
+    for path in program_sources().into_iter().filter(|path| !is_test_file(path)) {
+        let mut conditions = SystemConditions::default();
         let text = std::fs::read_to_string(&path).unwrap();
-        let text = text.split("#[cfg(test)]").next().unwrap();
-        let home = path.starts_with(project("crates/base/src/platform"));
-        assert!(home || !asks(text), "{}", path.display());
+        conditions.visit_file(&syn::parse_file(&text).unwrap());
+        if path.starts_with(&platform) {
+            conditions_in_platform += conditions.0.len();
+        } else {
+            assert!(conditions.0.is_empty(), "{}: {:?}", path.display(), conditions.0);
+        }
     }
+    assert!(conditions_in_platform > 3, "{conditions_in_platform}");
     let functions = |file: &str| -> BTreeSet<String> {
-        let text = std::fs::read_to_string(project(file)).unwrap();
+        let text = std::fs::read_to_string(project_path(file)).unwrap();
         let names = text.lines().filter_map(|line| {
             line.strip_prefix("pub fn ").or_else(|| line.strip_prefix("pub async fn "))
         });
@@ -108,12 +108,41 @@ fn the_systems_differ_in_one_place_and_each_difference_is_explained() {
     assert_eq!(functions("crates/base/src/platform/other.rs"), explained);
 }
 
+/// Conditional compilation by operating system, in a file's code but not in its tests.
+#[derive(Default)]
+struct SystemConditions(Vec<String>);
+
+impl SystemConditions {
+    fn check(&mut self, condition: &str) {
+        if ["target_os", "target_family", "unix", "windows"].iter().any(|it| condition.contains(it))
+        {
+            self.0.push(condition.to_owned());
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for SystemConditions {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        if !is_test_item(item) {
+            syn::visit::visit_item(self, item);
+        }
+    }
+
+    fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
+        if let syn::Meta::List(list) = &attribute.meta
+            && (list.path.is_ident("cfg") || list.path.is_ident("cfg_attr"))
+        {
+            self.check(&list.tokens.to_string());
+        }
+    }
+}
+
 /// The table of the architecture page names each folder of the runner and each crate, and no other.
 #[test]
 fn architecture_page_names_each_module() {
     let mut modules = BTreeSet::new();
     for parent in ["crates", "src"] {
-        for entry in std::fs::read_dir(project(parent)).unwrap() {
+        for entry in std::fs::read_dir(project_path(parent)).unwrap() {
             let entry = entry.unwrap();
             let name = entry.file_name().into_string().unwrap();
             let is_module = entry.path().is_dir() || !matches!(&*name, "lib.rs" | "main.rs");
@@ -132,14 +161,14 @@ fn architecture_page_names_each_module() {
 /// Each file that a recipe or the flow names exists.
 #[test]
 fn architecture_page_names_files_that_exist() {
-    let text = std::fs::read_to_string(project("docs/architecture.md")).unwrap();
+    let text = std::fs::read_to_string(project_path("docs/architecture.md")).unwrap();
     let mut named = 0;
     for word in code(&text) {
         let is_path = word.contains('/') && !word.contains(' ') && !word.contains('<');
         let extension = Path::new(word).extension().and_then(|it| it.to_str());
         if is_path && (word.ends_with('/') || matches!(extension, Some("rs" | "md"))) {
             let found = [word.to_owned(), format!("src/{word}")];
-            assert!(found.iter().any(|path| project(path).exists()), "`{word}`");
+            assert!(found.iter().any(|path| project_path(path).exists()), "`{word}`");
             named += 1;
         }
     }

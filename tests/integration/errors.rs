@@ -1,13 +1,16 @@
-//! How errors of a run read: once, with what to do last, and by the place that has to be changed.
+//! The format of run errors: each is printed once, with a hint at the end and the setting to
+//! change.
 
 use expect_test::expect;
+use serde_json::json;
 
 use crate::support::machine::Machine;
+use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::terminal::Terminal;
 use crate::support::world::{MODULE, World};
 
 #[tokio::test]
-async fn failed_run_at_a_terminal_ends_with_one_error_and_its_hint() {
+async fn failed_run_at_a_terminal_prints_one_error_and_its_hint() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
     config["terraformVersion"] = "newest".into();
@@ -28,7 +31,7 @@ async fn failed_run_at_a_terminal_ends_with_one_error_and_its_hint() {
 }
 
 #[tokio::test]
-async fn failed_run_elsewhere_says_error_once_and_has_times() {
+async fn failed_run_without_a_terminal_prints_one_error_with_timestamps() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
     config["terraformVersion"] = "newest".into();
@@ -39,21 +42,24 @@ async fn failed_run_elsewhere_says_error_once_and_has_times() {
 }
 
 #[test]
-fn registry_that_has_no_address_is_complained_of_once() {
+fn unresolvable_registry_host_is_reported_once() {
     let mut machine = Machine::new();
     machine.set("BUTLER_ENDPOINT", "http://registry.invalid/api");
     machine.set("BUTLER_RUN_ID", "7");
     machine.set("BUTLER_TOKEN", "brce_hunter2");
     machine.set("BUTLER_REGISTRY_TIMEOUT", "3s");
-    let said = machine.run(&["execute"]);
-    assert_eq!(said.code, Some(4), "{said:?}");
-    assert_eq!(said.stderr.matches("trying again").count(), 1, "{said:?}");
-    let said = machine.run(&["execute", "-v"]);
-    assert!(said.stderr.matches("failed again").count() > 1, "it is tried more often: {said:?}");
+    let output = machine.run(&["execute"]);
+    assert_eq!(output.code, Some(4), "{output:?}");
+    assert_eq!(output.stderr.matches("trying again").count(), 1, "{output:?}");
+    let output = machine.run(&["execute", "-v"]);
+    assert!(
+        output.stderr.matches("failed again").count() > 1,
+        "it is tried more often: {output:?}"
+    );
 }
 
 #[test]
-fn run_file_that_has_another_shape_is_named_with_field_and_shape() {
+fn run_file_with_a_wrong_type_is_rejected_with_field_and_type() {
     let machine = Machine::new();
     let mut shown = String::new();
     for json in [
@@ -64,9 +70,9 @@ fn run_file_that_has_another_shape_is_named_with_field_and_shape() {
         "operation: plan",
     ] {
         std::fs::write(machine.path("run.json"), json).unwrap();
-        let said = machine.run(&["execute", "--config", "run.json"]);
-        assert_eq!(said.code, Some(2), "{said:?}");
-        let message = said.stderr.split_once(" ERROR ").expect(&said.stderr).1;
+        let output = machine.run(&["execute", "--config", "run.json"]);
+        assert_eq!(output.code, Some(2), "{output:?}");
+        let message = output.stderr.split_once(" ERROR ").expect(&output.stderr).1;
         shown.push_str(&message.replace(machine.path("").to_str().unwrap(), "<machine>/"));
     }
     assert!(!shown.contains("hunter2"), "{shown}");
@@ -77,4 +83,39 @@ fn run_file_that_has_another_shape_is_named_with_field_and_shape() {
         `<machine>/run.json`: the run's configuration cannot be read: line 4, column 1: trailing comma; `butler-runner schema run` prints its shape (--config, BUTLER_CONFIG)
         `<machine>/run.json`: the run's configuration cannot be read: line 1, column 1: expected value; `butler-runner schema run` prints its shape (--config, BUTLER_CONFIG)
     "]].assert_eq(&shown);
+}
+
+#[tokio::test]
+async fn secret_in_the_reason_of_a_failure_is_masked_in_every_document() {
+    let module = "variable \"password\" {}\n";
+    let mut world = World::new(&[("main.tf", module)]).await;
+    let act = "echo 'Error: cannot log in with hunter22-secret' >&2";
+    StandIn::install(&mut world, AtPlan::Do(act));
+    let documents = [
+        "reports/status.json",
+        "reports/result.json",
+        "reports/log.txt",
+        "summary.md",
+        "page.html",
+    ]
+    .map(|name| world.path(name));
+    world.set("BUTLER_REPORT_DIR", world.path("reports"));
+    world.set("BUTLER_SUMMARY", world.path("summary.md"));
+    world.set("BUTLER_REPORT", world.path("page.html"));
+    let mut config = world.config("plan");
+    config["variables"]["password"] = json!({"value": "hunter22-secret", "sensitive": true});
+    let end = world.run(config).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let (message, _) = world.last_error();
+    assert!(message.contains("cannot log in with ***"), "{message}");
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
+    for document in documents {
+        let text = std::fs::read_to_string(&document).unwrap();
+        assert!(text.contains("cannot log in with ***"), "{}: {text}", document.display());
+        assert!(!text.contains("hunter22"), "{}: {text}", document.display());
+    }
 }

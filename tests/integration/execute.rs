@@ -1,4 +1,4 @@
-//! Whole runs with the real Terraform: what is requested, in which order, and what is received.
+//! Whole runs with the real Terraform: their requests and reports, in order.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ async fn plan_reports_json_text_and_counts() {
 }
 
 #[tokio::test]
-async fn apply_then_destroy_report_what_was_really_done() {
+async fn apply_and_destroy_report_the_completed_changes() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let end = world.run(world.config("apply")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -54,11 +54,11 @@ async fn apply_then_destroy_report_what_was_really_done() {
 }
 
 #[tokio::test]
-async fn validate_touches_no_state_and_names_file_and_line() {
+async fn validate_does_not_use_the_state_and_reports_file_and_line() {
     let broken = r#"output "x" { value = var.missing }"#;
     let world = World::new(&[("main.tf", broken)]).await;
     let mut config = world.config("validate");
-    // Nobody listens there: a validate that initialised the backend would fail.
+    // No server is at this address: a validate that initialized the backend would fail.
     config["stateBackend"] =
         json!({"type": "pg", "config": {"conn_str": "postgres://u:passw0rd@127.0.0.1:1/x"}});
     let end = world.run(config).await;
@@ -79,7 +79,7 @@ async fn validate_touches_no_state_and_names_file_and_line() {
 }
 
 #[tokio::test]
-async fn the_result_of_validate_and_test_is_said_once() {
+async fn result_of_validate_and_test_is_printed_once() {
     let broken = "output \"x\" {\n  value = var.missing\n}\n";
     let failing = "run \"bad\" {\n  command = plan\n  assert {\n    condition     = var.name == \"other\"\n    error_message = \"Not other.\"\n  }\n}\n";
     for (operation, files, code, sentence) in [
@@ -137,7 +137,7 @@ run "bad" {
 }
 
 #[tokio::test]
-async fn drift_is_found_and_refresh_takes_it_over() {
+async fn drift_is_detected_and_refresh_updates_the_state() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     assert_eq!(world.run(world.config("apply")).await.code, Some(0));
     for operation in ["drift-check", "refresh"] {
@@ -154,7 +154,7 @@ async fn drift_is_found_and_refresh_takes_it_over() {
 }
 
 #[tokio::test]
-async fn unknown_and_empty_operations_fail_cleanly() {
+async fn unknown_and_empty_operations_fail_the_run() {
     for operation in ["explode", ""] {
         let world = World::new(&[("main.tf", MODULE)]).await;
         let end = world.run(world.config(operation)).await;
@@ -171,7 +171,7 @@ async fn unknown_and_empty_operations_fail_cleanly() {
 }
 
 #[tokio::test]
-async fn each_phase_that_fails_ends_in_one_final_status_with_its_reason() {
+async fn failure_of_each_phase_sends_one_final_status_with_its_reason() {
     let provisioner = r#"
 resource "terraform_data" "first" {
   input = "x"
@@ -198,7 +198,7 @@ resource "terraform_data" "second" {
     ];
     for (phase, module, changes, reports, word) in cases {
         let mut world = World::new(&[("main.tf", module)]).await;
-        // Nobody serves releases there.
+        // No server has releases at this address.
         world.variables.push(("BUTLER_MIRROR".into(), "http://127.0.0.1:1".into()));
         let mut config = world.config("apply");
         merge(&mut config, &changes);
@@ -214,7 +214,7 @@ resource "terraform_data" "second" {
         assert!(received.log_text().contains(reason), "{phase}: the log ends with the reason");
         assert!(end.stderr.contains(reason), "{phase}: stderr has the reason");
         if phase == "apply" {
-            // The second is there too, but tainted: its provisioner failed after it was created.
+            // The second exists as well, but is tainted: its provisioner failed after its creation.
             assert_eq!(
                 (&last["resources_to_add"], &last["resource_count_after"]),
                 (&json!(1), &json!(2))
@@ -224,7 +224,7 @@ resource "terraform_data" "second" {
 }
 
 #[tokio::test]
-async fn a_refused_configuration_is_reported_and_exits_with_4() {
+async fn refused_configuration_is_reported_and_exits_with_4() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     world.faults.lock().unwrap().push(Fault {
         method: "GET",
@@ -239,7 +239,7 @@ async fn a_refused_configuration_is_reported_and_exits_with_4() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_over_or_reported_is_left_alone() {
+async fn finished_run_is_not_executed_again() {
     for (status, code) in [
         ("cancelled", 3),
         ("timed_out", 3),
@@ -259,10 +259,10 @@ async fn a_run_that_is_over_or_reported_is_left_alone() {
 }
 
 #[tokio::test]
-async fn an_unreachable_registry_exits_with_4() {
+async fn unreachable_registry_exits_with_4() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("BUTLER_REGISTRY_TIMEOUT".into(), "1s".into()));
-    // Nobody listens there.
+    // No server is at this address.
     let output =
         world.execute().env("BUTLER_ENDPOINT", "http://127.0.0.1:1/api").output().await.unwrap();
     let end = world.end(&output);
@@ -271,9 +271,9 @@ async fn an_unreachable_registry_exits_with_4() {
 }
 
 #[tokio::test]
-async fn a_registry_that_comes_back_in_time_loses_nothing() {
+async fn registry_outage_within_the_retry_time_loses_no_report() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    // The pause before a log batch is tried again follows the interval.
+    // The pause before a retry of a log batch follows the interval.
     world.variables.push(("BUTLER_LOG_INTERVAL".into(), "1s".into()));
     for endpoint in ["status", "config"] {
         world.faults.lock().unwrap().push(Fault { method: "GET", endpoint, status: 503, times: 2 });
@@ -288,7 +288,7 @@ async fn a_registry_that_comes_back_in_time_loses_nothing() {
     }
     let end = world.run(world.config("plan")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    // The registry itself saw the run as if nothing had been.
+    // The reports in the registry are those of an ordinary run.
     let mut names = world.received().request_names();
     names.dedup();
     assert_eq!(names, sequence(&["POST plan"]));
@@ -297,7 +297,7 @@ async fn a_registry_that_comes_back_in_time_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_restarted_job_goes_on() {
+async fn restarted_job_continues_the_run() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("plan"));
     world.registry.set_status(RUN_ID, "running");
@@ -307,9 +307,9 @@ async fn a_restarted_job_goes_on() {
 }
 
 #[tokio::test]
-async fn an_undelivered_final_status_exits_with_4() {
+async fn undelivered_final_status_exits_with_4() {
     let world = World::new(&[("main.tf", MODULE)]).await;
-    // 400 is not tried again; the first POST status, `running`, passes.
+    // 400 is not retried; the first POST status, `running`, succeeds.
     world.add_run(world.config("validate"));
     let mut command = world.execute();
     let faults = world.faults.clone();
@@ -336,7 +336,7 @@ async fn an_undelivered_final_status_exits_with_4() {
 }
 
 #[tokio::test]
-async fn secrets_that_are_words_spoil_neither_status_nor_plan() {
+async fn secrets_that_are_ordinary_words_do_not_corrupt_status_or_plan() {
     let module = r#"
 variable "words" {
   type      = list(string)
@@ -361,21 +361,21 @@ resource "terraform_data" "hello" {
 }
 
 #[tokio::test]
-async fn an_error_output_that_nobody_reads_does_not_stop_the_run() {
+async fn blocked_standard_error_does_not_stop_the_run() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("apply");
     config["envVars"] = json!({"TF_LOG": {"value": "trace"}});
     world.add_run(config);
-    // Both pipes stay full; what is asked for is only that the run goes through.
+    // Both pipes stay full; the run must still complete.
     let mut child = world.execute().env("BUTLER_LOG", "trace").spawn().unwrap();
-    // The test runner's own time limit says so if the run stands still.
+    // The time limit of the test runner detects a blocked run.
     let status = child.wait().await;
     assert_eq!(status.unwrap().code(), Some(0));
     assert_eq!(world.statuses(), ["running", "succeeded"]);
 }
 
 #[tokio::test]
-async fn tokens_that_the_runner_has_for_git_are_masked() {
+async fn git_tokens_of_the_runner_are_masked() {
     let module = r#"
 resource "terraform_data" "leak" {
   provisioner "local-exec" {
@@ -392,7 +392,7 @@ resource "terraform_data" "leak" {
 }
 
 #[tokio::test]
-async fn a_plan_that_was_not_delivered_is_a_failure() {
+async fn undelivered_plan_is_a_failure() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     world.fault("POST", "plan", 400);
     let end = world.run(world.config("plan")).await;
@@ -406,10 +406,10 @@ async fn a_plan_that_was_not_delivered_is_a_failure() {
 }
 
 #[tokio::test]
-async fn a_report_directory_that_fails_does_not_keep_reports_from_the_registry() {
+async fn unwritable_report_directory_does_not_prevent_reports_to_the_registry() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let report = world.path("report");
-    // Directories stand where the files should be.
+    // Directories are in place of the report files.
     for name in ["status.json", "plan.json", "plan.txt", "log.txt"] {
         std::fs::create_dir_all(report.join(name).join("x")).unwrap();
     }

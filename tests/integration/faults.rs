@@ -1,21 +1,22 @@
-//! What a registry that fails in every way does to a run: nothing is lost, and nothing said twice.
+//! Every fault of the registry at every request of a run: which reports are lost and which are kept.
 #![expect(clippy::unwrap_used, reason = "the lint spares test functions, but not what they call")]
 
-use std::collections::{BTreeMap, BTreeSet};
+mod log_lines;
+mod repeats;
+
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use butler_base::event::LogLine;
 use futures_util::future::join_all;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::support::documented::assert_documented;
-use crate::support::proxy::{Act, Event, Proxy, Seen, Trouble, When};
+use crate::support::proxy::{FaultAction, FaultTrigger, Proxy, ProxyFault};
 use crate::support::stand_in::{AtPlan, StandIn};
-use crate::support::world::{End, MODULE, World};
+use crate::support::world::{MODULE, RunEnd, World};
 
 /// Every request of a run.
 const REQUESTS: [&str; 7] = [
@@ -28,7 +29,7 @@ const REQUESTS: [&str; 7] = [
     "POST final",
 ];
 
-/// What can happen to one.
+/// A fault of the registry or of the network at one request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fault {
     Failing,
@@ -72,29 +73,32 @@ impl Fault {
         }
     }
 
-    fn trouble(self, request: &'static str) -> Trouble {
+    fn proxy_fault(self, request: &'static str) -> ProxyFault {
         let refused = r#"{"error":{"code":"RATE_LIMITED","message":"slow down"}}"#;
         let (html, page) = ("content-type: text/html\r\n", "<!doctype html><h1>Sign in</h1>");
         let (act, when) = match self {
-            Self::Failing => (Act::Answer(500, "", "{}"), When::First(3)),
+            Self::Failing => (FaultAction::Answer(500, "", "{}"), FaultTrigger::First(3)),
             Self::Limited => {
-                // Longer than the fault lasts: who honours it meets the fault once.
-                (Act::Answer(429, "retry-after: 2\r\n", refused), When::For(Duration::from_secs(1)))
+                // Longer than the fault lasts, so a client that waits meets the fault once.
+                (
+                    FaultAction::Answer(429, "retry-after: 2\r\n", refused),
+                    FaultTrigger::For(Duration::from_secs(1)),
+                )
             }
-            Self::Reset => (Act::Reset, When::First(1)),
-            Self::Hanging => (Act::Hang, When::First(1)),
-            Self::Lost => (Act::Lose, When::First(1)),
-            Self::Outage => (Act::Close, When::For(Duration::from_secs(10))),
-            Self::Page => (Act::Answer(200, html, page), When::First(2)),
-            Self::Portal => (Act::Answer(200, html, page), When::Always),
-            Self::Refused => (Act::Close, When::Always),
-            Self::Gone => (Act::Close, When::For(Duration::MAX)),
+            Self::Reset => (FaultAction::Reset, FaultTrigger::First(1)),
+            Self::Hanging => (FaultAction::Hang, FaultTrigger::First(1)),
+            Self::Lost => (FaultAction::Lose, FaultTrigger::First(1)),
+            Self::Outage => (FaultAction::Close, FaultTrigger::For(Duration::from_secs(10))),
+            Self::Page => (FaultAction::Answer(200, html, page), FaultTrigger::First(2)),
+            Self::Portal => (FaultAction::Answer(200, html, page), FaultTrigger::Always),
+            Self::Refused => (FaultAction::Close, FaultTrigger::Always),
+            Self::Gone => (FaultAction::Close, FaultTrigger::For(Duration::MAX)),
         };
-        Trouble { request, act, when }
+        ProxyFault { request, act, when }
     }
 }
 
-/// What a fault does to a run. The log that is left is a file in the recovery directory.
+/// The effect of a fault on a run. `left` is the log file in the recovery directory, if there is one.
 #[derive(Debug, Eq, PartialEq)]
 struct Effect {
     lost: String,
@@ -103,7 +107,7 @@ struct Effect {
     code: i32,
 }
 
-/// What `fault` at `request` must do to an apply.
+/// The expected effect of `fault` at `request` on an apply.
 fn expected(request: &str, fault: Fault) -> Effect {
     let effect = |lost: &str, left, finals: &str, code| {
         let (lost, finals) = (lost.to_owned(), finals.to_owned());
@@ -146,7 +150,7 @@ fn expected(request: &str, fault: Fault) -> Effect {
     }
 }
 
-/// A world whose tool goes through at once.
+/// A world whose tool prints three lines and exits.
 async fn quick_world() -> (World, StandIn) {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Through("echo one; echo two >&2; echo three"));
@@ -154,22 +158,22 @@ async fn quick_world() -> (World, StandIn) {
     (world, tool)
 }
 
-/// Carries out the world's run of `operation` over `proxy`.
-async fn run(world: &World, proxy: &Proxy, operation: &str) -> End {
+/// Executes the world's run of `operation` with `proxy` as its registry.
+async fn run(world: &World, proxy: &Proxy, operation: &str) -> RunEnd {
     world.add_run(world.config(operation));
     let output = world.execute().env("BUTLER_ENDPOINT", proxy.endpoint()).output().await.unwrap();
     world.end(&output)
 }
 
 /// The files in the recovery directory.
-fn kept(world: &World) -> Vec<PathBuf> {
+fn kept_files(world: &World) -> Vec<PathBuf> {
     let recovery = std::fs::read_dir(world.path("cache/recovery")).into_iter().flatten();
     recovery.map(|entry| entry.unwrap().path()).collect()
 }
 
-/// The lines of the log that the registry has, by number; asserts that they came in order and that
-/// whatever has the same number is the same line.
-fn lines(world: &World) -> BTreeMap<u32, LogLine> {
+/// The log lines that the registry received, by number. Asserts that they arrived in order and that
+/// lines with the same number are equal.
+fn log_lines(world: &World) -> BTreeMap<u32, LogLine> {
     let received = world.received().logs;
     let mut lines = BTreeMap::new();
     let mut last = 0;
@@ -183,16 +187,15 @@ fn lines(world: &World) -> BTreeMap<u32, LogLine> {
     lines
 }
 
-/// The lines of a file of undelivered ones.
+/// Reads a file of undelivered log lines.
 fn read_kept(path: &std::path::Path) -> Vec<LogLine> {
     assert_eq!(std::fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
     let text = std::fs::read_to_string(path).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// What `fault` at `request` did to an apply. `World::end` asserts that nothing is left of it in the
-/// directory for temporary files.
-async fn effect(
+/// The effect of `fault` at `request` on an apply. `World::end` asserts that no temporary file is left.
+async fn measure_effect(
     (mut world, tool): (World, StandIn),
     request: &'static str,
     fault: Fault,
@@ -204,11 +207,11 @@ async fn effect(
         }
         _ => {}
     }
-    let proxy = Proxy::start(&world.endpoint(), fault.trouble(request)).await;
+    let proxy = Proxy::start(&world.endpoint(), fault.proxy_fault(request)).await;
     let end = run(&world, &proxy, "apply").await;
-    let troubled = proxy.seen(request).iter().filter(|seen| seen.troubled).count();
-    assert!(troubled > 0, "{request}: no fault");
-    assert!(fault != Fault::Limited || troubled == 1, "{request}: too soon, {troubled} times");
+    let faulty = proxy.seen(request).iter().filter(|seen| seen.is_faulty).count();
+    assert!(faulty > 0, "{request}: no fault");
+    assert!(fault != Fault::Limited || faulty == 1, "{request}: too soon, {faulty} times");
 
     let received = world.received();
     let is_final = |status: &&Value| status["status"] != "running";
@@ -216,8 +219,8 @@ async fn effect(
     assert!(finals.windows(2).all(|pair| pair[0] == pair[1]), "{finals:?}");
     let runnings = received.statuses.len() - finals.len();
     assert!(received.statuses[..runnings].iter().all(|status| status["status"] == "running"));
-    let sent = lines(&world);
-    let files = kept(&world);
+    let sent = log_lines(&world);
+    let files = kept_files(&world);
     let mut lost = Vec::new();
     if tool.applied() {
         lost.extend(received.plans.is_empty().then_some("the plan"));
@@ -257,11 +260,11 @@ async fn effect(
     }
 }
 
-/// Asserts that the final status and the runner's own log tell of these undelivered lines.
-fn assert_undelivered(world: &World, end: &End, lines: &[LogLine]) {
+/// Asserts that the final status and the log of the runner report these undelivered lines.
+fn assert_undelivered(world: &World, end: &RunEnd, lines: &[LogLine]) {
     let (first, last) = (lines.first().unwrap().sequence, lines.last().unwrap().sequence);
     assert!(lines.iter().map(|line| line.sequence).eq(first..=last));
-    let [file] = &kept(world)[..] else { panic!("{:?}", kept(world)) };
+    let [file] = &kept_files(world)[..] else { panic!("{:?}", kept_files(world)) };
     let told = format!("log lines ({first} to {last}) did not reach the registry; kept in");
     let told = format!("{} {told} `{}`", lines.len(), file.display());
     assert!(end.stderr.contains(&told), "{}", end.stderr);
@@ -274,13 +277,13 @@ fn assert_undelivered(world: &World, end: &End, lines: &[LogLine]) {
     }
 }
 
-/// Has `fault` happen to every request, each in a run of its own, all at the same time.
+/// Injects `fault` at every request, each in its own run. The runs are concurrent.
 async fn assert_effects(fault: Fault) {
     let mut effects = Vec::new();
     for request in REQUESTS {
-        // All worlds are made before the first run begins: making one holds up this thread, which
-        // is also the registries'.
-        effects.push(effect(quick_world().await, request, fault));
+        // All worlds are created before the first run: the creation blocks this thread, on which
+        // the registries run as well.
+        effects.push(measure_effect(quick_world().await, request, fault));
     }
     for (request, effect) in REQUESTS.into_iter().zip(join_all(effects).await) {
         assert_eq!(effect, expected(request, fault), "{request}");
@@ -288,57 +291,57 @@ async fn assert_effects(fault: Fault) {
 }
 
 #[tokio::test]
-async fn three_failures_lose_nothing() {
+async fn three_server_errors_lose_no_report() {
     assert_effects(Fault::Failing).await;
 }
 
 #[tokio::test]
-async fn a_registry_that_limits_the_rate_loses_nothing() {
+async fn rate_limit_loses_no_report() {
     assert_effects(Fault::Limited).await;
 }
 
 #[tokio::test]
-async fn connections_that_are_reset_lose_nothing() {
+async fn connection_resets_lose_no_report() {
     assert_effects(Fault::Reset).await;
 }
 
 #[tokio::test]
-async fn requests_without_an_answer_lose_nothing() {
+async fn timeouts_lose_no_report() {
     assert_effects(Fault::Hanging).await;
 }
 
 #[tokio::test]
-async fn answers_that_are_lost_renumber_nothing() {
+async fn lost_responses_do_not_renumber_log_lines() {
     assert_effects(Fault::Lost).await;
 }
 
 #[tokio::test]
-async fn a_registry_that_is_away_for_a_while_gets_everything() {
+async fn temporary_outage_loses_no_report() {
     assert_effects(Fault::Outage).await;
 }
 
 #[tokio::test]
-async fn web_pages_in_place_of_answers_lose_nothing() {
+async fn web_pages_instead_of_responses_lose_no_report() {
     assert_effects(Fault::Page).await;
 }
 
 #[tokio::test]
-async fn a_sign_in_page_stores_no_report() {
+async fn sign_in_page_is_not_a_stored_report() {
     assert_effects(Fault::Portal).await;
 }
 
 #[tokio::test]
-async fn what_fails_for_good_is_told() {
+async fn permanent_failures_are_reported() {
     assert_effects(Fault::Refused).await;
 }
 
 #[tokio::test]
-async fn what_a_registry_that_is_gone_for_good_does_not_get_is_kept() {
+async fn undelivered_reports_are_kept_after_a_permanent_outage() {
     assert_effects(Fault::Gone).await;
 }
 
 #[test]
-fn the_documentation_lists_what_is_tested() {
+fn documentation_lists_the_tested_faults() {
     let row = |request, fault: Fault| {
         let Effect { lost, left, finals, code } = expected(request, fault);
         format!("| {request} | {} | {lost} | {left} | {finals} | {code} |", fault.name())
@@ -346,264 +349,4 @@ fn the_documentation_lists_what_is_tested() {
     let rows: Vec<_> =
         REQUESTS.into_iter().flat_map(|request| FAULTS.map(|fault| row(request, fault))).collect();
     assert_documented("docs/faults.md", "requests", &rows);
-}
-
-/// A world whose tool prints many lines, and that many.
-async fn chatty_world() -> (World, usize) {
-    let mut world = World::new(&[("main.tf", MODULE)]).await;
-    let print =
-        r#"awk 'BEGIN { for (i = 1; i <= 200000; i++) print "resource[" i "]: Creating" }'"#;
-    StandIn::install(&mut world, AtPlan::Through(print));
-    world.set("BUTLER_LOG_INTERVAL", "100ms");
-    (world, 200_000)
-}
-
-/// Asserts that the lines of a chatty world's tool are all among these, in their order.
-fn assert_printed(lines: &BTreeMap<u32, LogLine>, count: usize) {
-    let printed = lines.values().filter(|line| line.content.starts_with("resource["));
-    let numbers =
-        printed.map(|line| line.content[9..].split(']').next().unwrap().parse::<usize>().unwrap());
-    assert!(numbers.eq(1..=count), "not all of them, or not in order");
-}
-
-#[tokio::test]
-async fn many_lines_arrive_once_where_every_third_request_is_refused() {
-    let (world, count) = chatty_world().await;
-    let trouble =
-        Trouble { request: "POST logs", act: Act::Answer(500, "", "{}"), when: When::EveryThird };
-    let proxy = Proxy::start(&world.endpoint(), trouble).await;
-    let end = run(&world, &proxy, "plan").await;
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert!(proxy.seen("POST logs").iter().filter(|seen| seen.troubled).count() >= 3);
-    let lines = lines(&world);
-    assert_eq!(world.received().logs.len(), lines.len(), "a line came twice");
-    assert_printed(&lines, count);
-}
-
-#[tokio::test]
-async fn many_lines_arrive_where_every_third_answer_is_lost() {
-    let (world, count) = chatty_world().await;
-    let trouble = Trouble { request: "POST logs", act: Act::Lose, when: When::EveryThird };
-    let proxy = Proxy::start(&world.endpoint(), trouble).await;
-    let end = run(&world, &proxy, "plan").await;
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert!(proxy.seen("POST logs").iter().filter(|seen| seen.troubled).count() >= 3);
-    let lines = lines(&world);
-    assert!(world.received().logs.len() > lines.len(), "no answer was lost");
-    assert_printed(&lines, count);
-}
-
-#[tokio::test]
-async fn idle_connections_that_the_registry_closes_are_no_failure() {
-    for act in [Act::Close, Act::Reset] {
-        let (world, _tool) = quick_world().await;
-        // Every request on a connection that was used before is cut off, as in the moment in which
-        // the registry closes an idle one.
-        let trouble = Trouble { request: "", act, when: When::Reused };
-        let proxy = Proxy::start(&world.endpoint(), trouble).await;
-        let end = run(&world, &proxy, "apply").await;
-        assert_eq!(end.code, Some(0), "{}", end.stderr);
-        let requests = proxy.events();
-        let is_troubled =
-            |event: &&Event| matches!(event, Event::Request(Seen { troubled: true, .. }));
-        assert!(requests.iter().filter(is_troubled).count() > 0, "no connection was used twice");
-        for complaint in ["trying again", "kept for later", "WARN", "ERROR"] {
-            assert!(!end.stderr.contains(complaint), "{complaint}: {}", end.stderr);
-        }
-        assert_eq!(world.received().logs.len(), lines(&world).len());
-    }
-}
-
-/// The requests of this name, as key and body, without what was sent again.
-fn distinct(proxy: &Proxy, name: &str) -> Vec<(String, Vec<u8>)> {
-    let mut distinct: Vec<_> =
-        proxy.seen(name).into_iter().map(|seen| (seen.key.unwrap(), seen.body)).collect();
-    distinct.sort();
-    distinct.dedup();
-    distinct
-}
-
-#[tokio::test]
-async fn a_key_says_what_is_sent_again() {
-    for (answer, requests) in [(500, 2), (413, 3)] {
-        let (mut world, _tool) = quick_world().await;
-        // All lines in one batch, at the end.
-        world.set("BUTLER_LOG_INTERVAL", "2s");
-        let act = Act::Answer(answer, "", "{}");
-        let trouble = Trouble { request: "POST logs", act, when: When::First(1) };
-        let proxy = Proxy::start(&world.endpoint(), trouble).await;
-        let end = run(&world, &proxy, "apply").await;
-        assert_eq!(end.code, Some(0), "{}", end.stderr);
-        assert!(proxy.seen("POST logs").len() >= requests);
-        let posts: Vec<_> = REQUESTS[2..].iter().flat_map(|name| distinct(&proxy, name)).collect();
-        let keys: BTreeSet<_> = posts.iter().map(|(key, _)| key).collect();
-        let bodies: BTreeSet<_> = posts.iter().map(|(_, body)| body).collect();
-        assert_eq!(keys.len(), posts.len(), "two things have one key");
-        assert_eq!(bodies.len(), posts.len(), "one thing has two keys");
-    }
-}
-
-#[tokio::test]
-async fn a_final_status_is_sent_again_byte_for_byte() {
-    let (world, _tool) = quick_world().await;
-    let trouble = Trouble { request: "POST final", act: Act::Lose, when: When::First(3) };
-    let proxy = Proxy::start(&world.endpoint(), trouble).await;
-    let end = run(&world, &proxy, "apply").await;
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert_eq!(proxy.seen("POST final").len(), 4);
-    assert_eq!(distinct(&proxy, "POST final").len(), 1);
-}
-
-/// Asserts that every `running` without an answer was hung up before the final status was sent,
-/// and that none was sent after it.
-fn assert_running_is_over(proxy: &Proxy) {
-    let events = proxy.events();
-    let is = |event: &Event, wanted: &str| match event {
-        Event::Request(seen) => seen.name == wanted,
-        Event::HungUp(name) => format!("hung up {name}") == wanted,
-    };
-    let last = |wanted: &str| events.iter().rposition(|event| is(event, wanted)).unwrap();
-    let count = |wanted: &str| events.iter().filter(|event| is(event, wanted)).count();
-    let first_final = events.iter().position(|event| is(event, "POST final")).unwrap();
-    assert_eq!(count("POST running"), count("hung up POST running"));
-    assert!(last("hung up POST running") < first_final);
-    assert!(last("POST running") < first_final);
-}
-
-#[tokio::test]
-async fn a_running_that_gets_no_answer_is_given_up_before_the_final_status() {
-    let (mut world, _tool) = quick_world().await;
-    world.set("BUTLER_REQUEST_TIMEOUT", "1s");
-    world.set("BUTLER_REGISTRY_TIMEOUT", "4s");
-    let trouble = Trouble { request: "POST running", act: Act::Hang, when: When::Always };
-    let proxy = Proxy::start(&world.endpoint(), trouble).await;
-    let end = run(&world, &proxy, "apply").await;
-    assert_eq!(end.code, Some(4), "{}", end.stderr);
-    assert_eq!(world.statuses(), ["failed"]);
-    assert_running_is_over(&proxy);
-}
-
-#[tokio::test]
-async fn a_running_that_a_signal_meets_is_given_up_before_the_final_status() {
-    let (world, _tool) = quick_world().await;
-    let trouble = Trouble { request: "POST running", act: Act::Hang, when: When::Always };
-    let proxy = Proxy::start(&world.endpoint(), trouble).await;
-    world.add_run(world.config("apply"));
-    let child = world.execute().env("BUTLER_ENDPOINT", proxy.endpoint()).spawn().unwrap();
-    proxy.until_seen("POST running").await;
-    kill(Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()), Signal::SIGTERM).unwrap();
-    let end = world.end(&child.wait_with_output().await.unwrap());
-    assert_eq!(end.code, Some(143), "{}", end.stderr);
-    assert_eq!(world.statuses(), ["cancelled"]);
-    assert_running_is_over(&proxy);
-}
-
-#[tokio::test]
-async fn a_running_that_is_stored_after_the_final_status_does_not_stay() {
-    let (mut world, _tool) = quick_world().await;
-    world.set("BUTLER_REQUEST_TIMEOUT", "2s");
-    let trouble = Trouble { request: "POST running", act: Act::Late, when: When::First(1) };
-    let proxy = Proxy::start(&world.endpoint(), trouble).await;
-    let end = run(&world, &proxy, "apply").await;
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert_eq!(world.statuses(), ["running", "succeeded", "running", "succeeded"]);
-    assert_eq!(distinct(&proxy, "POST final").len(), 1);
-    assert!(end.stderr.contains("stored `running` late"), "{}", end.stderr);
-}
-
-#[tokio::test]
-async fn a_log_that_is_refused_is_kept() {
-    for answer in [400, 413] {
-        let (world, tool) = quick_world().await;
-        let act = Act::Answer(answer, "", "{}");
-        let trouble = Trouble { request: "POST logs", act, when: When::Always };
-        let proxy = Proxy::start(&world.endpoint(), trouble).await;
-        let end = run(&world, &proxy, "apply").await;
-        assert_eq!(end.code, Some(0), "the run goes on: {}", end.stderr);
-        assert!(tool.applied());
-        assert_eq!(world.statuses(), ["running", "succeeded"]);
-        assert_eq!(end.stderr.matches("the registry refuses log lines").count(), 1);
-        let lines = read_kept(&kept(&world)[0]);
-        assert_undelivered(&world, &end, &lines);
-        assert_eq!(lines[0].sequence, 1);
-        assert!(
-            ["one", "two", "three"]
-                .map(|text| { lines.iter().filter(|line| line.content == text).count() == 1 })
-                == [true; 3]
-        );
-    }
-}
-
-#[tokio::test]
-async fn lines_that_are_left_after_a_signal_are_kept_and_the_status_goes_out() {
-    let mut world = World::new(&[("main.tf", MODULE)]).await;
-    let tool = StandIn::install(&mut world, AtPlan::Wait);
-    world.set("BUTLER_LOG_INTERVAL", "100ms");
-    let trouble = Trouble { request: "POST logs", act: Act::Hang, when: When::Always };
-    let proxy = Proxy::start(&world.endpoint(), trouble).await;
-    world.add_run(world.config("plan"));
-    let child = world.execute().env("BUTLER_ENDPOINT", proxy.endpoint()).spawn().unwrap();
-    tool.planning().await;
-    kill(Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()), Signal::SIGTERM).unwrap();
-    let end = world.end(&child.wait_with_output().await.unwrap());
-    assert_eq!(end.code, Some(143), "{}", end.stderr);
-    assert_eq!(world.statuses(), ["running", "cancelled"]);
-    let lines = read_kept(&kept(&world)[0]);
-    assert_undelivered(&world, &end, &lines);
-    assert!(lines.iter().any(|line| line.content == "stopping"), "{lines:?}");
-}
-
-#[tokio::test]
-async fn nothing_is_kept_of_a_run_that_the_registry_has_ended() {
-    let (world, _tool) = quick_world().await;
-    let act = Act::Answer(409, "", "{}");
-    let trouble = Trouble { request: "POST logs", act, when: When::Always };
-    let proxy = Proxy::start(&world.endpoint(), trouble).await;
-    let end = run(&world, &proxy, "apply").await;
-    assert_eq!(end.code, Some(3), "{}", end.stderr);
-    assert!(kept(&world).is_empty(), "{:?}", kept(&world));
-    assert_eq!(world.statuses(), ["running"]);
-}
-
-#[tokio::test]
-async fn a_registry_that_is_away_during_the_apply_does_not_disturb_terraform() {
-    let mut world = World::new(&[]).await;
-    let applied = world.path("applied");
-    // The registry comes back when the apply has done its work, and not before.
-    let module = format!(
-        r#"
-resource "terraform_data" "first" {{
-  provisioner "local-exec" {{
-    command = "i=0; while [ $i -lt 300 ]; do i=$((i+1)); echo number $i; done"
-  }}
-}}
-resource "terraform_data" "second" {{
-  depends_on = [terraform_data.first]
-  provisioner "local-exec" {{
-    command = ": > '{}'"
-  }}
-}}
-output "greeting" {{ value = "hello" }}
-"#,
-        applied.display()
-    );
-    world.commit(&[("main.tf", &module)]);
-    world.set("BUTLER_LOG_INTERVAL", "100ms");
-    world.set("BUTLER_CANCEL_INTERVAL", "100ms");
-    let trouble = Trouble { request: "POST logs", act: Act::Close, when: When::Until(applied) };
-    let proxy = Proxy::start(&world.endpoint(), trouble).await;
-    let end = run(&world, &proxy, "apply").await;
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
-    let troubled = proxy.seen("POST logs").iter().filter(|seen| seen.troubled).count();
-    assert!(troubled > 0);
-    let sent = lines(&world);
-    assert_eq!(world.received().logs.len(), sent.len(), "a line came twice");
-    let numbers = sent
-        .values()
-        .filter_map(|line| line.content.split("number ").nth(1)?.trim().parse::<u32>().ok());
-    assert!(numbers.eq(1..=300), "{sent:?}");
-    let batches = proxy.seen("POST logs").len() - troubled;
-    assert!(batches <= 5, "what waited is sent in large batches, not in {batches}");
-    assert_eq!(world.statuses(), ["running", "succeeded"]);
-    assert_eq!(world.received().outputs.len(), 1);
 }

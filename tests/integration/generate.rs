@@ -1,4 +1,4 @@
-//! `generate`: what is written for each CI system, what its own tools say of it, and what it does.
+//! `generate`: the files for each CI system, and that the vendor's tools accept them.
 
 mod failing;
 mod github;
@@ -11,11 +11,11 @@ use serde_json::Value;
 use crate::support::linters::{
     Schema, actionlint, check_jsonschema, groovy_lint, shellcheck, yaml, yamllint, zizmor,
 };
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 
 const DIGEST: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// Options that all targets have but `generic`.
+/// Options of all targets except `generic`.
 const ALL: &[&str] = &[
     "--endpoint=https://portal.example.com/api/registry",
     "--runner-version=1.2.3",
@@ -38,14 +38,14 @@ const ALL: &[&str] = &[
     "--ca-bundle=/etc/ssl/company.pem",
 ];
 
-/// The binary from a mirror, and one archive of it only.
+/// The binary from a mirror, pinned to one archive.
 fn pinned() -> Vec<String> {
     let checksum = format!("--checksum={DIGEST}");
     let releases = "--releases=https://mirror.example.com/butler-runner/releases".to_owned();
     all().chain([checksum, releases]).collect()
 }
 
-/// In the image, with who to be in the cloud left to the CI system.
+/// In the image, with the cloud identity left to the CI system.
 fn in_image() -> Vec<String> {
     let digest = format!("--digest=sha256:{DIGEST}");
     let kept =
@@ -59,16 +59,16 @@ fn all() -> impl Iterator<Item = String> {
     ALL.iter().map(|option| (*option).to_owned())
 }
 
-fn generate(target: &str, options: &[String]) -> Said {
+fn generate(target: &str, options: &[String]) -> CommandOutput {
     let mut words = vec!["generate", target];
     words.extend(options.iter().map(String::as_str));
     Machine::new().run(&words)
 }
 
-/// What is written with no options, with all for the binary, and with all for the image.
+/// The files with no options, with all options for the binary, and with all options for the image.
 fn variants(target: &str, expected: [ExpectFile; 3]) -> [String; 3] {
     let options = [Vec::new(), pinned(), in_image()];
-    let texts = options.map(|options| generate(target, &options).well().stdout);
+    let texts = options.map(|options| generate(target, &options).expect_success().stdout);
     for (text, expected) in texts.iter().zip(expected) {
         expected.assert_eq(text);
     }
@@ -86,14 +86,14 @@ fn steps(workflow: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What GitLab makes of the job's script.
+/// The job's script in the form that GitLab executes.
 fn gitlab_script(job: &str) -> String {
     let document = &yaml(job)[0];
     let entries = document["butler-run"]["script"].as_array().unwrap().iter();
     entries.fold(String::new(), |script, entry| script + entry.as_str().unwrap() + "\n")
 }
 
-/// The script of the pipeline's one `sh` step, as Groovy reads it.
+/// The script of the pipeline's only `sh` step, unquoted as by Groovy.
 fn jenkins_script(pipeline: &str) -> String {
     let (_, rest) = pipeline.split_once("sh '''").unwrap();
     let (script, _) = rest.split_once("\n                    '''").unwrap();
@@ -106,7 +106,7 @@ fn jenkins_script(pipeline: &str) -> String {
 }
 
 #[test]
-fn github_workflows_are_stable_and_taken_by_the_tools_of_github() {
+fn github_workflows_match_their_snapshots_and_pass_actionlint() {
     let expected = [
         expect_file!["../data/generated/github-actions.yml"],
         expect_file!["../data/generated/github-actions-all.yml"],
@@ -121,7 +121,7 @@ fn github_workflows_are_stable_and_taken_by_the_tools_of_github() {
             assert!(!script.contains("${{"), "an expression is put into a script:\n{script}");
             shellcheck("bash", &script).unwrap();
         }
-        let run = steps(&text).into_iter().find(|(name, _)| name == "Carry out the run");
+        let run = steps(&text).into_iter().find(|(name, _)| name == "Execute the run");
         let (_, last) = run.unwrap();
         let started = last.trim_end().lines().skip_while(|line| !line.starts_with("exec ")).last();
         assert!(started.unwrap().trim_end().ends_with("butler-runner execute"), "{last}");
@@ -129,7 +129,7 @@ fn github_workflows_are_stable_and_taken_by_the_tools_of_github() {
 }
 
 #[test]
-fn gitlab_jobs_are_stable_and_taken_by_the_tools_of_gitlab() {
+fn gitlab_jobs_match_their_snapshots_and_the_gitlab_schema() {
     let expected = [
         expect_file!["../data/generated/gitlab-ci.yml"],
         expect_file!["../data/generated/gitlab-ci-all.yml"],
@@ -143,7 +143,7 @@ fn gitlab_jobs_are_stable_and_taken_by_the_tools_of_gitlab() {
 }
 
 #[test]
-fn jenkinsfiles_are_stable_and_taken_by_the_tools_of_jenkins() {
+fn jenkinsfiles_match_their_snapshots_and_pass_the_linter() {
     let expected = [
         expect_file!["../data/generated/Jenkinsfile"],
         expect_file!["../data/generated/Jenkinsfile-all"],
@@ -156,7 +156,7 @@ fn jenkinsfiles_are_stable_and_taken_by_the_tools_of_jenkins() {
 }
 
 #[test]
-fn json_for_other_systems_has_the_keys_of_the_contract_and_no_secret() {
+fn json_for_other_systems_has_the_documented_keys_and_no_secret() {
     let machine = Machine::new();
     let run = serde_json::json!({
         "runId": "550e8400-e29b-41d4-a716-446655440000",
@@ -173,7 +173,7 @@ fn json_for_other_systems_has_the_keys_of_the_contract_and_no_secret() {
     std::fs::write(machine.path("run.json"), run.to_string()).unwrap();
     let words = ["generate", "generic", "--config", "run.json"];
     let words = [&words[..], &["--endpoint", "https://portal.example.com/api/registry"]].concat();
-    let said = machine.run(&words).well();
+    let said = machine.run(&words).expect_success();
     assert!(!said.stdout.contains("hunter2"), "{}", said.stdout);
     let mut answer = said.json();
     let install = answer["runner"]["install"].take();
@@ -201,25 +201,25 @@ fn json_for_other_systems_has_the_keys_of_the_contract_and_no_secret() {
         }"#]]
     .assert_eq(&format!("{answer:#}"));
     expect_file!["../data/generated/generic.json"]
-        .assert_eq(&generate("generic", &[]).well().stdout);
+        .assert_eq(&generate("generic", &[]).expect_success().stdout);
 }
 
 #[test]
-fn what_is_typed_in_stays_a_value() {
+fn input_values_are_never_evaluated_by_the_ci_system() {
     let hostile = r#"it's "x": [y] # \ `z` {{ a }} <<b>> ''' """#;
     let options =
         ["gate", "label", "no-proxy", "ca-bundle"].map(|option| format!("--{option}={hostile}"));
-    let workflow = generate("github-actions", &options).well().stdout;
+    let workflow = generate("github-actions", &options).expect_success().stdout;
     let job = &yaml(&workflow)[0]["jobs"]["run"];
     assert_eq!(job["environment"], hostile);
     assert_eq!(job["runs-on"][0], hostile);
     assert_eq!(job["env"]["NO_PROXY"], hostile);
     let scripts: String = steps(&workflow).into_iter().map(|(_, script)| script).collect();
     assert_eq!(run::shell_word(&scripts, "cat ", " >>"), hostile);
-    let job = generate("gitlab-ci", &options).well().stdout;
+    let job = generate("gitlab-ci", &options).expect_success().stdout;
     assert_eq!(yaml(&job)[0]["butler-run"]["environment"]["name"], hostile);
     assert_eq!(run::shell_word(&gitlab_script(&job), "export NO_PROXY=", "\n"), hostile);
-    let pipeline = generate("jenkins", &options).well().stdout;
+    let pipeline = generate("jenkins", &options).expect_success().stdout;
     groovy_lint(&pipeline).unwrap();
     let quoted = r#"'it\'s "x": [y] # \\ `z` {{ a }} <<b>> \'\'\' ""'"#;
     assert!(pipeline.contains(&format!("message {quoted}\n")), "{pipeline}");
@@ -227,10 +227,10 @@ fn what_is_typed_in_stays_a_value() {
 }
 
 #[test]
-fn what_a_target_would_evaluate_or_cannot_do_is_refused() {
+fn values_that_a_target_would_evaluate_are_refused() {
     let shown = |target, options: &[&str]| {
         let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
-        generate(target, &options).shown().to_owned()
+        generate(target, &options).normalized().to_owned()
     };
     let refused = [
         shown("github-actions", &["--gate=${{ secrets.X }}"]),
@@ -281,12 +281,12 @@ fn what_a_target_would_evaluate_or_cannot_do_is_refused() {
 }
 
 #[test]
-fn a_file_is_written_whole_and_never_over_another_unless_that_is_asked_for() {
+fn generated_file_is_written_atomically_and_replaces_a_file_only_with_force() {
     use std::os::unix::fs::PermissionsExt;
     let machine = Machine::new();
     let path = machine.path("butler-run.yml");
     let words = ["generate", "github-actions", "--output", "butler-run.yml"];
-    machine.run(&words).well();
+    machine.run(&words).expect_success();
     let text = std::fs::read_to_string(&path).unwrap();
     assert_eq!(text, generate("github-actions", &[]).stdout);
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644);
@@ -297,9 +297,9 @@ fn a_file_is_written_whole_and_never_over_another_unless_that_is_asked_for() {
         error: `butler-run.yml` exists already
         hint: `--force` overwrites it
     "]]
-    .assert_eq(said.shown());
+    .assert_eq(said.normalized());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
-    machine.run(&[&words[..], &["--force"]].concat()).well();
+    machine.run(&[&words[..], &["--force"]].concat()).expect_success();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     let left = std::fs::read_dir(machine.path("")).unwrap();
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
@@ -307,10 +307,10 @@ fn a_file_is_written_whole_and_never_over_another_unless_that_is_asked_for() {
 }
 
 #[test]
-fn directories_that_the_file_is_to_be_in_are_made() {
+fn parent_directories_of_the_generated_file_are_created() {
     let machine = Machine::new();
     let path = ".github/workflows/butler-run.yml";
-    machine.run(&["generate", "github-actions", "--output", path]).well();
+    machine.run(&["generate", "github-actions", "--output", path]).expect_success();
     assert!(machine.path(path).is_file());
     std::fs::write(machine.path("file"), "").unwrap();
     let said = machine.run(&["generate", "circleci", "--output", "file/config.yml"]);
@@ -318,8 +318,8 @@ fn directories_that_the_file_is_to_be_in_are_made() {
         exit 1
         error: cannot write `file/config.yml`: failed to create directory `file`: File exists (os error 17)
     "]]
-    .assert_eq(said.shown());
-    // What goes wrong later is told without the name of what nobody asked for.
+    .assert_eq(said.normalized());
+    // Later errors do not mention an option that the user did not set.
     let said = machine.run(&["generate", "circleci", "--output", "/proc/config.yml"]);
     assert_eq!(said.code, Some(1));
     assert!(said.stderr.starts_with("error: cannot write `/proc/config.yml`: "), "{said:?}");
@@ -327,10 +327,10 @@ fn directories_that_the_file_is_to_be_in_are_made() {
 }
 
 #[test]
-fn proxy_is_there_before_anything_is_downloaded() {
+fn proxy_settings_precede_the_first_download() {
     let options = ["--proxy=http://proxy.example.com:3128", "--ca-bundle=/etc/ssl/company.pem"];
     let options = options.map(str::to_owned);
-    let script = gitlab_script(&generate("gitlab-ci", &options).well().stdout);
+    let script = gitlab_script(&generate("gitlab-ci", &options).expect_success().stdout);
     let place = |text: &str| script.find(text).unwrap_or_else(|| panic!("{text}: {script}"));
     assert!(place("export HTTPS_PROXY='http://proxy.example.com:3128'") < place("curl --fail"));
     assert!(place("export HTTP_PROXY=") < place("curl --fail"));
@@ -338,25 +338,25 @@ fn proxy_is_there_before_anything_is_downloaded() {
 }
 
 #[test]
-fn credentials_of_aws_hold_as_long_as_the_job_may_take() {
+fn aws_credentials_last_as_long_as_the_job_timeout() {
     let seconds = |timeout: &str| {
         let options = ["--oidc=aws".to_owned(), format!("--timeout={timeout}")];
-        let workflow = generate("github-actions", &options).well().stdout;
+        let workflow = generate("github-actions", &options).expect_success().stdout;
         let steps = yaml(&workflow)[0]["jobs"]["run"]["steps"].clone();
         let steps = steps.as_array().unwrap();
         let login = steps.iter().find(|step| step["name"] == "Log in to AWS").unwrap();
         login["with"]["role-duration-seconds"].as_u64()
     };
-    // An hour is what every role allows, and what is asked for where nothing is said.
+    // Every role allows one hour, which is also the default.
     assert_eq!((seconds("15m"), seconds("1h")), (None, None));
     assert_eq!((seconds("90m"), seconds("6h")), (Some(5400), Some(21600)));
 }
 
 #[test]
-fn what_the_ci_system_would_not_do_is_not_written() {
+fn options_without_effect_in_the_ci_system_are_refused() {
     let shown = |target, options: &[&str]| {
         let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
-        generate(target, &options).shown().to_owned()
+        generate(target, &options).normalized().to_owned()
     };
     let refused = [
         shown("github-actions", &["--timeout=7h"]),
@@ -384,21 +384,23 @@ fn what_the_ci_system_would_not_do_is_not_written() {
         ("github-actions", ["--timeout=5d", "--label=self-hosted"]),
         ("bitbucket-pipelines", ["--timeout=12h", "--gate=x"]),
     ] {
-        generate(target, &options.map(str::to_owned)).well();
+        generate(target, &options.map(str::to_owned)).expect_success();
     }
 }
 
 #[test]
-fn version_of_the_runner_is_taken_as_tags_have_it() {
-    let with = |version: &str| generate("jenkins", &[format!("--runner-version={version}")]).well();
+fn version_of_the_runner_is_accepted_with_and_without_v() {
+    let with = |version: &str| {
+        generate("jenkins", &[format!("--runner-version={version}")]).expect_success()
+    };
     assert_eq!(with("v1.2.3").stdout, with("1.2.3").stdout);
 }
 
 #[test]
-fn label_of_jenkins_with_a_space_is_the_name_of_one_agent() {
+fn jenkins_label_with_a_space_is_quoted_as_one_agent() {
     let label = |labels: &[&str]| {
         let options: Vec<_> = labels.iter().map(|label| format!("--label={label}")).collect();
-        let pipeline = generate("jenkins", &options).well().stdout;
+        let pipeline = generate("jenkins", &options).expect_success().stdout;
         let line = pipeline.lines().find_map(|line| line.trim().strip_prefix("agent { label "));
         line.unwrap().trim_end_matches(" }").to_owned()
     };
@@ -407,20 +409,20 @@ fn label_of_jenkins_with_a_space_is_the_name_of_one_agent() {
 }
 
 #[test]
-fn container_gets_what_telemetry_takes() {
+fn container_gets_the_telemetry_variables() {
     let documented = ["settings.md", "telemetry.md"].map(|name| {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs").join(name);
         std::fs::read_to_string(path).unwrap()
     });
     let documented = documented.concat();
     let words = documented.split(|it: char| !(it.is_ascii_uppercase() || it == '_'));
-    // What ends in a `*` there is for whoever tunes the exporter.
+    // Variables whose row ends in `*` tune the exporter.
     let is_name = |word: &&str| word.starts_with("OTEL_") && !word.ends_with('_');
     let mut names: Vec<_> = words.filter(is_name).collect();
     names.push("TRACEPARENT");
     assert!(names.len() > 5, "{names:?}");
     for target in ["github-actions", "jenkins", "azure-pipelines"] {
-        let text = generate(target, &["--image".to_owned()]).well().stdout;
+        let text = generate(target, &["--image".to_owned()]).expect_success().stdout;
         for name in &names {
             assert!(text.contains(&format!("--env {name} ")), "{target}: {name}");
         }

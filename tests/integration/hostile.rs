@@ -1,6 +1,7 @@
-//! Input that means harm, against the real binary: configurations, repositories, caches, releases.
+//! Malicious input to the real binary: configurations, repositories, caches, releases.
 //!
-//! Whatever it is, the run ends with one status and a reason, and nothing is made outside of it.
+//! With each of them, the run ends with one status and a reason, and creates nothing outside of its
+//! directories.
 
 mod cache;
 mod configs;
@@ -8,5 +9,5 @@ mod environment;
 mod repositories;
 mod threat_model;
 
-/// A page of the documentation that these tests hold to what they show.
+/// A page of the documentation that these tests check.
 const THREAT_MODEL: &str = "docs/threat-model.md";

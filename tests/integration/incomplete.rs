@@ -1,13 +1,13 @@
-//! An apply or destroy that does not get to its end: what was done and what was not is told the same
-//! way by the page, the summary, `result.json`, the registry's status and the CI system.
+//! An apply or destroy that does not complete: the page, the summary, `result.json`, the status and
+//! the CI system report completed and missing changes consistently.
 
 use serde_json::{Value, json};
 
 use crate::support::browser::Browser;
-use crate::support::world::{End, World};
+use crate::support::world::{RunEnd, World};
 
-/// `good` is created; `bad` fails after it was created; `refused` is not begun, because its condition does
-/// not hold; `never` needs `bad`.
+/// `good` is created. `bad` fails after its creation. `refused` does not start because its
+/// precondition fails. `never` depends on `bad`.
 const FAILING: &str = r#"
 resource "terraform_data" "good" {
   input = "a"
@@ -31,7 +31,7 @@ resource "terraform_data" "never" {
 }
 "#;
 
-/// A module whose `slow`, while it is being created and after `good` was, has Terraform get `signal`.
+/// A module that sends `signal` to Terraform while `slow` is being created, after `good`.
 fn signalled(signal: &str) -> String {
     format!(
         r#"
@@ -51,12 +51,12 @@ resource "terraform_data" "never" {{
     )
 }
 
-/// A module in a directory called `network`, and the documents of a run in it.
-struct Place {
+/// A module in the directory `network`, and the reports of a run in it.
+struct ModuleRun {
     world: World,
 }
 
-impl Place {
+impl ModuleRun {
     async fn new(module: &str) -> Self {
         let world = World::new(&[]).await;
         std::fs::create_dir(world.path("network")).unwrap();
@@ -69,7 +69,7 @@ impl Place {
         std::fs::write(self.world.path("network/main.tf"), module).unwrap();
     }
 
-    async fn run(&self, operation: &str) -> End {
+    async fn run(&self, operation: &str) -> RunEnd {
         let words = ["execute", "--local", "--operation", operation];
         let mut command = self.world.command(&words);
         command.arg("--module-dir").arg(self.world.path("network"));
@@ -87,7 +87,7 @@ impl Place {
         serde_json::from_str(&self.read("reports/result.json")).unwrap()
     }
 
-    /// Address and outcome of each change that was not done.
+    /// Address and outcome of each incomplete change.
     fn incomplete(&self) -> Vec<(String, String)> {
         let result = self.result();
         let changes = result["incomplete"]["changes"].as_array().unwrap();
@@ -102,8 +102,8 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_failed_apply_counts_what_the_state_shows_and_marks_the_rest_everywhere() {
-    let mut place = Place::new(FAILING).await;
+async fn failed_apply_counts_changes_in_the_state_and_marks_the_others_in_all_reports() {
+    let mut place = ModuleRun::new(FAILING).await;
     place.world.set("GITHUB_ACTIONS", "true");
     place.world.set("GITHUB_OUTPUT", place.world.path("outputs"));
     let end = place.run("apply").await;
@@ -148,8 +148,8 @@ async fn a_failed_apply_counts_what_the_state_shows_and_marks_the_rest_everywher
 }
 
 #[tokio::test]
-async fn the_page_of_a_failed_apply_shows_what_failed_in_red_and_names_the_run() {
-    let place = Place::new(FAILING).await;
+async fn page_of_a_failed_apply_marks_failed_resources_red_and_names_the_run() {
+    let place = ModuleRun::new(FAILING).await;
     let end = place.run("apply").await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let browser = Browser::start(&[]).await;
@@ -185,7 +185,7 @@ async fn the_page_of_a_failed_apply_shows_what_failed_in_red_and_names_the_run()
     assert_ne!(colour("never"), colour("good"));
     assert_ne!(colour("never"), colour("bad"));
 
-    // The phase in which it failed has the colour of the failure, and no other.
+    // Only the failed phase has the colour of a failure.
     let bars = browser
         .run("return Object.fromEntries([...document.querySelectorAll('.timings tbody tr')].map((row) => [row.querySelector('th').firstChild.textContent.trim(), getComputedStyle(row.querySelector('rect')).fill]))")
         .await;
@@ -199,8 +199,8 @@ async fn the_page_of_a_failed_apply_shows_what_failed_in_red_and_names_the_run()
 }
 
 #[tokio::test]
-async fn what_a_killed_terraform_was_doing_is_interrupted_even_if_the_state_has_it() {
-    let place = Place::new(&signalled("KILL")).await;
+async fn resource_in_progress_is_interrupted_if_terraform_was_killed() {
+    let place = ModuleRun::new(&signalled("KILL")).await;
     let end = place.run("apply").await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let result = place.result();
@@ -212,8 +212,8 @@ async fn what_a_killed_terraform_was_doing_is_interrupted_even_if_the_state_has_
 }
 
 #[tokio::test]
-async fn what_terraform_gave_up_after_a_sigterm_is_marked_too() {
-    let place = Place::new(&signalled("TERM")).await;
+async fn resource_in_progress_is_tainted_if_terraform_stopped_after_sigterm() {
+    let place = ModuleRun::new(&signalled("TERM")).await;
     let end = place.run("apply").await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert_eq!(place.result()["counts"]["add"], 1);
@@ -221,7 +221,7 @@ async fn what_terraform_gave_up_after_a_sigterm_is_marked_too() {
 }
 
 #[tokio::test]
-async fn a_destroy_is_told_in_the_past_and_a_partial_one_says_what_is_left() {
+async fn destroy_is_reported_in_the_past_tense_and_lists_remaining_resources() {
     let module = |command: &str| {
         format!(
             r#"
@@ -240,7 +240,7 @@ resource "terraform_data" "stubborn" {{
 "#
         )
     };
-    let place = Place::new(&module("exit 1")).await;
+    let place = ModuleRun::new(&module("exit 1")).await;
     let end = place.run("apply").await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert_eq!(place.result()["summary"], "Applied: 4 added, 0 changed, 0 destroyed.");
@@ -267,7 +267,7 @@ resource "terraform_data" "stubborn" {{
     assert_eq!(place.result()["summary"], "Applied: 0 added, 0 changed, 2 destroyed.");
     for document in ["page.html", "summary.md", "reports/result.json"] {
         let text = place.read(document);
-        // What Terraform printed of its plan is in the log.
+        // Terraform's own output of the plan is in the log.
         let told = text.split("<h2 id=\"log\">").next().unwrap();
         assert!(!told.contains("to destroy"), "{document}: {told}");
     }
@@ -275,7 +275,7 @@ resource "terraform_data" "stubborn" {{
 }
 
 #[tokio::test]
-async fn the_registry_gets_the_counts_of_what_was_done() {
+async fn registry_receives_the_counts_of_completed_changes() {
     let world = World::new(&[("main.tf", FAILING)]).await;
     let end = world.run(world.config("apply")).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);

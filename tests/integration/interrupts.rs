@@ -9,8 +9,8 @@ use nix::unistd::Pid;
 use crate::support::processes::tree;
 use crate::support::world::{World, eventually};
 
-/// One resource that is made, and then one whose provisioner does not end by itself and writes down
-/// that it began. It ignores SIGTERM, as what a provisioner does at a bad moment may.
+/// One resource that is created, and then one whose provisioner records its start and does not end
+/// by itself. It ignores SIGTERM, as provisioners may do.
 pub(crate) fn held_module(started: &Path) -> String {
     format!(
         r#"
@@ -28,8 +28,8 @@ resource "terraform_data" "held" {{
     )
 }
 
-/// Asserts that Terraform was interrupted once and has stored what it had made.
-pub(crate) fn assert_ended_in_order(world: &World, shown: &str) {
+/// Asserts that Terraform was interrupted once and stored the created resource.
+pub(crate) fn assert_stopped_gracefully(world: &World, shown: &str) {
     let log = world.received().log_text();
     assert_eq!(log.matches("Interrupt received").count(), 1, "{shown}\n{log}");
     assert!(!log.contains("Two interrupts"), "{shown}\n{log}");
@@ -40,8 +40,8 @@ pub(crate) fn assert_ended_in_order(world: &World, shown: &str) {
     }
 }
 
-/// Starts an apply in a process group of its own, has `act` done to it in the middle, and returns how
-/// it ended.
+/// Starts an apply in its own process group, calls `act` during the apply, and returns how it
+/// ended.
 async fn interrupted(variables: &[(&str, &str)], act: impl FnOnce(&World, Pid)) -> Output {
     let world = World::new(&[]).await;
     let started = world.path("started");
@@ -55,7 +55,7 @@ async fn interrupted(variables: &[(&str, &str)], act: impl FnOnce(&World, Pid)) 
     act(&world, pid);
     let output = child.wait_with_output().await.unwrap();
     let end = world.end(&output);
-    assert_ended_in_order(&world, &end.stderr);
+    assert_stopped_gracefully(&world, &end.stderr);
     assert_eq!(world.last_status()["status"], "cancelled", "{}", end.stderr);
     output
 }
@@ -67,8 +67,8 @@ fn stderr(output: &Output) -> String {
 const SENT: &str = "sending SIGTERM";
 
 #[tokio::test]
-async fn terraform_that_got_the_signal_of_a_whole_job_gets_no_second_one() {
-    // GitLab goes from the highest pid to the lowest; others may go the other way.
+async fn terraform_that_received_the_signal_of_the_process_group_gets_no_second_one() {
+    // GitLab signals from the highest pid to the lowest; others may use another order.
     for highest_first in [true, false] {
         let output = interrupted(&[("GITLAB_CI", "true")], |_, runner| {
             let mut pids = tree(runner);
@@ -88,8 +88,8 @@ async fn terraform_that_got_the_signal_of_a_whole_job_gets_no_second_one() {
 }
 
 #[tokio::test]
-async fn a_signal_to_the_runner_alone_or_to_its_group_is_handed_on_once() {
-    // Ctrl-C goes to the foreground's process group; Terraform is in another.
+async fn signal_to_the_runner_or_its_group_is_forwarded_once() {
+    // Ctrl-C signals the foreground process group; Terraform is in another one.
     let group = interrupted(&[], |_, runner| killpg(runner, Signal::SIGINT).unwrap()).await;
     assert_eq!(group.status.code(), Some(130), "{}", stderr(&group));
     let alone = interrupted(&[], |_, runner| kill(runner, Signal::SIGTERM).unwrap()).await;

@@ -1,9 +1,11 @@
-//! The rules that the crate's documentation states about itself, read from the sources.
+//! The rules for the structure of the code, checked on the sources.
 
 mod graph;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+use crate::support::project::{files_below, project_path};
 
 /// The runner's modules by layer; a module imports from layers below its own, or from itself.
 const RUNNER: &[&[&str]] = &[
@@ -24,11 +26,11 @@ const RUNNER: &[&[&str]] = &[
     &["cli"],
 ];
 
-/// What a layer's modules may import of their own layer: composition is made of parts.
+/// Allowed imports within a layer.
 const RUNNER_SIDEWAYS: &[(&str, &str)] =
     &[("run", "settings"), ("run", "devregistry"), ("doctor", "run"), ("doctor", "settings")];
 
-/// The same for `crates/base`, whose leaves everything else builds on.
+/// The layers of `crates/base`, on which all other crates build.
 const BASE: &[&[&str]] = &[
     &["platform"],
     &[
@@ -47,31 +49,14 @@ const BASE: &[&[&str]] = &[
 
 const BASE_SIDEWAYS: &[(&str, &str)] = &[("secret", "error")];
 
-fn sources(directory: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    files
-}
-
-fn project(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
 /// The `src` directories of the runner and of all crates.
 fn crates() -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(project("crates")).unwrap();
+    let entries = std::fs::read_dir(project_path("crates")).unwrap();
     let crates = entries.map(|entry| entry.unwrap().path().join("src"));
-    std::iter::once(project("src")).chain(crates).collect()
+    std::iter::once(project_path("src")).chain(crates).collect()
 }
 
-/// The names after `crate::` in a file, but for those in its comments.
+/// The names after `crate::` in a file, except in comments.
 fn imports(text: &str) -> Vec<String> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     code.flat_map(|line| line.split("crate::").skip(1))
@@ -86,7 +71,7 @@ fn assert_downwards(src: &Path, layers: &[&[&str]], sideways: &[(&str, &str)]) {
         .flat_map(|(layer, names)| names.iter().map(move |name| (*name, layer)))
         .collect();
     let mut wrong = Vec::new();
-    for file in sources(src) {
+    for file in files_below(src, "rs") {
         let relative = file.strip_prefix(src).unwrap();
         let module = relative.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
         if matches!(module, "lib" | "main") {
@@ -105,9 +90,9 @@ fn assert_downwards(src: &Path, layers: &[&[&str]], sideways: &[(&str, &str)]) {
 }
 
 #[test]
-fn modules_import_downwards_only() {
-    assert_downwards(&project("src"), RUNNER, RUNNER_SIDEWAYS);
-    assert_downwards(&project("crates/base/src"), BASE, BASE_SIDEWAYS);
+fn modules_import_from_lower_layers_only() {
+    assert_downwards(&project_path("src"), RUNNER, RUNNER_SIDEWAYS);
+    assert_downwards(&project_path("crates/base/src"), BASE, BASE_SIDEWAYS);
 }
 
 #[test]

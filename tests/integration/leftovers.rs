@@ -1,4 +1,4 @@
-//! What a runner that was killed leaves behind, and what the next one does with it.
+//! Leftovers of a killed runner, and how the next run handles them.
 
 mod clean;
 mod disk;
@@ -17,27 +17,27 @@ use crate::support::stand_in::StandIn;
 use crate::support::terraform::machine_terraform;
 use crate::support::world::{MODULE, RUN_ID, World, eventually};
 
-/// A value of the run that must be nowhere but in the run's own directories.
+/// A value of the run that may be in the run's own directories only.
 const SECRET: &str = "hunter22-very-secret";
 
-/// A point at which the runner is killed.
+/// The point at which the runner is killed.
 struct Case {
     killed: &'static str,
-    stays: Stays,
-    next: Next,
+    stays: Leftovers,
+    next: NextRun,
 }
 
-/// What stays behind.
+/// The leftovers of a kill.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Stays {
+enum Leftovers {
     Nothing,
     RunDirectory,
     Both,
 }
 
-/// What the next run does; whatever it is, it succeeds itself.
+/// The action of the next run on the leftovers. The next run itself always succeeds.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Next {
+enum NextRun {
     Runs,
     Wipes,
     KeepsStateAndWipes,
@@ -45,19 +45,23 @@ enum Next {
 }
 
 const CASES: [Case; 9] = [
-    Case { killed: "fetching the configuration", stays: Stays::Nothing, next: Next::Runs },
-    Case { killed: "cloning", stays: Stays::Both, next: Next::Wipes },
-    Case { killed: "in the middle of a download", stays: Stays::Both, next: Next::Wipes },
-    Case { killed: "init", stays: Stays::Both, next: Next::Wipes },
-    Case { killed: "plan", stays: Stays::Both, next: Next::Wipes },
+    Case { killed: "fetching the configuration", stays: Leftovers::Nothing, next: NextRun::Runs },
+    Case { killed: "cloning", stays: Leftovers::Both, next: NextRun::Wipes },
+    Case { killed: "in the middle of a download", stays: Leftovers::Both, next: NextRun::Wipes },
+    Case { killed: "init", stays: Leftovers::Both, next: NextRun::Wipes },
+    Case { killed: "plan", stays: Leftovers::Both, next: NextRun::Wipes },
     Case {
         killed: "apply, which could not store its state",
-        stays: Stays::Both,
-        next: Next::KeepsStateAndWipes,
+        stays: Leftovers::Both,
+        next: NextRun::KeepsStateAndWipes,
     },
-    Case { killed: "apply, which goes on", stays: Stays::Both, next: Next::LeavesAlone },
-    Case { killed: "uploading at the end", stays: Stays::RunDirectory, next: Next::Wipes },
-    Case { killed: "in the middle of the wipe", stays: Stays::RunDirectory, next: Next::Wipes },
+    Case { killed: "apply, which goes on", stays: Leftovers::Both, next: NextRun::LeavesAlone },
+    Case { killed: "uploading at the end", stays: Leftovers::RunDirectory, next: NextRun::Wipes },
+    Case {
+        killed: "in the middle of the wipe",
+        stays: Leftovers::RunDirectory,
+        next: NextRun::Wipes,
+    },
 ];
 
 impl Case {
@@ -67,31 +71,31 @@ impl Case {
 
     fn row(&self) -> String {
         let stays = match self.stays {
-            Stays::Nothing => "nothing",
-            Stays::RunDirectory => "the run's directory (0700)",
-            Stays::Both => "the run's directory and that of its secrets (0700)",
+            Leftovers::Nothing => "nothing",
+            Leftovers::RunDirectory => "the run's directory (0700)",
+            Leftovers::Both => "the run's directory and that of its secrets (0700)",
         };
         let next = match self.next {
-            Next::Runs => "succeeds",
-            Next::Wipes => "wipes it, says so, and succeeds",
-            Next::KeepsStateAndWipes => {
+            NextRun::Runs => "succeeds",
+            NextRun::Wipes => "wipes it, says so, and succeeds",
+            NextRun::KeepsStateAndWipes => {
                 "moves `errored.tfstate` to the recovery directory, names the command for it, wipes the rest, and succeeds"
             }
-            Next::LeavesAlone => {
+            NextRun::LeavesAlone => {
                 "leaves it alone, says so, and succeeds; one after Terraform's end wipes it"
             }
         };
         format!("| {} | {stays} | {next} |", self.killed)
     }
 
-    /// Kills the runner, holds what stays behind to the table, and returns it.
+    /// Kills the runner, asserts that the leftovers match the table, and returns them.
     async fn kill(&self, world: &World, mut runner: Child) -> Vec<PathBuf> {
         runner.kill().await.unwrap();
         let left: Vec<_> = ["tmp", "shm"].into_iter().flat_map(|it| world.left_in(it)).collect();
         let expected: &[&str] = match self.stays {
-            Stays::Nothing => &[],
-            Stays::RunDirectory => &["tmp"],
-            Stays::Both => &["tmp", "shm"],
+            Leftovers::Nothing => &[],
+            Leftovers::RunDirectory => &["tmp"],
+            Leftovers::Both => &["tmp", "shm"],
         };
         let places: Vec<_> = left.iter().map(|path| path.parent().unwrap().to_owned()).collect();
         assert_eq!(places, expected.iter().map(|it| world.path(it)).collect::<Vec<_>>());
@@ -106,12 +110,12 @@ impl Case {
         left
     }
 
-    /// Carries out the next run, and holds what it does with `left` to the table. Returns what it
-    /// said.
+    /// Executes the next run and asserts that its action on `left` matches the table. Returns its
+    /// output.
     async fn next_run(&self, world: &mut World, left: &[PathBuf]) -> String {
-        let in_use = self.next == Next::LeavesAlone;
+        let in_use = self.next == NextRun::LeavesAlone;
         if !in_use {
-            // What dies of the end of its output's reader may take a moment.
+            // Processes that die of a closed pipe may need a moment.
             eventually("an end of all processes", || world.processes().is_empty()).await;
         }
         world.set("PATH", search_path());
@@ -123,7 +127,7 @@ impl Case {
         assert_eq!(world.statuses(), ["running", "succeeded"]);
         for path in left {
             let line = match self.next {
-                Next::LeavesAlone => {
+                NextRun::LeavesAlone => {
                     let why = "is dead, but its tool still runs";
                     format!("left {} alone: the runner of run {RUN_ID} {why}", path.display())
                 }
@@ -135,12 +139,12 @@ impl Case {
         if !in_use {
             world.end(&output);
         }
-        assert_eq!(said.contains("terraform state push"), self.next == Next::KeepsStateAndWipes);
+        assert_eq!(said.contains("terraform state push"), self.next == NextRun::KeepsStateAndWipes);
         said
     }
 }
 
-/// Files below `directory` that hold `text`.
+/// Files below `directory` that contain `text`.
 fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -157,12 +161,12 @@ fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A directory and a file of somebody else's that are mounted where a wipe comes by.
-struct Precious {
+/// A directory and a file of another user, mounted in the directory to be wiped.
+struct MountedFiles {
     directory: PathBuf,
 }
 
-impl Precious {
+impl MountedFiles {
     fn make(world: &World) -> Self {
         let directory = world.path("precious");
         std::fs::create_dir_all(directory.join("inner")).unwrap();
@@ -189,7 +193,7 @@ impl Precious {
     }
 }
 
-impl Drop for Precious {
+impl Drop for MountedFiles {
     fn drop(&mut self) {
         // So that the world can be removed.
         let _ = std::fs::set_permissions(&self.directory, std::fs::Permissions::from_mode(0o700));
@@ -203,29 +207,29 @@ fn config(world: &World, operation: &str) -> Value {
     config
 }
 
-/// Starts a run of `operation` with a stand-in that waits in `command` after it did `act`.
+/// Starts a run of `operation` with a stand-in that executes `act` and then waits in `command`.
 async fn waiting_in(world: &mut World, operation: &str, command: &str, act: &str) -> Child {
     let tool = StandIn::install_waiting(world, command, act);
     world.add_run(config(world, operation));
     let runner = world.execute().spawn().unwrap();
-    tool.planning().await;
+    tool.wait_until_running().await;
     runner
 }
 
 #[tokio::test]
-async fn killed_while_it_fetches_the_configuration() {
+async fn next_run_wipes_leftovers_of_a_kill_while_fetching_the_configuration() {
     let case = Case::named("fetching the configuration");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(config(&world, "plan"));
     world.hang("GET", "config");
     let runner = world.execute().spawn().unwrap();
-    world.hanging().await;
+    world.wait_for_hanging_request().await;
     let left = case.kill(&world, runner).await;
     case.next_run(&mut world, &left).await;
 }
 
 #[tokio::test]
-async fn killed_while_it_clones() {
+async fn next_run_wipes_leftovers_of_a_kill_while_cloning() {
     let case = Case::named("cloning");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -234,18 +238,18 @@ async fn killed_while_it_clones() {
         json!(format!("http://{}/repository.git", server.local_addr().unwrap()));
     world.add_run(config);
     let runner = world.execute().spawn().unwrap();
-    // The server never answers.
+    // The server never responds.
     let _connection = server.accept().await.unwrap();
     let left = case.kill(&world, runner).await;
     case.next_run(&mut world, &left).await;
 }
 
 #[tokio::test]
-async fn killed_while_it_downloads_the_tool() {
+async fn next_run_wipes_leftovers_of_a_kill_while_downloading_the_tool() {
     let case = Case::named("in the middle of a download");
     let (program, version) = machine_terraform();
     let site = ReleaseSite::start(&[(&version, &std::fs::read(program).unwrap())]);
-    site.misbehave(".zip", Fault::Hanging);
+    site.inject_fault(".zip", Fault::Hanging);
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.use_site(&site);
     let mut config = config(&world, "plan");
@@ -253,10 +257,10 @@ async fn killed_while_it_downloads_the_tool() {
     world.use_bare_path();
     world.add_run(config);
     let runner = world.execute().spawn().unwrap();
-    site.asked_for(".zip").await;
+    site.wait_for_request(".zip").await;
     let left = case.kill(&world, runner).await;
-    site.behave();
-    // That one has a terraform on its PATH; here is one that has to install it again.
+    site.remove_faults();
+    // The other run has Terraform on its PATH; this one must install it again.
     case.next_run(&mut world, &left).await;
     let installed = world.command(&["tool", "install", &version]).output().await.unwrap();
     assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
@@ -269,7 +273,7 @@ fn archive_end() -> String {
 }
 
 #[tokio::test]
-async fn killed_in_init_when_the_secrets_are_written() {
+async fn next_run_wipes_leftovers_of_a_kill_during_init_after_secrets_are_written() {
     let case = Case::named("init");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let runner = waiting_in(&mut world, "plan", "init", "").await;
@@ -283,7 +287,7 @@ async fn killed_in_init_when_the_secrets_are_written() {
 }
 
 #[tokio::test]
-async fn killed_in_plan() {
+async fn next_run_wipes_leftovers_of_a_kill_during_plan() {
     let case = Case::named("plan");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let runner = waiting_in(&mut world, "plan", "plan", "").await;
@@ -292,7 +296,7 @@ async fn killed_in_plan() {
 }
 
 #[tokio::test]
-async fn killed_in_an_apply_that_could_not_store_its_state() {
+async fn next_run_recovers_the_state_of_a_kill_during_apply() {
     let case = Case::named("apply, which could not store its state");
     let mut world = World::new(&[("network/main.tf", MODULE), ("main.tf", MODULE)]).await;
     let tool = StandIn::install_waiting(
@@ -304,7 +308,7 @@ async fn killed_in_an_apply_that_could_not_store_its_state() {
     config["source"]["workingDirectory"] = json!("network");
     world.add_run(config);
     let runner = world.execute().spawn().unwrap();
-    tool.planning().await;
+    tool.wait_until_running().await;
     let left = case.kill(&world, runner).await;
     let said = case.next_run(&mut world, &left).await;
     let kept: Vec<_> = world.left_in("cache/recovery");
@@ -316,30 +320,30 @@ async fn killed_in_an_apply_that_could_not_store_its_state() {
 }
 
 #[tokio::test]
-async fn killed_in_an_apply_that_goes_on() {
+async fn next_run_keeps_leftovers_while_the_apply_of_a_killed_runner_continues() {
     let case = Case::named("apply, which goes on");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let act = "trap '' PIPE; exec > /dev/null 2>&1";
     let tool = StandIn::install_waiting(&mut world, "apply", act);
     world.add_run(config(&world, "apply"));
     let runner = world.execute().spawn().unwrap();
-    tool.planning().await;
+    tool.wait_until_running().await;
     let left = case.kill(&world, runner).await;
     case.next_run(&mut world, &left).await;
-    tool.go_on();
-    Case { next: Next::Wipes, ..*case }.next_run(&mut world, &left).await;
+    tool.resume();
+    Case { next: NextRun::Wipes, ..*case }.next_run(&mut world, &left).await;
 }
 
 #[tokio::test]
-async fn killed_while_it_uploads_at_the_end() {
+async fn next_run_wipes_leftovers_of_a_kill_during_the_last_upload() {
     let case = Case::named("uploading at the end");
     for endpoint in ["logs", "plan"] {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
         world.add_run(config(&world, "plan"));
         world.hang("POST", endpoint);
         let runner = world.execute().spawn().unwrap();
-        world.hanging().await;
-        // What no report is made of is wiped meanwhile.
+        world.wait_for_hanging_request().await;
+        // Files that no report needs are wiped in the meantime.
         while !world.left_in("shm").is_empty() {
             tokio::task::yield_now().await;
         }
@@ -350,18 +354,18 @@ async fn killed_while_it_uploads_at_the_end() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn killed_in_the_middle_of_the_wipe() {
+async fn next_run_completes_a_wipe_after_a_kill() {
     let case = Case::named("in the middle of the wipe");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let act = "echo hunter22 > .terraform/held; echo \"$PWD\" > \"$record/module\"";
     let tool = StandIn::install_waiting(&mut world, "plan", act);
     world.add_run(config(&world, "plan"));
     let runner = world.execute().spawn().unwrap();
-    tool.planning().await;
+    tool.wait_until_running().await;
     let held = Path::new(tool.record("module").trim()).join(".terraform/held");
     let lease = lease::Lease::take(&held);
-    tool.go_on();
-    // Whoever overwrites the file waits for its lease from here on.
+    tool.resume();
+    // From here on, every process that opens the file for writing waits for the lease.
     eventually("a wipe", || lease.is_wanted()).await;
     let left = case.kill(&world, runner).await;
     drop(lease);
@@ -370,7 +374,7 @@ async fn killed_in_the_middle_of_the_wipe() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_signal_in_the_middle_of_the_wipe_is_heard_and_the_run_reported() {
+async fn signal_during_the_wipe_does_not_prevent_the_final_status() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let act = "echo hunter22 > .terraform/held; echo \"$PWD\" > \"$record/module\"";
     let tool = StandIn::install_waiting(&mut world, "plan", act);
@@ -378,15 +382,15 @@ async fn a_signal_in_the_middle_of_the_wipe_is_heard_and_the_run_reported() {
     world.add_run(config(&world, "plan"));
     let runner = world.execute().spawn().unwrap();
     let pid = nix::unistd::Pid::from_raw(runner.id().unwrap().cast_signed());
-    tool.planning().await;
+    tool.wait_until_running().await;
     let held = Path::new(tool.record("module").trim()).join(".terraform/held");
     let lease = lease::Lease::take(&held);
-    tool.go_on();
+    tool.resume();
     eventually("a wipe", || lease.is_wanted()).await;
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
     let output = runner.wait_with_output().await.unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    // It had failed before.
+    // It had failed before the signal.
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert_eq!(world.statuses(), ["running", "failed"]);
     let status = world.last_status();
@@ -399,7 +403,8 @@ async fn a_signal_in_the_middle_of_the_wipe_is_heard_and_the_run_reported() {
     assert_eq!(world.end(&output).code, Some(0));
 }
 
-/// A lease on a file: who opens it for writing waits until the lease is given up (fcntl(2)).
+/// A lease on a file: a process that opens it for writing waits until the lease is released
+/// (fcntl(2)).
 #[cfg(target_os = "linux")]
 mod lease {
     #![expect(unsafe_code, reason = "leases have no safe interface")]
@@ -413,8 +418,8 @@ mod lease {
     impl Lease {
         pub(super) fn take(path: &std::path::Path) -> Self {
             let file = std::fs::File::open(path).unwrap();
-            // SAFETY: plain calls on a descriptor that is open; the signal says that the lease is
-            // wanted, and would end the test if it were not ignored.
+            // SAFETY: plain calls on an open descriptor. The ignored signal announces a lease break
+            // and would otherwise kill the test.
             let taken = unsafe {
                 libc::signal(libc::SIGIO, libc::SIG_IGN);
                 libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, libc::F_RDLCK)
@@ -424,14 +429,14 @@ mod lease {
         }
 
         pub(super) fn is_wanted(&self) -> bool {
-            // SAFETY: a plain call on a descriptor that is open.
+            // SAFETY: a plain call on an open descriptor.
             unsafe { libc::fcntl(self.0.as_raw_fd(), libc::F_GETLEASE) != libc::F_RDLCK }
         }
     }
 }
 
 #[test]
-fn the_documentation_lists_what_is_tested() {
+fn documentation_lists_the_tested_kills() {
     let rows: Vec<_> = CASES.iter().map(Case::row).collect();
     assert_documented("docs/faults.md", "kills", &rows);
 }

@@ -1,5 +1,4 @@
-//! What checks the files that are written for others: that it can find something, and that the
-//! project's own workflows pass it.
+//! The linters of generated files find errors, and the project's own workflows pass them.
 
 use crate::support::linters::{
     Findings, Schema, actionlint, check_jsonschema, groovy_lint, kubernetes_validate, shellcheck,
@@ -12,7 +11,7 @@ fn assert_finds(checked: Result<(), Findings>, expected: &str) {
 }
 
 #[test]
-fn each_schema_knows_a_file_that_is_not_of_its_system() {
+fn each_schema_rejects_a_malformed_file() {
     for (schema, good, bad, finding) in [
         (
             Schema::GitHubWorkflows,
@@ -51,7 +50,7 @@ fn each_schema_knows_a_file_that_is_not_of_its_system() {
 }
 
 #[test]
-fn an_unknown_field_of_a_manifest_is_found() {
+fn linter_finds_an_unknown_field_of_a_manifest() {
     let manifest = |field: &str| {
         format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec:\n  {field}: 1\n  \
@@ -63,13 +62,13 @@ fn an_unknown_field_of_a_manifest_is_found() {
 }
 
 #[test]
-fn a_key_that_stands_twice_is_found() {
+fn linter_finds_a_duplicate_key() {
     yamllint("on: push\nrun: a\n").unwrap();
     assert_finds(yamllint("run: a\nrun: b\n"), "duplication of key");
 }
 
 #[test]
-fn a_misspelled_context_of_a_workflow_is_found() {
+fn linter_finds_a_misspelled_context_of_a_workflow() {
     let workflow = |context: &str| {
         format!(
             "on: push\njobs:\n  a:\n    runs-on: ubuntu-24.04\n    steps:\n      \
@@ -81,7 +80,7 @@ fn a_misspelled_context_of_a_workflow_is_found() {
 }
 
 #[test]
-fn an_input_that_reaches_a_shell_is_found() {
+fn linter_finds_an_input_that_is_expanded_in_a_shell() {
     let workflow = |run: &str| {
         format!(
             "name: a\non: push\npermissions: {{}}\nconcurrency: {{group: a, \
@@ -97,7 +96,7 @@ fn an_input_that_reaches_a_shell_is_found() {
 }
 
 #[test]
-fn a_jenkinsfile_that_does_not_parse_is_found() {
+fn linter_finds_a_jenkinsfile_with_a_syntax_error() {
     let pipeline = |end: &str| {
         format!(
             "pipeline {{\n  agent any\n  stages {{\n    stage('a') {{\n      steps {{\n        \
@@ -109,7 +108,7 @@ fn a_jenkinsfile_that_does_not_parse_is_found() {
 }
 
 #[test]
-fn a_parameter_that_nobody_declared_is_found() {
+fn linter_finds_an_undeclared_parameter() {
     let task = |name: &str| {
         format!(
             "apiVersion: tekton.dev/v1\nkind: Task\nmetadata:\n  name: a\nspec:\n  params:\n    \
@@ -122,18 +121,18 @@ fn a_parameter_that_nobody_declared_is_found() {
 }
 
 #[test]
-fn a_variable_without_quotes_is_found() {
+fn linter_finds_an_unquoted_variable() {
     shellcheck("sh", "rm -f -- \"$1\"\n").unwrap();
     assert_finds(shellcheck("sh", "rm -f -- $1\n"), "SC2086");
 }
 
 #[test]
-fn on_is_a_word_and_not_a_truth() {
+fn yaml_parser_reads_on_as_a_string() {
     assert_eq!(yaml("on: yes\n"), [serde_json::json!({"on": "yes"})]);
 }
 
 #[test]
-fn the_workflows_of_this_project_are_well() {
+fn workflows_of_this_project_pass_the_linters() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/.github/workflows");
     let mut checked = 0;
     for file in std::fs::read_dir(directory).unwrap() {

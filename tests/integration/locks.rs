@@ -14,15 +14,16 @@ use crate::support::object_store::ObjectStore;
 use crate::support::postgres::Postgres;
 use crate::support::stand_in::StandIn;
 use crate::support::terraform::TestModule;
-use crate::support::world::{End, MODULE, RUN_ID, World, eventually};
+use crate::support::world::{MODULE, RUN_ID, RunEnd, World, eventually};
 
-/// An apply that stands still under its lock and ends as Terraform does when it is asked to.
+/// An apply that blocks while it holds the lock, and stops on SIGTERM as Terraform does.
 const STANDS: &str = ": > READY; exec sleep 1000";
 
-/// One whose Terraform does not answer any more: only a kill ends it.
+/// An apply whose Terraform does not respond to signals: only SIGKILL ends it.
 const HANGS: &str = "kill -STOP $PPID; : > READY; exec sleep 1000";
 
-/// A module whose apply does `act`; `READY` in it is the file that says that it does.
+/// A module whose apply executes `act`. `READY` in it is replaced by the file that signals its
+/// start.
 fn module(world: &World, act: &str) -> String {
     let act = act.replace("READY", ready(world).to_str().unwrap());
     format!(
@@ -35,8 +36,8 @@ fn ready(world: &World) -> std::path::PathBuf {
     world.path("ready")
 }
 
-/// Applies `act` in the world, with this backend, and sends SIGTERM in the middle of it.
-async fn interrupted(world: &World, backend: &Value, act: &str) -> End {
+/// Applies `act` in the world with this backend, and sends SIGTERM during the apply.
+async fn interrupted(world: &World, backend: &Value, act: &str) -> RunEnd {
     world.commit(&[("main.tf", &module(world, act))]);
     world.add_run(world.config_in("apply", backend));
     let child = world.execute().spawn().unwrap();
@@ -51,7 +52,7 @@ async fn interrupted(world: &World, backend: &Value, act: &str) -> End {
     end
 }
 
-/// Asserts that a run that wants the lock gets it.
+/// Asserts that another run can get the lock.
 async fn assert_free(world: &World, backend: &Value) {
     let end = world.run(world.config_in("plan", backend)).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -71,7 +72,7 @@ fn http(server: &HttpBackend) -> Value {
 }
 
 #[tokio::test]
-async fn a_graceful_stop_releases_the_lock_of_a_local_state() {
+async fn graceful_stop_releases_the_lock_of_a_local_state() {
     let world = World::new(&[]).await;
     let backend = local(&world);
     interrupted(&world, &backend, STANDS).await;
@@ -80,7 +81,7 @@ async fn a_graceful_stop_releases_the_lock_of_a_local_state() {
 }
 
 #[tokio::test]
-async fn a_graceful_stop_releases_the_lock_of_a_state_in_postgresql() {
+async fn graceful_stop_releases_the_lock_of_a_state_in_postgresql() {
     let server = Postgres::start();
     let world = World::new(&[]).await;
     interrupted(&world, &pg(&server), STANDS).await;
@@ -90,7 +91,7 @@ async fn a_graceful_stop_releases_the_lock_of_a_state_in_postgresql() {
 }
 
 #[tokio::test]
-async fn a_graceful_stop_releases_the_lock_of_a_state_behind_http() {
+async fn graceful_stop_releases_the_lock_of_an_http_state() {
     let server = HttpBackend::start().await;
     let world = World::new(&[]).await;
     interrupted(&world, &http(&server), STANDS).await;
@@ -100,7 +101,7 @@ async fn a_graceful_stop_releases_the_lock_of_a_state_behind_http() {
 }
 
 #[tokio::test]
-async fn the_lock_of_a_local_state_ends_with_a_killed_tool() {
+async fn lock_of_a_local_state_ends_with_the_killed_tool() {
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "1s");
     let backend = local(&world);
@@ -111,7 +112,7 @@ async fn the_lock_of_a_local_state_ends_with_a_killed_tool() {
 }
 
 #[tokio::test]
-async fn the_lock_of_a_state_in_postgresql_ends_with_a_killed_tool() {
+async fn lock_of_a_state_in_postgresql_ends_with_the_killed_tool() {
     let server = Postgres::start();
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "1s");
@@ -122,7 +123,7 @@ async fn the_lock_of_a_state_in_postgresql_ends_with_a_killed_tool() {
 }
 
 #[tokio::test]
-async fn a_lock_that_outlives_a_killed_tool_is_named_with_the_command_that_removes_it() {
+async fn stale_lock_of_a_killed_tool_is_reported_with_the_unlock_command() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "4s");
@@ -136,7 +137,7 @@ async fn a_lock_that_outlives_a_killed_tool_is_named_with_the_command_that_remov
     assert!(advice.contains(&command), "{advice}");
     assert!(end.stderr.contains(&command), "{}", end.stderr);
 
-    // To the next run it is somebody else's, whatever it may do with its own.
+    // For the next run the lock belongs to another process, even with `--force-unlock-own`.
     world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
     let end = world.run(world.config_in("plan", &http(&server))).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
@@ -147,7 +148,7 @@ async fn a_lock_that_outlives_a_killed_tool_is_named_with_the_command_that_remov
 }
 
 #[tokio::test]
-async fn a_killed_tools_own_lock_is_removed_where_that_is_wanted() {
+async fn stale_lock_of_a_killed_tool_is_removed_with_force_unlock_own() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "4s");
@@ -161,7 +162,7 @@ async fn a_killed_tools_own_lock_is_removed_where_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_killed_tools_own_lock_file_in_s3_is_removed_where_that_is_wanted() {
+async fn stale_s3_lock_file_of_a_killed_tool_is_removed_with_force_unlock_own() {
     let store = ObjectStore::start().await;
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "4s");
@@ -190,12 +191,12 @@ async fn a_killed_tools_own_lock_file_in_s3_is_removed_where_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_not_surely_its_own_is_never_removed() {
+async fn lock_of_unclear_owner_is_never_removed() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "4s");
     world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
-    // Killed by somebody else, so that nobody could ask meanwhile whose lock it is.
+    // Another process kills the tool, so the runner could not look up the owner of the lock.
     let act = "kill -KILL $PPID; exec sleep 1000";
     world.commit(&[("main.tf", &module(&world, act))]);
     let end = world.run(world.config_in("apply", &http(&server))).await;
@@ -211,7 +212,7 @@ async fn a_lock_that_is_not_surely_its_own_is_never_removed() {
 }
 
 #[tokio::test]
-async fn a_tool_that_was_told_to_take_no_lock_has_none_of_its_own() {
+async fn lock_found_after_a_run_without_locking_is_never_its_own() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[]).await;
     world.set("BUTLER_GRACE_PERIOD", "4s");
@@ -227,10 +228,10 @@ async fn a_tool_that_was_told_to_take_no_lock_has_none_of_its_own() {
     assert!(advice.contains("when no other run holds it"), "{advice}");
 }
 
-/// Terraform of somebody else's that stands still under the lock; ended when it is dropped.
-struct Standing(Child);
+/// A Terraform of another user that blocks while it holds the lock. It ends when this is dropped.
+struct BlockingTerraform(Child);
 
-impl Drop for Standing {
+impl Drop for BlockingTerraform {
     fn drop(&mut self) {
         let pid = Pid::from_raw(i32::try_from(self.0.id()).unwrap());
         let _ = kill(pid, Signal::SIGTERM);
@@ -239,7 +240,7 @@ impl Drop for Standing {
 }
 
 #[tokio::test]
-async fn a_foreign_lock_is_reported_with_who_holds_it_since_when_and_its_id() {
+async fn lock_of_another_run_is_reported_with_owner_time_and_id() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let state = world.path("terraform.tfstate");
     let block = format!(
@@ -250,7 +251,7 @@ async fn a_foreign_lock_is_reported_with_who_holds_it_since_when_and_its_id() {
     other.succeed(&["init"]);
     let mut apply = other.command(&["apply", "-auto-approve"]);
     apply.stdout(Stdio::null()).stderr(Stdio::null());
-    let _standing = Standing(apply.spawn().unwrap());
+    let _standing = BlockingTerraform(apply.spawn().unwrap());
     eventually("a provisioner", || ready(&world).exists()).await;
     let lock = std::fs::read(world.path(".terraform.tfstate.lock.info")).unwrap();
     let lock: Value = serde_json::from_slice(&lock).unwrap();
@@ -272,7 +273,7 @@ async fn a_foreign_lock_is_reported_with_who_holds_it_since_when_and_its_id() {
 }
 
 #[tokio::test]
-async fn a_run_waits_for_a_lock_as_long_as_it_may() {
+async fn run_waits_for_a_lock_until_the_lock_timeout() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("BUTLER_LOCK_TIMEOUT", "5m");
@@ -287,7 +288,7 @@ async fn a_run_waits_for_a_lock_as_long_as_it_may() {
 }
 
 #[tokio::test]
-async fn a_state_that_could_not_be_stored_is_pushed_again() {
+async fn unstored_state_is_pushed_by_the_runner() {
     for operation in ["apply", "refresh"] {
         let server = HttpBackend::start().await;
         let world = World::new(&[("main.tf", MODULE)]).await;
@@ -314,7 +315,7 @@ async fn a_state_that_could_not_be_stored_is_pushed_again() {
 }
 
 #[tokio::test]
-async fn a_state_that_can_never_be_stored_is_kept_and_said_at_last() {
+async fn state_that_cannot_be_pushed_is_kept_and_reported_last() {
     let server = HttpBackend::start().await;
     let mut world =
         World::new(&[("main.tf", MODULE), ("errored.tfstate", "not of this run")]).await;
@@ -339,7 +340,7 @@ async fn a_state_that_can_never_be_stored_is_kept_and_said_at_last() {
         assert!(last.contains(&command), "{last}");
     }
 
-    // It does what it says, as soon as the backend is back.
+    // The documented command works as soon as the backend is available.
     server.refuse(&[]);
     let block = server.block();
     let module = tokio::task::spawn_blocking(move || {
@@ -353,7 +354,7 @@ async fn a_state_that_can_never_be_stored_is_kept_and_said_at_last() {
 }
 
 #[tokio::test]
-async fn a_state_is_pushed_under_the_runs_own_lock_that_could_not_be_given_back() {
+async fn unstored_state_is_pushed_under_the_unreleased_lock_of_the_run() {
     for remove in [false, true] {
         let server = HttpBackend::start().await;
         let mut world = World::new(&[("main.tf", MODULE)]).await;
@@ -361,7 +362,7 @@ async fn a_state_is_pushed_under_the_runs_own_lock_that_could_not_be_given_back(
         server.be_away_for(&["OperationTypeApply"]);
         let end = world.run(world.config_in("apply", &http(&server))).await;
         assert_eq!(end.code, Some(1), "{}", end.stderr);
-        // Pushed while the apply's lock kept everybody else out.
+        // The push succeeded while the lock of the apply kept other runs out.
         assert_eq!(server.stored(), ["OperationTypeApply"]);
         assert!(server.state().unwrap()["outputs"]["greeting"].is_object());
         assert!(!world.path("cache/recovery").exists(), "nothing is kept that is stored");
@@ -382,8 +383,8 @@ async fn a_state_is_pushed_under_the_runs_own_lock_that_could_not_be_given_back(
     }
 }
 
-/// The last line of everything that people read at the end.
-fn last_words(world: &World, end: &End) -> Vec<String> {
+/// The last line of each human-readable report.
+fn last_words(world: &World, end: &RunEnd) -> Vec<String> {
     let (log, status) = (world.received().log_text(), world.last_status());
     let summary = status["plan_summary"].as_str().unwrap_or_default().to_owned();
     let last = |text: &String| text.lines().last().unwrap_or_default().to_owned();
@@ -391,14 +392,14 @@ fn last_words(world: &World, end: &End) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_lock_that_keeps_the_state_from_being_pushed_is_said_before_the_push() {
+async fn lock_that_prevents_the_push_is_reported_before_it() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
     server.keep_locked(&["OperationTypeApply"]);
     let end = world.run(world.config_in("apply", &http(&server))).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    // The backend only tells an id, which may be somebody else's by now.
+    // The backend only returns an id, which may belong to another run by now.
     let lock = server.lock().expect("nobody has removed it");
     assert_eq!(server.stored(), ["OperationTypeApply"], "nobody has pushed without a lock");
     let unlock =
@@ -414,7 +415,7 @@ async fn a_lock_that_keeps_the_state_from_being_pushed_is_said_before_the_push()
     );
 }
 
-/// Has the runner use the real Terraform, but with this done first where it pushes a state.
+/// Makes the runner use the real Terraform, with this script before each `state push`.
 fn before_push(world: &mut World, act: &str) -> StandIn {
     let real = find_program("terraform").unwrap();
     let real = format!("exec '{}' \"$@\"", real.display());
@@ -422,8 +423,8 @@ fn before_push(world: &mut World, act: &str) -> StandIn {
     StandIn::doing(world, &[("state", &state), ("*", &real)])
 }
 
-/// Applies what cannot be stored, and sends SIGTERM while `act` is done instead of the push.
-async fn interrupted_push(act: &str, lock: Option<Value>) -> (World, End, StandIn) {
+/// Applies with an unavailable backend, and sends SIGTERM while `act` runs in place of the push.
+async fn interrupted_push(act: &str, lock: Option<Value>) -> (World, RunEnd, StandIn) {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let recovery = world.path("volume/recovery");
@@ -433,7 +434,7 @@ async fn interrupted_push(act: &str, lock: Option<Value>) -> (World, End, StandI
     world.add_run(world.config_in("apply", &http(&server)));
     let child = world.execute().spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    tool.planning().await;
+    tool.wait_until_running().await;
     server.set_lock(lock);
     kill(pid, Signal::SIGTERM).unwrap();
     let end = world.end(&child.wait_with_output().await.unwrap());
@@ -442,7 +443,7 @@ async fn interrupted_push(act: &str, lock: Option<Value>) -> (World, End, StandI
 }
 
 #[tokio::test]
-async fn a_push_that_has_to_end_is_asked_to_before_it_is_killed() {
+async fn interrupted_state_push_gets_sigterm_before_sigkill() {
     let act = "trap 'echo TERM >> \"$record/signals\"; exit 1' TERM; : > \"$record/planning\"; \
                while :; do sleep 0.05; done";
     let (world, end, tool) = interrupted_push(act, None).await;
@@ -451,7 +452,7 @@ async fn a_push_that_has_to_end_is_asked_to_before_it_is_killed() {
 }
 
 #[tokio::test]
-async fn the_lock_of_a_push_that_had_to_be_killed_is_named() {
+async fn stale_lock_of_a_killed_state_push_is_reported() {
     let act = "trap '' TERM; : > \"$record/planning\"; while :; do sleep 0.05; done";
     let lock = json!({"ID": "of-the-push", "Operation": "state-push"});
     let (world, end, _) = interrupted_push(act, Some(lock)).await;
@@ -461,7 +462,7 @@ async fn the_lock_of_a_push_that_had_to_be_killed_is_named() {
 }
 
 #[tokio::test]
-async fn a_cancel_by_the_registry_leaves_a_push_its_time() {
+async fn cancellation_by_the_registry_does_not_interrupt_a_state_push() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("BUTLER_CANCEL_INTERVAL", "50ms");
@@ -470,7 +471,7 @@ async fn a_cancel_by_the_registry_leaves_a_push_its_time() {
     server.refuse(&["OperationTypeApply"]);
     world.add_run(world.config_in("apply", &http(&server)));
     let child = world.execute().spawn().unwrap();
-    tool.planning().await;
+    tool.wait_until_running().await;
     world.registry.set_status(RUN_ID, "cancelled");
     let end = world.end(&child.wait_with_output().await.unwrap());
     assert_eq!(end.code, Some(3), "{}", end.stderr);
@@ -479,7 +480,7 @@ async fn a_cancel_by_the_registry_leaves_a_push_its_time() {
 }
 
 #[tokio::test]
-async fn a_state_that_could_not_be_stored_stays_where_the_user_works() {
+async fn unstored_state_of_a_local_run_stays_in_the_module_directory() {
     let server = HttpBackend::start().await;
     server.refuse(&["OperationTypeApply"]);
     let world = World::new(&[]).await;

@@ -1,4 +1,4 @@
-//! The way of a line: a real process, the redactor, the queue, and a real server or pipe.
+//! Log lines from a real process through the redactor and the queue to a real server or pipe.
 #![expect(clippy::unwrap_used, reason = "the lint spares test functions, but not what they call")]
 
 use std::io::Read;
@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 const LINES: u32 = 200_000;
 
-/// Longer than any test: what happens, happens because of something else.
+/// Longer than any test: nothing happens because of this interval.
 const NEVER: Duration = Duration::from_hours(1);
 
 /// A server for `POST /logs` on loopback; it ends with the test's runtime.
@@ -32,10 +32,10 @@ struct Server {
 }
 
 struct Shared {
-    /// How many requests have begun.
+    /// The number of requests that have started.
     begun: watch::Sender<usize>,
     answered: AtomicUsize,
-    /// What is answered; none makes requests wait.
+    /// The response; `None` makes requests wait.
     answer: watch::Sender<Option<StatusCode>>,
     stored: Mutex<Vec<LogLine>>,
 }
@@ -71,7 +71,7 @@ impl Server {
         *self.shared.begun.borrow()
     }
 
-    /// Every line that was stored, after a check that the numbers are right.
+    /// All stored lines, after a check of their numbers.
     fn content(&self) -> Vec<String> {
         let stored = self.shared.stored.lock().unwrap();
         let numbers: Vec<u64> = stored.iter().map(|line| u64::from(line.sequence)).collect();
@@ -118,7 +118,7 @@ impl LogSink for Post {
 }
 
 fn unreachable(reason: &impl ToString) -> Delivery {
-    Delivery::Unreachable { reason: reason.to_string(), rest: Duration::ZERO }
+    Delivery::Unreachable { reason: reason.to_string(), retry_after: Duration::ZERO }
 }
 
 fn start_upload(
@@ -168,7 +168,7 @@ fn is_complete(content: &[String], count: u32) -> bool {
 }
 
 #[tokio::test]
-async fn many_lines_arrive_once_and_in_order_in_few_requests() {
+async fn many_log_lines_arrive_once_and_in_order_in_few_requests() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(Some(StatusCode::OK), 64 << 20).await;
     let (log, receiver) = run_log(1 << 20, &directory.path().join("overflow"));
@@ -183,7 +183,7 @@ async fn many_lines_arrive_once_and_in_order_in_few_requests() {
 }
 
 #[tokio::test]
-async fn registry_that_does_not_answer_holds_up_nothing_and_fills_no_memory() {
+async fn unresponsive_registry_does_not_block_the_run_or_fill_memory() {
     let directory = tempfile::tempdir().unwrap();
     let overflow = directory.path().join("overflow");
     let server = Server::start(None, 64 << 20).await;
@@ -194,7 +194,7 @@ async fn registry_that_does_not_answer_holds_up_nothing_and_fills_no_memory() {
     server.until_begun(1).await;
     assert_eq!(server.shared.answered.load(Ordering::SeqCst), 0);
     assert!(!uploaded.is_finished());
-    // 14 MB were printed; one batch is in flight, one MiB in memory, the rest here.
+    // 14 MB were printed; one batch is in flight, one MiB in memory, and the rest here.
     let waiting = std::fs::metadata(&overflow).unwrap().len();
     assert!(waiting > 9_000_000, "{waiting} bytes in the file");
     server.shared.answer.send_replace(Some(StatusCode::OK));
@@ -205,7 +205,7 @@ async fn registry_that_does_not_answer_holds_up_nothing_and_fills_no_memory() {
 }
 
 #[tokio::test]
-async fn registry_that_was_away_gets_every_line_once_and_in_order() {
+async fn registry_gets_every_line_once_and_in_order_after_an_outage() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(Some(StatusCode::SERVICE_UNAVAILABLE), 64 << 20).await;
     let (log, receiver) = run_log(1 << 20, &directory.path().join("overflow"));
@@ -213,7 +213,7 @@ async fn registry_that_was_away_gets_every_line_once_and_in_order() {
     run(&print_lines(10), &log).await;
     server.until_begun(2).await;
     server.shared.answer.send_replace(Some(StatusCode::OK));
-    log.say("the end");
+    log.write_lines("the end");
     log.close();
     assert_eq!(uploaded.await.unwrap().undelivered, None);
     let mut content = server.content();
@@ -222,7 +222,7 @@ async fn registry_that_was_away_gets_every_line_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn server_with_a_small_limit_gets_small_batches() {
+async fn batches_are_reduced_for_a_server_with_a_small_limit() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(Some(StatusCode::OK), 100_000).await;
     let (log, receiver) = run_log(1 << 20, &directory.path().join("overflow"));
@@ -233,13 +233,13 @@ async fn server_with_a_small_limit_gets_small_batches() {
 }
 
 #[tokio::test]
-async fn server_that_refuses_is_asked_once() {
+async fn refused_log_upload_is_not_retried() {
     let directory = tempfile::tempdir().unwrap();
     let overflow = directory.path().join("overflow");
     let server = Server::start(Some(StatusCode::BAD_REQUEST), 64 << 20).await;
     let (log, receiver) = run_log(0, &overflow);
     let uploaded = start_upload(&server, receiver, Duration::ZERO);
-    log.say("one");
+    log.write_lines("one");
     server.until_begun(1).await;
     run(&print_lines(LINES), &log).await;
     log.close();
@@ -250,7 +250,7 @@ async fn server_that_refuses_is_asked_once() {
 }
 
 #[tokio::test]
-async fn terminal_that_nobody_reads_holds_up_no_process() {
+async fn blocked_terminal_does_not_block_the_tool() {
     let directory = tempfile::tempdir().unwrap();
     let (log, receiver) = run_log(1 << 20, &directory.path().join("overflow"));
     let (mut terminal, stdout) = std::io::pipe().unwrap();
@@ -269,7 +269,7 @@ async fn terminal_that_nobody_reads_holds_up_no_process() {
 }
 
 #[tokio::test]
-async fn secret_that_is_printed_in_two_halves_is_masked() {
+async fn secret_printed_in_two_writes_is_masked() {
     let directory = tempfile::tempdir().unwrap();
     let fifo = directory.path().join("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
@@ -279,7 +279,7 @@ async fn secret_that_is_printed_in_two_halves_is_masked() {
     let half = async {
         let line = receiver.recv().await.unwrap();
         assert_eq!(line.content, "password=");
-        // Lets the script go on.
+        // Lets the script continue.
         tokio::task::spawn_blocking(move || std::fs::write(fifo, "").unwrap()).await.unwrap();
     };
     tokio::join!(run(&script, &log), half);

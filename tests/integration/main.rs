@@ -30,6 +30,7 @@ mod masking;
 mod memory;
 mod notices;
 mod packages;
+mod panics;
 #[cfg(target_os = "linux")]
 mod performance;
 mod plan_json;

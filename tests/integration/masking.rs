@@ -1,4 +1,4 @@
-//! No secret of a module that prints them in every way gets out.
+//! A module that prints its secrets in every way, and that none of them is published.
 
 use std::path::Path;
 
@@ -10,9 +10,9 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 
 use crate::support::documented::assert_documented;
-use crate::support::world::{End, TOKEN, World};
+use crate::support::world::{RunEnd, TOKEN, World};
 
-/// Declares nothing as sensitive, so that Terraform shows everything, and shows it in every way.
+/// Declares no variable as sensitive, so that Terraform prints all values, in every way.
 const NASTY: &str = r#"
 variable "key" {}
 variable "quoted" {}
@@ -78,7 +78,7 @@ check "quotes" {
 output "all" { value = local.all }
 "#;
 
-/// What the runs get, by name.
+/// The inputs of the runs, by name.
 struct Secrets(Vec<(&'static str, String)>);
 
 impl Secrets {
@@ -119,7 +119,7 @@ impl Secrets {
         &self.0.iter().find(|(known, _)| *known == name).unwrap().1
     }
 
-    /// Every text that must not be anywhere.
+    /// Every text that must not be published.
     fn needles(&self) -> Vec<(String, String)> {
         let mut needles = Vec::new();
         for (name, value) in &self.0 {
@@ -136,7 +136,7 @@ impl Secrets {
     }
 }
 
-/// `text` as others write it: nothing of the runner's own is used here.
+/// `text` in the encodings of other programs. No code of the runner is used here.
 fn forms(text: &str) -> Vec<(&'static str, String)> {
     let json = |text: &str| {
         let json = serde_json::to_string(text).unwrap();
@@ -186,9 +186,9 @@ fn forms(text: &str) -> Vec<(&'static str, String)> {
     forms
 }
 
-/// Everything that left the runner, by place: what was sent, but outputs; what was printed; and every
-/// file in the world, but the state and the outputs.
-fn places(world: &World, end: &End) -> Vec<(String, String)> {
+/// All data that left the runner, by place: reports except outputs, standard streams, and all files
+/// of the world except the state and the outputs.
+fn places(world: &World, end: &RunEnd) -> Vec<(String, String)> {
     let received = world.received();
     let mut places = vec![
         ("the log".to_owned(), received.log_text()),
@@ -203,7 +203,7 @@ fn places(world: &World, end: &End) -> Vec<(String, String)> {
     places
 }
 
-/// The texts in `json`, as whoever reads it sees them.
+/// The strings in `json` after decoding.
 fn texts(json: &Value, places: &mut Vec<(String, String)>) {
     match json {
         Value::String(text) => places.push(("a text of a status or plan".to_owned(), text.clone())),
@@ -227,7 +227,7 @@ fn files(directory: &Path, places: &mut Vec<(String, String)>) {
     }
 }
 
-/// Which secrets are where.
+/// The secrets and the places in which they are found.
 fn hits(needles: &[(String, String)], places: &[(String, String)]) -> Vec<String> {
     let mut hits = Vec::new();
     for (place, text) in places {
@@ -245,7 +245,7 @@ fn assert_clean(secrets: &Secrets, places: &[(String, String)]) {
     assert!(hits.is_empty(), "{} hits:\n{:#?}", hits.len(), &hits[..hits.len().min(20)]);
 }
 
-/// A world in which the nasty module gets all secrets.
+/// A world in which the hostile module gets all secrets.
 async fn world(secrets: &Secrets) -> World {
     let mut world = World::new(&[("main.tf", NASTY)]).await;
     world.set("BUTLER_SENSITIVE_VALUES", "literal");
@@ -281,7 +281,7 @@ fn config(world: &World, secrets: &Secrets, operation: &str) -> Value {
 }
 
 #[test]
-fn what_bash_prints_of_a_secret_is_masked() {
+fn secret_quoted_by_bash_is_masked() {
     let secret = "p\"a's\\s <w>&or/d $(x) `y` ünï{}[]~#;!^*?";
     let json = serde_json::to_string(secret).unwrap();
     let redactor = Redactor::new();
@@ -312,7 +312,7 @@ fn what_bash_prints_of_a_secret_is_masked() {
 }
 
 #[test]
-fn the_scan_finds_what_is_planted_in_any_form() {
+fn scan_finds_planted_secrets_in_every_encoding() {
     let secrets = Secrets::new();
     let needles = secrets.needles();
     for (name, value) in &secrets.0 {
@@ -335,7 +335,7 @@ fn the_scan_finds_what_is_planted_in_any_form() {
 }
 
 #[tokio::test]
-async fn nothing_that_leaves_a_plan_or_apply_of_a_nasty_module_has_a_secret_in_it() {
+async fn no_output_of_a_hostile_modules_plan_or_apply_contains_a_secret() {
     let secrets = Secrets::new();
     let world = world(&secrets).await;
     for operation in ["plan", "apply"] {
@@ -343,7 +343,7 @@ async fn nothing_that_leaves_a_plan_or_apply_of_a_nasty_module_has_a_secret_in_i
         assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
         let places = places(&world, &end);
         assert_clean(&secrets, &places);
-        // It was all there to be found.
+        // The module did print its secrets: the log has the text with masks.
         let log = world.received().log_text();
         assert!(
             log.contains("A check that fails quotes the value") && log.contains("***"),
@@ -365,7 +365,7 @@ async fn nothing_that_leaves_a_plan_or_apply_of_a_nasty_module_has_a_secret_in_i
 }
 
 #[tokio::test]
-async fn an_error_that_quotes_secrets_shows_none() {
+async fn secrets_quoted_in_an_error_are_masked() {
     let secrets = Secrets::new();
     let world = world(&secrets).await;
     let mut config = config(&world, &secrets, "apply");
@@ -378,7 +378,7 @@ async fn an_error_that_quotes_secrets_shows_none() {
 }
 
 #[tokio::test]
-async fn under_github_actions_secrets_are_masks_of_the_job_before_anything_is_printed() {
+async fn github_masks_are_registered_before_any_other_output() {
     let secrets = Secrets::new();
     let mut world = world(&secrets).await;
     world.set("GITHUB_ACTIONS", "true");
@@ -401,7 +401,7 @@ async fn under_github_actions_secrets_are_masks_of_the_job_before_anything_is_pr
 }
 
 #[tokio::test]
-async fn masks_reach_nobody_but_the_platform() {
+async fn mask_commands_are_sent_to_the_ci_system_only() {
     let secrets = Secrets::new();
     let mut world = world(&secrets).await;
     world.set("GITLAB_CI", "true");
@@ -429,7 +429,7 @@ async fn masks_reach_nobody_but_the_platform() {
 }
 
 #[test]
-fn variables_that_count_as_secret_are_documented() {
+fn documentation_lists_the_variables_that_count_as_secret() {
     let rows: Vec<_> =
         SECRET_VARIABLES.iter().map(|(name, use_)| format!("| `{name}` | {use_} |")).collect();
     assert_documented("docs/masking.md", "secret variables", &rows);

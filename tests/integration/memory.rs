@@ -1,9 +1,10 @@
-//! The runner's own memory when it says how the run ended, read as an attacker with root would.
+//! The memory of the runner when it reports the final status, searched as an attacker with root
+//! rights would.
 //!
-//! The registry holds two of the runner's requests open: the first status, when the configuration
-//! is in use, which shows that the search finds what is there, and the final one, when nothing of
-//! it may be left on the heap. Stacks are not searched: they are not zeroed. Values are searched for
-//! in pieces, because what is freed is overwritten in part.
+//! The registry delays two requests of the runner. At the first status the configuration is in use,
+//! which shows that the search works. At the final status the heap must not contain any of it.
+//! Stacks are not searched because they are not zeroed. Values are searched in pieces because freed
+//! memory is partly overwritten.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -38,18 +39,18 @@ use tokio::task::JoinHandle;
 use crate::support::authority::Authority;
 use crate::support::git_server::{GitServer, Repository, TlsListener};
 use crate::support::stand_in::{AtPlan, StandIn};
-use crate::support::world::{End, RUN_ID, TOKEN, World};
+use crate::support::world::{RUN_ID, RunEnd, TOKEN, World};
 
-/// How much of a value counts as found.
+/// The length of a piece that counts as found.
 const PIECE: usize = 16;
 
-/// How glibc aligns the parts of the heap that do not belong to the main thread.
+/// The alignment of glibc's heap arenas of other threads.
 const ARENA: u64 = 64 * 1024 * 1024;
 
-/// How long the runner may take to its next status; only a runner that hangs takes longer.
+/// Limit for the time until the next status; only a runner that hangs needs longer.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A module with a variable of each kind; real Terraform shows the texts of `printed`.
+/// A module with a variable of each type; real Terraform prints the texts of `printed`.
 const MODULE: &str = r#"
 variable "text" {
   type      = string
@@ -84,8 +85,8 @@ output "all" {
 }
 "#;
 
-/// A tool that prints all that it is given, puts it into its plan and its outputs, and whose
-/// backend nobody needs to run. `$fail` is what its plan ends with.
+/// A tool that prints all its inputs and writes them to its plan and outputs, with a backend that
+/// is never used. `$fail` is the end of its plan script.
 const TALKATIVE: &str = r#"#!/bin/sh
 all() {
   for argument; do
@@ -121,7 +122,7 @@ output)
 esac
 "#;
 
-/// Values that exist nowhere else, each with what it is.
+/// Values that exist nowhere else, each with its name.
 struct Secrets(Vec<(&'static str, String)>);
 
 impl Secrets {
@@ -131,11 +132,11 @@ impl Secrets {
         value
     }
 
-    /// Every piece of every value, as it is and in base64, each with what it is.
+    /// Every piece of every value, plain and in base64, with the name of the value.
     fn pieces(&self) -> (AhoCorasick, Vec<&'static str>) {
         let mut pieces: Vec<(Vec<u8>, &'static str)> = Vec::new();
         for (what, value) in &self.0 {
-            // What stands before a value in the same text shifts its base64.
+            // The text before a value shifts its base64 encoding.
             let encoded = (0..3).map(|shift| {
                 let shifted = [&b"xx"[..shift], value.as_bytes()].concat();
                 STANDARD_NO_PAD.encode(shifted)[4..].to_owned()
@@ -150,7 +151,7 @@ impl Secrets {
     }
 }
 
-/// Something that was found.
+/// A piece of a secret in memory.
 #[derive(Debug)]
 struct Found {
     what: &'static str,
@@ -158,7 +159,7 @@ struct Found {
     place: String,
 }
 
-/// What of `secrets` is in the memory that a process can have written itself, except for stacks.
+/// The pieces of `secrets` in the writable memory of a process, except stacks.
 fn search(pid: u32, secrets: &Secrets) -> std::io::Result<Vec<Found>> {
     let process = Path::new("/proc").join(pid.to_string());
     let memory = std::fs::File::open(process.join("mem"))?;
@@ -175,13 +176,14 @@ fn search(pid: u32, secrets: &Secrets) -> std::io::Result<Vec<Found>> {
         if rights.starts_with("---") {
             guard_end = end;
         }
-        // A thread's stack follows its guard pages. So can an arena, whose alignment differs.
+        // A thread's stack follows its guard pages. An arena can do so too, but with another
+        // alignment.
         let is_stack = file == "[stack]" || start == guard_end && start % ARENA != 0;
         if !rights.starts_with('r') || !rights.ends_with('p') || !written || is_stack {
             continue;
         }
         let mut bytes = vec![0; usize::try_from(end - start).unwrap()];
-        // The kernel's own pages cannot be read, and what is unmapped meanwhile is gone.
+        // Kernel pages cannot be read, and pages may have been unmapped in the meantime.
         if memory.read_exact_at(&mut bytes, start).is_err() {
             continue;
         }
@@ -196,20 +198,20 @@ fn search(pid: u32, secrets: &Secrets) -> std::io::Result<Vec<Found>> {
     Ok(found)
 }
 
-/// A status that the runner reports and that is not answered yet.
-struct Held {
+/// A status that the runner reports and that has no response yet.
+struct HeldStatus {
     status: Value,
     release: oneshot::Sender<()>,
 }
 
-/// The world's registry behind a door: a status waits there until the test lets it in.
-struct Door {
+/// The world's registry behind a gate: each status waits there until the test releases it.
+struct StatusGate {
     endpoint: String,
-    held: mpsc::UnboundedReceiver<Held>,
+    held: mpsc::UnboundedReceiver<HeldStatus>,
     server: JoinHandle<()>,
 }
 
-impl Door {
+impl StatusGate {
     async fn open(world: &World, authority: Option<&Authority>) -> Self {
         let (sender, held) = mpsc::unbounded_channel();
         let app =
@@ -225,13 +227,13 @@ impl Door {
         Self { endpoint: format!("{scheme}://{address}{BASE_PATH}"), held, server }
     }
 
-    async fn next(&mut self) -> Held {
+    async fn next(&mut self) -> HeldStatus {
         let held = tokio::time::timeout(PATIENCE, self.held.recv()).await;
         held.expect("the runner reports its status").unwrap()
     }
 }
 
-impl Drop for Door {
+impl Drop for StatusGate {
     fn drop(&mut self) {
         self.server.abort();
     }
@@ -246,7 +248,7 @@ where
 }
 
 async fn wait(
-    sender: mpsc::UnboundedSender<Held>,
+    sender: mpsc::UnboundedSender<HeldStatus>,
     request: Request,
     next: Next,
 ) -> axum::response::Response {
@@ -258,17 +260,17 @@ async fn wait(
     let body = to_bytes(body, usize::MAX).await.unwrap();
     let (release, released) = oneshot::channel();
     let status = serde_json::from_slice(&body).unwrap();
-    sender.send(Held { status, release }).unwrap();
+    sender.send(HeldStatus { status, release }).unwrap();
     released.await.unwrap();
     next.run(Request::from_parts(head, Body::from(body))).await
 }
 
-/// A run whose configuration is full of secrets.
+/// A run whose configuration contains many secrets.
 struct Case {
     world: World,
     secrets: Secrets,
     config: Value,
-    // Serve the repository as long as the run needs it.
+    // Serves the repository as long as the run needs it.
     _git: (GitServer, Repository),
 }
 
@@ -308,7 +310,8 @@ impl Case {
             "upstream": {"value": "replaced", "sensitive": true},
             "mounted": {"sensitive": true, "source": "secret", "ref": "database", "key": "password"},
         });
-        // Without it all secrets stand where the next use of a buffer overwrites them by chance.
+        // Without it, all secrets would be in memory that the next use of a buffer overwrites by
+        // chance.
         let room = "room ".repeat(1500);
         config["envVars"] = json!({
             "ROOM": {"value": room},
@@ -321,8 +324,8 @@ impl Case {
         Self { world, secrets, config, _git: (git, repository) }
     }
 
-    /// Puts the tool that prints everything in the place of Terraform, and a backend with logins.
-    fn talkative(mut self) -> Self {
+    /// Replaces Terraform by the tool that prints its inputs, with a backend that has credentials.
+    fn use_printing_tool(mut self) -> Self {
         let (directory, record) = (self.world.path("bin"), self.world.path("record"));
         std::fs::create_dir(&directory).unwrap();
         std::fs::create_dir(&record).unwrap();
@@ -344,12 +347,12 @@ impl Case {
         self
     }
 
-    /// Carries the run out over `authority`'s TLS or none, searching on the way. Returns the final
-    /// status and how the runner ended.
-    async fn carry_out(self, authority: Option<&Authority>) -> (Value, End) {
+    /// Executes the run, with the TLS of `authority` if given, and searches at each status. Returns
+    /// the final status and how the runner ended.
+    async fn execute_and_search(self, authority: Option<&Authority>) -> (Value, RunEnd) {
         let Self { world, secrets, config, _git } = self;
         world.add_run(config);
-        let mut door = Door::open(&world, authority).await;
+        let mut door = StatusGate::open(&world, authority).await;
         let mut command = world.command(&["execute"]);
         command
             .env("BUTLER_ENDPOINT", &door.endpoint)
@@ -375,7 +378,7 @@ impl Case {
         if let Some(found) = searched(pid, &secrets) {
             let shown: Vec<_> = found.iter().take(30).collect();
             assert!(found.is_empty(), "{} pieces left: {shown:#?}", found.len());
-            // What is still needed is still there.
+            // Secrets that are still needed are still in memory.
             let token = Secrets(vec![("token", TOKEN.to_owned())]);
             assert!(!search(pid, &token).unwrap().is_empty());
         }
@@ -385,7 +388,7 @@ impl Case {
     }
 }
 
-/// What is found as root; for others it is enough that they may not search at all.
+/// The findings as root. Other users must not be able to search at all.
 fn searched(pid: u32, secrets: &Secrets) -> Option<Vec<Found>> {
     let found = search(pid, secrets);
     if Uid::effective().is_root() {
@@ -395,7 +398,7 @@ fn searched(pid: u32, secrets: &Secrets) -> Option<Vec<Found>> {
     None
 }
 
-/// The token is in memory, where only root sees it, but no longer where anybody would look first.
+/// The token is in memory that only root can read, and no longer in the environment.
 fn assert_environment_is_erased(pid: u32) {
     let environment = std::fs::read(format!("/proc/{pid}/environ"));
     if Uid::effective().is_root() {
@@ -409,38 +412,38 @@ fn assert_environment_is_erased(pid: u32) {
 }
 
 #[tokio::test]
-async fn nothing_of_the_configuration_is_left_in_memory_at_the_final_status() {
-    let case = Case::new("apply").await.talkative();
-    let (status, end) = case.carry_out(None).await;
+async fn memory_has_no_secret_of_the_configuration_at_the_final_status() {
+    let case = Case::new("apply").await.use_printing_tool();
+    let (status, end) = case.execute_and_search(None).await;
     assert_eq!(status["status"], "succeeded", "{}", end.stderr);
 }
 
 #[tokio::test]
-async fn nothing_is_left_in_the_buffers_of_tls_either() {
+async fn tls_buffers_have_no_secret_at_the_final_status() {
     let case = Case::new("apply").await;
-    let (status, end) = case.carry_out(Some(&Authority::create())).await;
+    let (status, end) = case.execute_and_search(Some(&Authority::create())).await;
     assert_eq!(status["status"], "succeeded", "{}", end.stderr);
 }
 
-/// Here nothing comes after the configuration that could overwrite what is left of it.
+/// After this failure, no further allocation overwrites remains of the configuration.
 #[tokio::test]
-async fn nothing_is_left_of_a_configuration_that_is_refused() {
+async fn memory_has_no_secret_of_a_refused_configuration() {
     let case = Case::new("explode").await;
-    let (status, end) = case.carry_out(Some(&Authority::create())).await;
+    let (status, end) = case.execute_and_search(Some(&Authority::create())).await;
     assert_eq!(status["error"]["phase"], "config", "{}", end.stderr);
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_run_that_failed_with_a_secret_in_its_reason() {
-    let mut case = Case::new("apply").await.talkative();
+async fn memory_has_no_secret_after_a_failure_that_quoted_it() {
+    let mut case = Case::new("apply").await.use_printing_tool();
     case.world.set("FAIL", "yes");
-    let (status, end) = case.carry_out(None).await;
+    let (status, end) = case.execute_and_search(None).await;
     assert_eq!(status["status"], "failed", "{}", end.stderr);
     assert!(status["error"]["message"].as_str().unwrap().contains("cannot log in with ***"));
 }
 
 #[tokio::test]
-async fn neither_the_runner_nor_its_children_leave_core_dumps() {
+async fn runner_and_children_have_core_dumps_disabled() {
     let mut world = World::new(&[]).await;
     world.commit(&[("main.tf", "")]);
     let look = r#"grep --no-filename '^Max core' "/proc/$PPID/limits" /proc/self/limits > "$record/limits"
@@ -454,16 +457,17 @@ async fn neither_the_runner_nor_its_children_leave_core_dumps() {
         .lines()
         .map(|line| line.trim_start_matches("Max core file size").split_whitespace().collect())
         .collect();
-    // Less than a header, so that nothing is written, and what stops a handler at a pipe as well.
+    // A limit below the size of a header writes no file; a handler that reads from a pipe must get
+    // nothing either.
     assert_eq!(values, [["1", "1", "bytes"], ["1", "1", "bytes"]], "{}", end.stderr);
-    // What cannot be dumped belongs to root, whoever runs it.
+    // A process that cannot be dumped belongs to root in /proc.
     assert_eq!(tool.record("owner"), "0\n", "{}", end.stderr);
 }
 
-/// Takes no line.
-struct Silent;
+/// A writer that rejects every line.
+struct RejectingWriter;
 
-impl Sink for Silent {
+impl Sink for RejectingWriter {
     fn line(&self, _: Stream, _: &[u8]) {}
 
     fn partial(&self, _: Stream, _: &[u8]) -> usize {
@@ -472,7 +476,7 @@ impl Sink for Silent {
 }
 
 #[tokio::test]
-async fn what_holds_secrets_cannot_be_printed() {
+async fn types_with_secrets_do_not_implement_debug() {
     const NEEDLE: &str = "correct-horse-battery-staple";
     let config = json!({
         "operation": "plan",
@@ -513,13 +517,13 @@ async fn what_holds_secrets_cannot_be_printed() {
     let command = Command {
         program: "/bin/cat".into(),
         environment: [("A".into(), NEEDLE.into())].into_iter().collect(),
-        input: Input::Bytes(NEEDLE.as_bytes().to_vec().into()),
+        input: Input::Bytes(NEEDLE.as_bytes().to_vec()),
         output: Output::Memory(1024),
         ..Command::default()
     };
     let grace = Grace { normal: PATIENCE, urgent: PATIENCE };
-    let exit = supervise(&command, &Silent, &Stop::new(), grace).await.unwrap();
-    assert_eq!(*exit.output, NEEDLE.as_bytes());
+    let exit = supervise(&command, &RejectingWriter, &Stop::new(), grace).await.unwrap();
+    assert_eq!(exit.output, NEEDLE.as_bytes());
     let bytes = format!("{:?}", NEEDLE.as_bytes());
     for shown in [
         format!("{parsed:?} {inputs:?} {laid_down:?}"),

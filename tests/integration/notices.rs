@@ -1,4 +1,4 @@
-//! What each CI system gets from a run: groups, annotations, files; and what no module can make of it.
+//! Groups, annotations and files of each CI system, and that a module cannot create any.
 
 mod diagnostics;
 mod github;
@@ -11,10 +11,10 @@ use std::path::Path;
 use butler_runner::ci::System;
 use serde_json::Value;
 
-use crate::support::world::{End, World};
+use crate::support::world::{RunEnd, World};
 
-/// Prints what each system takes for a command, on both streams, and fails at last where it is told to:
-/// the error quotes all of it, word-wrapped. In a value of several lines it stands behind white space.
+/// Prints the commands of each CI system on both streams, and fails at the end if requested. The
+/// error quotes all of it, word-wrapped; in a multi-line value the commands follow white space.
 const HOSTILE: &str = r###"
 variable "exit" { default = 0 }
 variable "secret" {
@@ -53,12 +53,12 @@ resource "terraform_data" "hostile" {
 }
 "###;
 
-/// What a text makes a system do: each command's name, and all of it.
+/// The commands that a CI system executes because of this text: name and full line.
 fn commands(system: System, text: &str) -> Vec<(String, String)> {
     let lines = text.split(['\n', '\r']);
     let mut found = Vec::new();
     for line in lines {
-        // As `ActionCommand.cs` of GitHub's runner and `Command.cs` of Azure's agent read it.
+        // Parsed as in `ActionCommand.cs` of GitHub's runner and `Command.cs` of Azure's agent.
         let v2 = line.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
         let v2 = v2.strip_prefix("::").and_then(|rest| rest.split_once("::"));
         let bracket = |prefix: &str| {
@@ -80,7 +80,7 @@ fn commands(system: System, text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Asserts that groups follow one another, and each is ended.
+/// Asserts that groups are not nested and that each is closed.
 fn assert_flat(commands: &[(String, String)], begin: &str, end: &str) {
     let marks = commands.iter().map(|(name, _)| name.as_str());
     let marks: Vec<&str> = marks.filter(|name| [begin, end].contains(name)).collect();
@@ -92,12 +92,12 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Carries `operation` out, with the reports in `reports`, and returns what the result says.
-async fn run(world: &World, operation: &str) -> (End, Value) {
+/// Executes `operation` with the reports in `reports`, and returns the result document.
+async fn run(world: &World, operation: &str) -> (RunEnd, Value) {
     run_with(world, world.config(operation)).await
 }
 
-async fn run_with(world: &World, config: Value) -> (End, Value) {
+async fn run_with(world: &World, config: Value) -> (RunEnd, Value) {
     world.add_run(config);
     let mut command = world.execute();
     command.env("BUTLER_REPORT_DIR", world.path("reports"));

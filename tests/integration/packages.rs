@@ -1,5 +1,5 @@
-//! How the runner gets onto a machine: the install script from download to `-V`, the lists and the
-//! formula of a release, and what builds it.
+//! Installing the runner: the install script from the download to `-V`, the lists and the formula
+//! of a release, and its build.
 
 mod entrypoint;
 
@@ -42,7 +42,7 @@ impl Published {
         published
     }
 
-    /// Puts an archive and a list of checksums where the newest release is, and this version.
+    /// Serves an archive and a list of checksums as the newest release and as this version.
     fn publish(&self, archive: &[u8], sums: &str) {
         for place in ["latest/download", &format!("download/v{VERSION}")] {
             self.site.put(&format!("/releases/{place}/{}", name()), archive.to_vec());
@@ -50,7 +50,7 @@ impl Published {
         }
     }
 
-    /// Runs the script as a user types it in.
+    /// Runs the script.
     fn install(&self, arguments: &[&str]) -> Output {
         let releases = self.site.url().join("releases").unwrap();
         let mut command = Command::new("sh");
@@ -72,7 +72,7 @@ impl Published {
         self.machine.path("home/.local/bin/butler-runner")
     }
 
-    /// Asserts that the script refused, said why, and left nothing behind.
+    /// Asserts that the script failed with a reason and left no files.
     fn refused(&self, output: &Output, why: &str) {
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
@@ -96,7 +96,7 @@ fn sums(archive: &[u8]) -> String {
     format!("{other}  butler-runner_plan9_amd64.tar.gz\n{sum}  {}\n", name())
 }
 
-/// An archive with an executable that answers with `answer`.
+/// An archive with an executable that prints `answer`.
 fn archive(machine: &Machine, executable_name: &str, answer: &str) -> Vec<u8> {
     let directory = machine.path("packed");
     executable(&directory.join(executable_name), format!("#!/bin/sh\necho '{answer}'\n"));
@@ -108,7 +108,7 @@ fn archive(machine: &Machine, executable_name: &str, answer: &str) -> Vec<u8> {
 }
 
 #[test]
-fn script_installs_the_newest_release_or_the_one_that_is_named() {
+fn script_installs_the_newest_or_the_named_release() {
     let published = Published::new();
     let to = published.machine.path("to");
     for arguments in [&[][..], &["--version", VERSION], &["--version", &format!("v{VERSION}")]] {
@@ -127,7 +127,7 @@ fn script_installs_the_newest_release_or_the_one_that_is_named() {
 }
 
 #[test]
-fn script_works_with_wget_where_there_is_no_curl() {
+fn script_falls_back_to_wget_without_curl() {
     let published = Published::new();
     let bin = published.machine.path("only");
     std::fs::create_dir(&bin).unwrap();
@@ -143,7 +143,7 @@ fn script_works_with_wget_where_there_is_no_curl() {
     let mut command = Command::new("sh");
     command.arg(project("packaging/install.sh")).args(["--releases", releases.as_str()]);
     published.environment(&mut command);
-    // wget is told by its own file which authority there is.
+    // wget reads the certificate authority from its own configuration.
     let bundle = published.authority.bundle();
     let line = format!("ca_certificate = {}\n", bundle.display());
     std::fs::write(published.machine.path("home/.wgetrc"), line).unwrap();
@@ -154,7 +154,7 @@ fn script_works_with_wget_where_there_is_no_curl() {
 }
 
 #[test]
-fn script_installs_nothing_that_was_changed_on_the_way() {
+fn script_does_not_install_a_modified_release() {
     let published = Published::new();
     let to = published.machine.path("to");
     let to = ["--to", to.to_str().unwrap()];
@@ -169,7 +169,7 @@ fn script_installs_nothing_that_was_changed_on_the_way() {
         published.publish(&good, list);
         published.refused(&published.install(&to), "does not name `butler-runner_");
     }
-    // A pinned checksum holds even where somebody has changed archive and list alike.
+    // A pinned checksum detects the change even if archive and list were both modified.
     published.publish(&other, &sums(&other));
     let pinned = hex::encode(Sha256::digest(&good));
     let arguments = [&to[..], &["--checksum", &pinned]].concat();
@@ -179,7 +179,7 @@ fn script_installs_nothing_that_was_changed_on_the_way() {
 }
 
 #[test]
-fn script_leaves_the_version_that_is_there_when_the_new_one_does_not_run() {
+fn script_keeps_the_installed_version_if_the_new_one_does_not_run() {
     let published = Published::new();
     let to = published.machine.path("to");
     executable(&to.join("butler-runner"), "#!/bin/sh\necho old\n");
@@ -199,7 +199,7 @@ fn script_leaves_the_version_that_is_there_when_the_new_one_does_not_run() {
 }
 
 #[test]
-fn script_trusts_no_site_without_a_certificate_and_no_address_without_tls() {
+fn script_requires_tls_and_a_trusted_certificate() {
     let published = Published::new();
     let to = published.machine.path("to");
     let to = ["--to", to.to_str().unwrap()];
@@ -212,15 +212,15 @@ fn script_trusts_no_site_without_a_certificate_and_no_address_without_tls() {
     published.refused(&output, "cannot download");
     let plain = [&to[..], &["--releases", "http://127.0.0.1/releases"]].concat();
     published.refused(&published.install(&plain), "is not https");
-    // Neither does a redirect lead it away from TLS.
+    // A redirect to HTTP is refused as well.
     let elsewhere = ReleaseSite::start(&[("1.0.0", b"binary")]);
-    published.site.lead_to(&elsewhere.url());
+    published.site.redirect_all_to(&elsewhere.url());
     published.refused(&published.install(&to), "cannot download");
     assert_eq!(elsewhere.requests(), Vec::<String>::new());
 }
 
 #[test]
-fn script_asks_for_the_attestation_and_believes_what_is_said_of_it() {
+fn script_verifies_the_attestation_with_gh() {
     let published = Published::new();
     let to = published.machine.path("to");
     let bin = published.machine.path("bin");
@@ -245,7 +245,7 @@ fn script_asks_for_the_attestation_and_believes_what_is_said_of_it() {
 }
 
 #[test]
-fn script_says_what_it_can_do_and_refuses_what_it_cannot() {
+fn script_prints_its_usage_and_refuses_unknown_options() {
     let published = Published::new();
     let help = succeeded(&published.install(&["--help"]));
     for option in ["--version", "--to", "--checksum", "--attestation", "--releases"] {
@@ -258,7 +258,7 @@ fn script_says_what_it_can_do_and_refuses_what_it_cannot() {
 }
 
 #[test]
-fn checksums_of_a_release_are_one_list_and_a_file_each() {
+fn checksums_of_a_release_are_in_one_list_and_in_a_file_each() {
     let machine = Machine::new();
     let directory = machine.path("released");
     std::fs::create_dir(&directory).unwrap();
@@ -314,7 +314,7 @@ fn values<'text>(text: &'text str, key: &str) -> Vec<&'text str> {
 }
 
 #[test]
-fn workflows_use_actions_by_commit_and_keep_no_credentials() {
+fn workflows_pin_actions_by_commit_and_persist_no_credentials() {
     let mut pins = std::collections::BTreeMap::new();
     for entry in std::fs::read_dir(project(".github/workflows")).unwrap() {
         let path = entry.unwrap().path();
@@ -344,7 +344,7 @@ fn workflows_use_actions_by_commit_and_keep_no_credentials() {
 }
 
 #[test]
-fn what_is_released_is_the_same_list_everywhere() {
+fn released_files_are_the_same_in_every_place() {
     let read = |path: &str| std::fs::read_to_string(project(path)).unwrap();
     let targets = |text: &str| -> Vec<String> {
         let (_, list) = text.split_once("targets = [").unwrap();
@@ -379,15 +379,15 @@ fn section<'text>(text: &'text str, name: &str) -> Vec<&'text str> {
     lines.take_while(|line| !line.starts_with('[')).filter(|line| !line.is_empty()).collect()
 }
 
-/// Versions 0.1.0 to 0.1.6 are the predecessor's, with the same archive names and image tags.
+/// Versions 0.1.0 to 0.1.6 belong to the predecessor, with the same archive names and image tags.
 #[test]
-fn version_is_none_of_the_predecessor() {
+fn version_is_newer_than_the_predecessors_releases() {
     let version: semver::Version = VERSION.parse().unwrap();
     assert!(version >= semver::Version::new(0, 2, 0), "{version}");
 }
 
 #[test]
-fn release_is_built_as_make_builds_it() {
+fn release_workflow_builds_like_make() {
     let read = |path: &str| std::fs::read_to_string(project(path)).unwrap();
     let (cargo, dist) = (read("Cargo.toml"), read("dist-workspace.toml"));
     let release = read(".github/workflows/release.yml");
@@ -396,7 +396,7 @@ fn release_is_built_as_make_builds_it() {
     let [version] = values(&release, "DIST_VERSION")[..] else { panic!("one version of dist") };
     let written = format!("cargo-dist-version = {version:?}");
     assert!(section(&dist, "[dist]").contains(&&*written), "{written}");
-    // Every build of a release takes its flags from where `make build` takes them.
+    // Every build of a release uses the flags of `make build`.
     let environment = ".ci/release-environment";
     let built = |line: &&str| line.contains("dist build ") || line.contains("cargo build ");
     let builds: Vec<_> = release.lines().filter(built).collect();
@@ -411,7 +411,7 @@ fn release_is_built_as_make_builds_it() {
     }
 }
 
-/// What a release is built with for `target`, as a program sees it that is started so.
+/// The build environment of a release for `target`.
 fn release_environment(target: &str, variables: &[(&str, &str)]) -> BTreeMap<String, String> {
     let mut command = Command::new(project(".ci/release-environment"));
     command.args([target, "env", "--null"]).envs(variables.iter().copied());
@@ -421,11 +421,11 @@ fn release_environment(target: &str, variables: &[(&str, &str)]) -> BTreeMap<Str
 }
 
 #[test]
-fn release_names_no_directory_of_the_machine_that_built_it() {
+fn release_binary_contains_no_path_of_the_build_machine() {
     let target = "x86_64-unknown-linux-gnu";
     let given = [("CARGO_HOME", "/home/a user/.cargo"), ("RUSTFLAGS", "-C debuginfo=2")];
     let environment = release_environment(target, &given);
-    // What a user has set would make another binary.
+    // Flags of the user would change the binary.
     assert_eq!(environment.get("RUSTFLAGS"), None);
     let flags: Vec<_> = environment["CARGO_ENCODED_RUSTFLAGS"].split('\x1f').collect();
     let source = project("");
@@ -444,15 +444,31 @@ fn release_names_no_directory_of_the_machine_that_built_it() {
     assert!(!flags.contains("crt-static"), "{flags}");
 }
 
+/// OpenSSL loads its configuration, engines and modules from directories that are named in the binary.
 #[test]
-fn image_is_of_a_version_whose_archives_are_published() {
+fn release_lets_openssl_load_files_only_from_directories_that_do_not_exist() {
+    let given = [("OPENSSL_CONFIG_DIR", "/etc/ssl"), ("GNUMAKEFLAGS", "ENGINESDIR=/usr/lib")];
+    let environment = release_environment("x86_64-unknown-linux-gnu", &given);
+    let directory = &environment["OPENSSL_CONFIG_DIR"];
+    assert!(directory.starts_with("/nonexistent/"), "{directory}");
+    let flags: Vec<_> = environment["GNUMAKEFLAGS"].split(' ').collect();
+    for name in ["ENGINESDIR", "MODULESDIR"] {
+        let flag = format!("{name}={directory}/");
+        assert!(flags.iter().any(|it| it.starts_with(&flag)), "{flag}: {flags:?}");
+    }
+    // Without it, each build of OpenSSL contains its own date.
+    assert!(flags.contains(&"SOURCE_DATE_EPOCH=0"), "{flags:?}");
+}
+
+#[test]
+fn image_is_built_after_the_archives_of_its_version_are_published() {
     let release = std::fs::read_to_string(project(".github/workflows/release.yml")).unwrap();
     let jobs = &yaml(&release)[0]["jobs"];
     assert_eq!(jobs["image"]["needs"], serde_json::json!(["build", "publish"]));
 }
 
 #[test]
-fn image_of_a_release_has_the_newest_stable_terraform_and_the_same_on_all_platforms() {
+fn image_has_the_newest_stable_terraform_on_all_platforms() {
     let image = std::fs::read_to_string(project(".github/workflows/image.yml")).unwrap();
     let jobs = &yaml(&image)[0]["jobs"];
     let steps = jobs["terraform"]["steps"].as_array().unwrap();

@@ -1,5 +1,5 @@
-//! The cost of a run of the released runner, in figures that do not depend on the load of the machine:
-//! processes, requests, connections, and memory. `make bench` measures time.
+//! The cost of a run of the release binary, in figures that do not depend on the load of the
+//! machine: processes, requests, connections, and memory. `make bench` measures time.
 
 mod memory;
 mod processes;
@@ -11,7 +11,7 @@ use std::process::Command;
 use crate::support::static_runner;
 use crate::support::world::World;
 
-/// The released runner on the world's run, behind the words of `before`.
+/// The release binary on the world's run, started by the command `before`.
 fn released(world: &World, before: &[&OsStr]) -> Command {
     let job = world.execute();
     let runner = static_runner();
@@ -23,8 +23,8 @@ fn released(world: &World, before: &[&OsStr]) -> Command {
     command
 }
 
-/// A shell command that prints so many lines of 100 bytes, line feed included. Every hundredth has
-/// `word` in it.
+/// A shell command that prints this number of lines with 100 bytes each, including the line feed.
+/// Every hundredth line contains `word`.
 fn print_lines(count: u32, word: &str) -> String {
     format!(
         "awk 'BEGIN {{ for (i = 1; i <= {count}; i++) \

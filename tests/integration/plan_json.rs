@@ -1,10 +1,10 @@
-//! The plan's JSON: what is sensitive in it stays here, and no plan is too large.
+//! The plan's JSON: sensitive values are not reported, and no plan is too large.
 
 use serde_json::{Value, json};
 
 use crate::support::world::{Fault, World};
 
-/// A module that makes secrets of its own, in every place where a plan can show them.
+/// A module that creates its own secrets in every part of a plan.
 const SECRETIVE: &str = r#"
 variable "given" {
   type      = string
@@ -85,7 +85,7 @@ output "password" {
 }
 "#;
 
-/// What must be seen nowhere: the SHA-256 of `computed` is the last.
+/// Texts that must not be visible anywhere. The last is the SHA-256 of `computed`.
 const SECRETS: [&str; 11] = [
     "secret-given",
     "secret-0-default",
@@ -104,14 +104,14 @@ fn found(text: &str) -> Vec<&'static str> {
     SECRETS.into_iter().filter(|secret| text.contains(secret)).collect()
 }
 
-async fn secretive(operation: &str) -> (World, Value) {
+async fn module_with_generated_secrets(operation: &str) -> (World, Value) {
     let world = World::new(&[("main.tf", SECRETIVE), ("child/main.tf", CHILD)]).await;
     let mut config = world.config(operation);
     config["variables"]["given"] = json!({"value": "secret-given", "sensitive": true});
     (world, config)
 }
 
-/// Asserts that `cleaned` is `raw` but for what is masked, and returns how much is.
+/// Asserts that `cleaned` equals `raw` except for masked values, and returns their number.
 fn masked(raw: &Value, cleaned: &Value) -> usize {
     match (raw, cleaned) {
         (_, Value::String(text)) if text.contains("***") => 1,
@@ -137,26 +137,27 @@ fn plan_json(world: &World) -> Value {
 }
 
 #[tokio::test]
-async fn secrets_that_only_the_module_makes_are_in_no_report() {
-    let (world, config) = secretive("apply").await;
+async fn secrets_created_by_the_module_are_masked_in_all_reports() {
+    let (world, config) = module_with_generated_secrets("apply").await;
     let end = world.run(config.clone()).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    let shown = world.shown(&end);
+    let shown = world.reports_and_output(&end);
     assert_eq!(found(&shown), [""; 0], "{shown}");
     let log = world.received().log_text();
     assert!(log.contains("told: ***"), "what a provisioner prints: {log}");
     let outputs = world.received().outputs[0]["outputs"].clone();
     assert_eq!(outputs["made"]["value"], "secret-1-constant", "outputs go in full");
 
-    // What was planned is now the prior state as well.
+    // The planned values are now in the prior state as well.
     let mut plan = config;
     plan["operation"] = json!("plan");
     plan["variables"]["unset"] = json!({"value": "secret-0-default-other"});
     let end = world.run(plan).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    let (shown, plan) = (world.shown(&end), plan_json(&world));
-    // `terraform_data` copies its input without the marks. Of that copy is shown what is marked as a
-    // part of an object or list only, or has digits alone: nobody could tell it from ordinary values.
+    let (shown, plan) = (world.reports_and_output(&end), plan_json(&world));
+    // `terraform_data` copies its input without the marks. The copy shows values that are marked as
+    // a part of an object or list only, or consist of digits: they cannot be distinguished from
+    // ordinary values.
     let mut without_copies = shown;
     for part in ["prior_state", "resource_changes", "planned_values"] {
         without_copies = without_copies.replace(&plan[part].to_string(), "");
@@ -172,7 +173,7 @@ async fn secrets_that_only_the_module_makes_are_in_no_report() {
 }
 
 #[tokio::test]
-async fn ordinary_words_in_what_is_marked_as_a_whole_do_not_spoil_the_plan() {
+async fn ordinary_words_in_a_sensitive_object_are_not_masked_elsewhere_in_the_plan() {
     let module = r#"
 locals {
   database = { engine = "postgresql", region = "eu-central-1", name = "terraform_data" }
@@ -203,12 +204,12 @@ output "database" {
         assert!(log.contains(line), "{line}: {log}");
     }
     assert_eq!(plan_json(&world)["output_changes"]["database"]["after"], "***");
-    assert!(!world.shown(&end).contains("hunter2"), "{log}");
+    assert!(!world.reports_and_output(&end).contains("hunter2"), "{log}");
 }
 
 #[tokio::test]
-async fn a_cleaned_plan_has_the_shape_of_the_raw_one_and_all_that_is_open() {
-    let (mut world, config) = secretive("plan").await;
+async fn redacted_plan_keeps_the_structure_and_all_public_values() {
+    let (mut world, config) = module_with_generated_secrets("plan").await;
     let end = world.run(config.clone()).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     let (cleaned, summary) = (plan_json(&world), world.last_status()["plan_summary"].clone());
@@ -228,7 +229,7 @@ async fn a_cleaned_plan_has_the_shape_of_the_raw_one_and_all_that_is_open() {
     assert_eq!(found(&cleaned.to_string()), [""; 0], "{cleaned}");
     for name in ["nested", "one", "two", "three", "four", "five"] {
         let text = format!("open-{name}");
-        // All of the output `object` is sensitive, and so is what `open-three` stands in.
+        // The whole output `object` is sensitive, including the part with `open-three`.
         assert_eq!(cleaned.to_string().contains(&text), name != "three", "{text}: {cleaned}");
     }
     let change = |name: &str| {
@@ -248,7 +249,7 @@ async fn a_cleaned_plan_has_the_shape_of_the_raw_one_and_all_that_is_open() {
     assert_eq!(module["module"]["variables"]["unset"]["default"], "***", "{module}");
 }
 
-/// Plans `module` with a registry that takes 64 KiB. Returns the report and the notes about it.
+/// Plans `module` with a registry that accepts 64 KiB. Returns the report and its notes.
 async fn limited(module: &str) -> (Value, Value) {
     let mut world = World::new(&[("main.tf", module)]).await;
     world.set("BUTLER_BODY_LIMIT", "64KiB");
@@ -265,7 +266,7 @@ async fn limited(module: &str) -> (Value, Value) {
     assert!(note.starts_with("the plan is too large for the registry"), "{note}");
     let log = world.received().log_text();
     assert!(log.contains(&format!("Warning: {note}")), "{log}");
-    // The directory has room for all of it.
+    // The report directory has the complete plan.
     let kept: Value =
         serde_json::from_slice(&std::fs::read(report.join("plan.json")).unwrap()).unwrap();
     assert!(kept["configuration"].is_object() && kept["resource_changes"].is_array());
@@ -281,7 +282,7 @@ fn members(plan: &Value) -> Vec<&str> {
 const CHANGES: [&str; 3] = ["format_version", "resource_changes", "terraform_version"];
 
 #[tokio::test]
-async fn a_plan_with_a_large_configuration_is_reported_without_it() {
+async fn plan_with_a_large_configuration_is_reported_without_it() {
     let module = format!(
         "variable \"x\" {{\n  description = \"{}\"\n  default = 1\n}}\nresource \"terraform_data\" \"x\" {{}}\n",
         "x".repeat(100_000)
@@ -298,7 +299,7 @@ async fn a_plan_with_a_large_configuration_is_reported_without_it() {
 }
 
 #[tokio::test]
-async fn a_plan_with_a_large_variable_is_reported_as_its_changes() {
+async fn plan_with_a_large_variable_is_reported_as_its_changes() {
     let module = format!(
         "variable \"x\" {{\n  default = \"{}\"\n}}\nresource \"terraform_data\" \"x\" {{\n  input = length(var.x)\n}}\n",
         "x".repeat(100_000)
@@ -310,7 +311,7 @@ async fn a_plan_with_a_large_variable_is_reported_as_its_changes() {
 }
 
 #[tokio::test]
-async fn a_plan_with_a_long_text_is_reported_with_the_beginning_of_it() {
+async fn plan_with_a_long_text_is_reported_with_its_beginning() {
     let module = "resource \"terraform_data\" \"x\" {\n  input = join(\"\\n\", [for i in range(1000) : \"y\\ny\\ny\\ny\\ny\\ny\\ny\\ny\\ny\"])\n}\n";
     let (plan, note) = limited(module).await;
     assert_eq!(members(&plan), CHANGES);
@@ -323,7 +324,7 @@ async fn a_plan_with_a_long_text_is_reported_with_the_beginning_of_it() {
 }
 
 #[tokio::test]
-async fn a_plan_with_large_changes_is_reported_as_text() {
+async fn plan_with_large_changes_is_reported_as_text() {
     let module = format!(
         "resource \"terraform_data\" \"x\" {{\n  input = join(\"\", [for i in range(1000) : \"{}\"])\n}}\n",
         "y".repeat(90)
@@ -339,10 +340,10 @@ async fn a_plan_with_large_changes_is_reported_as_text() {
 }
 
 #[tokio::test]
-async fn a_registry_that_takes_less_than_was_said_gets_a_smaller_form() {
+async fn plan_is_reduced_if_the_registry_rejects_its_size() {
     let world = World::new(&[("main.tf", SECRETIVE), ("child/main.tf", CHILD)]).await;
     world.faults.lock().unwrap().extend([
-        // Sent again as it is, from the file.
+        // Repeated unchanged from the file.
         Fault { method: "POST", endpoint: "plan", status: 503, times: 1 },
         Fault { method: "POST", endpoint: "plan", status: 413, times: 1 },
     ]);
@@ -363,10 +364,10 @@ async fn a_registry_that_takes_less_than_was_said_gets_a_smaller_form() {
 }
 
 #[tokio::test]
-async fn a_large_plan_that_does_not_get_through_is_sent_once_more_in_a_smaller_form() {
+async fn large_plan_is_reduced_after_a_failed_upload() {
     let module = format!("variable \"x\" {{\n  default = \"{}\"\n}}\n", "x".repeat(600_000));
     let mut world = World::new(&[("main.tf", &module)]).await;
-    // One attempt is all that there is time for.
+    // There is time for one attempt only.
     world.set("BUTLER_REGISTRY_TIMEOUT", "1s");
     let fault = Fault { method: "POST", endpoint: "plan", status: 503, times: 1 };
     world.faults.lock().unwrap().push(fault);
@@ -378,7 +379,7 @@ async fn a_large_plan_that_does_not_get_through_is_sent_once_more_in_a_smaller_f
 }
 
 #[tokio::test]
-async fn a_plan_that_the_registry_never_takes_for_its_size_is_a_good_plan() {
+async fn plan_that_is_always_too_large_does_not_fail_the_run() {
     let world = World::new(&[("main.tf", "output \"x\" {\n  value = 1\n}\n")]).await;
     world.fault("POST", "plan", 413);
     let end = world.run(world.config("plan")).await;
@@ -389,7 +390,7 @@ async fn a_plan_that_the_registry_never_takes_for_its_size_is_a_good_plan() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_deeper_than_json_readers_go_is_reported_and_cleaned() {
+async fn deeply_nested_plan_is_reported_and_redacted() {
     let depth = 300;
     let nested = |leaf: &str| format!("{}{leaf}{}", "[".repeat(depth), "]".repeat(depth));
     let module = format!(
@@ -409,7 +410,7 @@ async fn a_plan_that_is_deeper_than_json_readers_go_is_reported_and_cleaned() {
     assert!(!plan.contains("secret-"), "{plan}");
 }
 
-/// A module that makes a secret the key of a map, and names an output like a word that is secret.
+/// A module with a secret as the key of a map, and an output named like a secret word.
 const KEYED: &str = r#"
 variable "token" {
   type      = string
@@ -429,7 +430,7 @@ output "keyed" {
 "#;
 
 #[tokio::test]
-async fn a_secret_that_is_a_key_is_in_no_report_and_words_of_the_plan_stay() {
+async fn secret_used_as_a_key_is_masked_and_words_of_the_format_are_kept() {
     let world = World::new(&[("main.tf", KEYED)]).await;
     let mut config = world.config("plan");
     config["variables"]["token"] = json!({"value": "tok-4711", "sensitive": true});

@@ -1,5 +1,5 @@
 //! The provider cache: whole runs with real Terraform, a mirror of providers, and caches that are
-//! shared, changed, broken and pruned.
+//! shared, modified, damaged and pruned.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown, symlink};
@@ -16,18 +16,19 @@ use tokio::process::Child;
 use crate::support::environment::find_program;
 use crate::support::provider_mirror::{ADDRESS, Files, ProviderMirror, package};
 use crate::support::release_site::platform;
-use crate::support::world::{End, MODULE, World, eventually};
+use crate::support::root::as_root_async;
+use crate::support::world::{MODULE, RunEnd, World, eventually};
 
 const VERSION: &str = "1.2.3";
 
-/// A provider that nobody starts.
+/// A provider that is never started.
 const IDLE: &str = "exit 1";
 
 fn mirror() -> ProviderMirror {
     ProviderMirror::start(&[(VERSION, package(VERSION, IDLE)), ("2.0.0", package("2.0.0", IDLE))])
 }
 
-/// A world whose module asks for the provider in `version`, with a lock file that says so.
+/// A world whose module requires the provider in `version` and has a lock file for it.
 async fn world(mirror: &ProviderMirror, version: &str, cache: &Path) -> World {
     let (module, lock) = (ProviderMirror::module(version), mirror.lock_file(version));
     with_cache(mirror, &[("main.tf", &module), (".terraform.lock.hcl", &lock)], cache).await
@@ -40,8 +41,8 @@ async fn with_cache(mirror: &ProviderMirror, files: &[(&str, &str)], cache: &Pat
     world
 }
 
-/// Tests of a module without tests: nothing but `init` has to do with providers.
-async fn run(world: &World) -> End {
+/// Runs `test` on a module without tests, so that only `init` uses providers.
+async fn run(world: &World) -> RunEnd {
     let end = world.run(world.config("test")).await;
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, world.received().log_text());
     end
@@ -54,14 +55,15 @@ fn start(world: &World) -> (Child, Pid) {
     (child, pid)
 }
 
-/// Where the cache has the package of a version.
-fn place(cache: &Path, version: &str) -> PathBuf {
+/// The directory of the package of a version in the cache.
+fn package_path(cache: &Path, version: &str) -> PathBuf {
     cache.join(ADDRESS).join(version).join(platform())
 }
 
-/// Asserts that the cache has the package, whole and with nothing beside it, for this user only.
-fn assert_whole(cache: &Path, files: &Files, version: &str) {
-    let package = place(cache, version);
+/// Asserts that the cache has the complete package, private to this user, and no other files beside
+/// it.
+fn assert_complete_package(cache: &Path, files: &Files, version: &str) {
+    let package = package_path(cache, version);
     let mut names: Vec<_> = std::fs::read_dir(&package)
         .unwrap_or_else(|error| panic!("{}: {error}", package.display()))
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -87,26 +89,26 @@ fn assert_whole(cache: &Path, files: &Files, version: &str) {
 }
 
 #[tokio::test]
-async fn ten_runs_that_share_an_empty_cache_download_a_package_once() {
+async fn ten_runs_with_an_empty_shared_cache_download_a_package_once() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let worlds = (0..10).map(|_| world(&mirror, VERSION, &cache));
     let worlds = futures_util::future::join_all(worlds).await;
     futures_util::future::join_all(worlds.iter().map(run)).await;
     assert_eq!(mirror.archives(), 1);
-    assert_whole(&cache, mirror.files(VERSION), VERSION);
+    assert_complete_package(&cache, mirror.files(VERSION), VERSION);
     for world in &worlds {
         let log = world.received().log_text();
         assert!(!log.contains("Warning: "), "{log}");
     }
-    // Long after, with nobody to download from.
+    // Much later, without a server to download from.
     mirror.hold(true);
     run(&worlds[0]).await;
     assert_eq!(mirror.archives(), 1);
 }
 
 #[tokio::test]
-async fn ten_runs_that_share_the_users_own_plugin_cache_go_one_by_one() {
+async fn ten_runs_with_the_users_plugin_cache_run_init_one_at_a_time() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let (cache, theirs) = (shared.path().join("providers"), shared.path().join("theirs"));
     std::fs::create_dir(&theirs).unwrap();
@@ -118,75 +120,76 @@ async fn ten_runs_that_share_the_users_own_plugin_cache_go_one_by_one() {
     let worlds = futures_util::future::join_all(worlds).await;
     futures_util::future::join_all(worlds.iter().map(run)).await;
     assert_eq!(mirror.archives(), 1);
-    assert!(place(&theirs, VERSION).is_dir());
+    assert!(package_path(&theirs, VERSION).is_dir());
     assert!(!cache.exists(), "the runner's own is not used beside it");
 }
 
 #[tokio::test]
-async fn a_package_that_is_not_what_the_lock_file_says_is_never_used_but_replaced() {
-    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
-    let cache = shared.path().join("providers");
-    let world = world(&mirror, VERSION, &cache).await;
-    run(&world).await;
-    let package = place(&cache, VERSION);
-    let provider = package.join(format!("terraform-provider-test_v{VERSION}"));
-    let changes: [(&str, &dyn Fn()); 9] = [
-        ("changed", &|| std::fs::write(&provider, "#!/bin/sh\nexit 7\n").unwrap()),
-        ("cut short", &|| std::fs::write(&provider, "").unwrap()),
-        ("half unpacked", &|| std::fs::remove_file(&provider).unwrap()),
-        ("more than it was", &|| std::fs::write(package.join("more"), "").unwrap()),
-        ("a link in it", &|| {
-            std::fs::remove_file(&provider).unwrap();
-            symlink("/bin/sh", &provider).unwrap();
-        }),
-        ("itself a link", &|| {
-            std::fs::remove_dir_all(&package).unwrap();
-            symlink("/", &package).unwrap();
-        }),
-        ("open to all", &|| {
-            std::fs::set_permissions(&provider, PermissionsExt::from_mode(0o777)).unwrap();
-        }),
-        ("another user's", &|| {
-            // Only root can give files away.
-            if chown(&provider, Some(12345), None).is_err() {
-                std::fs::write(&provider, "").unwrap();
-            }
-        }),
-        ("a file", &|| {
-            std::fs::remove_dir_all(&package).unwrap();
-            std::fs::write(&package, "").unwrap();
-        }),
-    ];
-    for (number, (change, make)) in changes.into_iter().enumerate() {
-        make();
+async fn cached_package_that_does_not_match_the_lock_file_is_replaced() {
+    as_root_async(async {
+        let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+        let cache = shared.path().join("providers");
+        let world = world(&mirror, VERSION, &cache).await;
         run(&world).await;
-        assert_eq!(mirror.archives(), number + 2, "{change}");
-        let log = world.received().log_text();
-        let named = format!("Warning: {ADDRESS} {VERSION} in the provider cache cannot be used: ");
-        assert!(log.contains(&named), "{change}: {log}");
-        assert_whole(&cache, mirror.files(VERSION), VERSION);
-    }
-    run(&world).await;
-    assert_eq!(mirror.archives(), 10, "what took its place is used");
-    assert!(!world.received().log_text().contains("Warning: "));
+        let package = package_path(&cache, VERSION);
+        let provider = package.join(format!("terraform-provider-test_v{VERSION}"));
+        let changes: [(&str, &dyn Fn()); 9] = [
+            ("changed", &|| std::fs::write(&provider, "#!/bin/sh\nexit 7\n").unwrap()),
+            ("cut short", &|| std::fs::write(&provider, "").unwrap()),
+            ("half unpacked", &|| std::fs::remove_file(&provider).unwrap()),
+            ("more than it was", &|| std::fs::write(package.join("more"), "").unwrap()),
+            ("a link in it", &|| {
+                std::fs::remove_file(&provider).unwrap();
+                symlink("/bin/sh", &provider).unwrap();
+            }),
+            ("itself a link", &|| {
+                std::fs::remove_dir_all(&package).unwrap();
+                symlink("/", &package).unwrap();
+            }),
+            ("open to all", &|| {
+                std::fs::set_permissions(&provider, PermissionsExt::from_mode(0o777)).unwrap();
+            }),
+            ("another user's", &|| {
+                chown(&provider, Some(12345), None).unwrap();
+            }),
+            ("a file", &|| {
+                std::fs::remove_dir_all(&package).unwrap();
+                std::fs::write(&package, "").unwrap();
+            }),
+        ];
+        for (number, (change, make)) in changes.into_iter().enumerate() {
+            make();
+            run(&world).await;
+            assert_eq!(mirror.archives(), number + 2, "{change}");
+            let log = world.received().log_text();
+            let named =
+                format!("Warning: {ADDRESS} {VERSION} in the provider cache cannot be used: ");
+            assert!(log.contains(&named), "{change}: {log}");
+            assert_complete_package(&cache, mirror.files(VERSION), VERSION);
+        }
+        run(&world).await;
+        assert_eq!(mirror.archives(), 10, "what took its place is used");
+        assert!(!world.received().log_text().contains("Warning: "));
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn a_runner_that_is_killed_in_its_init_leaves_nothing_half_made_and_holds_nobody_up() {
+async fn runner_killed_during_init_leaves_no_partial_package_and_blocks_no_other_run() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let (killed, next) =
         (world(&mirror, VERSION, &cache).await, world(&mirror, VERSION, &cache).await);
     mirror.hold(true);
     let (mut child, pid) = start(&killed);
-    mirror.asked_for(1).await;
+    mirror.wait_for_request(1).await;
     kill(pid, Signal::SIGKILL).unwrap();
     child.wait().await.unwrap();
     mirror.hold(false);
     run(&next).await;
     assert_eq!(mirror.archives(), 2);
-    assert_whole(&cache, mirror.files(VERSION), VERSION);
-    // The next run in the same place finds what was left there, and is well too.
+    assert_complete_package(&cache, mirror.files(VERSION), VERSION);
+    // The next run in the same directory succeeds despite the leftovers.
     eventually("an end of the Terraform that was left alone", || killed.processes().is_empty())
         .await;
     run(&killed).await;
@@ -194,14 +197,14 @@ async fn a_runner_that_is_killed_in_its_init_leaves_nothing_half_made_and_holds_
 }
 
 #[tokio::test]
-async fn a_run_that_waits_for_anothers_init_says_so_and_can_be_stopped() {
+async fn run_that_waits_for_another_init_logs_it_and_can_be_stopped() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let (first, second) =
         (world(&mirror, VERSION, &cache).await, world(&mirror, VERSION, &cache).await);
     mirror.hold(true);
     let (first_child, _) = start(&first);
-    mirror.asked_for(1).await;
+    mirror.wait_for_request(1).await;
     let (mut child, pid) = start(&second);
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let waits = "Waiting for another run's init on the provider cache";
@@ -223,7 +226,7 @@ async fn a_run_that_waits_for_anothers_init_says_so_and_can_be_stopped() {
 }
 
 #[tokio::test]
-async fn runs_that_need_nothing_new_wait_for_nobody() {
+async fn runs_with_complete_caches_do_not_wait_for_downloads() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let ready = world(&mirror, "2.0.0", &cache).await;
@@ -231,8 +234,8 @@ async fn runs_that_need_nothing_new_wait_for_nobody() {
     let slow = world(&mirror, VERSION, &cache).await;
     mirror.hold(true);
     let (child, _) = start(&slow);
-    mirror.asked_for(2).await;
-    // While a package is on its way: one that has another, and one that has none.
+    mirror.wait_for_request(2).await;
+    // During the download: a run with a cached package, and a run without providers.
     run(&ready).await;
     run(&with_cache(&mirror, &[("main.tf", MODULE)], &cache).await).await;
     mirror.hold(false);
@@ -241,7 +244,7 @@ async fn runs_that_need_nothing_new_wait_for_nobody() {
 }
 
 #[tokio::test]
-async fn without_a_lock_file_terraform_downloads_and_the_next_one_with_it_has_the_package() {
+async fn run_without_a_lock_file_downloads_and_fills_the_cache_for_others() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let module = ProviderMirror::module(VERSION);
@@ -249,14 +252,14 @@ async fn without_a_lock_file_terraform_downloads_and_the_next_one_with_it_has_th
     for archives in [1, 2] {
         run(&without).await;
         assert_eq!(mirror.archives(), archives);
-        assert_whole(&cache, mirror.files(VERSION), VERSION);
+        assert_complete_package(&cache, mirror.files(VERSION), VERSION);
     }
     run(&world(&mirror, VERSION, &cache).await).await;
     assert_eq!(mirror.archives(), 2);
 }
 
 #[tokio::test]
-async fn pruning_takes_nothing_away_from_a_run() {
+async fn pruning_does_not_remove_packages_of_a_run() {
     let shared = tempfile::tempdir().unwrap();
     let (ready, go) = (shared.path().join("ready"), shared.path().join("go"));
     let waits = format!(
@@ -268,16 +271,16 @@ async fn pruning_takes_nothing_away_from_a_run() {
     let cache = shared.path().join("providers");
     let world = world(&mirror, VERSION, &cache).await;
     run(&world).await;
-    // A plan starts the provider, which is no real one; up to there it has all it needs.
+    // Plan starts the provider, which is a stand-in and fails; init was complete.
     world.add_run(world.config("plan"));
     let child = world.execute().spawn().unwrap();
     eventually("a provider that runs", || ready.exists()).await;
     let pruned = prune(&cache, Some(Duration::ZERO), None, false).unwrap();
-    assert_eq!(pruned.removed[0].path, place(&cache, VERSION));
-    assert!(!place(&cache, VERSION).exists());
+    assert_eq!(pruned.removed[0].path, package_path(&cache, VERSION));
+    assert!(!package_path(&cache, VERSION).exists());
     let run = &world.left_in("tmp")[0];
     for (name, content) in mirror.files(VERSION) {
-        let path = place(&run.join("data/providers"), VERSION).join(name);
+        let path = package_path(&run.join("data/providers"), VERSION).join(name);
         assert_eq!(std::fs::read(path).unwrap(), *content);
     }
     std::fs::write(go, "").unwrap();
@@ -288,7 +291,7 @@ async fn pruning_takes_nothing_away_from_a_run() {
 }
 
 #[tokio::test]
-async fn a_directory_of_the_users_own_is_left_as_if_there_were_no_cache() {
+async fn local_run_leaves_ordinary_copies_of_packages_in_the_module() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let world = world(&mirror, VERSION, &cache).await;
@@ -298,14 +301,14 @@ async fn a_directory_of_the_users_own_is_left_as_if_there_were_no_cache() {
         let output = command.arg("--module-dir").arg(&module).output().await.unwrap();
         let end = world.end(&output);
         assert_eq!(end.code, Some(0), "{}", end.stderr);
-        let package = place(&module.join(".terraform/providers"), VERSION);
+        let package = package_path(&module.join(".terraform/providers"), VERSION);
         assert!(package.symlink_metadata().unwrap().is_dir());
-        // Terraform overwrites in place when it installs anew.
+        // Terraform overwrites files in place when it installs a package again.
         for entry in std::fs::read_dir(&package).unwrap() {
             let found = entry.unwrap().metadata().unwrap();
             assert_eq!((found.nlink(), found.mode() & 0o200), (1, 0o200));
         }
-        assert_whole(&cache, mirror.files(VERSION), VERSION);
+        assert_complete_package(&cache, mirror.files(VERSION), VERSION);
         assert!(!module.join(".terraform/provider-cache").exists());
     }
     prune(&cache, None, Some(0), false).unwrap();
@@ -317,14 +320,14 @@ async fn a_directory_of_the_users_own_is_left_as_if_there_were_no_cache() {
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&terraform.stderr);
-    // It gets as far as to the provider, which is no real one.
+    // The run fails only at the provider, which is a stand-in.
     assert!(said.contains("plugin"), "{said}");
     assert!(!said.contains("terraform init"), "it has the package still: {said}");
     assert_eq!(mirror.archives(), 1);
 }
 
 #[tokio::test]
-async fn a_cache_that_cannot_be_costs_a_warning_and_off_costs_none() {
+async fn unusable_cache_causes_a_warning_and_disabled_cache_does_not() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let file = shared.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -337,25 +340,25 @@ async fn a_cache_that_cannot_be_costs_a_warning_and_off_costs_none() {
         assert!(!world.path("cache/providers").exists());
     }
     assert_eq!(mirror.archives(), 2);
-    // By default it is in the cache directory.
+    // The default is a directory in the cache directory.
     let world = world(&mirror, VERSION, Path::new("")).await;
     run(&world).await;
-    assert_whole(&world.path("cache/providers"), mirror.files(VERSION), VERSION);
+    assert_complete_package(&world.path("cache/providers"), mirror.files(VERSION), VERSION);
 }
 
 #[tokio::test]
-async fn a_run_does_not_wait_for_ever() {
+async fn run_downloads_itself_after_the_wait_for_another_init_times_out() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let (first, mut second) =
         (world(&mirror, VERSION, &cache).await, world(&mirror, VERSION, &cache).await);
     mirror.hold(true);
     let (first_child, _) = start(&first);
-    mirror.asked_for(1).await;
+    mirror.wait_for_request(1).await;
     second.set("BUTLER_TOOL_TIMEOUT", "1s");
     let (second_child, _) = start(&second);
-    // It downloads for itself while the first one still does.
-    mirror.asked_for(2).await;
+    // The second run downloads the package while the first download continues.
+    mirror.wait_for_request(2).await;
     mirror.hold(false);
     for (world, child) in [(&first, first_child), (&second, second_child)] {
         let end = world.end(&child.wait_with_output().await.unwrap());
@@ -366,11 +369,11 @@ async fn a_run_does_not_wait_for_ever() {
         log.contains("timed out while waiting for another run's init on the provider cache"),
         "{log}"
     );
-    assert_whole(&cache, mirror.files(VERSION), VERSION);
+    assert_complete_package(&cache, mirror.files(VERSION), VERSION);
 }
 
 #[tokio::test]
-async fn a_plugin_cache_that_is_busy_for_too_long_ends_the_run_with_a_reason() {
+async fn plugin_cache_that_is_locked_for_too_long_fails_the_run() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let lock = std::fs::File::create(shared.path().join(".butler-runner.lock")).unwrap();
     lock.lock().unwrap();
@@ -390,11 +393,11 @@ async fn a_plugin_cache_that_is_busy_for_too_long_ends_the_run_with_a_reason() {
     assert_eq!(error["message"], expected);
     drop(lock);
     run(&world).await;
-    assert!(place(shared.path(), VERSION).is_dir(), "Terraform works in it");
+    assert!(package_path(shared.path(), VERSION).is_dir(), "Terraform works in it");
 }
 
 #[tokio::test]
-async fn modules_whose_lock_files_name_other_packages_of_one_version_do_not_evict_each_other() {
+async fn lock_files_with_different_hashes_of_a_version_do_not_evict_each_other() {
     let other = ProviderMirror::start(&[(VERSION, package(VERSION, "exit 2"))]);
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
@@ -406,13 +409,13 @@ async fn modules_whose_lock_files_name_other_packages_of_one_version_do_not_evic
         let log = second.received().log_text();
         assert_eq!(log.matches("Warning: ").count(), 1, "{log}");
         assert!(log.contains("in the provider cache cannot be used"), "{log}");
-        assert_whole(&cache, mirror.files(VERSION), VERSION);
+        assert_complete_package(&cache, mirror.files(VERSION), VERSION);
     }
     assert_eq!(mirror.archives(), 1);
 }
 
 #[tokio::test]
-async fn a_lock_that_is_a_pipe_holds_nobody_up() {
+async fn named_pipe_as_lock_file_does_not_block() {
     let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
     let cache = shared.path().join("providers");
     let mut world = world(&mirror, VERSION, &cache).await;
@@ -430,96 +433,96 @@ async fn a_lock_that_is_a_pipe_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn a_plugin_cache_of_several_users_is_locked_by_all_of_them_or_a_warning_says_why_not() {
-    if !nix::unistd::Uid::effective().is_root() {
-        return;
-    }
-    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
-    std::fs::set_permissions(shared.path(), PermissionsExt::from_mode(0o1777)).unwrap();
-    let of_user = async |theirs: &Path| {
-        let mut world = world(&mirror, VERSION, Path::new("off")).await;
-        world.set("TF_PLUGIN_CACHE_DIR", theirs);
-        world.set("BUTLER_TOOL_TIMEOUT", "1s");
-        for (variable, file) in [
-            ("TF_CLI_CONFIG_FILE", mirror.configuration()),
-            ("SSL_CERT_FILE", mirror.certificates()),
-        ] {
-            let copy = world.path(variable);
-            std::fs::copy(file, &copy).unwrap();
-            world.set(variable, copy);
-        }
-        world.add_run(world.config("test"));
-        let end = world.end(&world.execute_as_user().output().await.unwrap());
-        (end.code, world.received().log_text())
-    };
-    // Root's runner has made the lock.
-    let mut root = world(&mirror, VERSION, Path::new("off")).await;
-    root.set("TF_PLUGIN_CACHE_DIR", shared.path());
-    run(&root).await;
-    let lock = shared.path().join(".butler-runner.lock");
-    let held = std::fs::File::open(&lock).unwrap();
-    held.lock().unwrap();
-    let (code, log) = of_user(shared.path()).await;
-    assert_eq!(code, Some(1), "{log}");
-    assert!(log.contains("has been using the plugin cache"), "{log}");
-    drop(held);
-    std::fs::set_permissions(&lock, PermissionsExt::from_mode(0o600)).unwrap();
-    let (_, log) = of_user(shared.path()).await;
-    assert!(log.contains("cannot be locked (Permission denied"), "{log}");
-    // What cannot be written cannot be spoilt.
-    std::fs::set_permissions(shared.path(), PermissionsExt::from_mode(0o755)).unwrap();
-    let (_, log) = of_user(shared.path()).await;
-    assert!(!log.contains("cannot be locked"), "{log}");
+async fn plugin_cache_of_several_users_is_locked_or_causes_a_warning() {
+    as_root_async(async {
+        let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+        std::fs::set_permissions(shared.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+        let of_user = async |theirs: &Path| {
+            let mut world = world(&mirror, VERSION, Path::new("off")).await;
+            world.set("TF_PLUGIN_CACHE_DIR", theirs);
+            world.set("BUTLER_TOOL_TIMEOUT", "1s");
+            for (variable, file) in [
+                ("TF_CLI_CONFIG_FILE", mirror.configuration()),
+                ("SSL_CERT_FILE", mirror.certificates()),
+            ] {
+                let copy = world.path(variable);
+                std::fs::copy(file, &copy).unwrap();
+                world.set(variable, copy);
+            }
+            world.add_run(world.config("test"));
+            let end = world.end(&world.execute_as_user().output().await.unwrap());
+            (end.code, world.received().log_text())
+        };
+        // The runner of root has created the lock file.
+        let mut root = world(&mirror, VERSION, Path::new("off")).await;
+        root.set("TF_PLUGIN_CACHE_DIR", shared.path());
+        run(&root).await;
+        let lock = shared.path().join(".butler-runner.lock");
+        let held = std::fs::File::open(&lock).unwrap();
+        held.lock().unwrap();
+        let (code, log) = of_user(shared.path()).await;
+        assert_eq!(code, Some(1), "{log}");
+        assert!(log.contains("has been using the plugin cache"), "{log}");
+        drop(held);
+        std::fs::set_permissions(&lock, PermissionsExt::from_mode(0o600)).unwrap();
+        let (_, log) = of_user(shared.path()).await;
+        assert!(log.contains("cannot be locked (Permission denied"), "{log}");
+        // A read-only cache needs no lock.
+        std::fs::set_permissions(shared.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        let (_, log) = of_user(shared.path()).await;
+        assert!(!log.contains("cannot be locked"), "{log}");
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn a_cache_on_another_file_system_is_copied_from_and_to() {
+async fn cache_on_another_file_system_is_read_and_filled_by_copying() {
     let (mirror, shared) = (mirror(), tempfile::tempdir_in("/dev/shm").unwrap());
     let cache = shared.path().join("providers");
     let world = world(&mirror, VERSION, &cache).await;
     for _ in 0..2 {
         run(&world).await;
-        assert_whole(&cache, mirror.files(VERSION), VERSION);
+        assert_complete_package(&cache, mirror.files(VERSION), VERSION);
     }
     assert_eq!(mirror.archives(), 1);
 }
 
 #[tokio::test]
-async fn a_cache_that_root_has_filled_is_used_and_nothing_is_put_into_it() {
-    if !nix::unistd::Uid::effective().is_root() {
-        return;
-    }
-    let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
-    let cache = shared.path().join("providers");
-    run(&world(&mirror, VERSION, &cache).await).await;
-    open_to_all(shared.path());
-    for (version, archives) in [(VERSION, 1), ("2.0.0", 2)] {
-        let mut world = world(&mirror, version, &cache).await;
-        for (variable, file) in [
-            ("TF_CLI_CONFIG_FILE", mirror.configuration()),
-            ("SSL_CERT_FILE", mirror.certificates()),
-        ] {
-            let copy = world.path(variable);
-            std::fs::copy(file, &copy).unwrap();
-            world.set(variable, copy);
+async fn cache_filled_by_root_is_used_and_not_modified() {
+    as_root_async(async {
+        let (mirror, shared) = (mirror(), tempfile::tempdir().unwrap());
+        let cache = shared.path().join("providers");
+        run(&world(&mirror, VERSION, &cache).await).await;
+        make_readable_for_all(shared.path());
+        for (version, archives) in [(VERSION, 1), ("2.0.0", 2)] {
+            let mut world = world(&mirror, version, &cache).await;
+            for (variable, file) in [
+                ("TF_CLI_CONFIG_FILE", mirror.configuration()),
+                ("SSL_CERT_FILE", mirror.certificates()),
+            ] {
+                let copy = world.path(variable);
+                std::fs::copy(file, &copy).unwrap();
+                world.set(variable, copy);
+            }
+            world.add_run(world.config("test"));
+            let end = world.end(&world.execute_as_user().output().await.unwrap());
+            assert_eq!(end.code, Some(0), "{}", end.stderr);
+            let log = world.received().log_text();
+            assert!(log.contains("Warning: cannot add packages to the provider cache"), "{log}");
+            assert_eq!(mirror.archives(), archives, "{version}");
         }
-        world.add_run(world.config("test"));
-        let end = world.end(&world.execute_as_user().output().await.unwrap());
-        assert_eq!(end.code, Some(0), "{}", end.stderr);
-        let log = world.received().log_text();
-        assert!(log.contains("Warning: cannot add packages to the provider cache"), "{log}");
-        assert_eq!(mirror.archives(), archives, "{version}");
-    }
-    assert!(!place(&cache, "2.0.0").exists());
+        assert!(!package_path(&cache, "2.0.0").exists());
+    })
+    .await;
 }
 
-/// Lets every user read everything in `path`.
-fn open_to_all(path: &Path) {
+/// Makes all files in `path` readable for every user.
+fn make_readable_for_all(path: &Path) {
     let mode = path.metadata().unwrap().mode();
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode | 0o055)).unwrap();
     if path.is_dir() {
         for entry in std::fs::read_dir(path).unwrap() {
-            open_to_all(&entry.unwrap().path());
+            make_readable_for_all(&entry.unwrap().path());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the runner makes of answers that are not the registry's own.
+//! Responses that do not come from the registry's API.
 
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -21,11 +21,11 @@ use flate2::write::GzEncoder;
 use tokio::net::TcpListener;
 
 use crate::support::authority::Authority;
-use crate::support::proxy::{Act, Proxy, Trouble, When};
-use crate::support::world::{End, MODULE, RUN_ID, TOKEN, World};
+use crate::support::proxy::{FaultAction, FaultTrigger, Proxy, ProxyFault};
+use crate::support::world::{MODULE, RUN_ID, RunEnd, TOKEN, World};
 
-/// Has the world's runner ask `endpoint` for its run.
-async fn run_at(world: &World, endpoint: &str) -> End {
+/// Runs the world's runner with this endpoint.
+async fn run_at(world: &World, endpoint: &str) -> RunEnd {
     let output = world
         .command(&["execute"])
         .env("BUTLER_ENDPOINT", endpoint)
@@ -39,7 +39,7 @@ async fn run_at(world: &World, endpoint: &str) -> End {
 }
 
 #[tokio::test]
-async fn a_redirect_is_a_refusal_that_names_where_it_leads() {
+async fn redirect_is_an_error_that_names_its_target() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("validate"));
     let real = world.endpoint();
@@ -61,7 +61,7 @@ async fn a_redirect_is_a_refusal_that_names_where_it_leads() {
 }
 
 #[tokio::test]
-async fn a_report_that_is_redirected_to_a_sign_in_page_is_not_delivered() {
+async fn report_redirected_to_a_sign_in_page_is_not_delivered() {
     let sign_in = Router::new().fallback(|request: Request| async move {
         if request.method() == Method::POST {
             (StatusCode::FOUND, [(header::LOCATION, "/login")]).into_response()
@@ -74,7 +74,7 @@ async fn a_report_that_is_redirected_to_a_sign_in_page_is_not_delivered() {
     assert!(error.advice().unwrap().contains("sign-in page"), "{error}");
 }
 
-/// A client for the run at this server.
+/// A client for the run on this server.
 fn client(server: &Server) -> Client {
     Client::new(
         http::clients(None, Redirects::Refuse).unwrap(),
@@ -84,14 +84,14 @@ fn client(server: &Server) -> Client {
     )
 }
 
-/// Posts a status to this server, with all patience.
+/// Posts a status to this server with the full retry time.
 async fn post(server: &Server) -> Result<(), RegistryError> {
     let client = client(server);
     let callbacks = client.callbacks().unwrap();
     client.post(Callback::Status, &callbacks, "{}".into(), Patience::Long).await
 }
 
-/// A server that answers so, first with the first, and counts the requests to any of its paths.
+/// A server with these response statuses in order, which counts the requests to all paths.
 async fn answering(
     answers: &'static [u16],
     headers: Vec<(&'static str, String)>,
@@ -115,7 +115,7 @@ async fn answering(
 }
 
 #[tokio::test]
-async fn each_answer_to_a_report_is_final_or_asked_for_again() {
+async fn each_response_status_to_a_report_is_final_or_retried() {
     const STORED: [&[u16]; 4] = [&[200], &[201], &[202], &[204]];
     const REFUSED: [&[u16]; 8] = [&[400], &[401], &[403], &[404], &[405], &[409], &[413], &[422]];
     const LATER: [&[u16]; 6] =
@@ -133,7 +133,7 @@ async fn each_answer_to_a_report_is_final_or_asked_for_again() {
     assert_eq!(futures_util::future::join_all(outcomes).await, all);
 }
 
-/// Answers each request with the status, these headers and this body.
+/// Responds to each request with the status, headers and body.
 async fn always(status: u16, headers: &'static [(&str, &str)], body: &[u8]) -> Server {
     let body = Bytes::copy_from_slice(body);
     let answer = Router::new().fallback(move || async move {
@@ -153,14 +153,14 @@ fn gzip(body: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The same answer with its body compressed, though nobody asked for that.
+/// The same response with a compressed body, which the client did not request.
 async fn compressed(answer: Response) -> Response {
     let body = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
     ([(header::CONTENT_ENCODING, "gzip")], gzip(&body)).into_response()
 }
 
 #[tokio::test]
-async fn a_report_is_delivered_only_if_the_answer_is_the_apis() {
+async fn report_counts_as_delivered_only_after_a_response_of_the_api() {
     const HTML: &[(&str, &str)] = &[("content-type", "text/html; charset=utf-8")];
     const JSON: &[(&str, &str)] = &[("content-type", "application/json; charset=utf-8")];
     const GZIP: &[(&str, &str)] =
@@ -197,7 +197,7 @@ async fn a_report_is_delivered_only_if_the_answer_is_the_apis() {
 }
 
 #[tokio::test]
-async fn a_compressed_configuration_is_read() {
+async fn compressed_configuration_is_accepted() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let registry = Arc::new(Registry::default());
     registry.add_run(RUN_ID, TOKEN, world.config("validate"));
@@ -209,14 +209,14 @@ async fn a_compressed_configuration_is_read() {
 }
 
 #[tokio::test]
-async fn no_redirect_is_followed_neither_away_nor_within() {
+async fn redirects_are_not_followed_within_or_outside_of_the_registry() {
     const REDIRECTS: [&[u16]; 4] = [&[301], &[302], &[307], &[308]];
     let (elsewhere, asked_elsewhere) = answering(&[200], Vec::new()).await;
     let away = elsewhere.endpoint().to_string();
     for answers in REDIRECTS {
         for (target, advice) in [
             (away.as_str(), "set --endpoint (BUTLER_ENDPOINT) to that"),
-            // What a sign-in page, a missing slash or a moved API look like; none is guessed at.
+            // A sign-in page, a missing slash and a moved API; the client does not guess.
             ("/login?next=x", "redirects to `/login`: check that --endpoint"),
         ] {
             let (server, asked) = answering(answers, vec![("location", target.to_owned())]).await;
@@ -232,7 +232,7 @@ async fn no_redirect_is_followed_neither_away_nor_within() {
 }
 
 #[tokio::test]
-async fn a_web_page_instead_of_the_api_is_soon_given_up() {
+async fn web_page_instead_of_the_api_is_not_retried_for_long() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = asked.clone();
@@ -248,7 +248,7 @@ async fn a_web_page_instead_of_the_api_is_soon_given_up() {
 }
 
 #[tokio::test]
-async fn a_registry_that_fails_for_an_odd_run_id_is_explained_after_the_first_try() {
+async fn server_error_for_an_unusual_run_id_prints_a_hint_after_the_first_attempt() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     for (run_id, hints) in [("my-run", 1), (RUN_ID, 0)] {
         let registry = Arc::new(Registry::default());
@@ -257,10 +257,10 @@ async fn a_registry_that_fails_for_an_odd_run_id_is_explained_after_the_first_tr
         config["callbacks"].take();
         registry.add_run(run_id, TOKEN, config);
         let server = devregistry::serve(registry).await.unwrap();
-        let trouble = Trouble {
+        let trouble = ProxyFault {
             request: "GET status",
-            act: Act::Answer(500, "", "{}"),
-            when: When::First(2),
+            act: FaultAction::Answer(500, "", "{}"),
+            when: FaultTrigger::First(2),
         };
         let proxy = Proxy::start(server.endpoint().as_str(), trouble).await;
         let output = world
@@ -280,7 +280,7 @@ async fn a_registry_that_fails_for_an_odd_run_id_is_explained_after_the_first_tr
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_trusts_is_final() {
+async fn untrusted_certificate_of_the_registry_is_not_retried() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let acceptor = Authority::create().acceptor();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
@@ -293,7 +293,7 @@ async fn a_certificate_that_nobody_trusts_is_final() {
             counted.fetch_add(1, Ordering::SeqCst);
             let ssl = openssl::ssl::Ssl::new(acceptor.context()).unwrap();
             let mut stream = tokio_openssl::SslStream::new(ssl, stream).unwrap();
-            // The client hangs up when it sees the certificate.
+            // The client closes the connection when it sees the certificate.
             let _ = std::pin::Pin::new(&mut stream).accept().await;
         }
     });

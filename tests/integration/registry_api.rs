@@ -1,4 +1,4 @@
-//! The examples of `docs/registry-api.md` are what a registry takes and what a real run sends.
+//! The examples in `docs/registry-api.md` match what a registry accepts and what a real run sends.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
 
-/// The examples of the page by their names: what stands below `<!-- example: NAME -->`.
+/// The examples of the page by their names in `<!-- example: NAME -->`.
 fn examples() -> BTreeMap<String, Value> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/registry-api.md");
     let page = std::fs::read_to_string(path).unwrap();
@@ -20,7 +20,7 @@ fn examples() -> BTreeMap<String, Value> {
     page.split("<!-- example: ").skip(1).map(read).collect()
 }
 
-/// The kinds of the members of `value`, without the values: texts of any length are one kind.
+/// The types of the members of `value` without the values; strings of any length have one type.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Object(members) => {
@@ -35,7 +35,7 @@ fn shape(value: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_registry_takes_every_example() {
+async fn registry_accepts_every_documented_example() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("plan"));
     let examples = examples();
@@ -56,7 +56,7 @@ async fn a_registry_takes_every_example() {
 }
 
 #[test]
-fn the_configuration_is_one_and_fits_the_schema() {
+fn documented_configuration_parses_and_matches_the_schema() {
     let config = &examples()["GET config"];
     let parsed = parse_config(config.to_string().as_bytes()).unwrap();
     assert_eq!(parsed.spec.variables.len(), 3);
@@ -73,7 +73,7 @@ fn the_configuration_is_one_and_fits_the_schema() {
     for document in [config, &file] {
         let errors: Vec<_> = schema.iter_errors(document).map(|error| error.to_string()).collect();
         assert!(errors.is_empty(), "{errors:?}");
-        // A field that the page invents would be ignored without a word.
+        // The parser would silently ignore a field that only the page has.
         let known = schema_names(&output.stdout);
         for name in document.as_object().unwrap().keys() {
             assert!(known.contains(&format!("\"{name}\"")), "{name}");
@@ -86,7 +86,7 @@ fn schema_names(schema: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_run_sends_what_the_examples_show() {
+async fn requests_of_a_run_match_the_documented_examples() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let end = world.run(world.config("apply")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -112,7 +112,7 @@ async fn a_run_sends_what_the_examples_show() {
 }
 
 #[tokio::test]
-async fn a_failed_run_sends_its_reason_as_the_example_shows() {
+async fn failure_report_matches_the_documented_example() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
     config["source"]["gitRef"] = json!("v9");
@@ -125,7 +125,7 @@ async fn a_failed_run_sends_its_reason_as_the_example_shows() {
 }
 
 #[tokio::test]
-async fn the_requests_come_in_the_order_that_the_page_names() {
+async fn requests_are_sent_in_the_documented_order() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let end = world.run(world.config("apply")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);

@@ -1,13 +1,13 @@
-//! `--summary` and `--report`: what people and a real browser make of them.
+//! `--summary` and `--report`, rendered by GitHub's rules and by a real browser.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use crate::support::browser::Browser;
-use crate::support::world::{End, Fault, World};
+use crate::support::world::{Fault, RunEnd, World};
 
-/// A module whose every text wants to be more than text, with secrets beside.
+/// A module whose texts contain markup and scripts, with secrets.
 const HOSTILE: &str = r#"
 variable "given" {
   type      = string
@@ -60,15 +60,15 @@ output "secret" {
 }
 "#;
 
-/// What must be seen nowhere.
+/// Texts that must not be visible anywhere.
 const SECRETS: [&str; 3] = ["secret-given", "secret-of-the-module", "secret-of-the-output"];
 
 /// A module in a local directory.
-struct Place {
+struct ModuleRun {
     world: World,
 }
 
-impl Place {
+impl ModuleRun {
     async fn new(module: &str) -> Self {
         let world = World::new(&[]).await;
         std::fs::create_dir(world.path("module")).unwrap();
@@ -84,7 +84,7 @@ impl Place {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    async fn run(&self, operation: &str, step: u8, arguments: &[&str]) -> End {
+    async fn run(&self, operation: &str, step: u8, arguments: &[&str]) -> RunEnd {
         let module = self.path("module");
         let words = ["execute", "--local", "--operation", operation, "--module-dir"];
         let words = [&words, &[module.to_str().unwrap()][..], arguments].concat();
@@ -94,9 +94,9 @@ impl Place {
     }
 }
 
-/// A page of a plan of step two, and its summary.
-async fn hostile() -> (Place, PathBuf) {
-    let place = Place::new(HOSTILE).await;
+/// The page and the summary of a plan of the second step.
+async fn hostile() -> (ModuleRun, PathBuf) {
+    let place = ModuleRun::new(HOSTILE).await;
     let applied = place.path("applied.html");
     let end = place.run("apply", 1, &["--report", applied.to_str().unwrap()]).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -112,7 +112,7 @@ fn count(value: &Value) -> u64 {
 }
 
 #[tokio::test]
-async fn a_hostile_module_does_nothing_to_the_page_and_no_secret_is_in_it() {
+async fn output_of_a_hostile_module_is_escaped_and_masked_on_the_page() {
     let (place, page) = hostile().await;
     let browser = Browser::start(&[]).await;
     for page in [&place.path("applied.html"), &page] {
@@ -128,12 +128,12 @@ async fn a_hostile_module_does_nothing_to_the_page_and_no_secret_is_in_it() {
     }
     assert_eq!(browser.console().await, [json!(null); 0]);
     let asked = browser.requests().await;
-    // The tab that the browser begins with is its own.
+    // The browser's initial tab has its own console.
     let within = ["file:///", "data:", "chrome://"];
     let is_elsewhere = |url: &&String| !within.iter().any(|begin| url.starts_with(begin));
     let elsewhere: Vec<_> = asked.iter().filter(is_elsewhere).collect();
     assert!(!asked.is_empty() && elsewhere.is_empty(), "{elsewhere:?}");
-    // What was printed is there as text: without what a terminal makes of it, and turned nowhere.
+    // The output is there as text, without terminal sequences and bidirectional overrides.
     browser.open(&place.path("applied.html")).await;
     let log = browser.run("return document.getElementById('lines').textContent").await;
     let log = log.as_str().unwrap();
@@ -144,20 +144,20 @@ async fn a_hostile_module_does_nothing_to_the_page_and_no_secret_is_in_it() {
 }
 
 #[tokio::test]
-async fn what_only_the_plan_says_to_be_secret_is_not_in_the_pages_log_either() {
+async fn secrets_that_only_the_plan_marks_are_masked_in_the_log_of_the_page() {
     let module = r#"
 variable "step" {}
 resource "terraform_data" "made" {
   input = sensitive("secret-of-the-module-${var.step}")
 }
 "#;
-    let place = Place::new(module).await;
+    let place = ModuleRun::new(module).await;
     let end = place.run("apply", 1, &[]).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     let page = place.path("page.html");
     let end = place.run("plan", 2, &["--report", page.to_str().unwrap()]).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    // The provider's copy has no mark, and Terraform prints the plan before anybody can read its JSON.
+    // The provider's copy is not marked, and Terraform prints the plan before its JSON can be read.
     assert!(end.stdout.contains("secret-of-the-module-1"), "{}", end.stdout);
     let page = place.read("page.html");
     assert!(!page.contains("secret-of-the-module"), "{page}");
@@ -166,7 +166,7 @@ resource "terraform_data" "made" {
 }
 
 #[tokio::test]
-async fn the_page_shows_what_changes_and_can_be_filtered_folded_and_searched() {
+async fn page_shows_changes_that_can_be_filtered_folded_and_searched() {
     let (_place, page) = hostile().await;
     let browser = Browser::start(&[]).await;
     browser.open(&page).await;
@@ -202,7 +202,7 @@ async fn the_page_shows_what_changes_and_can_be_filtered_folded_and_searched() {
     let forced = "return document.querySelectorAll('.change.replace .forces').length";
     assert_eq!(browser.run(forced).await, 1);
 
-    // Folds, with the keyboard and all at once.
+    // Folding, with the keyboard and all at once.
     let open = "return document.querySelectorAll('#changes > details[open]').length";
     let all =
         count(&browser.run("return document.querySelectorAll('#changes > details').length").await);
@@ -215,7 +215,7 @@ async fn the_page_shows_what_changes_and_can_be_filtered_folded_and_searched() {
     browser.run("document.getElementById('open-all').click()").await;
     assert_eq!(count(&browser.run(open).await), all);
 
-    // By action, and by text.
+    // Filters by action and by text.
     let shown = "return [...document.querySelectorAll('#changes > details')].filter((change) => change.checkVisibility()).map((change) => change.querySelector('.verb').textContent).sort().join(' ')";
     assert_eq!(browser.run(shown).await, "create destroy replace update update");
     browser.run("document.getElementById('show-update').click()").await;
@@ -249,10 +249,10 @@ async fn the_page_shows_what_changes_and_can_be_filtered_folded_and_searched() {
 }
 
 #[tokio::test]
-async fn the_page_can_be_read_without_scripts_and_at_any_width() {
+async fn page_is_readable_without_scripts_and_at_any_width() {
     let (_place, page) = hostile().await;
     let without = std::fs::read_to_string(&page).unwrap();
-    // As a browser without scripts takes it: the policy does not know this one.
+    // Without scripts: the policy rejects a script with another hash.
     let without = without.replacen("\"use strict\";", "\"use strict\"; ", 1);
     std::fs::write(&page, without).unwrap();
     let browser = Browser::start(&["--window-size=360,800"]).await;
@@ -270,7 +270,7 @@ async fn the_page_can_be_read_without_scripts_and_at_any_width() {
 }
 
 #[tokio::test]
-async fn nothing_in_a_summary_becomes_markdown_or_html() {
+async fn values_in_a_summary_are_escaped_for_markdown_and_html() {
     let (place, _) = hostile().await;
     let summary = place.read("summary.md");
     for secret in SECRETS {
@@ -279,7 +279,7 @@ async fn nothing_in_a_summary_becomes_markdown_or_html() {
     assert!(summary.starts_with("## ✅ Plan succeeded: `module`\n"), "{summary}");
     assert!(summary.contains("| ± | replace | <code>terraform&#95;data.keyed&#91;"), "{summary}");
     assert!(summary.contains("!     output "), "{summary}");
-    // All that others have written is in fences or references: outside there is no tag but ours.
+    // All foreign text is in fences or references; other tags are the report's own.
     let mut outside = String::new();
     let mut fence: Option<&str> = None;
     for line in summary.lines() {
@@ -301,8 +301,8 @@ async fn nothing_in_a_summary_becomes_markdown_or_html() {
 }
 
 #[tokio::test]
-async fn a_step_of_github_gets_the_same_summary() {
-    let mut place = Place::new(HOSTILE).await;
+async fn github_step_summary_equals_the_summary() {
+    let mut place = ModuleRun::new(HOSTILE).await;
     let (step, summary) = (place.path("step"), place.path("summary.md"));
     std::fs::write(&step, "").unwrap();
     place.world.set("GITHUB_ACTIONS", "true");
@@ -315,15 +315,16 @@ async fn a_step_of_github_gets_the_same_summary() {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_has_a_page_too_and_one_that_cannot_be_written_changes_nothing() {
+async fn failed_run_has_a_page_and_an_unwritable_page_does_not_change_the_result() {
     let place =
-        Place::new("resource \"terraform_data\" \"x\" {\n  input = file(\"missing\")\n}\n").await;
+        ModuleRun::new("resource \"terraform_data\" \"x\" {\n  input = file(\"missing\")\n}\n")
+            .await;
     let (page, summary) = (place.path("page.html"), place.path("summary.md"));
     let arguments = ["--report", page.to_str().unwrap(), "--summary", summary.to_str().unwrap()];
     let end = place.run("plan", 1, &arguments).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let (page, summary) = (place.read("page.html"), place.read("summary.md"));
-    for text in ["Plan failed", "What failed: plan", "class=\"bad\""] {
+    for text in ["Plan failed", "Error in plan", "class=\"bad\""] {
         assert!(page.contains(text), "{text}");
     }
     assert!(
@@ -331,7 +332,7 @@ async fn a_run_that_fails_has_a_page_too_and_one_that_cannot_be_written_changes_
         "{summary}"
     );
 
-    // Its directory goes away while the run goes on.
+    // Its directory is removed during the run.
     let gone = place.path("gone");
     std::fs::create_dir(&gone).unwrap();
     std::fs::write(
@@ -349,7 +350,7 @@ async fn a_run_that_fails_has_a_page_too_and_one_that_cannot_be_written_changes_
 }
 
 #[tokio::test]
-async fn a_registry_that_cannot_be_reached_leaves_a_page_that_says_so() {
+async fn page_mentions_an_unreachable_registry() {
     let world = World::new(&[]).await;
     world.add_run(world.config("plan"));
     world.faults.lock().unwrap().push(Fault {
@@ -366,8 +367,8 @@ async fn a_registry_that_cannot_be_reached_leaves_a_page_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_path_that_cannot_be_written_is_refused_before_anything_is_done() {
-    let place = Place::new(HOSTILE).await;
+async fn unwritable_report_path_is_refused_before_the_run() {
+    let place = ModuleRun::new(HOSTILE).await;
     std::fs::write(place.path("file"), "").unwrap();
     for (path, problem) in [
         (place.path("missing/page.html"), "No such file or directory"),
@@ -390,7 +391,7 @@ async fn a_path_that_cannot_be_written_is_refused_before_anything_is_done() {
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert!(page.exists());
     assert!(place.read("reports/timings.txt").contains("validate"));
-    // Nothing else may be there.
+    // No other file may be there.
     let own = reports.join("result.json");
     let both = place.path("both");
     for (arguments, said) in [
@@ -410,11 +411,11 @@ async fn a_path_that_cannot_be_written_is_refused_before_anything_is_done() {
 }
 
 #[tokio::test]
-async fn an_output_of_the_process_is_refused_and_a_link_stays_one() {
+async fn standard_output_as_report_is_refused_and_a_symbolic_link_is_kept() {
     use std::os::unix::fs::symlink;
 
-    let place = Place::new("").await;
-    // Links as in `/dev`: whoever breaks them breaks those of a test's world only.
+    let place = ModuleRun::new("").await;
+    // Symbolic links as in `/dev`; a failing test breaks only those in its own world.
     symlink("/proc/self/fd/1", place.path("stdout")).unwrap();
     symlink(place.path("stdout"), place.path("behind")).unwrap();
     for link in ["stdout", "behind"] {

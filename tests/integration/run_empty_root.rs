@@ -1,5 +1,5 @@
-//! A whole run where there is nothing: a root directory with the static binary, certificates and
-//! the addresses of name servers. No shell, no git, no /tmp, no /dev, no /proc, no terraform.
+//! A whole run in an empty root directory with the static binary, certificates and the addresses of
+//! name servers. It has no shell, git, /tmp, /dev, /proc or terraform.
 
 #![cfg(target_os = "linux")]
 
@@ -15,11 +15,11 @@ use crate::support::git_server::{Behaviour, GitServer, Repository};
 use crate::support::release_site::ReleaseSite;
 use crate::support::static_runner;
 use crate::support::terraform::machine_terraform;
-use crate::support::world::{End, MODULE, RUN_ID, TOKEN, World, sequence};
+use crate::support::world::{MODULE, RUN_ID, RunEnd, TOKEN, World, sequence};
 
 const GIT_TOKEN: &str = "hunter22-very-secret";
 
-/// Where the root keeps what is to outlive a run.
+/// The directory in the root for files that must outlive a run.
 const DIRECTORIES: [&str; 3] = ["cache", "state", "work"];
 
 fn names(directory: &Path) -> BTreeSet<String> {
@@ -27,8 +27,8 @@ fn names(directory: &Path) -> BTreeSet<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Carries out the world's run inside of `root`.
-async fn run_in(root: &EmptyRoot, world: &World, variables: &[(&str, String)]) -> End {
+/// Executes the world's run inside `root`.
+async fn run_in(root: &EmptyRoot, world: &World, variables: &[(&str, String)]) -> RunEnd {
     let mut command = tokio::process::Command::from(root.runner());
     command
         .arg("execute")
@@ -37,7 +37,7 @@ async fn run_in(root: &EmptyRoot, world: &World, variables: &[(&str, String)]) -
         .env("BUTLER_TOKEN", TOKEN)
         .env("BUTLER_LOG_INTERVAL", "1h")
         .envs(variables.iter().map(|(name, value)| (name, value)))
-        // By this the world knows the processes that are its own.
+        // The world recognizes its own processes by this variable.
         .env("WORLD", world.path("tmp"))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -47,7 +47,7 @@ async fn run_in(root: &EmptyRoot, world: &World, variables: &[(&str, String)]) -
 }
 
 #[tokio::test]
-async fn a_whole_run_needs_nothing_around_the_binary() {
+async fn run_works_in_an_empty_root_with_only_the_binary() {
     let (program, version) = machine_terraform();
     let site = ReleaseSite::start(&[(&version, &std::fs::read(program).unwrap())]);
     let authority = Authority::create();
@@ -57,7 +57,7 @@ async fn a_whole_run_needs_nothing_around_the_binary() {
     let world = World::new(&[]).await;
 
     let root = EmptyRoot::new(&static_runner());
-    // The authority is one of those that this system trusts.
+    // The system trusts this authority.
     root.file("etc/ssl/certs/ca-certificates.crt", &std::fs::read(authority.bundle()).unwrap());
     root.file("key.asc", &std::fs::read(site.key_file()).unwrap());
     for name in DIRECTORIES {
@@ -88,7 +88,11 @@ async fn a_whole_run_needs_nothing_around_the_binary() {
     let status = world.last_status();
     assert_eq!(status["source_commit"], repository.head().as_str());
     assert_eq!(status["tool"], format!("terraform {version}"));
-    assert!(!world.shown(&end).contains(GIT_TOKEN), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains(GIT_TOKEN),
+        "{}",
+        world.reports_and_output(&end)
+    );
     let downloads = site.requests().len();
 
     config["operation"] = json!("destroy");
@@ -102,7 +106,7 @@ async fn a_whole_run_needs_nothing_around_the_binary() {
 }
 
 #[tokio::test]
-async fn without_any_directory_the_runner_makes_its_own_and_reports_a_failure_as_always() {
+async fn runner_creates_its_directories_and_reports_failures_without_tmp() {
     let server = GitServer::start();
     let repository = Repository::create(&[("main.tf", MODULE)]);
     let world = World::new(&[]).await;
@@ -118,7 +122,7 @@ async fn without_any_directory_the_runner_makes_its_own_and_reports_a_failure_as
         (&error["phase"], &error["message"]),
         (&json!("tool"), &json!("no tool version is known"))
     );
-    // The cache is there to stay, in the one directory that the runner had to make.
+    // The cache is persistent, in the only directory that the runner had to create.
     let left = names(&root.path().join("tmp"));
     assert_eq!(left, BTreeSet::from(["butler-runner-0".to_owned()]), "{}", end.stderr);
 }

@@ -1,5 +1,5 @@
-//! What goes into a run: variables of every kind, secrets, environment, backend. And what of it
-//! comes out where it may not.
+//! Inputs of a run: variables of every type, secrets, environment, backend; and that secrets do not
+//! leak.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::support::git_server::{GitServer, Repository};
 use crate::support::postgres::{PASSWORD, Postgres};
-use crate::support::world::{End, MODULE, RUN_ID, World, sequence};
+use crate::support::world::{MODULE, RUN_ID, RunEnd, World, sequence};
 
-/// Every kind of variable, each in an output. What is secret is not declared so: then Terraform
-/// shows it, and so do provisioners.
+/// Every type of variable, each in an output. Secrets are not declared as sensitive, so Terraform
+/// and provisioners print them.
 const EVERY_KIND: &str = r#"
 variable "by_ci_name" {}
 variable "by_hcl_text" { type = map(object({ port = number, hosts = list(string) })) }
@@ -48,7 +48,7 @@ output "all" {
 }
 "#;
 
-/// Text that everything between here and Terraform could take for something else.
+/// Text that shells, JSON, HCL and Terraform could interpret.
 const AWKWARD: &str = "a \"quoted\" ${not.interpolated} %{if}\\n <b>&amp; ünï\nsecond line";
 
 fn write(path: &Path, text: &str) {
@@ -56,12 +56,12 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
-fn assert_succeeded(end: &End) {
+fn assert_succeeded(end: &RunEnd) {
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
 }
 
 #[tokio::test]
-async fn variables_of_every_kind_arrive_exactly_and_secrets_are_shown_nowhere() {
+async fn variables_of_every_type_arrive_unchanged_and_secrets_are_masked() {
     let mut world = World::new(&[("main.tf", EVERY_KIND)]).await;
     let secrets = ["hunter2-by-ci-name", "hunter2-by-mount", "hunter2-by-name", "hunter2-literal"];
     world.set("DATABASE_PASSWORD", secrets[0]);
@@ -113,14 +113,14 @@ async fn variables_of_every_kind_arrive_exactly_and_secrets_are_shown_nowhere() 
         assert!(log.lines().any(|it| it == line), "{line}: {log}");
     }
     assert!(log.contains("told: *** *** *** ***"), "the provisioner was shown: {log}");
-    let shown = world.shown(&end);
+    let shown = world.reports_and_output(&end);
     for secret in secrets {
         assert!(!shown.contains(secret), "{secret}: {shown}");
     }
 }
 
 #[tokio::test]
-async fn twenty_thousand_variables_are_a_run_like_any_other() {
+async fn run_accepts_twenty_thousand_variables() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
     for number in 0..20_000 {
@@ -136,7 +136,7 @@ async fn twenty_thousand_variables_are_a_run_like_any_other() {
 }
 
 #[tokio::test]
-async fn secrets_inside_a_collection_are_masked_wherever_they_came_from() {
+async fn secrets_inside_a_collection_are_masked_from_every_source() {
     let module = r#"
 variable "from_json" { type = map(string) }
 variable "from_mount" { type = list(string) }
@@ -158,13 +158,13 @@ resource "terraform_data" "shows" {
     });
     let end = world.run(config).await;
     assert_succeeded(&end);
-    let shown = world.shown(&end);
+    let shown = world.reports_and_output(&end);
     assert!(!shown.contains("hunter2"), "{shown}");
     assert!(shown.contains("told: *** *** ***"), "{shown}");
 }
 
 #[tokio::test]
-async fn what_cannot_be_resolved_ends_the_run_before_init_and_is_named_in_full() {
+async fn unresolved_references_fail_the_run_before_init_and_are_all_named() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
     config["variables"] = json!({
@@ -188,7 +188,7 @@ async fn what_cannot_be_resolved_ends_the_run_before_init_and_is_named_in_full()
 }
 
 #[tokio::test]
-async fn literal_sensitive_values_are_never_taken_for_references() {
+async fn literal_sensitive_values_are_not_resolved_as_references() {
     let module = "variable \"password\" {}\noutput \"it\" {\n  value = var.password\n}\n";
     let mut world = World::new(&[("main.tf", module)]).await;
     world.set("BUTLER_SENSITIVE_VALUES", "literal");
@@ -198,11 +198,15 @@ async fn literal_sensitive_values_are_never_taken_for_references() {
     let end = world.run(config).await;
     assert_succeeded(&end);
     assert_eq!(world.received().outputs[0]["outputs"]["it"]["value"], "name:looks-like-a-key");
-    assert!(!world.shown(&end).contains("looks-like-a-key"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("looks-like-a-key"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 }
 
 #[tokio::test]
-async fn environment_variables_of_the_run_are_for_terraform_alone() {
+async fn environment_variables_of_the_run_are_set_for_terraform_only() {
     let module = r#"
 resource "terraform_data" "asks" {
   provisioner "local-exec" {
@@ -221,10 +225,10 @@ resource "terraform_data" "asks" {
     });
     let end = world.run(config.clone()).await;
     assert_succeeded(&end);
-    let shown = world.shown(&end);
+    let shown = world.reports_and_output(&end);
     assert!(shown.contains("told: in-the-open ***") && !shown.contains("hunter22"), "{shown}");
 
-    // Was the token for the fetch too, this repository could be cloned.
+    // If the token were used for the fetch as well, this repository could be cloned.
     config["source"]["gitRepo"] = json!(server.url(&repository));
     let end = world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
@@ -232,7 +236,7 @@ resource "terraform_data" "asks" {
 }
 
 #[tokio::test]
-async fn an_ephemeral_variable_is_there_again_when_the_saved_plan_is_applied() {
+async fn ephemeral_variable_is_passed_to_plan_and_apply() {
     let module = r#"
 variable "token" {
   type      = string
@@ -254,11 +258,15 @@ output "name" { value = terraform_data.checks.output }
     let end = world.run(config).await;
     assert_succeeded(&end);
     assert_eq!(world.received().outputs[0]["outputs"]["name"]["value"], "n");
-    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 }
 
 #[tokio::test]
-async fn a_state_in_postgresql_is_found_by_the_next_run_and_its_login_by_nobody() {
+async fn next_run_finds_the_state_in_postgresql_and_its_credentials_are_masked() {
     let server = Postgres::start();
     let own = "terraform {\n  backend \"local\" {}\n}\n";
     let world = World::new(&[("main.tf", MODULE), ("backend.tf", own)]).await;
@@ -278,14 +286,18 @@ async fn a_state_in_postgresql_is_found_by_the_next_run_and_its_login_by_nobody(
         let summary = world.last_status()["plan_summary"].clone();
         assert!(summary.as_str().unwrap().starts_with(said), "{summary}");
         for secret in [PASSWORD, &encoded] {
-            assert!(!world.shown(&end).contains(secret), "{}", world.shown(&end));
+            assert!(
+                !world.reports_and_output(&end).contains(secret),
+                "{}",
+                world.reports_and_output(&end)
+            );
         }
     }
     assert_eq!(server.query("SELECT count(*) FROM \"Team-A_network\".states"), ["1"]);
 }
 
 #[tokio::test]
-async fn a_database_that_refuses_fails_the_run_without_showing_the_login() {
+async fn refused_database_login_fails_the_run_without_its_credentials() {
     let server = Postgres::start();
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
@@ -295,12 +307,12 @@ async fn a_database_that_refuses_fails_the_run_without_showing_the_login() {
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert_eq!(world.received().request_names(), sequence(&[]));
     assert_eq!(world.last_status()["error"]["phase"], "init");
-    let shown = world.shown(&end);
+    let shown = world.reports_and_output(&end);
     assert!(!shown.contains("wrong-") && !shown.contains(PASSWORD), "{shown}");
 }
 
 #[tokio::test]
-async fn a_login_that_terraform_quotes_in_its_error_is_masked() {
+async fn credentials_in_an_error_of_terraform_are_masked() {
     for (address, quoted) in [
         ("postgres://somebody:hunter22-secret@127.0.0.1:port/x", "parse \"***\": invalid port"),
         ("postgres://somebody:hunter22-%zz@127.0.0.1/x", "parse \"***\": invalid URL escape"),
@@ -310,13 +322,13 @@ async fn a_login_that_terraform_quotes_in_its_error_is_masked() {
         config["stateBackend"] = json!({"type": "pg", "config": {"conn_str": address}});
         let end = world.run(config).await;
         assert_eq!(end.code, Some(1), "{}", end.stderr);
-        let shown = world.shown(&end);
+        let shown = world.reports_and_output(&end);
         assert!(shown.contains(quoted) && !shown.contains("hunter22"), "{shown}");
     }
 }
 
 #[tokio::test]
-async fn another_run_id_in_the_configuration_is_a_warning_only() {
+async fn different_run_id_in_the_configuration_is_a_warning() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut config = world.config("plan");
     config["runId"] = json!("another-run");
@@ -331,7 +343,7 @@ async fn another_run_id_in_the_configuration_is_a_warning_only() {
 }
 
 #[tokio::test]
-async fn a_job_that_was_restarted_goes_on() {
+async fn restarted_job_with_another_run_id_continues() {
     for status in ["running", "some-status-of-tomorrow"] {
         let world = World::new(&[("main.tf", MODULE)]).await;
         world.add_run(world.config("plan"));

@@ -1,4 +1,4 @@
-//! Runs without a registry: on a directory of the user's own, from a file, and the demonstration.
+//! Runs without a registry: in a directory of the user, from a file, and the demo.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::support::release_site::ReleaseSite;
 use crate::support::terraform::machine_terraform;
-use crate::support::world::{End, MODULE, TOKEN, World};
+use crate::support::world::{MODULE, RunEnd, TOKEN, World};
 
-/// Takes one variable from each place that there is.
+/// Reads one variable from each possible source.
 const LOCAL_MODULE: &str = r#"
 variable "from_default" { default = "default" }
 variable "from_file" { default = "" }
@@ -40,7 +40,7 @@ fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// A world with a directory of the user's own, which has never seen a registry.
+/// A world with a directory of the user, which has no registry.
 async fn world_with_directory(files: &[(&str, &str)]) -> World {
     let world = World::new(&[]).await;
     let directory = world.path("module");
@@ -51,7 +51,7 @@ async fn world_with_directory(files: &[(&str, &str)]) -> World {
     world
 }
 
-async fn local(world: &World, operation: &str, arguments: &[&str]) -> End {
+async fn local(world: &World, operation: &str, arguments: &[&str]) -> RunEnd {
     let directory = world.path("module");
     let begin = [
         "execute",
@@ -66,21 +66,21 @@ async fn local(world: &World, operation: &str, arguments: &[&str]) -> End {
 }
 
 #[tokio::test]
-async fn a_local_run_works_in_place_and_leaves_only_what_terraform_keeps() {
+async fn local_run_works_in_place_and_leaves_only_files_of_terraform() {
     let mut world = world_with_directory(&[
         ("main.tf", LOCAL_MODULE),
         ("terraform.tfvars", "from_own = \"own\"\n"),
         ("notes.txt", "mine"),
     ])
     .await;
-    // Whatever asks anybody for anything asks this one first.
+    // A program that answers prompts would be asked first.
     let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     proxy.set_nonblocking(true).unwrap();
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
         world.set(name, format!("http://{}", proxy.local_addr().unwrap()));
     }
     world.set("NO_PROXY", "");
-    // Settings for other runs do not make this one a registry's.
+    // Settings for other runs do not turn this run into one of a registry.
     world.add_run(world.config("plan"));
     world.set("BUTLER_ENDPOINT", world.endpoint());
     world.set("BUTLER_TOKEN", TOKEN);
@@ -126,7 +126,7 @@ async fn a_local_run_works_in_place_and_leaves_only_what_terraform_keeps() {
 }
 
 #[tokio::test]
-async fn a_local_run_keeps_the_backend_of_the_module() {
+async fn local_run_uses_the_backend_of_the_module() {
     let backend = "terraform {\n  backend \"local\" {\n    path = \"state/own.tfstate\"\n  }\n}\n";
     let world = world_with_directory(&[("main.tf", MODULE), ("backend.tf", backend)]).await;
     let before = names(&world.path("module"));
@@ -138,7 +138,7 @@ async fn a_local_run_keeps_the_backend_of_the_module() {
 }
 
 #[tokio::test]
-async fn a_local_run_that_fails_says_why_and_leaves_the_directory_alone() {
+async fn failed_local_run_prints_the_reason_and_does_not_change_the_directory() {
     let broken = "output \"x\" { value = file(\"missing\") }";
     let world = world_with_directory(&[("main.tf", broken)]).await;
     let before = names(&world.path("module"));
@@ -149,8 +149,8 @@ async fn a_local_run_that_fails_says_why_and_leaves_the_directory_alone() {
     assert!(new.iter().all(|name| name.starts_with(".terraform")), "{new:?}");
 }
 
-/// Carries out what the file `run.json` describes, and returns the report directory.
-async fn from_file(world: &World, config: &str) -> (End, std::path::PathBuf) {
+/// Executes the run in the file `run.json`, and returns the report directory.
+async fn from_file(world: &World, config: &str) -> (RunEnd, std::path::PathBuf) {
     let (file, reports) = (world.path("run.json"), world.path("reports/of this run"));
     std::fs::write(&file, config).unwrap();
     let arguments =
@@ -164,7 +164,7 @@ fn report(directory: &Path, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_run_from_a_file_writes_its_reports_into_a_private_directory() {
+async fn run_from_a_file_writes_its_reports_to_a_private_directory() {
     let module = r#"
 variable "number" { type = number }
 variable "password" { type = string }
@@ -217,7 +217,7 @@ output "password" { value = var.password }
 }
 
 #[tokio::test]
-async fn a_test_run_from_a_file_leaves_a_junit_report() {
+async fn test_run_from_a_file_writes_a_junit_report() {
     let test = r#"
 run "good" {
   command = plan
@@ -250,7 +250,7 @@ run "bad" {
 }
 
 #[tokio::test]
-async fn a_run_from_a_file_that_fails_reports_so_too() {
+async fn failed_run_from_a_file_writes_its_reports() {
     let world = World::new(&[("main.tf", "output \"x\" { value = file(\"missing\") }")]).await;
     let (end, reports) = from_file(&world, &world.config("plan").to_string()).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
@@ -265,7 +265,7 @@ async fn a_run_from_a_file_that_fails_reports_so_too() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_configuration_is_a_usage_error_of_one_line() {
+async fn malformed_run_file_is_a_one_line_usage_error() {
     let world = World::new(&[]).await;
     for config in [
         "{\"variables\": {\"a\": {\"value\": \"hunter22\"}",
@@ -285,7 +285,7 @@ async fn a_file_that_is_no_configuration_is_a_usage_error_of_one_line() {
     }
 }
 
-fn assert_shown(end: &End) {
+fn assert_shown(end: &RunEnd) {
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     for operation in ["plan", "apply", "destroy"] {
         let title = format!("--- what the registry received for {operation}");
@@ -304,7 +304,7 @@ fn assert_shown(end: &End) {
 }
 
 #[tokio::test]
-async fn the_demonstration_shows_what_a_registry_receives_and_leaves_nothing() {
+async fn demo_prints_the_registry_requests_and_leaves_no_files() {
     let world = World::new(&[]).await;
     let before = names(world.directory.path());
     let output = world.command(&["demo"]).output().await.unwrap();
@@ -314,7 +314,7 @@ async fn the_demonstration_shows_what_a_registry_receives_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn the_demonstration_needs_no_installed_terraform() {
+async fn demo_installs_terraform_if_it_is_missing() {
     let (program, version) = machine_terraform();
     let site = ReleaseSite::start(&[(&version, &std::fs::read(program).unwrap())]);
     let mut world = World::new(&[]).await;
@@ -325,7 +325,7 @@ async fn the_demonstration_needs_no_installed_terraform() {
 }
 
 #[tokio::test]
-async fn a_file_with_an_unknown_operation_is_a_run_that_fails() {
+async fn run_file_with_an_unknown_operation_fails_the_run() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let (config, report) = (world.path("run.json"), world.path("report"));
     std::fs::write(&config, world.config("explode").to_string()).unwrap();
@@ -338,7 +338,7 @@ async fn a_file_with_an_unknown_operation_is_a_run_that_fails() {
 }
 
 #[tokio::test]
-async fn an_ephemeral_variable_of_a_users_file_reaches_the_apply() {
+async fn ephemeral_variable_of_a_users_file_reaches_the_apply() {
     let world = World::new(&[]).await;
     let module = world.path("module");
     std::fs::create_dir(&module).unwrap();
@@ -354,7 +354,7 @@ async fn an_ephemeral_variable_of_a_users_file_reaches_the_apply() {
 }
 
 #[tokio::test]
-async fn values_of_sensitive_variables_are_masked_wherever_the_module_has_them_from() {
+async fn values_of_sensitive_variables_are_masked_from_every_source() {
     let main = r#"
 variable "given" { sensitive = true }
 variable "own" { sensitive = true }

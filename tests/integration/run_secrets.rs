@@ -1,12 +1,12 @@
-//! Sensitive variables whose value is the name of a secret, a secret, or nothing at all.
+//! Sensitive variables whose value is the name of a secret, a secret, or empty.
 
 use serde_json::{Value, json};
 
 use crate::support::documented::assert_documented;
-use crate::support::world::{End, World, sequence};
+use crate::support::world::{RunEnd, World, sequence};
 use butler_runner::ci::System;
 
-/// A module that shows the password to the world: what it was must be seen in the outputs only.
+/// A module that prints the password; its value may be in the outputs only.
 const PASSWORD: &str = r#"
 variable "password" { type = string }
 resource "terraform_data" "shows" {
@@ -21,12 +21,13 @@ fn sensitive(value: &Value) -> Value {
     json!({"value": value, "sensitive": true})
 }
 
-fn assert_succeeded(end: &End) {
+fn assert_succeeded(end: &RunEnd) {
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
 }
 
-/// Asserts that the run failed before `init` because of its variables; the message and the advice.
-fn assert_unresolved(world: &World, end: &End) -> (String, String) {
+/// Asserts that the run failed before `init` because of its variables. Returns the message and the
+/// advice.
+fn assert_unresolved(world: &World, end: &RunEnd) -> (String, String) {
     assert_eq!(end.code, Some(1), "{}\n{}", end.stderr, end.stdout);
     let error = world.last_status()["error"].clone();
     assert_eq!(error["phase"], "variables", "{error}");
@@ -38,7 +39,7 @@ fn assert_unresolved(world: &World, end: &End) -> (String, String) {
 }
 
 #[tokio::test]
-async fn names_of_secrets_that_the_job_does_not_have_fail_the_run_all_at_once() {
+async fn missing_secrets_of_the_job_fail_the_run_and_are_all_named() {
     for (variable, place) in [
         ("GITHUB_ACTIONS", "Settings > Secrets and variables > Actions"),
         ("GITLAB_CI", "Settings > CI/CD > Variables"),
@@ -73,7 +74,7 @@ async fn names_of_secrets_that_the_job_does_not_have_fail_the_run_all_at_once() 
 }
 
 #[tokio::test]
-async fn a_bare_word_is_the_secret_itself_with_a_warning_that_does_not_show_it() {
+async fn single_word_is_used_as_the_secret_itself_with_a_warning() {
     let world = World::new(&[("main.tf", PASSWORD)]).await;
     let mut config = world.config("apply");
     config["variables"] = json!({"password": sensitive(&json!("hunter22secret"))});
@@ -89,9 +90,13 @@ async fn a_bare_word_is_the_secret_itself_with_a_warning_that_does_not_show_it()
                 .all(|it| line.contains(it))
     };
     assert!(log.lines().any(warns) && log.contains("told: ***"), "{log}");
-    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 
-    // Both ways that the warning names.
+    // Both alternatives that the warning names.
     for (name, value, expected) in [
         ("BUTLER_SENSITIVE_VALUES", "literal", "hunter22secret"),
         ("hunter22secret", "hunter22-found", "hunter22-found"),
@@ -109,7 +114,7 @@ async fn a_bare_word_is_the_secret_itself_with_a_warning_that_does_not_show_it()
 }
 
 #[tokio::test]
-async fn an_empty_password_is_never_applied_unless_it_is_the_modules_default() {
+async fn empty_secret_is_refused_unless_it_is_the_modules_default() {
     for value in [json!(""), json!(null)] {
         let world = World::new(&[("main.tf", PASSWORD)]).await;
         let mut config = world.config("apply");
@@ -140,7 +145,7 @@ async fn an_empty_password_is_never_applied_unless_it_is_the_modules_default() {
 }
 
 #[tokio::test]
-async fn a_configuration_with_literal_secrets_is_taken_as_it_is() {
+async fn configuration_with_literal_secrets_is_used_unchanged() {
     for value in ["DB_PASSWORD", "prod/db:password", "hunter22secret", ""] {
         let world = World::new(&[("main.tf", PASSWORD)]).await;
         let mut config = world.config("apply");
@@ -157,7 +162,7 @@ async fn a_configuration_with_literal_secrets_is_taken_as_it_is() {
 }
 
 #[tokio::test]
-async fn logins_of_cloud_integrations_reach_terraform_unchanged() {
+async fn credentials_of_cloud_integrations_reach_terraform_unchanged() {
     let logins = [
         ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
         ("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
@@ -184,7 +189,7 @@ async fn logins_of_cloud_integrations_reach_terraform_unchanged() {
 }
 
 #[tokio::test]
-async fn environment_variables_among_the_variables_are_exported() {
+async fn undeclared_variables_with_environment_names_are_exported() {
     let module = r#"
 variable "name" { type = string }
 resource "terraform_data" "asks" {
@@ -212,9 +217,13 @@ resource "terraform_data" "asks" {
     }
     assert!(log.contains("told: n eu-central-1 3 ***"), "{log}");
     assert!(!log.contains("undeclared variable"), "{log}");
-    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 
-    // What is called like no environment variable is Terraform's affair, which warns of it.
+    // Names that cannot be environment variables are left to Terraform, which warns about them.
     config["variables"] = json!({"name": {"value": "n"}, "stray": {"value": "x"}});
     let end = world.run(config.clone()).await;
     assert_succeeded(&end);
@@ -222,7 +231,7 @@ resource "terraform_data" "asks" {
     assert!(log.contains("Value for undeclared variable"), "{log}");
     assert!(!log.contains("not declared by the module: stray"), "{log}");
 
-    // The rules for what a run may export are the same.
+    // The same rules apply to variables that a run may export.
     config["variables"] = json!({"name": {"value": "n"}, "LD_PRELOAD": {"value": "/x.so"}});
     let end = world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
@@ -232,7 +241,7 @@ resource "terraform_data" "asks" {
 }
 
 #[test]
-fn the_documentation_says_where_each_system_keeps_secrets() {
+fn documentation_names_the_secret_store_of_each_ci_system() {
     let rows: Vec<String> = System::ALL
         .into_iter()
         .filter_map(|system| Some(format!("| {} | {} |", system.title(), system.secret_place()?)))

@@ -1,4 +1,4 @@
-//! Whole runs whose source is on a real git server: who sees the credentials, and who does not.
+//! Whole runs whose source is on a real git server, and the programs that get its credentials.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use crate::support::ssh_server::SshServer;
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{MODULE, World, sequence};
 
-/// What the server wants to see, and nobody else may.
+/// The token of the server, which no other program may get.
 const GIT_TOKEN: &str = "glpat-hunter22-very-secret";
 
-/// A module that shows where it lies.
+/// A module that prints its directory.
 const PRIVATE: &str = r#"
 output "place" { value = path.module }
 "#;
@@ -27,7 +27,7 @@ fn private_server(authority: &Authority) -> GitServer {
     GitServer::with_tls(Behaviour { login, ..Behaviour::default() }, authority)
 }
 
-/// A repository whose module takes another one from a private repository of the same server.
+/// A repository whose module uses another one from a private repository of the same server.
 fn calling(private_url: &str) -> Repository {
     let module = format!(
         "module \"private\" {{\n  source = \"git::{private_url}//network?ref=main\"\n}}\n\
@@ -78,13 +78,17 @@ async fn private_modules_are_fetched_with_the_credentials_of_the_run() {
         assert_eq!(world.last_status()["source_commit"], repository.head().as_str());
         let place = &received.plans[0]["plan_json"]["planned_values"]["outputs"]["place"]["value"];
         assert_eq!(place, ".terraform/modules/private/network");
-        assert!(!world.shown(&end).contains(GIT_TOKEN), "{}", world.shown(&end));
+        assert!(
+            !world.reports_and_output(&end).contains(GIT_TOKEN),
+            "{}",
+            world.reports_and_output(&end)
+        );
         assert_eq!(files(&world.path("home")), before, "the user's own files are as they were");
     }
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_trusts_ends_the_run_before_the_token_is_sent() {
+async fn untrusted_git_server_certificate_fails_the_run_before_the_token_is_sent() {
     let authority = Authority::create();
     let server = private_server(&authority);
     let repository = Repository::create(&[("main.tf", MODULE)]);
@@ -100,7 +104,7 @@ async fn a_certificate_that_nobody_trusts_ends_the_run_before_the_token_is_sent(
 }
 
 #[tokio::test]
-async fn a_wrong_token_is_a_failure_that_does_not_show_it() {
+async fn wrong_git_token_fails_the_run_and_is_masked() {
     let server = GitServer::with_login("x-access-token", "another");
     let repository = Repository::create(&[("main.tf", MODULE)]);
     let world = World::new(&[]).await;
@@ -111,11 +115,15 @@ async fn a_wrong_token_is_a_failure_that_does_not_show_it() {
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert_eq!(world.received().request_names(), sequence(&[]));
     assert_eq!(world.last_status()["error"]["phase"], "source");
-    assert!(!world.shown(&end).contains(GIT_TOKEN), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains(GIT_TOKEN),
+        "{}",
+        world.reports_and_output(&end)
+    );
 }
 
 #[tokio::test]
-async fn a_run_over_ssh_needs_nothing_of_the_users_own() {
+async fn ssh_run_does_not_use_files_of_the_user() {
     let server = SshServer::start();
     let repository = Repository::create(&[("main.tf", MODULE)]);
     let world = World::new(&[]).await;
@@ -131,11 +139,11 @@ async fn a_run_over_ssh_needs_nothing_of_the_users_own() {
     assert_eq!(world.received().request_names(), sequence(&["POST plan", "POST outputs"]));
     let key = server.private_key();
     for line in key.lines().filter(|line| !line.starts_with("-----")) {
-        assert!(!world.shown(&end).contains(line), "{line}");
+        assert!(!world.reports_and_output(&end).contains(line), "{line}");
     }
     assert_eq!(files(&world.path("home")), [], "no known_hosts, no key is left there");
 
-    // The same key, and another host key.
+    // The same key with another host key.
     let other = SshServer::start();
     let wrong = other.known_hosts().replace(&other.port().to_string(), &server.port().to_string());
     config["source"]["credentials"]["knownHosts"] = json!(wrong);
@@ -146,7 +154,7 @@ async fn a_run_over_ssh_needs_nothing_of_the_users_own() {
 }
 
 #[tokio::test]
-async fn the_working_directory_is_where_terraform_runs() {
+async fn terraform_runs_in_the_working_directory() {
     let module = "output \"where\" { value = \"${path.root} ${basename(path.cwd)} ${file(\"../shared.txt\")}\" }";
     let files = [
         ("modules/network/main.tf", module),
@@ -170,7 +178,7 @@ async fn the_working_directory_is_where_terraform_runs() {
 }
 
 #[tokio::test]
-async fn without_a_git_ref_the_run_fails_instead_of_guessing() {
+async fn run_without_a_git_ref_fails() {
     for reference in [json!(""), json!(null)] {
         let world = World::new(&[("main.tf", MODULE)]).await;
         let mut config = world.config("plan");
@@ -187,11 +195,11 @@ async fn without_a_git_ref_the_run_fails_instead_of_guessing() {
 }
 
 #[tokio::test]
-async fn a_hanging_server_does_not_hold_up_a_signal() {
+async fn signal_ends_a_fetch_from_a_hanging_server() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut world = World::new(&[]).await;
-    // A fetch has nothing to save, so the grace is not for it.
+    // A fetch has nothing to save, so it does not get the grace period.
     world.set("BUTLER_GRACE_PERIOD", "1h");
     let mut config = world.config("plan");
     config["source"]["gitRepo"] = json!(format!("http://{address}/repository.git"));
@@ -199,7 +207,7 @@ async fn a_hanging_server_does_not_hold_up_a_signal() {
     let child = world.execute().spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
     let (mut connection, _) = listener.accept().await.unwrap();
-    // The request has been sent, and nobody is going to answer.
+    // The request has been sent, and the server never responds.
     connection.read_u8().await.unwrap();
     kill(pid, Signal::SIGTERM).unwrap();
     let end = world.end(&child.wait_with_output().await.unwrap());
@@ -214,7 +222,7 @@ async fn a_hanging_server_does_not_hold_up_a_signal() {
 }
 
 #[tokio::test]
-async fn terraform_inherits_a_ci_token_only_where_the_fetch_did_not_use_it() {
+async fn terraform_inherits_a_ci_token_only_if_the_fetch_did_not_use_it() {
     let server = GitServer::with_login("x-access-token", GIT_TOKEN);
     let repository = Repository::create(&[("main.tf", MODULE)]);
     for used in [true, false] {
@@ -230,12 +238,16 @@ async fn terraform_inherits_a_ci_token_only_where_the_fetch_did_not_use_it() {
         assert_eq!(world.last_status()["error"]["phase"], "plan", "{}", end.stderr);
         let environment = tool.record("environment");
         assert_eq!(environment.contains(GIT_TOKEN), !used, "used: {used}");
-        assert!(!world.shown(&end).contains(GIT_TOKEN), "{}", world.shown(&end));
+        assert!(
+            !world.reports_and_output(&end).contains(GIT_TOKEN),
+            "{}",
+            world.reports_and_output(&end)
+        );
     }
 }
 
 #[tokio::test]
-async fn terraform_never_inherits_the_runners_own_git_token() {
+async fn terraform_never_inherits_the_git_token_of_the_runner() {
     let server = GitServer::with_login("x-access-token", GIT_TOKEN);
     let repository = Repository::create(&[("main.tf", MODULE)]);
     for from_config in [true, false] {
@@ -254,6 +266,10 @@ async fn terraform_never_inherits_the_runners_own_git_token() {
             let record = tool.record(record);
             assert!(!record.is_empty() && !record.contains(GIT_TOKEN), "{record}");
         }
-        assert!(!world.shown(&end).contains(GIT_TOKEN), "{}", world.shown(&end));
+        assert!(
+            !world.reports_and_output(&end).contains(GIT_TOKEN),
+            "{}",
+            world.reports_and_output(&end)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Which tool carries out a run, and how it gets there: whole runs against a release site.
+//! The tool of a run and its installation: whole runs with a release site.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::support::release_site::{Fault, ReleaseSite, executable, platform};
 use crate::support::terraform::machine_terraform;
 use crate::support::world::{MODULE, World, eventually, sequence};
 
-/// A stand-in that writes down what it is asked for, and can nothing but say its version.
+/// A stand-in that records its commands, and only prints its version.
 fn recording(version: &str, record: &Path) -> String {
     format!(
         "#!/bin/sh\necho \"$@\" >> '{}'\ncase \"$1\" in\n\
@@ -28,7 +28,7 @@ fn versions_in_cache(world: &World) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_machine_without_terraform_installs_it_once() {
+async fn missing_terraform_is_installed_once() {
     let (program, version) = machine_terraform();
     let site = ReleaseSite::start(&[(&version, &std::fs::read(program).unwrap())]);
     let mut world = World::new(&[("main.tf", MODULE)]).await;
@@ -59,11 +59,11 @@ async fn a_machine_without_terraform_installs_it_once() {
 }
 
 #[tokio::test]
-async fn a_wrong_signature_ends_the_run_in_the_tool_phase() {
+async fn wrong_signature_fails_the_run_in_the_tool_phase() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let record = world.path("record");
     let site = ReleaseSite::start(&[("1.9.8", recording("1.9.8", &record).as_bytes())]);
-    site.misbehave("SHA256SUMS.72D7468F.sig", Fault::ByAnother);
+    site.inject_fault("SHA256SUMS.72D7468F.sig", Fault::ByAnother);
     world.use_bare_path();
     world.use_site(&site);
     let mut config = world.config("apply");
@@ -85,7 +85,7 @@ async fn a_wrong_signature_ends_the_run_in_the_tool_phase() {
 }
 
 #[tokio::test]
-async fn a_version_that_nobody_released_is_named_with_the_site() {
+async fn unreleased_version_is_named_with_the_site() {
     let site = ReleaseSite::start(&[]);
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.use_site(&site);
@@ -104,11 +104,11 @@ async fn a_version_that_nobody_released_is_named_with_the_site() {
 }
 
 #[tokio::test]
-async fn a_signal_ends_a_download_that_hangs() {
+async fn signal_ends_a_hanging_download() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let record = world.path("record");
     let site = ReleaseSite::start(&[("1.9.8", recording("1.9.8", &record).as_bytes())]);
-    site.misbehave(".zip", Fault::Hanging);
+    site.inject_fault(".zip", Fault::Hanging);
     world.use_site(&site);
     world.set("BUTLER_GRACE_PERIOD", "1h");
     let mut config = world.config("plan");
@@ -116,7 +116,7 @@ async fn a_signal_ends_a_download_that_hangs() {
     world.add_run(config);
     let child = world.execute().spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    site.asked_for(".zip").await;
+    site.wait_for_request(".zip").await;
     kill(pid, Signal::SIGTERM).unwrap();
     let end = world.end(&child.wait_with_output().await.unwrap());
     assert_eq!(end.code, Some(143), "{}", end.stderr);
@@ -128,7 +128,7 @@ async fn a_signal_ends_a_download_that_hangs() {
 }
 
 #[tokio::test]
-async fn an_operation_that_the_version_does_not_have_names_the_one_that_has_it() {
+async fn unsupported_operation_names_the_first_version_that_supports_it() {
     for (operation, version, needed) in [
         ("test", "1.5.7", "1.6.0"),
         ("refresh", "0.15.3", "0.15.4"),
@@ -144,7 +144,9 @@ async fn an_operation_that_the_version_does_not_have_names_the_one_that_has_it()
         assert_eq!(end.code, Some(1), "{}", end.stderr);
         assert_eq!(world.received().request_names(), sequence(&[]), "{operation}");
         let reason = world.last_status()["error"]["message"].clone();
-        let expected = format!("terraform {version} has no {operation}: it came with {needed}");
+        let expected = format!(
+            "terraform {version} does not support `{operation}`, which needs {needed} or later"
+        );
         assert_eq!(reason, Value::String(expected));
         let ran = std::fs::read_to_string(&record).unwrap_or_default();
         assert!(ran.lines().all(|line| line.starts_with("version")), "{ran}");
@@ -152,7 +154,7 @@ async fn an_operation_that_the_version_does_not_have_names_the_one_that_has_it()
 }
 
 #[tokio::test]
-async fn without_a_version_in_the_run_the_module_decides_then_the_default_then_path() {
+async fn version_comes_from_the_module_then_the_default_then_path() {
     let required = "terraform {\n  required_version = \"= 1.9.8\"\n}\n";
     let default = Some("1.10.0");
     let cases = [
@@ -174,7 +176,7 @@ async fn without_a_version_in_the_run_the_module_decides_then_the_default_then_p
         if let Some(default) = default {
             world.set("BUTLER_DEFAULT_TOOL_VERSION", default);
         }
-        // A stand-in can nothing but say its version: what counts is who was asked for more.
+        // A stand-in only prints its version; the test is about which one gets further commands.
         let end = world.run(world.config("plan")).await;
         assert_eq!(end.code, Some(1), "{}", end.stderr);
         let status = world.last_status();
@@ -184,7 +186,7 @@ async fn without_a_version_in_the_run_the_module_decides_then_the_default_then_p
 }
 
 #[tokio::test]
-async fn a_machine_without_any_version_says_what_to_do() {
+async fn machine_without_any_version_prints_a_hint() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.use_bare_path();
     let end = world.run(world.config("plan")).await;
@@ -199,15 +201,15 @@ async fn a_machine_without_any_version_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn terraform_is_asked_for_its_version_while_the_registry_still_thinks() {
+async fn version_query_runs_while_the_registry_request_is_pending() {
     let world = World::new(&[("main.tf", MODULE)]).await;
-    // The request is tried again, and never answered.
+    // The request is retried, and the registry never responds.
     for _ in 0..100 {
         world.hang("GET", "config");
     }
     world.add_run(world.config("plan"));
     let child = world.execute().spawn().unwrap();
-    world.hanging().await;
+    world.wait_for_hanging_request().await;
     let memory = world.path("cache/path-versions.json");
     eventually("the version of Terraform", || memory.exists()).await;
     kill(Pid::from_raw(child.id().unwrap().cast_signed()), Signal::SIGTERM).unwrap();
@@ -215,9 +217,28 @@ async fn terraform_is_asked_for_its_version_while_the_registry_still_thinks() {
     assert_eq!(end.code, Some(143), "{}", end.stderr);
 }
 
-/// As the image does it: a cache that is copied with its layers, and a link to its executable.
+/// The query takes longer than both requests, so it must not wait for the first response.
 #[tokio::test]
-async fn terraform_that_a_runner_installed_is_not_asked_for_its_version() {
+async fn terraform_version_is_queried_before_the_first_response_of_the_registry() {
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    // The runner's first request. It is retried, and never answered.
+    for _ in 0..100 {
+        world.hang("GET", "status");
+    }
+    world.add_run(world.config("plan"));
+    let child = world.execute().spawn().unwrap();
+    world.wait_for_hanging_request().await;
+    let memory = world.path("cache/path-versions.json");
+    eventually("the version of Terraform", || memory.exists()).await;
+    assert_eq!(world.received().request_names(), [""; 0], "the registry has not answered");
+    kill(Pid::from_raw(child.id().unwrap().cast_signed()), Signal::SIGTERM).unwrap();
+    let end = world.end(&child.wait_with_output().await.unwrap());
+    assert_eq!(end.code, Some(143), "{}", end.stderr);
+}
+
+/// As in the image: a cache that is copied with its layers, and a symbolic link to its executable.
+#[tokio::test]
+async fn version_of_an_installed_terraform_is_not_queried() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let record = world.path("record");
     let site = ReleaseSite::start(&[("1.9.8", recording("1.9.8", &record).as_bytes())]);

@@ -1,5 +1,5 @@
-//! `self update`, from a site that is laid out like the project's releases: what is replaced, by what,
-//! and what is left to those who installed it.
+//! `self update` from a site with the layout of the project's releases: what is replaced, by which
+//! file, and which installations are refused.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -29,7 +29,7 @@ impl World {
         let authority = Authority::create();
         let tag = format!("/releases/tag/v{NEWEST}");
         let site = ReleaseSite::start_with_files(&authority, &[(&tag, b"<html>a release</html>")]);
-        site.lead("/releases/latest", &tag);
+        site.redirect("/releases/latest", &tag);
         let machine = Machine::new();
         let installed = machine.path("home/.local/bin/butler-runner");
         std::fs::create_dir_all(installed.parent().unwrap()).unwrap();
@@ -39,7 +39,7 @@ impl World {
         world
     }
 
-    /// An archive as a release has it, with an executable that runs `script`.
+    /// An archive with the layout of a release, whose executable runs `script`.
     fn archive(&self, name: &str, script: &str) -> Vec<u8> {
         let directory = self.machine.path("packed");
         executable(&directory.join(name), script);
@@ -77,14 +77,14 @@ impl World {
         self.command(words).output().unwrap()
     }
 
-    /// What `-V` of the installed executable says.
+    /// The output of `-V` of the installed executable.
     fn version(&self) -> String {
         let output = Command::new(&self.installed).arg("-V").output().unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// Asserts that nothing was replaced and nothing is left; returns what was said, without what
-    /// differs from machine to machine.
+    /// Asserts that nothing was replaced and no file is left. Returns the output without
+    /// machine-specific text.
     fn refused(&self, output: &Output) -> String {
         let said = String::from_utf8(output.stderr.clone()).unwrap();
         assert_eq!(output.status.code(), Some(1), "{said}");
@@ -100,14 +100,14 @@ impl World {
         let url = self.site.url().to_string();
         let said = said.replace(place.trim_end_matches('/'), "<machine>");
         let said = said.replace(&url, "<site>/").replace(&platform(), "<platform>");
-        // Without the lines of progress.
+        // Without progress lines.
         let is_progress = |line: &&str| !line.contains(" INFO ");
         said.lines().filter(is_progress).flat_map(|line| [line, "\n"]).collect()
     }
 }
 
-/// Copied by a process of its own: a file that this one had open for writing may still be so in a child
-/// that another test is just starting, and cannot be executed then.
+/// Another process copies the file. If this process had it open for writing, a child that another
+/// test starts at the same time could inherit the descriptor, and the file could not be executed.
 fn copy(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
 }
@@ -131,15 +131,15 @@ fn succeeded(output: &Output) -> String {
 }
 
 #[test]
-fn newest_release_takes_the_place_of_the_executable() {
+fn self_update_installs_the_newest_release() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new();
     let announced = succeeded(&world.update(&["--dry-run"]));
     assert!(announced.starts_with(&format!("would replace butler-runner {CURRENT} by {NEWEST}: ")));
     assert_eq!(world.version(), format!("butler-runner {CURRENT}"));
-    let said = succeeded(&world.update(&[]));
+    let output = succeeded(&world.update(&[]));
     let place = world.installed.display();
-    assert_eq!(said, format!("replaced butler-runner {CURRENT} by {NEWEST}: {place}\n"));
+    assert_eq!(output, format!("replaced butler-runner {CURRENT} by {NEWEST}: {place}\n"));
     assert_eq!(world.version(), format!("butler-runner {NEWEST}"));
     let mode = std::fs::metadata(&world.installed).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o755);
@@ -149,7 +149,7 @@ fn newest_release_takes_the_place_of_the_executable() {
 }
 
 #[test]
-fn executable_behind_a_link_is_replaced_and_the_link_stays() {
+fn self_update_replaces_the_target_of_a_symbolic_link() {
     let world = World::new();
     let link = world.machine.path("home/link");
     std::os::unix::fs::symlink(&world.installed, &link).unwrap();
@@ -163,31 +163,31 @@ fn executable_behind_a_link_is_replaced_and_the_link_stays() {
 }
 
 #[test]
-fn older_release_comes_only_by_name() {
+fn self_update_installs_an_older_release_only_if_named() {
     let world = World::new();
     let old = "0.0.1";
     world.publish(old, &world.archive("butler-runner", &answering(old)));
     world.site.put(&format!("/releases/tag/v{old}"), "a release");
-    world.site.lead("/releases/latest", &format!("/releases/tag/v{old}"));
-    let said = succeeded(&world.update(&[]));
+    world.site.redirect("/releases/latest", &format!("/releases/tag/v{old}"));
+    let output = succeeded(&world.update(&[]));
     let newer = format!("butler-runner {CURRENT} is newer than the newest release, {old}\n");
-    assert_eq!(said, newer);
-    let said = succeeded(&world.update(&[CURRENT]));
-    assert_eq!(said, format!("butler-runner {CURRENT} is already installed\n"));
+    assert_eq!(output, newer);
+    let output = succeeded(&world.update(&[CURRENT]));
+    assert_eq!(output, format!("butler-runner {CURRENT} is already installed\n"));
     succeeded(&world.update(&[&format!("v{old}")]));
     assert_eq!(world.version(), format!("butler-runner {old}"));
 }
 
 #[test]
-fn nothing_that_was_changed_on_the_way_is_started_or_put_in_place() {
+fn modified_release_is_neither_executed_nor_installed() {
     let world = World::new();
     let good = world.archive("butler-runner", &answering(NEWEST));
     let mark = world.machine.path("started");
     let bad = world.archive("butler-runner", &format!("#!/bin/sh\n: > '{}'\n", mark.display()));
     world.publish_with(NEWEST, &bad, &sums(&good));
-    let said = world.refused(&world.update(&[]));
-    assert!(said.contains("is not what was published: its SHA-256 is"), "{said}");
-    assert!(said.contains("\nhint: nothing was replaced"), "{said}");
+    let output = world.refused(&world.update(&[]));
+    assert!(output.contains("is not what was published: its SHA-256 is"), "{output}");
+    assert!(output.contains("\nhint: nothing was replaced"), "{output}");
     assert!(!mark.exists(), "it was started");
     world.publish_with(NEWEST, &good, "<html>sign in</html>\n");
     expect![[r"
@@ -208,12 +208,19 @@ fn nothing_that_was_changed_on_the_way_is_started_or_put_in_place() {
 }
 
 #[test]
-fn what_does_not_run_or_is_another_version_stays_out() {
+fn executable_that_does_not_run_or_has_another_version_is_not_installed() {
     let world = World::new();
     world.publish(NEWEST, &world.archive("butler-runner", "#!/nonexistent\n"));
-    let said = world.refused(&world.update(&[]));
-    assert!(said.contains("does not run on this machine"), "{said}");
-    // An old release in the place of a new one, with its right checksum.
+    let output = world.refused(&world.update(&[]));
+    assert!(output.contains("does not run on this machine"), "{output}");
+    let failing = "#!/bin/sh\necho 'butler-runner 99.1.0'\nexit 1\n";
+    world.publish(NEWEST, &world.archive("butler-runner", failing));
+    expect![[r"
+        error: the executable of butler-runner 99.1.0 does not run on this machine
+        hint: nothing was replaced
+    "]]
+    .assert_eq(&world.refused(&world.update(&[])));
+    // An old release in place of a new one, with a correct checksum.
     world.publish(NEWEST, &world.archive("butler-runner", &answering("0.0.1")));
     expect![[r"
         error: the executable of butler-runner 99.1.0 reports that it is `butler-runner 0.0.1`
@@ -229,10 +236,10 @@ fn what_does_not_run_or_is_another_version_stays_out() {
 }
 
 #[test]
-fn site_that_names_no_newest_release_is_told_apart_from_a_missing_one() {
+fn latest_release_without_a_redirect_is_an_error() {
     let world = World::new();
     world.site.put("/releases/latest", "<html>sign in</html>");
-    world.site.lead("/releases/latest", "/releases/latest.html");
+    world.site.redirect("/releases/latest", "/releases/latest.html");
     world.site.put("/releases/latest.html", "<html>sign in</html>");
     expect![[r"
         error: `<site>/releases/latest` does not redirect to a release
@@ -244,7 +251,7 @@ fn site_that_names_no_newest_release_is_told_apart_from_a_missing_one() {
 }
 
 #[test]
-fn attestation_is_what_gh_says_of_the_archive() {
+fn attestation_is_verified_by_gh() {
     let world = World::new();
     expect![[r"
         error: cannot verify the attestation: `gh` is not on PATH
@@ -253,8 +260,8 @@ fn attestation_is_what_gh_says_of_the_archive() {
     .assert_eq(&world.refused(&world.update(&["--attestation"])));
     let record = world.machine.path("asked");
     let gh = |verdict: u8| {
-        let said = format!("#!/bin/sh\necho \"$@\" > '{}'\nexit {verdict}\n", record.display());
-        executable(&world.machine.path("bin").join("gh"), said);
+        let output = format!("#!/bin/sh\necho \"$@\" > '{}'\nexit {verdict}\n", record.display());
+        executable(&world.machine.path("bin").join("gh"), output);
     };
     gh(1);
     expect![[r"
@@ -270,7 +277,7 @@ fn attestation_is_what_gh_says_of_the_archive() {
 }
 
 #[test]
-fn what_a_package_manager_installed_is_left_to_it() {
+fn self_update_refuses_an_executable_of_a_package_manager() {
     let mut world = World::new();
     let plain = world.installed.clone();
     let keep = world.machine.path("opt/homebrew/Cellar/butler-runner/0.2.0/bin/butler-runner");
@@ -281,7 +288,7 @@ fn what_a_package_manager_installed_is_left_to_it() {
 
     world.installed = plain;
     let bin = world.machine.path("bin");
-    // dpkg itself, with a database in which the executable belongs to a package.
+    // The real dpkg, with a database in which the executable belongs to a package.
     let database = world.machine.path("dpkg");
     std::fs::create_dir_all(database.join("info")).unwrap();
     let status = "Package: butler\nStatus: install ok installed\nVersion: 1\nArchitecture: all\n\
@@ -323,21 +330,21 @@ fn found(program: &str) -> PathBuf {
 }
 
 #[test]
-fn image_says_why_its_executable_is_not_replaced() {
+fn self_update_in_the_image_explains_its_refusal() {
     let dockerfile = Path::new(env!("CARGO_MANIFEST_DIR")).join("Dockerfile");
     let text = std::fs::read_to_string(dockerfile).unwrap();
     assert!(text.contains("BUTLER_NO_SELF_UPDATE="), "{text}");
 }
 
 #[test]
-fn user_who_may_not_write_there_is_told_what_to_do() {
+fn self_update_without_write_access_prints_a_hint() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
     let world = World::new();
     let mode = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     };
-    // Everybody may look, and nobody but root may write.
+    // All users can read, and only root can write.
     for directory in [world.machine.path(""), world.machine.path("home")] {
         mode(&directory, 0o755);
     }

@@ -1,4 +1,4 @@
-//! Table of settings, command line, documentation: what can be set is said everywhere in the same way.
+//! The table of settings, the command line and the documentation agree.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ fn documentation_has_a_row_for_each_variable_without_a_flag_and_no_other() {
 }
 
 #[test]
-fn help_says_all_of_each_setting() {
+fn help_describes_each_setting_completely() {
     let help = |words: &[&str]| {
         let output = runner().args(words).arg("--help").output().unwrap();
         let help = String::from_utf8(output.stdout).unwrap();
@@ -41,7 +41,7 @@ fn help_says_all_of_each_setting() {
 
 #[test]
 #[expect(clippy::too_many_lines, reason = "a list")]
-fn command_line_has_no_flag_that_is_no_setting() {
+fn every_flag_of_the_command_line_is_a_setting() {
     let command = butler_runner::cli::command();
     let known: BTreeSet<_> = SETTINGS.iter().flat_map(|setting| setting.flags).copied().collect();
     let own = [
@@ -158,7 +158,7 @@ fn each_flag_has_the_variable_of_its_name() {
 }
 
 #[test]
-fn no_flag_and_no_variable_means_two_things() {
+fn flags_and_variables_are_unique() {
     let mut seen = BTreeSet::new();
     let flags = SETTINGS.iter().flat_map(|setting| setting.flags);
     let variables = SETTINGS.iter().flat_map(|setting| setting.variables);

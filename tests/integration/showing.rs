@@ -1,37 +1,37 @@
-//! When a plan is shown: as soon as it is saved, and never so that what is reported could be wrong. That it is
-//! shown early needs 2 GiB of free memory.
+//! `show` runs as soon as the plan is saved, and its early result is never reported if it could be
+//! wrong. The early start needs 2 GiB of free memory.
 
 use crate::support::stand_in::StandIn;
 use crate::support::world::{MODULE, World};
 
-/// Saves a plan that says `first`.
+/// Saves a plan with the content `first`.
 const SAVE: &str = r#"
   for argument; do case "$argument" in -out=*) plan="${argument#-out=}" ;; esac; done
   echo first > "$plan""#;
 
-/// Shows a plan with one output that is called as the plan says.
+/// Shows a plan with one output, named after the content of the plan.
 const SHOW: &str = r#"
   echo show >> "$record/commands"
   for plan; do :; done
   printf '{"format_version":"1.2","output_changes":{"%s":{"actions":["create"]}}}' "$(cat "$plan")""#;
 
-/// Waits until `show` has begun; a run that waits for the end of `plan` with it never gets there.
+/// Waits until `show` has started. A run that starts `show` only after `plan` would wait forever.
 const UNTIL_SHOWN: &str = r#"
   while [ ! -s "$record/commands" ]; do sleep 0.01; done"#;
 
-/// Does `acts` at `plan` and `show`.
+/// Installs a tool that executes `acts` at `plan` and `show`.
 fn tool(world: &mut World, plan: &[&str], show: &[&str]) -> StandIn {
     StandIn::doing(world, &[("plan", &plan.concat()), ("show", &show.concat())])
 }
 
-/// The names of the outputs that the plan that was reported has.
+/// The names of the outputs in the reported plan.
 fn reported(world: &World) -> Vec<String> {
     let plan = world.received().plans.last().cloned().unwrap();
     plan["plan_json"]["output_changes"].as_object().unwrap().keys().cloned().collect()
 }
 
 #[tokio::test]
-async fn a_plan_is_shown_while_the_rest_of_plan_goes_on() {
+async fn show_starts_when_the_plan_is_saved_before_plan_exits() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let warn = "\n  echo 'Warning: of show' >&2";
     let say = "\n  echo 'the last line of plan'";
@@ -46,7 +46,7 @@ async fn a_plan_is_shown_while_the_rest_of_plan_goes_on() {
 }
 
 #[tokio::test]
-async fn a_plan_that_fails_after_it_was_saved_ends_what_shows_it() {
+async fn failure_of_plan_after_the_save_stops_the_running_show() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let fail = "\n  echo 'Error: cannot give the lock back' >&2; exit 1";
     let hang = "\n  exec sleep 1000";
@@ -62,7 +62,7 @@ async fn a_plan_that_fails_after_it_was_saved_ends_what_shows_it() {
 }
 
 #[tokio::test]
-async fn what_was_shown_too_early_is_shown_again() {
+async fn show_is_repeated_if_its_early_result_is_unusable() {
     let again = r#"
   while [ ! -e "$record/shown" ]; do sleep 0.01; done
   before="$(stat -c %y "$plan")"; echo other > "$plan"; touch -d "$before" "$plan""#;
@@ -91,10 +91,10 @@ async fn what_was_shown_too_early_is_shown_again() {
 }
 
 #[tokio::test]
-async fn a_plan_is_shown_after_its_end_where_the_tool_writes_a_log_of_its_own() {
+async fn show_starts_after_plan_exits_if_the_tool_writes_its_own_log() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("TF_LOG_CORE".into(), "trace".into()));
-    // One that begins early is given the time to do so.
+    // Gives a `show` that starts early the time to do so.
     let give_time = r#"
   for _ in $(seq 50); do [ -s "$record/commands" ] || sleep 0.01; done
   : > "$record/planned""#;

@@ -1,4 +1,4 @@
-//! Fetching a module's source from real git servers: here is what these tests share.
+//! Fetching the source of a module from real git servers: shared parts of these tests.
 
 mod credentials;
 mod directories;
@@ -42,7 +42,7 @@ impl Sink for Lines {
     }
 }
 
-/// One fetch, and what it needs.
+/// One fetch and its inputs.
 struct Case {
     directory: tempfile::TempDir,
     source: GitSource,
@@ -113,7 +113,7 @@ impl Case {
         self
     }
 
-    /// Runs a program as Terraform would be run, with the credentials lent to git.
+    /// Runs a program with the environment that Terraform would get, including git credentials.
     fn lent(&self, directory: &Path, program: &str, arguments: &[&str]) -> Output {
         let private = PrivateDirectory::create(self.directory.path(), "private-").unwrap();
         let mut child = Environment::default();
@@ -158,11 +158,11 @@ impl Case {
         }
     }
 
-    fn said(&self, text: &str) -> bool {
+    fn has_logged(&self, text: &str) -> bool {
         self.lines.0.lock().unwrap().iter().any(|line| line.contains(text))
     }
 
-    /// How many commits the clone has.
+    /// The number of commits in the clone.
     fn commits(&self) -> usize {
         git(&self.clone(), &["rev-list", "--all", "HEAD"]).lines().count()
     }

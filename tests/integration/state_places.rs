@@ -1,4 +1,5 @@
-//! Where a state lies, and that none is written where it would be lost, with real Terraform.
+//! The location of a state with real Terraform, and that no state is written where it would be
+//! lost.
 
 use serde_json::json;
 
@@ -8,7 +9,7 @@ const IN_CLONE: &str =
     "terraform {\n  backend \"local\" {\n    path = \"states/own.tfstate\"\n  }\n}\n";
 
 #[tokio::test]
-async fn a_state_in_the_clone_is_refused_before_anything_is_created() {
+async fn state_inside_the_clone_is_refused_before_anything_is_created() {
     for operation in ["apply", "destroy"] {
         for (files, backend, path) in [
             (vec![("main.tf", MODULE)], json!(null), "terraform.tfstate"),
@@ -31,7 +32,7 @@ async fn a_state_in_the_clone_is_refused_before_anything_is_created() {
 }
 
 #[tokio::test]
-async fn a_run_that_says_itself_that_its_state_is_lost_is_refused_before_the_clone() {
+async fn run_with_a_state_path_in_the_clone_is_refused_before_cloning() {
     let world = World::new(&[]).await;
     let mut config = world.config_in("apply", &json!({"type": "local", "config": {}}));
     config["source"]["gitRepo"] = json!("file:///nonexistent");
@@ -42,7 +43,7 @@ async fn a_run_that_says_itself_that_its_state_is_lost_is_refused_before_the_clo
 }
 
 #[tokio::test]
-async fn a_workspace_of_the_environment_counts_for_where_the_state_lies() {
+async fn workspace_variable_determines_the_path_of_the_state() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("TF_WORKSPACE", "blue");
     let end = world.run(world.config("apply")).await;
@@ -52,7 +53,7 @@ async fn a_workspace_of_the_environment_counts_for_where_the_state_lies() {
 }
 
 #[tokio::test]
-async fn a_state_outside_of_the_clone_is_none_of_these() {
+async fn state_outside_of_the_clone_is_accepted() {
     let world = World::new(&[]).await;
     let state = world.path("own.tfstate");
     let block = IN_CLONE.replace("states/own.tfstate", state.to_str().unwrap());
@@ -64,7 +65,7 @@ async fn a_state_outside_of_the_clone_is_none_of_these() {
 }
 
 #[tokio::test]
-async fn what_keeps_no_state_and_who_wants_it_lost_is_not_refused() {
+async fn operations_without_state_and_allowed_loss_are_not_refused() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     for operation in ["plan", "validate", "drift-check", "refresh", "test"] {
         let end = world.run(world.config_in(operation, &json!(null))).await;
@@ -80,7 +81,7 @@ async fn what_keeps_no_state_and_who_wants_it_lost_is_not_refused() {
 }
 
 #[tokio::test]
-async fn where_the_state_lies_is_left_to_terraform_when_it_cannot_be_known() {
+async fn unknown_state_path_is_not_refused() {
     let broken = ("backend.tf", "terraform {\n  backend \"http\" {\n");
     let world = World::new(&[("main.tf", MODULE), broken]).await;
     let end = world.run(world.config_in("apply", &json!(null))).await;

@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{MODULE, RUN_ID, World};
 
-/// Starts the world's run, waits until it plans, does `act` to it, and waits for its end.
+/// Starts the world's run, waits until it plans, calls `act`, and waits for its end.
 async fn interrupted(world: &World, tool: &StandIn, act: impl FnOnce(Pid)) -> Output {
     world.add_run(world.config("plan"));
     let child = world.execute().spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    tool.planning().await;
+    tool.wait_until_running().await;
     act(pid);
     child.wait_with_output().await.unwrap()
 }
@@ -24,7 +24,7 @@ fn last_status(world: &World) -> Value {
 }
 
 #[tokio::test]
-async fn a_signal_stops_the_tool_once_and_is_reported_as_cancelled() {
+async fn signal_stops_the_tool_once_and_is_reported_as_cancelled() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
         let tool = StandIn::install(&mut world, AtPlan::Wait);
@@ -45,7 +45,7 @@ async fn a_signal_stops_the_tool_once_and_is_reported_as_cancelled() {
 }
 
 #[tokio::test]
-async fn a_cancel_by_the_registry_stops_the_tool_and_sends_nothing_more() {
+async fn cancellation_by_the_registry_stops_the_tool_and_all_reports() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("BUTLER_CANCEL_INTERVAL".into(), "50ms".into()));
     let tool = StandIn::install(&mut world, AtPlan::Wait);
@@ -60,12 +60,12 @@ async fn a_cancel_by_the_registry_stops_the_tool_and_sends_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_conflict_on_a_callback_is_a_cancel() {
+async fn conflict_response_to_a_callback_cancels_the_run() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("BUTLER_LOG_INTERVAL".into(), "50ms".into()));
     world.variables.push(("BUTLER_CANCEL_INTERVAL".into(), "1h".into()));
     let tool = StandIn::install(&mut world, AtPlan::Wait);
-    // From now on every log batch is answered with 409, as after a cancel.
+    // From here on, every log batch gets a 409, as after a cancellation.
     let output = interrupted(&world, &tool, |_| world.fault("POST", "logs", 409)).await;
     let end = world.end(&output);
     assert_eq!(end.code, Some(3), "{}", end.stderr);
@@ -75,7 +75,7 @@ async fn a_conflict_on_a_callback_is_a_cancel() {
 }
 
 #[tokio::test]
-async fn a_tool_that_does_not_stop_is_killed_with_its_children_when_the_grace_is_over() {
+async fn tool_is_killed_with_its_children_after_the_grace_period() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("BUTLER_GRACE_PERIOD".into(), "200ms".into()));
     let tool = StandIn::install(&mut world, AtPlan::Ignore);
@@ -89,14 +89,33 @@ async fn a_tool_that_does_not_stop_is_killed_with_its_children_when_the_grace_is
     assert!(status["error"]["advice"].as_str().unwrap().contains("lock"), "{status}");
 }
 
+/// A local run does not adopt orphaned processes, so only the kill of the process group ends them.
 #[tokio::test]
-async fn a_second_signal_shortens_the_grace() {
+async fn local_run_kills_the_process_group_of_a_tool_that_ignores_the_signal() {
+    let mut world = World::new(&[]).await;
+    let module = world.path("module");
+    std::fs::create_dir(&module).unwrap();
+    std::fs::write(module.join("main.tf"), MODULE).unwrap();
+    world.set("BUTLER_GRACE_PERIOD", "200ms");
+    let tool = StandIn::install(&mut world, AtPlan::Ignore);
+    let mut command = world.command(&["execute", "--local", "--operation", "plan"]);
+    let child = command.arg("--module-dir").arg(&module).spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    tool.wait_until_running().await;
+    kill(pid, Signal::SIGTERM).unwrap();
+    // Also asserts that no process of the run is left.
+    let end = world.end(&child.wait_with_output().await.unwrap());
+    assert_eq!(end.code, Some(143), "{}", end.stderr);
+}
+
+#[tokio::test]
+async fn second_signal_shortens_the_grace_period() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("BUTLER_GRACE_PERIOD".into(), "1h".into()));
     let tool = StandIn::install(&mut world, AtPlan::Ignore);
     let output = interrupted(&world, &tool, |pid| {
         kill(pid, Signal::SIGTERM).unwrap();
-        // Signals of different kinds do not merge.
+        // Pending signals of different kinds do not merge.
         kill(pid, Signal::SIGINT).unwrap();
     })
     .await;
@@ -107,10 +126,10 @@ async fn a_second_signal_shortens_the_grace() {
 }
 
 #[tokio::test]
-async fn the_tool_sees_neither_the_token_nor_the_runners_settings() {
+async fn tool_environment_has_no_token_and_no_settings_of_the_runner() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.variables.push(("AWS_REGION".into(), "eu-central-1".into()));
-    // As GitHub keeps what a job was asked for with.
+    // GitHub stores the event of a job in such a file.
     let event = world.path("event.json");
     let payload = serde_json::json!({"client_payload": {"token": crate::support::world::TOKEN}});
     std::fs::write(&event, payload.to_string()).unwrap();
@@ -138,7 +157,7 @@ async fn the_tool_sees_neither_the_token_nor_the_runners_settings() {
 }
 
 #[tokio::test]
-async fn only_commands_without_providers_collect_less_garbage() {
+async fn gogc_is_raised_only_for_commands_without_providers() {
     let note = r#"echo "$1=${GOGC-none}" >> "$record/garbage""#;
     let answer = format!("{note}; echo '{{}}'");
     for (said, expected) in [
@@ -158,15 +177,15 @@ async fn only_commands_without_providers_collect_less_garbage() {
 }
 
 #[tokio::test]
-async fn a_hangup_that_is_ignored_at_the_start_stays_ignored() {
+async fn sighup_ignored_at_the_start_stays_ignored() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Wait);
     world.add_run(world.config("plan"));
-    // As `nohup` does it.
+    // `nohup` does the same.
     let mut command = world.execute_in_shell("trap '' HUP; exec \"$0\" \"$@\"");
     let child = command.spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    tool.planning().await;
+    tool.wait_until_running().await;
     kill(pid, Signal::SIGHUP).unwrap();
     kill(pid, Signal::SIGTERM).unwrap();
     let end = world.end(&child.wait_with_output().await.unwrap());
@@ -175,13 +194,13 @@ async fn a_hangup_that_is_ignored_at_the_start_stays_ignored() {
 }
 
 #[tokio::test]
-async fn an_apply_that_got_to_its_end_all_the_same_has_succeeded() {
+async fn apply_that_completes_after_a_signal_has_succeeded() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Pass);
     world.add_run(world.config("apply"));
     let child = world.execute().spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    tool.planning().await;
+    tool.wait_until_running().await;
     kill(pid, Signal::SIGTERM).unwrap();
     let end = world.end(&child.wait_with_output().await.unwrap());
     assert_eq!(end.code, Some(0), "{}", end.stderr);

@@ -1,12 +1,12 @@
 //! Keeps the words that `docs/style.md` lists out of documentation, `--help`, and messages.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use syn::visit::Visit;
 
-fn project(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
+use crate::support::project::{
+    files_below, is_test_file, is_test_item, program_sources, project_path,
+};
 
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
@@ -14,7 +14,7 @@ fn read(path: &Path) -> String {
 
 /// The first column of the table below the heading.
 fn words() -> Vec<String> {
-    let text = read(&project("docs/style.md"));
+    let text = read(&project_path("docs/style.md"));
     let (_, table) = text.split_once("## Words to avoid").unwrap();
     let rows = table.lines().skip_while(|line| !line.starts_with('|')).skip(2);
     let rows = rows.take_while(|line| line.starts_with('|'));
@@ -39,30 +39,17 @@ fn found<'w>(words: &'w [String], text: &str) -> Vec<&'w str> {
     words.iter().filter(is_in).map(String::as_str).collect()
 }
 
-fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files(&path, extension));
-        } else if path.extension().is_some_and(|it| it == extension) {
-            found.push(path);
-        }
-    }
-    found
-}
-
-/// The text of a page without code, which may quote what it likes.
+/// The text of a page without code.
 fn prose(markdown: &str) -> String {
     let blocks = markdown.split("```").step_by(2);
     blocks.flat_map(|block| block.split('`').step_by(2)).collect::<Vec<_>>().join(" ` ")
 }
 
 #[test]
-fn documentation_uses_none_of_the_words_to_avoid() {
+fn documentation_avoids_the_words_of_the_style_guide() {
     let words = words();
-    let mut pages = files(&project("docs"), "md");
-    pages.extend(["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(project));
+    let mut pages = files_below(&project_path("docs"), "md");
+    pages.extend(["README.md", "CONTRIBUTING.md", "SECURITY.md"].map(project_path));
     let wrong: Vec<_> = pages
         .iter()
         .filter(|page| !page.ends_with("docs/style.md"))
@@ -76,7 +63,7 @@ fn documentation_uses_none_of_the_words_to_avoid() {
 }
 
 #[test]
-fn help_uses_none_of_the_words_to_avoid() {
+fn help_avoids_the_words_of_the_style_guide() {
     fn check(words: &[String], command: &mut clap::Command, wrong: &mut Vec<String>) {
         let help = command.render_long_help().to_string();
         let name = command.get_name().to_owned();
@@ -91,23 +78,17 @@ fn help_uses_none_of_the_words_to_avoid() {
 }
 
 #[test]
-fn messages_use_none_of_the_words_to_avoid() {
+fn messages_avoid_the_words_of_the_style_guide() {
     let words = words();
     let mut wrong = Vec::new();
     let mut literals = 0;
-    for directory in ["src", "crates"] {
-        for path in files(&project(directory), "rs") {
-            if path.file_stem().unwrap().to_str().unwrap().ends_with("tests") {
-                continue;
-            }
-            let mut strings = Strings::default();
-            strings.visit_file(&syn::parse_file(&read(&path)).unwrap());
-            literals += strings.0.len();
-            for text in strings.0 {
-                let found = found(&words, &text);
-                wrong
-                    .extend(found.iter().map(|word| format!("{}: {word}: {text}", path.display())));
-            }
+    for path in program_sources().into_iter().filter(|path| !is_test_file(path)) {
+        let mut strings = Strings::default();
+        strings.visit_file(&syn::parse_file(&read(&path)).unwrap());
+        literals += strings.0.len();
+        for text in strings.0 {
+            let found = found(&words, &text);
+            wrong.extend(found.iter().map(|word| format!("{}: {word}: {text}", path.display())));
         }
     }
     assert!(literals > 3000, "{literals}");
@@ -119,9 +100,9 @@ fn messages_use_none_of_the_words_to_avoid() {
 struct Strings(Vec<String>);
 
 impl<'ast> Visit<'ast> for Strings {
-    fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
-        if item.ident != "tests" {
-            syn::visit::visit_item_mod(self, item);
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        if !is_test_item(item) {
+            syn::visit::visit_item(self, item);
         }
     }
 

@@ -1,7 +1,7 @@
-//! What an OpenTelemetry collector is told of a run, in the protocol's own messages.
+//! The data that an OpenTelemetry collector gets of a run, in the protocol's own messages.
 //!
-//! The collector is a stand-in that keeps what it is sent: it takes each body apart with the
-//! definitions that OpenTelemetry publishes.
+//! The collector is a stand-in that stores the received bodies and parses them with the definitions
+//! that OpenTelemetry publishes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -21,16 +21,16 @@ use prost::Message;
 
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
 
-/// What a collector was sent.
+/// The data that a collector received.
 #[derive(Default)]
-struct Taken {
+struct CollectorState {
     traces: Vec<ExportTraceServiceRequest>,
     metrics: Vec<ExportMetricsServiceRequest>,
     bodies: Vec<u8>,
     keys: Vec<String>,
 }
 
-type Shelf = Arc<Mutex<Taken>>;
+type Shelf = Arc<Mutex<CollectorState>>;
 
 struct Collector {
     server: Server,
@@ -40,7 +40,7 @@ struct Collector {
 impl Collector {
     async fn start() -> Self {
         let taken = Shelf::default();
-        let note = |taken: &mut Taken, headers: &HeaderMap, body: &Bytes| {
+        let note = |taken: &mut CollectorState, headers: &HeaderMap, body: &Bytes| {
             taken.bodies.extend_from_slice(body);
             let key = headers.get("api-key").map(|key| key.to_str().unwrap().to_owned());
             taken.keys.extend(key);
@@ -98,7 +98,7 @@ fn attributes(of: &[KeyValue]) -> BTreeMap<String, String> {
     of.iter().map(|it| (it.key.clone(), value(it))).collect()
 }
 
-/// Prints what it is part of.
+/// Prints its trace context.
 const SHOWING: &str = r#"
 resource "terraform_data" "shown" {
   provisioner "local-exec" {
@@ -114,7 +114,7 @@ const ERROR: i32 = 2;
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 #[tokio::test]
-async fn a_run_is_one_trace_with_a_span_for_each_phase_and_request() {
+async fn run_is_one_trace_with_a_span_for_each_phase_and_request() {
     let collector = Collector::start().await;
     let module = format!("{MODULE}{SHOWING}");
     let mut world = World::new(&[("main.tf", &module)]).await;
@@ -150,9 +150,9 @@ async fn a_run_is_one_trace_with_a_span_for_each_phase_and_request() {
         assert_eq!(span.parent_span_id, named(parent).unwrap().span_id, "{request}");
         assert_eq!(attributes(&span.attributes)["http.response.status_code"], "200");
     }
-    // What Terraform starts is part of the same.
+    // Programs of Terraform belong to the same trace.
     let traceparent = format!("00-{}-{}-01", hex::encode(&run.trace_id), hex::encode(&run.span_id));
-    assert!(world.shown(&end).contains(&format!("it is {traceparent}")));
+    assert!(world.reports_and_output(&end).contains(&format!("it is {traceparent}")));
     assert_eq!(
         collector.metrics(),
         [
@@ -177,7 +177,7 @@ async fn a_run_is_one_trace_with_a_span_for_each_phase_and_request() {
 }
 
 #[tokio::test]
-async fn a_run_that_fails_and_requests_that_are_refused_are_errors_there() {
+async fn failed_runs_and_refused_requests_are_error_spans() {
     let collector = Collector::start().await;
     let mut world =
         World::new(&[("main.tf", "resource \"terraform_data\" \"x\" {\n  oops = 1\n}")]).await;
@@ -202,7 +202,7 @@ async fn a_run_that_fails_and_requests_that_are_refused_are_errors_there() {
 }
 
 #[tokio::test]
-async fn a_collector_that_refuses_or_is_gone_changes_nothing_of_the_run() {
+async fn failing_collector_does_not_affect_the_run() {
     let refusing = Router::new().fallback(|| async { (StatusCode::FORBIDDEN, "no") });
     let refusing = Server::start(refusing).await.unwrap();
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -229,7 +229,7 @@ async fn a_collector_that_refuses_or_is_gone_changes_nothing_of_the_run() {
 }
 
 #[tokio::test]
-async fn what_the_collector_is_logged_in_to_with_is_in_no_log() {
+async fn credentials_of_the_collector_are_masked() {
     let collector = Collector::start().await;
     let showing = r#"
 resource "terraform_data" "shown" {
@@ -255,7 +255,7 @@ resource "terraform_data" "shown" {
 }
 
 #[tokio::test]
-async fn without_a_collector_nothing_is_part_of_anything() {
+async fn run_without_a_collector_sends_no_trace_context() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("TRACEPARENT", PARENT);
     let end = world.run(world.config("plan")).await;

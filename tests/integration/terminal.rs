@@ -1,12 +1,12 @@
-//! What somebody at a terminal sees of a run, and that nobody else sees anything of it.
+//! The output of a run at a terminal, and that no other output has parts of it.
 
 use serde_json::json;
 
 use crate::support::terminal::{INTERRUPT, STOP_OUTPUT, SUSPEND, Terminal};
 use crate::support::world::{TOKEN, World, eventually, wrapped};
 
-/// Three resources, the second of which is held until the file `go` is there, or the world is gone:
-/// what a failed test leaves behind must not wait for ever.
+/// Three resources. The second waits until the file `go` exists or the world is gone, so that a
+/// failed test leaves no process behind.
 fn held(world: &World) -> String {
     let (started, go) = (world.path("started"), world.path("go"));
     format!(
@@ -31,7 +31,7 @@ resource "terraform_data" "third" {{
     )
 }
 
-/// A world whose run applies that.
+/// A world whose run applies that module.
 async fn held_world() -> World {
     let world = World::new(&[]).await;
     world.commit(&[("main.tf", &held(&world))]);
@@ -49,8 +49,8 @@ fn is_live(line: &str) -> bool {
     line.contains(" going on") || line.contains(" done  ") || line.starts_with("apply 0s")
 }
 
-/// Every line of children that the registry has got is there, whole and in order.
-fn assert_lines_are_whole(world: &World, shown: &str) {
+/// Asserts that the screen has every log line that the registry received, complete and in order.
+fn assert_lines_complete(world: &World, shown: &str) {
     let mut shown = shown.lines();
     for line in world.received().logs {
         assert!(!line.content.contains('\u{1b}'), "{line:?}");
@@ -64,12 +64,12 @@ fn assert_lines_are_whole(world: &World, shown: &str) {
 }
 
 #[tokio::test]
-async fn a_terminal_has_a_live_line_below_whole_lines_and_an_ending_and_nobody_else_has() {
+async fn only_a_terminal_gets_a_live_line_and_an_ending() {
     let mut world = held_world().await;
     world.set("BUTLER_REPORT_DIR", world.path("reports"));
     let terminal = Terminal::new(200, 200);
     let child = terminal.start(&world.execute());
-    terminal.shows("what is being created", |text| text.contains(BUSY)).await;
+    terminal.wait_until("what is being created", |text| text.contains(BUSY)).await;
     assert!(terminal.last_line().starts_with("apply "), "{}", terminal.text());
     assert_eq!(terminal.text().lines().filter(|line| is_live(line)).count(), 1);
     let_go(&world);
@@ -78,7 +78,7 @@ async fn a_terminal_has_a_live_line_below_whole_lines_and_an_ending_and_nobody_e
     let text = terminal.text();
     assert_eq!(end.code, Some(0), "{text}");
     assert!(!text.lines().any(is_live), "{text}");
-    assert_lines_are_whole(&world, &text);
+    assert_lines_complete(&world, &text);
     let ending = text.split_once("\nApply complete  terraform").expect(&text).1;
     for part in ["3 added; 3 resources now", "phase          start", "all reports: "] {
         assert!(ending.contains(part), "{part}: {ending}");
@@ -91,19 +91,19 @@ async fn a_terminal_has_a_live_line_below_whole_lines_and_an_ending_and_nobody_e
 }
 
 #[tokio::test]
-async fn a_live_line_fits_the_terminal_whatever_becomes_of_its_width() {
+async fn live_line_fits_the_terminal_after_each_resize() {
     let world = held_world().await;
     let terminal = Terminal::new(300, 100);
     let child = terminal.start(&world.execute());
-    terminal.shows("what is being created", |text| text.contains(BUSY)).await;
+    terminal.wait_until("what is being created", |text| text.contains(BUSY)).await;
     for columns in [60, 40, 20, 90] {
-        terminal.widen(columns);
+        terminal.resize(columns);
         let fits = |text: &str| {
             let line = text.lines().last().unwrap_or_default();
             let is_cut = columns >= 90 || !line.contains("terraform_data.second[");
             line.starts_with("apply ") && is_cut
         };
-        terminal.shows("a line that fits", fits).await;
+        terminal.wait_until("a line that fits", fits).await;
         assert_eq!(terminal.rows(), 1, "{}", terminal.text());
     }
     let_go(&world);
@@ -113,12 +113,12 @@ async fn a_live_line_fits_the_terminal_whatever_becomes_of_its_width() {
 }
 
 #[tokio::test]
-async fn no_color_leaves_the_live_line_and_takes_the_colours() {
+async fn no_color_removes_colours_and_keeps_the_live_line() {
     let mut world = held_world().await;
     world.set("NO_COLOR", "1");
     let terminal = Terminal::new(200, 200);
     let child = terminal.start(&world.execute());
-    terminal.shows("what is being created", |text| text.contains(BUSY)).await;
+    terminal.wait_until("what is being created", |text| text.contains(BUSY)).await;
     let_go(&world);
     let output = terminal.finish(child).await;
     assert_eq!(world.end(&output).code, Some(0));
@@ -128,7 +128,7 @@ async fn no_color_leaves_the_live_line_and_takes_the_colours() {
 }
 
 #[tokio::test]
-async fn a_dumb_terminal_a_ci_system_and_who_wants_less_get_lines_and_nothing_else() {
+async fn dumb_terminals_ci_systems_and_quiet_runs_get_plain_lines() {
     for (name, value) in [("TERM", "dumb"), ("CI", "true"), ("BUTLER_CI", "jenkins")] {
         let mut world = held_world().await;
         world.set(name, value);
@@ -151,7 +151,7 @@ async fn a_dumb_terminal_a_ci_system_and_who_wants_less_get_lines_and_nothing_el
 }
 
 #[tokio::test]
-async fn pipes_get_lines_alone_and_colours_only_where_they_are_forced() {
+async fn pipes_get_plain_lines_and_colours_only_if_forced() {
     for (name, is_coloured) in [("TERM", false), ("CLICOLOR_FORCE", true), ("FORCE_COLOR", true)] {
         let mut world = held_world().await;
         world.set("TERM", "xterm-256color");
@@ -170,13 +170,13 @@ async fn pipes_get_lines_alone_and_colours_only_where_they_are_forced() {
 }
 
 #[tokio::test]
-async fn a_live_line_is_beside_a_file_but_not_beside_a_pipe() {
+async fn live_line_is_shown_if_stdout_is_a_file_but_not_if_it_is_a_pipe() {
     let world = held_world().await;
     let terminal = Terminal::new(200, 200);
     let file = world.path("stdout.txt");
     let mut command = terminal.command(&world.execute());
     let child = command.stdout(std::fs::File::create(&file).unwrap()).spawn().unwrap();
-    terminal.shows("what is being created", |text| text.contains(BUSY)).await;
+    terminal.wait_until("what is being created", |text| text.contains(BUSY)).await;
     let_go(&world);
     let output = terminal.finish(child).await;
     assert_eq!(world.end(&output).code, Some(0));
@@ -196,11 +196,11 @@ async fn a_live_line_is_beside_a_file_but_not_beside_a_pipe() {
 }
 
 #[tokio::test]
-async fn ctrl_c_leaves_no_live_line_behind() {
+async fn ctrl_c_removes_the_live_line() {
     let world = held_world().await;
     let terminal = Terminal::new(200, 200);
     let child = terminal.start(&world.execute());
-    terminal.shows("what is being created", |text| text.contains(BUSY)).await;
+    terminal.wait_until("what is being created", |text| text.contains(BUSY)).await;
     terminal.press(INTERRUPT);
     let output = terminal.finish(child).await;
     let text = terminal.text();
@@ -210,7 +210,7 @@ async fn ctrl_c_leaves_no_live_line_behind() {
 }
 
 #[tokio::test]
-async fn a_failure_ends_with_its_reason_and_without_a_live_line() {
+async fn failed_run_ends_with_its_reason_and_without_a_live_line() {
     let world = World::new(&[("main.tf", "output \"x\" { value = file(\"missing\") }")]).await;
     world.add_run(world.config("plan"));
     let terminal = Terminal::new(200, 200);
@@ -223,20 +223,20 @@ async fn a_failure_ends_with_its_reason_and_without_a_live_line() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_stopped_and_continued_takes_its_line_away_and_draws_it_again() {
+async fn suspended_run_removes_its_live_line_and_redraws_it_after_continue() {
     let world = held_world().await;
     let terminal = Terminal::new(200, 200);
-    // A shell with jobs, as people have one; its answer to the stop is the next command.
+    // A shell with job control; it reads the next command when the job is stopped.
     let script = "set -m; \"$0\" \"$@\"; echo it stopped; read -r line; fg; echo it ended with $?";
     let child = terminal.start(&wrapped(&world.execute(), &["bash", "-c", script]));
-    terminal.shows("what is being created", |text| text.contains(BUSY)).await;
+    terminal.wait_until("what is being created", |text| text.contains(BUSY)).await;
     terminal.press(SUSPEND);
-    terminal.shows("that it stopped", |text| text.contains("it stopped")).await;
+    terminal.wait_until("that it stopped", |text| text.contains("it stopped")).await;
     let text = terminal.text();
     assert!(!text.lines().any(|line| line.contains(" of 3 done")), "{text}");
     terminal.press(b'\n');
     terminal
-        .shows("the line again", |text| {
+        .wait_until("the line again", |text| {
             text.split_once("it stopped").is_some_and(|(_, after)| after.contains(BUSY))
         })
         .await;
@@ -249,12 +249,12 @@ async fn a_run_that_is_stopped_and_continued_takes_its_line_away_and_draws_it_ag
 }
 
 #[tokio::test]
-async fn a_terminal_that_takes_nothing_holds_up_neither_the_run_nor_its_end() {
+async fn blocked_terminal_does_not_block_the_run_or_its_end() {
     let mut world = held_world().await;
     world.set("BUTLER_LOG_INTERVAL", "50ms");
     let terminal = Terminal::new(200, 200);
     let mut child = terminal.start(&world.execute());
-    terminal.shows("what is being created", |text| text.contains(BUSY)).await;
+    terminal.wait_until("what is being created", |text| text.contains(BUSY)).await;
     terminal.press(STOP_OUTPUT);
     let_go(&world);
     let has_ended = |status: &serde_json::Value| status["status"] == json!("succeeded");
@@ -265,7 +265,7 @@ async fn a_terminal_that_takes_nothing_holds_up_neither_the_run_nor_its_end() {
 }
 
 #[tokio::test]
-async fn lines_of_children_and_of_the_log_are_never_torn() {
+async fn output_lines_are_never_interleaved() {
     let many = r#"
 resource "terraform_data" "many" {
   count = 4
@@ -283,14 +283,14 @@ resource "terraform_data" "many" {
     let output = terminal.finish(terminal.start(&world.execute())).await;
     let text = terminal.text();
     assert_eq!(world.end(&output).code, Some(0), "{text}");
-    assert_lines_are_whole(&world, &text);
+    assert_lines_complete(&world, &text);
     let is_of_many = |line: &&str| line.contains("): line ") || line.contains("): error ");
     assert_eq!(text.lines().filter(is_of_many).count(), 4 * 300 * 2);
     assert!(!text.contains(TOKEN));
 }
 
 #[test]
-fn the_recording_shows_a_run_to_its_end_and_nothing_of_the_machine_it_was_made_on() {
+fn recording_shows_a_complete_run_and_no_paths_of_its_machine() {
     let place = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/recording/apply");
     let read = |kind: &str| std::fs::read_to_string(format!("{place}.{kind}")).unwrap();
     let (cast, picture) = (read("cast"), read("svg"));

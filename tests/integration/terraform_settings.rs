@@ -1,5 +1,5 @@
-//! Settings for Terraform, from a file and from the run: what of them reaches Terraform, what wins,
-//! and what is said about the rest.
+//! Settings for Terraform, from a file and from the run: how they reach Terraform, their
+//! precedence, and warnings.
 
 mod errors;
 mod precedence;
@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use crate::support::authority::Authority;
 use crate::support::postgres::{PASSWORD, Postgres};
 use crate::support::terraform_registry::{TerraformRegistry, unpack_provider};
-use crate::support::world::{End, MODULE, World};
+use crate::support::world::{MODULE, RunEnd, World};
 
-/// Shows what Terraform was given.
+/// Prints the values that Terraform got.
 const SHOWS_CONFIG: &str = r#"
 resource "terraform_data" "shows" {
   triggers_replace = timestamp()
@@ -27,8 +27,8 @@ resource "terraform_data" "shows" {
 }
 "#;
 
-/// Writes a settings file and has the runner take it.
-fn lay_down(world: &mut World, text: &str) -> PathBuf {
+/// Writes a settings file and sets its path for the runner.
+fn write_settings(world: &mut World, text: &str) -> PathBuf {
     let path = world.path("settings.yaml");
     std::fs::write(&path, text).unwrap();
     world.set("BUTLER_SETTINGS", &path);
@@ -43,12 +43,12 @@ fn mount(world: &mut World, secret: &str, value: &str) {
     world.set("BUTLER_SECRETS_DIR", world.path("secrets"));
 }
 
-fn assert_succeeded(end: &End) {
+fn assert_succeeded(end: &RunEnd) {
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
 }
 
-/// The warnings of the run's log but for Terraform's; standard error has them too.
-fn warnings(world: &World, end: &End) -> Vec<String> {
+/// The warnings in the run's log, except Terraform's. Standard error contains them as well.
+fn warnings(world: &World, end: &RunEnd) -> Vec<String> {
     let log = world.received().log_text();
     let warnings: Vec<_> = log
         .lines()
@@ -63,24 +63,24 @@ fn warnings(world: &World, end: &End) -> Vec<String> {
     warnings
 }
 
-/// Both ways to lay settings down mean the same.
+/// Both formats of a settings file are equivalent.
 async fn in_both_ways(
     world: &mut World,
     mut config: Value,
     settings: &Value,
-    check: impl AsyncFn(&World, End),
+    check: impl AsyncFn(&World, RunEnd),
 ) {
     config["terraformSettings"] = settings.clone();
     let end = world.run(config.clone()).await;
     check(world, end).await;
     config.as_object_mut().unwrap().remove("terraformSettings");
-    lay_down(world, &settings.to_string());
+    write_settings(world, &settings.to_string());
     let end = world.run(config).await;
     check(world, end).await;
 }
 
 #[tokio::test]
-async fn a_module_registry_gets_its_token_which_is_shown_nowhere_and_wiped() {
+async fn token_of_a_module_registry_is_sent_masked_and_wiped() {
     let authority = Authority::create();
     let registry = TerraformRegistry::start(&authority).await;
     let files = [("main.tf", SHOWS_CONFIG), ("module.tf", &registry.module_call())];
@@ -113,14 +113,18 @@ async fn a_module_registry_gets_its_token_which_is_shown_nowhere_and_wiped() {
             assert!(log.contains(&shown), "{shown}: {log}");
         }
         assert!(log.contains("token = \"***\""), "{log}");
-        assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+        assert!(
+            !world.reports_and_output(&end).contains("hunter22"),
+            "{}",
+            world.reports_and_output(&end)
+        );
         assert!(world.left_in("home").is_empty(), "nothing is written into the home");
     })
     .await;
 }
 
 #[tokio::test]
-async fn providers_come_from_the_network_mirror_which_gets_the_token_of_its_host() {
+async fn network_mirror_serves_providers_and_gets_the_token_of_its_host() {
     let authority = Authority::create();
     let registry = TerraformRegistry::start(&authority).await;
     let mut world = World::new(&[("main.tf", TerraformRegistry::REQUIRES_PROVIDER)]).await;
@@ -137,7 +141,7 @@ async fn providers_come_from_the_network_mirror_which_gets_the_token_of_its_host
     in_both_ways(&mut world, config, &settings, async |world, end| {
         let log = world.received().log_text();
         assert!(log.contains("Installed example.com/acme/tiny v1.0.0"), "{log}");
-        // It is a provider in name only.
+        // The file is not a working provider.
         assert_eq!(world.last_status()["error"]["phase"], "plan", "{log}");
         let asked = registry.requests();
         assert!(asked.iter().any(|(path, _)| path.ends_with("tiny.zip")), "{asked:?}");
@@ -146,13 +150,17 @@ async fn providers_come_from_the_network_mirror_which_gets_the_token_of_its_host
         {
             assert_eq!(authorization.as_deref(), Some("Bearer hunter22-mirror"), "{path}");
         }
-        assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+        assert!(
+            !world.reports_and_output(&end).contains("hunter22"),
+            "{}",
+            world.reports_and_output(&end)
+        );
     })
     .await;
 }
 
 #[tokio::test]
-async fn providers_come_from_a_directory_whatever_it_is_called() {
+async fn filesystem_mirror_works_with_special_characters_in_its_path() {
     let mut world = World::new(&[("main.tf", TerraformRegistry::REQUIRES_PROVIDER)]).await;
     let mirror = world.path("mirror ${a}%{b} \"q\" \\ é");
     unpack_provider(&mirror);
@@ -169,7 +177,7 @@ async fn providers_come_from_a_directory_whatever_it_is_called() {
 }
 
 #[tokio::test]
-async fn without_terraformrc_the_users_own_configuration_stays_in_force() {
+async fn users_cli_configuration_applies_if_the_settings_have_no_terraformrc() {
     let mut world = World::new(&[("main.tf", TerraformRegistry::REQUIRES_PROVIDER)]).await;
     let mirror = world.path("mirror");
     unpack_provider(&mirror);
@@ -178,7 +186,7 @@ async fn without_terraformrc_the_users_own_configuration_stays_in_force() {
         mirror.display().to_string()
     );
     std::fs::write(world.path("home/.terraformrc"), &own).unwrap();
-    lay_down(&mut world, "env:\n  TF_REGISTRY_CLIENT_TIMEOUT: 15\n");
+    write_settings(&mut world, "env:\n  TF_REGISTRY_CLIENT_TIMEOUT: 15\n");
     let end = world.run(world.config("plan")).await;
     let log = world.received().log_text();
     assert!(log.contains("Installed example.com/acme/tiny v1.0.0"), "{log}");
@@ -187,7 +195,7 @@ async fn without_terraformrc_the_users_own_configuration_stays_in_force() {
 }
 
 #[tokio::test]
-async fn the_backends_settings_are_translated_and_its_references_resolved() {
+async fn backend_settings_are_translated_and_references_resolved() {
     let server = Postgres::start();
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     mount(&mut world, "state/connStr", &server.connection_string());
@@ -200,7 +208,11 @@ async fn the_backends_settings_are_translated_and_its_references_resolved() {
     config.as_object_mut().unwrap().remove("stateBackend");
     in_both_ways(&mut world, config, &settings, async |world, end| {
         assert_succeeded(&end);
-        assert!(!world.shown(&end).contains(PASSWORD), "{}", world.shown(&end));
+        assert!(
+            !world.reports_and_output(&end).contains(PASSWORD),
+            "{}",
+            world.reports_and_output(&end)
+        );
     })
     .await;
     let states = server.query("SELECT count(*) FROM from_settings.states");
@@ -208,7 +220,7 @@ async fn the_backends_settings_are_translated_and_its_references_resolved() {
 }
 
 #[tokio::test]
-async fn a_backend_in_the_clone_is_refused_whoever_names_it() {
+async fn local_backend_inside_the_clone_is_refused_from_every_source() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let settings = json!({"backend": {"type": "local", "config": {"path": "x.tfstate"}}});
     let mut config = world.config("apply");
@@ -222,12 +234,12 @@ async fn a_backend_in_the_clone_is_refused_whoever_names_it() {
 }
 
 #[tokio::test]
-async fn a_local_run_takes_the_settings_but_for_the_backend() {
+async fn local_run_uses_all_settings_except_the_backend() {
     let mut world = World::new(&[]).await;
     let module = world.path("module");
     std::fs::create_dir(&module).unwrap();
     std::fs::write(module.join("main.tf"), MODULE).unwrap();
-    lay_down(
+    write_settings(
         &mut world,
         "backend:\n  type: http\n  config: {address: 'http://127.0.0.1:1/'}\nenv: {TF_VAR_name: from-settings}\n",
     );
@@ -246,21 +258,25 @@ async fn a_local_run_takes_the_settings_but_for_the_backend() {
 }
 
 #[tokio::test]
-async fn terraforms_log_goes_where_the_file_says_and_is_masked_where_it_is_reported() {
+async fn terraform_log_is_written_to_the_configured_path_or_reported_masked() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("TFC_TOKEN_TOKEN", "hunter22-token");
     let credentials = "terraformrc:\n  credentials:\n    app.terraform.io:\n      token: {secretId: tfc-token, key: token}\n";
-    lay_down(
+    write_settings(
         &mut world,
         &format!("{credentials}env: {{SHOWN: hunter22-token}}\nlogging: {{level: trace}}\n"),
     );
     let end = world.run(world.config("plan")).await;
     assert_succeeded(&end);
     assert!(world.received().log_text().contains("[TRACE]"), "the level counts");
-    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 
     world.set("BUTLER_REPORT_DIR", world.path("report"));
-    lay_down(&mut world, "logging:\n  level: Debug\n  path: terraform.log\n");
+    write_settings(&mut world, "logging:\n  level: Debug\n  path: terraform.log\n");
     let end = world.run(world.config("plan")).await;
     assert_succeeded(&end);
     assert!(!world.received().log_text().contains("[DEBUG]"), "it is in the file");
@@ -272,7 +288,7 @@ async fn terraforms_log_goes_where_the_file_says_and_is_masked_where_it_is_repor
 }
 
 #[tokio::test]
-async fn the_file_of_terraforms_log_is_a_plain_one_that_nobody_else_reads() {
+async fn terraform_log_must_be_a_regular_file_and_is_private() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let (pipe, link, open) = (world.path("pipe"), world.path("link"), world.path("open"));
     mkfifo(&pipe, Mode::S_IRWXU).unwrap();
@@ -280,14 +296,17 @@ async fn the_file_of_terraforms_log_is_a_plain_one_that_nobody_else_reads() {
     std::fs::set_permissions(&open, PermissionsExt::from_mode(0o644)).unwrap();
     symlink(&open, &link).unwrap();
     for path in [pipe, link] {
-        lay_down(&mut world, &format!("logging:\n  level: debug\n  path: {}\n", path.display()));
+        write_settings(
+            &mut world,
+            &format!("logging:\n  level: debug\n  path: {}\n", path.display()),
+        );
         let end = world.run(world.config("plan")).await;
         assert_eq!(end.code, Some(1), "{}", end.stderr);
         let reason = world.last_status()["error"]["message"].to_string();
         let expected = format!("Terraform's log `{}`: not a regular file", path.display());
         assert!(reason.contains(&expected), "{reason}");
     }
-    lay_down(&mut world, &format!("logging:\n  level: debug\n  path: {}\n", open.display()));
+    write_settings(&mut world, &format!("logging:\n  level: debug\n  path: {}\n", open.display()));
     assert_succeeded(&world.run(world.config("plan")).await);
     let log = std::fs::read_to_string(&open).unwrap();
     assert!(log.starts_with("before\n") && log.contains("[DEBUG]"), "{log}");

@@ -1,10 +1,10 @@
 //! Whole runs through Terragrunt: installed from a signed site, around the real Terraform.
 //!
-//! Terragrunt itself is a stand-in, a script that does what its documentation and its source say: it
-//! copies the unit, once with its `source` where it has one, below `TG_DOWNLOAD_DIR`, starts `TG_TF_PATH`
-//! there as a child with the arguments behind `run --`, sets `inputs`, logs to standard error, keeps
-//! SIGTERM to itself for a while, and ends with 255 where its child was killed, or with what the unit
-//! says. What only the real one does is not shown here.
+//! Terragrunt itself is a stand-in: a script that follows its documentation and source. It copies
+//! the unit, and its `source` if there is one, below `TG_DOWNLOAD_DIR`. It starts `TG_TF_PATH`
+//! there with the arguments after `run --`, sets `inputs`, logs to standard error and delays
+//! SIGTERM. It ends with 255 if its child was killed, or as the unit says. Other behaviour of the
+//! real Terragrunt is not tested here.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -17,21 +17,21 @@ use crate::support::object_store::ObjectStore;
 use crate::support::provider_mirror::{ProviderMirror, package};
 use crate::support::release_site::{ReleaseSite, executable};
 use crate::support::terraform::machine_terraform;
-use crate::support::world::{End, MODULE, RUN_ID, World, eventually};
+use crate::support::world::{MODULE, RUN_ID, RunEnd, World, eventually};
 
-/// A unit that gets its module from elsewhere, as the stand-in reads it.
+/// A unit with a `source`, in the form that the stand-in parses.
 const UNIT: &str = "terraform {\n  source = \"../module\"\n}\ninputs = {\n  name = \"unit\"\n}\n";
 
-/// An apply that stands still and ends as Terraform does when it is asked to.
+/// An apply that blocks, and stops on SIGTERM as Terraform does.
 const STANDS: &str = ": > READY; exec sleep 1000";
 
-/// One whose Terraform does not answer any more: only a kill ends it.
+/// An apply whose Terraform does not respond to signals: only SIGKILL ends it.
 const HANGS: &str = "kill -STOP $PPID; : > READY; exec sleep 1000";
 
-/// One whose Terraform is killed by somebody.
+/// An apply whose Terraform is killed by another process.
 const DIES: &str = "kill -KILL $PPID; exec sleep 1000";
 
-/// The stand-in in this version.
+/// The stand-in for this version.
 fn terragrunt(world: &World, version: &str) -> String {
     let record = world.path("record");
     format!(
@@ -70,14 +70,14 @@ exit "$code"
     )
 }
 
-/// A world with the stand-in on a release site, and a run of it.
-struct Bench {
+/// A world with the stand-in on a release site.
+struct TerragruntWorld {
     world: World,
     _site: ReleaseSite,
     version: &'static str,
 }
 
-impl Bench {
+impl TerragruntWorld {
     async fn new(files: &[(&str, &str)], version: &'static str) -> Self {
         let mut world = World::new(files).await;
         std::fs::create_dir(world.path("record")).unwrap();
@@ -100,7 +100,7 @@ impl Bench {
         std::fs::read_to_string(self.world.path("record").join(name)).unwrap_or_default()
     }
 
-    /// Has the module in `module`, or the unit itself, do `act` at apply.
+    /// Makes the module in `module`, or the unit itself, execute `act` at apply.
     fn does(&self, directory: &str, act: &str) {
         let act = act.replace("READY", self.world.path("ready").to_str().unwrap());
         let module = format!(
@@ -109,7 +109,7 @@ impl Bench {
         self.world.commit(&[(&format!("{directory}/main.tf"), &module)]);
     }
 
-    /// Starts a run and waits until it does what it does at apply.
+    /// Starts a run and waits until its apply executes the script.
     async fn start(&self, config: Value) -> (tokio::process::Child, Pid) {
         self.world.add_run(config);
         let child = self.world.execute().spawn().unwrap();
@@ -119,8 +119,8 @@ impl Bench {
         (child, pid)
     }
 
-    /// Starts a run, and sends SIGTERM in the middle of its apply.
-    async fn interrupted(&self, config: Value) -> End {
+    /// Starts a run, and sends SIGTERM during its apply.
+    async fn interrupted(&self, config: Value) -> RunEnd {
         let (child, pid) = self.start(config).await;
         kill(pid, Signal::SIGTERM).unwrap();
         let end = self.world.end(&child.wait_with_output().await.unwrap());
@@ -129,7 +129,7 @@ impl Bench {
         end
     }
 
-    /// What the last status says of the failure, and its hint.
+    /// The message and the hint of the last status.
     fn error(&self) -> (String, String) {
         let error = self.world.last_status()["error"].clone();
         let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
@@ -142,22 +142,22 @@ impl Bench {
     }
 }
 
-fn assert_well(end: &End) {
+fn assert_succeeded(end: &RunEnd) {
     assert_eq!(end.code, Some(0), "{}", end.stderr);
 }
 
 #[tokio::test]
-async fn a_unit_without_a_module_of_its_own_is_planned_applied_and_destroyed() {
+async fn unit_without_a_local_module_is_planned_applied_and_destroyed() {
     let files = [("unit/terragrunt.hcl", UNIT), ("module/main.tf", MODULE)];
-    let bench = Bench::new(&files, "1.0.0").await;
+    let bench = TerragruntWorld::new(&files, "1.0.0").await;
     let terraform = machine_terraform().1;
 
-    assert_well(&bench.world.run(bench.config("plan")).await);
+    assert_succeeded(&bench.world.run(bench.config("plan")).await);
     let plan = &bench.world.received().plans[0];
     assert!(plan.to_string().contains("terraform_data.hello"), "{plan}");
     assert_eq!(bench.world.last_status()["resources_to_add"], 1);
 
-    assert_well(&bench.world.run(bench.config("apply")).await);
+    assert_succeeded(&bench.world.run(bench.config("apply")).await);
     let received = bench.world.received();
     let outputs = received.outputs.last().unwrap();
     assert!(outputs.to_string().contains("hello unit"), "{outputs}");
@@ -168,11 +168,11 @@ async fn a_unit_without_a_module_of_its_own_is_planned_applied_and_destroyed() {
     assert!(log.contains("INFO   Downloading Terraform configurations"), "{log}");
     assert_eq!(bench.state()["resources"][0]["name"], "hello");
 
-    assert_well(&bench.world.run(bench.config("destroy")).await);
+    assert_succeeded(&bench.world.run(bench.config("destroy")).await);
     assert_eq!(bench.state()["resources"], json!([]));
     for (operation, said) in [("validate", "valid"), ("refresh", ""), ("drift-check", "")] {
         let end = bench.world.run(bench.config(operation)).await;
-        assert_well(&end);
+        assert_succeeded(&end);
         assert!(bench.world.received().log_text().contains(said));
     }
     let arguments = bench.record("arguments");
@@ -185,9 +185,9 @@ async fn a_unit_without_a_module_of_its_own_is_planned_applied_and_destroyed() {
 }
 
 #[tokio::test]
-async fn an_older_terragrunt_is_told_the_same_by_its_own_names() {
+async fn older_terragrunt_gets_the_settings_by_its_own_names() {
     let files = [("unit/terragrunt.hcl", ""), ("unit/main.tf", MODULE)];
-    // From before the signatures, so it is on PATH.
+    // This version has no signed releases, so it is on PATH.
     let mut world = World::new(&files).await;
     std::fs::create_dir(world.path("record")).unwrap();
     let bin = world.use_bare_path();
@@ -201,7 +201,7 @@ async fn an_older_terragrunt_is_told_the_same_by_its_own_names() {
     let mut config = world.config("apply");
     config["terraformVersion"] = json!("terragrunt-0.55.1");
     config["source"]["workingDirectory"] = json!("unit");
-    assert_well(&world.run(config).await);
+    assert_succeeded(&world.run(config).await);
     let record = |name: &str| std::fs::read_to_string(world.path("record").join(name)).unwrap();
     assert!(record("arguments").starts_with("init -input=false"), "{}", record("arguments"));
     assert!(!record("environment").contains("\nTG_"), "{}", record("environment"));
@@ -209,27 +209,27 @@ async fn an_older_terragrunt_is_told_the_same_by_its_own_names() {
 }
 
 #[tokio::test]
-async fn the_tool_behind_it_is_chosen_by_the_version_files_of_the_module() {
+async fn tool_of_terragrunt_is_chosen_by_the_version_files_of_the_module() {
     let terraform = machine_terraform().1;
     let files = [
         ("unit/terragrunt.hcl", UNIT),
         ("unit/.terraform-version", "9.9.9"),
         ("module/main.tf", ""),
     ];
-    let bench = Bench::new(&files, "1.0.0").await;
+    let bench = TerragruntWorld::new(&files, "1.0.0").await;
     let end = bench.world.run(bench.config("plan")).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let message = bench.world.last_status()["error"]["message"].as_str().unwrap().to_owned();
     assert!(message.starts_with("terraform 9.9.9 was not found"), "{message}");
 
     bench.world.commit(&[("unit/.terraform-version", &terraform), ("module/main.tf", MODULE)]);
-    assert_well(&bench.world.run(bench.config("plan")).await);
+    assert_succeeded(&bench.world.run(bench.config("plan")).await);
 }
 
 #[tokio::test]
-async fn a_signal_goes_to_terraform_once_and_its_state_is_stored() {
+async fn terraform_below_terragrunt_gets_one_signal_and_stores_its_state() {
     let files = [("unit/terragrunt.hcl", "")];
-    let mut bench = Bench::new(&files, "1.0.0").await;
+    let mut bench = TerragruntWorld::new(&files, "1.0.0").await;
     bench.does("unit", STANDS);
     bench.world.set("BUTLER_GRACE_PERIOD", "1h");
     bench.interrupted(bench.config("apply")).await;
@@ -241,10 +241,10 @@ async fn a_signal_goes_to_terraform_once_and_its_state_is_stored() {
 }
 
 #[tokio::test]
-async fn a_signal_goes_to_a_terraform_that_a_script_on_path_starts() {
+async fn terraform_started_by_a_script_on_path_gets_the_signal() {
     let terraform = machine_terraform().0;
     for start in ["exec", ""] {
-        let mut bench = Bench::new(&[("unit/terragrunt.hcl", "")], "1.0.0").await;
+        let mut bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", "")], "1.0.0").await;
         bench.does("unit", STANDS);
         bench.world.set("BUTLER_GRACE_PERIOD", "1m");
         let shims = bench.world.path("shims");
@@ -262,9 +262,9 @@ async fn a_signal_goes_to_a_terraform_that_a_script_on_path_starts() {
 }
 
 #[tokio::test]
-async fn a_lock_that_a_killed_terraform_leaves_is_named_with_the_command_of_terragrunt() {
+async fn stale_lock_is_reported_with_the_unlock_command_of_terragrunt() {
     let server = HttpBackend::start().await;
-    let mut bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+    let mut bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     bench.does("module", HANGS);
     bench.world.set("BUTLER_GRACE_PERIOD", "4s");
     let mut config = bench.config("apply");
@@ -278,8 +278,8 @@ async fn a_lock_that_a_killed_terraform_leaves_is_named_with_the_command_of_terr
 }
 
 #[tokio::test]
-async fn the_lock_of_a_local_state_that_the_unit_says_itself_ends_with_a_killed_terraform() {
-    let mut bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+async fn lock_of_a_local_state_configured_by_the_unit_ends_with_the_killed_terraform() {
+    let mut bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     let outside = bench.world.path("outside.tfstate");
     let backend = format!(
         "terraform {{\n  backend \"local\" {{\n    path = \"{}\"\n  }}\n}}\n",
@@ -296,13 +296,13 @@ async fn the_lock_of_a_local_state_that_the_unit_says_itself_ends_with_a_killed_
 }
 
 #[tokio::test]
-async fn a_lock_of_a_terraform_that_died_below_terragrunt_is_found() {
+async fn stale_lock_of_a_terraform_that_died_below_terragrunt_is_found() {
     for (code, said) in
         [("255", "may have killed the terraform that it started"), ("1", "exit code 1;")]
     {
         let server = HttpBackend::start().await;
         let unit = format!("{UNIT}# killed: {code}\n");
-        let bench = Bench::new(&[("unit/terragrunt.hcl", &unit)], "1.0.0").await;
+        let bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", &unit)], "1.0.0").await;
         bench.does("module", DIES);
         let mut config = bench.config("apply");
         config["stateBackend"] = json!({"type": "http", "config": server.config()});
@@ -319,9 +319,9 @@ async fn a_lock_of_a_terraform_that_died_below_terragrunt_is_found() {
 }
 
 #[tokio::test]
-async fn a_lock_that_is_surely_of_a_terraform_that_died_below_terragrunt_is_removed() {
+async fn own_stale_lock_of_a_terraform_that_died_below_terragrunt_is_removed() {
     let store = ObjectStore::start().await;
-    let mut bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+    let mut bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     bench.does("module", DIES);
     bench.world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
     let mut settings = store.config();
@@ -337,9 +337,9 @@ async fn a_lock_that_is_surely_of_a_terraform_that_died_below_terragrunt_is_remo
 }
 
 #[tokio::test]
-async fn a_terraform_that_failed_below_terragrunt_is_not_asked_about_its_lock() {
+async fn locks_are_not_searched_after_an_ordinary_failure_below_terragrunt() {
     let server = HttpBackend::start().await;
-    let bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+    let bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     bench.does("module", "exit 7");
     let mut config = bench.config("apply");
     config["stateBackend"] = json!({"type": "http", "config": server.config()});
@@ -351,7 +351,7 @@ async fn a_terraform_that_failed_below_terragrunt_is_not_asked_about_its_lock() 
 }
 
 #[tokio::test]
-async fn a_provider_of_the_module_is_there_for_the_commands_after_init() {
+async fn provider_of_the_module_is_available_after_init() {
     let mirror = ProviderMirror::start(&[("1.2.3", package("1.2.3", "exit 1"))]);
     let (module, lock) = (ProviderMirror::module("1.2.3"), mirror.lock_file("1.2.3"));
     for (unit, lock_file) in
@@ -359,17 +359,17 @@ async fn a_provider_of_the_module_is_there_for_the_commands_after_init() {
     {
         let module_file = if unit.is_empty() { "unit/main.tf" } else { "module/main.tf" };
         let files = [("unit/terragrunt.hcl", unit), (module_file, &module), (lock_file, &lock)];
-        let mut bench = Bench::new(&files, "1.0.0").await;
+        let mut bench = TerragruntWorld::new(&files, "1.0.0").await;
         mirror.serve(&mut bench.world);
-        // A test of a module without tests; Terraform looks for all packages in any case.
+        // Runs `test` on a module without tests. Terraform still searches for all packages.
         let end = bench.world.run(bench.config("test")).await;
         assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, bench.world.received().log_text());
     }
 }
 
 #[tokio::test]
-async fn a_terragrunt_that_a_run_uses_is_not_removed() {
-    let bench = Bench::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
+async fn terragrunt_version_in_use_is_not_removed() {
+    let bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     let go = bench.world.path("go");
     bench.does(
         "module",
@@ -390,13 +390,13 @@ async fn a_terragrunt_that_a_run_uses_is_not_removed() {
         assert!(path.exists());
     }
     std::fs::write(go, "").unwrap();
-    assert_well(&bench.world.end(&child.wait_with_output().await.unwrap()));
+    assert_succeeded(&bench.world.end(&child.wait_with_output().await.unwrap()));
 }
 
 #[tokio::test]
-async fn a_run_is_one_unit_whatever_the_environment_says() {
+async fn run_is_one_unit_despite_terragrunt_variables() {
     let files = [("unit/terragrunt.hcl", UNIT), ("module/main.tf", MODULE)];
-    let mut bench = Bench::new(&files, "1.0.0").await;
+    let mut bench = TerragruntWorld::new(&files, "1.0.0").await;
     for name in ["TG_ALL", "TG_GRAPH", "TG_FILTER", "TG_QUEUE_INCLUDE_EXTERNAL", "TERRAGRUNT_ALL"] {
         bench.world.set(name, "true");
     }
@@ -406,7 +406,7 @@ async fn a_run_is_one_unit_whatever_the_environment_says() {
         "TG_FILTERS_FILE": {"value": "../stack"},
         "TG_LOG_LEVEL": {"value": "info"},
     });
-    assert_well(&bench.world.run(config.clone()).await);
+    assert_succeeded(&bench.world.run(config.clone()).await);
     let environment = bench.record("environment");
     for name in ["TG_ALL", "TG_GRAPH", "TG_FILTER", "TG_QUEUE", "TERRAGRUNT_ALL"] {
         assert!(!environment.contains(name), "{environment}");
@@ -425,25 +425,25 @@ async fn a_run_is_one_unit_whatever_the_environment_says() {
 }
 
 #[tokio::test]
-async fn a_module_below_a_hidden_directory_is_a_module() {
+async fn module_below_a_hidden_directory_is_used() {
     let outside = "terraform {\n  backend \"local\" {\n    path = \"PATH\"\n  }\n}\n";
     let unit = UNIT.replace("../module", "../module//.hidden/deep");
     let files = [("unit/terragrunt.hcl", unit.as_str()), ("module/.hidden/deep/main.tf", MODULE)];
-    let bench = Bench::new(&files, "1.0.0").await;
+    let bench = TerragruntWorld::new(&files, "1.0.0").await;
     let state = bench.world.path("outside.tfstate");
     let backend = outside.replace("PATH", state.to_str().unwrap());
     bench.world.commit(&[("module/.hidden/deep/backend.tf", &backend)]);
     let mut config = bench.config("apply");
     config["stateBackend"] = Value::Null;
-    assert_well(&bench.world.run(config).await);
+    assert_succeeded(&bench.world.run(config).await);
     assert!(state.exists());
 }
 
 #[tokio::test]
-async fn a_state_that_could_not_be_stored_below_a_hidden_directory_is_pushed_again() {
+async fn unstored_state_below_a_hidden_directory_is_pushed_by_the_runner() {
     let unit = UNIT.replace("../module", "../module//.hidden");
     let files = [("unit/terragrunt.hcl", unit.as_str()), ("module/.hidden/main.tf", MODULE)];
-    let bench = Bench::new(&files, "1.0.0").await;
+    let bench = TerragruntWorld::new(&files, "1.0.0").await;
     let server = HttpBackend::start().await;
     server.refuse(&["OperationTypeApply"]);
     let mut config = bench.config("apply");
@@ -455,13 +455,13 @@ async fn a_state_that_could_not_be_stored_below_a_hidden_directory_is_pushed_aga
 }
 
 #[tokio::test]
-async fn a_state_that_terraform_could_not_store_in_the_copy_is_kept_and_named() {
+async fn unstored_state_in_terragrunts_copy_is_kept_and_reported() {
     let files = [
         ("unit/terragrunt.hcl", UNIT),
         ("module/main.tf", MODULE),
         ("module/errored.tfstate", "not of this run"),
     ];
-    let mut bench = Bench::new(&files, "1.0.0").await;
+    let mut bench = TerragruntWorld::new(&files, "1.0.0").await;
     let server = HttpBackend::start().await;
     let recovery = bench.world.path("volume/recovery");
     bench.world.set("BUTLER_RECOVERY_DIR", &recovery);
@@ -486,9 +486,9 @@ async fn a_state_that_terraform_could_not_store_in_the_copy_is_kept_and_named() 
 }
 
 #[tokio::test]
-async fn a_state_that_terraform_could_not_store_at_first_is_pushed_through_terragrunt() {
+async fn unstored_state_is_pushed_through_terragrunt() {
     let files = [("unit/terragrunt.hcl", UNIT), ("module/main.tf", MODULE)];
-    let bench = Bench::new(&files, "1.0.0").await;
+    let bench = TerragruntWorld::new(&files, "1.0.0").await;
     let server = HttpBackend::start().await;
     server.refuse(&["OperationTypeApply"]);
     let mut config = bench.config("apply");
@@ -502,7 +502,7 @@ async fn a_state_that_terraform_could_not_store_at_first_is_pushed_through_terra
 }
 
 #[tokio::test]
-async fn a_state_in_terragrunts_copy_is_refused_unless_it_may_be_lost() {
+async fn state_in_terragrunts_copy_is_refused_unless_loss_is_allowed() {
     let generated = "terraform {\n  backend \"local\" {\n    path = \"PATH\"\n  }\n}\n";
     let files = [("unit/terragrunt.hcl", UNIT), ("module/main.tf", MODULE)];
     for (path, message) in [
@@ -510,7 +510,7 @@ async fn a_state_in_terragrunts_copy_is_refused_unless_it_may_be_lost() {
         (Some("own.tfstate"), "the state, in Terragrunt's copy of the module, is lost at the end"),
         (Some("/"), ""),
     ] {
-        let mut bench = Bench::new(&files, "1.0.0").await;
+        let mut bench = TerragruntWorld::new(&files, "1.0.0").await;
         let outside = bench.world.path("outside.tfstate");
         if let Some(path) = path {
             let path = if path == "/" { outside.to_str().unwrap() } else { path };
@@ -520,7 +520,7 @@ async fn a_state_in_terragrunts_copy_is_refused_unless_it_may_be_lost() {
         config["stateBackend"] = Value::Null;
         let end = bench.world.run(config.clone()).await;
         if message.is_empty() {
-            assert_well(&end);
+            assert_succeeded(&end);
             assert!(outside.exists());
             continue;
         }
@@ -530,13 +530,13 @@ async fn a_state_in_terragrunts_copy_is_refused_unless_it_may_be_lost() {
         assert!(error["advice"].as_str().unwrap().contains("remote_state"), "{error}");
         assert!(!bench.record("arguments").contains("plan"), "{}", bench.record("arguments"));
         bench.world.set("BUTLER_ALLOW_EPHEMERAL_STATE", "true");
-        assert_well(&bench.world.run(config).await);
+        assert_succeeded(&bench.world.run(config).await);
     }
 }
 
 #[tokio::test]
-async fn a_local_run_leaves_terragrunts_copies_where_terragrunt_has_them() {
-    let bench = Bench::new(&[], "1.0.0").await;
+async fn local_run_keeps_the_default_location_of_terragrunts_copies() {
+    let bench = TerragruntWorld::new(&[], "1.0.0").await;
     let module = bench.world.path("own");
     std::fs::create_dir(&module).unwrap();
     std::fs::write(module.join("terragrunt.hcl"), "").unwrap();
@@ -544,14 +544,14 @@ async fn a_local_run_leaves_terragrunts_copies_where_terragrunt_has_them() {
     let arguments = ["execute", "--local", "--operation", "apply", "--tf-version"];
     let mut command = bench.world.command(&arguments);
     command.args(["terragrunt-1.0.0", "--module-dir"]).arg(&module);
-    assert_well(&bench.world.end(&command.output().await.unwrap()));
-    // Without a backend, the state is there.
+    assert_succeeded(&bench.world.end(&command.output().await.unwrap()));
+    // Without a backend, the state is in the copy.
     let state = module.join(".terragrunt-cache/aa/bb/terraform.tfstate");
     assert!(std::fs::read_to_string(state).unwrap().contains("hello world"));
 }
 
 #[tokio::test]
-async fn a_unit_needs_terragrunt_and_says_so() {
+async fn unit_without_terragrunt_is_an_error() {
     let world = World::new(&[("terragrunt.hcl", UNIT)]).await;
     let end = world.run(world.config("plan")).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
@@ -564,13 +564,13 @@ async fn a_unit_needs_terragrunt_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_terragrunt_that_cannot_be_told_what_a_run_needs_is_refused() {
+async fn terragrunt_version_that_is_too_old_is_refused() {
     let world = World::new(&[("terragrunt.hcl", UNIT)]).await;
     let mut config = world.config("plan");
     config["terraformVersion"] = json!("terragrunt-0.38.1");
     let end = world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let error = world.last_status()["error"].clone();
-    assert_eq!(error["message"], "terragrunt 0.38.1 is too old to carry out a run");
+    assert_eq!(error["message"], "terragrunt 0.38.1 is too old to execute a run");
     assert!(error["advice"].as_str().unwrap().contains("0.48.7"), "{error}");
 }

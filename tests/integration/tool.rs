@@ -1,4 +1,4 @@
-//! Making a tool ready: PATH, cache, download and verification, against a site on loopback.
+//! Installing a tool: PATH, cache, download and verification, with a site on loopback.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use butler_base::error::Advice;
-use butler_protocol::spec::{ToolRequest, VersionFile, VersionFileKind, Wanted};
+use butler_protocol::spec::{RequestedVersion, ToolRequest, VersionFile, VersionFileKind};
 use butler_runner::tool::{
     CacheError, DownloadError, InstalledTool, Origin, Reach, Sites, ToolError, ToolOptions,
-    VerifyError, VersionWish, WhenBusy, choose, ready,
+    VerifyError, VersionSources, WhenBusy, choose, ready,
 };
 use futures_util::FutureExt;
 
 use crate::support::release_site::{Fault, ReleaseSite, archive, executable, platform, stand_in};
 
-/// A cache and a PATH of a test's own, and the options that name them.
-struct Home {
+/// A cache and a PATH for one test, and the options that name them.
+struct ToolHome {
     directory: tempfile::TempDir,
     options: ToolOptions,
 }
 
-impl Home {
+impl ToolHome {
     fn new(site: &ReleaseSite) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let options = ToolOptions {
@@ -39,7 +39,7 @@ impl Home {
         Self { directory, options }
     }
 
-    /// Puts a stand-in into a new directory at the end of PATH.
+    /// Installs a stand-in in a new directory at the end of PATH.
     fn on_path(&mut self, name: &str, version: &str) -> PathBuf {
         let mut directories: Vec<_> =
             self.options.search_path.iter().flat_map(std::env::split_paths).collect();
@@ -54,16 +54,16 @@ impl Home {
         ready(&version.parse().unwrap(), &self.options, &|_| {}).await
     }
 
-    async fn choose(&self, wish: &VersionWish) -> Result<String, ToolError> {
+    async fn choose(&self, wish: &VersionSources) -> Result<String, ToolError> {
         choose(wish, Reach::InstalledFirst, &self.options).await.map(|request| request.to_string())
     }
 
-    /// Where `version` of Terraform is kept.
-    fn kept(&self, version: &str) -> PathBuf {
+    /// The directory of `version` of Terraform.
+    fn installation(&self, version: &str) -> PathBuf {
         self.options.cache.join("terraform").join(version)
     }
 
-    /// All names in the directory of Terraform, but for the books that are kept there.
+    /// All names in the directory of Terraform, except metadata.
     fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.options.cache.join("terraform")).unwrap();
         let mut names: Vec<_> =
@@ -112,11 +112,11 @@ fn version_of(path: &Path) -> String {
 async fn real_terraform_is_installed_from_a_signed_site() {
     let (binary, version) = real_terraform();
     let site = ReleaseSite::start(&[(&version, &binary)]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
 
     let tool = home.ready(&version).await.unwrap();
     assert_eq!(tool.origin, Origin::Downloaded);
-    assert_eq!(tool.path, home.kept(&version).join("terraform"));
+    assert_eq!(tool.path, home.installation(&version).join("terraform"));
     assert_eq!(version_of(&tool.path), version);
     let base = format!("/terraform/{version}/terraform_{version}");
     let expected = [
@@ -132,40 +132,40 @@ async fn real_terraform_is_installed_from_a_signed_site() {
 }
 
 #[tokio::test]
-async fn installation_is_private_but_for_the_executable_and_leaves_nothing_beside() {
+async fn installation_is_private_except_for_the_executable_and_leaves_no_temporary_files() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let tool = home.ready("1.9.8").await.unwrap();
     assert_eq!(std::fs::read(&tool.path).unwrap(), b"binary");
     assert_eq!(mode(&tool.path), 0o755);
     for directory in
-        [&home.options.cache, &home.options.cache.join("terraform"), &home.kept("1.9.8")]
+        [&home.options.cache, &home.options.cache.join("terraform"), &home.installation("1.9.8")]
     {
         assert_eq!(mode(directory), 0o700, "{}", directory.display());
     }
     assert_eq!(home.names(), [".1.9.8.lock", "1.9.8"]);
-    let record = std::fs::read(home.kept("1.9.8").join("install.json")).unwrap();
+    let record = std::fs::read(home.installation("1.9.8").join("install.json")).unwrap();
     let record: serde_json::Value = serde_json::from_slice(&record).unwrap();
     assert_eq!(record["archiveUrl"], format!("{}terraform/1.9.8/{}", site.url(), zip_of("1.9.8")));
 }
 
 #[tokio::test]
-async fn opentofu_is_installed_by_its_own_layout() {
+async fn opentofu_is_installed_from_its_own_site_layout() {
     let site = ReleaseSite::start(&[("opentofu-1.8.5", b"tofu")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let tool = home.ready("opentofu-1.8.5").await.unwrap();
     assert_eq!(tool.path, home.options.cache.join("opentofu/1.8.5/tofu"));
     assert!(site.requests()[1].ends_with("/v1.8.5/tofu_1.8.5_SHA256SUMS.gpgsig"));
 }
 
 #[tokio::test]
-async fn exact_version_on_path_is_used_wherever_on_path_it_is() {
+async fn exact_version_is_found_anywhere_on_path() {
     let site = ReleaseSite::start(&[]);
-    let mut home = Home::new(&site);
+    let mut home = ToolHome::new(&site);
     home.on_path("terraform", "1.9.7");
     let wanted = home.on_path("terraform", "1.9.8");
     let tool = home.ready("1.9.8").await.unwrap();
-    // A script may start another version elsewhere.
+    // A script may start another version in another directory.
     assert_eq!((tool.origin, tool.path), (Origin::Shim, wanted));
     assert!(site.requests().is_empty());
 }
@@ -173,7 +173,7 @@ async fn exact_version_on_path_is_used_wherever_on_path_it_is() {
 #[tokio::test]
 async fn another_version_on_path_is_never_used() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let mut home = Home::new(&site);
+    let mut home = ToolHome::new(&site);
     home.on_path("terraform", "1.9.7");
     assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Downloaded);
 }
@@ -181,8 +181,8 @@ async fn another_version_on_path_is_never_used() {
 #[tokio::test]
 async fn concurrent_runs_download_a_version_once() {
     let site = ReleaseSite::start(&[("1.9.8", &b"binary".repeat(100_000))]);
-    let home = Home::new(&site);
-    // Boxed as what may go to another thread, so that callers may spawn it.
+    let home = ToolHome::new(&site);
+    // Boxed as `Send`, so that callers can spawn it.
     let runs = (0..8).map(|_| home.ready("1.9.8").boxed());
     let tools = futures_util::future::join_all(runs).await;
     let mut origins: Vec<_> = tools.into_iter().map(|tool| tool.unwrap().origin).collect();
@@ -193,16 +193,16 @@ async fn concurrent_runs_download_a_version_once() {
 }
 
 #[tokio::test]
-async fn run_that_waits_for_another_says_so() {
+async fn run_that_waits_for_another_installation_logs_it() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    site.misbehave(".zip", Fault::Hanging);
-    let home = Home::new(&site);
+    site.inject_fault(".zip", Fault::Hanging);
+    let home = ToolHome::new(&site);
     let request: ToolRequest = "1.9.8".parse().unwrap();
     let (said, waiting) = tokio::sync::mpsc::unbounded_channel();
     let first = home.ready("1.9.8");
     let progress = |line: &str| said.send(line.to_owned()).unwrap();
     let second = async {
-        site.asked_for(".zip").await;
+        site.wait_for_request(".zip").await;
         ready(&request, &home.options, &progress).await
     };
     tokio::pin!(second);
@@ -215,29 +215,29 @@ async fn run_that_waits_for_another_says_so() {
             assert!(line.contains("(a test), which has been installing terraform 1.9.8 since"), "{line}");
         },
     }
-    // The first one is gone with its future: the second goes on.
-    site.behave();
+    // The first installation is cancelled with its future: the second continues.
+    site.remove_faults();
     assert_eq!(second.await.unwrap().origin, Origin::Downloaded);
 }
 
 #[tokio::test]
-async fn dropped_download_leaves_nothing_that_is_taken_for_installed() {
+async fn cancelled_download_is_never_used_as_installed() {
     let site = ReleaseSite::start(&[("1.9.8", &b"binary".repeat(10_000))]);
-    site.misbehave(".zip", Fault::Hanging);
-    let home = Home::new(&site);
+    site.inject_fault(".zip", Fault::Hanging);
+    let home = ToolHome::new(&site);
     tokio::select! {
         _ = home.ready("1.9.8") => panic!("the site hangs"),
-        () = site.asked_for(".zip") => {}
+        () = site.wait_for_request(".zip") => {}
     }
     assert_eq!(home.names(), [".1.9.8.lock"]);
-    site.behave();
+    site.remove_faults();
     assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Downloaded);
 }
 
 #[tokio::test]
 async fn missing_version_is_named_with_the_site() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let error = home.ready("9.9.9").await.unwrap_err();
     assert!(matches!(error, ToolError::UnknownVersion { .. }), "{error:?}");
     let text = error.to_string();
@@ -247,7 +247,7 @@ async fn missing_version_is_named_with_the_site() {
 }
 
 #[tokio::test]
-async fn nothing_is_installed_from_what_was_not_signed() {
+async fn unsigned_checksums_install_nothing() {
     for (file, fault) in [
         ("_SHA256SUMS", Fault::Changed),
         ("_SHA256SUMS", Fault::Halved),
@@ -256,37 +256,37 @@ async fn nothing_is_installed_from_what_was_not_signed() {
         (".72D7468F.sig", Fault::Halved),
     ] {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-        site.misbehave(file, fault);
-        let home = Home::new(&site);
+        site.inject_fault(file, fault);
+        let home = ToolHome::new(&site);
         let error = home.ready("1.9.8").await.unwrap_err();
         let ToolError::Signature { source, .. } = &error else { panic!("{error:?}") };
         let by_another = matches!(fault, Fault::ByAnother);
         assert_eq!(matches!(source, VerifyError::UnknownSigner { .. }), by_another, "{source:?}");
         assert!(!site.requests().iter().any(|path| path.ends_with(&zip_of("1.9.8"))));
-        assert!(!home.kept("1.9.8").exists());
+        assert!(!home.installation("1.9.8").exists());
     }
 }
 
 #[tokio::test]
-async fn key_of_the_site_has_to_be_trusted_by_the_user() {
+async fn signing_key_of_the_site_must_be_trusted_by_the_user() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let mut home = Home::new(&site);
+    let mut home = ToolHome::new(&site);
     home.options.signing_keys.clear();
     let error = home.ready("1.9.8").await.unwrap_err();
     assert!(error.advice().unwrap().contains("--signing-key"), "{error:?}");
-    assert!(!home.kept("1.9.8").exists());
+    assert!(!home.installation("1.9.8").exists());
 }
 
 #[tokio::test]
 async fn missing_signature_is_an_error() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    site.misbehave(".72D7468F.sig", Fault::Missing);
-    let home = Home::new(&site);
-    // The other name of the signature serves as well.
+    site.inject_fault(".72D7468F.sig", Fault::Missing);
+    let home = ToolHome::new(&site);
+    // The other name of the signature is accepted as well.
     assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Downloaded);
 
-    site.misbehave("_SHA256SUMS.sig", Fault::Missing);
-    let home = Home::new(&site);
+    site.inject_fault("_SHA256SUMS.sig", Fault::Missing);
+    let home = ToolHome::new(&site);
     let error = home.ready("1.9.8").await.unwrap_err();
     assert!(matches!(error, ToolError::Unsigned { .. }), "{error:?}");
 }
@@ -295,8 +295,8 @@ async fn missing_signature_is_an_error() {
 async fn archive_that_was_not_signed_is_refused() {
     for fault in [Fault::Changed, Fault::Halved] {
         let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-        site.misbehave(".zip", fault);
-        let home = Home::new(&site);
+        site.inject_fault(".zip", fault);
+        let home = ToolHome::new(&site);
         let error = home.ready("1.9.8").await.unwrap_err();
         assert!(matches!(error, ToolError::Checksum { .. }), "{error:?}");
         assert_eq!(home.names(), [".1.9.8.lock"]);
@@ -307,7 +307,7 @@ async fn archive_that_was_not_signed_is_refused() {
 async fn archive_without_the_executable_is_refused_even_if_signed() {
     let other = archive(&[("../terraform", b"outside"), ("tofu", b"other")]);
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", other)]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let error = home.ready("1.9.8").await.unwrap_err();
     assert!(matches!(error, ToolError::Archive(_)), "{error:?}");
     assert_eq!(home.names(), [".1.9.8.lock"]);
@@ -316,9 +316,9 @@ async fn archive_without_the_executable_is_refused_even_if_signed() {
 
 #[tokio::test]
 async fn version_without_an_archive_for_this_platform_is_named() {
-    // The checksum file of another version, under the name of this one, is such a case.
+    // For example, the checksum file of another version under the name of this one.
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let proxy = axum::Router::new().fallback({
         let site = site.url();
         move |uri: axum::http::Uri| async move {
@@ -340,28 +340,28 @@ async fn version_without_an_archive_for_this_platform_is_named() {
 }
 
 #[tokio::test]
-async fn what_breaks_on_the_way_is_tried_again() {
+async fn interrupted_download_is_retried() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    site.misbehave("_SHA256SUMS", Fault::Failing(2));
-    site.misbehave(".zip", Fault::Breaking(1));
-    let home = Home::new(&site);
+    site.inject_fault("_SHA256SUMS", Fault::Failing(2));
+    site.inject_fault(".zip", Fault::Breaking(1));
+    let home = ToolHome::new(&site);
     assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Downloaded);
     let asked = |name: &str| site.requests().iter().filter(|path| path.ends_with(name)).count();
     assert_eq!((asked("_SHA256SUMS"), asked(".zip")), (3, 2));
 }
 
 #[tokio::test]
-async fn site_that_stays_broken_is_an_error() {
+async fn permanently_failing_site_is_an_error() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    site.misbehave("_SHA256SUMS", Fault::Failing(usize::MAX));
-    let error = Home::new(&site).ready("1.9.8").await.unwrap_err();
+    site.inject_fault("_SHA256SUMS", Fault::Failing(usize::MAX));
+    let error = ToolHome::new(&site).ready("1.9.8").await.unwrap_err();
     assert!(matches!(error, ToolError::Download(DownloadError::Status { .. })), "{error:?}");
 }
 
 #[tokio::test]
-async fn changed_executable_is_never_used_but_downloaded_again() {
+async fn modified_executable_is_downloaded_again() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let path = home.ready("1.9.8").await.unwrap().path;
     std::fs::write(&path, b"BINARY").unwrap();
     let tool = home.ready("1.9.8").await.unwrap();
@@ -369,18 +369,18 @@ async fn changed_executable_is_never_used_but_downloaded_again() {
     assert_eq!(std::fs::read(&path).unwrap(), b"binary");
     assert_eq!(home.names(), [".1.9.8.lock", "1.9.8"]);
 
-    // Where it cannot be downloaded again, there is no tool.
+    // If it cannot be downloaded again, the tool is missing.
     std::fs::write(&path, b"BINARY").unwrap();
-    site.misbehave("_SHA256SUMS", Fault::Missing);
+    site.inject_fault("_SHA256SUMS", Fault::Missing);
     home.ready("1.9.8").await.unwrap_err();
 }
 
 #[tokio::test]
-async fn executable_that_only_looks_different_is_summed_up_and_used() {
+async fn executable_with_a_new_timestamp_is_verified_and_used() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let path = home.ready("1.9.8").await.unwrap().path;
-    let record = home.kept("1.9.8").join("install.json");
+    let record = home.installation("1.9.8").join("install.json");
     let before = std::fs::read(&record).unwrap();
     let copy = path.with_extension("copy");
     std::fs::copy(&path, &copy).unwrap();
@@ -391,28 +391,28 @@ async fn executable_that_only_looks_different_is_summed_up_and_used() {
 }
 
 #[tokio::test]
-async fn half_an_installation_is_none() {
+async fn incomplete_installation_is_not_used() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let path = home.ready("1.9.8").await.unwrap().path;
-    for broken in [path, home.kept("1.9.8").join("install.json")] {
+    for broken in [path, home.installation("1.9.8").join("install.json")] {
         std::fs::remove_file(broken).unwrap();
         assert_eq!(home.ready("1.9.8").await.unwrap().origin, Origin::Downloaded);
     }
-    // What a killed run left goes with the next installation.
+    // The next installation removes the leftovers of a killed run.
     let left = home.options.cache.join("terraform/.partial-1.9.8~abc");
     executable(&left.join("terraform"), b"half");
-    std::fs::remove_dir_all(home.kept("1.9.8")).unwrap();
+    std::fs::remove_dir_all(home.installation("1.9.8")).unwrap();
     home.ready("1.9.8").await.unwrap();
     assert_eq!(home.names(), [".1.9.8.lock", "1.9.8"]);
 }
 
 #[tokio::test]
-async fn cache_that_others_can_write_to_is_refused() {
+async fn cache_writable_by_others_is_refused() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     let path = home.ready("1.9.8").await.unwrap().path;
-    for open in [home.options.cache.join("terraform"), home.kept("1.9.8"), path] {
+    for open in [home.options.cache.join("terraform"), home.installation("1.9.8"), path] {
         let permissions = open.metadata().unwrap().permissions();
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
         let error = home.ready("1.9.8").await.unwrap_err();
@@ -425,9 +425,9 @@ async fn cache_that_others_can_write_to_is_refused() {
 }
 
 #[tokio::test]
-async fn cache_below_a_directory_that_all_can_write_to_is_used() {
+async fn cache_below_a_sticky_world_writable_directory_is_used() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     std::fs::create_dir(&home.options.cache).unwrap();
     let open = std::fs::Permissions::from_mode(0o777);
     std::fs::set_permissions(&home.options.cache, open).unwrap();
@@ -436,15 +436,15 @@ async fn cache_below_a_directory_that_all_can_write_to_is_used() {
 }
 
 #[tokio::test]
-async fn credentials_of_the_mirror_are_used_but_never_shown() {
+async fn credentials_of_the_mirror_are_sent_and_masked() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let mut home = Home::new(&site);
+    let mut home = ToolHome::new(&site);
     let mut mirror = site.url();
     mirror.set_username("user").unwrap();
     mirror.set_password(Some("hunter2")).unwrap();
     home.options.sites = Sites::mirrored(Some(mirror));
     home.ready("1.9.8").await.unwrap();
-    let record = std::fs::read_to_string(home.kept("1.9.8").join("install.json")).unwrap();
+    let record = std::fs::read_to_string(home.installation("1.9.8").join("install.json")).unwrap();
     let error = home.ready("9.9.9").await.unwrap_err();
     let shown = format!("{record}{error:?}{}{:?}", butler_base::error::chain(&error), home.options);
     assert!(shown.contains("127.0.0.1") && !shown.contains("hunter2"), "{shown}");
@@ -452,9 +452,9 @@ async fn credentials_of_the_mirror_are_used_but_never_shown() {
 }
 
 #[tokio::test]
-async fn missing_key_file_costs_no_request() {
+async fn missing_key_file_is_reported_before_any_request() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let mut home = Home::new(&site);
+    let mut home = ToolHome::new(&site);
     home.options.signing_keys.push("/does/not/exist.asc".into());
     let error = home.ready("1.9.8").await.unwrap_err();
     assert!(error.to_string().contains("/does/not/exist.asc"), "{error}");
@@ -462,15 +462,15 @@ async fn missing_key_file_costs_no_request() {
 }
 
 #[tokio::test]
-async fn runs_version_beats_everything_else() {
+async fn version_of_the_run_overrides_all_others() {
     let site = ReleaseSite::start(&[]);
-    let mut home = Home::new(&site);
-    let mut wish = VersionWish {
-        named: Some(Wanted::of_argument("1.9.8", None).unwrap()),
+    let mut home = ToolHome::new(&site);
+    let mut wish = VersionSources {
+        named: Some(RequestedVersion::of_argument("1.9.8", None).unwrap()),
         required: vec![">= 1.5, < 1.8".to_owned()],
         version_files: vec![version_file(".terraform-version", "1.7.5\n")],
         default: Some("1.6.6".parse().unwrap()),
-        ..VersionWish::default()
+        ..VersionSources::default()
     };
     assert_eq!(home.choose(&wish).await.unwrap(), "terraform 1.9.8");
     wish.named = None;
@@ -486,18 +486,18 @@ async fn runs_version_beats_everything_else() {
 }
 
 #[tokio::test]
-async fn required_version_takes_what_is_there_before_what_is_released() {
+async fn required_version_prefers_installed_versions() {
     let site = ReleaseSite::start(&[
         ("1.5.7", b"binary"),
         ("1.7.5", b"binary"),
         ("1.8.5", b"binary"),
         ("1.9.0-rc1", b"binary"),
     ]);
-    let mut home = Home::new(&site);
-    let wish = VersionWish {
+    let mut home = ToolHome::new(&site);
+    let wish = VersionSources {
         required: vec![">= 1.5".to_owned(), "< 2.0".to_owned()],
         default: Some("1.3.10".parse().unwrap()),
-        ..VersionWish::default()
+        ..VersionSources::default()
     };
     assert_eq!(home.choose(&wish).await.unwrap(), "terraform 1.8.5");
     home.ready("1.5.7").await.unwrap();
@@ -509,28 +509,30 @@ async fn required_version_takes_what_is_there_before_what_is_released() {
 }
 
 #[tokio::test]
-async fn contradicting_constraints_and_unreadable_ones_are_named() {
+async fn contradicting_and_malformed_constraints_are_named() {
     let site = ReleaseSite::start(&[("1.8.5", b"binary")]);
-    let home = Home::new(&site);
-    let required =
-        |text: &str| VersionWish { required: vec![text.to_owned()], ..VersionWish::default() };
+    let home = ToolHome::new(&site);
+    let required = |text: &str| VersionSources {
+        required: vec![text.to_owned()],
+        ..VersionSources::default()
+    };
     let error = home.choose(&required(">= 2.0, < 1.0")).await.unwrap_err();
     assert!(error.to_string().contains("`>= 2.0, < 1.0`"), "{error}");
     let error = home.choose(&required("newest")).await.unwrap_err();
     assert!(butler_base::error::chain(&error).contains("`newest`"), "{error}");
-    let error = home.choose(&VersionWish::default()).await.unwrap_err();
+    let error = home.choose(&VersionSources::default()).await.unwrap_err();
     assert!(matches!(error, ToolError::NoVersion), "{error}");
     assert!(error.advice().unwrap().contains("--default-tool-version"));
 }
 
 #[tokio::test]
-async fn version_file_may_name_a_version_a_limit_or_the_latest() {
+async fn version_file_may_contain_a_version_a_constraint_or_latest() {
     let site = ReleaseSite::start(&[
         ("1.8.5", b"binary"),
         ("1.9.8", b"binary"),
         ("opentofu-1.7.1", b"binary"),
     ]);
-    let home = Home::new(&site);
+    let home = ToolHome::new(&site);
     for (name, content, chosen) in [
         (".terraform-version", "# ours\nv1.7.5 # pinned\n", "terraform 1.7.5"),
         (".terraform-version", "latest\n", "terraform 1.9.8"),
@@ -540,23 +542,24 @@ async fn version_file_may_name_a_version_a_limit_or_the_latest() {
         (".opentofu-version", "latest", "opentofu 1.7.1"),
     ] {
         let version_files = vec![version_file(name, content)];
-        let wish = VersionWish { version_files, ..VersionWish::default() };
+        let wish = VersionSources { version_files, ..VersionSources::default() };
         assert_eq!(home.choose(&wish).await.unwrap(), chosen, "{content}");
     }
     for content in ["newest", "min-required", "latest:[1-9]"] {
         let version_files = vec![version_file(".terraform-version", content)];
-        let wish = VersionWish { version_files, ..VersionWish::default() };
+        let wish = VersionSources { version_files, ..VersionSources::default() };
         let error = home.choose(&wish).await.unwrap_err();
         assert!(error.to_string().contains("`.terraform-version`"), "{error}");
     }
 }
 
 #[tokio::test]
-async fn tofu_alone_on_path_is_chosen() {
+async fn tofu_is_chosen_if_it_is_the_only_tool_on_path() {
     let site = ReleaseSite::start(&[]);
-    let mut home = Home::new(&site);
+    let mut home = ToolHome::new(&site);
     home.on_path("tofu", "1.8.5");
-    assert_eq!(home.choose(&VersionWish::default()).await.unwrap(), "opentofu 1.8.5");
-    let required = VersionWish { required: vec![">= 1.8".to_owned()], ..VersionWish::default() };
+    assert_eq!(home.choose(&VersionSources::default()).await.unwrap(), "opentofu 1.8.5");
+    let required =
+        VersionSources { required: vec![">= 1.8".to_owned()], ..VersionSources::default() };
     assert_eq!(home.choose(&required).await.unwrap(), "opentofu 1.8.5");
 }

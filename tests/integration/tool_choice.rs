@@ -1,4 +1,4 @@
-//! Which tool a local run really starts, among what is on PATH, in the cache and released.
+//! The tool that a local run starts, chosen from PATH, the cache and released versions.
 
 use std::fs;
 use std::path::Path;
@@ -6,23 +6,23 @@ use std::path::Path;
 use expect_test::expect;
 
 use crate::support::documented::assert_documented;
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 use crate::support::release_site::{ReleaseSite, executable, stand_in, terragrunt_stand_in};
 use crate::support::terraform::machine_terraform;
 
-/// A site with stand-ins of these versions.
+/// A release site with stand-ins of these versions.
 fn site(versions: &[&str]) -> ReleaseSite {
     let releases: Vec<_> = versions.iter().map(|it| (*it, stand_in(bare(it)))).collect();
     let releases: Vec<_> = releases.iter().map(|(it, script)| (*it, script.as_bytes())).collect();
     ReleaseSite::start(&releases)
 }
 
-/// `1.8.3` of `opentofu-1.8.3`.
+/// The version in a name such as `opentofu-1.8.3`.
 fn bare(version: &str) -> &str {
     version.rsplit('-').next().unwrap()
 }
 
-/// Writes a module called `module`.
+/// Writes the module directory `module`.
 fn module(machine: &Machine, files: &[(&str, &str)]) {
     fs::create_dir_all(machine.path("module")).unwrap();
     for (name, text) in files {
@@ -30,27 +30,27 @@ fn module(machine: &Machine, files: &[(&str, &str)]) {
     }
 }
 
-fn local(machine: &Machine, words: &[&str]) -> Said {
+fn local(machine: &Machine, words: &[&str]) -> CommandOutput {
     let run = ["execute", "--local", "--module-dir", "module", "--operation", "plan"];
     machine.run(&[&run, words].concat())
 }
 
-/// What a local run says that it uses, at last.
+/// The tool that a local run reports to use.
 fn used(machine: &Machine, words: &[&str]) -> String {
     last_used(&local(machine, words))
 }
 
-fn last_used(said: &Said) -> String {
-    let line = said.shown().lines().rfind(|line| line.starts_with("INFO Using "));
-    line.unwrap_or_else(|| panic!("{said:#?}")).replace("INFO ", "")
+fn last_used(output: &CommandOutput) -> String {
+    let line = output.normalized().lines().rfind(|line| line.starts_with("INFO Using "));
+    line.unwrap_or_else(|| panic!("{output:#?}")).replace("INFO ", "")
 }
 
-/// Product and version of `Using PRODUCT VERSION (PATH)`.
+/// Product and version in `Using PRODUCT VERSION (PATH)`.
 fn version_in(line: &str) -> &str {
     line.trim_start_matches("Using ").split(" (").next().unwrap()
 }
 
-/// What is on a machine, and what its module asks for.
+/// The tools on a machine, and the version that its module requests.
 struct Case {
     defaults: &'static [&'static str],
     path: &'static [&'static str],
@@ -59,16 +59,16 @@ struct Case {
 }
 
 impl Case {
-    /// The machine, on which every release is a stand-in that can nothing but say its version.
+    /// The machine. Every release is a stand-in that only prints its version.
     fn machine(&self, site: &ReleaseSite) -> Machine {
         let machine = Machine::with_site(site);
         for version in self.defaults.iter().chain(self.cached) {
-            machine.run(&["tool", "install", version]).well();
+            machine.run(&["tool", "install", version]).expect_success();
         }
         for (name, executable) in [("opentofu", "tofu"), ("terraform", "terraform")] {
             let is_it = |version: &&&str| version.starts_with(name);
             if !self.defaults.iter().any(|version| is_it(&version)) {
-                let _ = fs::remove_file(machine.kept(name, "default.json"));
+                let _ = fs::remove_file(machine.installation(name, "default.json"));
             }
             if let Some(version) = self.path.iter().find(is_it) {
                 let program = machine.path("bin").join(executable);
@@ -139,7 +139,7 @@ const CASES: [Case; 10] = [
 const RELEASED: [&str; 5] = ["1.8.5", "1.9.8", "1.10.5", "opentofu-1.8.3", "opentofu-1.9.0"];
 
 #[test]
-fn the_documentation_shows_what_a_run_takes_of_two_products() {
+fn documentation_lists_the_chosen_product_if_both_are_available() {
     let site = site(&RELEASED);
     let rows = CASES.map(|case| {
         let machine = case.machine(&site);
@@ -149,7 +149,7 @@ fn the_documentation_shows_what_a_run_takes_of_two_products() {
 }
 
 #[test]
-fn which_from_prints_what_a_run_there_starts() {
+fn which_from_prints_the_executable_that_a_run_would_start() {
     let site = site(&RELEASED);
     for case in &CASES {
         let machine = case.machine(&site);
@@ -159,7 +159,7 @@ fn which_from_prints_what_a_run_there_starts() {
             assert_eq!(found.code, Some(1), "it is not installed before the run: {found:#?}");
             continue;
         }
-        let found = found.well().json();
+        let found = found.expect_success().json();
         let word = |key: &str| found[key].as_str().unwrap().to_owned();
         let path = word("path").replace(machine.path("").to_str().unwrap(), "<machine>/");
         let line = format!("Using {} {} ({path})", word("product"), word("version"));
@@ -169,24 +169,24 @@ fn which_from_prints_what_a_run_there_starts() {
 }
 
 #[test]
-fn which_from_heeds_the_default_that_runs_are_given() {
+fn which_from_uses_the_configured_default_version() {
     let site = site(&RELEASED);
     let mut machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", "")]);
-    machine.run(&["tool", "install", "1.8.5"]).well();
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.8.5"]).expect_success();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     let which = |machine: &Machine| {
-        let said = machine.run(&["tool", "which", "--from", "module"]).well();
-        said.printed_path().strip_prefix(machine.path("cache")).unwrap().to_owned()
+        let output = machine.run(&["tool", "which", "--from", "module"]).expect_success();
+        output.printed_path().strip_prefix(machine.path("cache")).unwrap().to_owned()
     };
     assert_eq!(which(&machine), Path::new("terraform/1.8.5/terraform"));
     machine.set("BUTLER_DEFAULT_TOOL_VERSION", "1.9.8");
     assert_eq!(which(&machine), Path::new("terraform/1.9.8/terraform"));
-    let help = machine.run(&["tool", "which", "--help"]).well().stdout;
+    let help = machine.run(&["tool", "which", "--help"]).expect_success().stdout;
     assert!(help.contains("BUTLER_DEFAULT_TOOL_VERSION"), "{help}");
 }
 
-/// As the proxy of a version manager does: where it stands decides which version it is.
+/// A proxy of a version manager: the version depends on the directory in which it runs.
 fn shim(machine: &Machine, elsewhere: &str, in_module: &str) {
     let script = format!(
         "#!/bin/sh\nversion={elsewhere}\n[ -e main.tf ] && version={in_module}\n\
@@ -198,29 +198,29 @@ fn shim(machine: &Machine, elsewhere: &str, in_module: &str) {
 }
 
 #[test]
-fn a_shim_that_is_another_version_in_the_module_is_passed_over() {
+fn shim_with_another_version_in_the_module_is_skipped() {
     let site = site(&RELEASED);
     let machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", "")]);
     shim(&machine, "1.8.5", "1.9.8");
-    let said = local(&machine, &["--tf-version", "1.8.5"]);
-    assert!(said.stderr.contains("not using"), "{said:#?}");
+    let output = local(&machine, &["--tf-version", "1.8.5"]);
+    assert!(output.stderr.contains("not using"), "{output:#?}");
     assert_eq!(
-        last_used(&said),
+        last_used(&output),
         "Using terraform 1.8.5 (<machine>/cache/terraform/1.8.5/terraform)"
     );
     assert!(!machine.path("record").exists(), "it was started for more than its version");
-    let which = machine.run(&["tool", "which", "--from", "module", "--json"]).well();
+    let which = machine.run(&["tool", "which", "--from", "module", "--json"]).expect_success();
     assert_eq!(which.json()["origin"], "cache");
 }
 
 #[test]
-fn a_shim_that_is_the_same_version_in_the_module_is_used() {
+fn shim_with_the_same_version_in_the_module_is_used() {
     let site = site(&RELEASED);
     let mut machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", "")]);
     shim(&machine, "1.8.5", "1.8.5");
-    // What is for other commands does not keep it from answering.
+    // Variables for other commands do not affect the version query.
     machine.set("TF_CLI_ARGS", "-lock-timeout=5s");
     let used = used(&machine, &["--tf-version", "1.8.5"]);
     assert_eq!(used, "Using terraform 1.8.5 (<machine>/bin/terraform)");
@@ -228,9 +228,9 @@ fn a_shim_that_is_the_same_version_in_the_module_is_used() {
     assert!(site.requests().is_empty());
 }
 
-/// In an environment in which Terraform does not even tell its version.
+/// Terraform cannot even print its version in this environment.
 #[test]
-fn terraform_itself_is_not_asked_again_for_the_module_but_a_script_that_starts_it_is() {
+fn version_is_queried_again_in_the_module_for_scripts_only() {
     let (program, version) = machine_terraform();
     let mut machine = Machine::new();
     module(&machine, &[("main.tf", "")]);
@@ -239,7 +239,7 @@ fn terraform_itself_is_not_asked_again_for_the_module_but_a_script_that_starts_i
     std::os::unix::fs::symlink(&program, &path).unwrap();
     let which = || machine.run(&["tool", "which", "--from", "module", "--json"]);
     for _ in 0..2 {
-        let found = which().well().json();
+        let found = which().expect_success().json();
         assert_eq!(
             (&found["origin"], &found["version"]),
             (&"path".into(), &version.clone().into())
@@ -247,13 +247,13 @@ fn terraform_itself_is_not_asked_again_for_the_module_but_a_script_that_starts_i
     }
     fs::remove_file(&path).unwrap();
     executable(&path, format!("#!/bin/sh\nexec '{}' \"$@\"\n", program.display()));
-    let said = which();
-    assert_eq!(said.code, Some(1), "{said:#?}");
-    assert!(said.stderr.contains("it does not print its version"), "{said:#?}");
+    let output = which();
+    assert_eq!(output.code, Some(1), "{output:#?}");
+    assert!(output.stderr.contains("it does not print its version"), "{output:#?}");
 }
 
 #[test]
-fn a_variable_of_a_version_manager_counts_for_the_question_as_for_the_run() {
+fn version_query_sees_the_version_manager_variables_of_the_run() {
     let site = site(&RELEASED);
     let mut machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", "")]);
@@ -265,7 +265,7 @@ fn a_variable_of_a_version_manager_counts_for_the_question_as_for_the_run() {
 }
 
 #[test]
-fn terragrunt_gets_no_shim() {
+fn shims_are_never_used_for_terragrunt() {
     let site = site(&RELEASED);
     let machine = Machine::with_site(&site);
     module(&machine, &[("terragrunt.hcl", ""), (".terraform-version", "1.8.5")]);
@@ -278,9 +278,9 @@ fn terragrunt_gets_no_shim() {
     );
 }
 
-/// The tool itself tries to have itself removed, from under its run.
+/// The tool itself tries to uninstall its own version during the run.
 #[test]
-fn a_version_that_path_leads_to_in_the_cache_is_kept_while_a_run_uses_it() {
+fn cached_version_on_path_is_not_removed_while_a_run_uses_it() {
     let directory = tempfile::tempdir().unwrap();
     let record = directory.path().join("record");
     let script = format!(
@@ -293,7 +293,8 @@ fn a_version_that_path_leads_to_in_the_cache_is_kept_while_a_run_uses_it() {
     let mut machine = Machine::with_site(&site);
     machine.set("CACHE", machine.path("cache"));
     module(&machine, &[("main.tf", "")]);
-    let path = machine.run(&["tool", "install", "1.8.5"]).well().printed_path().to_owned();
+    let path =
+        machine.run(&["tool", "install", "1.8.5"]).expect_success().printed_path().to_owned();
     std::os::unix::fs::symlink(&path, machine.path("bin/terraform")).unwrap();
     let used = used(&machine, &[]);
     assert_eq!(used, "Using terraform 1.8.5 (<machine>/cache/terraform/1.8.5/terraform)");
@@ -305,19 +306,20 @@ fn a_version_that_path_leads_to_in_the_cache_is_kept_while_a_run_uses_it() {
 }
 
 #[test]
-fn of_both_products_in_tool_versions_terraform_is_meant_in_whatever_order() {
+fn terraform_is_chosen_if_tool_versions_names_both_products_in_any_order() {
     let site = site(&RELEASED);
     let machine = Machine::with_site(&site);
     module(&machine, &[("main.tf", ""), (".tool-versions", "opentofu 1.9.0\nterraform 1.9.8\n")]);
     assert_eq!(version_in(&used(&machine, &[])), "terraform 1.9.8");
-    let said = machine.run(&["tool", "--product", "tofu", "install", "--from", "module"]).well();
-    assert!(said.printed_path().ends_with("opentofu/1.9.0/tofu"));
+    let output =
+        machine.run(&["tool", "--product", "tofu", "install", "--from", "module"]).expect_success();
+    assert!(output.printed_path().ends_with("opentofu/1.9.0/tofu"));
 }
 
 #[test]
-fn a_mistake_is_shown_as_it_was_typed_and_the_help_of_its_command_is_named() {
+fn usage_errors_quote_the_input_and_name_the_help_of_the_command() {
     let machine = Machine::new();
-    let show = |words: &[&str]| machine.run(words).shown().to_owned();
+    let show = |words: &[&str]| machine.run(words).normalized().to_owned();
     expect![[r"
         exit 2
         error: invalid value 'it's' for '--timeout <DURATION>': `it's` is not a duration
@@ -357,21 +359,22 @@ fn a_mistake_is_shown_as_it_was_typed_and_the_help_of_its_command_is_named() {
 }
 
 #[test]
-fn a_command_that_fails_prints_no_json() {
+fn failed_command_prints_no_json() {
     let machine = Machine::new();
     for words in [&["tool", "which", "--json"][..], &["tool", "which", "1.9.8", "--json"]] {
-        let said = machine.run(words);
-        assert_eq!((said.code, said.stdout.as_str()), (Some(1), ""), "{said:#?}");
-        assert!(said.stderr.starts_with("error: "), "{said:#?}");
+        let output = machine.run(words);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""), "{output:#?}");
+        assert!(output.stderr.starts_with("error: "), "{output:#?}");
     }
 }
 
 #[test]
-fn list_says_what_is_wrong_with_a_version() {
+fn list_shows_the_problem_of_a_damaged_version() {
     let site = site(&["1.8.5"]);
     let machine = Machine::with_site(&site);
-    let path = machine.run(&["tool", "install", "1.8.5"]).well().printed_path().to_owned();
+    let path =
+        machine.run(&["tool", "install", "1.8.5"]).expect_success().printed_path().to_owned();
     fs::write(path, "another").unwrap();
-    let listed = machine.run(&["tool", "list"]).well().stdout;
+    let listed = machine.run(&["tool", "list"]).expect_success().stdout;
     assert!(listed.trim_end().ends_with("it is not the executable that was verified"), "{listed}");
 }

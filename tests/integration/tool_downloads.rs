@@ -1,5 +1,5 @@
-//! Where releases come from: mirrors, credentials, proxies, certificates, what breaks on the way,
-//! and machines without network.
+//! Sources of releases: mirrors, credentials, proxies, certificates, failures, and machines without
+//! network.
 
 mod broken;
 mod bundles;
@@ -8,7 +8,7 @@ mod sites;
 
 use std::path::Path;
 
-use butler_runner::settings::{FOREIGN_KEYS, FOREIGN_MIRRORS, ForeignMirror};
+use butler_runner::settings::{KEYS_OF_OTHER_TOOLS, MIRRORS_OF_OTHER_TOOLS, OtherToolMirror};
 use expect_test::{Expect, expect};
 
 use crate::support::authority::Authority;
@@ -16,39 +16,39 @@ use crate::support::canned::canned;
 use crate::support::documented::assert_documented;
 use crate::support::environment::search_path;
 use crate::support::forward_proxy::ForwardProxy;
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 use crate::support::release_site::{Fault, ReleaseSite, archive, platform, stand_in};
 
 const INSTALL: [&str; 3] = ["tool", "install", "1.9.8"];
 
-/// `user` and `hunter2` as `Authorization` has them.
+/// The header `Authorization` for `user` and `hunter2`.
 const BASIC: &str = "Basic dXNlcjpodW50ZXIy";
 
 fn site() -> ReleaseSite {
     ReleaseSite::start(&[("1.9.8", b"binary")])
 }
 
-/// A machine that says nothing but errors.
+/// A machine that logs only errors.
 fn quiet(site: &ReleaseSite) -> Machine {
     let mut machine = Machine::with_site(site);
     machine.set("BUTLER_LOG", "error");
     machine
 }
 
-fn installed(said: Said, machine: &Machine) {
-    let said = said.well();
-    assert_eq!(said.printed_path(), machine.kept("terraform", "1.9.8").join("terraform"));
+fn installed(said: CommandOutput, machine: &Machine) {
+    let said = said.expect_success();
+    assert_eq!(said.printed_path(), machine.installation("terraform", "1.9.8").join("terraform"));
     assert_eq!(std::fs::read(said.printed_path()).unwrap(), b"binary");
 }
 
-fn refused(said: &Said, message: &Expect, machine: &Machine) {
+fn refused(said: &CommandOutput, message: &Expect, machine: &Machine) {
     assert_eq!(said.code, Some(1), "{said:?}");
-    message.assert_eq(&said.shown().replace(&platform(), "<platform>"));
-    assert!(!machine.kept("terraform", "1.9.8").exists());
+    message.assert_eq(&said.normalized().replace(&platform(), "<platform>"));
+    assert!(!machine.installation("terraform", "1.9.8").exists());
     assert!(!said.stderr.contains("hunter2"), "{said:?}");
 }
 
 fn record(machine: &Machine, version: &str) -> serde_json::Value {
-    let path = machine.kept("terraform", version).join("install.json");
+    let path = machine.installation("terraform", version).join("install.json");
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! The life of an installed version while several processes want something of it.
+//! Installed versions while several processes use, install and remove them.
 
 #[cfg(target_os = "linux")]
 mod kills;
@@ -14,14 +14,13 @@ use std::time::Duration;
 use butler_base::http::LazyClient;
 use butler_protocol::spec::{Product, ToolRequest};
 use butler_runner::tool::{
-    Entry, InProgress, Queue, Sites, ToolOptions, User, WhenBusy, history, in_progress, queue,
-    users,
+    HistoryEntry, InProgress, Queue, Sites, ToolOptions, ToolStatus, VersionUser, WhenBusy, status,
 };
 
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 use crate::support::release_site::{ReleaseSite, platform};
 
-/// What a process of the test asks the machine with.
+/// Options for requests to the machine's cache.
 fn options(machine: &Machine, site: &ReleaseSite) -> ToolOptions {
     ToolOptions {
         cache: machine.path("cache"),
@@ -40,35 +39,56 @@ fn request(version: &str) -> ToolRequest {
     version.parse().unwrap()
 }
 
+/// The status of a product, read in a thread of its own: some callers are in a runtime.
+fn status_of(product: Product, options: &ToolOptions) -> ToolStatus {
+    let read = || runtime().block_on(status(product, options)).unwrap();
+    std::thread::scope(|scope| scope.spawn(read).join().unwrap())
+}
+
 fn queue_of(options: &ToolOptions) -> Queue {
-    queue(Product::Terraform, options).unwrap()
+    status_of(Product::Terraform, options).queue
 }
 
 fn working(options: &ToolOptions) -> Option<InProgress> {
-    in_progress(&request("1.9.8"), options).unwrap()
+    queue_of(options).in_progress.filter(|it| it.version == request("1.9.8").version)
 }
 
-fn users_of(options: &ToolOptions) -> Vec<User> {
-    users(&request("1.9.8"), options).unwrap()
+fn users_of(options: &ToolOptions) -> Vec<VersionUser> {
+    let installed = status_of(Product::Terraform, options).installed.into_iter();
+    let mut found = installed.filter(|it| it.version == request("1.9.8").version);
+    found.next().expect("1.9.8 must be installed").users
 }
 
-/// The history: version, what was done, how it ended, and why it failed.
+/// How many notes processes have about 1.9.8, installed or not; `doing` selects notes by activity.
+fn note_count(options: &ToolOptions, doing: Option<&str>) -> usize {
+    let notes = std::fs::read_dir(options.cache.join("terraform/.1.9.8.users"));
+    let notes = notes.into_iter().flatten().map(|entry| entry.unwrap().path());
+    let is_note = |name: &str| name != "used" && !name.starts_with(".new-");
+    let notes = notes.filter(|path| is_note(path.file_name().unwrap().to_str().unwrap()));
+    let is_counted = |path: &Path| {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        doing.is_none_or(|doing| text.contains(&format!("\"doing\":\"{doing}\"")))
+    };
+    notes.filter(|path| is_counted(path)).count()
+}
+
+/// The history: version, operation, result, and the reason of a failure.
 fn history_of(options: &ToolOptions) -> Vec<String> {
-    let entries = history(Product::Terraform, options).unwrap();
-    let shown = |Entry { version, operation, state, error, .. }: Entry| {
+    let entries = status_of(Product::Terraform, options).history;
+    let shown = |HistoryEntry { version, operation, state, error, .. }: HistoryEntry| {
         let error = error.map(|error| format!(": {error}")).unwrap_or_default();
         format!("{operation:?} {version} {state:?}{error}")
     };
-    entries.into_iter().map(shown).collect()
+    entries.into_iter().rev().map(shown).collect()
 }
 
-/// How often an archive was asked for.
+/// The number of requests for an archive.
 fn archives(site: &ReleaseSite) -> usize {
     let end = format!("{}.zip", platform());
     site.requests().iter().filter(|path| path.ends_with(&end)).count()
 }
 
-/// What is kept of Terraform, but for what is known about its versions.
+/// The entries of Terraform's cache directory, except the metadata of versions.
 fn kept(machine: &Machine) -> Vec<String> {
     let entries = std::fs::read_dir(machine.path("cache/terraform")).into_iter().flatten();
     let mut names: Vec<_> =
@@ -91,14 +111,14 @@ fn spawn(machine: &Machine, words: &[&str]) -> Child {
     machine.command(words).spawn().unwrap()
 }
 
-fn ended(machine: &Machine, child: Child) -> Said {
-    machine.said(&child.wait_with_output().unwrap())
+fn ended(machine: &Machine, child: Child) -> CommandOutput {
+    machine.output_of(&child.wait_with_output().unwrap())
 }
 
-/// What was said, without the number of `pid` and without times.
-fn shown(said: &Said, pid: u32) -> String {
+/// The output without the number of `pid` and without times.
+fn shown(said: &CommandOutput, pid: u32) -> String {
     let mut words = Vec::new();
-    for word in said.shown().split_inclusive([' ', '\n', ';']) {
+    for word in said.normalized().split_inclusive([' ', '\n', ';']) {
         let bare = word.trim_end_matches([' ', '\n', ';', ':', ',']);
         let is_time = bare.ends_with('Z') && bare.contains('T') && bare.starts_with("20");
         words.push(match bare {
@@ -110,7 +130,7 @@ fn shown(said: &Said, pid: u32) -> String {
     words.concat()
 }
 
-/// Whether the file at `path` is there and can be executed.
+/// Whether the file at `path` exists and is executable.
 fn is_executable(path: &Path) -> bool {
     nix::unistd::access(path, nix::unistd::AccessFlags::X_OK).is_ok()
 }
@@ -124,7 +144,7 @@ fn eventually(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// `sleep`, a real executable that can stand in for Terraform, and runs as long as it is told.
+/// `sleep`, a real executable that replaces Terraform and runs for a given time.
 fn sleeping() -> Vec<u8> {
     std::fs::read("/bin/sleep").unwrap()
 }
@@ -145,7 +165,7 @@ impl Drop for Ends {
     }
 }
 
-/// `butler-runner WORDS` in a namespace of its own, after the shell has done `before`.
+/// `butler-runner WORDS` in its own mount namespace, after the shell script `before`.
 fn with_mounts(machine: &Machine, before: &str, words: &[&str]) -> Command {
     let script = format!("{before}\nexec \"$0\" \"$@\"");
     let shell =

@@ -1,4 +1,4 @@
-//! Which version the commands of `tool` and the runs take, and the default of a machine.
+//! The version that `tool` commands and runs choose, and the default version of a machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use expect_test::expect;
 use serde_json::json;
 
 use crate::support::documented::assert_documented;
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 use crate::support::release_site::{Fault, ReleaseSite, executable, stand_in};
 use crate::support::world::World;
 
@@ -20,14 +20,14 @@ const RELEASED: &[(&str, &[u8])] = &[
     ("opentofu-1.9.0", b"binary"),
 ];
 
-/// A machine whose commands only say what goes wrong.
+/// A machine whose commands log only warnings and errors.
 fn machine(site: &ReleaseSite) -> Machine {
     let mut machine = Machine::with_site(site);
     machine.set("BUTLER_LOG", "warn");
     machine
 }
 
-/// Writes files below `name` on the machine; what ends in `/` is a directory.
+/// Writes files below `name` on the machine. A name that ends in `/` is a directory.
 fn tree(machine: &Machine, name: &str, files: &[(&str, &str)]) -> PathBuf {
     let root = machine.path(name);
     fs::create_dir_all(&root).unwrap();
@@ -47,8 +47,8 @@ fn required(constraint: &str) -> String {
     format!("terraform {{\n  required_version = \"{constraint}\"\n}}\n")
 }
 
-/// Product and version of what a command answered.
-fn named(said: &Said) -> String {
+/// Product and version in the output of a command.
+fn named(said: &CommandOutput) -> String {
     let json = said.json();
     format!("{} {}", json["product"].as_str().unwrap(), json["version"].as_str().unwrap())
 }
@@ -56,10 +56,10 @@ fn named(said: &Said) -> String {
 fn from(machine: &Machine, directory: &Path, words: &[&str]) -> String {
     let mut all = words.to_vec();
     all.extend(["--json", "--from", directory.to_str().unwrap()]);
-    named(&machine.run(&all).well())
+    named(&machine.run(&all).expect_success())
 }
 
-/// What the table in the documentation shows.
+/// The cases of the table in the documentation.
 const TEXTS: [&str; 15] = [
     "1.9.8",
     "v1.10.5",
@@ -79,28 +79,28 @@ const TEXTS: [&str; 15] = [
 ];
 
 #[test]
-fn the_documentation_shows_what_each_text_takes() {
+fn documentation_lists_the_version_that_each_expression_selects() {
     let site = ReleaseSite::start(RELEASED);
     let rows = TEXTS.map(|text| {
         let machine = machine(&site);
-        machine.run(&["tool", "install", "1.8.5"]).well();
-        machine.run(&["tool", "install", "1.9.8"]).well();
-        let taken = machine.run(&["tool", "install", text, "--json"]).well();
+        machine.run(&["tool", "install", "1.8.5"]).expect_success();
+        machine.run(&["tool", "install", "1.9.8"]).expect_success();
+        let taken = machine.run(&["tool", "install", text, "--json"]).expect_success();
         format!("| `{text}` | {} |", named(&taken))
     });
     assert_documented("docs/versions.md", "texts", &rows);
 }
 
 #[test]
-fn a_constraint_prefers_what_is_installed_unless_the_latest_is_wanted() {
+fn constraint_prefers_installed_versions_unless_latest_is_requested() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
-    machine.run(&["tool", "install", "1.8.5"]).well();
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.8.5"]).expect_success();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     let requests = site.requests();
     let install = |words: &[&str]| {
         let words = [&["tool", "install", "--json"], words].concat();
-        named(&machine.run(&words).well())
+        named(&machine.run(&words).expect_success())
     };
     assert_eq!(install(&["~> 1.8"]), "terraform 1.9.8");
     assert_eq!(install(&[">= 1.6, < 2, != 1.9.8"]), "terraform 1.8.5");
@@ -110,12 +110,13 @@ fn a_constraint_prefers_what_is_installed_unless_the_latest_is_wanted() {
     assert_eq!(install(&["latest"]), "terraform 1.10.5");
     assert_eq!(install(&["opentofu-~> 1.8.0"]), "opentofu 1.8.3");
     assert_eq!(install(&["1.8.5", "--latest"]), "terraform 1.8.5");
-    let tofu = machine.run(&["tool", "--product", "tofu", "install", "latest", "--json"]).well();
+    let tofu =
+        machine.run(&["tool", "--product", "tofu", "install", "latest", "--json"]).expect_success();
     assert_eq!(named(&tofu), "opentofu 1.9.0");
 }
 
 #[test]
-fn a_directory_decides_by_its_nearest_version_file_then_by_required_version() {
+fn nearest_version_file_counts_before_required_version() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     let root = tree(
@@ -157,12 +158,12 @@ fn a_directory_decides_by_its_nearest_version_file_then_by_required_version() {
     let module = tree(&machine, "module", &[("main.tf", &required(">= 1.8, < 1.10"))]);
     assert_eq!(from(&machine, &module, &["tool", "install"]), "terraform 1.9.8");
     let mut there = machine.command(&["tool", "install", "--json"]);
-    let said = machine.said(&there.current_dir(&module).output().unwrap()).well();
+    let said = machine.output_of(&there.current_dir(&module).output().unwrap()).expect_success();
     assert_eq!(named(&said), "terraform 1.9.8");
 }
 
 #[test]
-fn a_version_file_outside_the_repository_does_not_count() {
+fn version_file_outside_the_repository_is_ignored() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     let root = tree(
@@ -192,19 +193,19 @@ fn a_version_file_outside_the_repository_does_not_count() {
 }
 
 #[test]
-fn of_several_versions_in_a_line_the_first_that_is_installed_is_taken() {
+fn first_installed_version_of_a_line_in_tool_versions_is_used() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     let text = "terraform 1.10.5 1.8.5 system\n";
     let directory = tree(&machine, "module", &[(".tool-versions", text)]);
-    machine.run(&["tool", "install", "1.8.5"]).well();
+    machine.run(&["tool", "install", "1.8.5"]).expect_success();
     assert_eq!(from(&machine, &directory, &["tool", "install"]), "terraform 1.8.5");
-    machine.run(&["tool", "install", "1.10.5"]).well();
+    machine.run(&["tool", "install", "1.10.5"]).expect_success();
     assert_eq!(from(&machine, &directory, &["tool", "install"]), "terraform 1.10.5");
 }
 
 #[test]
-fn a_file_that_contradicts_required_version_decides_with_a_warning() {
+fn version_file_that_contradicts_required_version_wins_with_a_warning() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     let files = [(".terraform-version", "1.9.8\n"), ("main.tf", &*required("< 1.9"))];
@@ -215,14 +216,14 @@ fn a_file_that_contradicts_required_version_decides_with_a_warning() {
         <machine>/cache/terraform/1.9.8/terraform
         WARN using the version from the version file, although the module's `required_version` does not allow it file=".terraform-version" request=terraform 1.9.8 required_version=< 1.9
     "#]]
-    .assert_eq(said.shown());
+    .assert_eq(said.normalized());
 }
 
 #[test]
-fn the_first_install_becomes_the_default_and_use_changes_it() {
+fn first_installed_version_is_the_default_until_tool_use() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
-    let json = |words: &[&str]| machine.run(&[words, &["--json"]].concat()).well().json();
+    let json = |words: &[&str]| machine.run(&[words, &["--json"]].concat()).expect_success().json();
     assert_eq!(json(&["tool", "install", "1.9.8"])["default"], true);
     assert_eq!(json(&["tool", "install", "1.10.5"])["default"], false);
     assert_eq!(
@@ -240,15 +241,15 @@ fn the_first_install_becomes_the_default_and_use_changes_it() {
     assert_eq!(json(&["tool", "which", "~> 1.9.0"])["default"], false);
     assert_eq!(json(&["tool", "install", "1.9.8"])["default"], false);
     assert_eq!(
-        machine.run(&["tool", "use", "1.9.8"]).well().stdout,
+        machine.run(&["tool", "use", "1.9.8"]).expect_success().stdout,
         "terraform 1.9.8 is the default\n"
     );
-    fs::remove_dir_all(machine.kept("terraform", "1.9.8")).unwrap();
+    fs::remove_dir_all(machine.installation("terraform", "1.9.8")).unwrap();
     assert_eq!(json(&["tool", "install", "1.10.5"])["default"], true, "the old one is gone");
 }
 
 #[test]
-fn of_ten_first_installs_exactly_one_becomes_the_default() {
+fn exactly_one_of_ten_concurrent_first_installs_becomes_the_default() {
     let versions: Vec<_> = (0..10).map(|patch| format!("1.9.{patch}")).collect();
     let releases: Vec<(&str, &[u8])> =
         versions.iter().map(|version| (&**version, b"binary".as_slice())).collect();
@@ -260,21 +261,21 @@ fn of_ten_first_installs_exactly_one_becomes_the_default() {
         .collect();
     let said: Vec<_> = children
         .into_iter()
-        .map(|child| machine.said(&child.wait_with_output().unwrap()).well())
+        .map(|child| machine.output_of(&child.wait_with_output().unwrap()).expect_success())
         .collect();
     let winners: Vec<_> = said.iter().filter(|said| said.json()["default"] == true).collect();
     assert_eq!(winners.len(), 1, "{said:?}");
-    let found = machine.run(&["tool", "which", "--json"]).well();
+    let found = machine.run(&["tool", "which", "--json"]).expect_success();
     assert_eq!(named(&found), named(winners[0]));
 }
 
 #[test]
-fn which_and_use_ask_nobody() {
+fn which_and_use_send_no_requests() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     let requests = site.requests();
-    let expected = machine.kept("terraform", "1.9.8").join("terraform");
+    let expected = machine.installation("terraform", "1.9.8").join("terraform");
     for words in [
         &["tool", "which"][..],
         &["tool", "--product", "terraform", "which", "1.9.8"],
@@ -282,18 +283,18 @@ fn which_and_use_ask_nobody() {
         &["tool", "which", ">= 1.6, < 2"],
         &["tool", "install", "1.9.8"],
     ] {
-        assert_eq!(machine.run(words).well().printed_path(), expected, "{words:?}");
+        assert_eq!(machine.run(words).expect_success().printed_path(), expected, "{words:?}");
     }
-    machine.run(&["tool", "use", "~> 1.9"]).well();
+    machine.run(&["tool", "use", "~> 1.9"]).expect_success();
     assert_eq!(site.requests(), requests);
 }
 
 #[test]
-fn which_never_names_what_was_changed() {
+fn which_never_prints_a_modified_executable() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    fs::write(machine.kept("terraform", "1.9.8").join("terraform"), "another").unwrap();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
+    fs::write(machine.installation("terraform", "1.9.8").join("terraform"), "another").unwrap();
     for words in [&["tool", "which"][..], &["tool", "use", "1.9.8"]] {
         let said = machine.run(words);
         expect![[r"
@@ -301,15 +302,15 @@ fn which_never_names_what_was_changed() {
             error: `<machine>/cache/terraform/1.9.8/terraform` is not the executable that was verified
             hint: do not start it; install it with `butler-runner tool install 1.9.8`, which replaces it
         "]]
-        .assert_eq(said.shown());
+        .assert_eq(said.normalized());
     }
 }
 
 #[test]
-fn what_is_not_installed_names_the_command_that_installs_it() {
+fn missing_version_error_names_the_install_command() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
-    let show = |words: &[&str]| machine.run(words).shown().to_owned();
+    let show = |words: &[&str]| machine.run(words).normalized().to_owned();
     expect![[r"
         exit 1
         error: terraform has no default version
@@ -322,8 +323,8 @@ fn what_is_not_installed_names_the_command_that_installs_it() {
         hint: install it with `butler-runner tool install opentofu-1.9.0`
     "]]
     .assert_eq(&show(&["tool", "--product", "tofu", "use", "1.9.0"]));
-    machine.run(&["tool", "install", "1.8.5"]).well();
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.8.5"]).expect_success();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     expect![[r"
         exit 1
         error: no installed version of terraform satisfies `~> 1.10`
@@ -333,10 +334,10 @@ fn what_is_not_installed_names_the_command_that_installs_it() {
 }
 
 #[test]
-fn what_cannot_be_read_as_a_version_is_a_mistake_in_usage() {
+fn malformed_version_is_a_usage_error() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
-    let show = |words: &[&str]| machine.run(words).shown().to_owned();
+    let show = |words: &[&str]| machine.run(words).normalized().to_owned();
     expect![[r"
         exit 2
         error: `^1.9 || 2` is neither a version nor a constraint
@@ -353,11 +354,11 @@ fn what_cannot_be_read_as_a_version_is_a_mistake_in_usage() {
 }
 
 #[test]
-fn nothing_that_names_a_version_says_what_was_looked_for_and_where() {
+fn missing_version_request_lists_the_searched_files() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     tree(&machine, "module", &[("main.tf", "")]);
-    let show = |words: &[&str]| machine.run(words).shown().to_owned();
+    let show = |words: &[&str]| machine.run(words).normalized().to_owned();
     expect![[r"
         exit 1
         error: no version of terraform or opentofu is requested in `<machine>/module`
@@ -392,7 +393,7 @@ fn nothing_that_names_a_version_says_what_was_looked_for_and_where() {
 }
 
 #[test]
-fn a_constraint_that_no_release_satisfies_names_the_newest_one() {
+fn unsatisfiable_constraint_error_names_the_newest_release() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
     expect![[r"
@@ -400,27 +401,27 @@ fn a_constraint_that_no_release_satisfies_names_the_newest_one() {
         error: no released version of terraform satisfies `>= 2.0`
         hint: the newest released version is 1.10.5
     "]]
-    .assert_eq(machine.run(&["tool", "install", ">= 2.0"]).shown());
+    .assert_eq(machine.run(&["tool", "install", ">= 2.0"]).normalized());
 }
 
 #[test]
-fn the_latest_without_a_list_of_releases_names_what_is_installed() {
+fn latest_without_a_release_list_names_the_installed_versions() {
     let site = ReleaseSite::start(RELEASED);
     let machine = machine(&site);
-    machine.run(&["tool", "install", "1.8.5"]).well();
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    site.misbehave("/terraform/index.json", Fault::Missing);
+    machine.run(&["tool", "install", "1.8.5"]).expect_success();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
+    site.inject_fault("/terraform/index.json", Fault::Missing);
     expect![[r"
         exit 1
         error: cannot list the released versions of terraform: `<site>/terraform/index.json` does not exist
         hint: name an exact version; installed: 1.8.5, 1.9.8
     "]]
-    .assert_eq(machine.run(&["tool", "install", "latest"]).shown());
-    machine.run(&["tool", "install", "~> 1.8"]).well();
+    .assert_eq(machine.run(&["tool", "install", "latest"]).normalized());
+    machine.run(&["tool", "install", "~> 1.8"]).expect_success();
 }
 
 #[tokio::test]
-async fn a_run_takes_what_its_repository_says_then_its_limit_then_what_the_machine_uses() {
+async fn run_prefers_version_file_then_required_version_then_default() {
     let limit = required(">= 1.8");
     let strict = required(">= 1.10");
     let pinned = (".tool-versions", "terraform 1.9.8\n");
@@ -449,7 +450,7 @@ async fn a_run_takes_what_its_repository_says_then_its_limit_then_what_the_machi
         }
         let mut config = world.config("plan");
         config["source"]["workingDirectory"] = json!("network");
-        // A stand-in can nothing but say its version: what counts is who was chosen.
+        // A stand-in only prints its version; the test is about the choice.
         world.run(config).await;
         let tool = world.last_status()["tool"].clone();
         assert_eq!(tool, format!("terraform {expected}"), "{files:?} {used} {default:?}");

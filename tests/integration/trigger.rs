@@ -1,5 +1,5 @@
-//! `trigger` and `ci-status`: runs started at CI systems that answer as the real ones do, late, wrongly,
-//! or not at all.
+//! `trigger` and `ci-status` with CI systems that respond like the real ones: late, wrongly, or not
+//! at all.
 
 mod app;
 mod generated;
@@ -13,18 +13,18 @@ use butler_start::trigger::{ProviderName, reported_states};
 
 use crate::support::ci_server::CiServer;
 use crate::support::documented::assert_documented;
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 
-/// The run that is handed on.
+/// The run that is triggered.
 const RUN_ID: &str = "550e8400-e29b-41d4-a716-446655440000";
 
 /// Its callback token.
 const TOKEN: &str = "brce_callback0123456789";
 
-/// What the runner logs in with.
+/// The credentials of the runner.
 const CI_TOKEN: &str = "ghp_hunter2hunter2hunter2";
 
-/// A machine with a run to hand on, and a login.
+/// A machine with a run to trigger, and credentials.
 fn machine(server: &CiServer) -> Machine {
     let mut machine = Machine::new();
     machine.set("BUTLER_ENDPOINT", "https://portal.example.com/api/registry");
@@ -33,25 +33,25 @@ fn machine(server: &CiServer) -> Machine {
     machine.set("BUTLER_CI_TOKEN", CI_TOKEN);
     machine.set("BUTLER_CA_BUNDLE", server.bundle());
     machine.set("BUTLER_LOG", "error");
-    machine.call(server.url(), "<server>");
+    machine.replace_in_output(server.url(), "<server>");
     machine
 }
 
-/// Types `butler-runner WORDS --url SERVER` in.
-fn type_in(machine: &Machine, server: &CiServer, words: &[&str]) -> Said {
+/// Runs `butler-runner WORDS --url SERVER`.
+fn run_with_server(machine: &Machine, server: &CiServer, words: &[&str]) -> CommandOutput {
     let url = server.url();
     machine.run(&[words, &["--url", &url]].concat())
 }
 
-/// What a command said on standard error.
-fn complaint(said: &Said, code: i32) -> String {
+/// The standard error of a command.
+fn error_text(said: &CommandOutput, code: i32) -> String {
     assert_eq!(said.code, Some(code), "{said:#?}");
     assert_eq!(said.stdout, "");
-    said.shown().split_once('\n').unwrap().1.to_owned()
+    said.normalized().split_once('\n').unwrap().1.to_owned()
 }
 
 #[test]
-fn the_states_of_each_ci_system_are_documented() {
+fn documentation_lists_the_states_of_each_ci_system() {
     let rows = ProviderName::ALL.into_iter().flat_map(|provider| {
         let states = reported_states(provider).iter();
         states.map(move |(word, state)| {

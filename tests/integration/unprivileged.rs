@@ -1,10 +1,10 @@
-//! What only shows where the runner is not root: who may read its memory, and what it can wipe.
+//! Properties of a runner that is not root: protection of its memory, and what it can wipe.
 
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{MODULE, World};
 
 #[tokio::test]
-async fn a_modules_own_processes_cannot_read_the_runners_environment_or_memory() {
+async fn processes_of_a_module_cannot_read_the_runners_environment_or_memory() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let snoop = r#"for file in environ mem maps; do
     true < "/proc/$PPID/$file" || echo "$file" >> "$record/denied"
@@ -18,7 +18,7 @@ async fn a_modules_own_processes_cannot_read_the_runners_environment_or_memory()
 }
 
 #[tokio::test]
-async fn what_a_module_wrote_without_rights_for_its_owner_is_wiped_all_the_same() {
+async fn files_without_owner_permissions_are_wiped() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let lock = r"mkdir -p locked/inside
   echo secret | tee locked/inside/file > terraform.tfstate
@@ -28,7 +28,7 @@ async fn what_a_module_wrote_without_rights_for_its_owner_is_wiped_all_the_same(
     let tool = StandIn::install(&mut world, AtPlan::Do(lock));
     world.add_run(world.config("plan"));
     let output = world.execute_as_user().output().await.unwrap();
-    // Asserts that nothing is left.
+    // Asserts that no file is left.
     let end = world.end(&output);
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert!(!end.stderr.contains("may remain"), "{}", end.stderr);

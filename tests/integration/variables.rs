@@ -1,4 +1,4 @@
-//! What the real Terraform makes of the variable files.
+//! Variable files of the runner with the real Terraform.
 
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ fn with_files(command: &[&str], files: &[PathBuf]) -> Vec<String> {
 }
 
 #[test]
-fn values_reach_terraform_as_they_are() {
+fn values_reach_terraform_unchanged() {
     let cases = [
         ("text", "string", r#""${a} $${b} %{ if c } \" \\ \n \u0000 é 1.10""#, None),
         ("words", "string", r#""[\"no\", \"list\"]""#, None),
@@ -89,7 +89,7 @@ fn values_reach_terraform_as_they_are() {
 }
 
 #[test]
-fn own_variable_files_stay_and_lose_where_both_speak() {
+fn variable_files_of_the_module_are_kept_and_overridden_by_the_run() {
     let module = TestModule::new(&[
         (
             "main.tf",
@@ -107,7 +107,7 @@ fn own_variable_files_stay_and_lose_where_both_speak() {
 }
 
 #[test]
-fn apply_of_a_saved_plan_needs_ephemeral_variables_again() {
+fn apply_of_a_saved_plan_passes_ephemeral_variables_again() {
     let module = TestModule::new(&[(
         "main.tf",
         "variable \"token\" {\n  type = map(string)\n  ephemeral = true\n}\nvariable \"other\" {}\n\

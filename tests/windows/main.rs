@@ -1,9 +1,9 @@
-//! What only Windows can show: runs that go through, and commands that end with their runner.
+//! Tests for Windows: runs that complete, and commands that end with their runner.
 //!
-//! `make windows-test` builds it for Windows and runs it there, or under Wine. It is Terraform too: a
-//! stand-in, because what is to be seen is how a command is started, asked to end, and ended, and the
-//! real one cannot be downloaded everywhere. Without a harness, so that a copy of it can be
-//! `terraform.exe`.
+//! `make windows-test` builds it for Windows and runs it there, or under Wine. The executable is
+//! also the stand-in for Terraform, because the real one cannot be downloaded everywhere and the
+//! tests are about how commands are started and ended. It has no harness, so that a copy of it can
+//! be `terraform.exe`.
 #![cfg_attr(
     windows,
     expect(

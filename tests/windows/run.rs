@@ -11,10 +11,10 @@ use windows_sys::Win32::System::Threading::CREATE_NEW_PROCESS_GROUP;
 
 use crate::stand_in::{HOLD, LOCKS, NAME};
 
-/// How long what is ended may take to be gone, before that counts as never.
+/// The time in which ended processes must disappear.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// A place for runs, with the stand-in on its `PATH`.
+/// A directory for runs, with the stand-in on its `PATH`.
 struct World(tempfile::TempDir);
 
 impl World {
@@ -35,7 +35,7 @@ impl World {
     }
 
     fn runner(&self, arguments: &[&str]) -> Command {
-        // Beside the test where both were brought from where they were built.
+        // The runner is next to the test if both were copied from the build.
         let beside = std::env::current_exe().unwrap().with_file_name("butler-runner.exe");
         let built = Path::new(env!("CARGO_BIN_EXE_butler-runner"));
         let mut command = Command::new(if built.exists() { built } else { &*beside });
@@ -61,7 +61,7 @@ impl World {
             self.runner(&["execute", "--local", "--operation", "apply", "--grace-period", "60s"]);
         command.arg("--module-dir").arg(module).env(HOLD, self.0.path());
         let mut child = command.creation_flags(CREATE_NEW_PROCESS_GROUP).spawn().unwrap();
-        // The child of the command is the last to have its lock.
+        // The child of the command is the last to lock its file.
         while !LOCKS.iter().all(|name| is_locked(&self.path(name))) {
             assert!(
                 child.try_wait().unwrap().is_none(),
@@ -73,7 +73,7 @@ impl World {
         child
     }
 
-    /// What runs have left in the directory for temporary files.
+    /// The leftovers of runs in the directory for temporary files.
     fn left(&self) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.path("temp")).unwrap();
         let all = entries.map(|entry| entry.unwrap().path());
@@ -105,13 +105,13 @@ pub(crate) fn commands_end_with_their_runner() {
     let mut runner = world.hold();
     runner.kill().unwrap();
     runner.wait().unwrap();
-    // Whoever holds them is ended with the job.
+    // The job object ends all processes that hold a lock.
     let begun = Instant::now();
     while LOCKS.iter().any(|name| is_locked(&world.path(name))) {
         assert!(begun.elapsed() < LONGEST, "a command lives on without its runner");
         std::thread::yield_now();
     }
-    // The next run tidies up what the killed one could not.
+    // The next run removes the leftovers of the killed one.
     assert_eq!(world.left().len(), 1);
     let module = world.path("module");
     let mut next = world.runner(&["execute", "--local", "--operation", "plan"]);
@@ -124,7 +124,7 @@ pub(crate) fn commands_end_with_their_runner() {
 pub(crate) fn command_is_asked_to_end() {
     let world = World::new();
     let mut runner = world.hold();
-    // SAFETY: it takes no memory of ours.
+    // SAFETY: the function does not use memory of this process.
     let sent = unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, runner.id()) };
     if sent == 0 {
         let error = std::io::Error::last_os_error();

@@ -1,17 +1,17 @@
-//! What the runner asks of Terraform, in the least way that it takes for an answer.
+//! A minimal stand-in for Terraform.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::mpsc::channel;
 
-/// What the executable is called.
+/// The name of the executable.
 pub(crate) const NAME: &str = "terraform";
 
-/// A directory in which an apply locks the files [`LOCKS`], itself and by a child, and then waits.
+/// A directory in which an apply and its child lock the files [`LOCKS`] and then wait.
 pub(crate) const HOLD: &str = "TF_VAR_hold";
 
-/// What an apply with [`HOLD`] and its child lock.
+/// The files that an apply with [`HOLD`] and its child lock.
 pub(crate) const LOCKS: [&str; 2] = ["command.lock", "child.lock"];
 
 const PLAN: &str = r#"{"format_version":"1.2","terraform_version":"1.11.4","resource_changes":[{"address":"terraform_data.one","mode":"managed","type":"terraform_data","name":"one","provider_name":"terraform.io/builtin/terraform","change":{"actions":["create"],"before":null,"after":{"input":"x"},"after_unknown":{"id":true},"before_sensitive":false,"after_sensitive":{}}}]}"#;
@@ -42,7 +42,7 @@ pub(crate) fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Holds a lock until Ctrl-Break comes, as a program in Go takes it.
+/// Holds a lock until Ctrl-Break, which it handles as a Go program does.
 fn hold(place: &Path, name: &str) -> ExitCode {
     let lock = std::fs::File::create(place.join(name)).unwrap();
     lock.lock().unwrap();

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn dropped_future_tells_its_work() {
+    async fn dropped_future_cancels_its_work() {
         let (started, start) = tokio::sync::oneshot::channel();
         let (told, end) = tokio::sync::oneshot::channel();
         let work = blocking(move |abandoned: &CancellationToken| {

@@ -1,7 +1,7 @@
 //! The format of errors: what failed, on what, and what to do next.
 //!
-//! Each module has its own `thiserror` enum. Its message says what failed; [`Advice`] says what to
-//! do about it, separately, so that the two can be printed on lines of their own.
+//! Each module has its own `thiserror` enum. Its message describes the failure. [`Advice`] is
+//! separate, so that the two can be printed in separate lines.
 
 mod certificate;
 
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_typed_in_is_shown_as_it_is_unless_a_terminal_would_obey_it() {
+    fn only_control_characters_are_escaped_for_display() {
         let shown = |text| visible(text).collect::<String>();
         assert_eq!(shown(r#"it's "ü" C:\x"#), r#"it's "ü" C:\x"#);
         assert_eq!(shown("a\u{1b}[2J\nb\u{202e}"), "a\\u{1b}[2J\\nb\\u{202e}");

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn no_wait_is_longer_than_promised_and_the_first_is_the_least_alike() {
+    fn waits_are_never_longer_than_the_interval_and_the_first_varies_most() {
         for (shares, (shortest, longest)) in [
             ([0.5, 0.55, 0.95], range(|| Pace::new(INTERVAL).wait())),
             ([0.9, 0.91, 0.99], {

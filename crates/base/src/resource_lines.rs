@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_about_a_resource_names_its_whole_address() {
+    fn line_about_a_resource_contains_its_whole_address() {
         let working = |address, verb| Some(ResourceLine::Working { address, verb });
         let complete = |address, is_change| Some(ResourceLine::Complete { address, is_change });
         for (line, expected) in [

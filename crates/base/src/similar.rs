@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nearest_name_is_the_one_that_was_meant() {
+    fn most_similar_name_is_suggested() {
         let names = ["list", "install", "uninstall", "man", "gitlab-ci", "github-actions"];
         for (typed, meant) in [
             ("instal", Some("install")),

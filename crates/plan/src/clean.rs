@@ -10,8 +10,8 @@ use std::io::{Result, Write};
 
 use serde_json::value::RawValue;
 
-use super::marks::{Target, format, hides_nothing, variable};
-use super::walk::Destination;
+use super::marks::{PieceVisitor, hides_nothing, visit_sensitive_variable, visit_terraform_value};
+use super::walk::PlanVisitor;
 use butler_base::secret::{MASK, Names, Redactor, holds_no_secret, redact_labels, redact_values};
 
 /// The content of a copy of a plan.
@@ -51,7 +51,7 @@ impl PlanCopy<'_, Vec<u8>> {
     }
 }
 
-impl<W: Write> Target for PlanCopy<'_, W> {
+impl<W: Write> PieceVisitor for PlanCopy<'_, W> {
     fn layout(&mut self, text: &str) -> Result<()> {
         self.into.write(text)
     }
@@ -82,18 +82,18 @@ impl<W: Write> Target for PlanCopy<'_, W> {
         {
             return self.into.write(json.get());
         }
-        format((name, json), 0, self)
+        visit_terraform_value((name, json), 0, self)
     }
 
     fn variable(&mut self, json: &RawValue) -> Result<()> {
         match self.content {
-            Content::Clean => variable(json, self),
+            Content::Clean => visit_sensitive_variable(json, self),
             Content::Everything => self.into.write(json.get()),
         }
     }
 }
 
-impl<W: Write> Destination for PlanCopy<'_, W> {
+impl<W: Write> PlanVisitor for PlanCopy<'_, W> {
     fn written(&self) -> u64 {
         self.into.length
     }
@@ -119,7 +119,7 @@ mod tests {
 
     use secrecy::SecretString;
 
-    use super::super::reading::alone;
+    use super::super::reading::for_tests;
     use super::super::walk::Member;
     use super::*;
 
@@ -141,19 +141,19 @@ mod tests {
         let redactor = Redactor::new();
         redactor.register(&["known-one", "4711"].map(SecretString::from));
         let survey =
-            alone::survey(|| Ok(PLAN.as_bytes()), BTreeSet::from(["pin".to_owned()])).unwrap();
+            for_tests::survey(|| Ok(PLAN.as_bytes()), BTreeSet::from(["pin".to_owned()])).unwrap();
         assert_eq!(survey.variables, ["key", "pin"].map(str::to_owned).into());
         assert!(!survey.incomplete);
         redactor.register(&survey.secrets);
         let mut written = Vec::new();
         let cleaned =
-            alone::clean(PLAN.as_bytes(), &survey.variables, &redactor, &mut written).unwrap();
+            for_tests::clean(PLAN.as_bytes(), &survey.variables, &redactor, &mut written).unwrap();
         let members = cleaned.members;
         (String::from_utf8(written).unwrap(), members)
     }
 
     #[test]
-    fn no_place_of_a_plan_shows_what_is_marked_anywhere_in_it() {
+    fn marked_values_are_redacted_in_the_whole_plan() {
         let (text, members) = cleaned();
         assert!(!text.contains("sssssss"), "{text}");
         let (before, after): (serde_json::Value, serde_json::Value) =
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_values_are_masked_and_words_of_the_plan_are_not() {
+    fn names_in_values_are_masked_and_labels_of_terraform_are_not() {
         let plan = r#"{"format_version":"1.2-name","variables":{"name":{"value":{"token-01":1,"token-02":"name"}}},
             "planned_values":{"outputs":{"type":{"sensitive":false,"type":["object",{"token-01":"string"}],"value":{"token-01":"x"}}},
                 "root_module":{"resources":[{"address":"update.name[\"token-01\"]","mode":"managed","type":"update","name":"name",
@@ -191,7 +191,7 @@ mod tests {
         redactor.register(&words.map(SecretString::from));
         redactor.register(&["token-01", "token-02", "1.2-name"].map(SecretString::from));
         let mut written = Vec::new();
-        alone::clean(plan.as_bytes(), &BTreeSet::new(), &redactor, &mut written).unwrap();
+        for_tests::clean(plan.as_bytes(), &BTreeSet::new(), &redactor, &mut written).unwrap();
         let expected = r#"{"format_version":"1.2-name","variables":{"name":{"value":{"***":1,"*** 2":"***"}}},
             "planned_values":{"outputs":{"type":{"sensitive":false,"type":["object",{"***":"string"}],"value":{"***":"x"}}},
                 "root_module":{"resources":[{"address":"update.name[\"***\"]","mode":"managed","type":"update","name":"name",
@@ -209,18 +209,18 @@ mod tests {
     }
 
     #[test]
-    fn members_say_where_they_stand() {
+    fn members_have_their_position_in_the_copy() {
         let (text, members) = cleaned();
-        for Member { name, place } in &members {
-            let place = usize::try_from(place.start).unwrap()..usize::try_from(place.end).unwrap();
+        for Member { name, range } in &members {
+            let range = usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap();
             let alone: serde_json::Value =
-                serde_json::from_str(&format!("{{{}}}", &text[place])).unwrap();
+                serde_json::from_str(&format!("{{{}}}", &text[range])).unwrap();
             assert_eq!(alone.as_object().unwrap().keys().collect::<Vec<_>>(), [name]);
         }
     }
 
     #[test]
-    fn modules_nested_without_end_are_cleaned_and_need_no_stack() {
+    fn deeply_nested_modules_are_redacted_without_recursion() {
         let levels = 50_000;
         let modules = format!(
             r#"{}{{"resources":[{{"values":{{"v":"hunter22"}},"sensitive_values":{{"v":true}}}}]}}{}"#,
@@ -229,18 +229,19 @@ mod tests {
         );
         let plan = format!(r#"{{"planned_values":{{"root_module":{modules}}}}}"#);
         let mut written = Vec::new();
-        alone::clean(plan.as_bytes(), &BTreeSet::new(), &Redactor::new(), &mut written).unwrap();
+        for_tests::clean(plan.as_bytes(), &BTreeSet::new(), &Redactor::new(), &mut written)
+            .unwrap();
         let text = String::from_utf8(written).unwrap();
         assert!(!text.contains("hunter22") && text.contains("***"));
         serde_json::from_str::<&RawValue>(&text).unwrap();
     }
 
     #[test]
-    fn what_is_no_json_is_an_error() {
+    fn malformed_plan_is_an_error() {
         for text in ["", "{", "{\"a\":}", "{\"a\":1}x", "{\"resource_changes\":[{]}", "{\"a\" 1}"] {
             let mut written = Vec::new();
             let cleaned =
-                alone::clean(text.as_bytes(), &BTreeSet::new(), &Redactor::new(), &mut written);
+                for_tests::clean(text.as_bytes(), &BTreeSet::new(), &Redactor::new(), &mut written);
             assert!(cleaned.is_err(), "{text}");
         }
     }

@@ -11,41 +11,24 @@ use std::io::Result;
 use serde_json::value::RawValue;
 
 use super::clean::PlanCopy;
-use super::marks::{DEEPEST, Members, Target, elements, masked, members, says_true};
+use super::marked_value::{MarkedValue, ValueKind};
+use super::marks::{MAX_DEPTH, PieceVisitor, visit_marked};
+use super::members::{Members, elements, members};
+use super::path::{Path, PathStep};
 use butler_base::secret::MASK;
 use butler_result::{AttributeChange, Shown};
 
 /// How much of one value is shown, in bytes.
-const LONGEST_VALUE: usize = 8 * 1024;
+const MAX_VALUE_LENGTH: usize = 8 * 1024;
 
 /// How many attributes of one resource are listed.
-const MOST_ATTRIBUTES: usize = 300;
-
-/// A value of a plan with its marks; none if it is `null`.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Side<'a> {
-    pub(super) value: Option<&'a RawValue>,
-    pub(super) sensitive: Option<&'a RawValue>,
-    pub(super) unknown: Option<&'a RawValue>,
-}
-
-/// One step into a value.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
-#[serde(untagged)]
-pub(super) enum Step {
-    /// The member of an object.
-    Name(String),
-    /// The element of a list.
-    Index(usize),
-    /// Neither of these.
-    Other(serde::de::IgnoredAny),
-}
+const MAX_ATTRIBUTES: usize = 300;
 
 /// Collects the differences.
 pub(super) struct Difference<'a, 'r> {
     pub(super) cleaned: &'a mut PlanCopy<'r, Vec<u8>>,
     /// The attributes that force a replacement of the resource.
-    pub(super) replaced: Vec<Vec<Step>>,
+    pub(super) replaced: Vec<Vec<PathStep>>,
     /// The rest of the size limit, in bytes.
     pub(super) room: &'a mut usize,
     pub(super) found: Vec<AttributeChange>,
@@ -53,135 +36,29 @@ pub(super) struct Difference<'a, 'r> {
     pub(super) more: usize,
 }
 
-/// A position in a value.
-#[derive(Clone, Default)]
-pub(super) struct Path {
-    steps: Vec<Step>,
-    /// As displayed.
-    shown: String,
-}
-
-/// The kind of a value.
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum Kind {
-    Nothing,
-    Object,
-    List,
-    Text,
-    Other,
-}
-
-impl<'a> Side<'a> {
-    fn kind(self) -> Kind {
-        match self.value.and_then(|json| json.get().as_bytes().first()) {
-            None => Kind::Nothing,
-            Some(b'{') => Kind::Object,
-            Some(b'[') => Kind::List,
-            Some(b'"') => Kind::Text,
-            Some(_) => Kind::Other,
-        }
-    }
-
-    /// The part, or none if it is `null`.
-    fn of(
-        value: Option<&'a RawValue>,
-        sensitive: Option<&'a RawValue>,
-        unknown: Option<&'a RawValue>,
-    ) -> Self {
-        let value = value.filter(|json| json.get() != "null");
-        Self { value, sensitive, unknown }
-    }
-
-    fn is_unknown(self) -> bool {
-        self.unknown.is_some_and(|json| json.get() == "true")
-            || (self.value.is_none() && self.unknown.is_some_and(says_true))
-    }
-
-    /// Whether the whole value is hidden: it is marked as a whole, or its marks do not fit it.
-    fn is_hidden(self, depth: usize) -> bool {
-        let Some(marks) = self.sensitive.filter(|marks| says_true(marks)) else { return false };
-        match (self.kind(), marks.get().as_bytes().first()) {
-            _ if marks.get() == "true" || depth >= DEEPEST => true,
-            (Kind::Nothing, _) | (Kind::Object, Some(b'{')) => false,
-            (Kind::List, Some(b'[')) => {
-                let count = |json: Option<&RawValue>| {
-                    json.and_then(|json| Some(elements(json).ok()?.len()))
-                };
-                count(self.value) != count(Some(marks))
-            }
-            _ => true,
-        }
-    }
-
-    fn same(self, other: Self) -> bool {
-        let text = |json: Option<&'a RawValue>| json.map(RawValue::get);
-        text(self.value) == text(other.value) && !other.unknown.is_some_and(says_true)
-    }
-}
-
-impl Path {
-    /// The path of an output.
-    pub(super) fn of_output(name: String) -> Self {
-        Self { steps: Vec::new(), shown: name }
-    }
-
-    fn member(&self, name: &str, cleaned: &mut PlanCopy<'_, Vec<u8>>) -> Result<Self> {
-        cleaned.name(name)?;
-        let literal = cleaned.take();
-        let masked: String = serde_json::from_str(&literal)?;
-        let is_word = |text: &str| {
-            text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-                && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
-        };
-        let shown = match (self.shown.is_empty(), is_word(&masked)) {
-            (true, true) => masked,
-            (false, true) => format!("{}.{masked}", self.shown),
-            (_, false) => format!("{}[{literal}]", self.shown),
-        };
-        Ok(self.with(Step::Name(name.to_owned()), shown))
-    }
-
-    fn element(&self, index: usize) -> Self {
-        self.with(Step::Index(index), format!("{}[{index}]", self.shown))
-    }
-
-    fn inside(&self) -> Self {
-        Self { steps: self.steps.clone(), shown: format!("jsondecode({})", self.shown) }
-    }
-
-    fn with(&self, step: Step, shown: String) -> Self {
-        let mut steps = self.steps.clone();
-        steps.push(step);
-        Self { steps, shown }
-    }
-}
-
 impl Difference<'_, '_> {
     /// Records the differences between `before` and `after` at `path`.
     pub(super) fn compare(
         &mut self,
         path: &Path,
-        before: Side<'_>,
-        after: Side<'_>,
+        before: MarkedValue<'_>,
+        after: MarkedValue<'_>,
         depth: usize,
     ) -> Result<()> {
         if before.same(after) {
             return Ok(());
         }
         let hidden = before.is_hidden(depth) || after.is_hidden(depth);
-        if hidden || after.is_unknown() || depth >= DEEPEST {
+        if hidden || after.is_unknown() || depth >= MAX_DEPTH {
             return self.note(path, before, after, hidden);
         }
         match (before.kind(), after.kind()) {
-            (Kind::Object, Kind::Object | Kind::Nothing) | (Kind::Nothing, Kind::Object) => {
-                self.objects(path, before, after, depth)
-            }
-            (Kind::List, Kind::List | Kind::Nothing) | (Kind::Nothing, Kind::List) => {
-                self.lists(path, before, after, depth)
-            }
-            (Kind::Text, Kind::Text | Kind::Nothing) | (Kind::Nothing, Kind::Text) => {
-                self.texts(path, before, after, depth)
-            }
+            (ValueKind::Object, ValueKind::Object | ValueKind::Nothing)
+            | (ValueKind::Nothing, ValueKind::Object) => self.objects(path, before, after, depth),
+            (ValueKind::List, ValueKind::List | ValueKind::Nothing)
+            | (ValueKind::Nothing, ValueKind::List) => self.lists(path, before, after, depth),
+            (ValueKind::Text, ValueKind::Text | ValueKind::Nothing)
+            | (ValueKind::Nothing, ValueKind::Text) => self.texts(path, before, after, depth),
             _ => self.note(path, before, after, false),
         }
     }
@@ -189,11 +66,11 @@ impl Difference<'_, '_> {
     fn objects(
         &mut self,
         path: &Path,
-        before: Side<'_>,
-        after: Side<'_>,
+        before: MarkedValue<'_>,
+        after: MarkedValue<'_>,
         depth: usize,
     ) -> Result<()> {
-        let (old, new) = (Parts::of(before)?, Parts::of(after)?);
+        let (old, new) = (MarkedObject::of(before)?, MarkedObject::of(after)?);
         let mut names: Vec<&str> = Vec::new();
         let all = [&old.values, &new.values, &new.unknown];
         let all = all.into_iter().flat_map(|members| &members.0).map(|(name, _)| name.as_str());
@@ -216,8 +93,8 @@ impl Difference<'_, '_> {
     fn lists(
         &mut self,
         path: &Path,
-        before: Side<'_>,
-        after: Side<'_>,
+        before: MarkedValue<'_>,
+        after: MarkedValue<'_>,
         depth: usize,
     ) -> Result<()> {
         let (old, new) = (list(before)?, list(after)?);
@@ -242,12 +119,12 @@ impl Difference<'_, '_> {
     fn texts(
         &mut self,
         path: &Path,
-        before: Side<'_>,
-        after: Side<'_>,
+        before: MarkedValue<'_>,
+        after: MarkedValue<'_>,
         depth: usize,
     ) -> Result<()> {
         let (old, new) = (self.document(before)?, self.document(after)?);
-        let whole = |side: Side<'_>, inside: &Option<Box<RawValue>>| {
+        let whole = |side: MarkedValue<'_>, inside: &Option<Box<RawValue>>| {
             side.value.is_none() || inside.is_some()
         };
         if !whole(before, &old) || !whole(after, &new) {
@@ -255,7 +132,7 @@ impl Difference<'_, '_> {
         }
         let (old, new) = (old.as_deref(), new.as_deref());
         let known = self.found.len() + self.more;
-        let (old, new) = (Side::of(old, None, None), Side::of(new, None, None));
+        let (old, new) = (MarkedValue::of(old, None, None), MarkedValue::of(new, None, None));
         self.compare(&path.inside(), old, new, depth + 1)?;
         if self.found.len() + self.more == known {
             // Only the formatting differs.
@@ -265,7 +142,7 @@ impl Difference<'_, '_> {
     }
 
     /// The JSON in a text, if it is an object or a list and the text does not contain a secret.
-    fn document(&mut self, side: Side<'_>) -> Result<Option<Box<RawValue>>> {
+    fn document(&mut self, side: MarkedValue<'_>) -> Result<Option<Box<RawValue>>> {
         let Some(json) = side.value else { return Ok(None) };
         let inside: String = serde_json::from_str(json.get())?;
         if !inside.starts_with(['{', '[']) || !inside.ends_with(['}', ']']) {
@@ -276,12 +153,18 @@ impl Difference<'_, '_> {
         Ok(RawValue::from_string(inside).ok().filter(|_| is_open))
     }
 
-    fn note(&mut self, path: &Path, before: Side<'_>, after: Side<'_>, hidden: bool) -> Result<()> {
-        if self.found.len() >= MOST_ATTRIBUTES || *self.room == 0 {
+    fn note(
+        &mut self,
+        path: &Path,
+        before: MarkedValue<'_>,
+        after: MarkedValue<'_>,
+        hidden: bool,
+    ) -> Result<()> {
+        if self.found.len() >= MAX_ATTRIBUTES || *self.room == 0 {
             self.more += 1;
             return Ok(());
         }
-        let shown = [before, Side { unknown: None, ..after }].map(|side| match side.value {
+        let shown = [before, MarkedValue { unknown: None, ..after }].map(|side| match side.value {
             Some(_) if hidden => Ok(Some(Shown::Sensitive)),
             Some(json) => self.shown(json, side.sensitive).map(Some),
             None => Ok(None),
@@ -289,7 +172,7 @@ impl Difference<'_, '_> {
         let [before, shown_after] = shown;
         let after = if after.is_unknown() { Some(Shown::Unknown) } else { shown_after? };
         let before = before?;
-        let forces = |steps: &Vec<Step>| {
+        let forces = |steps: &Vec<PathStep>| {
             let common = steps.len().min(path.steps.len());
             steps[..common] == path.steps[..common]
         };
@@ -312,7 +195,7 @@ impl Difference<'_, '_> {
 
     fn shown(&mut self, json: &RawValue, marks: Option<&RawValue>) -> Result<Shown> {
         match marks {
-            Some(marks) => masked(json, marks, 0, self.cleaned)?,
+            Some(marks) => visit_marked(json, marks, 0, self.cleaned)?,
             None => self.cleaned.open(json.get())?,
         }
         let text = self.cleaned.take();
@@ -330,14 +213,14 @@ impl Difference<'_, '_> {
 }
 
 /// An object, its marks, and its unknown members.
-struct Parts<'a> {
+struct MarkedObject<'a> {
     values: Members<'a>,
     sensitive: Members<'a>,
     unknown: Members<'a>,
 }
 
-impl<'a> Parts<'a> {
-    fn of(side: Side<'a>) -> Result<Self> {
+impl<'a> MarkedObject<'a> {
+    fn of(side: MarkedValue<'a>) -> Result<Self> {
         let object = |json: Option<&'a RawValue>| {
             let json = json.filter(|json| json.get().starts_with('{'));
             json.map_or_else(|| Ok(Members::default()), members)
@@ -349,18 +232,18 @@ impl<'a> Parts<'a> {
         })
     }
 
-    fn part(&self, name: &str) -> Side<'a> {
-        Side::of(self.values.find(name), self.sensitive.find(name), self.unknown.find(name))
+    fn part(&self, name: &str) -> MarkedValue<'a> {
+        MarkedValue::of(self.values.find(name), self.sensitive.find(name), self.unknown.find(name))
     }
 }
 
 /// The elements of a list, with their marks.
-fn list(side: Side<'_>) -> Result<Vec<Side<'_>>> {
+fn list(side: MarkedValue<'_>) -> Result<Vec<MarkedValue<'_>>> {
     let (sensitive, unknown) = (parts(side.sensitive)?, parts(side.unknown)?);
     let mut sensitive = sensitive.into_iter();
     let mut unknown = unknown.into_iter();
     let values = parts(side.value)?.into_iter();
-    Ok(values.map(|value| Side::of(Some(value), sensitive.next(), unknown.next())).collect())
+    Ok(values.map(|value| MarkedValue::of(Some(value), sensitive.next(), unknown.next())).collect())
 }
 
 /// The elements, if it is a list.
@@ -396,8 +279,8 @@ fn without_html_escapes(json: &str) -> String {
 
 /// The part of a text that is shown.
 fn cut(mut text: String) -> String {
-    if text.len() > LONGEST_VALUE {
-        let end = text.floor_char_boundary(LONGEST_VALUE);
+    if text.len() > MAX_VALUE_LENGTH {
+        let end = text.floor_char_boundary(MAX_VALUE_LENGTH);
         let more = text.len() - end;
         text.truncate(end);
         let _ = write!(text, "… ({more} more bytes)");

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use butler_base::secret::Redactor;
-use butler_fuzz::Target;
+use butler_fuzz::{JSON_TOKENS, Target};
 use serde_json::Value;
 
-use super::reading::alone::{clean, survey};
+use super::reading::for_tests::{clean, survey};
 use super::survey::Survey;
 
 #[test]
@@ -17,31 +17,21 @@ fn fuzz_plan_is_read_or_rejected() {
             "resource_changes":[{"address":"a.b","mode":"managed","previous_address":"a.c","change":{"actions":["delete","create"],"importing":{"id":"1"}}}],
             "output_changes":{"o":{"actions":["create"]}}}"#,
     ];
-    let tokens: [&[u8]; 10] = [
-        b"{",
-        b"[",
-        b"\"",
-        b",",
-        b"null",
-        b"18446744073709551616",
-        b"\"no-op\"",
-        b"\"forget\"",
-        b"\\n",
-        b"-1",
-    ];
     let mut read = 0;
-    Target { name: "plan", samples: &samples, tokens: &tokens, rounds: 3000 }.run(|input, _| {
-        if let Ok(Survey { summary, .. }) = survey(|| Ok(input), BTreeSet::new()) {
-            assert!(!summary.line().is_empty());
-            assert!(!summary.drift_line().is_empty());
-            read += 1;
-        }
-    });
-    assert!(read > 0, "no input was right");
+    Target { name: "plan", samples: &samples, tokens: JSON_TOKENS, rounds: 3000 }.run(
+        |input, _| {
+            if let Ok(Survey { summary, .. }) = survey(|| Ok(input), BTreeSet::new()) {
+                assert!(!summary.line().is_empty());
+                assert!(!summary.drift_line().is_empty());
+                read += 1;
+            }
+        },
+    );
+    assert!(read > 0, "every input was rejected");
 }
 
 #[test]
-fn fuzz_cleaner_a_plan_stays_json_and_is_clean_once_it_was_cleaned() {
+fn fuzz_redacted_plan_is_json_and_redacting_it_again_changes_nothing() {
     let samples: [&[u8]; 2] = [
         br#"{"format_version":"1.2","variables":{"a":{"value":"hunter22"},"b":{"value":[1,{"c":null}]}},
             "planned_values":{"outputs":{"o":{"sensitive":true,"value":{"k":"hunter22"}}},"root_module":{"resources":[
@@ -80,5 +70,5 @@ fn fuzz_cleaner_a_plan_stays_json_and_is_clean_once_it_was_cleaned() {
             read += 1;
         }
     });
-    assert!(read > 0, "no input was right");
+    assert!(read > 0, "every input was rejected");
 }

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_in_order() {
+    fn labels_are_sorted() {
         assert!(LABELS.is_sorted());
         assert!(is_label("address") && is_label("version_constraint") && !is_label("value"));
     }

@@ -1,7 +1,7 @@
 //! Reads a saved plan of Terraform (`show -json`): redacts it, counts its changes, and lists them.
 //!
 //! The JSON travels in one direction: `splitter` cuts it into pieces, `walk` follows them and hands
-//! each to a destination (`clean`, `changes`, `plan`, `survey`). The plan is never held as a whole.
+//! each to a visitor (`clean`, `changes`, `plan`, `survey`). The plan is never held as a whole.
 
 mod changes;
 mod clean;
@@ -9,7 +9,10 @@ mod difference;
 #[cfg(test)]
 mod fuzz_tests;
 mod labels;
+mod marked_value;
 mod marks;
+mod members;
+mod path;
 mod plan;
 mod reading;
 mod splitter;
@@ -19,6 +22,6 @@ mod walk;
 pub use changes::{action, is_listed};
 pub use clean::Content;
 pub use plan::{Counts, PlanSummary, counted};
-pub use reading::{Copied, read};
+pub use reading::{CopiedPlan, read};
 pub use survey::Survey;
 pub use walk::Member;

@@ -6,18 +6,16 @@
 //! no meaning and may be secrets; Terraform's own names are handled separately.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::io::Result;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::labels::is_label;
+use super::members::{Members, elements, members};
 
 /// The depth to which marks are searched. A deeper piece that may contain a mark counts as marked
 /// as a whole: the stack is limited, and Terraform's own types are much flatter.
-pub(super) const DEEPEST: usize = 128;
+pub(super) const MAX_DEPTH: usize = 128;
 
 /// Members that contain values of the user, in which names have no meaning.
 const VALUES: [&str; 10] = [
@@ -44,7 +42,7 @@ const NAMED: [&str; 5] =
     ["variables", "outputs", "output_changes", "module_calls", "provider_config"];
 
 /// Receives the pieces of a plan in their order.
-pub(super) trait Target {
+pub(super) trait PieceVisitor {
     /// Brackets, commas, names of Terraform's.
     fn layout(&mut self, _text: &str) -> Result<()> {
         Ok(())
@@ -75,7 +73,7 @@ pub(super) trait Target {
     where
         Self: Sized,
     {
-        format((name, json), 0, self)
+        visit_terraform_value((name, json), 0, self)
     }
 
     /// A root variable that is sensitive.
@@ -83,13 +81,16 @@ pub(super) trait Target {
     where
         Self: Sized,
     {
-        variable(json, self)
+        visit_sensitive_variable(json, self)
     }
 }
 
 /// A root variable that is sensitive.
-pub(super) fn variable(json: &RawValue, target: &mut impl Target) -> Result<()> {
-    object(&members(json)?, target, |name, value, target| match name {
+pub(super) fn visit_sensitive_variable(
+    json: &RawValue,
+    target: &mut impl PieceVisitor,
+) -> Result<()> {
+    visit_terraform_object(&members(json)?, target, |name, value, target| match name {
         "value" => target.hidden(value.get()),
         _ => target.open(value.get()),
     })
@@ -97,7 +98,7 @@ pub(super) fn variable(json: &RawValue, target: &mut impl Target) -> Result<()> 
 
 /// Whether `json` is an object with `sensitive: true`.
 pub(super) fn is_sensitive(json: &RawValue) -> bool {
-    members(json).is_ok_and(|members| members.says_sensitive())
+    members(json).is_ok_and(|members| members.is_marked_sensitive())
 }
 
 /// Whether no mark in `json`, a piece of a plan, can hide a part of it. Decided from the text
@@ -115,35 +116,35 @@ pub(super) fn hides_nothing(json: &RawValue) -> bool {
         let Some(rest) = rest.strip_prefix('"') else { return true };
         let Some(marks) = rest.trim_start().strip_prefix(':') else { return true };
         let mut marks = serde_json::Deserializer::from_str(marks).into_iter::<&RawValue>();
-        matches!(marks.next(), Some(Ok(marks)) if !says_true(marks))
+        matches!(marks.next(), Some(Ok(marks)) if !contains_true(marks))
     })
 }
 
 /// Whether `marks` contain `true`.
-pub(super) fn says_true(marks: &RawValue) -> bool {
+pub(super) fn contains_true(marks: &RawValue) -> bool {
     memchr::memmem::find(marks.get().as_bytes(), b"true").is_some()
 }
 
 /// Terraform's own objects, in the member `name`.
-pub(super) fn format(
+pub(super) fn visit_terraform_value(
     (name, json): (&str, &RawValue),
     depth: usize,
-    target: &mut impl Target,
+    target: &mut impl PieceVisitor,
 ) -> Result<()> {
     let text = json.get();
-    if depth == DEEPEST {
+    if depth == MAX_DEPTH {
         let is_open = memchr::memmem::find(text.as_bytes(), b"sensitive").is_none();
         return if is_open { target.open(text) } else { target.hidden(text) };
     }
     match text.as_bytes().first() {
         _ if name == "type" => target.label(text),
-        Some(b'[') => {
-            array(json, target, |_, element, target| format((name, element), depth + 1, target))
-        }
+        Some(b'[') => visit_array(json, target, |_, element, target| {
+            visit_terraform_value((name, element), depth + 1, target)
+        }),
         Some(b'{') => {
             let members = members(json)?;
-            object(&members, target, |name, value, target| {
-                member(&members, (name, value), depth + 1, target)
+            visit_terraform_object(&members, target, |name, value, target| {
+                visit_member(&members, (name, value), depth + 1, target)
             })
         }
         _ if is_label(name) => target.label(text),
@@ -152,73 +153,73 @@ pub(super) fn format(
 }
 
 /// One member of one of Terraform's own objects.
-fn member(
+fn visit_member(
     siblings: &Members<'_>,
     (name, value): (&str, &RawValue),
     depth: usize,
-    target: &mut impl Target,
+    target: &mut impl PieceVisitor,
 ) -> Result<()> {
     if let Some(marks) = siblings.marks_of(name) {
-        return masked(value, marks, depth, target);
+        return visit_marked(value, marks, depth, target);
     }
     match name {
-        "value" | "default" if siblings.says_sensitive() => target.hidden(value.get()),
-        "expression" if siblings.says_sensitive() => expression(value, target),
+        "value" | "default" if siblings.is_marked_sensitive() => target.hidden(value.get()),
+        "expression" if siblings.is_marked_sensitive() => visit_sensitive_expression(value, target),
         "expressions" => match siblings.find("module") {
-            Some(module) => arguments(value, module, depth, target),
-            None => expressions(value, depth, target),
+            Some(module) => visit_arguments(value, module, depth, target),
+            None => visit_expressions(value, depth, target),
         },
         // Of a resource; a state has Terraform's own members in it.
         "values" if siblings.find("address").is_some() => target.open(value.get()),
-        name if PATHS.contains(&name) => path(value, depth, target),
+        name if PATHS.contains(&name) => visit_path(value, depth, target),
         name if VALUES.contains(&name) || MIRRORS.contains(&name) => target.open(value.get()),
         name if name.ends_with("_sensitive") => target.open(value.get()),
         name if NAMED.contains(&name) && value.get().starts_with('{') => {
-            object(&members(value)?, target, |name, value, target| {
+            visit_terraform_object(&members(value)?, target, |name, value, target| {
                 // Such an object is not a string of Terraform's, independent of its name.
                 let name = if name == "type" { "" } else { name };
-                format((name, value), depth + 1, target)
+                visit_terraform_value((name, value), depth + 1, target)
             })
         }
-        _ => format((name, value), depth, target),
+        _ => visit_terraform_value((name, value), depth, target),
     }
 }
 
 /// Steps into a value: first the name of an attribute, then keys.
-fn path(json: &RawValue, depth: usize, target: &mut impl Target) -> Result<()> {
-    if depth >= DEEPEST || !json.get().starts_with('[') {
+fn visit_path(json: &RawValue, depth: usize, target: &mut impl PieceVisitor) -> Result<()> {
+    if depth >= MAX_DEPTH || !json.get().starts_with('[') {
         return target.open(json.get());
     }
-    array(json, target, |index, step, target| match step.get().as_bytes().first() {
+    visit_array(json, target, |index, step, target| match step.get().as_bytes().first() {
         Some(b'"') if index == 0 => target.label(step.get()),
-        _ => path(step, depth + 1, target),
+        _ => visit_path(step, depth + 1, target),
     })
 }
 
 /// Expressions by the names of arguments and nested blocks.
-fn expressions(json: &RawValue, depth: usize, target: &mut impl Target) -> Result<()> {
+fn visit_expressions(json: &RawValue, depth: usize, target: &mut impl PieceVisitor) -> Result<()> {
     match json.get().as_bytes().first() {
-        Some(b'{') if depth < DEEPEST => {
-            object(&members(json)?, target, |name, value, target| match name {
+        Some(b'{') if depth < MAX_DEPTH => {
+            visit_terraform_object(&members(json)?, target, |name, value, target| match name {
                 "constant_value" => target.open(value.get()),
-                "references" => format((name, value), depth + 1, target),
-                _ => expressions(value, depth + 1, target),
+                "references" => visit_terraform_value((name, value), depth + 1, target),
+                _ => visit_expressions(value, depth + 1, target),
             })
         }
-        Some(b'[') if depth < DEEPEST => {
-            array(json, target, |_, element, target| expressions(element, depth + 1, target))
-        }
+        Some(b'[') if depth < MAX_DEPTH => visit_array(json, target, |_, element, target| {
+            visit_expressions(element, depth + 1, target)
+        }),
         _ => target.open(json.get()),
     }
 }
 
 /// The arguments of a module call: a constant may be assigned to a variable that the module
 /// declares sensitive.
-fn arguments(
+fn visit_arguments(
     json: &RawValue,
     module: &RawValue,
     depth: usize,
-    target: &mut impl Target,
+    target: &mut impl PieceVisitor,
 ) -> Result<()> {
     let Ok(arguments) = members(json) else { return target.open(json.get()) };
     let module = members(module).unwrap_or_default();
@@ -229,51 +230,53 @@ fn arguments(
         .filter(|(_, json)| is_sensitive(json))
         .map(|(name, _)| name.as_str())
         .collect();
-    object(&arguments, target, |name, value, target| {
+    visit_terraform_object(&arguments, target, |name, value, target| {
         if sensitive.contains(name) {
-            expression(value, target)
+            visit_sensitive_expression(value, target)
         } else {
-            expressions(value, depth, target)
+            visit_expressions(value, depth, target)
         }
     })
 }
 
 /// An expression whose result is sensitive; its constant is sensitive too.
-fn expression(json: &RawValue, target: &mut impl Target) -> Result<()> {
+fn visit_sensitive_expression(json: &RawValue, target: &mut impl PieceVisitor) -> Result<()> {
     let Ok(members) = members(json) else { return target.hidden(json.get()) };
-    object(&members, target, |name, value, target| match name {
+    visit_terraform_object(&members, target, |name, value, target| match name {
         "constant_value" => target.hidden(value.get()),
-        _ => format((name, value), 0, target),
+        _ => visit_terraform_value((name, value), 0, target),
     })
 }
 
 /// Values, and the marks that mirror their shape: `true` hides a part, `false` and an absent mark
 /// do not. If the shapes differ, everything is hidden.
-pub(super) fn masked(
+pub(super) fn visit_marked(
     json: &RawValue,
     marks: &RawValue,
     depth: usize,
-    target: &mut impl Target,
+    target: &mut impl PieceVisitor,
 ) -> Result<()> {
     let text = json.get();
-    if !says_true(marks) {
+    if !contains_true(marks) {
         return target.open(text);
     }
     match (text.as_bytes().first(), marks.get().as_bytes().first()) {
-        (Some(b'{'), Some(b'{')) if depth < DEEPEST => {
+        (Some(b'{'), Some(b'{')) if depth < MAX_DEPTH => {
             let marks = members(marks)?;
-            values(&members(json)?, target, |name, value, target| match marks.find(name) {
-                Some(marks) => masked(value, marks, depth + 1, target),
-                None => target.open(value.get()),
+            visit_user_object(&members(json)?, target, |name, value, target| {
+                match marks.find(name) {
+                    Some(marks) => visit_marked(value, marks, depth + 1, target),
+                    None => target.open(value.get()),
+                }
             })
         }
-        (Some(b'['), Some(b'[')) if depth < DEEPEST => {
+        (Some(b'['), Some(b'[')) if depth < MAX_DEPTH => {
             let marks = elements(marks)?;
             if elements(json)?.len() != marks.len() {
                 return target.hidden(text);
             }
-            array(json, target, |index, element, target| {
-                masked(element, marks[index], depth + 1, target)
+            visit_array(json, target, |index, element, target| {
+                visit_marked(element, marks[index], depth + 1, target)
             })
         }
         _ => target.hidden(text),
@@ -281,25 +284,25 @@ pub(super) fn masked(
 }
 
 /// An object with names of Terraform's, or of blocks in the module.
-fn object<T: Target>(
+fn visit_terraform_object<T: PieceVisitor>(
     members: &Members<'_>,
     target: &mut T,
     each: impl FnMut(&str, &RawValue, &mut T) -> Result<()>,
 ) -> Result<()> {
     let name = |name: &str, target: &mut T| target.layout(&serde_json::to_string(name)?);
-    named(members, target, name, each)
+    visit_members(members, target, name, each)
 }
 
 /// An object of the user's.
-fn values<T: Target>(
+fn visit_user_object<T: PieceVisitor>(
     members: &Members<'_>,
     target: &mut T,
     each: impl FnMut(&str, &RawValue, &mut T) -> Result<()>,
 ) -> Result<()> {
-    named(members, target, |name, target| target.name(name), each)
+    visit_members(members, target, |name, target| target.name(name), each)
 }
 
-fn named<T: Target>(
+fn visit_members<T: PieceVisitor>(
     members: &Members<'_>,
     target: &mut T,
     write_name: impl Fn(&str, &mut T) -> Result<()>,
@@ -315,7 +318,7 @@ fn named<T: Target>(
     target.layout("}")
 }
 
-fn array<T: Target>(
+fn visit_array<T: PieceVisitor>(
     json: &RawValue,
     target: &mut T,
     mut each: impl FnMut(usize, &RawValue, &mut T) -> Result<()>,
@@ -328,65 +331,6 @@ fn array<T: Target>(
         each(index, element, target)?;
     }
     target.layout("]")
-}
-
-/// The members of an object in their order, without their content.
-#[derive(Default)]
-pub(super) struct Members<'a>(pub(super) Vec<(String, &'a RawValue)>);
-
-impl<'a> Members<'a> {
-    pub(super) fn find(&self, name: &str) -> Option<&'a RawValue> {
-        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| *value)
-    }
-
-    /// `before_sensitive` for `before`, `sensitive_values` for `values`, `config_sensitive` for
-    /// `config_values`.
-    fn marks_of(&self, name: &str) -> Option<&'a RawValue> {
-        match name.strip_suffix("values") {
-            Some("") => self.find("sensitive_values"),
-            Some(stem) => self.find(&format!("{stem}sensitive")),
-            None => self.find(&format!("{name}_sensitive")),
-        }
-    }
-
-    fn says_sensitive(&self) -> bool {
-        self.find("sensitive").is_some_and(|json| json.get() == "true")
-    }
-}
-
-pub(super) fn members(json: &RawValue) -> Result<Members<'_>> {
-    Ok(serde_json::from_str(json.get())?)
-}
-
-pub(super) fn elements(json: &RawValue) -> Result<Vec<&RawValue>> {
-    Ok(serde_json::from_str(json.get())?)
-}
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct MembersVisitor;
-
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Members<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(
-                self,
-                mut map: A,
-            ) -> std::result::Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-
-        deserializer.deserialize_map(MembersVisitor)
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What is masked by which marks.
+//! Tests of the values that each kind of mark hides.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ fn written(write: impl FnOnce(&mut PlanCopy<'_, &mut Vec<u8>>)) -> Value {
 
 /// `value` without what `marks` hide.
 fn mask(value: &Value, marks: &Value) -> Value {
-    written(|target| masked(&raw(value), &raw(marks), 0, target).unwrap())
+    written(|target| visit_marked(&raw(value), &raw(marks), 0, target).unwrap())
 }
 
 fn clean(piece: &Value) -> Value {
@@ -26,7 +26,7 @@ fn clean(piece: &Value) -> Value {
 }
 
 #[test]
-fn marks_hide_what_they_mirror() {
+fn marks_hide_the_values_at_their_position() {
     let value = json!({"a": "x", "b": {"c": [1, "y"], "d": null}, "e": [{"f": 2}, {"f": 3}]});
     for (marks, expected) in [
         (json!(true), json!("***")),
@@ -55,7 +55,7 @@ fn marks_hide_what_they_mirror() {
 }
 
 #[test]
-fn a_piece_hides_nothing_only_where_no_mark_can() {
+fn piece_without_effective_marks_hides_nothing() {
     for (json, expected) in [
         (r#"{"after":{"v":true},"before_sensitive":false,"after_sensitive":{"l":[{},{}]}}"#, true),
         (
@@ -75,7 +75,7 @@ fn a_piece_hides_nothing_only_where_no_mark_can() {
 }
 
 #[test]
-fn every_kind_of_piece_is_cleaned_by_its_own_marks() {
+fn every_kind_of_piece_is_redacted_by_its_own_marks() {
     for (piece, expected) in [
         (
             json!({"address": "x.a", "change": {"actions": ["update"], "before": {"v": "s", "sensitive": true},
@@ -140,8 +140,9 @@ fn deeply_nested_values_are_hidden_without_recursion() {
     };
     let (redactor, mut text) = (Redactor::new(), Vec::new());
     let (value, marks) = (deep("\"hunter22\"", 100_000), deep("true", 100_000));
-    masked(&value, &marks, 0, &mut PlanCopy::new(Content::Clean, &redactor, &mut text)).unwrap();
-    let levels = "[".repeat(DEEPEST);
+    visit_marked(&value, &marks, 0, &mut PlanCopy::new(Content::Clean, &redactor, &mut text))
+        .unwrap();
+    let levels = "[".repeat(MAX_DEPTH);
     assert_eq!(
         String::from_utf8_lossy(&text),
         format!("{levels}\"***\"{}", levels.replace('[', "]"))
@@ -198,7 +199,7 @@ fn random(random: &mut fastrand::Rng, depth: usize, hidden: &mut Vec<String>) ->
 }
 
 #[test]
-fn all_under_a_mark_is_gone_and_all_else_is_untouched() {
+fn marked_values_are_redacted_and_all_others_are_unchanged() {
     let mut generator = fastrand::Rng::with_seed(11);
     let mut marked = 0;
     for _ in 0..2000 {

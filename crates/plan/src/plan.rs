@@ -6,8 +6,8 @@ use std::io::{Error, ErrorKind, Result};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::marks::Target;
-use super::walk::Destination;
+use super::marks::PieceVisitor;
+use super::walk::PlanVisitor;
 
 /// The number of resources by action.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -137,16 +137,16 @@ impl std::fmt::Display for Counts {
 
 /// Builds the summary of a plan from its pieces.
 #[derive(Default)]
-pub(super) struct Summarized {
+pub(super) struct SummaryBuilder {
     summary: PlanSummary,
-    part: Part,
+    section: Section,
     /// Whether the document has a `format_version`, which distinguishes a plan from other JSON
     /// objects.
     is_plan: bool,
 }
 
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
-enum Part {
+enum Section {
     Format,
     Applyable,
     Values,
@@ -157,7 +157,7 @@ enum Part {
     Other,
 }
 
-impl Summarized {
+impl SummaryBuilder {
     /// The summary, after the whole plan was read.
     ///
     /// # Errors
@@ -174,27 +174,27 @@ impl Summarized {
     }
 }
 
-impl Target for Summarized {
+impl PieceVisitor for SummaryBuilder {
     fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {
         let text = json.get();
         let summary = &mut self.summary;
-        match self.part {
-            Part::Format => {
+        match self.section {
+            Section::Format => {
                 self.is_plan = serde_json::from_str::<String>(text).is_ok();
             }
-            Part::Applyable => summary.applyable = serde_json::from_str(text)?,
-            Part::Changes => summary.counts.count_planned(&serde_json::from_str(text)?),
-            Part::Drift => self.note_drift(serde_json::from_str(text)?),
-            Part::Outputs => {
+            Section::Applyable => summary.applyable = serde_json::from_str(text)?,
+            Section::Changes => summary.counts.count_planned(&serde_json::from_str(text)?),
+            Section::Drift => self.note_drift(serde_json::from_str(text)?),
+            Section::Outputs => {
                 let change: Change = serde_json::from_str(text)?;
                 summary.outputs += u32::from(!change.is_no_op());
             }
             // Those of the root module and of all modules below it.
-            Part::Values if name == "resources" => {
+            Section::Values if name == "resources" => {
                 let resource: ResourceValues = serde_json::from_str(text)?;
                 summary.resources_after += u32::from(resource.mode != "data");
             }
-            Part::Values | Part::Other => {}
+            Section::Values | Section::Other => {}
         }
         Ok(())
     }
@@ -204,16 +204,16 @@ impl Target for Summarized {
     }
 }
 
-impl Destination for Summarized {
+impl PlanVisitor for SummaryBuilder {
     fn begin(&mut self, member: &str) {
-        self.part = match member {
-            "format_version" => Part::Format,
-            "applyable" => Part::Applyable,
-            "planned_values" => Part::Values,
-            "resource_changes" => Part::Changes,
-            "resource_drift" => Part::Drift,
-            "output_changes" => Part::Outputs,
-            _ => Part::Other,
+        self.section = match member {
+            "format_version" => Section::Format,
+            "applyable" => Section::Applyable,
+            "planned_values" => Section::Values,
+            "resource_changes" => Section::Changes,
+            "resource_drift" => Section::Drift,
+            "output_changes" => Section::Outputs,
+            _ => Section::Other,
         };
     }
 }
@@ -260,11 +260,11 @@ struct ResourceValues {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::reading::alone;
+    use super::super::reading::for_tests;
     use super::*;
 
     fn read(plan: &[u8]) -> Result<PlanSummary> {
-        alone::survey(|| Ok(plan), BTreeSet::new()).map(|survey| survey.summary)
+        for_tests::survey(|| Ok(plan), BTreeSet::new()).map(|survey| survey.summary)
     }
 
     fn change(address: &str, actions: &str, rest: &str) -> String {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn every_action_is_counted_apart() {
+    fn every_action_has_its_own_count() {
         let changes = [
             change("a", r#""create""#, ""),
             change("b", r#""update""#, ""),
@@ -305,12 +305,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plan_is_refused() {
+    fn document_without_format_version_is_not_a_plan() {
         assert!(read(&br#"{"terraform_version":"1.11.4"}"#[..]).is_err());
     }
 
     #[test]
-    fn drift_is_what_reality_changed() {
+    fn drift_lists_changes_outside_of_terraform() {
         let json = format!(
             r#"{{"format_version":"1.2","resource_drift":[{},{},{}],"output_changes":{{"o":{{"actions":["update"]}}}}}}"#,
             change("a", r#""update""#, ""),

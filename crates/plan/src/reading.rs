@@ -11,18 +11,18 @@ use std::io::{Read, Result, Write};
 
 use serde_json::value::RawValue;
 
-use super::changes::Collected;
+use super::changes::ChangeCollector;
 use super::clean::{Content, PlanCopy};
-use super::marks::Target;
-use super::plan::Summarized;
+use super::marks::PieceVisitor;
+use super::plan::SummaryBuilder;
 use super::survey::{MarkedValues, Survey};
-use super::walk::{Destination, Member, VisitorPair, Walk};
+use super::walk::{Member, PlanVisitor, VisitorPair, Walk};
 use butler_base::secret::Redactor;
 use butler_result::Changes;
 
 /// A copy of a plan.
 #[derive(Debug)]
-pub struct Copied<W> {
+pub struct CopiedPlan<W> {
     /// The destination.
     pub into: W,
     /// The positions of the plan's members in the copy.
@@ -44,16 +44,16 @@ pub fn read<R: Read, W: Write>(
     mut variables: BTreeSet<String>,
     content: Content,
     redactor: &Redactor,
-) -> Result<(Survey, Result<Copied<W>>)> {
-    let mut create = || Ok(Copying::new(PlanCopy::new(content, redactor, create()?), redactor));
+) -> Result<(Survey, Result<CopiedPlan<W>>)> {
+    let mut create = || Ok(ListingCopy::new(PlanCopy::new(content, redactor, create()?), redactor));
     let known = variables.len();
-    let mut attempt = Attempt {
-        summarized: Summarized::default(),
+    let mut attempt = FirstPass {
+        summarized: SummaryBuilder::default(),
         marked: MarkedValues::new(redactor),
         copying: create(),
     };
     let members = Walk::new(open()?, &mut attempt, &mut variables).document()?;
-    let Attempt { summarized, marked, copying } = attempt;
+    let FirstPass { summarized, marked, copying } = attempt;
     let summary = summarized.into_summary()?;
     let is_right = marked.is_empty() && variables.len() == known;
     let (secrets, incomplete) = marked.into_secrets(&mut open, &mut variables)?;
@@ -70,35 +70,35 @@ pub fn read<R: Read, W: Write>(
 /// Copies a plan whose secrets are all known.
 fn copy<W: Write>(
     plan: impl Read,
-    mut copying: Copying<'_, W>,
+    mut copying: ListingCopy<'_, W>,
     variables: &mut BTreeSet<String>,
-) -> Result<Copied<W>> {
+) -> Result<CopiedPlan<W>> {
     let members = Walk::new(plan, &mut copying, variables).document()?;
     Ok(copying.end(members))
 }
 
 /// Writes a copy, and collects the changes.
-struct Copying<'a, W> {
-    changes: Collected<'a>,
+struct ListingCopy<'a, W> {
+    changes: ChangeCollector<'a>,
     target: PlanCopy<'a, W>,
 }
 
-impl<'a, W: Write> Copying<'a, W> {
+impl<'a, W: Write> ListingCopy<'a, W> {
     /// The plan's own secrets must be registered with `redactor` before.
     fn new(target: PlanCopy<'a, W>, redactor: &'a Redactor) -> Self {
-        Self { changes: Collected::new(redactor), target }
+        Self { changes: ChangeCollector::new(redactor), target }
     }
 
-    fn both(&mut self) -> VisitorPair<'_, Collected<'a>, PlanCopy<'a, W>> {
+    fn both(&mut self) -> VisitorPair<'_, ChangeCollector<'a>, PlanCopy<'a, W>> {
         VisitorPair(&mut self.changes, &mut self.target)
     }
 
-    fn end(self, members: Vec<Member>) -> Copied<W> {
-        Copied { into: self.target.into_written(), members, changes: self.changes.into_found() }
+    fn end(self, members: Vec<Member>) -> CopiedPlan<W> {
+        CopiedPlan { into: self.target.into_written(), members, changes: self.changes.into_found() }
     }
 }
 
-impl<W: Write> Target for Copying<'_, W> {
+impl<W: Write> PieceVisitor for ListingCopy<'_, W> {
     fn layout(&mut self, text: &str) -> Result<()> {
         self.both().layout(text)
     }
@@ -112,7 +112,7 @@ impl<W: Write> Target for Copying<'_, W> {
     }
 }
 
-impl<W: Write> Destination for Copying<'_, W> {
+impl<W: Write> PlanVisitor for ListingCopy<'_, W> {
     fn written(&self) -> u64 {
         self.target.written()
     }
@@ -123,19 +123,19 @@ impl<W: Write> Destination for Copying<'_, W> {
 }
 
 /// The first pass over a plan, with a copy that continues until a new secret is found.
-struct Attempt<'a, W> {
-    summarized: Summarized,
+struct FirstPass<'a, W> {
+    summarized: SummaryBuilder,
     marked: MarkedValues<'a>,
-    copying: Result<Copying<'a, W>>,
+    copying: Result<ListingCopy<'a, W>>,
 }
 
-impl<'a, W: Write> Attempt<'a, W> {
-    fn look(&mut self) -> VisitorPair<'_, Summarized, MarkedValues<'a>> {
+impl<'a, W: Write> FirstPass<'a, W> {
+    fn look(&mut self) -> VisitorPair<'_, SummaryBuilder, MarkedValues<'a>> {
         VisitorPair(&mut self.summarized, &mut self.marked)
     }
 
     /// A write error does not stop the pass.
-    fn copy(&mut self, write: impl FnOnce(&mut Copying<'a, W>) -> Result<()>) {
+    fn copy(&mut self, write: impl FnOnce(&mut ListingCopy<'a, W>) -> Result<()>) {
         if let Ok(copying) = &mut self.copying
             && self.marked.is_empty()
             && let Err(error) = write(copying)
@@ -145,7 +145,7 @@ impl<'a, W: Write> Attempt<'a, W> {
     }
 }
 
-impl<W: Write> Target for Attempt<'_, W> {
+impl<W: Write> PieceVisitor for FirstPass<'_, W> {
     fn layout(&mut self, text: &str) -> Result<()> {
         self.look().layout(text)?;
         self.copy(|copying| copying.layout(text));
@@ -165,9 +165,9 @@ impl<W: Write> Target for Attempt<'_, W> {
     }
 }
 
-impl<W: Write> Destination for Attempt<'_, W> {
+impl<W: Write> PlanVisitor for FirstPass<'_, W> {
     fn written(&self) -> u64 {
-        self.copying.as_ref().map_or(0, Copying::written)
+        self.copying.as_ref().map_or(0, ListingCopy::written)
     }
 
     fn begin(&mut self, member: &str) {
@@ -179,12 +179,12 @@ impl<W: Write> Destination for Attempt<'_, W> {
     }
 }
 
-/// The parts of this that tests look at alone.
+/// Parts of [`read`] that tests call separately.
 #[cfg(test)]
-pub(super) mod alone {
+pub(super) mod for_tests {
     use super::*;
 
-    /// What a plan says of its secrets, where none is known.
+    /// The survey of a plan whose secrets are all new.
     pub(in super::super) fn survey<R: Read>(
         open: impl FnMut() -> Result<R>,
         variables: BTreeSet<String>,
@@ -194,15 +194,15 @@ pub(super) mod alone {
             .map(|(survey, _)| survey)
     }
 
-    /// Cleans a plan of which all secrets are known.
+    /// Redacts a plan whose secrets are all known.
     pub(in super::super) fn clean<W: Write>(
         plan: impl Read,
         variables: &BTreeSet<String>,
         redactor: &Redactor,
         into: W,
-    ) -> Result<Copied<W>> {
+    ) -> Result<CopiedPlan<W>> {
         let target = PlanCopy::new(Content::Clean, redactor, into);
-        copy(plan, Copying::new(target, redactor), &mut variables.clone())
+        copy(plan, ListingCopy::new(target, redactor), &mut variables.clone())
     }
 }
 
@@ -235,12 +235,12 @@ mod tests {
         };
         let variables = variables.iter().map(|name| (*name).to_owned()).collect();
         let (_, copied) = read(open, create, variables, content, redactor).unwrap();
-        let Copied { into, members, .. } = copied.unwrap();
+        let CopiedPlan { into, members, .. } = copied.unwrap();
         let text = String::from_utf8(written.borrow().clone()).unwrap();
         drop(into);
         assert!(text.ends_with('}'), "nothing is written behind it: {text}");
-        for Member { name, place } in members {
-            let start = usize::try_from(place.start).unwrap();
+        for Member { name, range } in members {
+            let start = usize::try_from(range.start).unwrap();
             assert!(text[start..].starts_with(&format!("\"{name}\":")), "{text}");
         }
         ([opened, created], text)
@@ -268,7 +268,7 @@ mod tests {
     const OPEN: &str = r#""resource_changes":[{"address":"a.b","change":{"actions":["create"],"after":{"v":"hunter22-one"},"after_sensitive":{}}}]"#;
 
     #[test]
-    fn a_plan_without_new_secrets_is_read_and_written_once() {
+    fn plan_without_new_secrets_is_read_and_written_once() {
         let redactor = Redactor::new();
         assert_eq!(copied(OPEN, &[], &redactor).0, [1, 1]);
         redactor.register(&["hunter22-one".into()]);
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_before_its_mark_is_masked_too() {
+    fn secret_before_its_mark_is_masked_too() {
         let marked = OPEN.replace("\"after_sensitive\":{}", "\"after_sensitive\":{\"v\":true}");
         let before = r#""errored":"hunter22-one","#;
         let (times, text) = copied(&format!("{before}{marked}"), &[], &Redactor::new());
@@ -298,14 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_everything_is_what_terraform_wrote() {
+    fn copy_of_everything_is_identical_to_the_plan() {
         let plan = r#"{"format_version":"1.2","variables":{"x":{"value":"o\u003cpen-secret-1"}},"list":[1.50,[],{}],"output_changes":{"o":{"after":"hunter22-one","after_sensitive":true}}}"#;
         let (_, text) = copied_as(Content::Everything, plan, &["x"], &Redactor::new());
         assert_eq!(text, plan);
     }
 
     #[test]
-    fn a_copy_that_cannot_be_written_keeps_no_plan_from_being_read() {
+    fn plan_is_read_even_if_its_copy_cannot_be_written() {
         let full = || Ok(&mut [][..]);
         let plan = format!(r#"{{"format_version":"1.2",{OPEN}}}"#);
         let open = || Ok(plan.as_bytes());

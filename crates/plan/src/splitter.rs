@@ -1,14 +1,64 @@
-//! Splits a JSON document while it is read, and buffers only the values that the caller asks for.
+//! Splits a JSON document while it is read, so that a plan of any size needs little memory.
 //!
-//! A deserializer of `serde_json` that reads from a file has a limit for the depth of a document.
-//! This one does not have a limit; `serde_json` checks the pieces themselves.
+//! `Walk` pulls: it looks at the next byte, decides whether it enters an object or array or reads the
+//! next value as a whole, and calls the method for that.
+//!
+//! ```text
+//!            read, 64 KiB at a time           peek, take, advance, end
+//!  document ───────────────────────► chunk ───────────────────────────► Walk
+//!                                      │ hold                             ▲
+//!                                      ▼                                  │ name, value
+//!                                    held ──► serde_json checks it ───────┘
+//! ```
+//!
+//! # Guarantees
+//!
+//! - A name or value is returned byte for byte as it is in the document (`RawValue`), so that numbers keep
+//!   their digits and strings keep their escapes.
+//! - A returned name or value is valid JSON: the splitter only finds its end, then `serde_json` checks it.
+//!   A name is any valid JSON value; the caller checks that it is a string.
+//! - Between values the splitter itself checks brackets, commas and colons. A caller that walks until
+//!   [`Splitter::end`] has checked the whole document.
+//! - A value can be nested without a limit: neither this file nor the check of a `RawValue` recurses. (The
+//!   deserializer of `serde_json` for readers has a depth limit and cannot continue after it.) The
+//!   recursion of `Walk` has a limit of its own.
+//! - A wrong document is an error of kind `InvalidData` or `UnexpectedEof`, and never a panic. After an
+//!   error the position is undefined, and the splitter must be dropped.
+//!
+//! # States inside a value
+//!
+//! [`ValueEnd`] reads each byte of a value once and decides only whether the value ends there:
+//!
+//! | State | Byte | Next state |
+//! | --- | --- | --- |
+//! | start, number or word | `"` | string |
+//! | | `{` `[` | nested, depth 1 |
+//! | | `}` `]` `,` `:`, white space | the value ended before this byte |
+//! | | any other | number or word |
+//! | string | `\` | string, and the next byte has no meaning |
+//! | | `"` | nested; complete if the depth is 0 |
+//! | nested | `"` | string |
+//! | | `{` `[` | nested, depth + 1 |
+//! | | `}` `]` | nested, depth − 1; complete if the depth is 0 then |
+//! | complete | any | the value ended before this byte |
+//!
+//! Brackets are only counted: `{]` is complete after two bytes, and `serde_json` rejects it. The state
+//! continues across chunks, so a value, a string or an escape can be cut anywhere by a read.
+//!
+//! # Memory
+//!
+//! One chunk of 64 KiB, and a buffer as long as the longest name or value so far, which is reused. `Walk`
+//! reads resources, outputs and module calls one by one, so that the longest value of a plan is usually one
+//! resource. While the buffer grows, its old and new block exist at the same time. Both buffers contain
+//! secrets in clear text; the allocator zeroes them when they are freed.
+//!
+//! # Back pressure
+//!
+//! Nothing is read ahead beyond the current chunk, and only a call reads: a slow consumer stops the reading.
 
 use std::io::{Error, ErrorKind, Read, Result};
 
 use serde_json::value::RawValue;
-use zeroize::Zeroizing;
-
-use butler_base::secret::append;
 
 /// The size of a read.
 const CHUNK: usize = 64 * 1024;
@@ -16,21 +66,18 @@ const CHUNK: usize = 64 * 1024;
 /// A JSON document that is being read.
 pub(super) struct Splitter<R> {
     input: R,
-    chunk: Zeroizing<Vec<u8>>,
+    chunk: Vec<u8>,
+    /// The next byte in `chunk`.
     position: usize,
+    /// The end of the bytes that were read into `chunk`.
     filled: usize,
-    held: Zeroizing<Vec<u8>>,
+    /// The last name or value.
+    held: Vec<u8>,
 }
 
 impl<R: Read> Splitter<R> {
     pub(super) fn new(input: R) -> Self {
-        Self {
-            input,
-            chunk: Zeroizing::new(vec![0; CHUNK]),
-            position: 0,
-            filled: 0,
-            held: Zeroizing::new(Vec::new()),
-        }
+        Self { input, chunk: vec![0; CHUNK], position: 0, filled: 0, held: Vec::new() }
     }
 
     /// The next byte that is not white space; it is not consumed.
@@ -101,11 +148,11 @@ impl<R: Read> Splitter<R> {
     fn hold(&mut self) -> Result<()> {
         self.peek()?;
         self.held.clear();
-        let mut place = Inside::default();
+        let mut state = ValueEnd::default();
         while self.available()? {
             let chunk = &self.chunk[self.position..self.filled];
-            let end = place.end_in(chunk);
-            append(&mut self.held, &chunk[..end.unwrap_or(chunk.len())]);
+            let end = state.find_in(chunk);
+            self.held.extend_from_slice(&chunk[..end.unwrap_or(chunk.len())]);
             self.position += end.unwrap_or(chunk.len());
             if end.is_some() {
                 break;
@@ -128,45 +175,47 @@ impl<R: Read> Splitter<R> {
     }
 }
 
-/// The state of the reader inside a value.
+/// Finds the end of a value; see the table above.
 #[derive(Default)]
-struct Inside {
+struct ValueEnd {
     depth: usize,
+    /// Whether the next byte is inside a string.
     string: bool,
+    /// Whether the next byte follows a backslash.
     escape: bool,
     /// Whether the bracket or quote that ends the value has been read.
-    over: bool,
+    complete: bool,
 }
 
-impl Inside {
+impl ValueEnd {
     /// Where the value ends in `chunk`, the next bytes, if it does.
-    fn end_in(&mut self, chunk: &[u8]) -> Option<usize> {
+    fn find_in(&mut self, chunk: &[u8]) -> Option<usize> {
         let mut position = 0;
         while position < chunk.len() {
-            if self.over {
+            if self.complete {
                 return Some(position);
             }
             let rest = &chunk[position..];
             if self.string {
-                position += self.text(rest);
+                position += self.read_string(rest);
             } else if self.depth > 0 {
                 // Only these bytes begin a string, or open or close a value.
                 let next = |byte: &u8| matches!(byte, b'"' | b'{' | b'}' | b'[' | b']');
                 let Some(skipped) = rest.iter().position(next) else { break };
-                self.structure(rest[skipped]);
+                self.read_byte(rest[skipped]);
                 position += skipped + 1;
             } else if is_end(rest[0]) {
                 return Some(position);
             } else {
-                self.structure(rest[0]);
+                self.read_byte(rest[0]);
                 position += 1;
             }
         }
         None
     }
 
-    /// Continues in a string, up to the next byte with a meaning. Returns the length of that part.
-    fn text(&mut self, rest: &[u8]) -> usize {
+    /// Reads a string up to and including the next quote or backslash. Returns the length of that part.
+    fn read_string(&mut self, rest: &[u8]) -> usize {
         if std::mem::take(&mut self.escape) {
             return 1;
         }
@@ -174,19 +223,19 @@ impl Inside {
         self.escape = rest[skipped] == b'\\';
         if !self.escape {
             self.string = false;
-            self.over = self.depth == 0;
+            self.complete = self.depth == 0;
         }
         skipped + 1
     }
 
     /// Consumes a byte outside of strings that does not end the value before it.
-    fn structure(&mut self, byte: u8) {
+    fn read_byte(&mut self, byte: u8) {
         match byte {
             b'"' => self.string = true,
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {
                 self.depth -= 1;
-                self.over = self.depth == 0;
+                self.complete = self.depth == 0;
             }
             _ => {}
         }
@@ -210,22 +259,22 @@ fn malformed(problem: &str) -> Error {
 mod tests {
     use super::*;
 
-    /// Hands out one byte at a time.
-    struct Drops<'a>(&'a [u8]);
+    /// Returns one byte for each read.
+    struct SingleBytes<'a>(&'a [u8]);
 
-    impl Read for Drops<'_> {
+    impl Read for SingleBytes<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
             self.0.read(&mut buffer[..1])
         }
     }
 
     #[test]
-    fn values_come_out_as_they_were_written() {
+    fn values_are_returned_byte_for_byte() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         let values =
             ["1.50", "\"a\\\"]}\\\\\"", "{ \"x\" : [1, \"}\"] }", "null", "[]", "-0e1", &deep];
         let document = format!(" [ {} ] \n", values.join(" ,\n"));
-        let mut splitter = Splitter::new(Drops(document.as_bytes()));
+        let mut splitter = Splitter::new(SingleBytes(document.as_bytes()));
         splitter.take(b'[').unwrap();
         let mut found = Vec::new();
         while splitter.advance(found.is_empty(), b']').unwrap() {
@@ -236,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_refused() {
+    fn malformed_json_is_an_error() {
         for json in ["", "\"endless", "[1", "{\"a\"}", "12\"x\"", "}", "{]"] {
             assert!(Splitter::new(json.as_bytes()).value().is_err(), "{json}");
         }

@@ -13,16 +13,16 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::marks::{Target, format, hides_nothing};
+use super::marks::{PieceVisitor, hides_nothing, visit_terraform_value};
 use super::plan::PlanSummary;
-use super::walk::{Destination, Walk};
+use super::walk::{PlanVisitor, Walk};
 use butler_base::secret::{Redactor, scalars};
 
 /// The shortest line of a value that is redacted elsewhere, in characters.
-const SHORTEST: usize = 12;
+const MIN_LENGTH: usize = 12;
 
 /// The most bytes of marked values that are redacted elsewhere: the search needs memory.
-const MOST: usize = 1024 * 1024;
+const MAX_MARKED_SIZE: usize = 1024 * 1024;
 
 /// Members of a plan that contain changes of resources.
 const CHANGES: [&str; 3] = ["resource_changes", "resource_drift", "deferred_changes"];
@@ -69,12 +69,12 @@ pub(super) struct MarkedValues<'a> {
     found: Vec<Candidate>,
     size: usize,
     incomplete: bool,
-    part: Part,
+    section: Section,
     resource: Option<String>,
 }
 
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
-enum Part {
+enum Section {
     Changes,
     Variables,
     #[default]
@@ -88,7 +88,7 @@ impl<'a> MarkedValues<'a> {
             found: Vec::new(),
             size: 0,
             incomplete: false,
-            part: Part::default(),
+            section: Section::default(),
             resource: None,
         }
     }
@@ -119,19 +119,19 @@ impl<'a> MarkedValues<'a> {
     }
 }
 
-impl Target for MarkedValues<'_> {
+impl PieceVisitor for MarkedValues<'_> {
     fn hidden(&mut self, json: &str) -> Result<()> {
-        let counts = match self.part {
-            Part::Changes => !json.starts_with(['{', '[']),
-            Part::Variables => true,
-            Part::Other => false,
+        let counts = match self.section {
+            Section::Changes => !json.starts_with(['{', '[']),
+            Section::Variables => true,
+            Section::Other => false,
         };
         for text in scalars(json).filter(|_| counts) {
             for line in text.expose_secret().lines().map(str::trim) {
                 if !is_unlikely_by_chance(line) || self.redactor.hides(line) {
                     continue;
                 }
-                if self.size + line.len() > MOST {
+                if self.size + line.len() > MAX_MARKED_SIZE {
                     self.incomplete = true;
                     continue;
                 }
@@ -147,21 +147,21 @@ impl Target for MarkedValues<'_> {
     }
 
     fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {
-        if self.part == Part::Other || hides_nothing(json) {
+        if self.section == Section::Other || hides_nothing(json) {
             return Ok(());
         }
         self.resource = Labels::of(json).address.map(Cow::into_owned);
-        format((name, json), 0, self)
+        visit_terraform_value((name, json), 0, self)
     }
 }
 
-impl Destination for MarkedValues<'_> {
+impl PlanVisitor for MarkedValues<'_> {
     fn begin(&mut self, member: &str) {
         self.resource = None;
-        self.part = match member {
-            "variables" => Part::Variables,
-            member if CHANGES.contains(&member) => Part::Changes,
-            _ => Part::Other,
+        self.section = match member {
+            "variables" => Section::Variables,
+            member if CHANGES.contains(&member) => Section::Changes,
+            _ => Section::Other,
         };
     }
 }
@@ -172,7 +172,7 @@ fn is_unlikely_by_chance(line: &str) -> bool {
     let classes = has(char::is_alphabetic)
         + has(char::is_numeric)
         + has(|c| !c.is_alphabetic() && !c.is_numeric());
-    line.chars().count() >= SHORTEST && classes >= 2
+    line.chars().count() >= MIN_LENGTH && classes >= 2
 }
 
 /// Finds the candidates that appear without a mark.
@@ -198,7 +198,7 @@ impl UnmarkedTexts<'_> {
     }
 }
 
-impl Target for UnmarkedTexts<'_> {
+impl PieceVisitor for UnmarkedTexts<'_> {
     fn name(&mut self, name: &str) -> Result<()> {
         if self.counts {
             self.note(name, None);
@@ -233,11 +233,11 @@ impl Target for UnmarkedTexts<'_> {
             }
         }
         self.resource = labels.address.map(Cow::into_owned);
-        format((name, json), 0, self)
+        visit_terraform_value((name, json), 0, self)
     }
 }
 
-impl Destination for UnmarkedTexts<'_> {
+impl PlanVisitor for UnmarkedTexts<'_> {
     fn begin(&mut self, member: &str) {
         self.resource = None;
         self.counts = CHANGES.contains(&member) || VALUES.contains(&member);
@@ -281,100 +281,5 @@ impl<'a> Labels<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::super::reading::alone;
-    use super::*;
-
-    fn survey(plan: &Value, variables: &[&str]) -> Survey {
-        let mut plan = plan.clone();
-        plan["format_version"] = json!("1.2");
-        let text = plan.to_string();
-        let variables = variables.iter().map(|name| (*name).to_owned()).collect();
-        alone::survey(|| Ok(text.as_bytes()), variables).unwrap()
-    }
-
-    fn secrets(plan: &Value, variables: &[&str]) -> Vec<String> {
-        let survey = survey(plan, variables);
-        survey.secrets.iter().map(|secret| secret.expose_secret().to_owned()).collect()
-    }
-
-    fn change(address: &str, after: &Value, marks: &Value) -> Value {
-        json!({"address": address, "type": "terraform_data", "name": address.rsplit('.').next(),
-            "change": {"actions": ["create"], "before": null, "after": after, "after_sensitive": marks}})
-    }
-
-    #[test]
-    fn values_that_are_marked_by_themselves_count_and_objects_and_outputs_do_not() {
-        let engine = json!({"engine": "postgresql-16", "region": "eu-central-1", "password": "hunter22-one"});
-        let plan = json!({
-            "resource_changes": [
-                change("terraform_data.a", &engine, &json!({"password": true})),
-                change("terraform_data.b", &json!({"block": {"id": "hunter22-two"}}), &json!({"block": true})),
-                change("terraform_data.c", &json!({"list": ["hunter22-three", "x"]}), &json!({"list": [true, false]})),
-            ],
-            "output_changes": {"o": {"after": {"name": "hunter22-four"}, "after_sensitive": true}},
-            "planned_values": {"outputs": {"o": {"sensitive": true, "value": "hunter22-five"}}},
-            "prior_state": {"values": {"root_module": {"resources": [{"address": "terraform_data.d",
-                "values": {"v": "hunter22-six"}, "sensitive_values": {"v": true}}]}}},
-            "variables": {"given": {"value": {"password": "hunter22-seven"}}, "other": {"value": "hunter22-eight"}},
-        });
-        assert_eq!(
-            secrets(&plan, &["given"]),
-            ["hunter22-one", "hunter22-seven", "hunter22-three"]
-        );
-    }
-
-    #[test]
-    fn unmarked_values_are_not_secrets() {
-        let marked = json!({"region": "eu-central-1", "kind": "terraform_data", "named": "network-2024",
-            "copied": "hunter22-copied", "key": "each-key-2024"});
-        let marks =
-            json!({"region": true, "kind": true, "named": true, "copied": true, "key": true});
-        let mut with_copy = change("terraform_data.a", &marked, &marks);
-        with_copy["change"]["after"]["output"] = json!("hunter22-copied");
-        let mut plan = json!({
-            "variables": {"region": {"value": "eu-central-1"}},
-            "resource_changes": [
-                with_copy,
-                change("terraform_data.network-2024", &json!({}), &json!({})),
-                change("module.m[\"each-key-2024\"].terraform_data.x", &json!({}), &json!({})),
-            ],
-            // The configuration alone is not a reason to show it.
-            "configuration": {"root_module": {"resources": [{"expressions": {"copied": {"constant_value": "hunter22-copied"}}}]}},
-        });
-        assert_eq!(secrets(&plan, &[]), ["hunter22-copied"]);
-        plan["prior_state"]["values"]["outputs"] =
-            json!({"open": {"sensitive": false, "value": ["hunter22-copied"]}});
-        assert_eq!(secrets(&plan, &[]), [""; 0]);
-    }
-
-    #[test]
-    fn short_values_and_words_do_not_count_and_not_too_many() {
-        let values = |value: &Value| json!({"resource_changes": [change("x.y", &json!({"v": value}), &json!({"v": true}))]});
-        for (value, found) in [
-            (json!("5432\nlong enough-1\n"), &["long enough-1"][..]),
-            (json!("PostgreSQLengine"), &[]),
-            (json!("hunter22-24"), &[]),
-            (json!("123456789012345"), &[]),
-            (json!(123_456_789_012_345_u64), &[]),
-            (json!("Passwörter12"), &["Passwörter12"]),
-        ] {
-            assert_eq!(secrets(&values(&value), &[]), found, "{value}");
-        }
-        assert!(survey(&values(&json!("x1".repeat(MOST))), &[]).incomplete);
-    }
-
-    #[test]
-    fn variables_that_the_configuration_declares_sensitive_are_known_behind_it() {
-        let plan = json!({
-            "variables": {"key": {"value": "hunter22-key"}},
-            "resource_changes": [change("x.y", &json!({"v": "hunter22-key"}), &json!({"v": true}))],
-            "configuration": {"root_module": {"variables": {"key": {"sensitive": true}}}},
-        });
-        let survey = survey(&plan, &[]);
-        assert_eq!(survey.variables, BTreeSet::from(["key".to_owned()]));
-        assert_eq!(survey.secrets.len(), 1);
-    }
-}
+#[path = "survey_tests.rs"]
+mod tests;

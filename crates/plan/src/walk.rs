@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-use super::marks::{DEEPEST, Target, is_sensitive};
+use super::marks::{MAX_DEPTH, PieceVisitor, is_sensitive};
 use super::splitter::Splitter;
 
 /// A member of a plan's top-level object: its name, and its position in the output, including the
@@ -21,7 +21,7 @@ pub struct Member {
     /// Such as `resource_changes`.
     pub name: String,
     /// From the quote before the name to the last byte of the value.
-    pub place: Range<u64>,
+    pub range: Range<u64>,
 }
 
 /// The position of the reader in a plan, which determines how the parts below are read.
@@ -87,7 +87,7 @@ impl NodeKind {
 }
 
 /// Receives the position in the plan.
-pub(super) trait Destination: Target {
+pub(super) trait PlanVisitor: PieceVisitor {
     /// The length of the output.
     fn written(&self) -> u64 {
         0
@@ -108,7 +108,7 @@ pub(super) struct Walk<'a, R, T> {
     members: Vec<Member>,
 }
 
-impl<'a, R: Read, T: Destination> Walk<'a, R, T> {
+impl<'a, R: Read, T: PlanVisitor> Walk<'a, R, T> {
     pub(super) fn new(input: R, target: &'a mut T, variables: &'a mut BTreeSet<String>) -> Self {
         Self {
             input: Splitter::new(input),
@@ -127,7 +127,7 @@ impl<'a, R: Read, T: Destination> Walk<'a, R, T> {
 
     fn walk(&mut self, kind: NodeKind, depth: usize) -> Result<()> {
         let opening = self.input.peek()?;
-        if depth == DEEPEST || !kind.is_opened_by(opening) {
+        if depth == MAX_DEPTH || !kind.is_opened_by(opening) {
             let piece = self.input.value()?;
             return match kind {
                 NodeKind::SensitiveVariable => self.target.variable(piece),
@@ -183,7 +183,7 @@ impl<'a, R: Read, T: Destination> Walk<'a, R, T> {
             _ => self.walk(kind.member(&name), depth + 1)?,
         }
         if kind == NodeKind::Plan {
-            self.members.push(Member { name, place: start..self.target.written() });
+            self.members.push(Member { name, range: start..self.target.written() });
         }
         Ok(())
     }
@@ -192,7 +192,7 @@ impl<'a, R: Read, T: Destination> Walk<'a, R, T> {
 /// Two visitors of the same plan, in this order. The second one writes the output.
 pub(super) struct VisitorPair<'a, A, B>(pub(super) &'a mut A, pub(super) &'a mut B);
 
-impl<A: Target, B: Target> Target for VisitorPair<'_, A, B> {
+impl<A: PieceVisitor, B: PieceVisitor> PieceVisitor for VisitorPair<'_, A, B> {
     fn layout(&mut self, text: &str) -> Result<()> {
         self.0.layout(text)?;
         self.1.layout(text)
@@ -209,7 +209,7 @@ impl<A: Target, B: Target> Target for VisitorPair<'_, A, B> {
     }
 }
 
-impl<A: Destination, B: Destination> Destination for VisitorPair<'_, A, B> {
+impl<A: PlanVisitor, B: PlanVisitor> PlanVisitor for VisitorPair<'_, A, B> {
     fn written(&self) -> u64 {
         self.1.written()
     }

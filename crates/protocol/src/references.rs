@@ -1,8 +1,8 @@
 //! Resolves references to secrets.
 //!
-//! A reference is looked up where the job runs, never at the registry: in the environment, then
-//! among mounted secrets. A value that only *looks* like a reference is never shown, unless it has a
-//! form that secrets do not have: `namespace/name:key`, or a readable name such as `DB_PASSWORD`.
+//! A reference is resolved on the machine of the job, never by the registry: in the environment, then in mounted secrets.
+//! A value that only *looks* like a reference is not shown, unless it has a form that secrets do not have:
+//! `namespace/name:key`, or a readable name such as `DB_PASSWORD`.
 
 mod form;
 
@@ -17,36 +17,36 @@ use zeroize::Zeroizing;
 use crate::spec::{SecretReference, SensitiveValues};
 use form::{Form, Parts, form, is_dns_label, is_part};
 
-/// The largest secret that is read from a file; Kubernetes allows no larger ones.
-const LARGEST_SECRET: u64 = 1024 * 1024;
+/// The largest secret in a file, in bytes. Kubernetes does not allow larger ones.
+const MAX_SECRET_SIZE: u64 = 1024 * 1024;
 
-/// A longer text may be a secret itself, so it is not shown as a name.
-const LONGEST_SHOWN: usize = 30;
+/// A longer text can be a secret, so it is not shown as a name.
+const MAX_SHOWN_LENGTH: usize = 30;
 
 /// The prefix of Terraform's environment variables for input variables.
 pub const INPUT_PREFIX: &str = "TF_VAR_";
 
-/// The runner's own settings and tokens; a module must not read them as secrets.
+/// The prefix of the runner's own settings and tokens. A module must not read them as secrets.
 const RESERVED_PREFIX: &str = "BUTLER_";
 
 /// The hint for a secret with a reserved name.
 const RESERVED_NAME: &str = "call it something else (`BUTLER_*` is reserved)";
 
-/// Where secrets are looked for.
+/// The sources of secrets.
 #[derive(Clone, Default)]
 pub struct SecretSources {
     /// The runner's own environment.
     pub environment: BTreeMap<OsString, OsString>,
     /// Mounted secrets: `<dir>/<namespace>/<name>/<key>` and `<dir>/<name>/<key>`.
     pub directory: Option<PathBuf>,
-    /// How values that could be references are taken.
+    /// Whether sensitive values can be references.
     pub values: SensitiveValues,
 }
 
 /// Errors of resolving a reference; a missing secret is not one of them.
 #[derive(Debug, thiserror::Error)]
 pub enum ReferenceError {
-    /// A part of it cannot be a secret's name and must not become part of a path.
+    /// A part is not a valid name of a secret and must not become part of a path.
     #[error("a part of the reference cannot be the name of a secret")]
     Part,
     /// The environment variable is not UTF-8.
@@ -57,7 +57,7 @@ pub enum ReferenceError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -66,9 +66,9 @@ pub enum ReferenceError {
 /// The secret that a value refers to.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Lookup {
-    /// The reference; none when the secret only goes by the variable's name.
+    /// The reference; `None` if the secret is only searched by the variable's name.
     pub reference: Option<SecretReference>,
-    /// Whether the reference may be shown: a guessed one may be the secret itself.
+    /// Whether messages may contain the reference. A guessed one can be the secret itself.
     pub showable: bool,
 }
 
@@ -89,12 +89,12 @@ impl Parts<'_> {
     }
 }
 
-/// What a sensitive value of a run is, as far as its form and the environment tell.
+/// The meaning of a sensitive value of a run, guessed from its form and the environment.
 #[derive(Debug, Eq, PartialEq)]
 pub enum Guess {
-    /// A reference, which has to lead to a secret.
+    /// A reference. Its secret must exist.
     Reference(Lookup),
-    /// A reference if it leads to a secret, else the secret itself.
+    /// A reference if its secret exists, else the secret itself.
     Either(Lookup),
     /// The secret itself.
     Secret,
@@ -110,7 +110,7 @@ impl SecretSources {
         match form(text) {
             Form::Reference(parts) => Guess::Reference(parts.lookup()),
             Form::Likely(parts) => Guess::Either(parts.lookup()),
-            // Not copied, because it is probably the secret itself.
+            // Without a reference, because the text is probably the secret itself.
             Form::Word => Guess::Either(Lookup { reference: None, showable: false }),
             Form::Secret => Guess::Secret,
         }
@@ -128,18 +128,17 @@ impl SecretSources {
         }
     }
 
-    /// Whether the job has a variable of that name, even an empty one: CI systems set those for
-    /// secrets that they do not have.
+    /// Whether the job has a variable of that name, even an empty one: CI systems set empty variables for missing
+    /// secrets.
     fn is_set(&self, name: &str) -> bool {
         !name.starts_with(RESERVED_PREFIX) && self.environment.contains_key(OsStr::new(name))
     }
 
-    /// Looks for the secret of the variable `name`: `TF_VAR_<name>`, an environment variable with
-    /// the CI secret's name, a mounted file. An environment variable that is empty does not count,
-    /// because CI systems set those for secrets that they do not have.
+    /// Searches the secret of the variable `name`: `TF_VAR_<name>`, an environment variable with the name of the CI secret,
+    /// a mounted file. An empty environment variable is ignored, because CI systems set those for missing secrets.
     ///
     /// # Errors
-    /// When the reference cannot name a secret, or what it names cannot be read.
+    /// If the reference is not a valid name of a secret, or if the secret cannot be read.
     pub fn find(
         &self,
         name: &str,
@@ -169,12 +168,12 @@ impl SecretSources {
         Ok(None)
     }
 
-    /// Looks for a secret that a setting of Terraform's refers to: a mounted file, an environment
-    /// variable with the secret's name, one with all parts in capitals where there are several. A
-    /// name alone would be too much of a word for that: `home` is not `HOME`.
+    /// Searches the secret of a reference in settings for Terraform: a mounted file, an environment variable with the
+    /// secret's name, one with all parts in capitals if there are several. A single part is not converted to capitals,
+    /// because it can be an ordinary word: `home` is not `HOME`.
     ///
     /// # Errors
-    /// When the reference cannot name a secret, or what it names cannot be read.
+    /// If the reference is not a valid name of a secret, or if the secret cannot be read.
     pub fn find_referred(
         &self,
         reference: &SecretReference,
@@ -196,15 +195,15 @@ impl SecretSources {
         Ok(None)
     }
 
-    /// How the user can supply what [`Self::find_referred`] did not find. A reference is only shown
-    /// where it cannot be the secret itself, written down in the wrong place.
+    /// How the user can supply a secret that [`Self::find_referred`] did not find. The reference is only shown if it cannot
+    /// be the secret itself.
     #[must_use]
     pub fn advice_on_referred(&self, reference: &SecretReference) -> String {
-        let is_word = |text: &str| text.len() <= LONGEST_SHOWN && is_dns_label(text);
+        let is_word = |text: &str| text.len() <= MAX_SHOWN_LENGTH && is_dns_label(text);
         let SecretReference { namespace, name, key } = reference;
         let shown = is_word(name)
             && namespace.as_deref().is_none_or(is_word)
-            && key.as_ref().is_none_or(|key| key.len() <= LONGEST_SHOWN);
+            && key.as_ref().is_none_or(|key| key.len() <= MAX_SHOWN_LENGTH);
         if !shown {
             return "its `secretId` has to be the name of a secret: of an environment variable, or of a directory below --secrets-dir with the `key`".to_owned();
         }
@@ -219,7 +218,7 @@ impl SecretSources {
         ways.join(" or ")
     }
 
-    /// Where to mount the secret.
+    /// The path at which to mount the secret.
     fn mount(&self, reference: &SecretReference) -> Option<String> {
         let placeholder = Path::new("<secrets-dir>");
         let directory = self.directory.as_deref();
@@ -321,13 +320,13 @@ fn read_secret(path: &Path) -> Result<Option<SecretString>, ReferenceError> {
         file => file.map_err(failed)?,
     };
     let size = file.metadata().map_err(failed)?.len();
-    if size > LARGEST_SECRET {
+    if size > MAX_SECRET_SIZE {
         return Err(failed(std::io::Error::from(ErrorKind::FileTooLarge)));
     }
     // Room for everything at once: a buffer that grows leaves copies behind.
     let room = usize::try_from(size).map_or(0, |size| size + 1);
     let mut text = Zeroizing::new(String::with_capacity(room));
-    file.take(LARGEST_SECRET).read_to_string(&mut text).map_err(failed)?;
+    file.take(MAX_SECRET_SIZE).read_to_string(&mut text).map_err(failed)?;
     Ok(Some(SecretString::from(without_newline(&text))))
 }
 

@@ -24,12 +24,12 @@ pub struct Diagnostic {
     /// The resource or block in question, as the tool names it.
     pub subject: Option<String>,
     /// The position in the module.
-    pub place: Option<Place>,
+    pub place: Option<SourceLocation>,
 }
 
 /// A position in the module's source.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct Place {
+pub struct SourceLocation {
     /// The file, relative to the directory of the module. Other files, such as the run's file of
     /// variables, have an absolute path.
     pub file: String,

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_that_stay_are_found_and_those_far_away_left_out() {
+    fn unchanged_lines_far_from_a_change_are_omitted() {
         let numbers: Vec<_> = (0..30).map(|number| number.to_string()).collect();
         let before = numbers.join("\n") + "\n";
         let after = before.replace("14\n", "x\ny\n").replace("16\n", "");

@@ -1,9 +1,12 @@
 //! The result of a run: its status, findings, and timings.
 
-use serde::Serialize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde::{Serialize, Serializer};
 
 use butler_base::event::Phase;
 use butler_base::secret::Redactor;
+use butler_protocol::spec::Operation;
 
 use crate::change::{AttributeChange, Changes, PlannedChange};
 use crate::counts::{ChangeCounts, TestResults};
@@ -11,9 +14,13 @@ use crate::diagnostic::Diagnostic;
 use crate::incomplete::{Incomplete, IncompleteChange};
 use crate::output::Output;
 use crate::timings::Timings;
+use crate::undelivered_logs::UndeliveredLogs;
 
 /// The version of the JSON format; it grows if a member changes its meaning or is removed.
 const FORMAT_VERSION: u32 = 1;
+
+/// Replaces a text that cannot be redacted.
+const OMITTED: &str = "(omitted: cannot redact this text, a bug)";
 
 /// How a run ended, and its findings.
 #[derive(Clone, Debug, Serialize)]
@@ -21,8 +28,8 @@ pub struct RunResult {
     format_version: u32,
     /// The registry's id of the run; absent without a registry.
     pub run_id: Option<String>,
-    /// `plan`, `apply` and so on; absent if the configuration could not be read.
-    pub operation: Option<String>,
+    /// Absent if the configuration could not be read.
+    pub operation: Option<Operation>,
     /// `succeeded`, `planned`, `failed` or `cancelled`: the status that was sent to the registry, or the
     /// one that results from a failed delivery.
     pub status: String,
@@ -30,7 +37,7 @@ pub struct RunResult {
     pub exit_code: u8,
     /// Why the run did not succeed.
     pub error: Option<Problem>,
-    /// One or more lines for users.
+    /// One or more lines for users, without [`Self::error`].
     pub summary: Option<String>,
     /// The tool that was used, such as `terraform 1.11.4`.
     pub tool: Option<String>,
@@ -70,8 +77,9 @@ pub struct RunResult {
     pub diagnostics: Vec<Diagnostic>,
     /// The warnings of the runner.
     pub warnings: Vec<String>,
-    /// The number of log lines that were not delivered to the registry.
-    pub undelivered_lines: u64,
+    /// The log lines that were not delivered to the registry. The JSON contains their number.
+    #[serde(rename = "undelivered_lines", serialize_with = "number_of_lines")]
+    pub undelivered_logs: Option<UndeliveredLogs>,
     /// The begin and duration of each phase.
     pub timings: Timings,
 }
@@ -104,13 +112,11 @@ impl RunResult {
             outputs: Vec::new(),
             diagnostics: Vec::new(),
             warnings: Vec::new(),
-            undelivered_lines: 0,
+            undelivered_logs: None,
             timings,
         }
     }
-}
 
-impl RunResult {
     /// Sets the planned changes.
     pub fn set_changes(&mut self, changes: Changes) {
         let Changes { planned, drift, outputs, left_out } = changes;
@@ -124,21 +130,62 @@ impl RunResult {
     /// Whether [`Self::counts`] are completed actions, not planned ones.
     #[must_use]
     pub fn is_applied(&self) -> bool {
-        matches!(self.operation.as_deref(), Some("apply" | "destroy" | "refresh"))
+        self.operation.is_some_and(Operation::applies_its_plan)
     }
 
-    /// Redacts the texts that can quote the configuration of the run.
+    /// The number of log lines that were not delivered to the registry.
+    #[must_use]
+    pub fn undelivered_lines(&self) -> u64 {
+        self.undelivered_logs.as_ref().map_or(0, |logs| u64::from(logs.lines))
+    }
+
+    /// Adds a line to the summary.
+    pub fn add_to_summary(&mut self, line: &str) {
+        let summary = self.summary.get_or_insert_default();
+        if !summary.is_empty() {
+            summary.push('\n');
+        }
+        summary.push_str(line);
+    }
+
+    /// Redacts the texts that can quote the configuration of the run: errors quote what failed, and
+    /// that can be a URL with a password in it. The other texts are redacted when they are made.
+    ///
+    /// A bug in the redactor costs the text that it cannot redact, and never the status of the run.
     pub fn mask(&mut self, redactor: &Redactor) {
-        let mask = |text: &mut String| *text = redactor.redact(text.as_bytes()).into_owned();
+        self.mask_texts(|text| redact(text, redactor));
+    }
+
+    fn mask_texts(&mut self, redact: impl Fn(&str) -> String) {
+        let mask = |text: &mut String| mask_text(text, &redact);
         self.summary.iter_mut().for_each(mask);
         self.warnings.iter_mut().for_each(mask);
         self.source_repository.iter_mut().for_each(mask);
         self.source_directory.iter_mut().for_each(mask);
         if let Some(problem) = &mut self.error {
-            mask(&mut problem.message);
-            problem.advice.iter_mut().for_each(mask);
+            problem.mask_texts(&redact);
+        }
+        if let Some(logs) = &mut self.undelivered_logs {
+            logs.kept_in.iter_mut().chain(&mut logs.problem).for_each(mask);
         }
     }
+}
+
+fn redact(text: &str, redactor: &Redactor) -> String {
+    redactor.redact(text.as_bytes()).into_owned()
+}
+
+fn mask_text(text: &mut String, redact: &impl Fn(&str) -> String) {
+    let redacted = catch_unwind(AssertUnwindSafe(|| redact(text)));
+    *text = redacted.unwrap_or_else(|_| OMITTED.to_owned());
+}
+
+#[expect(clippy::ref_option, reason = "serde passes it so")]
+fn number_of_lines<S: Serializer>(
+    logs: &Option<UndeliveredLogs>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(logs.as_ref().map_or(0, |logs| u64::from(logs.lines)))
 }
 
 /// Why a run did not succeed.
@@ -146,8 +193,83 @@ impl RunResult {
 pub struct Problem {
     /// The phase that failed.
     pub phase: Phase,
-    /// What failed, on what.
+    /// The failed action and its object.
     pub message: String,
-    /// What to do next.
+    /// The hint.
     pub advice: Option<String>,
+}
+
+impl Problem {
+    /// Redacts the texts, like [`RunResult::mask`].
+    pub fn mask(&mut self, redactor: &Redactor) {
+        self.mask_texts(&|text: &str| redact(text, redactor));
+    }
+
+    fn mask_texts(&mut self, redact: &impl Fn(&str) -> String) {
+        mask_text(&mut self.message, redact);
+        if let Some(advice) = &mut self.advice {
+            mask_text(advice, redact);
+        }
+    }
+
+    /// The problem as one line, and its hint as a second one.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![format!("Error: {}: {}", self.phase, self.message)];
+        lines.extend(self.advice.iter().map(|advice| format!("Hint: {advice}")));
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+
+    fn failed() -> RunResult {
+        let timings =
+            Timings { started: SystemTime::UNIX_EPOCH, total: Duration::ZERO, phases: Vec::new() };
+        let mut result = RunResult::of("failed", 1, timings);
+        let text = |name: &str| format!("{name} hunter22");
+        result.error = Some(Problem {
+            phase: Phase::Source,
+            message: text("message"),
+            advice: Some(text("advice")),
+        });
+        result.add_to_summary(&text("summary"));
+        result.warnings.push(text("warning"));
+        result.source_repository = Some(text("repository"));
+        result.source_directory = Some(text("directory"));
+        result.undelivered_logs = Some(UndeliveredLogs {
+            lines: 2,
+            first: 3,
+            last: 4,
+            kept_in: Some(text("path")),
+            problem: Some(text("problem")),
+        });
+        result
+    }
+
+    #[test]
+    fn masking_covers_all_texts_that_can_quote_the_configuration() {
+        let mut result = failed();
+        result.mask_texts(|text| text.replace("hunter22", "***"));
+        let shown = format!("{result:?}");
+        assert!(!shown.contains("hunter22"), "{shown}");
+        assert_eq!(shown.matches(" ***").count(), 8, "{shown}");
+        assert_eq!(serde_json::to_value(&result).unwrap()["undelivered_lines"], 2);
+    }
+
+    #[test]
+    fn panic_of_the_redactor_costs_one_text_and_not_the_status() {
+        let mut result = failed();
+        result.mask_texts(|text| {
+            assert!(!text.starts_with("message"), "a bug");
+            text.to_owned()
+        });
+        let error = result.error.unwrap();
+        assert_eq!((result.status.as_str(), error.message.as_str()), ("failed", OMITTED));
+        assert_eq!(error.advice.as_deref(), Some("advice hunter22"));
+    }
 }

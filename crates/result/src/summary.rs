@@ -1,18 +1,18 @@
 //! Writes a run as Markdown of GitHub's and GitLab's flavour, for job summaries and comments.
 //!
-//! Untrusted texts are always inside code: in spans, or in fences that are longer than any fence in
-//! the text, so that they cannot become Markdown, HTML, a mention or a link. The text has a size
-//! limit. The plan is shortened first, and the number of omitted parts is stated.
+//! The text has a size limit. The plan is shortened first, and the number of omitted parts is stated.
+
+mod plan;
 
 use std::fmt::Write as _;
 
-use super::line_diff::{Line, line_diff};
-use super::visible::visible;
-use super::wording::{
+use self::plan::write_plan;
+use crate::markdown::{code, cut, fenced, plain};
+use crate::wording::{
     counted, counts, duration, headline, label, module, module_source, remarks, share, sign,
-    started, value, verb,
+    started, verb,
 };
-use crate::{AttributeChange, ChangeOutcome, PlannedChange, RunResult, Severity, Shown};
+use crate::{ChangeOutcome, PlannedChange, RunResult, Severity};
 
 /// The limit of GitHub for one step in bytes (1 MiB), minus a reserve for other output of the step.
 pub const SUMMARY_LIMIT: usize = 1000 * 1024;
@@ -23,9 +23,6 @@ const MOST_ROWS: usize = 200;
 /// How many diagnostics and warnings are shown.
 const MOST_NOTES: usize = 50;
 
-/// How much of one text is shown, in bytes.
-const LONGEST: usize = 4 * 1024;
-
 /// The summary of a run, at most `limit` bytes long.
 #[must_use]
 pub fn summary(result: &RunResult, limit: usize) -> String {
@@ -34,7 +31,7 @@ pub fn summary(result: &RunResult, limit: usize) -> String {
     table(result, &mut text);
     let timings = timings(result);
     let room = limit.saturating_sub(text.len() + timings.len());
-    plan(result, room, &mut text);
+    write_plan(result, room, &mut text);
     text.push_str(&timings);
     if text.len() > limit {
         // Only with a very small limit: the fence may stay open, and no text follows it.
@@ -88,7 +85,7 @@ fn problems(result: &RunResult, text: &mut String) {
         let _ = write!(text, "\n### {what} in {}\n\n", problem.phase);
         text.push_str(&fenced("", cut(&problem.message)));
         if let Some(advice) = &problem.advice {
-            text.push_str("\nWhat to do:\n\n");
+            text.push_str("\nHint:\n\n");
             text.push_str(&fenced("", cut(advice)));
         }
     }
@@ -166,103 +163,6 @@ fn mark(change: &PlannedChange) -> &'static str {
     }
 }
 
-/// The plan, folded, up to the size limit.
-fn plan(result: &RunResult, room: usize, text: &mut String) {
-    let parts = [("The plan", &result.changes), ("Changed outside of the module", &result.drift)];
-    let mut room = room;
-    for (title, changes) in parts {
-        let blocks = changes.iter().map(resource);
-        fold(title, blocks.collect(), changes.len(), &mut room, text);
-    }
-    let mut outputs = String::new();
-    for change in &result.output_changes {
-        attribute(change, "", &mut outputs);
-    }
-    let count = usize::from(!outputs.is_empty());
-    fold("Outputs", vec![outputs], count, &mut room, text);
-}
-
-fn fold(title: &str, blocks: Vec<String>, count: usize, room: &mut usize, text: &mut String) {
-    if count == 0 {
-        return;
-    }
-    // The text around the blocks, including the fences and the note.
-    let frame = 400 + title.len();
-    let mut shown = String::new();
-    let mut missing = 0;
-    for block in blocks {
-        if shown.len() + block.len() + frame > *room {
-            missing += 1;
-        } else {
-            shown.push_str(&block);
-        }
-    }
-    let mut part = format!("\n<details><summary>{title}</summary>\n\n");
-    part.push_str(&fenced("diff", &shown));
-    if missing > 0 {
-        let _ =
-            write!(part, "\n{} omitted: the size limit is reached.\n", counted(missing, "part"));
-    }
-    part.push_str("\n</details>\n");
-    *room = room.saturating_sub(part.len());
-    text.push_str(&part);
-}
-
-fn resource(change: &PlannedChange) -> String {
-    let verb = verb(change);
-    let mark = match verb {
-        "create" => "+",
-        "destroy" => "-",
-        "read" | "forget" | "move" | "import" => " ",
-        _ => "!",
-    };
-    let mut text = format!("{mark} {} ({})", visible(&change.address), label(change));
-    for remark in remarks(change) {
-        let _ = write!(text, ", {}", visible(&remark));
-    }
-    text.push('\n');
-    for change in &change.attributes {
-        attribute(change, "    ", &mut text);
-    }
-    if change.more_attributes > 0 {
-        let _ = writeln!(text, "      … and {}", counted(change.more_attributes, "more attribute"));
-    }
-    text.push('\n');
-    text
-}
-
-fn attribute(change: &AttributeChange, indent: &str, text: &mut String) {
-    let path = visible(&change.path);
-    let note = if change.forces_replacement { " # forces replacement" } else { "" };
-    let is_text = |shown: &Option<Shown>| matches!(shown, Some(Shown::Text(_)));
-    let mark = match (&change.before, &change.after) {
-        (None, _) => '+',
-        (_, None) => '-',
-        _ => '!',
-    };
-    if is_text(&change.before) || is_text(&change.after) {
-        let of = |shown: &Option<Shown>| shown.as_ref().map(value).unwrap_or_default().to_owned();
-        let _ = writeln!(text, "{mark} {indent}{path} ={note}");
-        let (before, after) = (of(&change.before), of(&change.after));
-        for line in line_diff(&before, &after) {
-            let (mark, line) = match line {
-                Line::Old(line) => ("-", visible(line)),
-                Line::New(line) => ("+", visible(line)),
-                Line::Same(line) => (" ", visible(line)),
-                Line::Gap(count) => (" ", format!("… {}", counted(count, "line")).into()),
-            };
-            let _ = writeln!(text, "{mark} {indent}    {line}");
-        }
-        return;
-    }
-    let values: Vec<_> = [&change.before, &change.after]
-        .into_iter()
-        .flatten()
-        .map(|shown| visible(value(shown)).replace('\n', " "))
-        .collect();
-    let _ = writeln!(text, "{mark} {indent}{path} = {}{note}", values.join(" → "));
-}
-
 fn timings(result: &RunResult) -> String {
     let timings = &result.timings;
     let mut text =
@@ -279,57 +179,16 @@ fn timings(result: &RunResult) -> String {
     text
 }
 
-/// A text as a code block that the text itself cannot end.
-fn fenced(language: &str, text: &str) -> String {
-    let text = visible(text);
-    let fence = "`".repeat(longest_run(&text).max(2) + 1);
-    format!("{fence}{language}\n{}\n{fence}\n", text.trim_end_matches('\n'))
-}
-
-/// The length of the longest sequence of backticks.
-fn longest_run(text: &str) -> usize {
-    text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
-}
-
-/// A text on one line as code. In a table, a pipe has to be escaped even in code.
-fn code(text: &str) -> String {
-    let text = visible(cut(text)).replace('\n', " ");
-    if text.contains(['`', '|', '\\']) || text.trim() != text || text.is_empty() {
-        return format!("<code>{}</code>", plain(&text));
-    }
-    format!("`{text}`")
-}
-
-/// A text without Markdown or HTML: character references are never parsed as markup (`CommonMark`,
-/// section 2.5).
-fn plain(text: &str) -> String {
-    let mut written = String::with_capacity(text.len());
-    for character in visible(text).chars() {
-        match character {
-            ' ' | ',' | '.' | ':' | ';' | '(' | ')' | '/' | '?' | '\'' | '%' | '=' => {
-                written.push(character);
-            }
-            '\n' => written.push_str("<br>"),
-            character if character.is_ascii_punctuation() => {
-                let _ = write!(written, "&#{};", u32::from(character));
-            }
-            character => written.push(character),
-        }
-    }
-    written
-}
-
-fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(LONGEST)]
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::{Action, Diagnostic, PhaseTiming, Place, Problem, Timings};
+    use crate::{
+        Action, AttributeChange, Diagnostic, PhaseTiming, Problem, Shown, SourceLocation, Timings,
+    };
     use butler_base::event::Phase;
+    use butler_protocol::spec::Operation;
 
     fn result() -> RunResult {
         let phase = |phase, start, duration: Option<u64>| PhaseTiming {
@@ -366,7 +225,7 @@ mod tests {
     #[test]
     fn untrusted_text_is_always_in_code() {
         let mut result = result();
-        result.operation = Some("drift-check".to_owned());
+        result.operation = Some(Operation::DriftCheck);
         result.error = Some(Problem {
             phase: Phase::Plan,
             message: "```\n<b>x</b>".to_owned(),
@@ -377,7 +236,7 @@ mod tests {
             summary: "a | b".to_owned(),
             detail: "see\n".to_owned(),
             subject: Some("resource \"a\" \"b\"".to_owned()),
-            place: Some(Place { file: "main.tf".to_owned(), line: 3 }),
+            place: Some(SourceLocation { file: "main.tf".to_owned(), line: 3 }),
         });
         result.warnings.push("`x`".to_owned());
         result.changes.push(change("x.y[\"a|b\"]", Shown::Text("a\n````\n".to_owned())));
@@ -394,7 +253,7 @@ mod tests {
             <b>x</b>
             ````
 
-            What to do:
+            Hint:
 
             ```
             ask @somebody
@@ -443,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_keeps_its_limit_and_says_what_is_missing() {
+    fn summary_keeps_its_limit_and_counts_omitted_parts() {
         let mut result = result();
         for number in 0..3000 {
             let value = Shown::Value("x".repeat(1000));

@@ -123,9 +123,9 @@ mod tests {
 
     use super::*;
 
-    struct Told(Sender<(bool, Phase)>);
+    struct Recorder(Sender<(bool, Phase)>);
 
-    impl Watcher for Told {
+    impl Watcher for Recorder {
         fn begun(&mut self, phase: Phase) {
             self.0.send((true, phase)).unwrap();
         }
@@ -140,8 +140,8 @@ mod tests {
         let timeline = Timeline::start();
         drop(timeline.begin(Phase::Config));
         let source = timeline.begin(Phase::Source);
-        let (told, said) = channel();
-        timeline.watch(Box::new(Told(told)));
+        let (sender, received) = channel();
+        timeline.watch(Box::new(Recorder(sender)));
         let tool = timeline.begin(Phase::Tool);
         drop(source);
         drop(tool);
@@ -153,7 +153,7 @@ mod tests {
             (false, Phase::Source),
             (false, Phase::Tool),
         ];
-        assert_eq!(said.iter().collect::<Vec<_>>(), expected);
+        assert_eq!(received.iter().collect::<Vec<_>>(), expected);
     }
 
     #[test]

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_total_is_not_the_sum_and_what_is_unknown_is_a_dash() {
+    fn total_is_not_the_sum_and_unknown_durations_are_a_dash() {
         let phase = |phase, start, duration: Option<u64>| PhaseTiming {
             phase,
             start: Duration::from_millis(start),

@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::{Action, ChangeOutcome, Incomplete, PlannedChange, RunResult, Shown};
+use butler_protocol::spec::Operation;
 
 /// `Plan succeeded`.
 pub(super) fn headline(result: &RunResult) -> String {
-    let operation = result.operation.as_deref().unwrap_or("run").replace('-', " ");
+    let operation = result.operation.map_or("run", Operation::name).replace('-', " ");
     let mut letters = operation.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase()).into_iter();
     let operation: String = first.chain(letters).collect();
@@ -205,7 +206,7 @@ mod tests {
     use crate::Timings;
 
     #[test]
-    fn a_module_is_called_by_the_last_part_of_where_it_is() {
+    fn module_is_named_by_the_last_part_of_its_path() {
         for (repository, directory, name, source) in [
             (None, Some("/srv/modules/network"), Some("network"), Some("/srv/modules/network")),
             (None, Some("C:\\modules\\network"), Some("network"), Some("C:\\modules\\network")),

@@ -78,7 +78,7 @@ fn fuzz_hcl_text_of_a_variable_is_one_expression_or_none() {
         let _ = collection_texts(&text);
         if hcl::shape(&text).is_ok() {
             // In its parentheses it must not be able to bring a second setting along.
-            let file = format!("a = {}\n", *hcl::parenthesized(&text));
+            let file = format!("a = {}\n", hcl::parenthesized(&text));
             let body = hcl_edit::parser::parse_body(&file).unwrap();
             assert_eq!(body.len(), 1, "{file}");
         }

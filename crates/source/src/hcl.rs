@@ -1,7 +1,7 @@
 //! Checks HCL expressions of users, and writes values as HCL literals.
 //!
-//! Text of users is checked to be one expression before it goes into a file, so that it cannot
-//! bring a second setting along. Nothing here shows the text that it was given.
+//! Text of users must be exactly one expression before it is written to a file, so that it cannot add
+//! a second setting. Errors do not contain the text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,19 +12,18 @@ use hcl_edit::visit::{self, Visit};
 use hcl_edit::{Decorated, Formatted, Number};
 use secrecy::SecretString;
 use serde_json::value::RawValue;
-use zeroize::Zeroizing;
 
-/// How deep JSON values may nest; hcl-edit's parser stops at the same depth.
-const DEEPEST: usize = 64;
+/// The deepest nesting of JSON values, the same as in the parser of hcl-edit.
+const MAX_DEPTH: usize = 64;
 
-/// What kind of expression a text is.
+/// The kind of an expression.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Shape {
-    /// A value that is written out.
+    /// A literal value.
     Literal,
-    /// A value that has to be computed, with operators for example.
+    /// A value that must be evaluated, for example with operators.
     Computed,
-    /// Something that needs names or functions, which a variable file does not have.
+    /// An expression with names or functions, which a variable file cannot use.
     Reference,
 }
 
@@ -44,8 +43,8 @@ pub enum JsonError {
     /// It is not JSON.
     #[error("the value is not JSON")]
     Syntax,
-    /// It nests too deep.
-    #[error("the value nests deeper than {DEEPEST} levels")]
+    /// It is nested too deeply.
+    #[error("the value nests deeper than {MAX_DEPTH} levels")]
     TooDeep,
 }
 
@@ -55,13 +54,13 @@ pub fn is_identifier(name: &str) -> bool {
     hcl_edit::Ident::try_new(name).is_ok()
 }
 
-/// `text` in parentheses, where an expression may have lines and comments around it.
+/// `text` in parentheses, in which an expression may span lines and have comments.
 #[must_use]
-pub fn parenthesized(text: &str) -> Zeroizing<String> {
-    Zeroizing::new(format!("(\n{text}\n)"))
+pub fn parenthesized(text: &str) -> String {
+    format!("(\n{text}\n)")
 }
 
-/// What kind of expression `text` is, once it is [`parenthesized`].
+/// The kind of the expression `text`.
 ///
 /// # Errors
 /// When it is not exactly one expression.
@@ -96,7 +95,7 @@ impl Visit for Inspection {
     }
 
     fn visit_for_expr(&mut self, _: &ForExpr) {
-        // Its names are its own; whether all of them are is Terraform's to say.
+        // A `for` expression defines names. Terraform checks whether all names are defined.
         self.compute();
     }
 
@@ -127,10 +126,10 @@ impl Inspection {
     }
 }
 
-/// Every text and number that is written out in `text`, when that is an HCL list, map or object;
-/// nothing for any other text. The names in it are left out.
+/// The literal strings and numbers in `text` without keys, if it is an HCL list, map or object;
+/// otherwise nothing.
 #[must_use]
-pub fn collection_texts(text: &str) -> Vec<Zeroizing<String>> {
+pub fn collection_texts(text: &str) -> Vec<String> {
     let Ok(Expression::Parenthesis(inner)) = hcl_edit::parser::parse_expr(&parenthesized(text))
     else {
         return Vec::new();
@@ -142,7 +141,7 @@ pub fn collection_texts(text: &str) -> Vec<Zeroizing<String>> {
     texts.0
 }
 
-/// Every text and number that is written out in `expression`, as JSON; the names in it are left out.
+/// The literal strings and numbers in `expression` without keys, as JSON.
 pub fn expression_texts(expression: &Expression) -> Vec<SecretString> {
     let mut texts = Texts::default();
     texts.visit_expr(expression);
@@ -151,35 +150,36 @@ pub fn expression_texts(expression: &Expression) -> Vec<SecretString> {
 }
 
 #[derive(Default)]
-struct Texts(Vec<Zeroizing<String>>);
+struct Texts(Vec<String>);
 
 impl Visit for Texts {
     fn visit_string(&mut self, text: &Decorated<String>) {
-        self.0.push(Zeroizing::new(text.as_str().to_owned()));
+        self.0.push(text.as_str().to_owned());
     }
 
     fn visit_number(&mut self, number: &Formatted<Number>) {
-        // As it is written: the value has room for some sixteen digits.
+        // The source text, because the parsed value has only about sixteen digits.
         let written =
             number.as_repr().map_or_else(|| number.value().to_string(), |it| it.to_string());
-        self.0.push(Zeroizing::new(written));
+        self.0.push(written);
     }
 
     fn visit_literal(&mut self, text: &Spanned<String>) {
-        self.0.push(Zeroizing::new(text.as_str().to_owned()));
+        self.0.push(text.as_str().to_owned());
     }
 
     fn visit_object_key(&mut self, _: &ObjectKey) {}
 }
 
 /// The decoded text of `json` if it is a string.
-pub fn json_string(json: &str) -> Option<Zeroizing<String>> {
+#[must_use]
+pub fn json_string(json: &str) -> Option<String> {
     json.trim_start().starts_with('"').then_some(())?;
-    serde_json::from_str::<String>(json).ok().map(Zeroizing::new)
+    serde_json::from_str::<String>(json).ok()
 }
 
 /// Whether a JSON text nests deeper than the limit of the parsers here, masking included.
-/// It is scanned, because a parsed copy would stay in memory.
+/// The text is scanned and not parsed, because a check needs no copy of it.
 #[must_use]
 pub fn nests_too_deep(json: &str) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
@@ -192,7 +192,7 @@ pub fn nests_too_deep(json: &str) -> bool {
             b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
             _ => {}
         }
-        depth > DEEPEST
+        depth > MAX_DEPTH
     })
 }
 
@@ -231,7 +231,7 @@ pub fn append_blocks(name: &str, json: &str, target: &mut String) -> Result<(), 
 }
 
 fn append_value(json: &str, target: &mut String, depth: usize) -> Result<(), JsonError> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(JsonError::TooDeep);
     }
     let syntax = |_| JsonError::Syntax;
@@ -264,7 +264,7 @@ fn append_value(json: &str, target: &mut String, depth: usize) -> Result<(), Jso
     Ok(())
 }
 
-/// Appends `text` as a quoted string that means exactly itself.
+/// Appends `text` as a quoted string without templates.
 fn append_string(text: &str, target: &mut String) {
     target.push('"');
     let mut characters = text.chars().peekable();
@@ -275,7 +275,7 @@ fn append_string(text: &str, target: &mut String) {
             '\n' => target.push_str("\\n"),
             '\r' => target.push_str("\\r"),
             '\t' => target.push_str("\\t"),
-            // A doubled sign takes the meaning from the brace behind it.
+            // A doubled sign escapes the template.
             '$' | '%' if characters.peek() == Some(&'{') => {
                 target.push(character);
                 target.push(character);
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_expression_is_told_from_others() {
+    fn only_a_single_expression_has_a_shape() {
         for (text, expected) in [
             ("[1, 2] # why", Some(Shape::Literal)),
             (" # why\n{\n  a = \"b\"\n  \"c\" : -1.50 }\n", Some(Shape::Literal)),
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn json_means_the_same_in_hcl() {
+    fn json_is_written_as_equal_hcl() {
         let mut text = String::new();
         let json =
             r#"{"a b": [1.10, -1e40, true, null], "s": "${x} $${ %{ $ \" \\ \n\t\u0000\u007f é"}"#;

@@ -1,4 +1,4 @@
-//! A module's source: fetching it with git, and reading what it declares.
+//! A module's source: fetches it with git, and reads its declarations.
 //!
 //! [`git`] runs libgit2 in a supervised child process with credentials and host keys. [`module`] reads
 //! variables, backends and version constraints from the files. Nothing here writes into a module.

@@ -12,24 +12,25 @@ use super::module::ModuleError;
 use butler_base::platform::fs::MetadataExt;
 use butler_protocol::spec::{VersionFile, VersionFileKind};
 
-/// Larger files are not read; a list of tools is much smaller.
-const LARGEST: u64 = 64 * 1024;
+/// The largest version file that is read, in bytes.
+const MAX_SIZE: u64 = 64 * 1024;
 
-/// The version files that speak for `directory`, the one that counts most first: nearer ones before
-/// those further up, and in one directory in the order of [`VersionFileKind::ALL`].
+/// The version files of `directory`, in order of precedence: files in nearer directories first, and in
+/// one directory in the order of [`VersionFileKind::ALL`].
 ///
 /// # Errors
 /// When the directory or one of the files cannot be read.
 pub fn version_files(directory: &Path) -> Result<Vec<VersionFile>, ModuleError> {
     let failed = |source| ModuleError::Read { path: directory.to_owned(), source };
     let start = directory.canonicalize().map_err(failed)?;
-    let repository = repository(&start).map_err(failed)?;
+    let repository = repository_root(&start).map_err(failed)?;
     let top = repository.as_deref().unwrap_or(&start);
     let mut found = Vec::new();
     for (height, directory) in start.ancestors().enumerate() {
         for kind in VersionFileKind::ALL {
-            if let Some(end) = end(&directory.join(kind.name()), repository.as_deref())
-                && let Some(text) = read(&end)?
+            if let Some(target) =
+                resolve_version_file(&directory.join(kind.name()), repository.as_deref())
+                && let Some(text) = read(&target)?
             {
                 let place = format!("{}{}", "../".repeat(height), kind.name());
                 found.push(VersionFile { kind, place, text });
@@ -42,8 +43,8 @@ pub fn version_files(directory: &Path) -> Result<Vec<VersionFile>, ModuleError> 
     Ok(found)
 }
 
-/// The root of the repository that `start` is in, where all that lies between has one owner.
-fn repository(start: &Path) -> std::io::Result<Option<PathBuf>> {
+/// The root of the repository of `start`, if all directories in between have the same owner.
+fn repository_root(start: &Path) -> std::io::Result<Option<PathBuf>> {
     let owner = start.metadata()?.uid();
     let root = start
         .ancestors()
@@ -52,19 +53,19 @@ fn repository(start: &Path) -> std::io::Result<Option<PathBuf>> {
     Ok(root.map(Path::to_owned))
 }
 
-/// Where `path` leads to, if that is a version file, and in the repository if there is one.
-fn end(path: &Path, repository: Option<&Path>) -> Option<PathBuf> {
-    let end = path.canonicalize().ok()?;
-    let named = VersionFileKind::ALL.iter().any(|kind| end.ends_with(kind.name()));
-    let inside = repository.is_none_or(|root| end.starts_with(root));
-    (named && inside && end.is_file()).then_some(end)
+/// The target of `path`, if it is a version file in the repository (if there is a repository).
+fn resolve_version_file(path: &Path, repository: Option<&Path>) -> Option<PathBuf> {
+    let target = path.canonicalize().ok()?;
+    let named = VersionFileKind::ALL.iter().any(|kind| target.ends_with(kind.name()));
+    let inside = repository.is_none_or(|root| target.starts_with(root));
+    (named && inside && target.is_file()).then_some(target)
 }
 
 /// The file's text; `None` if it is too large. Bytes that are not UTF-8 are not a version either.
 fn read(path: &Path) -> Result<Option<String>, ModuleError> {
     let failed = |source| ModuleError::Read { path: path.to_owned(), source };
     let size = std::fs::metadata(path).map_err(failed)?.len();
-    if size > LARGEST {
+    if size > MAX_SIZE {
         tracing::warn!(path = %path.display(), size, "too large for a version file");
         return Ok(None);
     }
@@ -78,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory with these files; what ends in `/` is a directory.
+    /// A directory with these files; a name that ends in `/` is a directory.
     fn tree(files: &[&str]) -> tempfile::TempDir {
         let directory = tempfile::tempdir().unwrap();
         for name in files {
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn nearer_files_count_first_and_those_above_the_repository_not_at_all() {
+    fn nearer_version_files_come_first_and_files_above_the_repository_are_ignored() {
         let tree = tree(&[
             ".terraform-version",
             "repository/.git/",
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_repository_only_the_directory_itself_counts() {
+    fn without_a_repository_only_the_directory_itself_is_searched() {
         let tree = tree(&[".terraform-version", "a/.tool-versions"]);
         assert_eq!(places(&tree.path().join("a")), [".tool-versions"]);
     }
@@ -133,14 +134,14 @@ mod tests {
     #[test]
     fn version_files_of_another_users_repository_are_ignored() {
         let tree = tree(&[".git/", ".terraform-version", "a/.tool-versions"]);
-        // Only root can give directories away; for others the rule is held by what root runs.
+        // Only root can change the owner of a directory, so only root can test this.
         if std::os::unix::fs::chown(tree.path(), Some(12345), None).is_ok() {
             assert_eq!(places(&tree.path().join("a")), [".tool-versions"]);
         }
     }
 
     #[test]
-    fn a_link_counts_where_it_leads_to_a_version_file_of_the_repository() {
+    fn link_is_followed_only_to_a_version_file_in_the_repository() {
         let tree = tree(&[
             "outside/.terraform-version",
             "secret",
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_end_is_passed_over() {
+    fn endless_version_file_is_skipped() {
         let tree = tree(&[".tool-versions"]);
         let file = std::fs::File::create(tree.path().join(".terraform-version")).unwrap();
         file.set_len(1 << 40).unwrap();

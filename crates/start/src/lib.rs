@@ -1,7 +1,7 @@
-//! Starts runs elsewhere.
+//! Starts runs in CI systems and Kubernetes clusters.
 //!
-//! [`generate`] writes the files that CI systems need, [`trigger`] has a CI system start a run, and
-//! [`cluster`] creates a Kubernetes Job. None of them executes Terraform.
+//! [`generate`] writes the files that CI systems need, [`trigger`] starts a run in a CI system, and [`cluster`]
+//! creates a Kubernetes Job. None of them executes Terraform.
 
 pub mod cluster;
 pub mod generate;

@@ -1,11 +1,11 @@
-# In its image, read-only and without privileges. `docker run` hands signals on to the runner, which
-# `docker exec` does not. Values come from the environment, so that none is in the process list.
+# The runner in its image, read-only and without privileges. `docker run` forwards signals to the runner, unlike
+# `docker exec`. Values are passed in the environment, so that they are not in the process list.
 rm -rf "{= temporary|at(0) =}"/butler-tmp.* || true # of an earlier job
 temporary=$(mktemp -d "{= temporary|at(0) =}/butler-tmp.XXXXXX")
-# Pulled while this shell can still fail: it is gone once the container starts.
+# The image is pulled before `exec`, so that this shell can still report an error.
 docker image inspect {= image|shell =} >/dev/null 2>&1 || docker pull --quiet {= image|shell =}
-{%- if let Some(last) = last %}
-{= last|at(0) =}
+{%- if let Some(last_command) = last_command %}
+{= last_command|at(0) =}
 {%- endif %}
 exec docker run --rm --read-only --cap-drop ALL --security-opt no-new-privileges \
     --user "$(id -u):$(id -g)" --volume "$temporary:/tmp" \
@@ -15,7 +15,7 @@ exec docker run --rm --read-only --cap-drop ALL --security-opt no-new-privileges
     {%- for name in optional_files %}
     ${{= name|at(4) =}:+--volume "${= name|at(4) =}:${= name|at(4) =}:ro"} \
     {%- endfor %}
-    {%- for name in handed_on %}
+    {%- for name in environment %}
     --env {= name|at(4) =} \
     {%- endfor %}
     {= image|shell =} butler-runner execute

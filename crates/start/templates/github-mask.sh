@@ -1,6 +1,6 @@
 {% include "github-token.sh" %}
 if [ -z "$token" ]; then
-  echo "::error::the event brings no callback_token"
+  echo "::error::the event does not contain callback_token"
   exit 1
 fi
 printf '%s\n' "$token" | sed 's/^/::add-mask::/'

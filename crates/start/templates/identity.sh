@@ -1,20 +1,20 @@
-# Who the job is to the clouds: the providers exchange the token of the CI system for one of theirs.
+# The job's identity in clouds: the providers exchange the token of the CI system for one of the cloud.
 umask 077
 {%- if in_memory %}
-# In memory where there is some, under a name that the next job in this place has, too: what an earlier
-# job has left there goes first.
+# In memory if possible. The name is the same for the next job in this directory, which first removes the
+# files of an earlier job.
 identity="{= temporary|at(0) =}/butler-identity"
 rm -rf "$identity"
 if [ -w /dev/shm ]; then
     mark=$(printf '%s ' "$(id -u)" "$(uname -n)" "$identity" | cksum)
     memory="/dev/shm/butler-identity.${mark%% *}"
     rm -rf "$memory" 2>/dev/null || true
-    # If another user owns a directory of this name, the token stays here.
+    # If another user owns a directory of this name, the token stays in the job's directory.
     if mkdir "$memory" 2>/dev/null; then identity=$memory; fi
 fi
 [ -d "$identity" ] || mkdir "$identity"
 {%- else %}
-# What an earlier job has left goes first.
+# First removes the files of an earlier job.
 rm -rf "{= temporary|at(0) =}"/butler-identity.*
 identity=$(mktemp -d "{= temporary|at(0) =}/butler-identity.XXXXXX")
 {%- endif %}

@@ -1,4 +1,4 @@
-# Downloads butler-runner {{ version|comment }}, and installs it only if it is what was released.
+# Downloads butler-runner {{ version|comment }}, verifies it, and installs it.
 set -eu
 directory="{{ directory|at(0) }}"
 (
@@ -27,7 +27,7 @@ directory="{{ directory|at(0) }}"
     trap 'rm -rf "$place"' EXIT
     cd "$place"
     {%- if let Some(ca_bundle) = ca_bundle %}
-    # curl trusts one file: the system's certificates and these.
+    # curl reads one file, so the system's certificates and the bundle are combined.
     for file in "${SSL_CERT_FILE:-}" /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do
         if [ -f "$file" ]; then cat "$file" >authorities.pem; break; fi
     done
@@ -45,32 +45,32 @@ directory="{{ directory|at(0) }}"
     digest() {
         if command -v sha256sum >/dev/null; then sha256sum "$1"
         elif command -v shasum >/dev/null; then shasum -a 256 "$1"
-        else fail "neither sha256sum nor shasum is here to verify it with"
+        else fail "neither sha256sum nor shasum is installed, so it cannot be verified"
         fi
     }
 
     fetch "$archive"
     found=$(digest "$archive") || exit 1
-    # What comes before the first space.
+    # The digest is before the first space.
     found=${found%% *}
     {%- if pinned.is_empty() %}
     fetch "$archive.sha256"
     read -r wanted name <"$archive.sha256" || [ -n "$wanted" ] || fail "$archive.sha256 is empty"
     [ "${name#\*}" = "$archive" ] || fail "$archive.sha256 is about another file"
-    [ "$found" = "$wanted" ] || fail "$archive has the digest $found, the release says $wanted"
+    [ "$found" = "$wanted" ] || fail "$archive has the digest $found, the release has $wanted"
     {%- else %}
     case " $pinned " in
         *" $found "*) ;;
-        *) fail "$archive has the digest $found, which is not one of those that are allowed" ;;
+        *) fail "$archive has the digest $found, which is not one of the allowed digests" ;;
     esac
     {%- endif %}
     {%- if attested %}
-    # Where the GitHub CLI can ask, also who built it: the project's own release workflow.
+    # With the GitHub CLI and a token, also verifies that the project's release workflow built it.
     if [ -n "${GH_TOKEN:-}" ] && gh attestation --help >/dev/null 2>&1; then
         gh attestation verify "$archive" --repo butlerdotdev/butler-runner >&2 ||
             fail "$archive was not built by its project"
     else
-        echo "the attestation of butler-runner is not checked: that takes gh and GH_TOKEN" >&2
+        echo "the attestation of butler-runner is not checked: this needs gh and GH_TOKEN" >&2
     fi
     {%- endif %}
     tar -xzf "$archive" butler-runner

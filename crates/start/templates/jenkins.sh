@@ -3,7 +3,7 @@ export CI=true
 export BUTLER_ENDPOINT BUTLER_RUN_ID="$RUN_ID" BUTLER_TOKEN="$CALLBACK_TOKEN"
 export BUTLER_REPORT_DIR="$WORKSPACE/.butler/report" BUTLER_REPORT="$WORKSPACE/.butler/report.html"
 {%- if options.cache %}
-# The workspace stays on the agent: what is installed is there for the next run.
+# The workspace stays on the agent, so later runs use the installed tools.
 export BUTLER_CACHE_DIR="$WORKSPACE/.butler/cache"
 {%- else %}
 export BUTLER_CACHE_DIR="$WORKSPACE_TMP/butler-cache"

@@ -1,33 +1,33 @@
-# Ends a run that butler-runner has not taken over: it would stay `running` otherwise.
+# Ends a run for which butler-runner did not start: otherwise it would stay `running`.
 report_failure() { # report_failure <exit code> <what the job was doing>
     { set +x; } 2>/dev/null # A trace would show the token.
     set +eu
     case "$BUTLER_RUN_ID:$BUTLER_TOKEN" in
         :* | *: | *[!A-Za-z0-9:._~+/=-]*)
-            echo "the registry is not told of the failure: no valid run id or token" >&2
+            echo "the failure is not reported to the registry: no valid run id or token" >&2
             return
             ;;
     esac
     request() { # request <endpoint> [<option of curl>...]
         endpoint=$1
         shift
-        # The token goes through standard input: arguments are in the list of processes.
+        # The token is passed on standard input, because arguments are in the process list.
         printf 'header = "Authorization: Bearer %s"\n' "$BUTLER_TOKEN" |
             curl --config - --no-verbose --fail --silent --show-error --globoff --proto '=http,https' \
                 --retry 2 --connect-timeout 10 --max-time 30 --header 'Content-Type: application/json' \
                 "$@" --url "${BUTLER_ENDPOINT%/}/v1/ci/module-runs/$BUTLER_RUN_ID/$endpoint"
     }
     {%- if let Some(ca_bundle) = ca_bundle %}
-    # curl trusts one file: the system's certificates or these.
+    # curl reads one file: tries the system's certificates first, then the bundle.
     ask() { request "$@" || request "$@" --cacert {= ca_bundle|shell =}; }
     {%- else %}
     ask() { request "$@"; }
     {%- endif %}
-    # A run that has ended, or that another job executes, is not changed.
+    # Does not change a run that has ended, or that another job executes.
     now=$(ask status | sed -n 's/.*"status"[[:space:]]*:[[:space:]]*"\([a-z_]*\)".*/\1/p')
     case "$now" in
         planned | confirmed | applying | succeeded | failed | cancelled | timed_out | discarded | skipped)
-            echo "the registry is not told of the failure: the run is $now" >&2
+            echo "the failure is not reported to the registry: the run is $now" >&2
             return
             ;;
     esac
@@ -39,7 +39,7 @@ report_failure() { # report_failure <exit code> <what the job was doing>
         --data "{\"status\":\"failed\",\"exit_code\":$1,\"plan_summary\":\"$reason\",\"error\":{\"message\":\"$reason\"}}") ||
         type=failed
     case "$type" in
-        '' | application/json*) echo "the registry was told that the run failed" >&2 ;;
-        *) echo "the registry could not be told that the run failed: cancel the run there" >&2 ;;
+        '' | application/json*) echo "the failure of the run was reported to the registry" >&2 ;;
+        *) echo "the failure of the run could not be reported to the registry: cancel the run there" >&2 ;;
     esac
 }

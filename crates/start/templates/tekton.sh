@@ -5,7 +5,7 @@ export BUTLER_ENDPOINT="${BUTLER_REGISTRY_URL:?is not set: the address of the re
 {= failure|at(0) =}
 {%- if options.cache %}
 if [ -n "$CACHE" ]; then
-    # What one run must not read of another stays in the pod.
+    # Files that other runs must not read stay in the pod.
     export BUTLER_CACHE_DIR="$CACHE" BUTLER_RECOVERY_DIR="$HOME/recovery"
 fi
 {%- endif %}
@@ -24,8 +24,8 @@ AZURE_ID_TOKEN=/var/run/secrets/butler-runner/azure
 {= identity|at(0) =}
 set +e
 {%- endif %}
-# From here on the runner reports. Tekton signals this shell and the runner alike; the shell waits for
-# the runner always, to report how it ended.
+# From here on the runner reports failures itself. Tekton signals this shell and the runner. The shell always
+# waits for the runner, to return its results.
 trap - EXIT HUP
 trap : TERM INT
 code=0

@@ -1,4 +1,4 @@
-//! The flags that the commands share.
+//! The flags that several commands share.
 
 use std::io::IsTerminal;
 use std::num::NonZeroU16;
@@ -13,15 +13,15 @@ use crate::settings::{Section, Setting, setting};
 use butler_protocol::spec::{Approval, LocalOptions, PlanningOptions, Refresh};
 
 #[derive(Args)]
-pub(super) struct Place {
+pub(super) struct ModuleArgument {
     /// The directory of the module; by default the current one
     #[arg(value_name = "DIR")]
     pub(super) directory: Option<PathBuf>,
 }
 
-// What a plan is made with. A documentation comment would become the command's own.
+// The options of a plan. clap would use a documentation comment as the command's help.
 #[derive(Args)]
-pub(super) struct Planning {
+pub(super) struct PlanningFlags {
     #[command(flatten)]
     pub(super) assignments: Assignments,
     /// Limit the plan to this resource or module and its dependencies; can be repeated
@@ -51,18 +51,18 @@ pub(super) struct Planning {
 }
 
 #[derive(Args)]
-pub(super) struct Consent {
+pub(super) struct ConsentFlags {
     /// Apply without asking for confirmation
     #[arg(long, alias = "auto-approve", help_heading = "Plan")]
     pub(super) yes: bool,
 }
 
-/// The settings that a run in a directory has: those of a registry, and of a clone, say nothing here.
+/// The settings of runs in a local directory. Settings about a registry or a clone have no effect there.
 pub(super) struct RunFlags;
 
 impl Selection for RunFlags {
     fn has(setting: &Setting) -> bool {
-        const FOREIGN: [&Setting; 8] = [
+        const REGISTRY_ONLY: [&Setting; 8] = [
             &setting::LOG_INTERVAL,
             &setting::CANCEL_INTERVAL,
             &setting::RECOVERY_DIR,
@@ -74,13 +74,13 @@ impl Selection for RunFlags {
         ];
         match setting.section {
             Section::Alone => [&setting::TF_VERSION, &setting::REPORT_DIR].contains(&setting),
-            Section::Run | Section::Output | Section::Tool => !FOREIGN.contains(&setting),
+            Section::Run | Section::Output | Section::Tool => !REGISTRY_ONLY.contains(&setting),
             Section::Registry | Section::Lifecycle | Section::Log => false,
         }
     }
 }
 
-impl Planning {
+impl PlanningFlags {
     pub(super) fn into_options(self) -> Result<LocalOptions, CommandError> {
         let planning = PlanningOptions {
             assignments: self.assignments.0?,
@@ -93,7 +93,7 @@ impl Planning {
     }
 }
 
-impl Consent {
+impl ConsentFlags {
     /// Whether to ask the user for confirmation. An error without a terminal.
     pub(super) fn approval(&self, command: &'static str) -> Result<Approval, CommandError> {
         if self.yes {

@@ -3,56 +3,58 @@
 use std::path::{Path, PathBuf};
 
 use super::error::CommandError;
-use super::options::{Place, Planning};
+use super::options::{ModuleArgument, PlanningFlags};
 use crate::artifact::{Artifact, Head};
-use crate::cli::place::module_directory;
+use crate::cli::module_directory::module_directory;
 use crate::settings::{Arguments, LocalRequest, setting};
 use butler_protocol::spec::{LocalOptions, PlanFile};
 
-/// What stands behind `apply`.
-pub(super) enum Word {
-    Plan { file: PathBuf, place: Place },
-    Directory(Place),
+/// The arguments of `apply`.
+pub(super) enum ApplyArgument {
+    Plan { file: PathBuf, module: ModuleArgument },
+    Directory(ModuleArgument),
 }
 
-/// Tells a saved plan from a directory.
-pub(super) fn saved_plan(
+/// Distinguishes a saved plan from a directory.
+pub(super) fn parse_apply_argument(
     first: Option<PathBuf>,
     second: Option<PathBuf>,
-) -> Result<Word, CommandError> {
-    let Some(first) = first else { return Ok(Word::Directory(Place { directory: None })) };
+) -> Result<ApplyArgument, CommandError> {
+    let Some(first) = first else {
+        return Ok(ApplyArgument::Directory(ModuleArgument { directory: None }));
+    };
     if first.is_dir() {
         if let Some(second) = second {
             return Err(CommandError::TwoDirectories { first, second });
         }
-        return Ok(Word::Directory(Place { directory: Some(first) }));
+        return Ok(ApplyArgument::Directory(ModuleArgument { directory: Some(first) }));
     }
     if !first.exists() && second.is_none() {
-        // Whichever was meant, it is not there.
+        // Neither a plan nor a directory of this name exists.
         return Err(CommandError::NeitherPlanNorDirectory { path: first });
     }
-    Ok(Word::Plan { file: first, place: Place { directory: second } })
+    Ok(ApplyArgument::Plan { file: first, module: ModuleArgument { directory: second } })
 }
 
-/// The run that applies the plan in `file`.
-pub(super) fn saved_request(
+/// The request to apply the plan in `file`.
+pub(super) fn saved_plan_request(
     file: PathBuf,
-    place: &Place,
-    planning: Planning,
+    module: &ModuleArgument,
+    planning: PlanningFlags,
     flags: &Arguments,
 ) -> Result<LocalRequest, CommandError> {
-    let out_of_place = [
+    let not_allowed = [
         (!planning.targets.is_empty(), "--target"),
         (!planning.replacements.is_empty(), "--replace"),
         (!planning.refresh, "--refresh"),
         (planning.workspace.is_some(), "--workspace"),
         (flags.value(&setting::TF_VERSION).is_some(), setting::TF_VERSION.flags[0]),
     ];
-    if let Some((_, flag)) = out_of_place.into_iter().find(|(is_given, _)| *is_given) {
-        return Err(CommandError::PlanIsMade { flag });
+    if let Some((_, flag)) = not_allowed.into_iter().find(|(is_given, _)| *is_given) {
+        return Err(CommandError::FlagWithSavedPlan { flag });
     }
     let artifact = Artifact::open(&file)?;
-    let here = place.directory.clone().unwrap_or_else(|| PathBuf::from("."));
+    let here = module.directory.clone().unwrap_or_else(|| PathBuf::from("."));
     artifact.check_directory(&std::path::absolute(&here).unwrap_or(here))?;
     let Head { operation, tool, directory, workspace, .. } = artifact.head().clone();
     let options = LocalOptions {
@@ -64,7 +66,7 @@ pub(super) fn saved_request(
     Ok(LocalRequest { directory, operation, tool: Some(tool), options })
 }
 
-/// The file that a plan is saved in, if there can be one.
+/// Checks that a plan can be saved as `out`. Returns the absolute path.
 pub(super) fn plan_to_save(out: &Path) -> Result<PathBuf, CommandError> {
     let path = std::path::absolute(out).unwrap_or_else(|_| out.to_owned());
     let unusable = |why: &'static str| CommandError::PlanFile { path: out.to_owned(), why };

@@ -10,7 +10,7 @@ use crate::cli::output::{complain, print};
 use crate::exit::Exit;
 use butler_base::platform::fs::PermissionsExt;
 
-/// Where a generated file is written.
+/// The flags for the destination of a generated file.
 #[derive(Args)]
 pub(in crate::cli) struct Destination {
     /// Write to this file instead of standard output
@@ -21,7 +21,7 @@ pub(in crate::cli) struct Destination {
     force: bool,
 }
 
-/// Who may read what is written.
+/// The users who may read the file.
 #[derive(Clone, Copy, Eq, PartialEq)]
 pub(in crate::cli) enum Readers {
     /// All users who can read the repository.
@@ -31,7 +31,7 @@ pub(in crate::cli) enum Readers {
 }
 
 impl Destination {
-    /// Writes `text` to where it goes; returns the exit code.
+    /// Writes `text` to the file or to standard output. Returns the exit code.
     pub(in crate::cli) fn write(&self, text: &str, readers: Readers) -> u8 {
         let Some(path) = &self.output else {
             return print(text.as_bytes());
@@ -66,7 +66,7 @@ fn save(path: &Path, text: &str, readers: Readers, overwrite: bool) -> anyhow::R
         .prefix(".butler-runner-")
         .permissions(permissions)
         .tempfile_in(parent)
-        // Without the name of the temporary file, which nobody asked for.
+        // Drops the name of the temporary file, which the user does not know.
         .map_err(|error| std::io::Error::from(error.kind()))
         .with_context(cannot)?;
     file.write_all(text.as_bytes()).with_context(cannot)?;

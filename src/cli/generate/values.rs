@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use url::Url;
 
-/// `1.2.3`, or `v1.2.3` as tags have it.
+/// Parses `1.2.3`, or `v1.2.3` as in tags.
 pub(in crate::cli) fn version(text: &str) -> Result<semver::Version, String> {
     let version = text.strip_prefix('v').unwrap_or(text);
     version.parse().map_err(|error: semver::Error| error.to_string())
@@ -46,7 +46,7 @@ pub(in crate::cli) fn digest(text: &str) -> Result<String, String> {
     Ok(format!("sha256:{digest}"))
 }
 
-/// The name of an image, without a tag or a digest, which have options of their own.
+/// Parses the name of an image without a tag or a digest, which are separate flags.
 pub(in crate::cli) fn image(text: &str) -> Result<String, String> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/:".contains(&byte);
     let last = text.rsplit('/').next().unwrap_or_default();

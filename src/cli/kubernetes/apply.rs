@@ -4,10 +4,10 @@ use std::io::Write;
 
 use clap::{Args, ValueEnum};
 
-use super::ending::Ending;
-use super::handover::Handover;
-use super::job::{JobFlags, PlaceFlags, RunFlags};
-use crate::cli::flags::{Flags, together};
+use super::command_end::CommandEnd;
+use super::job::{JobFlags, NamespaceFlags, RunFlags};
+use super::prepared_run::PreparedRun;
+use crate::cli::flags::{Flags, merge_arguments};
 use crate::cli::generate::destination::{Destination, Readers};
 use crate::cli::output::{complain, refuse};
 use crate::cli::runtime::block_on;
@@ -20,7 +20,7 @@ use butler_start::cluster::{
     Cluster, ClusterError, Follower, JobOptions, Manifests, Outcome, apply, check, follow,
 };
 
-/// What `--help` says of the exit codes.
+/// The exit codes, for `--help`.
 const EXIT_CODES: &str = "Exit codes: 0 printed, created, or the run succeeded; with --apply the \
 exit code of the runner in the pod, or 1 if it is unknown; 2 usage, 128+n stopped by signal n";
 
@@ -40,12 +40,12 @@ pub(crate) struct Kubernetes {
     #[arg(long, requires = "apply", value_name = "WHERE")]
     dry_run: Option<DryRun>,
     #[command(flatten)]
-    place: PlaceFlags,
+    cluster: NamespaceFlags,
     #[command(flatten)]
     run: Flags<RunFlags>,
     #[command(flatten)]
     output: Destination,
-    /// How other targets hand secrets on; only there to say what it is here.
+    /// The flag for secrets of other targets. It exists only for an error message with the alternative.
     #[arg(long = "secret", value_name = "NAME", hide = true, value_parser = refuse_secret)]
     _secret: Option<String>,
 }
@@ -62,44 +62,46 @@ enum DryRun {
 
 impl Kubernetes {
     pub(crate) fn run(self, log: Arguments, environment: &Environment) -> u8 {
-        let arguments = together(log, self.run.into_arguments());
-        let options = self.job.into_options(self.place.namespace.clone());
+        let arguments = merge_arguments(log, self.run.into_arguments());
+        let options = self.job.into_options(self.cluster.namespace.clone());
         if !self.apply {
             return print(&options, &arguments, &self.output);
         }
-        let handover = match Handover::of(&arguments, environment) {
-            Ok(handover) => handover,
+        // Only `--apply` needs a token, so printing works without one.
+        let prepared = match PreparedRun::resolve(&arguments, environment) {
+            Ok(prepared) => prepared,
             Err(error) => return refuse(&error),
         };
-        let Handover { run, redactor, log } = handover;
-        let access = self.place.cluster.access(environment);
+        let PreparedRun { run, redactor, log } = prepared;
+        let access = self.cluster.cluster.access(environment);
+        // Outside of the block, because the exit code after an error depends on the signal.
         let stop = Stop::new();
-        let carried_out = block_on(async {
+        let result = block_on(async {
             let cluster = Cluster::connect(&access, options.namespace.as_deref()).await?;
             let manifests = Manifests::new(&options, run);
             if let Some(DryRun::Server) = self.dry_run {
                 return dry_run(&cluster, &manifests).await;
             }
-            Box::pin(carry_out(&cluster, manifests, self.detach, &stop)).await
+            Box::pin(create_and_follow(&cluster, manifests, self.detach, &stop)).await
         });
-        let ending = match carried_out {
-            Some(Ok(ending)) => ending,
-            Some(Err(error)) => Ending::because(&error, code_of(&stop)),
-            None => Ending { code: Exit::Failed.code(), complaint: None },
+        let end = match result {
+            Some(Ok(end)) => end,
+            Some(Err(error)) => CommandEnd::from_error(&error, code_of(&stop)),
+            None => CommandEnd { code: Exit::Failed.code(), complaint: None },
         };
-        ending.say(&redactor, log)
+        end.report(&redactor, log)
     }
 }
 
-/// Has the cluster check the objects, and says what it did not check.
-async fn dry_run(cluster: &Cluster, manifests: &Manifests) -> Result<Ending, ClusterError> {
+/// Validates the objects in the cluster, and logs the skipped checks.
+async fn dry_run(cluster: &Cluster, manifests: &Manifests) -> Result<CommandEnd, ClusterError> {
     let unchecked = check(cluster, manifests).await?;
     let (namespace, name) = (cluster.namespace(), manifests.name());
     tracing::info!("the cluster would accept the Job {name} in namespace {namespace}");
     for what in unchecked {
         tracing::info!("not checked: {what}");
     }
-    Ok(Ending::well())
+    Ok(CommandEnd::success())
 }
 
 fn print(options: &JobOptions, arguments: &Arguments, output: &Destination) -> u8 {
@@ -108,7 +110,7 @@ fn print(options: &JobOptions, arguments: &Arguments, output: &Destination) -> u
         Err(error) => return refuse(&error),
     };
     match Manifests::new(options, run).to_yaml() {
-        // What is put into it later is a token.
+        // The user replaces a placeholder in the file by a token.
         Ok(text) => output.write(&text, Readers::Owner),
         Err(error) => {
             complain(&format!("an object is broken (a bug): {error}"), None);
@@ -118,17 +120,18 @@ fn print(options: &JobOptions, arguments: &Arguments, output: &Destination) -> u
 }
 
 /// Creates the objects and, unless `detach`ed, follows the run.
-async fn carry_out(
+async fn create_and_follow(
     cluster: &Cluster,
     manifests: Manifests,
     detach: bool,
     stop: &Stop,
-) -> Result<Ending, ClusterError> {
+) -> Result<CommandEnd, ClusterError> {
+    // Signals are handled before the first object is created, so that an interrupted start is reported.
     let _signals = match signals(stop) {
         Ok(watch) => watch,
         Err(error) => {
             let message = format!("cannot watch for signals: {error}");
-            return Ok(Ending::with(Exit::Failed.code(), message, None));
+            return Ok(CommandEnd::with(Exit::Failed.code(), message, None));
         }
     };
     let name = manifests.name();
@@ -136,27 +139,27 @@ async fn carry_out(
         applied = apply(cluster, manifests, stop) => applied?,
         () = stop.urgent() => {
             let message = format!("interrupted while creating the Job `{name}`: unclear whether it exists");
-            return Ok(Ending::with(code_of(stop), message, None));
+            return Ok(CommandEnd::with(code_of(stop), message, None));
         }
     };
     let (name, namespace) = (&applied.name, cluster.namespace());
     tracing::info!("created the Job {name} in namespace {namespace}");
-    // Who has asked to stop in the meantime wants no run: following it deletes it.
+    // If a stop was requested in the meantime, following the run deletes the Job.
     if detach && stop.reason().is_none() {
-        return Ok(Ending::well());
+        return Ok(CommandEnd::success());
     }
-    Ok(match follow(cluster, &applied, stop, &mut OnTerminal).await {
+    Ok(match follow(cluster, &applied, stop, &mut TerminalFollower).await {
         Ok(Outcome { code: 0, summary, .. }) => {
             tracing::info!("{summary}");
-            Ending::well()
+            CommandEnd::success()
         }
-        Ok(Outcome { code, summary, hint }) => Ending::with(code, summary, hint),
+        Ok(Outcome { code, summary, hint }) => CommandEnd::with(code, summary, hint),
         Err(error) => {
             let why = chain(&error);
             let message = format!(
                 "cannot follow the Job `{name}` in namespace `{namespace}`, which continues: {why}"
             );
-            Ending::with(code_of(stop), message, error.advice())
+            CommandEnd::with(code_of(stop), message, error.advice())
         }
     })
 }
@@ -169,10 +172,10 @@ fn code_of(stop: &Stop) -> u8 {
     }
 }
 
-/// The run's log is standard output, what the cluster does is the runner's own log.
-struct OnTerminal;
+/// Prints the run's log to standard output, and notices about the cluster to the runner's own log.
+struct TerminalFollower;
 
-impl Follower for OnTerminal {
+impl Follower for TerminalFollower {
     fn line(&mut self, line: &str) -> std::io::Result<()> {
         let mut out = std::io::stdout().lock();
         writeln!(out, "{line}")?;

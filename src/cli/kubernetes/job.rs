@@ -1,4 +1,4 @@
-//! What a Job is asked for, and where it runs.
+//! The flags for a Job and its cluster.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,11 +12,12 @@ use crate::cli::generate::values::{digest, endpoint, image, text};
 use crate::settings::setting::{ENDPOINT, RUN_ID, TOKEN_FILE};
 use crate::settings::{Environment, Setting, cluster_access};
 use butler_start::cluster::{
-    Access, Azure, CaBundle, Cache, Egress, Identity, JobOptions, Network, Resources, Toleration,
+    Azure, CaBundle, Cache, ClusterAccess, Egress, Identity, JobOptions, Network, Resources,
+    Toleration,
 };
 use butler_start::generate::IMAGE;
 
-/// Which cluster.
+/// The flags that select a cluster.
 #[derive(Args)]
 pub(super) struct ClusterFlags {
     /// The kubeconfig file [default: KUBECONFIG, otherwise ~/.kube/config, otherwise the pod's service account]
@@ -28,14 +29,14 @@ pub(super) struct ClusterFlags {
 }
 
 impl ClusterFlags {
-    pub(super) fn access(self, environment: &Environment) -> Access {
+    pub(super) fn access(self, environment: &Environment) -> ClusterAccess {
         cluster_access(self.kubeconfig, self.context, environment)
     }
 }
 
-/// Which cluster, and where in it.
+/// The flags that select a cluster and a namespace.
 #[derive(Args)]
-pub(super) struct PlaceFlags {
+pub(super) struct NamespaceFlags {
     #[command(flatten)]
     pub(super) cluster: ClusterFlags,
     /// The namespace [default: the namespace of the context]
@@ -43,7 +44,7 @@ pub(super) struct PlaceFlags {
     pub(super) namespace: Option<String>,
 }
 
-/// Which run. The token is never an argument here: what is handed on is not this machine's alone.
+/// The settings of the run. The token is not a flag, because the process list would show it.
 pub(super) struct RunFlags;
 
 impl Selection for RunFlags {
@@ -52,7 +53,7 @@ impl Selection for RunFlags {
     }
 }
 
-/// What a Job is asked for.
+/// The flags for the options of a Job.
 #[derive(Args)]
 pub(super) struct JobFlags {
     /// The image, without a tag

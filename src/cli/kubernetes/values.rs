@@ -1,8 +1,8 @@
-//! Values of flags, as Kubernetes writes them.
+//! Parsers for the values of flags in the syntax of Kubernetes.
 
 use std::time::Duration;
 
-/// The name of an object (RFC 1123).
+/// Parses the name of an object (RFC 1123).
 pub(super) fn name(text: &str) -> Result<String, String> {
     let is_plain =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
@@ -14,7 +14,7 @@ pub(super) fn name(text: &str) -> Result<String, String> {
     Err("must consist of lower-case letters, digits, `-` and `.`".to_owned())
 }
 
-/// An amount as Kubernetes writes it.
+/// Parses a quantity, such as `500m` or `2Gi`.
 pub(super) fn quantity(text: &str) -> Result<String, String> {
     let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let unit = &text[number.len()..];
@@ -26,14 +26,14 @@ pub(super) fn quantity(text: &str) -> Result<String, String> {
     Err("must be an amount such as 500m or 2Gi".to_owned())
 }
 
-/// A label.
+/// Parses a label: `KEY=VALUE`.
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
     let pair = pair.map(|(key, value)| (key.to_owned(), value.to_owned()));
     pair.ok_or_else(|| "must be KEY=VALUE".to_owned())
 }
 
-/// A network as `10.0.0.0/8`.
+/// Parses a network, such as `10.0.0.0/8`.
 pub(super) fn network(text: &str) -> Result<String, String> {
     let wrong = || "must be a network such as 10.0.0.0/8".to_owned();
     let (address, length) = text.split_once('/').ok_or_else(wrong)?;
@@ -43,14 +43,14 @@ pub(super) fn network(text: &str) -> Result<String, String> {
     if is_length { Ok(text.to_owned()) } else { Err(wrong()) }
 }
 
-/// `NAMESPACE/JOB`.
-pub(super) fn place(text: &str) -> Result<(String, String), String> {
+/// Parses `NAMESPACE/JOB`.
+pub(super) fn job_reference(text: &str) -> Result<(String, String), String> {
     let (namespace, job) =
         text.split_once('/').ok_or_else(|| "must be NAMESPACE/JOB".to_owned())?;
     Ok((name(namespace)?, name(job)?))
 }
 
-/// A time that Kubernetes counts in seconds.
+/// Parses a duration of whole seconds.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let time = crate::cli::generate::values::timeout(text)?;
     if time.subsec_nanos() == 0 { Ok(time) } else { Err("must be whole seconds".to_owned()) }

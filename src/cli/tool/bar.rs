@@ -24,19 +24,19 @@ pub(in crate::cli) fn meter(screen: &Screen) -> Meter {
 
 #[derive(Default)]
 struct Bar {
-    /// When the download began, and with how much.
-    begun: Option<(Instant, u64)>,
+    /// When the download began, and how many bytes it had then.
+    start: Option<(Instant, u64)>,
 }
 
 impl Bar {
-    /// What is to be shown now, if anything.
+    /// The bar; `None` for small and complete downloads.
     fn line(&mut self, now: Instant, transfer: Transfer) -> Option<String> {
         let Transfer { done, total } = transfer;
         if total.is_some_and(|total| total < SMALL || total == done) {
             *self = Self::default();
             return None;
         }
-        let (start, before) = *self.begun.get_or_insert((now, done));
+        let (start, before) = *self.start.get_or_insert((now, done));
         let elapsed = u64::try_from(now.duration_since(start).as_millis()).unwrap_or(u64::MAX);
         let rate = (done.saturating_sub(before)).saturating_mul(1000).checked_div(elapsed);
         let mut line = String::new();
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bar_shows_amount_rate_and_what_is_left_and_goes_away() {
+    fn bar_shows_amount_rate_and_remaining_time_and_disappears() {
         let (mut bar, start) = (Bar::default(), Instant::now());
         let mut line = |milliseconds, done, total| {
             let now = start + Duration::from_millis(milliseconds);

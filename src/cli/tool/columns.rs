@@ -1,7 +1,7 @@
-//! Lines whose words stand below each other.
+//! Text in columns.
 
-/// One line a row, each column as wide as its widest cell, two spaces between. What is empty at the
-/// end of a line leaves nothing behind.
+/// One line for each row; each column is as wide as its widest cell, with two spaces between columns.
+/// Empty columns and trailing spaces are left out.
 pub(in crate::cli) fn columns(rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
@@ -17,7 +17,7 @@ pub(in crate::cli) fn columns(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A number of bytes for people.
+/// A size with a decimal unit.
 pub(in crate::cli) fn size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1_000_000_000, "GB"), (1_000_000, "MB"), (1000, "kB")];
     match UNITS.into_iter().find(|(unit, _)| bytes >= *unit) {
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_they_have_to_be() {
+    fn columns_are_as_wide_as_their_widest_cell() {
         let rows = [["1.9.8", "", "default"], ["1.10.0", "", ""]];
         let rows = rows.map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(columns(&rows), "1.9.8   default\n1.10.0");

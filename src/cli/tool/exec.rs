@@ -1,11 +1,11 @@
-//! `tool exec`: makes a version ready and becomes it.
+//! `tool exec`: installs a version if necessary, and replaces this process by it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::answer::Failure;
+use super::command_output::CommandFailure;
 use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
 use crate::cli::output::complain;
@@ -33,8 +33,8 @@ pub(super) struct Exec {
     arguments: Vec<OsString>,
 }
 
-/// A tool that can be started.
-pub(super) struct Ready {
+/// A tool that can be started, with its arguments and environment.
+pub(super) struct PreparedTool {
     tool: InstalledTool,
     arguments: Vec<OsString>,
     environment: ChildEnvironment,
@@ -45,21 +45,21 @@ impl Exec {
         self,
         tools: &Toolbox,
         environment: &Environment,
-    ) -> Result<Ready, Failure> {
+    ) -> Result<PreparedTool, CommandFailure> {
         let request = match &self.version {
             Some(version) => tools.choose(version, Reach::InstalledFirst).await?,
-            None => here(tools).await?,
+            None => choose_for_current_directory(tools).await?,
         };
         let tool = ready(&request, &tools.options, &|step| tracing::info!("{step}")).await?;
-        Ok(Ready { tool, arguments: self.arguments, environment: environment.of_children() })
+        Ok(PreparedTool { tool, arguments: self.arguments, environment: environment.of_children() })
     }
 }
 
-impl Ready {
-    /// Becomes the tool. Returns the exit code where that cannot be.
+impl PreparedTool {
+    /// Replaces this process by the tool. Returns an exit code if that fails.
     pub(super) fn start(self) -> u8 {
         let program: PathBuf = self.tool.path.clone();
-        // It is in use until the very moment in which it runs, and then shows as a process.
+        // The mark as used must last until the tool runs: then its process shows the use.
         let ended = become_program(&program, &self.arguments, &self.environment);
         drop(self.tool);
         match ended {
@@ -73,18 +73,19 @@ impl Ready {
     }
 }
 
-/// The version for the current directory: what that asks for, else the default.
-async fn here(tools: &Toolbox) -> Result<ToolRequest, Failure> {
+/// The version that the current directory requests, else the default version.
+async fn choose_for_current_directory(tools: &Toolbox) -> Result<ToolRequest, CommandFailure> {
     let directory = ".".as_ref();
-    let wish = tools.wish_of(directory)?;
-    if let Some(chosen) = choose_for_module(&wish, Reach::InstalledFirst, &tools.options).await? {
+    let sources = tools.version_sources(directory)?;
+    if let Some(chosen) = choose_for_module(&sources, Reach::InstalledFirst, &tools.options).await?
+    {
         return Ok(chosen);
     }
     let product = tools.product();
-    if let Some(default) = wish.default.filter(|default| default.product == product) {
+    if let Some(default) = sources.default.filter(|default| default.product == product) {
         return Ok(default);
     }
     let version = default_version(product, &tools.options)?;
-    let version = version.ok_or_else(|| tools.nothing_says(directory))?;
+    let version = version.ok_or_else(|| tools.no_version_requested(directory))?;
     Ok(ToolRequest { product, version })
 }

@@ -1,4 +1,4 @@
-//! `tool install`: makes a version ready and says where it is.
+//! `tool install`: downloads, verifies and installs a version, and prints its path.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use clap::{ArgAction, Args};
 use serde::Serialize;
 
-use super::answer::{Answer, Failure};
-use super::source::Source;
+use super::command_output::{CommandFailure, CommandOutput};
+use super::install_source::InstallSource;
 use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
 use crate::settings::interval;
-use crate::tool::{Origin, Reach, WhenBusy, adopt_default, check_given, ready};
+use crate::tool::{Origin, Reach, WhenBusy, adopt_default, check_required_checksum, ready};
 
 /// Download and verify a version if it is not in the cache, and print its path
 #[derive(Args)]
@@ -35,10 +35,10 @@ pub(super) struct Install {
     #[arg(default_value_t = true, default_missing_value = "true", action = ArgAction::Set)]
     wait: bool,
     #[command(flatten)]
-    source: Source,
+    source: InstallSource,
 }
 
-/// What was made ready.
+/// An installed version.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Installed {
@@ -46,14 +46,14 @@ struct Installed {
     version: String,
     path: String,
     downloaded: bool,
-    /// Whether it is the version that is used when nothing else decides.
+    /// Whether it is the default version.
     default: bool,
 }
 
 impl Install {
-    pub(super) async fn run(self, tools: &mut Toolbox) -> Result<Answer, Failure> {
+    pub(super) async fn run(self, tools: &mut Toolbox) -> Result<CommandOutput, CommandFailure> {
         self.source.apply(tools)?;
-        // One deadline for all of it: the lists of versions are as slow as their site.
+        // One deadline for all steps: fetching the lists of versions may take long too.
         tools.options.timeout = self.timeout.unwrap_or(tools.options.timeout);
         let deadline = Instant::now() + tools.options.timeout;
         let reach = if self.latest { Reach::Released } else { Reach::InstalledFirst };
@@ -66,9 +66,9 @@ impl Install {
         options.timeout = deadline.saturating_duration_since(Instant::now());
         options.when_busy = if self.wait { WhenBusy::Wait } else { WhenBusy::Refuse };
         let tool = ready(&request, &options, &|step| tracing::info!("{step}")).await?;
-        check_given(&tool, &options)?;
+        check_required_checksum(&tool, &options)?;
         let path = tool.path.display().to_string();
-        Answer::new(
+        CommandOutput::new(
             &Installed {
                 product: request.product.name(),
                 version: request.version.to_string(),

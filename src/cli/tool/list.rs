@@ -1,11 +1,11 @@
-//! `tool list`: which versions are installed, or could be.
+//! `tool list`: the installed versions, or the released ones.
 
 use clap::Args;
 
-use super::answer::{Answer, Failure};
 use super::columns::{columns, size};
+use super::command_output::{CommandFailure, CommandOutput};
 use super::toolbox::Toolbox;
-use crate::tool::{Available, InstalledVersion, State, available, inventory};
+use crate::tool::{InstalledVersion, ReleasedVersion, VersionState, available, inventory};
 
 /// Print the installed versions of all products, or of --product
 #[derive(Args)]
@@ -20,33 +20,33 @@ pub(super) struct List {
 }
 
 impl List {
-    pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
+    pub(super) async fn run(self, tools: &Toolbox) -> Result<CommandOutput, CommandFailure> {
         if self.available {
             let mut versions = available(tools.product(), &tools.options).await?;
             versions.retain(|it| self.prereleases || !it.prerelease || it.installed);
-            return Answer::new(
+            return CommandOutput::new(
                 &versions,
-                columns(&versions.iter().map(offer).collect::<Vec<_>>()),
+                columns(&versions.iter().map(released_row).collect::<Vec<_>>()),
             );
         }
         let mut versions = Vec::new();
         for product in tools.products() {
             versions.extend(inventory(product, &tools.options).await?);
         }
-        let rows: Vec<_> = versions.iter().map(row).collect();
+        let rows: Vec<_> = versions.iter().map(installed_row).collect();
         let text = if rows.is_empty() { "nothing is installed".to_owned() } else { columns(&rows) };
-        Answer::new(&versions, text)
+        CommandOutput::new(&versions, text)
     }
 }
 
-fn offer(version: &Available) -> Vec<String> {
+fn released_row(version: &ReleasedVersion) -> Vec<String> {
     let mark = if version.installed { "installed" } else { "" };
     vec![version.version.to_string(), mark.to_owned()]
 }
 
-fn row(version: &InstalledVersion) -> Vec<String> {
+fn installed_row(version: &InstalledVersion) -> Vec<String> {
     let state = match version.state {
-        State::Ready => String::new(),
+        VersionState::Ready => String::new(),
         state => state.to_string(),
     };
     let signer = match &version.signed_by {
@@ -55,9 +55,9 @@ fn row(version: &InstalledVersion) -> Vec<String> {
             format!("signed by {}", signer.name.as_deref().unwrap_or("a key of your own"))
         }
     };
-    let use_ = match (version.users.len(), &version.last_used_at) {
+    let usage = match (version.users.len(), &version.last_used_at) {
         (0, None) => String::new(),
-        (0, Some(moment)) => format!("last used {}", day(moment)),
+        (0, Some(time)) => format!("last used {}", day(time)),
         (users, _) => format!("in use by {users}"),
     };
     vec![
@@ -68,12 +68,12 @@ fn row(version: &InstalledVersion) -> Vec<String> {
         size(version.size),
         format!("installed {}", day(&version.installed_at)),
         signer,
-        use_,
+        usage,
         version.problem.clone().unwrap_or_default(),
     ]
 }
 
-/// The day of a moment by RFC 3339.
-fn day(moment: &str) -> &str {
-    moment.split('T').next().unwrap_or(moment)
+/// The day of an RFC 3339 time.
+fn day(time: &str) -> &str {
+    time.split('T').next().unwrap_or(time)
 }

@@ -1,15 +1,15 @@
-//! `tool prune`: makes room in the cache of tools, and in that of providers.
+//! `tool prune`: frees space in the tool cache and in the provider cache.
 
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use serde::Serialize;
 
-use super::answer::{Answer, Failure};
+use super::command_output::{CommandFailure, CommandOutput};
 use super::toolbox::Toolbox;
 use crate::providers;
 use crate::settings::bytes;
-use crate::tool::{Fate, Limits, Pruned, PrunedVersion, prune};
+use crate::tool::{PruneLimits, PruneResult, Pruned, PrunedVersion, prune};
 
 /// Remove unused versions and providers, and files that killed processes left
 ///
@@ -29,22 +29,22 @@ pub(super) struct Prune {
     dry_run: bool,
 }
 
-/// What was removed, or would be.
+/// The removed versions and providers, or with `--dry-run` those that would be removed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+struct PruneReport {
     dry_run: bool,
     #[serde(flatten)]
     tools: Pruned,
-    providers: Vec<Package>,
-    /// Of all of it, in bytes.
+    providers: Vec<RemovedProvider>,
+    /// The freed space, in bytes.
     freed: u64,
 }
 
 /// A package of a provider that was removed.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Package {
+struct RemovedProvider {
     provider: String,
     version: String,
     platform: String,
@@ -53,29 +53,32 @@ struct Package {
 }
 
 impl Prune {
-    pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
+    pub(super) async fn run(self, tools: &Toolbox) -> Result<CommandOutput, CommandFailure> {
         let Self { unused_for, larger_than, dry_run } = self;
         let limits =
-            Limits { unused_for, larger_than, drain: tools.settings.drain_period, dry_run };
+            PruneLimits { unused_for, larger_than, drain: tools.settings.drain_period, dry_run };
         let pruned = prune(&tools.products(), &limits, &tools.options).await?;
-        // Providers are no product's.
+        // Providers do not belong to a product.
         let (providers, problem) = match (&tools.named, &tools.settings.provider_cache) {
             (None, Some(cache)) => {
                 match providers::prune(cache, unused_for, larger_than, dry_run) {
-                    Ok(pruned) => (pruned.removed.into_iter().map(Package::from).collect(), None),
-                    Err(error) => (Vec::new(), Some(Failure::from(error))),
+                    Ok(pruned) => {
+                        (pruned.removed.into_iter().map(RemovedProvider::from).collect(), None)
+                    }
+                    Err(error) => (Vec::new(), Some(CommandFailure::from(error))),
                 }
             }
             _ => (Vec::new(), None),
         };
         let freed = pruned.bytes + providers.iter().map(|it| it.bytes).sum::<u64>();
-        let is_left = |version: &PrunedVersion| matches!(version.fate, Fate::Failed { .. });
-        let left =
-            pruned.versions.iter().filter(|version| is_left(version)).count() + pruned.left.len();
-        let report = Report { dry_run, tools: pruned, providers, freed };
-        let answer = Answer::new(&report, report.text())?;
+        let has_failed =
+            |version: &PrunedVersion| matches!(version.result, PruneResult::Failed { .. });
+        let left = pruned.versions.iter().filter(|version| has_failed(version)).count()
+            + pruned.left.len();
+        let report = PruneReport { dry_run, tools: pruned, providers, freed };
+        let answer = CommandOutput::new(&report, report.text())?;
         if let Some(problem) = problem {
-            return Ok(Answer { failure: Some(problem), ..answer });
+            return Ok(CommandOutput { failure: Some(problem), ..answer });
         }
         Ok(match left {
             0 => answer,
@@ -87,41 +90,41 @@ impl Prune {
     }
 }
 
-impl From<providers::Removed> for Package {
-    fn from(removed: providers::Removed) -> Self {
+impl From<providers::PrunedPackage> for RemovedProvider {
+    fn from(removed: providers::PrunedPackage) -> Self {
         Self {
             provider: removed.provider,
             version: removed.version,
             platform: removed.platform,
-            last_used: moment(removed.last_used),
+            last_used: rfc3339(removed.last_used),
             bytes: removed.size,
         }
     }
 }
 
-fn moment(time: SystemTime) -> String {
+fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-impl Report {
+impl PruneReport {
     fn text(&self) -> String {
         let (removed, freed) =
             if self.dry_run { ("would remove", "would free") } else { ("removed", "freed") };
         let mut lines = Vec::new();
-        for PrunedVersion { product, version, last_used, bytes, fate } in &self.tools.versions {
-            let bytes = sized(*bytes);
-            lines.push(match fate {
-                Fate::Removed => {
+        for PrunedVersion { product, version, last_used, bytes, result } in &self.tools.versions {
+            let bytes = binary_size(*bytes);
+            lines.push(match result {
+                PruneResult::Removed => {
                     format!("{removed} {product} {version}, {bytes}, last used {last_used}")
                 }
-                Fate::Kept { reason } => format!("kept {product} {version}, {reason}"),
-                Fate::Failed { reason } => {
+                PruneResult::Kept { reason } => format!("kept {product} {version}, {reason}"),
+                PruneResult::Failed { reason } => {
                     format!("could not remove {product} {version}: {reason}")
                 }
             });
         }
-        for Package { provider, version, platform, last_used, bytes } in &self.providers {
-            let bytes = sized(*bytes);
+        for RemovedProvider { provider, version, platform, last_used, bytes } in &self.providers {
+            let bytes = binary_size(*bytes);
             lines.push(format!(
                 "{removed} {provider} {version} for {platform}, {bytes}, last used {last_used}"
             ));
@@ -135,14 +138,14 @@ impl Report {
         match self.freed {
             0 if lines.is_empty() => lines.push("nothing to remove".to_owned()),
             0 => {}
-            bytes => lines.push(format!("{freed} {}", sized(bytes))),
+            bytes => lines.push(format!("{freed} {}", binary_size(bytes))),
         }
         lines.join("\n")
     }
 }
 
-/// A number of bytes for people.
-fn sized(bytes: u64) -> String {
+/// A size with a binary unit.
+fn binary_size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.into_iter().find(|(unit, _)| bytes >= *unit) {
         Some((unit, name)) => {

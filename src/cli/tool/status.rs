@@ -1,28 +1,31 @@
-//! `tool status`: the current version of a product, what is going on, and what was done.
+//! `tool status`: the current version of a product, operations in progress, and the history.
 
 use clap::Args;
 
-use super::answer::{Answer, Failure};
 use super::columns::columns;
+use super::command_output::{CommandFailure, CommandOutput};
 use super::toolbox::Toolbox;
-use crate::tool::{Act, Entry, InProgress, InstalledVersion, Outcome, Status, User, status};
+use crate::tool::{
+    HistoryEntry, InProgress, InstalledVersion, OperationOutcome, ToolOperation, ToolStatus,
+    VersionUser, status,
+};
 
-/// How much of the history is shown to people; JSON has all of it.
-const RECENT: usize = 5;
+/// How many entries of the history the text shows; JSON has all of them.
+const SHOWN_ENTRIES: usize = 5;
 
 /// Print the current version and its status, other installed versions, and the history
 #[derive(Args)]
 pub(super) struct Show;
 
 impl Show {
-    pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
+    pub(super) async fn run(self, tools: &Toolbox) -> Result<CommandOutput, CommandFailure> {
         let status = status(tools.product(), &tools.options).await?;
         let text = text(&status);
-        Answer::new(&status, text)
+        CommandOutput::new(&status, text)
     }
 }
 
-fn text(status: &Status) -> String {
+fn text(status: &ToolStatus) -> String {
     let title = match &status.current_version {
         Some(version) => format!("{} {version}: {}", status.product, status.state),
         None if status.installed.is_empty() => format!("{}: {}", status.product, status.state),
@@ -38,14 +41,14 @@ fn text(status: &Status) -> String {
     let unsigned = status.trust.filter(|_| status.signed_by.is_none());
     fact("trusted by", unsigned.map(|trust| trust.to_string()));
     for user in &status.users {
-        fact("in use by", Some(who(user)));
+        fact("in use by", Some(describe_user(user)));
     }
-    fact("under way", status.queue.in_progress.as_ref().map(act));
+    fact("under way", status.queue.in_progress.as_ref().map(describe_operation));
     fact("waiting", Some(status.queue.pending).filter(|it| *it > 0).map(|it| it.to_string()));
     let facts: Vec<_> =
         facts.into_iter().map(|(name, value)| vec![format!("  {name}"), value]).collect();
-    let installed: Vec<_> = status.installed.iter().map(version).collect();
-    let history: Vec<_> = status.history.iter().take(RECENT).map(entry).collect();
+    let installed: Vec<_> = status.installed.iter().map(version_row).collect();
+    let history: Vec<_> = status.history.iter().take(SHOWN_ENTRIES).map(history_row).collect();
     let mut parts = vec![title];
     if !facts.is_empty() {
         parts.push(columns(&facts));
@@ -58,18 +61,21 @@ fn text(status: &Status) -> String {
     parts.join("\n")
 }
 
-fn who(user: &User) -> String {
+fn describe_user(user: &VersionUser) -> String {
     format!("{} (pid {}, since {})", user.owner, user.pid, user.since)
 }
 
-fn act(act: &InProgress) -> String {
-    let InProgress { version, operation, pid, owner, since, drains_until } = act;
+fn describe_operation(running: &InProgress) -> String {
+    let InProgress { version, operation, pid, owner, since, drains_until } = running;
     let left = drains_until.as_ref().map(|until| format!(", left to its users until {until}"));
     let left = left.unwrap_or_default();
-    format!("{} of {version} by {owner} (pid {pid}, since {since}{left})", name(*operation))
+    format!(
+        "{} of {version} by {owner} (pid {pid}, since {since}{left})",
+        operation_name(*operation)
+    )
 }
 
-fn version(version: &InstalledVersion) -> Vec<String> {
+fn version_row(version: &InstalledVersion) -> Vec<String> {
     vec![
         format!("  {}", version.version),
         version.state.to_string(),
@@ -78,19 +84,19 @@ fn version(version: &InstalledVersion) -> Vec<String> {
     ]
 }
 
-fn entry(entry: &Entry) -> Vec<String> {
+fn history_row(entry: &HistoryEntry) -> Vec<String> {
     let outcome = match (entry.state, &entry.error) {
-        (Outcome::Succeeded, _) => "succeeded".to_owned(),
-        (Outcome::Failed, None) => "failed".to_owned(),
-        (Outcome::Failed, Some(error)) => format!("failed: {error}"),
+        (OperationOutcome::Succeeded, _) => "succeeded".to_owned(),
+        (OperationOutcome::Failed, None) => "failed".to_owned(),
+        (OperationOutcome::Failed, Some(error)) => format!("failed: {error}"),
     };
-    let operation = name(entry.operation).to_owned();
+    let operation = operation_name(entry.operation).to_owned();
     vec![format!("  {}", entry.completed_at), operation, entry.version.to_string(), outcome]
 }
 
-const fn name(act: Act) -> &'static str {
-    match act {
-        Act::Install => "install",
-        Act::Uninstall => "uninstall",
+const fn operation_name(operation: ToolOperation) -> &'static str {
+    match operation {
+        ToolOperation::Install => "install",
+        ToolOperation::Uninstall => "uninstall",
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 
-use super::answer::{Answer, Failure};
+use super::command_output::{CommandFailure, CommandOutput};
 use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
 use crate::exit::Exit;
@@ -19,10 +19,10 @@ pub(super) struct Uninstall {
     version: String,
 }
 
-/// What was removed.
+/// The result of a removal.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Report {
+struct UninstallReport {
     product: &'static str,
     version: String,
     removed: bool,
@@ -31,10 +31,10 @@ struct Report {
 }
 
 impl Uninstall {
-    pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
+    pub(super) async fn run(self, tools: &Toolbox) -> Result<CommandOutput, CommandFailure> {
         let request = tools.request(&self.version)?;
         let stop = Stop::new();
-        let _signals = signals(&stop).map_err(|error| Failure {
+        let _signals = signals(&stop).map_err(|error| CommandFailure {
             exit: Exit::Failed,
             message: format!("cannot watch for signals: {error}"),
             advice: None,
@@ -57,8 +57,8 @@ impl Uninstall {
             (true, false) => format!("removed {request}"),
             (false, _) => format!("{request} is not installed"),
         };
-        Answer::new(
-            &Report {
+        CommandOutput::new(
+            &UninstallReport {
                 product: request.product.name(),
                 version: request.version.to_string(),
                 removed,
@@ -70,10 +70,10 @@ impl Uninstall {
     }
 }
 
-fn failure(error: UninstallError) -> Failure {
+fn failure(error: UninstallError) -> CommandFailure {
     let exit = match error {
         UninstallError::Stopped { signal, .. } => Exit::Signal(signal),
         _ => Exit::Failed,
     };
-    Failure { exit, ..error.into() }
+    CommandFailure { exit, ..error.into() }
 }

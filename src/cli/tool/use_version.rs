@@ -1,10 +1,10 @@
-//! `tool use`: sets the version that is used when nothing else decides.
+//! `tool use`: sets the default version.
 
 use clap::Args;
 use semver::Version;
 use serde::Serialize;
 
-use super::answer::{Answer, Failure};
+use super::command_output::{CommandFailure, CommandOutput};
 use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
 use crate::tool::{Reach, installed, use_version};
@@ -17,23 +17,23 @@ pub(super) struct Use {
     version: String,
 }
 
-/// What is the default now.
+/// The new default.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Used {
+struct NewDefault {
     product: &'static str,
     version: String,
     path: String,
-    /// What was the default before.
+    /// The previous default.
     previous: Option<Version>,
 }
 
 impl Use {
-    pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
+    pub(super) async fn run(self, tools: &Toolbox) -> Result<CommandOutput, CommandFailure> {
         let request = tools.choose(&self.version, Reach::Installed).await?;
         let previous = use_version(&request, &tools.options).await?;
-        Answer::new(
-            &Used {
+        CommandOutput::new(
+            &NewDefault {
                 product: request.product.name(),
                 version: request.version.to_string(),
                 path: installed(&request, &tools.options).await?.display().to_string(),

@@ -1,13 +1,13 @@
-//! `tool verify`: reads everything that is installed and compares it with what was verified.
+//! `tool verify`: compares the checksums of all installed executables with the verified ones.
 
 use clap::Args;
 
-use super::answer::{Answer, Failure};
 use super::columns::columns;
+use super::command_output::{CommandFailure, CommandOutput};
 use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
 use crate::exit::Exit;
-use crate::tool::{Audited, Verdict, audit};
+use crate::tool::{AuditResult, AuditedVersion, audit};
 
 /// Check that every installed version is unchanged since it was installed
 #[derive(Args)]
@@ -18,12 +18,12 @@ pub(super) struct Verify {
     version: Option<String>,
 }
 
-/// What `--help` says of the exit codes.
+/// The exit codes in `--help`.
 const EXIT_CODES: &str =
     "Exit codes: 0 all versions are unchanged, 1 a version was changed, 2 usage";
 
 impl Verify {
-    pub(super) async fn run(self, tools: &Toolbox) -> Result<Answer, Failure> {
+    pub(super) async fn run(self, tools: &Toolbox) -> Result<CommandOutput, CommandFailure> {
         let wanted = self.version.map(|version| tools.request(&version)).transpose()?;
         let products = wanted.as_ref().map_or_else(|| tools.products(), |it| vec![it.product]);
         let mut versions = Vec::new();
@@ -33,7 +33,7 @@ impl Verify {
         if let Some(wanted) = wanted {
             versions.retain(|it| it.version == wanted.version);
             if versions.is_empty() {
-                return Err(Failure {
+                return Err(CommandFailure {
                     exit: Exit::Failed,
                     message: format!("{wanted} is not installed"),
                     advice: Some(format!(
@@ -45,14 +45,14 @@ impl Verify {
         }
         let rows: Vec<_> = versions.iter().map(row).collect();
         let text = if rows.is_empty() { "nothing is installed".to_owned() } else { columns(&rows) };
-        let answer = Answer::new(&versions, text)?;
+        let answer = CommandOutput::new(&versions, text)?;
         let bad: Vec<_> = versions.iter().filter(|it| it.state.is_bad()).collect();
         if bad.is_empty() {
             return Ok(answer);
         }
-        let replaceable = bad.iter().find(|it| it.state != Verdict::Unreadable);
+        let replaceable = bad.iter().find(|it| it.state != AuditResult::Unreadable);
         let advice = match replaceable {
-            Some(Audited { product, version, .. }) => {
+            Some(AuditedVersion { product, version, .. }) => {
                 format!("`butler-runner tool install {product}-{version}` replaces it")
             }
             None => "give this user the right to read it, or remove it".to_owned(),
@@ -66,10 +66,10 @@ fn count(versions: usize) -> String {
     if versions == 1 { "1 version".to_owned() } else { format!("{versions} versions") }
 }
 
-fn row(version: &Audited) -> Vec<String> {
+fn row(version: &AuditedVersion) -> Vec<String> {
     let signer = match (&version.signed_by, version.state) {
         (Some(signer), _) => format!("signed by {signer}"),
-        (None, Verdict::NoRecord) => String::new(),
+        (None, AuditResult::NoRecord) => String::new(),
         (None, _) => "checksum only".to_owned(),
     };
     vec![

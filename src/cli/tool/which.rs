@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::answer::{Answer, Failure};
+use super::command_output::{CommandFailure, CommandOutput};
 use super::toolbox::Toolbox;
 use crate::cli::complete::versions;
 use crate::settings::{Environment, variable};
@@ -28,16 +28,16 @@ pub(super) struct Which {
     from: Option<PathBuf>,
 }
 
-/// What is installed.
+/// An installed version.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Found {
     product: &'static str,
     version: String,
     path: String,
-    /// Whether it is the version that is used when nothing else decides.
+    /// Whether it is the default version.
     default: bool,
-    /// `cache`, where it was verified, or `path`.
+    /// `cache` or `path`.
     origin: &'static str,
 }
 
@@ -46,41 +46,41 @@ impl Which {
         self,
         tools: &Toolbox,
         environment: &Environment,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<CommandOutput, CommandFailure> {
         let request = match (&self.version, self.from) {
             (Some(version), _) => tools.choose(version, Reach::Installed).await?,
-            (None, Some(directory)) => return started(tools, &directory, environment).await,
-            (None, None) => default(tools)?,
+            (None, Some(directory)) => return find_for_run(tools, &directory, environment).await,
+            (None, None) => default_request(tools)?,
         };
         let path = installed(&request, &tools.options).await?;
-        answer(tools, &request, &path, Origin::Cache)
+        output(tools, &request, &path, Origin::Cache)
     }
 }
 
-/// What a run in `directory` would start.
-async fn started(
+/// The executable that a run in `directory` would start.
+async fn find_for_run(
     tools: &Toolbox,
     directory: &Path,
     environment: &Environment,
-) -> Result<Answer, Failure> {
+) -> Result<CommandOutput, CommandFailure> {
     let search_path = environment.value(variable::PATH.name).map(ToOwned::to_owned);
     let options = ToolOptions { search_path, ..tools.options.clone() };
-    let wish = tools.wish_of(directory)?;
-    let request = match choose(&wish, Reach::Installed, &options).await {
-        Err(ToolError::NoVersion) => return Err(tools.nothing_says(directory).into()),
+    let sources = tools.version_sources(directory)?;
+    let request = match choose(&sources, Reach::Installed, &options).await {
+        Err(ToolError::NoVersion) => return Err(tools.no_version_requested(directory).into()),
         other => other?,
     };
     let environment = &environment.of_children();
     let tool = startable(&request, RunLocation { directory, environment }, &options).await?;
-    answer(tools, &request, &tool.path, tool.origin)
+    output(tools, &request, &tool.path, tool.origin)
 }
 
-fn answer(
+fn output(
     tools: &Toolbox,
     request: &ToolRequest,
     path: &Path,
     origin: Origin,
-) -> Result<Answer, Failure> {
+) -> Result<CommandOutput, CommandFailure> {
     let default = default_version(request.product, &tools.options)?;
     let path = path.display().to_string();
     let found = Found {
@@ -90,10 +90,10 @@ fn answer(
         default: default.as_ref() == Some(&request.version),
         origin: if origin == Origin::Cache { "cache" } else { "path" },
     };
-    Answer::new(&found, path)
+    CommandOutput::new(&found, path)
 }
 
-fn default(tools: &Toolbox) -> Result<ToolRequest, Failure> {
+fn default_request(tools: &Toolbox) -> Result<ToolRequest, CommandFailure> {
     let product = tools.product();
     let version = default_version(product, &tools.options)?;
     Ok(ToolRequest { product, version: version.ok_or(ToolError::NoDefault { product })? })

@@ -1,34 +1,37 @@
-//! What to do about the state lock of a tool that is killed.
+//! What happens to the state lock of a tool that is killed.
 
-/// What becomes of the lock of a tool that is killed.
+use butler_protocol::backend::{BackendKind, LockLifetime};
+
+/// What the runner does about the lock of a tool that is killed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum KilledLock {
-    /// It ends with the tool's process, as those of `local` and `pg` do.
+    /// Nothing: the lock ends with the tool's process.
     EndsWithTool,
-    /// The tool may be told to take none: what is found is reported, and never taken for its own.
+    /// Reports a lock that it finds, but never as the tool's own: the tool may have been told not to lock.
     NeverOwn,
-    /// It stays, and is reported.
+    /// Reports the lock, which remains.
     Report,
-    /// It stays, and is removed where it is surely the tool's own.
+    /// Removes the lock if it is surely the tool's own.
     Remove,
 }
 
 impl KilledLock {
-    /// For a backend of this type, where the tool surely `locks` or may have been told not to.
+    /// For the backend with this name. `locks` is true if the tool surely locks the state; `remove` is
+    /// `--force-unlock-own`.
     #[must_use]
-    pub fn of(backend: &str, locks: bool, remove: bool) -> Self {
-        match backend {
-            "local" | "pg" => Self::EndsWithTool,
-            _ if !locks => Self::NeverOwn,
-            _ if remove => Self::Remove,
-            _ => Self::Report,
+    pub fn for_backend(backend: &str, locks: bool, remove: bool) -> Self {
+        match BackendKind::of(backend).lock {
+            LockLifetime::Process => Self::EndsWithTool,
+            LockLifetime::UntilRemoved if !locks => Self::NeverOwn,
+            LockLifetime::UntilRemoved if remove => Self::Remove,
+            LockLifetime::UntilRemoved => Self::Report,
         }
     }
 
-    /// The same once it is known that the backend is of this type.
+    /// Takes the name of the backend into account that is only known after `init`.
     #[must_use]
-    pub fn known(self, backend: &str) -> Self {
-        match Self::of(backend, true, false) {
+    pub fn with_known_backend(self, backend: &str) -> Self {
+        match Self::for_backend(backend, true, false) {
             Self::EndsWithTool => Self::EndsWithTool,
             _ => self,
         }

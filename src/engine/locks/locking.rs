@@ -1,12 +1,12 @@
-//! Commands that lock the state, and what is done about a lock that one of them leaves.
+//! Commands that lock the state, and the handling of a lock that one of them leaves.
 //!
-//! Which lock is a command's own is decided in [`super::lock`]. A lock is asked for with `state rm
-//! -dry-run` of something that does not exist: it takes the lock, changes nothing in any case, and
-//! gives it back. (`force-unlock` with a wrong id would not do: the `http` backend of Terraform
-//! removes the lock whatever the id.)
+//! [`super::trace`] decides whether a lock is a command's own. The runner queries the lock with `state rm
+//! -dry-run` of a resource that does not exist: this takes the lock, changes nothing, and releases it.
+//! (`force-unlock` with a wrong id is not an alternative: Terraform's `http` backend removes the lock for any
+//! id.)
 //!
-//! What may hold a lock is deaf to the run's stop and has a time of its own; when that is over it is
-//! first asked to end, so that it can give its lock back.
+//! A command that may hold a lock ignores the run's stop and has a time limit of its own. When the limit is
+//! over, the command gets a signal first, so that it can release its lock.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,55 +15,56 @@ use std::time::{Duration, SystemTime};
 use futures_util::FutureExt;
 
 use super::killed_lock::KilledLock;
-use super::lock::{LeftLock, StateLock, Trace, own_name};
+use super::lock::{LeftLock, StateLock};
+use super::trace::{LockTrace, own_name};
 use crate::engine::arguments;
-use crate::engine::error::{EngineError, Failed};
+use crate::engine::error::{EngineError, FailedCommand};
 use crate::engine::invocation::Engine;
-use crate::engine::plan::reported::Reported;
-use crate::engine::watching::{Alone, Asking, Watch};
+use crate::engine::plan::reported::ReportedResources;
+use crate::engine::watching::{LockQuery, OutputWatch, WithoutAcknowledgement};
 use butler_base::cancel::{Step, Stop, StopReason};
 use butler_base::platform::Signal;
 use butler_base::process::{Command, Exit, Output, Sink, supervise};
 
-/// How long the backend may take to say who holds the lock, or to remove it. After a signal it is
-/// [`Step::Lock`].
-const ANSWER: Duration = Duration::from_secs(30);
+/// How long the backend may take to report the holder of the lock or to remove the lock. After a signal the
+/// limit is that of [`Step::Lock`].
+const LOCK_COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The tool's word for what an apply does.
+/// The tool's name of an apply.
 pub(in crate::engine) const APPLY: &str = "OperationTypeApply";
 
-/// How a command that locks the state ended.
-pub(in crate::engine) struct Locked {
+/// The end of a command that locks the state.
+pub(in crate::engine) struct LockingExit {
     pub(in crate::engine) exit: Exit,
     pub(in crate::engine) headline: Option<String>,
-    /// The lock that kept it from its work.
-    pub(in crate::engine) foreign: Option<StateLock>,
-    /// What became of its lock, where it did not give it back by itself.
+    /// The lock of another command, because of which it failed.
+    pub(in crate::engine) blocking_lock: Option<StateLock>,
+    /// Its own lock, if it did not release it.
     pub(in crate::engine) left: Option<LeftLock>,
-    pub(in crate::engine) trace: Trace,
+    pub(in crate::engine) trace: LockTrace,
     /// What it printed about resources.
-    pub(in crate::engine) reported: Reported,
+    pub(in crate::engine) reported: ReportedResources,
 }
 
-/// A command that did not get to its end, and what is known of the lock that it may have left.
+/// A command that failed or was stopped, and may have left its lock.
 #[derive(Debug)]
-pub struct Unfinished {
-    /// Why.
+pub struct UnfinishedCommand {
+    /// The reason.
     pub error: EngineError,
     /// What it printed about resources.
-    pub reported: Reported,
-    pub(in crate::engine) trace: Option<Trace>,
+    pub reported: ReportedResources,
+    pub(in crate::engine) trace: Option<LockTrace>,
 }
 
-impl From<EngineError> for Box<Unfinished> {
-    /// A command of which nothing is known but why it ended.
+impl From<EngineError> for Box<UnfinishedCommand> {
+    /// A command that did not take a lock.
     fn from(error: EngineError) -> Self {
-        Self::new(Unfinished { error, reported: Reported::default(), trace: None })
+        Self::new(UnfinishedCommand { error, reported: ReportedResources::default(), trace: None })
     }
 }
 
-impl Unfinished {
-    /// Says what became of the lock. That it is free is worth a word only after a doubt.
+impl UnfinishedCommand {
+    /// Stores what is known about the lock. A free lock is reported only if another result was stored before.
     pub fn set_left(&mut self, left: LeftLock) {
         if left != LeftLock::Free || self.error.left().is_some() {
             self.error.set_left(left);
@@ -72,25 +73,25 @@ impl Unfinished {
 }
 
 impl<S: Sink> Engine<'_, S> {
-    /// Runs a command that locks the state; `operation` is the tool's word for it.
+    /// Runs a command that locks the state; `operation` is the tool's name of it.
     pub(in crate::engine) async fn run_locking(
         &self,
         name: &'static str,
         operation: &'static str,
         command: &Command,
-    ) -> Result<Locked, EngineError> {
-        let watch = Watch::new(self.log);
+    ) -> Result<LockingExit, EngineError> {
+        let watch = OutputWatch::new(self.log);
         let begun = SystemTime::now();
-        let (exit, observed) = self.observed(name, command, &watch).await?;
-        let seen = watch.into_seen();
-        let trace = Trace {
+        let (exit, observed) = self.run_and_observe_lock(name, command, &watch).await?;
+        let seen = watch.into_observed();
+        let trace = LockTrace {
             begun,
             working: seen.working.filter(|_| !seen.ended),
             observed,
             named: seen.named,
             ..self.trace(operation)
         };
-        // What wraps the tool may have an exit code of its own where the tool died without a word.
+        // Terragrunt may exit with a code of its own if the tool died without an error message.
         let died = self.wrapper.is_some()
             && !exit.status.success()
             && trace.working.is_some()
@@ -100,8 +101,8 @@ impl<S: Sink> Engine<'_, S> {
             (KilledLock::EndsWithTool, _) => exit.killed.then_some(LeftLock::Ended),
             (_, false) => None,
             (..) => match &trace.observed {
-                // An apply prints its result before it gives its lock back. One that was killed
-                // without any had it to the end, and there may be no time to ask once more.
+                // An apply prints its result before it releases its lock. If it was killed before it printed
+                // a result, it still held the lock, and there may not be time for another query.
                 Some(id)
                     if trace.locks
                         && trace.working.is_some()
@@ -110,22 +111,22 @@ impl<S: Sink> Engine<'_, S> {
                 {
                     Some(LeftLock::Own { id: id.clone(), failure: None })
                 }
-                _ => Some(self.find_left(&trace).await),
+                _ => Some(self.find_left_lock(&trace).await),
             },
         };
-        Ok(Locked {
+        Ok(LockingExit {
             exit,
             headline: seen.headline,
-            foreign: seen.lock.lock(),
+            blocking_lock: seen.lock.lock(),
             left,
             trace,
             reported: seen.reported,
         })
     }
 
-    /// What is known of a command before it begins.
-    fn trace(&self, operation: &'static str) -> Trace {
-        Trace {
+    /// The observations before a command starts.
+    fn trace(&self, operation: &'static str) -> LockTrace {
+        LockTrace {
             operation,
             locks: self.killed_lock != KilledLock::NeverOwn,
             begun: SystemTime::now(),
@@ -136,22 +137,22 @@ impl<S: Sink> Engine<'_, S> {
         }
     }
 
-    /// Runs the command, and where it does not stop when it is asked to, finds out the id of the lock
-    /// that is held meanwhile: not every backend tells afterwards whose a lock is.
-    async fn observed(
+    /// Runs the command. If it does not stop when it is asked to, also returns the id of the lock that is held
+    /// meanwhile, because not all backends report the holder later.
+    async fn run_and_observe_lock(
         &self,
         name: &'static str,
         command: &Command,
-        watch: &Watch<'_, S>,
+        watch: &OutputWatch<'_, S>,
     ) -> Result<(Exit, Option<String>), EngineError> {
-        let running = self.supervise_any(name, command, watch);
+        let running = self.supervise_to_exit(name, command, watch);
         tokio::pin!(running);
         tokio::select! {
             exit = &mut running => return Ok((exit?, None)),
-            () = self.hanging(watch) => {}
+            () = self.wait_until_unresponsive(watch) => {}
         }
         let ended = AtomicBool::new(false);
-        // The answer is waited for even when the command ends: who asks may hold the lock itself.
+        // The query is completed even if the command ends, because the query itself may hold the lock.
         let (exit, id) = tokio::join!(
             async {
                 let exit = running.await;
@@ -159,16 +160,16 @@ impl<S: Sink> Engine<'_, S> {
                 exit
             },
             async {
-                let lock = self.ask_for_lock().await;
+                let lock = self.query_lock().await;
                 lock.flatten()?.id.filter(|_| !ended.load(Ordering::Relaxed))
             }
         );
         Ok((exit?, id))
     }
 
-    /// Completes when a command at work has used up half of the grace; never where its lock ends
-    /// with it.
-    async fn hanging(&self, watch: &Watch<'_, S>) {
+    /// Completes when a stopped command still works after half of the grace period. Never completes if the
+    /// lock ends with the command's process.
+    async fn wait_until_unresponsive(&self, watch: &OutputWatch<'_, S>) {
         self.stop.requested().await;
         tokio::select! {
             () = tokio::time::sleep(self.grace.normal / 2) => {}
@@ -177,14 +178,14 @@ impl<S: Sink> Engine<'_, S> {
                 tokio::time::sleep(self.grace.urgent / 2).await;
             } => {}
         }
-        if self.killed_lock == KilledLock::EndsWithTool || !watch.is_at_work() {
+        if self.killed_lock == KilledLock::EndsWithTool || !watch.is_working() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// Finds out whether a command that has ended without giving it back has left its lock.
-    async fn find_left(&self, trace: &Trace) -> LeftLock {
-        let lock = match self.ask_for_lock().await {
+    /// Queries the lock after a command has ended without releasing its own.
+    async fn find_left_lock(&self, trace: &LockTrace) -> LeftLock {
+        let lock = match self.query_lock().await {
             None => return LeftLock::Unknown,
             Some(None) => return LeftLock::Free,
             Some(Some(lock)) => lock,
@@ -195,19 +196,18 @@ impl<S: Sink> Engine<'_, S> {
         }
     }
 
-    /// Finds out once more what became of the lock of a command that has ended: its backend may
-    /// not have answered before.
-    pub async fn settle(&self, unfinished: &mut Unfinished) {
+    /// Queries the lock of a command that has ended again, because the backend may not have answered before.
+    pub async fn recheck_lock(&self, unfinished: &mut UnfinishedCommand) {
         let Some(trace) = &unfinished.trace else { return };
         if self.killed_lock == KilledLock::EndsWithTool {
             return;
         }
-        let left = self.find_left(trace).await;
+        let left = self.find_left_lock(trace).await;
         unfinished.set_left(left);
     }
 
-    /// Removes the lock that a command has left, where that is wanted and surely right.
-    pub async fn release(&self, unfinished: &mut Unfinished) {
+    /// Removes the lock that a command has left, if it is certainly its own and `--force-unlock-own` is set.
+    pub async fn release_lock(&self, unfinished: &mut UnfinishedCommand) {
         let id = match unfinished.error.left() {
             Some(LeftLock::Own { id, failure: None }) if self.killed_lock == KilledLock::Remove => {
                 id.clone()
@@ -215,11 +215,11 @@ impl<S: Sink> Engine<'_, S> {
             _ => return,
         };
         let command = self.command(arguments::force_unlock(&id), Output::Lines);
-        let watch = Watch::new(self.log);
-        let failure = match self.in_time("force-unlock", &command, &watch).await {
+        let watch = OutputWatch::new(self.log);
+        let failure = match self.run_in_time("force-unlock", &command, &watch).await {
             Ok(Some(exit)) => {
-                let headline = watch.into_seen().headline;
-                self.check("force-unlock", &exit, headline, None).err()
+                let headline = watch.into_observed().headline;
+                self.check_exit("force-unlock", &exit, headline, None).err()
             }
             Ok(None) => {
                 let failure = Some("it took too long".to_owned());
@@ -233,52 +233,52 @@ impl<S: Sink> Engine<'_, S> {
         });
     }
 
-    /// The lock that is held, or that none is; nothing where that cannot be found out.
-    async fn ask_for_lock(&self) -> Option<Option<StateLock>> {
-        let command = self.command(arguments::ask_for_lock(), Output::Lines);
-        let asking = Asking::default();
-        let exit = self.in_time("state rm", &command, &asking).await.ok()??;
-        let answer = asking.into_answer();
-        match answer.lock.lock() {
+    /// The lock that is held: `None` if the backend does not answer, `Some(None)` if the state is not locked.
+    async fn query_lock(&self) -> Option<Option<StateLock>> {
+        let command = self.command(arguments::query_lock(), Output::Lines);
+        let query = LockQuery::default();
+        let exit = self.run_in_time("state rm", &command, &query).await.ok()??;
+        let result = query.into_result();
+        match result.lock.lock() {
             Some(lock) => Some(Some(lock)),
-            None if exit.status.success() || answer.without_state => Some(None),
+            None if exit.status.success() || result.without_state => Some(None),
             None => None,
         }
     }
 
-    /// `state push` of a file, which the backend refuses where the state has gone on since; under the
-    /// lock that `unfinished` has left, where it surely has. That one keeps everybody else out, and
-    /// nobody works under it any more, so to push without another is as safe as with one of its own.
-    /// Deaf to the stop: it has until `late`. Returns what became of a lock of its own that it did
-    /// not give back.
+    /// `state push` of a file. The backend rejects it if the state is newer than the file.
+    ///
+    /// If `unfinished` has certainly left its lock, the push does not take another one: the left lock excludes
+    /// all other commands, and its own command has ended. Ignores the run's stop and has time until `late`.
+    /// Returns the lock of the push itself if it did not release it.
     ///
     /// # Errors
-    /// When it fails. Such a lock is in the error then.
+    /// If the push fails. The error then contains such a lock.
     pub async fn push_state(
         &self,
         file: &Path,
-        unfinished: &Unfinished,
+        unfinished: &UnfinishedCommand,
         late: impl Future<Output = ()>,
     ) -> Result<Option<LeftLock>, EngineError> {
         const NAME: &str = "state push";
         let locked = matches!(unfinished.error.left(), Some(LeftLock::Own { .. }));
         let arguments = arguments::push_state(file, locked, self.lock_timeout);
         let command = self.command(arguments, Output::Lines);
-        let (watch, trace) = (Watch::new(self.log), self.trace("state-push"));
-        let exit = self.until(NAME, &command, &watch, (Step::State, late)).await?;
-        let seen = watch.into_seen();
+        let (watch, trace) = (OutputWatch::new(self.log), self.trace("state-push"));
+        let exit = self.run_until(NAME, &command, &watch, (Step::State, late)).await?;
+        let seen = watch.into_observed();
         let may_be_left = (exit.is_none() || seen.unreleased)
             && !locked
             && self.killed_lock != KilledLock::EndsWithTool;
-        let left = if may_be_left { Some(self.find_left(&trace).await) } else { None };
+        let left = if may_be_left { Some(self.find_left_lock(&trace).await) } else { None };
         let checked = match exit {
-            Some(exit) => self.check(NAME, &exit, seen.headline, seen.lock.lock()),
+            Some(exit) => self.check_exit(NAME, &exit, seen.headline, seen.lock.lock()),
             None => Err(EngineError::Failed {
-                product: self.said_program(),
+                product: self.program_name(),
                 command: NAME,
-                failed: Box::new(Failed {
+                failed: Box::new(FailedCommand {
                     headline: Some("it took too long and was killed".to_owned()),
-                    ..Failed::default()
+                    ..FailedCommand::default()
                 }),
             }),
         };
@@ -293,8 +293,8 @@ impl<S: Sink> Engine<'_, S> {
         }
     }
 
-    /// Runs a command about a lock for as long as there is time for that; nothing if it was killed.
-    async fn in_time(
+    /// Runs a command about a lock within its time limit; none if it was killed.
+    async fn run_in_time(
         &self,
         name: &'static str,
         command: &Command,
@@ -305,16 +305,16 @@ impl<S: Sink> Engine<'_, S> {
         }
         let late = async {
             tokio::select! {
-                () = tokio::time::sleep(ANSWER) => {}
+                () = tokio::time::sleep(LOCK_COMMAND_TIMEOUT) => {}
                 () = self.stop.overdue(Step::Lock) => {}
             }
         };
-        self.until(name, command, sink, (Step::Lock, late)).await
+        self.run_until(name, command, sink, (Step::Lock, late)).await
     }
 
-    /// Runs a command until it is late for its step. Then it is asked to end, as it may hold the
-    /// lock, and killed only when it does not: then nothing is returned.
-    async fn until(
+    /// Runs a command until `late`. It then gets a signal, because it may hold the lock, and is killed if it
+    /// does not end; then returns none.
+    async fn run_until(
         &self,
         name: &'static str,
         command: &Command,
@@ -322,7 +322,7 @@ impl<S: Sink> Engine<'_, S> {
         (step, late): (Step, impl Future<Output = ()>),
     ) -> Result<Option<Exit>, EngineError> {
         let own = Stop::new();
-        let alone = Alone(sink);
+        let alone = WithoutAcknowledgement(sink);
         let running = supervise(command, &alone, &own, self.grace);
         tokio::pin!(running);
         let ended = tokio::select! {

@@ -1,5 +1,7 @@
-//! State locks: whose they are, and what happens to one that a killed tool leaves.
+//! State locks: who holds one, whether it is the lock that a killed tool has left, and its removal.
 
 pub(super) mod killed_lock;
 pub(super) mod lock;
+pub(super) mod lock_output;
 pub(super) mod locking;
+pub(super) mod trace;

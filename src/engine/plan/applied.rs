@@ -1,8 +1,7 @@
-//! What an apply that did not get to its end has really done: the plan, compared with the state after
-//! it.
+//! Finds the changes that an incomplete apply has made: compares the plan with the state after the apply.
 //!
-//! Only what the state shows counts as done. A change that it shows does not count when the tool was
-//! still working on it at its end: a resource gets into the state before its provisioners have run.
+//! Only a change that the state shows is done. It is not done if the tool was still working on the resource
+//! when it ended, because a resource is stored in the state before its provisioners run.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,33 +9,32 @@ use std::io::Read;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::reported::Reported;
+use super::reported::ReportedResources;
 use butler_plan::Counts;
 use butler_plan::{action, is_listed};
 use butler_result::{Action, ChangeOutcome};
 
-/// What was really applied.
+/// The changes that an apply has made.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Applied {
-    /// Changes that were done, by action.
+pub struct AppliedChanges {
+    /// Completed changes by action.
     pub counts: Counts,
-    /// How many resource instances there are now, those included that are tainted.
+    /// The number of resource instances in the state, including tainted ones.
     pub resources: u32,
-    /// What became of each change, in the order in which [`butler_result::Changes`] lists them; none
-    /// when that is not known.
+    /// The outcome of each change, in the order of [`butler_result::Changes`]; none if it is not known.
     pub outcomes: Vec<Option<ChangeOutcome>>,
 }
 
-impl Applied {
-    /// Compares the JSON of a plan with the JSON of the state (`show -json`) after its apply, of which
-    /// the tool has `reported` these things.
+impl AppliedChanges {
+    /// Compares the JSON of a plan with the JSON of the state (`show -json`) after its apply. `reported` are the
+    /// resources in the output of the apply.
     ///
     /// # Errors
-    /// When one of the two cannot be read.
+    /// If the JSON cannot be read.
     pub fn compare(
         plan: impl Read,
         state: impl Read,
-        reported: &Reported,
+        reported: &ReportedResources,
     ) -> Result<Self, serde_json::Error> {
         let plan: WirePlan = serde_json::from_reader(plan)?;
         let state: WireState = serde_json::from_reader(state)?;
@@ -60,27 +58,27 @@ impl Applied {
     }
 }
 
-/// Counts what of `change` was done, and says what became of it, with the state as it is `now`.
+/// Adds the completed parts of `change` to `counts`, and returns its outcome. `now` is the current state.
 fn count_applied(
     counts: &mut Counts,
     change: &WireChange,
-    now: &Resources,
-    reported: &Reported,
+    now: &StateResources,
+    reported: &ReportedResources,
 ) -> ChangeOutcome {
-    let place = (change.address.clone(), change.deposed.clone());
-    let found = now.get(&place);
+    let key = (change.address.clone(), change.deposed.clone());
+    let found = now.get(&key);
     let exists = found.is_some();
     let differs = found.map(|found| &found.values) != Some(&change.change.before);
     let is_unfinished = change.is_unfinished(reported);
-    // A replacement that creates first keeps the old object aside until it is destroyed.
-    let set_aside = change.deposed.is_none()
-        && now.keys().any(|(address, deposed)| *address == place.0 && deposed.is_some());
+    // A replacement that creates first keeps the old object as a deposed one until it is destroyed.
+    let has_deposed = change.deposed.is_none()
+        && now.keys().any(|(address, deposed)| *address == key.0 && deposed.is_some());
     let planned = |action: &str| change.change.actions.iter().any(|other| other == action);
     let creates = planned("create");
     let is_new = creates && exists && (!planned("delete") || differs);
     let is_tainted = is_new && found.is_some_and(|found| found.tainted);
     let is_created = is_new && !is_tainted && !is_unfinished;
-    let deleted = planned("delete") && if creates { differs && !set_aside } else { !exists };
+    let deleted = planned("delete") && if creates { differs && !has_deposed } else { !exists };
     let updated = planned("update") && exists && differs && !is_unfinished;
     let forgotten = planned("forget") && !exists;
     counts.create += u32::from(is_created);
@@ -137,14 +135,14 @@ struct Change {
 }
 
 impl WireChange {
-    /// Whether the changes that are shown to people have it.
+    /// Whether the reports list it.
     fn is_listed(&self) -> bool {
         let is_renamed = self.previous_address.as_ref().is_some_and(|it| *it != self.address);
         is_listed(action(&self.change.actions), is_renamed, self.change.importing.is_some())
     }
 
-    /// Whether the tool was still at work on it when it ended.
-    fn is_unfinished(&self, reported: &Reported) -> bool {
+    /// Whether the tool was still working on it when it ended.
+    fn is_unfinished(&self, reported: &ReportedResources) -> bool {
         match &self.deposed {
             Some(key) => {
                 reported.is_unfinished(&format!("{} (deposed object {key})", self.address))
@@ -153,8 +151,8 @@ impl WireChange {
         }
     }
 
-    /// What became of a data source that is read during the apply: the state does not tell.
-    fn outcome_of_reading(&self, reported: &Reported) -> Option<ChangeOutcome> {
+    /// The outcome for a data source that is read during the apply, which the state does not show.
+    fn outcome_of_reading(&self, reported: &ReportedResources) -> Option<ChangeOutcome> {
         if reported.has_failed(&self.address) {
             Some(ChangeOutcome::Failed)
         } else {
@@ -163,11 +161,11 @@ impl WireChange {
     }
 }
 
-/// What is in the state, by address and key of a deposed object.
-type Resources = BTreeMap<(String, Option<String>), Found>;
+/// The resources in the state, by address and key of a deposed object.
+type StateResources = BTreeMap<(String, Option<String>), ResourceState>;
 
 /// A resource in the state.
-struct Found {
+struct ResourceState {
     values: Value,
     tainted: bool,
 }
@@ -203,10 +201,10 @@ struct StateResource {
 }
 
 impl StateModule {
-    fn collect(self, resources: &mut Resources) {
+    fn collect(self, resources: &mut StateResources) {
         for resource in self.resources.into_iter().filter(|resource| resource.mode != "data") {
             let StateResource { address, deposed_key, values, tainted, .. } = resource;
-            resources.insert((address, deposed_key), Found { values, tainted });
+            resources.insert((address, deposed_key), ResourceState { values, tainted });
         }
         for module in self.child_modules {
             module.collect(resources);
@@ -232,8 +230,8 @@ mod tests {
         json!({"address": address, "mode": "managed", "values": {"v": value}, "tainted": true})
     }
 
-    fn compare(changes: &[Value], resources: &[Value], lines: &[&str]) -> Applied {
-        let mut reported = Reported::default();
+    fn compare(changes: &[Value], resources: &[Value], lines: &[&str]) -> AppliedChanges {
+        let mut reported = ReportedResources::default();
         for line in lines {
             reported.read_progress(line.as_bytes());
             reported.read_error(line.as_bytes());
@@ -242,11 +240,11 @@ mod tests {
         let (one, other) = resources.split_at(resources.len() / 2);
         let module = json!({"resources": one, "child_modules": [{"resources": other}]});
         let state = json!({"values": {"root_module": module}}).to_string();
-        Applied::compare(plan.as_bytes(), state.as_bytes(), &reported).unwrap()
+        AppliedChanges::compare(plan.as_bytes(), state.as_bytes(), &reported).unwrap()
     }
 
     #[test]
-    fn only_what_the_state_shows_was_applied() {
+    fn change_is_done_only_if_the_state_shows_it() {
         use ChangeOutcome::{Done, Interrupted, NotStarted};
 
         let (none, one) = (Value::Null, json!({"v": 1}));
@@ -284,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_tainted_failed_or_was_interrupted_is_not_done_whatever_the_state_shows() {
+    fn tainted_failed_and_interrupted_changes_are_not_done() {
         use ChangeOutcome::{Failed, Interrupted, NotStarted, Tainted};
 
         let (none, one) = (Value::Null, json!({"v": 1}));
@@ -325,14 +323,14 @@ mod tests {
     }
 
     #[test]
-    fn an_old_object_that_is_set_aside_is_not_destroyed() {
+    fn deposed_object_is_not_destroyed_yet() {
         let changes = [change("a", &["create", "delete"], &json!({"v": 1}))];
         let mut old = resource("a", 1);
         old["deposed_key"] = json!("0a1b");
         let applied = compare(&changes, &[resource("a", 2), old.clone()], &[]);
         assert_eq!(applied.counts, Counts { create: 1, ..Counts::default() });
         assert_eq!(applied.outcomes, [Some(ChangeOutcome::Interrupted)]);
-        // What was set aside by an earlier apply is a change of its own.
+        // An object that an earlier apply has deposed is a change of its own.
         let mut change = change("a", &["delete"], &json!({"v": 1}));
         change["deposed"] = json!("0a1b");
         let lines = ["a (deposed object 0a1b): Destroying... [id=1]"];
@@ -341,12 +339,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_state_is_a_state() {
-        let applied = Applied::compare(
+    fn empty_state_is_valid() {
+        let applied = AppliedChanges::compare(
             &br#"{"resource_changes":[]}"#[..],
             &br#"{"format_version":"1.0"}"#[..],
-            &Reported::default(),
+            &ReportedResources::default(),
         );
-        assert_eq!(applied.unwrap(), Applied::default());
+        assert_eq!(applied.unwrap(), AppliedChanges::default());
     }
 }

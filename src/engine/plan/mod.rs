@@ -1,4 +1,4 @@
-//! Plans: shown while they are saved, and compared with what an apply did.
+//! Plans: shown as JSON while they are saved, and compared with the state after an apply.
 
 pub(super) mod applied;
 pub(super) mod reported;

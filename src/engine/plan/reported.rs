@@ -1,29 +1,28 @@
-//! What the tool printed about single resources during an apply: which ones it was still working on when
-//! it ended, and which ones its errors name.
+//! Reads the tool's lines about single resources during an apply: resources that it was still working on when
+//! it ended, and resources that its errors name.
 //!
-//! The state has the last word on what was done: see [`super::applied`]. A module that prints such lines
-//! can at most have its own changes marked as not completed.
+//! The state decides which changes were made: see [`super::applied`]. A module that prints such lines can only
+//! make its own changes appear incomplete.
 
 use std::collections::BTreeSet;
 
 use butler_base::resource_lines::{ResourceLine, resource_line};
 
-/// How many resources are remembered of each kind: the tool works on ten at once by default, and
-/// nobody reads more errors.
-const MOST: usize = 1000;
+/// The number of resources that are recorded of each kind. By default the tool works on ten at the same time.
+const MAX_RESOURCES: usize = 1000;
 
-/// What an apply printed about its resources.
+/// The resources in the output of an apply.
 #[derive(Clone, Debug, Default)]
-pub struct Reported {
-    /// Those that it was working on, by address.
+pub struct ReportedResources {
+    /// Addresses of resources that it was working on.
     working: BTreeSet<String>,
-    /// Those that an error names, by address.
+    /// Addresses of resources that an error names.
     failed: BTreeSet<String>,
-    /// Whether the lines are those of an error that has named no resource yet.
+    /// Whether the current lines belong to an error that has not named a resource yet.
     in_error: bool,
 }
 
-impl Reported {
+impl ReportedResources {
     /// Whether work on the resource began and was not completed.
     pub(in crate::engine) fn is_unfinished(&self, address: &str) -> bool {
         self.working.contains(address)
@@ -39,7 +38,7 @@ impl Reported {
         let Ok(line) = std::str::from_utf8(line) else { return };
         match resource_line(line) {
             Some(ResourceLine::Working { address, .. })
-                if self.working.len() < MOST && !self.working.contains(address) =>
+                if self.working.len() < MAX_RESOURCES && !self.working.contains(address) =>
             {
                 self.working.insert(address.to_owned());
             }
@@ -61,7 +60,7 @@ impl Reported {
         {
             self.in_error = false;
             let address = address.strip_suffix([',', ':']).unwrap_or(address);
-            if self.failed.len() < MOST {
+            if self.failed.len() < MAX_RESOURCES {
                 self.failed.insert(address.to_owned());
             }
         }
@@ -73,8 +72,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_begun_and_not_completed_and_what_errors_name_is_remembered() {
-        let mut reported = Reported::default();
+    fn unfinished_resources_and_resources_in_errors_are_recorded() {
+        let mut reported = ReportedResources::default();
         for line in
             ["a.a: Creating...", "a.b: Modifying... [id=1]", "a.a: Creation complete after 0s"]
         {
@@ -94,13 +93,13 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_lines_takes_a_bounded_amount_of_memory() {
-        let mut reported = Reported::default();
-        for number in 0..=MOST {
+    fn memory_is_limited_for_any_number_of_lines() {
+        let mut reported = ReportedResources::default();
+        for number in 0..=MAX_RESOURCES {
             reported.read_progress(format!("a.b[{number}]: Creating...").as_bytes());
             reported.read_error(b"Error: x");
             reported.read_error(format!("with a.b[{number}],").as_bytes());
         }
-        assert_eq!((reported.working.len(), reported.failed.len()), (MOST, MOST));
+        assert_eq!((reported.working.len(), reported.failed.len()), (MAX_RESOURCES, MAX_RESOURCES));
     }
 }

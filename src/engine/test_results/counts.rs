@@ -1,20 +1,20 @@
-//! How many of a module's tests passed.
+//! The number of a module's tests by result.
 
 use serde::Deserialize;
 
-/// Test runs by result.
+/// The number of test runs by result.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct TestCounts {
-    /// Those that passed.
+    /// Passed.
     pub passed: u32,
-    /// Those that failed, or ended in an error.
+    /// Failed, or ended with an error.
     pub failed: u32,
-    /// Those that were not run.
+    /// Did not run.
     pub skipped: u32,
 }
 
 impl TestCounts {
-    /// Adds up the suites of a `JUnit` file; none when it is no such file.
+    /// The sum of all suites of a `JUnit` file; none if it is not valid XML.
     #[must_use]
     pub fn from_junit(xml: &str) -> Option<Self> {
         let document = roxmltree::Document::parse(xml).ok()?;
@@ -30,7 +30,7 @@ impl TestCounts {
         Some(counts)
     }
 
-    /// Reads the `test_summary` of `test -json`; none when the line is another message.
+    /// Reads the `test_summary` of `test -json`; none if the line is another message.
     #[must_use]
     pub fn from_json_line(line: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_reports_are_understood() {
+    fn counts_are_read_from_junit_and_from_json_lines() {
         let junit = r#"<?xml version="1.0"?><testsuites>
             <testsuite name="a" tests="3" skipped="1" failures="1" errors="0"/>
             <testsuite name="b" tests="2" skipped="0" failures="0" errors="1"/></testsuites>"#;

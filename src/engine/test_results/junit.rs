@@ -1,8 +1,8 @@
-//! A `JUnit` file for versions that write none, from the messages of `test -json`.
+//! Creates a `JUnit` file from the messages of `test -json`, for versions that cannot write one, and repairs
+//! the files that Terraform writes.
 //!
-//! It looks as that of Terraform does from 1.11 on, so that whoever reads one sees no difference. What
-//! it quotes is not masked yet, as in that one. Terraform's own is made readable here: it lets
-//! characters through that no XML may have.
+//! The file has the same format as that of Terraform since 1.11. Its texts are not redacted yet, as in
+//! Terraform's own file, which may also contain characters that are not permitted in XML.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,25 +11,25 @@ use serde::Deserialize;
 
 use crate::engine::diagnostics::Diagnostic;
 
-/// How much of what was wrong with one test is kept, in bytes.
-const LONGEST: usize = 64 * 1024;
+/// The longest error text of one test, in bytes.
+const MAX_TEXT: usize = 64 * 1024;
 
-/// The tests so far.
+/// The results of single tests.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Cases(Vec<Case>);
+pub(in crate::engine) struct JunitCases(Vec<Case>);
 
 #[derive(Debug)]
 struct Case {
     file: String,
     name: String,
     status: String,
-    /// What was wrong.
+    /// The diagnostics.
     text: String,
 }
 
-/// The part of a message that is about a test.
+/// The fields of a message that name a test.
 #[derive(Deserialize)]
-pub(in crate::engine) struct Part {
+pub(in crate::engine) struct TestFields {
     #[serde(rename = "@testfile")]
     file: Option<String>,
     #[serde(rename = "@testrun")]
@@ -43,10 +43,10 @@ struct Run {
     status: Option<String>,
 }
 
-impl Cases {
-    /// Takes note of what a message says, and of the diagnostic that came with it.
-    pub(in crate::engine) fn note(&mut self, part: Part, diagnostic: Option<&Diagnostic>) {
-        let Part { file: Some(file), name: Some(name), test_run } = part else { return };
+impl JunitCases {
+    /// Records the status in a message, and its diagnostic.
+    pub(in crate::engine) fn add(&mut self, fields: TestFields, diagnostic: Option<&Diagnostic>) {
+        let TestFields { file: Some(file), name: Some(name), test_run } = fields else { return };
         let known = self.0.iter().position(|case| case.file == file && case.name == name);
         let index = known.unwrap_or_else(|| {
             let status = "pending".to_owned();
@@ -58,14 +58,14 @@ impl Cases {
             case.status = status;
         }
         for line in diagnostic.into_iter().flat_map(Diagnostic::lines) {
-            if case.text.len() < LONGEST {
+            if case.text.len() < MAX_TEXT {
                 case.text.push_str(&line);
                 case.text.push('\n');
             }
         }
     }
 
-    /// The file; none where there was no test.
+    /// The file; none if no test was recorded.
     pub(in crate::engine) fn to_xml(&self) -> Option<String> {
         let mut suites: BTreeMap<&str, Vec<&Case>> = BTreeMap::new();
         for case in &self.0 {
@@ -79,7 +79,7 @@ impl Cases {
             let _ = writeln!(
                 xml,
                 "  <testsuite name=\"{}\" tests=\"{}\" skipped=\"{}\" failures=\"{}\" errors=\"{}\">",
-                escaped(file),
+                escape_xml(file),
                 cases.len(),
                 count(&["skip", "pending"]),
                 count(&["fail"]),
@@ -97,7 +97,8 @@ impl Cases {
 
 impl Case {
     fn write(&self, xml: &mut String) {
-        let (file, name, text) = (escaped(&self.file), escaped(&self.name), escaped(&self.text));
+        let (file, name, text) =
+            (escape_xml(&self.file), escape_xml(&self.name), escape_xml(&self.text));
         let _ = write!(xml, "    <testcase name=\"{name}\" classname=\"{file}\"");
         let _ = match &*self.status {
             "fail" => writeln!(
@@ -114,8 +115,8 @@ impl Case {
     }
 }
 
-/// `text` as XML can say it.
-fn escaped(text: &str) -> String {
+/// `text` with XML escapes.
+fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -133,8 +134,8 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// A `JUnit` file with another character for each that XML 1.0 does not have: Terraform writes what a
-/// test quotes as it is, colours of other tools for example.
+/// Replaces the characters of a `JUnit` file that are not permitted in XML 1.0. Terraform does not escape the
+/// texts of tests, which may contain terminal colours.
 #[must_use]
 pub fn readable_junit(xml: &[u8]) -> String {
     String::from_utf8_lossy(xml).replace(is_forbidden, "\u{fffd}")
@@ -154,24 +155,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_has_each_test_once_with_what_was_wrong() {
-        let mut cases = Cases::default();
-        let mut note = |json: &str, diagnostic: Option<&str>| {
+    fn file_contains_each_test_once_with_its_diagnostics() {
+        let mut cases = JunitCases::default();
+        let mut add = |json: &str, diagnostic: Option<&str>| {
             let diagnostic = diagnostic.map(|json| serde_json::from_str(json).unwrap());
-            cases.note(serde_json::from_str(json).unwrap(), diagnostic.as_ref());
+            cases.add(serde_json::from_str(json).unwrap(), diagnostic.as_ref());
         };
         let run = |name: &str, status: &str| {
             format!(
                 r#"{{"@testfile":"a.tftest.hcl","@testrun":"{name}","test_run":{{"run":"{name}"{status}}}}}"#
             )
         };
-        note(r#"{"@message":"Found 1 file"}"#, None);
-        note(&run("one", r#","progress":"starting""#), None);
-        note(&run("one", r#","status":"pass""#), None);
-        note(&run("<two>", r#","status":"error""#), None);
+        add(r#"{"@message":"Found 1 file"}"#, None);
+        add(&run("one", r#","progress":"starting""#), None);
+        add(&run("one", r#","status":"pass""#), None);
+        add(&run("<two>", r#","status":"error""#), None);
         let wrong = r#"{"severity":"error","summary":"not \"a\" & b\u0007","detail":"it is <c>"}"#;
-        note(r#"{"@testfile":"a.tftest.hcl","@testrun":"<two>"}"#, Some(wrong));
-        note(&run("three", r#","status":"skip""#), None);
+        add(r#"{"@testfile":"a.tftest.hcl","@testrun":"<two>"}"#, Some(wrong));
+        add(&run("three", r#","status":"skip""#), None);
         let xml = cases.to_xml().unwrap();
         expect_test::expect![[r#"
             <?xml version="1.0" encoding="UTF-8"?>
@@ -194,6 +195,6 @@ mod tests {
         .assert_eq(&xml);
         let counts = TestCounts { passed: 1, failed: 1, skipped: 1 };
         assert_eq!(TestCounts::from_junit(&xml), Some(counts));
-        assert_eq!(Cases::default().to_xml(), None);
+        assert_eq!(JunitCases::default().to_xml(), None);
     }
 }

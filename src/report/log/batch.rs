@@ -9,41 +9,41 @@ use super::spool::Receiver;
 use butler_base::event::LogLineRef;
 use butler_base::event::Stream;
 
-/// The registry takes 13,107 lines at once: five parameters each, of 65,535 in one SQL statement.
+/// The most lines in a batch. The registry accepts 13,107: five parameters for each, of 65,535 in one SQL
+/// statement.
 pub(in crate::report) const MOST_LINES: usize = 10_000;
 
-/// The registry takes 52,428,800 bytes. What bounds this is the runner's own memory, of which a
-/// batch that is sent or kept for another try is the largest piece. A single longer line is sent
-/// alone.
+/// The largest body, in bytes; a single longer line is a batch of its own. The registry accepts 52,428,800
+/// bytes, but a batch that is kept for a retry is the largest part of the log in the runner's memory.
 pub(in crate::report) const LARGEST_BODY: usize = 2 * 1024 * 1024;
 
 const OPENING: &[u8] = br#"{"logs":["#;
 const CLOSING: &[u8] = b"]}";
 
-/// About how much the members of a line's object are longer than the line is while it waits, in bytes.
-const MEMBERS: usize = 64;
+/// An estimate of the JSON around a line's text, in bytes.
+const JSON_OVERHEAD: usize = 64;
 
 /// Log lines in their order, at least one, ready to be posted.
 #[derive(Clone, Debug)]
 pub struct Batch {
     body: Bytes,
-    lines: Vec<Line>,
+    lines: Vec<LinePosition>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Line {
+struct LinePosition {
     sequence: u32,
-    /// Where its object starts in the body.
+    /// The start of its object in the body.
     offset: usize,
 }
 
 impl Batch {
-    /// Takes what waits, as far as it fits; none if nothing does.
+    /// Takes queued lines up to the limits; none if the queue is empty.
     pub(in crate::report) fn fill(receiver: &mut Receiver, largest_body: usize) -> Option<Self> {
         let (lines, bytes) = receiver.waiting();
-        let mut body = Vec::with_capacity((bytes + lines * MEMBERS).min(largest_body));
+        let mut body = Vec::with_capacity((bytes + lines * JSON_OVERHEAD).min(largest_body));
         body.extend_from_slice(OPENING);
-        let mut lines: Vec<Line> = Vec::new();
+        let mut lines: Vec<LinePosition> = Vec::new();
         receiver.take_while(|entry| {
             let end = body.len();
             if lines.len() == MOST_LINES {
@@ -56,7 +56,7 @@ impl Batch {
             write(&mut body, entry);
             let fits = lines.is_empty() || body.len() + CLOSING.len() <= largest_body;
             if fits {
-                lines.push(Line { sequence: entry.sequence, offset });
+                lines.push(LinePosition { sequence: entry.sequence, offset });
             } else {
                 body.truncate(end);
             }
@@ -69,22 +69,22 @@ impl Batch {
         Some(Self { body: body.into(), lines })
     }
 
-    /// A batch of one line, which stands in for another of the same number.
+    /// A batch of one line, which replaces a line with the same number.
     pub(in crate::report) fn note(sequence: u32, content: &str) -> Self {
         let mut body = OPENING.to_vec();
         let offset = body.len();
         write(&mut body, LogLineRef { sequence, stream: Stream::Stdout, content });
         body.extend_from_slice(CLOSING);
-        Self { body: body.into(), lines: vec![Line { sequence, offset }] }
+        Self { body: body.into(), lines: vec![LinePosition { sequence, offset }] }
     }
 
-    /// The JSON body. Every call returns the same bytes, and none copies them.
+    /// The JSON body. Every call returns the same bytes without copying them.
     #[must_use]
     pub fn body(&self) -> Bytes {
         self.body.clone()
     }
 
-    /// How many lines are in it.
+    /// The number of lines.
     #[must_use]
     pub fn lines(&self) -> usize {
         self.lines.len()
@@ -93,19 +93,19 @@ impl Batch {
     /// The numbers of the first and the last line.
     #[must_use]
     pub fn numbers(&self) -> RangeInclusive<u32> {
-        let number = |line: Option<&Line>| line.map_or(0, |line| line.sequence);
+        let number = |line: Option<&LinePosition>| line.map_or(0, |line| line.sequence);
         number(self.lines.first())..=number(self.lines.last())
     }
 
     /// The lines as JSON objects.
     pub(in crate::report) fn objects(&self) -> impl Iterator<Item = &[u8]> {
-        // A comma stands between two of them.
+        // Objects are separated by one comma.
         let ends = self.lines.iter().skip(1).map(|next| next.offset - 1);
         let ends = ends.chain([self.body.len() - CLOSING.len()]);
         self.lines.iter().zip(ends).map(|(line, end)| &self.body[line.offset..end])
     }
 
-    /// The first and the second half; none if it is but one line.
+    /// The first and the second half; none for a single line.
     pub(in crate::report) fn halves(&self) -> Option<[Self; 2]> {
         let (first, second) = self.lines.split_at(self.lines.len() / 2);
         let (start, cut) = (first.first()?.offset, second.first()?.offset);
@@ -114,14 +114,17 @@ impl Batch {
         Some([self.part(first, start, cut - 1), self.part(second, cut, end)])
     }
 
-    fn part(&self, lines: &[Line], start: usize, end: usize) -> Self {
+    fn part(&self, lines: &[LinePosition], start: usize, end: usize) -> Self {
         let body = [OPENING, &self.body[start..end], CLOSING].concat();
-        let moved = |line: &Line| Line { offset: line.offset - start + OPENING.len(), ..*line };
+        let moved = |line: &LinePosition| LinePosition {
+            offset: line.offset - start + OPENING.len(),
+            ..*line
+        };
         Self { body: body.into(), lines: lines.iter().map(moved).collect() }
     }
 }
 
-/// Writes a line's object: member by member, because a run can have millions of them.
+/// Writes a line's object member by member, because a run can have millions of lines.
 fn write(body: &mut Vec<u8>, entry: LogLineRef<'_>) {
     let LogLineRef { sequence, stream, content } = entry;
     body.extend_from_slice(br#"{"sequence":"#);
@@ -129,7 +132,7 @@ fn write(body: &mut Vec<u8>, entry: LogLineRef<'_>) {
     body.extend_from_slice(br#","stream":""#);
     body.extend_from_slice(stream.name().as_bytes());
     body.extend_from_slice(br#"","content":"#);
-    // Most lines are as they are; whether one is takes fewer steps than to look for what is not.
+    // Most lines need no escapes. This check has no early exit, so that the compiler can vectorise it.
     if content.bytes().fold(true, |plain, byte| plain & is_plain(byte)) {
         body.push(b'"');
         body.extend_from_slice(content.as_bytes());
@@ -141,7 +144,7 @@ fn write(body: &mut Vec<u8>, entry: LogLineRef<'_>) {
     body.push(b'}');
 }
 
-/// Whether JSON has it in a string as it is (RFC 8259, section 7).
+/// Whether a JSON string contains the byte without an escape (RFC 8259, section 7).
 const fn is_plain(byte: u8) -> bool {
     !matches!(byte, 0..b' ' | b'"' | b'\\')
 }
@@ -160,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn body_is_what_the_registry_takes() {
+    fn body_has_the_format_of_the_registry() {
         let (_sender, mut receiver) = queue(&["say \"hi\"\t\u{1b}[1m", "schön"]);
         let batch = Batch::fill(&mut receiver, LARGEST_BODY).unwrap();
         let body: serde_json::Value = serde_json::from_slice(&batch.body()).unwrap();
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn batch_has_a_bound_in_bytes_but_takes_any_single_line() {
+    fn batch_has_a_limit_in_bytes_except_for_a_single_line() {
         let long = "x".repeat(300);
         let (_sender, mut receiver) = queue(&["a", "b", &long, "c"]);
         let numbers: Vec<_> = std::iter::from_fn(|| Batch::fill(&mut receiver, 200))
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn batch_has_a_bound_in_lines() {
+    fn batch_has_a_limit_in_lines() {
         let lines = vec!["x"; MOST_LINES + 1];
         let (_sender, mut receiver) = queue(&lines);
         assert_eq!(Batch::fill(&mut receiver, LARGEST_BODY).unwrap().lines(), MOST_LINES);
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_hold_every_line_once() {
+    fn halves_contain_every_line_once() {
         let (_sender, mut receiver) = queue(&["a,]}", "b", "c"]);
         let whole = Batch::fill(&mut receiver, LARGEST_BODY).unwrap();
         let [first, second] = whole.halves().unwrap();

@@ -1,13 +1,13 @@
 //! Packed log lines: the same bytes in memory and in a file.
 //!
-//! A line needs its text plus nine bytes, and no allocation of its own.
+//! A line takes its text and nine bytes, without an allocation of its own.
 
 use butler_base::event::{LogLineRef, Stream};
 
 /// Sequence (4 bytes), stream (1) and length (4), little-endian, come before each line's text.
 const HEADER: usize = 9;
 
-/// Some lines that follow one another.
+/// Consecutive lines.
 #[derive(Debug, Default)]
 pub(in crate::report) struct Block {
     bytes: Vec<u8>,
@@ -16,7 +16,7 @@ pub(in crate::report) struct Block {
 }
 
 impl Block {
-    /// A block as it was before its bytes went to a file.
+    /// Restores a block that was written to a file.
     pub(in crate::report) fn restore(bytes: Vec<u8>, first: u32, lines: usize) -> Self {
         Self { bytes, first, lines }
     }
@@ -38,7 +38,7 @@ impl Block {
         self.lines += 1;
     }
 
-    /// The line that starts at `offset`, and where the next one does.
+    /// The line at `offset`, and the offset of the next line.
     pub(in crate::report) fn entry(&self, offset: usize) -> Option<(LogLineRef<'_>, usize)> {
         let (header, rest) = self.bytes.get(offset..)?.split_at_checked(HEADER)?;
         let (sequence, header) = header.split_first_chunk()?;
@@ -62,7 +62,7 @@ impl Block {
         self.first
     }
 
-    /// How many lines there are.
+    /// The number of lines.
     pub(in crate::report) fn lines(&self) -> usize {
         self.lines
     }
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_come_out_as_they_went_in() {
+    fn packed_lines_are_read_back_unchanged() {
         let lines =
             [(1, Stream::Stdout, "schön"), (2, Stream::Stderr, ""), (9, Stream::Stdout, "x")]
                 .map(|(sequence, stream, content)| LogLineRef { sequence, stream, content });

@@ -1,4 +1,4 @@
-//! Copies a run's log for its page, off the path of the upload.
+//! Copies a run's log for its page (`--report`).
 
 use std::io::Result;
 use std::path::PathBuf;
@@ -7,16 +7,16 @@ use butler_result::LogCopy;
 
 use super::spool::Receiver;
 
-/// How many lines are collected before the copy is written, to avoid a wake-up per line.
+/// The number of lines that are collected before they are written, to avoid a wake-up for each line.
 const LINES: usize = 500;
 
-/// How many bytes are.
+/// The same in bytes.
 const BYTES: usize = 64 * 1024;
 
-/// Keeps what comes out of `receiver`, up to its end, in files in `directory` that have no name.
+/// Copies all lines of `receiver` into unnamed files in `directory`.
 ///
 /// # Errors
-/// When such a file cannot be made or written.
+/// If a file cannot be created or written.
 pub async fn copy_log(mut receiver: Receiver, directory: PathBuf) -> Result<LogCopy> {
     let mut copy = LogCopy::create(&directory)?;
     let mut written = Ok(());
@@ -37,7 +37,7 @@ mod tests {
     use crate::report::channel;
 
     #[tokio::test]
-    async fn a_log_is_kept_as_it_is_and_leaves_no_name_behind() {
+    async fn copy_contains_all_lines_and_its_files_have_no_name() {
         let directory = tempfile::tempdir().unwrap();
         let (sender, receiver) = channel(1024, directory.path().join("spool"));
         let long = "ä".repeat(16 * 1024);

@@ -2,7 +2,7 @@
 //!
 //! It is created on first use, with mode 0600, and overwritten and removed at the end. Its lines are
 //! already redacted. It is divided into slots that are reused as soon as they were read, so that its size
-//! limits the waiting lines, not the length of the log.
+//! limits the waiting lines and not the length of the log.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,31 +14,31 @@ use butler_base::event::Stream;
 use butler_base::platform::fs::{FileExt, OpenOptionsExt};
 use butler_base::secret::wipe_file;
 
-/// The file's bound. A run that prints 200,000 lines as JSON stays below half of it; a temporary
-/// directory in memory, as containers have them, bears it.
-const LARGEST: u64 = 256 * 1024 * 1024;
+/// The largest size of the file, in bytes. 200,000 lines of JSON take less than half of it, and it fits into the
+/// temporary directories in memory that containers have.
+const MAX_SIZE: u64 = 256 * 1024 * 1024;
 
-/// A slot takes any block: 64 KiB and one line, which has some MiB at most.
+/// The size of a slot, in bytes: any block fits, which has 64 KiB and one line of some MiB at most.
 const SLOT: u64 = 8 * 1024 * 1024;
 
-/// The file, and where in it the blocks are that were not read yet.
+/// The file, and the positions of the blocks that were not read yet.
 #[derive(Debug)]
 pub(in crate::report) struct Overflow {
     path: PathBuf,
     file: Option<File>,
-    stored: VecDeque<Stored>,
+    stored: VecDeque<StoredBlock>,
     slot_size: u64,
     slots: u64,
-    /// How many slots were ever used.
+    /// The number of slots that were ever used.
     used: u64,
-    /// Slots that were used and read.
+    /// Used slots whose blocks were all read.
     free: Vec<u64>,
-    /// The slot that is being filled, and how far it is.
+    /// The slot that is being filled, and the bytes in it.
     filling: Option<(u64, u64)>,
 }
 
 #[derive(Debug)]
-struct Stored {
+struct StoredBlock {
     slot: u64,
     offset: u64,
     length: usize,
@@ -46,15 +46,15 @@ struct Stored {
     lines: usize,
 }
 
-/// Lines that could not be kept.
+/// Consecutive lines that could not be stored.
 #[derive(Debug)]
-pub(in crate::report) struct Lost {
+pub(in crate::report) struct LostLines {
     first: u32,
     lines: usize,
     reason: String,
 }
 
-impl Lost {
+impl LostLines {
     pub(in crate::report) fn new(block: &Block, error: &std::io::Error) -> Self {
         Self { first: block.first(), lines: block.lines(), reason: error.to_string() }
     }
@@ -64,7 +64,7 @@ impl Lost {
         self.lines += block.lines();
     }
 
-    /// One line in the place and with the number of the first that is missing.
+    /// A line that reports the loss, with the number of the first lost line.
     pub(in crate::report) fn note(&self) -> Block {
         let mut note = Block::default();
         let content = format!("[{} lines could not be kept: {}]", self.lines, self.reason);
@@ -74,12 +74,12 @@ impl Lost {
 }
 
 impl Overflow {
-    /// Nothing yet; `path` is made when it is needed.
+    /// An empty queue; the file `path` is created when it is needed.
     pub(in crate::report) fn new(path: PathBuf) -> Self {
-        Self::with_slots(path, SLOT, LARGEST / SLOT)
+        Self::with_slots(path, SLOT, MAX_SIZE / SLOT)
     }
 
-    /// One with `slots` slots of `slot_size` bytes.
+    /// A queue with `slots` slots of `slot_size` bytes.
     pub(in crate::report) fn with_slots(path: PathBuf, slot_size: u64, slots: u64) -> Self {
         Self {
             path,
@@ -101,7 +101,7 @@ impl Overflow {
     /// Adds a block.
     ///
     /// # Errors
-    /// When the file cannot be made or written, or is full; then nothing has changed.
+    /// If the file cannot be created or written, or is full; the queue is unchanged then.
     pub(in crate::report) fn write(&mut self, block: &Block) -> std::io::Result<()> {
         let length = block.bytes().len() as u64;
         let (slot, begin) = self.room_for(length)?;
@@ -123,7 +123,7 @@ impl Overflow {
             self.free.retain(|free| *free != slot);
         }
         self.filling = Some((slot, begin + length));
-        self.stored.push_back(Stored {
+        self.stored.push_back(StoredBlock {
             slot,
             offset,
             length: block.bytes().len(),
@@ -133,7 +133,7 @@ impl Overflow {
         Ok(())
     }
 
-    /// The slot that has room for `length` bytes, and where in it.
+    /// A slot with room for `length` bytes, and the offset in it.
     fn room_for(&self, length: u64) -> std::io::Result<(u64, u64)> {
         let filling = self.filling.filter(|(_, end)| end + length <= self.slot_size);
         let fresh = self.free.last().copied().or((self.used < self.slots).then_some(self.used));
@@ -142,8 +142,8 @@ impl Overflow {
             .ok_or_else(|| std::io::Error::other("too many lines are waiting"))
     }
 
-    /// Takes the oldest block out, if there is one. Where it could not be read, its bytes are none
-    /// of its lines.
+    /// Removes the oldest block, if there is one. If it could not be read, the block has the right numbers but
+    /// not the bytes of its lines.
     pub(in crate::report) fn read(&mut self) -> Option<(Block, std::io::Result<()>)> {
         let stored = self.stored.pop_front()?;
         match self.stored.front() {
@@ -177,7 +177,7 @@ impl Drop for Overflow {
 mod tests {
     use super::*;
 
-    /// Packed, it has 100 bytes.
+    /// A packed block of 100 bytes.
     fn block(number: u32) -> Block {
         let mut block = Block::default();
         let content = format!("{number:091}");
@@ -194,11 +194,11 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_is_on_what_waits_and_not_on_what_has_passed() {
+    fn limit_applies_to_waiting_lines_and_not_to_the_length_of_the_log() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("overflow");
         let mut overflow = Overflow::with_slots(path.clone(), 250, 4);
-        // A backlog that never drains, and a hundred times the bound goes through.
+        // A backlog that never drains, through which a hundred times the limit passes.
         for number in 1..=4 {
             overflow.write(&block(number)).unwrap();
         }
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_until_a_slot_was_read() {
+    fn block_is_refused_until_a_slot_was_read() {
         let directory = tempfile::tempdir().unwrap();
         let mut overflow = Overflow::with_slots(directory.path().join("overflow"), 200, 2);
         for number in 1..=4 {
@@ -222,7 +222,7 @@ mod tests {
         }
         assert!(overflow.write(&block(5)).is_err());
         assert_eq!(read(&mut overflow), Some(1));
-        assert!(overflow.write(&block(5)).is_err(), "a slot of which half waits");
+        assert!(overflow.write(&block(5)).is_err(), "one half of the slot is not read yet");
         assert_eq!(read(&mut overflow), Some(2));
         overflow.write(&block(5)).unwrap();
         let rest: Vec<_> = std::iter::from_fn(|| read(&mut overflow)).collect();

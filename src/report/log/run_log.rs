@@ -1,13 +1,13 @@
-//! The log of one run: redacts each line, numbers it, and hands it to every reader.
+//! The log of one run: redacts each line, numbers it, and passes it to every reader.
 //!
-//! Nothing gets in unredacted, because the redactor is part of the way in. One counter runs over
-//! both streams, from 1, in order of arrival (registry API, POST logs). A line that needs no
-//! masking is copied once for each reader and nowhere else.
+//! [`RunLog`] is the only way into the log, and it redacts. One counter numbers the lines of both streams from
+//! 1, in the order of arrival (registry API, POST logs). A line without a secret is copied only once for each
+//! reader.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::spool::Sender;
-use crate::report::diagnostics::Complaints;
+use crate::report::diagnostics::DiagnosticReader;
 use butler_base::event::LogLineRef;
 use butler_base::event::{Notation, Phase, Stream};
 use butler_base::process::Sink;
@@ -16,9 +16,9 @@ use butler_result::Diagnostic;
 use butler_result::timeline::Watcher;
 
 /// The largest number that the registry can store, a signed 32-bit integer.
-const LARGEST_SEQUENCE: u32 = i32::MAX.unsigned_abs();
+const MAX_SEQUENCE: u32 = i32::MAX.unsigned_abs();
 
-/// Who a line comes from.
+/// The writer of a line.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Origin {
     Child,
@@ -29,56 +29,59 @@ enum Origin {
 #[derive(Clone, Debug)]
 pub struct RunLog {
     redactor: Arc<Redactor>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<LogState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct LogState {
+    /// The number of the last line.
     last: u32,
     readers: Vec<Sender>,
-    shown: Option<Shown>,
-    complaints: Complaints,
+    live: Option<LiveOutput>,
+    diagnostics: DiagnosticReader,
     warnings: Vec<String>,
 }
 
-/// The live output. It does not contain the runner's own messages, which are shown elsewhere.
+/// The output on the terminal. It does not contain the runner's own messages, which the process's own log
+/// shows.
 #[derive(Debug)]
-pub struct Shown {
-    /// Where the lines go.
+pub struct LiveOutput {
+    /// The queue of the terminal.
     pub sender: Sender,
-    /// How they are written.
+    /// The CI system's notation for phases and lines.
     pub notation: Box<dyn Notation>,
-    /// What is left out of them.
+    /// Whether the hint to apply the plan file is shown.
     pub plan_hint: PlanHint,
 }
 
-/// Whether who looks on is told how to apply the plan file, as the tool does behind each plan. That
-/// file is the run's own and gone after it, so that the advice is wrong for people.
+/// Whether the terminal shows the tool's hint to apply the plan file, which follows each plan. The file belongs
+/// to the run and is removed at its end, so the hint would mislead users of the command line.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum PlanHint {
-    /// Everything is shown as the tool prints it.
+    /// The output is shown as the tool prints it.
     #[default]
-    Shown,
-    /// It is left out.
-    LeftOut {
-        /// Whether the line before was a part of it.
+    LiveOutput,
+    /// The hint is not shown.
+    Hidden {
+        /// Whether the previous line was a part of the hint.
         is_within: bool,
     },
 }
 
 impl PlanHint {
-    /// Whether `line` is a part of what is left out.
-    fn takes(&mut self, line: &str) -> bool {
-        let Self::LeftOut { is_within } = self else { return false };
-        let goes_on =
+    /// Whether `line` is a part of a hint that is not shown.
+    fn hides(&mut self, line: &str) -> bool {
+        let Self::Hidden { is_within } = self else { return false };
+        let continuations =
             ["To perform exactly these actions, run ", "    terraform apply ", "    tofu apply "];
-        let goes_on = line.is_empty() || goes_on.iter().any(|begin| line.starts_with(begin));
-        *is_within = line.starts_with("Saved the plan to: ") || (*is_within && goes_on);
+        let continues =
+            line.is_empty() || continuations.iter().any(|begin| line.starts_with(begin));
+        *is_within = line.starts_with("Saved the plan to: ") || (*is_within && continues);
         *is_within
     }
 }
 
-impl Shown {
+impl LiveOutput {
     fn add(&self, sequence: u32, lines: Option<&str>) {
         for content in lines.into_iter().flat_map(str::lines) {
             self.sender.send(LogLineRef { sequence, stream: Stream::Stdout, content });
@@ -87,47 +90,46 @@ impl Shown {
 }
 
 impl RunLog {
-    /// An empty log whose lines go to `readers`; those of children also to who looks on.
+    /// An empty log whose lines go to `readers`. Lines of children also go to the `live` output.
     #[must_use]
-    pub fn new(redactor: Arc<Redactor>, readers: Vec<Sender>, shown: Option<Shown>) -> Self {
-        let state = State {
+    pub fn new(redactor: Arc<Redactor>, readers: Vec<Sender>, live: Option<LiveOutput>) -> Self {
+        let state = LogState {
             last: 0,
             readers,
-            shown,
-            complaints: Complaints::default(),
+            live,
+            diagnostics: DiagnosticReader::default(),
             warnings: Vec::new(),
         };
         Self { redactor, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// What the lines are redacted with.
+    /// The redactor of all lines.
     #[must_use]
     pub fn redactor(&self) -> &Arc<Redactor> {
         &self.redactor
     }
 
-    /// Adds what the runner itself has to say, one entry per line of `text`. Who looks on does
-    /// not get it.
-    pub fn say(&self, text: &str) {
+    /// Adds a message of the runner, one entry for each line of `text`. It is not shown on the terminal.
+    pub fn write_lines(&self, text: &str) {
         for line in text.lines() {
             self.add(Origin::Runner, Stream::Stdout, line.as_bytes());
         }
     }
 
-    /// Shows `text` on the terminal only, after everything that was shown before.
-    pub fn ask(&self, text: &str) {
+    /// Shows `text` only on the terminal, after all earlier lines.
+    pub fn show_prompt(&self, text: &str) {
         let state = self.state();
         let sequence = state.last;
         for content in text.lines() {
-            if let Some(shown) = &state.shown {
+            if let Some(shown) = &state.live {
                 shown.sender.send(LogLineRef { sequence, stream: Stream::Stderr, content });
             }
         }
     }
 
-    /// Writes to the run's log and to the process's own log.
+    /// Adds a message of the runner to this log and to the process's own log.
     pub fn announce(&self, text: &str) {
-        self.say(text);
+        self.write_lines(text);
         for line in text.lines() {
             tracing::info!("{line}");
         }
@@ -135,11 +137,11 @@ impl RunLog {
 
     /// Logs a warning about a probable user error, and repeats it at the end.
     pub fn warn(&self, text: &str) {
-        self.say(&format!("Warning: {text}"));
+        self.write_lines(&format!("Warning: {text}"));
         tracing::warn!("{text}");
         let text = self.redactor.redact(text.as_bytes()).into_owned();
         let mut state = self.state();
-        // Plan and apply warn of the same.
+        // Plan and apply print the same warnings.
         if !state.warnings.contains(&text) {
             state.warnings.push(text);
         }
@@ -154,26 +156,26 @@ impl RunLog {
     /// The tool's errors and warnings so far, redacted; each is returned once.
     #[must_use]
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
-        self.state().complaints.take()
+        self.state().diagnostics.take()
     }
 
-    /// Ends the log: readers meet the end after the lines that are in it. What comes later is lost.
+    /// Ends the log: readers see its end after the last line. Later lines are dropped.
     pub fn close(&self) {
         let mut state = self.state();
         state.readers.clear();
         let last = state.last;
-        if let Some(mut shown) = state.shown.take() {
+        if let Some(mut shown) = state.live.take() {
             let lines = shown.notation.closed();
             shown.add(last, lines.as_deref());
         }
     }
 
     fn add(&self, origin: Origin, stream: Stream, line: &[u8]) {
-        // Windows programs end their lines with it; one inside a line is a progress bar's.
+        // Windows programs end lines with a carriage return. Inside of a line it belongs to a progress bar.
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let content = self.redactor.redact(line);
         let mut state = self.state();
-        if state.last == LARGEST_SEQUENCE {
+        if state.last == MAX_SEQUENCE {
             return;
         }
         state.last += 1;
@@ -184,9 +186,9 @@ impl RunLog {
         if origin == Origin::Runner {
             return;
         }
-        state.complaints.read(stream, &content);
-        if let Some(shown) = &mut state.shown {
-            if shown.plan_hint.takes(&content) {
+        state.diagnostics.read(stream, &content);
+        if let Some(shown) = &mut state.live {
+            if shown.plan_hint.hides(&content) {
                 return;
             }
             let content = shown.notation.line(&content);
@@ -194,7 +196,7 @@ impl RunLog {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -203,7 +205,7 @@ impl Watcher for RunLog {
     fn begun(&mut self, phase: Phase) {
         let mut state = self.state();
         let last = state.last;
-        if let Some(shown) = &mut state.shown {
+        if let Some(shown) = &mut state.live {
             let lines = shown.notation.begun(phase);
             shown.add(last, lines.as_deref());
         }
@@ -211,9 +213,9 @@ impl Watcher for RunLog {
 
     fn ended(&mut self, phase: Phase) {
         let mut state = self.state();
-        state.complaints.end();
+        state.diagnostics.finish_all();
         let last = state.last;
-        if let Some(shown) = &mut state.shown {
+        if let Some(shown) = &mut state.live {
             let lines = shown.notation.ended(phase);
             shown.add(last, lines.as_deref());
         }
@@ -246,9 +248,9 @@ mod tests {
         let (all, all_lines) = channel(1 << 20, "/nonexistent/all".into());
         let (some, some_lines) = channel(1 << 20, "/nonexistent/some".into());
         let redactor = Arc::new(Redactor::new());
-        let plan_hint = PlanHint::LeftOut { is_within: false };
-        let shown = Shown { sender: some, notation: Box::new(AsItIs), plan_hint };
-        (RunLog::new(redactor, vec![all], Some(shown)), all_lines, some_lines)
+        let plan_hint = PlanHint::Hidden { is_within: false };
+        let live = LiveOutput { sender: some, notation: Box::new(AsItIs), plan_hint };
+        (RunLog::new(redactor, vec![all], Some(live)), all_lines, some_lines)
     }
 
     async fn read(mut receiver: Receiver) -> Vec<(u32, Stream, String)> {
@@ -264,7 +266,7 @@ mod tests {
         let (log, all, children) = log();
         log.line(Stream::Stdout, b"one");
         log.clone().line(Stream::Stderr, b"two");
-        log.say("three\nfour");
+        log.write_lines("three\nfour");
         log.line(Stream::Stdout, b"");
         log.close();
         log.line(Stream::Stdout, b"too late");
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn line_is_redacted_and_made_storable() {
+    async fn line_is_redacted_and_converted_to_storable_text() {
         let (log, all, _) = log();
         log.redactor().register(&[SecretString::from("hunter22")]);
         log.line(Stream::Stdout, b"password=hunter22\r");
@@ -288,7 +290,7 @@ mod tests {
         log.line(Stream::Stdout, b"a\0b\xffc");
         assert_eq!(log.partial(Stream::Stdout, b"password: hunt"), "password: ".len());
         assert_eq!(log.partial(Stream::Stdout, b"hunt"), 0);
-        log.say("it is hunter22");
+        log.write_lines("it is hunter22");
         log.close();
         let content: Vec<String> = read(all).await.into_iter().map(|(_, _, text)| text).collect();
         assert_eq!(
@@ -298,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_looks_on_is_not_told_to_apply_a_file_that_will_be_gone() {
+    async fn terminal_does_not_show_the_hint_to_apply_the_plan_file() {
         let (log, all, children) = log();
         let hint = [
             "Saved the plan to: /tmp/run/plan.tfplan",
@@ -319,7 +321,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_warned_of_twice_is_kept_once() {
+    async fn repeated_warning_is_kept_once() {
         let (log, _all, _) = log();
         for text in ["the state is lost", "another", "the state is lost"] {
             log.warn(text);
@@ -328,9 +330,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn numbers_that_the_registry_cannot_store_are_not_given() {
+    async fn lines_beyond_the_largest_number_of_the_registry_are_dropped() {
         let (log, all, _) = log();
-        log.state.lock().unwrap().last = LARGEST_SEQUENCE - 1;
+        log.state.lock().unwrap().last = MAX_SEQUENCE - 1;
         log.line(Stream::Stdout, b"last");
         log.line(Stream::Stdout, b"one too many");
         log.close();

@@ -1,9 +1,8 @@
-//! A queue of log lines that never makes its writer wait and never grows in memory without bound.
+//! A queue of log lines whose writer never waits for the reader, and whose memory is limited.
 //!
-//! Lines wait in memory, then in a file, and come out in the order in which they went in. Where the
-//! file fails (a full disk) or is full, the newest lines are counted instead of kept until there is
-//! room again, and one line in their place reports that: a run must not fail because its log cannot
-//! be stored.
+//! Lines wait in memory, then in a file, and keep their order. If the file cannot be written (a full disk) or is
+//! full, the newest lines are counted instead of stored until there is room again, and one line reports their
+//! number: a run must not fail because its log cannot be stored.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -14,66 +13,68 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, watch};
 
 use super::block::Block;
-use super::overflow::{Lost, Overflow};
+use super::overflow::{LostLines, Overflow};
 use butler_base::event::LogLine;
 use butler_base::event::LogLineRef;
 
-/// How much moves at once between the ends and to and from the file.
+/// The size of a block, which moves as a whole between the ends and to and from the file, in bytes.
 const BLOCK: usize = 64 * 1024;
 
-/// The writing end; the reader meets the end of the log when it is dropped.
+/// The writing end. When it is dropped, the reader sees the end of the log after the last line.
 #[derive(Debug)]
 pub struct Sender {
     shared: Arc<Shared>,
 }
 
-/// The reading end; when it is dropped, what waits is dropped and the file wiped.
+/// The reading end. When it is dropped, waiting lines are dropped and the file is wiped.
 #[derive(Debug)]
 pub struct Receiver {
     shared: Arc<Shared>,
+    /// The block that is being read.
     current: Block,
+    /// The offset of the next line in `current`.
     offset: usize,
-    /// Lines of `current` that were not read yet.
+    /// The number of lines in `current` that were not read yet.
     left: usize,
 }
 
 #[derive(Debug)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Notify,
     closed: watch::Sender<bool>,
 }
 
-/// In the order of age: `memory`, `overflow`, `lost`, `newest`.
+/// The lines of a queue. By age: `memory`, `overflow`, `lost`, `newest`.
 #[derive(Debug)]
-struct State {
+struct QueueState {
     memory: VecDeque<Block>,
     memory_bytes: usize,
     memory_limit: usize,
-    /// `None` after the reader is gone.
+    /// None after the reader was dropped.
     overflow: Option<Overflow>,
-    lost: Option<Lost>,
+    lost: Option<LostLines>,
     newest: Block,
     newest_limit: usize,
-    waiting: Amount,
-    /// The reader sleeps until so much waits.
-    awaited: Option<Amount>,
+    waiting: LineAmount,
+    /// The reader sleeps until this amount waits.
+    awaited: Option<LineAmount>,
     last: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Amount {
+struct LineAmount {
     lines: usize,
     bytes: usize,
 }
 
-/// A queue that keeps at most `memory` bytes in memory and the rest in `overflow`, a file
-/// of mode 0600 that is created when it is needed and wiped when the reading end is dropped.
+/// A queue that keeps at most `memory` bytes in memory and the rest in `overflow`, a file of mode 0600 that is
+/// created when it is needed and wiped when the reading end is dropped.
 ///
-/// Beyond `memory`, either end holds one block of 64 KiB (or one line, where that is longer).
+/// In addition to `memory`, each end holds one block of 64 KiB, or one longer line.
 #[must_use]
 pub fn channel(memory: usize, overflow: PathBuf) -> (Sender, Receiver) {
-    let state = State {
+    let state = QueueState {
         memory: VecDeque::new(),
         memory_bytes: 0,
         memory_limit: memory,
@@ -81,7 +82,7 @@ pub fn channel(memory: usize, overflow: PathBuf) -> (Sender, Receiver) {
         lost: None,
         newest: Block::default(),
         newest_limit: BLOCK.min(memory / 4),
-        waiting: Amount::default(),
+        waiting: LineAmount::default(),
         awaited: None,
         last: 0,
     };
@@ -95,7 +96,8 @@ pub fn channel(memory: usize, overflow: PathBuf) -> (Sender, Receiver) {
 }
 
 impl Sender {
-    /// Queues a line. Never waits for the reader; a line for a reader that is gone is dropped.
+    /// Queues a line. Never waits for the reader, but may write a block to the file. Drops the line if the reader
+    /// was dropped.
     pub fn send(&self, line: LogLineRef<'_>) {
         let mut state = self.shared.state();
         state.push(line);
@@ -115,7 +117,7 @@ impl Drop for Sender {
 }
 
 impl Receiver {
-    /// The next line, or none once the writing end is gone and everything was read.
+    /// The next line; none at the end of the log.
     pub async fn recv(&mut self) -> Option<LogLine> {
         self.ready(1, 1).await;
         let mut line = None;
@@ -129,23 +131,23 @@ impl Receiver {
         line
     }
 
-    /// Waits until `lines` lines or `bytes` bytes are there, or the end of the log.
+    /// Waits until `lines` lines or `bytes` bytes wait, or until the end of the log.
     ///
-    /// Returns whether any line is there: `false` is the end. Can be cancelled without loss.
+    /// Returns whether any line waits: `false` is the end. Can be cancelled without loss.
     pub async fn ready(&mut self, lines: usize, bytes: usize) -> bool {
         loop {
-            // Read first: lines from before the end are then always seen below.
+            // Read before the lines, so that all lines before the end are seen below.
             let closed = *self.shared.closed.borrow();
             {
                 let mut state = self.shared.state();
-                let waiting = Amount {
+                let waiting = LineAmount {
                     lines: state.waiting.lines + self.left,
                     bytes: state.waiting.bytes + self.current.bytes().len() - self.offset,
                 };
-                if closed || waiting.reaches(Amount { lines, bytes }) {
+                if closed || waiting.reaches(LineAmount { lines, bytes }) {
                     return waiting.lines > 0;
                 }
-                state.awaited = Some(Amount {
+                state.awaited = Some(LineAmount {
                     lines: lines.saturating_sub(self.left),
                     bytes: (bytes + self.offset).saturating_sub(self.current.bytes().len()),
                 });
@@ -154,7 +156,7 @@ impl Receiver {
         }
     }
 
-    /// How many lines wait, and about how many bytes they are.
+    /// The number of waiting lines, and their approximate size in bytes.
     #[must_use]
     pub fn waiting(&self) -> (usize, usize) {
         let state = self.shared.state();
@@ -162,8 +164,8 @@ impl Receiver {
         (state.waiting.lines + self.left, bytes)
     }
 
-    /// Shows the lines that are there to `visit`, the oldest first, until it refuses one by
-    /// returning `false`; that one stays.
+    /// Calls `visit` with the waiting lines, the oldest first, until it returns `false` for a line. That line
+    /// stays in the queue.
     pub fn take_while(&mut self, mut visit: impl FnMut(LogLineRef<'_>) -> bool) {
         loop {
             while let Some((entry, next)) = self.current.entry(self.offset) {
@@ -174,7 +176,7 @@ impl Receiver {
                 self.left -= 1;
             }
             let Some(block) = self.shared.state().take() else {
-                // A large block is not kept for nothing.
+                // Releases the memory of a large block.
                 self.current = Block::default();
                 (self.offset, self.left) = (0, 0);
                 return;
@@ -184,22 +186,22 @@ impl Receiver {
         }
     }
 
-    /// Waits until the writing end is gone; does not borrow the receiver.
+    /// Waits until the writing end was dropped. Does not borrow the receiver.
     pub fn closed(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut closed = self.shared.closed.subscribe();
         async move {
-            // An error means that the queue is gone, and that is closed as well.
+            // An error means that the queue was dropped, which also closes it.
             let _ = closed.wait_for(|closed| *closed).await;
         }
     }
 
-    /// Whether the writing end is gone.
+    /// Whether the writing end was dropped.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         *self.shared.closed.borrow()
     }
 
-    /// The numbers of the oldest line that waits and of the newest that was ever sent, if any waits.
+    /// The numbers of the oldest waiting line and of the newest line that was ever sent; none if no line waits.
     pub fn unread(&mut self) -> Option<RangeInclusive<u32>> {
         let mut first = None;
         self.take_while(|entry| {
@@ -209,13 +211,13 @@ impl Receiver {
         first.map(|first| first..=self.last())
     }
 
-    /// The number of the newest line that was ever sent, dropped ones included; 0 before the first.
+    /// The number of the newest line that was ever sent, including dropped lines; 0 before the first line.
     #[must_use]
     pub fn last(&self) -> u32 {
         self.shared.state().last
     }
 
-    /// Drops what waits and what will come, and wipes the file.
+    /// Drops all waiting and later lines, and wipes the file.
     pub fn discard(&mut self) {
         self.current = Block::default();
         (self.offset, self.left) = (0, 0);
@@ -224,10 +226,10 @@ impl Receiver {
             state.memory = VecDeque::new();
             state.newest = Block::default();
             state.lost = None;
-            state.waiting = Amount::default();
+            state.waiting = LineAmount::default();
             state.overflow.take()
         };
-        // Wiping takes its time, which is not the writer's.
+        // Outside of the lock, so that the writer does not wait for the wiping.
         drop(overflow);
     }
 }
@@ -239,12 +241,12 @@ impl Drop for Receiver {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Amount {
+impl LineAmount {
     fn of(block: &Block) -> Self {
         Self { lines: block.lines(), bytes: block.bytes().len() }
     }
@@ -259,7 +261,7 @@ impl Amount {
     }
 }
 
-impl State {
+impl QueueState {
     fn push(&mut self, line: LogLineRef<'_>) {
         self.last = line.sequence;
         if self.overflow.is_none() {
@@ -271,14 +273,15 @@ impl State {
         self.waiting.bytes += self.newest.bytes().len() - before;
         if self.newest.bytes().len() >= self.newest_limit {
             let full = std::mem::take(&mut self.newest);
-            self.put_away(full);
+            self.store(full);
         }
     }
 
-    fn put_away(&mut self, block: Block) {
+    /// Stores a complete block: in memory, in the file, or as a number of lost lines.
+    fn store(&mut self, block: Block) {
         let Some(overflow) = &mut self.overflow else { return };
         if let Some(lost) = &self.lost {
-            // Where there is room again, the note goes first; its line is among those that wait.
+            // If there is room again, the note is stored first. `waiting` already counts its line.
             let note = lost.note();
             if overflow.write(&note).is_ok() {
                 self.waiting.bytes += note.bytes().len();
@@ -287,31 +290,32 @@ impl State {
         }
         if let Some(lost) = &mut self.lost {
             lost.add(&block);
-            self.waiting.remove(Amount::of(&block));
+            self.waiting.remove(LineAmount::of(&block));
         } else if overflow.is_empty()
             && self.memory_bytes + block.bytes().len() <= self.memory_limit
         {
             self.memory_bytes += block.bytes().len();
             self.memory.push_back(block);
         } else if let Err(error) = overflow.write(&block) {
-            self.lost = Some(Lost::new(&block, &error));
-            self.waiting.remove(Amount::of(&block));
+            self.lost = Some(LostLines::new(&block, &error));
+            self.waiting.remove(LineAmount::of(&block));
             self.waiting.lines += 1;
         }
     }
 
+    /// Removes the oldest block.
     fn take(&mut self) -> Option<Block> {
         let block = if let Some(block) = self.memory.pop_front() {
             self.memory_bytes -= block.bytes().len();
             block
         } else if let Some((block, read)) = self.overflow.as_mut().and_then(Overflow::read) {
             if let Err(error) = read {
-                self.waiting.remove(Amount::of(&block));
-                return Some(Lost::new(&block, &error).note());
+                self.waiting.remove(LineAmount::of(&block));
+                return Some(LostLines::new(&block, &error).note());
             }
             block
         } else if let Some(lost) = self.lost.take() {
-            // The note was not written yet when the lines were counted.
+            // The note is not in the file, so its line is not counted as a waiting one any more.
             self.waiting.lines -= 1;
             return Some(lost.note());
         } else if self.newest.lines() > 0 {
@@ -319,210 +323,11 @@ impl State {
         } else {
             return None;
         };
-        self.waiting.remove(Amount::of(&block));
+        self.waiting.remove(LineAmount::of(&block));
         Some(block)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-    use std::path::Path;
-
-    use super::*;
-    use butler_base::event::Stream;
-
-    fn send(sender: &Sender, numbers: RangeInclusive<u32>) {
-        for sequence in numbers {
-            let content = format!("line {sequence}");
-            sender.send(LogLineRef { sequence, stream: Stream::Stderr, content: &content });
-        }
-    }
-
-    fn read(receiver: &mut Receiver) -> Vec<u32> {
-        let mut numbers = Vec::new();
-        receiver.take_while(|entry| {
-            assert_eq!(entry.content, format!("line {}", entry.sequence));
-            numbers.push(entry.sequence);
-            true
-        });
-        numbers
-    }
-
-    fn size(path: &Path) -> u64 {
-        std::fs::metadata(path).map_or(0, |metadata| metadata.len())
-    }
-
-    #[tokio::test]
-    async fn lines_come_out_in_order_and_end_with_the_sender() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("overflow");
-        let (sender, mut receiver) = channel(1 << 20, path.clone());
-        send(&sender, 1..=2);
-        drop(sender);
-        let line = receiver.recv().await.unwrap();
-        assert_eq!((line.sequence, line.stream, &*line.content), (1, Stream::Stderr, "line 1"));
-        assert_eq!(receiver.unread(), Some(2..=2));
-        assert_eq!(receiver.recv().await.unwrap().sequence, 2);
-        assert_eq!(receiver.recv().await, None);
-        assert_eq!(receiver.unread(), None);
-        assert!(!path.exists(), "the file was not needed");
-    }
-
-    #[tokio::test]
-    async fn reader_sleeps_until_enough_waits() {
-        let directory = tempfile::tempdir().unwrap();
-        let (sender, mut receiver) = channel(1 << 20, directory.path().join("overflow"));
-        send(&sender, 1..=2);
-        {
-            let mut ready = polled(receiver.ready(3, usize::MAX));
-            assert!(!ready.poll_is_ready());
-            send(&sender, 3..=3);
-            assert!(ready.poll_is_ready());
-        }
-        assert_eq!(read(&mut receiver), [1, 2, 3]);
-        let mut ready = polled(receiver.ready(3, 10));
-        assert!(!ready.poll_is_ready());
-        send(&sender, 4..=4);
-        assert!(ready.poll_is_ready());
-    }
-
-    #[tokio::test]
-    async fn what_exceeds_the_memory_waits_in_a_private_file_that_is_used_again_and_wiped() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("overflow");
-        let (sender, mut receiver) = channel(1000, path.clone());
-        let mut largest = 0;
-        for round in 0..5 {
-            let first = round * 1000 + 1;
-            send(&sender, first..=first + 999);
-            assert!(receiver.shared.state().memory_bytes <= 1000);
-            let expected: Vec<u32> = (first..first + 1000).collect();
-            assert_eq!(read(&mut receiver), expected);
-            if round == 0 {
-                assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-                largest = size(&path);
-            }
-        }
-        assert!(largest > 10_000, "{largest}");
-        assert!(size(&path) < 2 * largest, "the space was not used again");
-        assert_eq!(receiver.shared.state().waiting.lines, 0);
-        assert_eq!(receiver.shared.state().waiting.bytes, 0);
-        let open = std::fs::File::open(&path).unwrap();
-        drop(receiver);
-        assert!(!path.exists());
-        assert!(std::io::read_to_string(open).unwrap().bytes().all(|byte| byte == 0));
-        send(&sender, 5001..=6000);
-        assert!(!path.exists(), "lines for a reader that is gone were kept");
-    }
-
-    #[tokio::test]
-    async fn random_writing_and_reading_keeps_the_order() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut random = fastrand::Rng::with_seed(3);
-        let (sender, mut receiver) = channel(500, directory.path().join("overflow"));
-        let (mut sent, mut seen) = (0, 0);
-        for _ in 0..500 {
-            let more = random.u32(1..100);
-            send(&sender, sent + 1..=sent + more);
-            sent += more;
-            let mut wanted = random.usize(0..150);
-            receiver.take_while(|entry| {
-                if wanted == 0 {
-                    return false;
-                }
-                wanted -= 1;
-                seen += 1;
-                assert_eq!(entry.sequence, seen);
-                true
-            });
-        }
-        drop(sender);
-        while let Some(line) = receiver.recv().await {
-            seen += 1;
-            assert_eq!(line.sequence, seen);
-        }
-        assert_eq!(seen, sent);
-    }
-
-    #[tokio::test]
-    async fn lines_that_no_disk_takes_are_counted_in_their_place() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("missing").join("overflow");
-        let (sender, mut receiver) = channel(400, path);
-        send(&sender, 1..=1000);
-        let mut lines = Vec::new();
-        receiver.take_while(|entry| {
-            lines.push(LogLine::from(entry));
-            true
-        });
-        let note = lines.iter().position(|line| line.content.starts_with('[')).unwrap();
-        let kept = u32::try_from(lines.len() - 1).unwrap();
-        assert_eq!(lines[note].sequence, lines[note - 1].sequence + 1);
-        assert!(
-            lines[note].content.starts_with(&format!("[{} lines could not be kept: ", 1000 - kept)),
-            "{}",
-            lines[note].content
-        );
-        assert!(lines.is_sorted_by(|one, next| one.sequence < next.sequence));
-        // When the reader has caught up, lines are kept again.
-        assert_eq!(receiver.shared.state().waiting.lines, 0);
-        send(&sender, 1001..=1005);
-        assert_eq!(read(&mut receiver), [1001, 1002, 1003, 1004, 1005]);
-    }
-
-    #[tokio::test]
-    async fn lines_are_kept_again_as_soon_as_there_is_room() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("overflow");
-        let (sender, mut receiver) = channel(0, path.clone());
-        // One line a block, of 15 or 16 bytes: a slot takes eight of them, or seven.
-        receiver.shared.state().overflow = Some(Overflow::with_slots(path, 120, 2));
-        send(&sender, 1..=17);
-        let mut lines = Vec::new();
-        while lines.len() < 8 {
-            lines.push(receiver.recv().await.unwrap());
-        }
-        send(&sender, 18..=19);
-        drop(sender);
-        while let Some(line) = receiver.recv().await {
-            lines.push(line);
-        }
-        let numbers: Vec<_> = lines.iter().map(|line| line.sequence).collect();
-        let expected: Vec<_> = (1..=16).chain(18..=19).collect();
-        assert_eq!(numbers, expected);
-        assert!(lines[15].content.starts_with("[2 lines could not be kept: "), "{lines:?}");
-        let state = receiver.shared.state();
-        assert_eq!((state.waiting.lines, state.waiting.bytes), (0, 0));
-    }
-
-    #[tokio::test]
-    async fn file_that_cannot_be_read_back_is_reported_in_its_place() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("overflow");
-        let (sender, mut receiver) = channel(0, path.clone());
-        send(&sender, 1..=3);
-        std::fs::OpenOptions::new().write(true).truncate(true).open(&path).unwrap();
-        drop(sender);
-        let line = receiver.recv().await.unwrap();
-        assert_eq!(line.sequence, 1);
-        assert!(line.content.starts_with("[1 lines could not be kept: "), "{}", line.content);
-        assert_eq!(receiver.recv().await.unwrap().sequence, 2);
-        assert_eq!(receiver.recv().await.unwrap().sequence, 3);
-        assert_eq!(receiver.recv().await, None);
-    }
-
-    /// A future that the test polls manually.
-    struct Polled<F>(std::pin::Pin<Box<F>>);
-
-    fn polled<F: Future>(future: F) -> Polled<F> {
-        Polled(Box::pin(future))
-    }
-
-    impl<F: Future> Polled<F> {
-        fn poll_is_ready(&mut self) -> bool {
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-            self.0.as_mut().poll(&mut context).is_ready()
-        }
-    }
-}
+#[path = "spool_tests.rs"]
+mod tests;

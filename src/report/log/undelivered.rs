@@ -1,4 +1,4 @@
-//! The log lines that did not reach the registry, for later recovery.
+//! The log lines that were not delivered to the registry.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -10,34 +10,34 @@ use super::spool::Receiver;
 /// file that holds them.
 #[derive(Debug)]
 pub struct Undelivered {
-    /// What had left the queue, the oldest first.
-    pub(in crate::report) hand: VecDeque<Batch>,
+    /// Batches that had left the queue, the oldest first.
+    pub(in crate::report) pending: VecDeque<Batch>,
     pub(in crate::report) receiver: Receiver,
 }
 
-/// How much was written.
+/// The result of writing undelivered lines.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Written {
-    /// How many lines.
+pub struct WrittenLines {
+    /// The number of lines.
     pub lines: usize,
-    /// Whether that is all of them.
+    /// Whether all lines were written.
     pub complete: bool,
 }
 
 impl Undelivered {
-    /// Writes the lines, the oldest first, one JSON object a line, as the registry takes them in
-    /// its `logs`. Begins a further batch only as long as `goes_on` says so.
+    /// Writes the lines, the oldest first, each as one line with the JSON object that the registry's `logs`
+    /// contains. Stops before the next batch if `may_continue` returns false.
     ///
     /// # Errors
-    /// When `out` fails.
+    /// If `out` fails.
     pub fn write(
         &mut self,
         out: &mut impl Write,
-        goes_on: impl Fn() -> bool,
-    ) -> std::io::Result<Written> {
-        let mut written = Written { lines: 0, complete: false };
-        while goes_on() {
-            let next = self.hand.pop_front();
+        may_continue: impl Fn() -> bool,
+    ) -> std::io::Result<WrittenLines> {
+        let mut written = WrittenLines { lines: 0, complete: false };
+        while may_continue() {
+            let next = self.pending.pop_front();
             let Some(batch) = next.or_else(|| Batch::fill(&mut self.receiver, LARGEST_BODY)) else {
                 written.complete = true;
                 break;
@@ -55,7 +55,6 @@ impl Undelivered {
 
 #[cfg(test)]
 mod tests {
-
     use super::super::spool::channel;
     use super::*;
     use butler_base::event::LogLineRef;
@@ -66,38 +65,41 @@ mod tests {
         let send = |sequence, content| {
             sender.send(LogLineRef { sequence, stream: Stream::Stderr, content });
         };
-        send(4, "in \"hand\"");
+        send(4, "in \"batch\"");
         send(5, "too");
-        let hand = VecDeque::from_iter(Batch::fill(&mut receiver, LARGEST_BODY));
+        let pending = VecDeque::from_iter(Batch::fill(&mut receiver, LARGEST_BODY));
         for sequence in 6..=100 {
             send(sequence, "waits");
         }
-        Undelivered { hand, receiver }
+        Undelivered { pending, receiver }
     }
 
     #[test]
-    fn exactly_what_was_left_is_written_in_its_order() {
+    fn all_undelivered_lines_are_written_in_order() {
         let directory = tempfile::tempdir().unwrap();
         let mut text = Vec::new();
         let written = undelivered(directory.path()).write(&mut text, || true).unwrap();
-        assert_eq!(written, Written { lines: 97, complete: true });
+        assert_eq!(written, WrittenLines { lines: 97, complete: true });
         let lines: Vec<LogLine> = std::str::from_utf8(&text)
             .unwrap()
             .lines()
             .map(|line| serde_json::from_str(line).unwrap())
             .collect();
         assert!(lines.iter().map(|line| line.sequence).eq(4..=100));
-        assert_eq!((&*lines[0].content, &*lines[1].content), ("in \"hand\"", "too"));
+        assert_eq!((&*lines[0].content, &*lines[1].content), ("in \"batch\"", "too"));
         assert!(lines[2..].iter().all(|line| line.content == "waits"));
-        assert!(!directory.path().join("overflow").exists(), "it is wiped when all is written");
+        assert!(
+            !directory.path().join("overflow").exists(),
+            "the file is wiped when all lines are written"
+        );
     }
 
     #[test]
-    fn what_takes_too_long_is_given_up() {
+    fn writing_stops_when_it_may_not_continue() {
         let directory = tempfile::tempdir().unwrap();
         let mut text = Vec::new();
         let written = undelivered(directory.path()).write(&mut text, || false).unwrap();
-        assert_eq!(written, Written { lines: 0, complete: false });
+        assert_eq!(written, WrittenLines { lines: 0, complete: false });
         assert!(text.is_empty());
     }
 }

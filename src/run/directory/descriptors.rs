@@ -1,29 +1,30 @@
-//! Keeps file descriptors back for the end of a run.
+//! Reserves file descriptors for the end of a run.
 //!
-//! A job whose limit is low, or a bug that leaks them, must not keep the runner from connecting to
-//! the registry once more and from wiping its files.
+//! With a low limit, or after a leak of descriptors, the runner must still be able to connect to the registry and to
+//! wipe its files.
 
 use std::io::PipeReader;
 
-/// How many are kept: for two connections with their name look-ups, and for a directory tree.
-const KEPT: usize = 16;
+/// Enough for two connections with their name resolution, and for a directory tree.
+const RESERVED: usize = 16;
 
-/// Descriptors that nobody else can take; they are free when this is dropped.
+/// Reserved descriptors. Dropping this frees them.
 #[derive(Debug)]
-pub(in crate::run) struct Reserve {
-    _kept: Vec<PipeReader>,
+pub(in crate::run) struct DescriptorReserve {
+    _descriptors: Vec<PipeReader>,
 }
 
-impl Reserve {
-    /// Takes them.
+impl DescriptorReserve {
+    /// Opens the descriptors.
     ///
     /// # Errors
-    /// When there are not enough: then the run should not begin.
-    pub(in crate::run) fn take() -> std::io::Result<Self> {
+    /// If there are not enough. The run should not begin then.
+    pub(in crate::run) fn open() -> std::io::Result<Self> {
         let (first, _) = std::io::pipe()?;
-        let mut kept = (1..KEPT).map(|_| first.try_clone()).collect::<Result<Vec<_>, _>>()?;
-        kept.push(first);
-        Ok(Self { _kept: kept })
+        let mut descriptors =
+            (1..RESERVED).map(|_| first.try_clone()).collect::<Result<Vec<_>, _>>()?;
+        descriptors.push(first);
+        Ok(Self { _descriptors: descriptors })
     }
 }
 
@@ -32,11 +33,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_back_is_free_again_afterwards() {
+    fn dropping_the_reserve_frees_its_descriptors() {
         let count = || std::fs::read_dir("/proc/self/fd").unwrap().count();
         let before = count();
-        let reserve = Reserve::take().unwrap();
-        assert_eq!(count(), before + KEPT);
+        let reserve = DescriptorReserve::open().unwrap();
+        assert_eq!(count(), before + RESERVED);
         drop(reserve);
         assert_eq!(count(), before);
     }

@@ -1,8 +1,8 @@
-//! Finds and wipes what runners left that were killed.
+//! Finds and wipes the directories of killed runners.
 //!
-//! Directories are found by their names where runs make them, and whose they are is known by their
-//! locks. A state that Terraform could not store is kept before anything is wiped, and while a
-//! Terraform still lives, or may live elsewhere, its directory stays as it is.
+//! Directories are found by their names, and their users by locks. A state that Terraform could not store is moved to
+//! the recovery directory before the rest is wiped. A directory stays unchanged while its Terraform is alive, or may be
+//! alive on another host.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,64 +10,66 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::memory;
-use super::ownership::{Leftover, Use, candidates, inspect};
-use super::recovery::{ERRORED_STATE, bring_state_home, keep_state, states_below};
+use super::ownership::{DirectoryUse, OrphanedDirectory, inspect_directory, list_run_directories};
+use super::recovery::{
+    ERRORED_STATE, collect_errored_state, errored_states_below, keep_errored_state,
+};
 use super::run_directory::{DOWNLOADS, LAYOUT, module_of};
 use crate::settings::{CleanSettings, Settings};
 use butler_base::cancel::Stop;
 use butler_base::error::chain;
 use butler_base::secret::wipe_directory;
 
-/// How long a run waits for what it tidies up after others; the rest goes on beside it.
-const WAIT: Duration = Duration::from_secs(5);
+/// How long a new run waits for the cleaning, which then continues in the background.
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
-/// The child that clones ends a moment after its runner, and may write until then.
+/// The child that clones a source ends a moment after its runner, and can write until then.
 const WIPE_ATTEMPTS: usize = 4;
 const WIPE_PAUSE: Duration = Duration::from_millis(250);
 
-/// What is to be done with what is found.
+/// What to do with orphaned directories.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Act {
-    /// It is wiped.
+pub enum CleanMode {
+    /// Wipe them.
     Wipe,
-    /// It is only reported.
-    Show,
+    /// Only report them.
+    DryRun,
 }
 
-/// What was found, and what became of it.
+/// An orphaned directory, and what the runner did with it.
 #[derive(Debug)]
 pub struct Finding {
     path: PathBuf,
-    /// Whose it was, as text for people; empty where that is not known.
+    /// The name of its run; empty if it is unknown.
     owner: String,
     kept: Option<PathBuf>,
-    end: End,
+    outcome: CleanOutcome,
 }
 
 #[derive(Debug)]
-enum End {
+enum CleanOutcome {
     Wiped,
     WouldBeWiped,
-    /// The tool lives.
+    /// Its tool is alive.
     InUse,
-    /// Nobody can tell from here whether anybody lives on this host.
+    /// It belongs to this host, whose processes are not visible.
     Unknown(String),
     Failed(String),
 }
 
 impl Finding {
-    /// Whether it is still there although nobody uses it.
+    /// Whether it is not in use and could not be wiped.
     #[must_use]
     pub const fn has_failed(&self) -> bool {
-        matches!(self.end, End::Failed(_))
+        matches!(self.outcome, CleanOutcome::Failed(_))
     }
 
     fn log(&self) {
-        match self.end {
-            End::Failed(_) => tracing::error!("{self}"),
-            End::InUse | End::Unknown(_) => tracing::warn!("{self}"),
+        match self.outcome {
+            CleanOutcome::Failed(_) => tracing::error!("{self}"),
+            CleanOutcome::InUse | CleanOutcome::Unknown(_) => tracing::warn!("{self}"),
             _ if self.kept.is_some() => tracing::warn!("{self}"),
-            End::Wiped | End::WouldBeWiped => tracing::info!("{self}"),
+            CleanOutcome::Wiped | CleanOutcome::WouldBeWiped => tracing::info!("{self}"),
         }
     }
 }
@@ -79,29 +81,29 @@ impl fmt::Display for Finding {
             "" => String::new(),
             owner => format!("{text}{owner}"),
         };
-        match &self.end {
-            End::Wiped => write!(formatter, "wiped {path}, left over{}", of(" from "))?,
-            End::WouldBeWiped => {
+        match &self.outcome {
+            CleanOutcome::Wiped => write!(formatter, "wiped {path}, left over{}", of(" from "))?,
+            CleanOutcome::WouldBeWiped => {
                 write!(formatter, "would wipe {path}, left over{}", of(" from "))?;
             }
-            End::InUse => write!(
+            CleanOutcome::InUse => write!(
                 formatter,
                 "left {path} alone: the runner{} is dead, but its tool still runs",
                 of(" of ")
             )?,
-            End::Unknown(host) => write!(
+            CleanOutcome::Unknown(host) => write!(
                 formatter,
                 "left {path} alone: it is{} on the host {host}, and whether that still runs cannot be seen from here",
                 of(" of ")
             )?,
-            End::Failed(reason) => {
+            CleanOutcome::Failed(reason) => {
                 let from = of(" from ");
                 write!(formatter, "secrets may remain in {path}, left over{from}: {reason}")?;
             }
         }
         match &self.kept {
             None => Ok(()),
-            Some(state) if matches!(self.end, End::WouldBeWiped) => {
+            Some(state) if matches!(self.outcome, CleanOutcome::WouldBeWiped) => {
                 write!(formatter, "; would keep the state {} first", state.display())
             }
             Some(state) => write!(
@@ -113,52 +115,57 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Tidies up in the directories that `settings` name and tells what was found, one by one.
+/// Cleans the directories in `settings`. Passes each finding to `report`.
 ///
 /// # Errors
-/// When the work directory cannot be read.
+/// If the work directory cannot be read.
 pub fn clean(
     settings: &CleanSettings,
-    act: Act,
-    mut tell: impl FnMut(Finding),
+    mode: CleanMode,
+    mut report: impl FnMut(Finding),
 ) -> std::io::Result<()> {
-    let memory = memory::place(settings.tmpfs_dir.as_deref());
-    // Both first: a place that is named twice is looked at once.
-    let work = candidates(&settings.work_dir)?;
-    // One that cannot be read holds nothing of this user's. Secrets go first, as at the end of a
-    // run: whose they are is known by the run's directory.
-    let mut found = memory.and_then(|place| candidates(&place).ok()).unwrap_or_default();
+    let memory = memory::memory_directory(settings.tmpfs_dir.as_deref());
+    // Both lists first: a directory that is in both is cleaned once.
+    let work = list_run_directories(&settings.work_dir)?;
+    // A directory that is not readable contains nothing of this user. Secrets are wiped first, because the run's
+    // directory tells whether they are in use.
+    let mut found =
+        memory.and_then(|parent| list_run_directories(&parent).ok()).unwrap_or_default();
     found.extend(work.into_iter().filter(|path| !found.contains(path)).collect::<Vec<_>>());
     for path in found {
-        let (mut leftover, end) = match inspect(&path) {
-            Use::Foreign => continue,
-            Use::Empty => {
-                if act == Act::Wipe {
-                    // Fails where somebody just put something into it.
+        let (mut orphaned, outcome) = match inspect_directory(&path) {
+            DirectoryUse::NotAvailable => continue,
+            DirectoryUse::Empty => {
+                if mode == CleanMode::Wipe {
+                    // Fails if a process has just created a file in it.
                     let _ = std::fs::remove_dir(&path);
                 }
                 continue;
             }
-            Use::Unknown(leftover) => {
-                let host = leftover.origin.host().to_owned();
-                (leftover, Some(End::Unknown(host)))
+            DirectoryUse::Unknown(orphaned) => {
+                let host = orphaned.origin.host().to_owned();
+                (orphaned, Some(CleanOutcome::Unknown(host)))
             }
-            Use::Tool(leftover) => (leftover, Some(End::InUse)),
-            Use::Nobody(leftover) => (leftover, (act == Act::Show).then_some(End::WouldBeWiped)),
+            DirectoryUse::ByTool(orphaned) => (orphaned, Some(CleanOutcome::InUse)),
+            DirectoryUse::Unused(orphaned) => {
+                let dry_run = mode == CleanMode::DryRun;
+                (orphaned, dry_run.then_some(CleanOutcome::WouldBeWiped))
+            }
         };
-        let (kept, end) = match end {
-            Some(End::WouldBeWiped) => (state_of(&leftover), End::WouldBeWiped),
-            Some(end) => (None, end),
-            None => wipe(&mut leftover, &settings.recovery_dir),
+        let (kept, outcome) = match outcome {
+            Some(CleanOutcome::WouldBeWiped) => {
+                (find_errored_state(&orphaned), CleanOutcome::WouldBeWiped)
+            }
+            Some(outcome) => (None, outcome),
+            None => wipe(&mut orphaned, &settings.recovery_dir),
         };
-        let Leftover { path, owner, .. } = leftover;
-        tell(Finding { path, owner, kept, end });
+        let OrphanedDirectory { path, owner, .. } = orphaned;
+        report(Finding { path, owner, kept, outcome });
     }
     Ok(())
 }
 
-/// The same for a run that is about to begin: says what it does in the log, waits for it for a
-/// while only, and never fails.
+/// The same for a run that is about to begin: logs the findings, waits for a limited time, and never fails.
 pub(in crate::run) async fn clean_before(settings: &Settings, stop: &Stop) {
     let settings = Arc::new(CleanSettings {
         work_dir: settings.work_dir.clone(),
@@ -166,13 +173,13 @@ pub(in crate::run) async fn clean_before(settings: &Settings, stop: &Stop) {
         recovery_dir: settings.recovery_dir.clone(),
     });
     let cleaning = tokio::task::spawn_blocking(move || {
-        if let Err(error) = clean(&settings, Act::Wipe, |finding| finding.log()) {
+        if let Err(error) = clean(&settings, CleanMode::Wipe, |finding| finding.log()) {
             let path = settings.work_dir.display();
             tracing::warn!(%path, %error, "cannot look for what killed runners left");
         }
     });
     tokio::select! {
-        done = tokio::time::timeout(WAIT, cleaning) => match done {
+        done = tokio::time::timeout(MAX_WAIT, cleaning) => match done {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "tidying up after killed runners failed (a bug)"),
             Err(_) => tracing::info!("there is much to wipe; the run begins meanwhile"),
@@ -181,46 +188,46 @@ pub(in crate::run) async fn clean_before(settings: &Settings, stop: &Stop) {
     }
 }
 
-/// Wipes a leftover, after its state was kept.
-fn wipe(leftover: &mut Leftover, recovery: &Path) -> (Option<PathBuf>, End) {
-    let kept = match module_of(&leftover.path) {
+/// Moves a state to the recovery directory, and wipes the rest.
+fn wipe(orphaned: &mut OrphanedDirectory, recovery: &Path) -> (Option<PathBuf>, CleanOutcome) {
+    let kept = match module_of(&orphaned.path) {
         Some(module) => {
-            bring_state_home(&leftover.path.join(DOWNLOADS), &module);
-            keep_state(&module, recovery, &leftover.path)
+            collect_errored_state(&orphaned.path.join(DOWNLOADS), &module);
+            keep_errored_state(&module, recovery, &orphaned.path)
         }
         None => Ok(None),
     };
     let kept = match kept {
         Ok(kept) => kept,
-        // It is the only copy there is: it stays, with everything around it.
+        // It is the only copy, so the whole directory stays.
         Err(error) => {
             return (
                 None,
-                End::Failed(format!(
+                CleanOutcome::Failed(format!(
                     "its tool could not store the state, and the state cannot be moved from there: {error}"
                 )),
             );
         }
     };
     let mut attempts = 1;
-    let end = loop {
-        match wipe_directory(&leftover.path, LAYOUT) {
-            Ok(()) => break End::Wiped,
+    let outcome = loop {
+        match wipe_directory(&orphaned.path, LAYOUT) {
+            Ok(()) => break CleanOutcome::Wiped,
             Err(_) if attempts < WIPE_ATTEMPTS => {
                 attempts += 1;
                 std::thread::sleep(WIPE_PAUSE);
             }
-            Err(_) if leftover.remove_unlocked() => break End::Wiped,
-            Err(error) => break End::Failed(chain(&error)),
+            Err(_) if orphaned.remove_unlocked() => break CleanOutcome::Wiped,
+            Err(error) => break CleanOutcome::Failed(chain(&error)),
         }
     };
-    (kept, end)
+    (kept, outcome)
 }
 
-/// A state in it that Terraform could not store.
-fn state_of(leftover: &Leftover) -> Option<PathBuf> {
-    let in_module = module_of(&leftover.path)
+/// The state in the directory that Terraform could not store.
+fn find_errored_state(orphaned: &OrphanedDirectory) -> Option<PathBuf> {
+    let in_module = module_of(&orphaned.path)
         .map(|module| module.join(ERRORED_STATE))
         .filter(|path| path.is_file());
-    in_module.or_else(|| states_below(&leftover.path.join(DOWNLOADS)).pop())
+    in_module.or_else(|| errored_states_below(&orphaned.path.join(DOWNLOADS)).pop())
 }

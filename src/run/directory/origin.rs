@@ -1,17 +1,17 @@
-//! Where a run is or was carried out, and whether its locks tell anything here.
+//! The machine of a run, and whether a lock of the run that looks free is really free.
 //!
-//! A lock is known to be held only where the same kernel keeps it, or where the file system is one
-//! that a single kernel has at a time. On others, locks may be kept by each machine for itself.
+//! A lock is only visible to other processes of the same kernel, or on a file system that one kernel mounts at a time.
+//! On other file systems, each machine can have locks of its own.
 
 use std::path::Path;
 
-/// Where Linux says which boot of which machine this is; containers share it with their node.
+/// The id of this boot of this machine, on Linux. Containers share it with their node.
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Where Linux says the host's name; a container has its own.
+/// The name of the host, on Linux. A container has its own.
 const HOST: &str = "/proc/sys/kernel/hostname";
 
-/// The kernel and the host of a process; what is not known is empty.
+/// The kernel and the host of a process. Unknown values are empty.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(in crate::run) struct Origin {
     boot: String,
@@ -19,7 +19,7 @@ pub(in crate::run) struct Origin {
 }
 
 impl Origin {
-    /// Where this process is.
+    /// The origin of this process.
     pub(in crate::run) fn here() -> Self {
         let read = |path: &str| {
             let text = std::fs::read_to_string(Path::new(path)).unwrap_or_default();
@@ -28,13 +28,13 @@ impl Origin {
         Self { boot: read(BOOT), host: read(HOST) }
     }
 
-    /// Both in one line.
-    pub(in crate::run) fn line(&self) -> String {
+    /// Both values in one line.
+    pub(in crate::run) fn to_line(&self) -> String {
         format!("{} {}", self.boot, self.host)
     }
 
-    /// What such a line says; nothing where it is no such line.
-    pub(in crate::run) fn of_line(line: &str) -> Self {
+    /// Parses a line of [`Self::to_line`]. Both values are empty if it is not such a line.
+    pub(in crate::run) fn parse_line(line: &str) -> Self {
         match line.split_once(' ') {
             Some((boot, host)) => Self { boot: boot.to_owned(), host: host.to_owned() },
             None => Self::default(),
@@ -46,14 +46,14 @@ impl Origin {
         if self.host.is_empty() { "unknown" } else { &self.host }
     }
 
-    /// Whether a lock that nobody seems to hold is really free: its owner was where `here` is, or
-    /// no other kernel can have the file system that it is on.
-    pub(in crate::run) fn is_told_by_locks(&self, here: &Self, is_local: bool) -> bool {
-        is_local || (self.is_host_of(here) && !self.boot.is_empty() && self.boot == here.boot)
+    /// Whether a lock of a process of this origin that looks free at `here` is free: the process was on the same
+    /// kernel, or no other kernel can have mounted the file system.
+    pub(in crate::run) fn has_visible_locks(&self, here: &Self, is_local: bool) -> bool {
+        is_local || (self.is_same_host(here) && !self.boot.is_empty() && self.boot == here.boot)
     }
 
-    /// Whether both have the same directories: paths of another host may lead elsewhere.
-    pub(in crate::run) fn is_host_of(&self, here: &Self) -> bool {
+    /// Whether both have the same directories. A path of another host can lead to another directory.
+    pub(in crate::run) fn is_same_host(&self, here: &Self) -> bool {
         !self.host.is_empty() && self.host == here.host
     }
 }
@@ -63,36 +63,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_free_lock_tells_of_a_dead_owner_only_where_this_kernel_would_know_of_a_living_one() {
-        let here = Origin::of_line("boot-1 node-1");
-        for (owner, is_local, told) in [
+    fn free_lock_proves_a_dead_owner_only_if_this_kernel_would_see_the_lock() {
+        let here = Origin::parse_line("boot-1 node-1");
+        for (owner, is_local, visible) in [
             ("boot-1 node-1", false, true),
             ("boot-1 node-1", true, true),
-            // The node was started anew.
+            // The node was rebooted.
             ("boot-0 node-1", true, true),
             ("boot-0 node-1", false, false),
             // Another pod on this node.
             ("boot-1 pod-2", true, true),
             ("boot-1 pod-2", false, false),
             ("boot-2 node-2", false, false),
-            // Killed before it was written, or where there is no /proc.
+            // Killed before the line was written, or without /proc.
             ("", true, true),
             ("", false, false),
             (" ", false, false),
         ] {
-            let owner = Origin::of_line(owner);
-            assert_eq!(owner.is_told_by_locks(&here, is_local), told, "{owner:?} {is_local}");
+            let owner = Origin::parse_line(owner);
+            assert_eq!(owner.has_visible_locks(&here, is_local), visible, "{owner:?} {is_local}");
         }
-        let unknown = Origin::of_line(" ");
-        assert!(!unknown.is_told_by_locks(&unknown, false));
-        assert!(!unknown.is_host_of(&unknown));
+        let unknown = Origin::parse_line(" ");
+        assert!(!unknown.has_visible_locks(&unknown, false));
+        assert!(!unknown.is_same_host(&unknown));
     }
 
     #[test]
-    fn what_is_written_of_this_place_is_read_as_this_place() {
+    fn written_origin_is_parsed_again() {
         let here = Origin::here();
-        assert_eq!(Origin::of_line(&here.line()), here);
+        assert_eq!(Origin::parse_line(&here.to_line()), here);
         #[cfg(target_os = "linux")]
-        assert!(here.is_told_by_locks(&Origin::here(), false), "{here:?}");
+        assert!(here.has_visible_locks(&Origin::here(), false), "{here:?}");
     }
 }

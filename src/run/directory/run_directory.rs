@@ -1,14 +1,14 @@
-//! The directory of one run: the clone beside everything private, and secrets in memory where there
-//! is some. All of it is gone at the end.
+//! The directory of one run: the clone, private files, and a directory in memory for secrets if there is one. All of
+//! it is wiped at the end of the run.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::descriptors::Reserve;
+use super::descriptors::DescriptorReserve;
 use super::memory;
 use super::ownership::OwnedDirectory;
-use super::recovery::{ERRORED_STATE, keep_state};
+use super::recovery::{ERRORED_STATE, keep_errored_state};
 use crate::providers::VIEW;
 use crate::settings::Settings;
 use butler_base::platform::fs::name_directory;
@@ -19,37 +19,37 @@ use butler_base::secret::{Layout, PrivateDirectory, WipeError, wipe_file};
 /// The clone.
 const SOURCE: &str = "source";
 
-/// A link to the module in the clone; it is made when the clone is complete.
+/// The file with the path of the module in the clone. It is written when the clone is complete.
 const MODULE: &str = "module";
 
-/// Where Terragrunt keeps its copies of modules, in which Terraform runs then.
+/// The directory for Terragrunt's copies of modules, in which Terraform then runs.
 pub(in crate::run) const DOWNLOADS: &str = "terragrunt";
 
-/// What of a run's directory is no secret and may be huge: what `init` downloads, and the clone
-/// but for what the run itself writes into it.
+/// The parts of a run's directory that are not secret and can be large: downloads of `init`, and the clone without the
+/// files that the run writes into it.
 pub(in crate::run) const LAYOUT: Layout =
     Layout { public: &[SOURCE, "providers", VIEW, "modules"], changed: Some((SOURCE, MODULE)) };
 
 /// One run's directory; it is wiped when it is dropped.
 #[derive(Debug)]
 pub(in crate::run) struct RunDirectory {
-    /// In memory, and wiped first; none where there is no memory for it.
+    /// In memory, and wiped first; `None` if there is no directory in memory.
     secrets: Option<OwnedDirectory>,
     private: OwnedDirectory,
     tool_input: Arc<File>,
     module: Mutex<Option<PathBuf>>,
 }
 
-/// Where a run's directories are made, and for whom.
+/// The parents of a run's directories, and the name of the run.
 #[derive(Debug)]
-pub(in crate::run) struct Place<'run> {
+pub(in crate::run) struct RunDirectoryOptions<'run> {
     pub(in crate::run) work_dir: &'run Path,
     pub(in crate::run) tmpfs_dir: Option<&'run Path>,
-    /// Who it is, for people, such as `run 7`.
+    /// The name of the run for people, such as `run 7`.
     pub(in crate::run) owner: String,
 }
 
-impl<'run> From<&'run Settings> for Place<'run> {
+impl<'run> From<&'run Settings> for RunDirectoryOptions<'run> {
     fn from(settings: &'run Settings) -> Self {
         let Settings { work_dir, tmpfs_dir, .. } = settings;
         Self { work_dir, tmpfs_dir: tmpfs_dir.as_deref(), owner: settings.owner() }
@@ -57,14 +57,14 @@ impl<'run> From<&'run Settings> for Place<'run> {
 }
 
 impl RunDirectory {
-    /// Creates it, and a directory for secrets in memory. Where that fails, the descriptors of
-    /// `reserve` are used to wipe what was made.
+    /// Creates the directory, and one for secrets in memory. If that fails, the descriptors of `reserve` are freed for
+    /// the wipe.
     pub(in crate::run) fn create(
-        place: &Place<'_>,
-        reserve: &mut Option<Reserve>,
+        options: &RunDirectoryOptions<'_>,
+        reserve: &mut Option<DescriptorReserve>,
     ) -> Result<Self, WipeError> {
-        let private = OwnedDirectory::create(place.work_dir, &place.owner, LAYOUT)?;
-        match Self::complete(place, &private) {
+        let private = OwnedDirectory::create(options.work_dir, &options.owner, LAYOUT)?;
+        match Self::complete(options, &private) {
             Ok((tool_input, secrets)) => {
                 Ok(Self { secrets, private, tool_input, module: Mutex::default() })
             }
@@ -76,16 +76,18 @@ impl RunDirectory {
     }
 
     fn complete(
-        place: &Place<'_>,
+        options: &RunDirectoryOptions<'_>,
         private: &OwnedDirectory,
     ) -> Result<(Arc<File>, Option<OwnedDirectory>), WipeError> {
         let tool_input = private.tool_input()?;
-        let secrets = memory::secret_place(place.tmpfs_dir)
-            .map(|memory| secrets_in(&memory, &place.owner, private.directory.path()))
+        let secrets = memory::secrets_directory(options.tmpfs_dir)
+            .map(|memory| {
+                create_secrets_directory(&memory, &options.owner, private.directory.path())
+            })
             .transpose();
         match secrets {
-            // What the user did not ask for may be missing.
-            Err(error) if place.tmpfs_dir.is_none() => {
+            // The run can do without a directory in memory that the user did not request.
+            Err(error) if options.tmpfs_dir.is_none() => {
                 tracing::warn!(error = %butler_base::error::chain(&error), "secret files go to the work directory");
                 Ok((tool_input, None))
             }
@@ -93,7 +95,7 @@ impl RunDirectory {
         }
     }
 
-    /// The directory for plans and everything else that is large.
+    /// The directory for plans and other large files.
     pub(in crate::run) const fn private(&self) -> &PrivateDirectory {
         &self.private.directory
     }
@@ -103,34 +105,33 @@ impl RunDirectory {
         &self.secrets.as_ref().unwrap_or(&self.private).directory
     }
 
-    /// What Terraform gets as its standard input, so that others see that it lives.
+    /// Terraform's standard input. Its lock shows other processes that Terraform is alive.
     pub(in crate::run) fn tool_input(&self) -> Input {
         Input::File(self.tool_input.clone())
     }
 
-    /// Where the clone goes; it does not exist yet.
+    /// The path for the clone, which does not exist yet.
     pub(in crate::run) fn source(&self) -> PathBuf {
         self.private().path().join(SOURCE)
     }
 
-    /// Where Terragrunt keeps its copies; it need not exist.
+    /// The path for Terragrunt's copies, which may not exist.
     pub(in crate::run) fn downloads(&self) -> PathBuf {
         self.private().path().join(DOWNLOADS)
     }
 
-    /// Takes over `module`, a directory in the clone: its `.terraform` becomes a link to a private
-    /// directory, because the backend's settings are stored there in clear text. The name stays
-    /// relative, so that `path.module` does. Files that are written beside it from here on are
-    /// overwritten at the end.
-    pub(in crate::run) fn adopt(&self, module: &Path) -> Result<(), WipeError> {
+    /// Prepares `module`, a directory in the clone: its `.terraform` becomes a link to a private directory, because
+    /// Terraform stores the backend's settings there in clear text. The name stays relative, so that `path.module`
+    /// does. Files that are written to the clone from now on are overwritten at the end.
+    pub(in crate::run) fn prepare_module(&self, module: &Path) -> Result<(), WipeError> {
         let data = self.private().subdirectory("data")?;
-        self.mark(module)?;
+        self.record_module(module)?;
         let link = module.join(".terraform");
         let failed = |act| {
             let path = link.clone();
             move |source| WipeError { act, path, source }
         };
-        // A repository that brings its own would decide where secrets are written.
+        // A `.terraform` in the repository would decide where secrets are written.
         match std::fs::symlink_metadata(&link) {
             Ok(metadata) if metadata.is_dir() => {
                 std::fs::remove_dir_all(&link).map_err(failed("remove"))?;
@@ -139,12 +140,12 @@ impl RunDirectory {
             Err(_) => {}
         }
         name_directory(&data, &link).map_err(failed("create"))?;
-        // Nor is a state that came with the clone one that this run could not store: it must not be
-        // pushed or kept, and a link of that name would have Terraform write wherever it leads.
-        let brought = module.join(ERRORED_STATE);
-        match std::fs::remove_file(&brought) {
+        // An `errored.tfstate` in the repository is not a state of this run, so it must not be pushed or kept. If it is
+        // a link, Terraform would write to its target.
+        let cloned = module.join(ERRORED_STATE);
+        match std::fs::remove_file(&cloned) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                return Err(WipeError { act: "remove", path: brought, source });
+                return Err(WipeError { act: "remove", path: cloned, source });
             }
             _ => {}
         }
@@ -152,9 +153,9 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Says for those that may come after this runner where the module is, and which files of the
-    /// clone are older than the run's own.
-    fn mark(&self, module: &Path) -> Result<(), WipeError> {
+    /// Records the path of the module for a later process that cleans up. The time of the file separates files of the
+    /// clone from files of the run.
+    fn record_module(&self, module: &Path) -> Result<(), WipeError> {
         let source = self.source();
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -162,31 +163,29 @@ impl RunDirectory {
         };
         let real = std::fs::canonicalize(&source).map_err(failed(&source))?;
         let inside = module.strip_prefix(&source).or_else(|_| module.strip_prefix(&real));
-        // Relative, because the work directory may have several names.
+        // Relative, because the work directory can have several names.
         let inside = Path::new(SOURCE).join(inside.unwrap_or(Path::new("")));
         self.private().write(MODULE, inside.as_os_str().as_encoded_bytes()).map(|_| ())
     }
 
-    /// Takes a state that Terraform could not store out of the clone: into `recovery`, or, where
-    /// that is not possible, beside the run's directory, which needs no room on the disk.
-    /// Returns where it is, if there was one.
+    /// Moves a state that Terraform could not store out of the clone; see [`keep_errored_state`].
     ///
     /// # Errors
-    /// When it cannot be moved, with where it still is.
+    /// If it cannot be moved, with its path.
     pub(in crate::run) fn rescue_state(
         &self,
         recovery: &Path,
     ) -> Result<Option<PathBuf>, (PathBuf, std::io::Error)> {
         let module = self.module.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match module {
-            Some(module) => keep_state(&module, recovery, self.private().path())
+            Some(module) => keep_errored_state(&module, recovery, self.private().path())
                 .map_err(|error| (module.join(ERRORED_STATE), error)),
             None => Ok(None),
         }
     }
 
-    /// Wipes what no report is made of: the secrets, `unused`, and the clone, but for one that holds the
-    /// only copy of a state. The rest needs [`Self::wipe`] or [`Self::wipe_but_clone`] all the same.
+    /// Wipes the files that no report needs: the secrets, `unused`, and the clone, unless it contains the only copy of a
+    /// state. [`Self::wipe`] or [`Self::wipe_but_clone`] must be called for the rest.
     pub(in crate::run) fn wipe_unused(
         &mut self,
         unused: &[PathBuf],
@@ -194,7 +193,7 @@ impl RunDirectory {
     ) -> Result<(), WipeError> {
         let secrets = self.secrets.take();
         let private = self.private();
-        // What is overwritten waits for the disk, and what is only removed does not.
+        // In parallel: overwriting waits for the disk, removing does not.
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new();
             let checkout =
@@ -206,34 +205,38 @@ impl RunDirectory {
                 Some(Ok(thread)) => {
                     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
                 }
-                // There may be no more threads.
+                // The limit of threads can be reached.
                 Some(Err(_)) => private.wipe_checkout(),
             })
         })
     }
 
-    /// Wipes everything. What cannot be wiped is an error; the rest is wiped all the same.
+    /// Wipes everything. Continues after an error and returns the first one.
     pub(in crate::run) fn wipe(self) -> Result<(), WipeError> {
         drop(self.tool_input);
         let secrets = self.secrets.map_or(Ok(()), OwnedDirectory::wipe);
-        // Last: as long as it is there, others know that this run is not over.
+        // Last: other processes use this directory to see that the run has not ended.
         secrets.and(self.private.wipe())
     }
 
-    /// The same but for the clone, which holds the only copy of a state, and for that by which
-    /// others find it when this process has ended.
+    /// The same, except for the clone, which contains the only copy of a state, and the files by which a later process
+    /// recognises the directory.
     pub(in crate::run) fn wipe_but_clone(self) -> Result<(), WipeError> {
         let secrets = self.secrets.map_or(Ok(()), OwnedDirectory::wipe);
         secrets.and(self.private.directory.wipe_private())
     }
 }
 
-/// Makes the directory for the secrets of the run in `run`.
-fn secrets_in(memory: &Path, owner: &str, run: &Path) -> Result<OwnedDirectory, WipeError> {
+/// Creates the directory for the secrets of the run in `run`.
+fn create_secrets_directory(
+    memory: &Path,
+    owner: &str,
+    run: &Path,
+) -> Result<OwnedDirectory, WipeError> {
     let OwnedDirectory { directory, lock } =
         OwnedDirectory::create(memory, owner, Layout::default())?;
     let secrets = OwnedDirectory { directory: directory.with_spare(run), lock };
-    secrets.belongs_to(run)?;
+    secrets.record_run_directory(run)?;
     Ok(secrets)
 }
 
@@ -242,7 +245,7 @@ pub(in crate::run) fn module_of(run: &Path) -> Option<PathBuf> {
     let source = std::fs::canonicalize(run.join(SOURCE)).ok()?;
     let inside = os_string(std::fs::read(run.join(MODULE)).ok()?);
     let module = std::fs::canonicalize(run.join(inside)).ok()?;
-    // A link in the clone may have been changed since.
+    // A link in the clone can have changed since.
     module.starts_with(source).then_some(module)
 }
 
@@ -255,16 +258,20 @@ mod tests {
 
     /// A run's directory in `base`, with its secrets in `base` too.
     fn create(base: &Path) -> RunDirectory {
-        let place = Place { work_dir: base, tmpfs_dir: Some(base), owner: "run 7".to_owned() };
-        RunDirectory::create(&place, &mut None).unwrap()
+        let options = RunDirectoryOptions {
+            work_dir: base,
+            tmpfs_dir: Some(base),
+            owner: "run 7".to_owned(),
+        };
+        RunDirectory::create(&options, &mut None).unwrap()
     }
 
     #[test]
-    fn a_state_survives_the_wipe_where_the_cache_cannot_take_it() {
+    fn state_survives_the_wipe_if_the_recovery_directory_is_not_usable() {
         let base = tempfile::tempdir().unwrap();
         let run = create(base.path());
         std::fs::create_dir(run.source()).unwrap();
-        run.adopt(&run.source()).unwrap();
+        run.prepare_module(&run.source()).unwrap();
         std::fs::write(run.source().join("errored.tfstate"), "precious").unwrap();
         let cache = base.path().join("cache");
         std::fs::write(&cache, "a file where a directory should be").unwrap();
@@ -274,11 +281,11 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_cannot_be_moved_stays_while_the_secrets_are_wiped() {
+    fn state_that_cannot_be_moved_stays_while_secrets_are_wiped() {
         let base = tempfile::tempdir().unwrap();
         let run = create(base.path());
         std::fs::create_dir(run.source()).unwrap();
-        run.adopt(&run.source()).unwrap();
+        run.prepare_module(&run.source()).unwrap();
         let state = run.source().join("errored.tfstate");
         std::fs::write(&state, "precious").unwrap();
         let private = run.private().path().to_owned();
@@ -296,12 +303,12 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_was_not_stored_survives_the_wipe() {
+    fn state_that_was_not_stored_survives_the_wipe() {
         let base = tempfile::tempdir().unwrap();
         let run = create(base.path());
         let module = run.source();
         std::fs::create_dir(&module).unwrap();
-        run.adopt(&module).unwrap();
+        run.prepare_module(&module).unwrap();
         let cache = base.path().join("cache");
         assert_eq!(run.rescue_state(&cache).unwrap(), None);
         std::fs::write(module.join("errored.tfstate"), "precious").unwrap();
@@ -312,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_came_with_the_clone_is_not_taken_for_this_runs() {
+    fn state_in_the_repository_is_not_kept() {
         let base = tempfile::tempdir().unwrap();
         let secret = base.path().join("secret");
         std::fs::write(&secret, "of another").unwrap();
@@ -320,13 +327,13 @@ mod tests {
             let run = create(base.path());
             let module = run.source();
             std::fs::create_dir(&module).unwrap();
-            let brought = module.join("errored.tfstate");
+            let cloned = module.join("errored.tfstate");
             if linked {
-                symlink(&secret, &brought).unwrap();
+                symlink(&secret, &cloned).unwrap();
             } else {
-                std::fs::write(&brought, "old").unwrap();
+                std::fs::write(&cloned, "old").unwrap();
             }
-            run.adopt(&module).unwrap();
+            run.prepare_module(&module).unwrap();
             assert_eq!(run.rescue_state(&base.path().join("recovery")).unwrap(), None);
             run.wipe().unwrap();
         }
@@ -334,12 +341,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_into_the_clone_is_overwritten_and_the_data_directory_is_private() {
+    fn files_written_to_the_clone_are_overwritten_and_the_data_directory_is_private() {
         let base = tempfile::tempdir().unwrap();
         let run = create(base.path());
         let module = run.source().join("module");
         std::fs::create_dir_all(module.join(".terraform")).unwrap();
-        run.adopt(&module).unwrap();
+        run.prepare_module(&module).unwrap();
         std::fs::write(module.join(".terraform/terraform.tfstate"), "hunter22").unwrap();
         assert!(run.private().path().join("data/terraform.tfstate").exists());
         let state = module.join("terraform.tfstate.d/stage/terraform.tfstate.backup");
@@ -347,7 +354,7 @@ mod tests {
         let artefact = run.source().join("artefact");
         let open = [state, artefact].map(|path| {
             std::fs::write(&path, "hunter22").unwrap();
-            // As those do it who unpack archives.
+            // Programs that extract archives set old times.
             File::options().write(true).open(&path).unwrap().set_modified(UNIX_EPOCH).unwrap();
             File::open(&path).unwrap()
         });
@@ -359,13 +366,13 @@ mod tests {
     }
 
     #[test]
-    fn what_git_checked_out_is_not_overwritten() {
+    fn files_of_the_checkout_are_not_overwritten() {
         let base = tempfile::tempdir().unwrap();
         let run = create(base.path());
         std::fs::create_dir(run.source()).unwrap();
         let file = run.source().join("large.bin");
         std::fs::write(&file, "hunter22").unwrap();
-        // The time of a file's entry is taken from a clock that ticks.
+        // File times come from a coarse clock.
         let ticked = || {
             let probe = base.path().join("probe");
             std::fs::write(&probe, "").unwrap();
@@ -376,14 +383,14 @@ mod tests {
             one > other
         };
         while !ticked() {}
-        run.adopt(&run.source()).unwrap();
+        run.prepare_module(&run.source()).unwrap();
         let open = File::open(&file).unwrap();
         run.wipe().unwrap();
         assert_eq!(std::io::read_to_string(open).unwrap(), "hunter22");
     }
 
     #[test]
-    fn what_has_to_be_executable_is_not_in_memory() {
+    fn executable_files_are_not_in_memory() {
         let base = tempfile::tempdir().unwrap();
         let run = create(base.path());
         let secret = run.secrets().write("secret", b"hunter22").unwrap();

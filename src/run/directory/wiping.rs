@@ -1,9 +1,8 @@
 //! The wipe of a run's directory at the end of the run.
 //!
-//! It is on a thread of its own, so that signals are heard meanwhile. What no report is made of is wiped
-//! while the reports are on their way, and the rest when they are there, or when nobody is left who
-//! sends them. The final status waits for it: without bound at first, but not for long once a signal
-//! has come.
+//! It runs on a separate thread, so that signals are handled meanwhile. Files that no report needs are wiped while the
+//! reports are sent, and the others after that. The final status waits for the wipe: without a limit at first, and for a
+//! short time after a signal.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,54 +15,54 @@ use butler_base::cancel::{Step, Stop};
 use butler_base::error::chain;
 use butler_base::secret::WipeError;
 
-/// How long the wipe may take at least, however late it is: mostly it needs no more.
-const WIPE_LEAST: Duration = Duration::from_millis(500);
+/// The time that the wipe always gets. It is usually enough.
+const MIN_WIPE_TIME: Duration = Duration::from_millis(500);
 
-/// What is said of a wipe that failed.
+/// The message about a wipe that failed.
 const NOT_WIPED: &str = "secrets may remain on the disk";
 
-/// What is said of a wipe that there was no time for.
-const WIPE_GOES_ON: &str = "the run's files were not all wiped in the time after a signal; \
+/// The message about a wipe that missed its deadline.
+const WIPE_UNFINISHED: &str = "the run's files were not all wiped in the time after a signal; \
 the next run or `butler-runner clean` wipes what is left";
 
-/// The wipe of a run's directory, on a thread of its own: meanwhile signals are heard.
+/// The wipe of a run's directory.
 pub(in crate::run) struct Wiping {
     task: JoinHandle<Result<(), WipeError>>,
-    /// Told that nothing of the directory is needed any more; it is so too when this is dropped.
+    /// Dropped when no file of the directory is needed any more.
     reported: oneshot::Sender<()>,
 }
 
-/// The wipe of what is left, which takes long.
-pub(in crate::run) struct GoingOn(JoinHandle<Result<(), WipeError>>);
+/// A wipe that missed its deadline and continues.
+pub(in crate::run) struct UnfinishedWipe(JoinHandle<Result<(), WipeError>>);
 
-/// How the wipe ended, as far as the final status waits for it.
+/// The result of a wipe at the time of the final status.
 pub(in crate::run) enum Wiped {
     Done,
     Failed(String),
-    GoesOn(GoingOn),
+    Unfinished(UnfinishedWipe),
 }
 
 impl Wiped {
-    /// What people have to know of it.
+    /// The message for users.
     pub(in crate::run) fn problem(&self) -> Option<String> {
         match self {
             Self::Done => None,
             Self::Failed(reason) => Some(format!("{NOT_WIPED}: {reason}")),
-            Self::GoesOn(_) => Some(WIPE_GOES_ON.to_owned()),
+            Self::Unfinished(_) => Some(WIPE_UNFINISHED.to_owned()),
         }
     }
 
-    /// What is to be waited for when everything else is done.
-    pub(in crate::run) fn still_going_on(self) -> Option<GoingOn> {
+    /// The wipe to wait for after everything else.
+    pub(in crate::run) fn unfinished(self) -> Option<UnfinishedWipe> {
         match self {
-            Self::GoesOn(going_on) => Some(going_on),
+            Self::Unfinished(wipe) => Some(wipe),
             Self::Done | Self::Failed(_) => None,
         }
     }
 }
 
 impl Wiping {
-    /// Begins with what no report is made of, `unused` among it. All children must have ended.
+    /// Begins with the files that no report needs, which include `unused`. All children must have ended.
     pub(in crate::run) fn start(
         mut directory: RunDirectory,
         unused: Vec<PathBuf>,
@@ -72,20 +71,20 @@ impl Wiping {
         let (reported, rest) = oneshot::channel();
         let task = tokio::task::spawn_blocking(move || {
             let wiped = directory.wipe_unused(&unused, but_clone);
-            // Whoever sends the reports may be gone.
+            // An error means that the sender was dropped: the reports have ended.
             let _ = rest.blocking_recv();
             wiped.and(if but_clone { directory.wipe_but_clone() } else { directory.wipe() })
         });
         Self { task, reported }
     }
 
-    /// Wipes the rest and waits for the end; once a signal has come not for long, because the final
-    /// status has to be delivered. What is secret goes first.
+    /// Wipes the rest and waits for the end. After a signal it waits for a short time, because the final status must be
+    /// delivered.
     pub(in crate::run) async fn finish(self, stop: &Stop) -> Wiped {
         let Self { mut task, reported } = self;
         drop(reported);
         let too_long = async {
-            tokio::join!(stop.overdue(Step::Files), tokio::time::sleep(WIPE_LEAST));
+            tokio::join!(stop.overdue(Step::Files), tokio::time::sleep(MIN_WIPE_TIME));
         };
         tokio::select! {
             biased;
@@ -94,19 +93,19 @@ impl Wiping {
                 Ok(Err(error)) => Wiped::Failed(chain(&error)),
                 Err(error) => Wiped::Failed(format!("the wipe failed (a bug): {error}")),
             },
-            () = too_long => Wiped::GoesOn(GoingOn(task)),
+            () = too_long => Wiped::Unfinished(UnfinishedWipe(task)),
         }
     }
 }
 
-impl GoingOn {
-    /// Waits as long as there is time, after everything else.
+impl UnfinishedWipe {
+    /// Waits for the end as long as there is time.
     pub(in crate::run) async fn join(self, stop: &Stop) {
         match stop.within(Step::Terminal, self.0).await {
             Some(Ok(Ok(()))) => tracing::info!("all files of the run are wiped now"),
             Some(Ok(Err(error))) => tracing::error!("{NOT_WIPED}: {}", chain(&error)),
             Some(Err(error)) => tracing::error!("{NOT_WIPED}: the wipe failed (a bug): {error}"),
-            None => tracing::error!("{WIPE_GOES_ON}"),
+            None => tracing::error!("{WIPE_UNFINISHED}"),
         }
     }
 }
@@ -115,15 +114,19 @@ impl GoingOn {
 mod tests {
     use std::path::Path;
 
-    use super::super::run_directory::Place;
+    use super::super::run_directory::RunDirectoryOptions;
     use super::*;
 
     /// A run's directory with a clone, a plan and a report of it. Returns these three.
     fn run(base: &Path) -> (RunDirectory, [PathBuf; 3]) {
-        let place = Place { work_dir: base, tmpfs_dir: Some(base), owner: "run 7".to_owned() };
-        let directory = RunDirectory::create(&place, &mut None).unwrap();
+        let options = RunDirectoryOptions {
+            work_dir: base,
+            tmpfs_dir: Some(base),
+            owner: "run 7".to_owned(),
+        };
+        let directory = RunDirectory::create(&options, &mut None).unwrap();
         std::fs::create_dir(directory.source()).unwrap();
-        directory.adopt(&directory.source()).unwrap();
+        directory.prepare_module(&directory.source()).unwrap();
         directory.secrets().write("variables", b"hunter22").unwrap();
         let [plan, report] =
             ["plan", "report"].map(|name| directory.private().write(name, b"hunter22"));
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_reported_stays_until_it_was_and_everything_else_goes_at_once() {
+    async fn files_of_reports_stay_until_they_are_sent_and_others_are_wiped_at_once() {
         let base = tempfile::tempdir().unwrap();
         let (directory, [clone, plan, report]) = run(base.path());
         let wiping = Wiping::start(directory, vec![plan.clone()], false);
@@ -155,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn everything_goes_where_nobody_reports_any_more() {
+    async fn everything_is_wiped_if_the_wipe_is_dropped() {
         let base = tempfile::tempdir().unwrap();
         let (directory, [clone, ..]) = run(base.path());
         let private = clone.parent().unwrap().to_owned();
@@ -164,7 +167,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_clone_that_holds_a_state_stays() {
+    async fn clone_with_a_state_stays() {
         let base = tempfile::tempdir().unwrap();
         let (directory, [clone, plan, _]) = run(base.path());
         std::fs::write(clone.join("errored.tfstate"), "precious").unwrap();

@@ -1,123 +1,121 @@
-//! Secrets in environment variables: those that the runner was started in, which Terraform
-//! inherits, and the run's own. A module that prints its environment must not print these.
+//! Secrets in environment variables: the runner's, which Terraform inherits, and the run's. A module that prints its
+//! environment must not reveal them.
 //!
-//! Where nobody says which variables are secret, their names decide. Logins in URLs and what is
-//! assigned to a secret name inside of a value are secret under any name.
+//! Variables that are not marked as sensitive are secrets by their names. Logins in URLs, and values that are assigned to
+//! a secret name inside of a value, are secrets in all variables.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use super::collected::{Collected, Known};
+use super::collected::{CollectedSecrets, SecretEvidence};
 use super::secret_names::{is_pointer, is_secret_name};
 
-/// Fields of key files and the like that are secret beside what is called like a variable.
+/// Fields of key files that are secrets, in addition to those with names of secret variables.
 const SECRET_FIELDS: [&str; 2] = ["PRIVATE_KEY_ID", "IDENTITYTOKEN"];
 
-/// What a collector of OpenTelemetry is logged in to with: names and values of headers, percent-encoded.
-const HEADERS: [&str; 3] = [
+/// Logins for an OpenTelemetry collector: names and values of headers, percent-encoded.
+const OTLP_HEADERS: [&str; 3] = [
     "OTEL_EXPORTER_OTLP_HEADERS",
     "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
 ];
 
-/// What stands before the secret in a header.
+/// Authentication schemes, which precede the secret in a header.
 const SCHEMES: [&str; 2] = ["Bearer", "Basic"];
 
-/// As many assignments in one value are looked at.
-const MOST_ASSIGNED: usize = 64;
+/// The largest number of assignments that are searched in one value.
+const MAX_ASSIGNMENTS: usize = 64;
 
-/// Of what is assigned as much is looked for, in bytes.
-const LONGEST_ASSIGNED: usize = 16 * 1024;
+/// The longest part of an assigned value that is masked, in bytes.
+const MAX_ASSIGNED_LENGTH: usize = 16 * 1024;
 
-/// What ends a value that is assigned without quotes.
+/// Characters that end an assigned value without quotes.
 const SEPARATORS: [char; 9] = [' ', '\t', '\r', '\n', '&', ';', ',', '"', '\''];
 
 /// Adds the secrets among `variables`.
 pub(in crate::run) fn add_environment<'names>(
-    collected: &mut Collected<'names>,
+    collected: &mut CollectedSecrets<'names>,
     variables: &'names BTreeMap<OsString, OsString>,
 ) {
     for (name, value) in variables {
-        // What is no text cannot be printed as it is either.
+        // A value that is not UTF-8 cannot appear in the log, which is UTF-8.
         if let (Some(name), Some(value)) = (name.to_str(), value.to_str()) {
             add_variable(collected, name, value);
         }
     }
 }
 
-/// Adds what is secret in a variable that nobody has said anything about.
+/// Adds the secrets in a variable that is not marked as sensitive.
 pub(in crate::run) fn add_variable<'names>(
-    collected: &mut Collected<'names>,
+    collected: &mut CollectedSecrets<'names>,
     name: &'names str,
     value: &str,
 ) {
     collected.add_login(value);
     if is_secret_name(name) && !is_pointer(name, value) {
         if name.starts_with("TF_VAR_") {
-            collected.add_text(Known::ByName, name, value);
+            collected.add_text(SecretEvidence::NameOnly, name, value);
         } else {
-            collected.add(Known::ByName, name, value);
+            collected.add(SecretEvidence::NameOnly, name, value);
         }
     }
-    add_inside(collected, Known::ByName, name, value);
+    add_nested(collected, SecretEvidence::NameOnly, name, value);
 }
 
 /// Adds a variable that is marked as sensitive, and the secrets in it.
 pub(in crate::run) fn add_sensitive_variable<'names>(
-    collected: &mut Collected<'names>,
+    collected: &mut CollectedSecrets<'names>,
     name: &'names str,
     value: &str,
 ) {
     collected.add_login(value);
     if name.starts_with("TF_VAR_") {
-        collected.add_text(Known::ForSure, name, value);
+        collected.add_text(SecretEvidence::Certain, name, value);
     } else {
-        collected.add(Known::ForSure, name, value);
+        collected.add(SecretEvidence::Certain, name, value);
     }
-    add_inside(collected, Known::ForSure, name, value);
+    add_nested(collected, SecretEvidence::Certain, name, value);
 }
 
-/// Adds what is called a secret inside of `value`: by the fields of a key file in JSON, or by
-/// assignments.
-fn add_inside<'names>(
-    collected: &mut Collected<'names>,
-    known: Known,
+/// Adds secrets inside of `value`: fields of a key file in JSON, and assigned values.
+fn add_nested<'names>(
+    collected: &mut CollectedSecrets<'names>,
+    evidence: SecretEvidence,
     name: &'names str,
     value: &str,
 ) {
-    if HEADERS.contains(&name) {
-        add_headers(collected, known, name, value);
+    if OTLP_HEADERS.contains(&name) {
+        add_headers(collected, evidence, name, value);
     }
-    add_assigned(collected, known, name, value);
+    add_assigned(collected, evidence, name, value);
     if value.trim_start().starts_with('{')
         && let Ok(json) = serde_json::from_str(value)
     {
-        let mut fields = Fields { collected, known, name };
+        let mut fields = FieldCollector { collected, evidence, name };
         fields.add("", json, false);
     }
 }
 
-/// Adds the values of headers, `a=x,b=y`, whatever these are called: as they are written, decoded, and
-/// without the scheme.
+/// Adds the values of all headers in `a=x,b=y`: as they are written, decoded, and without the scheme.
 fn add_headers<'names>(
-    collected: &mut Collected<'names>,
-    known: Known,
+    collected: &mut CollectedSecrets<'names>,
+    evidence: SecretEvidence,
     name: &'names str,
     headers: &str,
 ) {
-    collected.add(known, name, headers);
-    for header in headers.split(',').take(MOST_ASSIGNED) {
+    collected.add(evidence, name, headers);
+    for header in headers.split(',').take(MAX_ASSIGNMENTS) {
         let written = header.split_once('=').map_or(header, |(_, value)| value).trim();
         let decoded = percent_encoding::percent_decode_str(written).decode_utf8_lossy();
         for value in [written, decoded.trim()] {
-            collected.add(known, name, value);
+            collected.add(evidence, name, value);
             let secret = SCHEMES.iter().find_map(|scheme| {
                 let (before, after) = value.split_at_checked(scheme.len())?;
                 let after = after.strip_prefix("%20").or_else(|| after.strip_prefix([' ', '+']))?;
                 before.eq_ignore_ascii_case(scheme).then(|| after.trim_start())
             });
             if let Some(secret) = secret {
-                collected.add(known, name, secret);
+                collected.add(evidence, name, secret);
             }
         }
     }
@@ -126,8 +124,8 @@ fn add_headers<'names>(
 /// Adds what is assigned to a secret name inside of `text`: `password=x` of a connection string,
 /// `-var api_token=x` of `TF_CLI_ARGS`, `passphrase = "x"` of a configuration.
 pub(in crate::run) fn add_assigned<'names>(
-    collected: &mut Collected<'names>,
-    known: Known,
+    collected: &mut CollectedSecrets<'names>,
+    evidence: SecretEvidence,
     name: &'names str,
     text: &str,
 ) {
@@ -139,20 +137,20 @@ pub(in crate::run) fn add_assigned<'names>(
             continue;
         }
         let opened = before[..start].chars().next_back().filter(|c| matches!(c, '"' | '\''));
-        let behind = text[index + 1..].trim_start_matches([' ', '\t']);
-        let value = match (opened, behind.chars().next()) {
-            (Some(quote), _) => behind.split(quote).next().unwrap_or_default(),
+        let after = text[index + 1..].trim_start_matches([' ', '\t']);
+        let value = match (opened, after.chars().next()) {
+            (Some(quote), _) => after.split(quote).next().unwrap_or_default(),
             (None, Some(quote @ ('"' | '\''))) => {
-                behind[1..].split(quote).next().unwrap_or_default()
+                after[1..].split(quote).next().unwrap_or_default()
             }
-            _ => without_quotes(behind),
+            _ => unquoted_value(after),
         };
         if value.is_empty() {
             continue;
         }
-        collected.add(known, name, &value[..value.floor_char_boundary(LONGEST_ASSIGNED)]);
+        collected.add(evidence, name, &value[..value.floor_char_boundary(MAX_ASSIGNED_LENGTH)]);
         found += 1;
-        if found == MOST_ASSIGNED {
+        if found == MAX_ASSIGNMENTS {
             return tracing::debug!("`{name}` assigns more secrets than are looked for");
         }
     }
@@ -168,9 +166,9 @@ const fn is_part_of_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
 
-/// The value that `text` begins with: up to what separates it from the next one, or up to the next
-/// assignment to a secret name. No further, so that all values together are no longer than the text.
-fn without_quotes(text: &str) -> &str {
+/// The value at the beginning of `text`. It ends at a separator or at the next assignment to a secret name, so that all
+/// values together are not longer than the text.
+fn unquoted_value(text: &str) -> &str {
     let mut name = 0;
     for (index, c) in text.char_indices() {
         if SEPARATORS.contains(&c) {
@@ -187,17 +185,17 @@ fn without_quotes(text: &str) -> &str {
 }
 
 /// Adds the texts in JSON that are below a secret name.
-struct Fields<'a, 'names> {
-    collected: &'a mut Collected<'names>,
-    known: Known,
+struct FieldCollector<'a, 'names> {
+    collected: &'a mut CollectedSecrets<'names>,
+    evidence: SecretEvidence,
     name: &'names str,
 }
 
-impl Fields<'_, '_> {
+impl FieldCollector<'_, '_> {
     fn add(&mut self, field: &str, json: serde_json::Value, secret: bool) {
         match json {
             serde_json::Value::String(text) if secret && !is_pointer(field, &text) => {
-                self.collected.add(self.known, self.name, &text);
+                self.collected.add(self.evidence, self.name, &text);
             }
             serde_json::Value::Array(values) => {
                 for value in values {
@@ -225,7 +223,7 @@ mod tests {
     fn redactor(variables: &[(&str, &str)]) -> Redactor {
         let redactor = Redactor::new();
         let variables = variables.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let mut collected = Collected::default();
+        let mut collected = CollectedSecrets::default();
         add_environment(&mut collected, &variables);
         collected.register(&redactor);
         redactor
@@ -236,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn logins_and_assignments_are_masked_under_any_name() {
+    fn logins_and_assigned_values_are_masked_in_all_variables() {
         let variables = [
             ("HTTPS_PROXY", "http://user:pr%40xypass@proxy.example:3128"),
             ("PG_CONN_STR", "host=db.example password=hunter-dsn sslmode=disable"),
@@ -255,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn key_file_is_masked_in_whole_and_in_its_secret_fields() {
+    fn key_file_and_its_secret_fields_are_masked() {
         let key = r#"{"type": "service_account", "project_id": "my-project",
             "private_key_id": "0a1b2c3d", "private_key": "-----BEGIN\nc2VjcmV0\n-----END\n",
             "clientSecret": "hunter2-camel", "clientId": "my-client-id",
@@ -272,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_name_tells_is_masked_unless_it_is_short_or_a_word() {
+    fn short_values_and_words_are_not_masked_for_a_name_alone() {
         let words = [
             ("PGPASSWORD", "postgres"),
             ("DB_PASSWORD", "changeme"),
@@ -285,16 +283,16 @@ mod tests {
         ];
         let text = "postgres changeme production true hunter2 default terraform always-auth";
         assert_eq!(shown(&words, text), text);
-        assert_eq!(redactor(&words).too_short(), [""; 0], "nobody has said that these are secret");
+        assert_eq!(redactor(&words).too_short(), [""; 0], "these are not marked as secret");
         assert_eq!(shown(&[("DB_PASSWORD", "hunter22")], "hunter22"), "***");
     }
 
     #[test]
-    fn what_the_run_marks_is_masked_from_four_characters_on_and_is_never_a_path() {
+    fn sensitive_value_is_masked_from_four_characters_on_even_if_it_is_a_path() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_str().unwrap();
         let redactor = Redactor::new();
-        let mut collected = Collected::default();
+        let mut collected = CollectedSecrets::default();
         for (name, value) in [("A", "abcd"), ("GOOGLE_CREDENTIALS", path), ("B", "Cargo.toml")] {
             add_sensitive_variable(&mut collected, name, value);
         }
@@ -304,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn path_of_a_key_file_is_shown_and_a_password_that_is_called_like_a_file_is_not() {
+    fn path_of_a_key_file_is_not_masked_and_a_token_with_the_name_of_a_file_is() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_str().unwrap();
         let variables =
@@ -314,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn value_that_is_nothing_but_assignments_is_no_work() {
+    fn number_of_assignments_in_a_value_is_limited() {
         let value = "PASSWORD=".repeat(7000);
         assert_eq!(format!("{:?}", redactor(&[("X", &value)])), "0 secrets");
         let quoted = "\"PASSWORD='hunter22".repeat(7000);

@@ -1,6 +1,6 @@
-//! Secrets on their way to the redactor.
+//! Collects secrets for the redactor.
 //!
-//! It gets them all at once: with each registration it puts everything that it knows in order anew.
+//! They are registered together, because each registration sorts all secrets of the redactor again.
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::de::IgnoredAny;
@@ -10,94 +10,103 @@ use super::secret_names::{can_be_secret, is_ordinary};
 use butler_base::secret::{Redactor, scalars};
 use butler_source::hcl::collection_texts;
 
-/// A user name of that many bytes without a password is a token.
-const SHORTEST_TOKEN: usize = 16;
+/// The shortest user name without a password that counts as a token, in bytes.
+const MIN_TOKEN_LENGTH: usize = 16;
 
-/// Numbers with more digits than that are only looked for as they are written.
-const MOST_DIGITS: usize = 512;
+/// Numbers with more digits are only masked as they are written.
+const MAX_DIGITS: usize = 512;
 
-/// How it is known that a value is a secret.
+/// The reason why a value counts as a secret.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::run) enum Known {
-    /// The run or the module says so, or what it is for.
-    ForSure,
-    /// By nothing but the name beside it.
-    ByName,
+pub(in crate::run) enum SecretEvidence {
+    /// It is marked as sensitive, or its purpose is to be a secret.
+    Certain,
+    /// Only its name looks like that of a secret.
+    NameOnly,
 }
 
-/// Secrets that are to be registered, with the names that the user knows them by.
+/// Secrets that will be registered, with names for messages.
 #[derive(Default)]
-pub(in crate::run) struct Collected<'names> {
+pub(in crate::run) struct CollectedSecrets<'names> {
     named: Vec<(&'names str, SecretString)>,
     nameless: Vec<SecretString>,
 }
 
-impl<'names> Collected<'names> {
-    /// Tells the redactor.
+impl<'names> CollectedSecrets<'names> {
+    /// Registers all secrets with the redactor.
     pub(in crate::run) fn register(&self, redactor: &Redactor) {
         redactor.register(&self.nameless);
         redactor.register_named(self.named.iter().map(|(name, secret)| (*name, secret)));
     }
 
-    /// Adds what nobody has to be told of when it is too short to be masked.
+    /// Adds a secret without a name. No warning is printed if it is too short to be masked.
     pub(in crate::run) fn add_nameless(&mut self, secret: &str) {
         self.nameless.push(SecretString::from(secret));
     }
 
-    /// Adds all but the words for yes, no and nothing, which hide nothing and are in every log.
-    /// What is only known by its name may be no ordinary word either, and not short.
-    pub(in crate::run) fn add(&mut self, known: Known, name: &'names str, text: &str) {
+    /// Adds a text, except for `true`, `false` and `null`, which are in every log. Ordinary words and short texts are
+    /// also ignored if only the name looks like that of a secret.
+    pub(in crate::run) fn add(&mut self, evidence: SecretEvidence, name: &'names str, text: &str) {
         if text.trim().is_empty() || matches!(text.trim(), "true" | "false" | "null") {
             return;
         }
-        match known {
-            Known::ForSure => self.named.push((name, SecretString::from(text))),
-            Known::ByName if can_be_secret(text) => self.add_nameless(text),
-            Known::ByName => {
+        match evidence {
+            SecretEvidence::Certain => self.named.push((name, SecretString::from(text))),
+            SecretEvidence::NameOnly if can_be_secret(text) => self.add_nameless(text),
+            SecretEvidence::NameOnly => {
                 tracing::debug!("`{name}` is called like a secret, but its value cannot be one");
             }
         }
     }
 
-    /// Adds a text, and what is in it where it is a collection.
-    pub(in crate::run) fn add_text(&mut self, known: Known, name: &'names str, text: &str) {
-        self.add(known, name, text);
+    /// Adds a text, and its elements if it is a collection.
+    pub(in crate::run) fn add_text(
+        &mut self,
+        evidence: SecretEvidence,
+        name: &'names str,
+        text: &str,
+    ) {
+        self.add(evidence, name, text);
         if !text.trim_start().starts_with(['[', '{']) {
             return;
         }
         if is_json(text) {
-            self.add_scalars(known, name, text);
+            self.add_scalars(evidence, name, text);
         } else {
             for inner in collection_texts(text) {
-                self.add_digits(known, name, &inner);
-                self.add(known, name, &inner);
+                self.add_digits(evidence, name, &inner);
+                self.add(evidence, name, &inner);
             }
         }
     }
 
-    /// Adds a JSON value: its text, or each text in it where it has an inside.
-    pub(in crate::run) fn add_json(&mut self, known: Known, name: &'names str, json: &str) {
+    /// Adds a JSON value: each text and number in it.
+    pub(in crate::run) fn add_json(
+        &mut self,
+        evidence: SecretEvidence,
+        name: &'names str,
+        json: &str,
+    ) {
         if is_json(json) {
-            self.add_scalars(known, name, json);
+            self.add_scalars(evidence, name, json);
         } else {
-            self.add(known, name, json);
+            self.add(evidence, name, json);
         }
     }
 
-    /// Adds the password of a URL, or a token that stands in place of the user name, as it stands
-    /// there and decoded.
+    /// Adds the password of a URL, or a token instead of the user name, as it is written and decoded.
     pub(in crate::run) fn add_login(&mut self, text: &str) {
-        self.add_login_of(text, SHORTEST_TOKEN);
+        self.add_login_of(text, MIN_TOKEN_LENGTH);
     }
 
-    /// The same where a user name without a password is never a name.
+    /// The same for a git URL, in which a user name without a password is always a token.
     pub(in crate::run) fn add_git_login(&mut self, text: &str) {
         self.add_login_of(text, 0);
     }
 
     fn add_login_of(&mut self, text: &str, shortest_token: usize) {
         let Ok(url) = Url::parse(text) else { return };
-        // A token alone stands where the user name does, and GitHub's with this for a password.
+        // A token can be the user name. GitHub uses `x-oauth-basic` as the password then.
         let is_token = matches!(url.scheme(), "http" | "https");
         let secret = match url.password() {
             Some("x-oauth-basic") if is_token => url.username(),
@@ -106,7 +115,7 @@ impl<'names> Collected<'names> {
             _ => return,
         };
         let decoded = percent_encoding::percent_decode_str(secret).decode_utf8_lossy().into_owned();
-        // As the URL was given: the parser has escaped what needs it.
+        // As it is written in the URL: the parser escapes some characters.
         let given = text
             .split_once("://")
             .and_then(|(_, rest)| rest.split(['/', '?', '#']).next()?.rsplit_once('@'))
@@ -118,18 +127,18 @@ impl<'names> Collected<'names> {
         }
     }
 
-    /// What stands in `json` as values, numbers as they are written and digit by digit.
-    fn add_scalars(&mut self, known: Known, name: &'names str, json: &str) {
+    /// Adds the values in `json`. Numbers are added as they are written and without an exponent.
+    fn add_scalars(&mut self, evidence: SecretEvidence, name: &'names str, json: &str) {
         for text in scalars(json) {
-            self.add_digits(known, name, text.expose_secret());
-            self.add_text(known, name, text.expose_secret());
+            self.add_digits(evidence, name, text.expose_secret());
+            self.add_text(evidence, name, text.expose_secret());
         }
     }
 
-    /// Adds the digits of a number that is written otherwise.
-    fn add_digits(&mut self, known: Known, name: &'names str, text: &str) {
-        if let Some(digits) = digits(text).filter(|digits| digits != text) {
-            self.add(known, name, &digits);
+    /// Adds a number without an exponent, if it is written in another way.
+    fn add_digits(&mut self, evidence: SecretEvidence, name: &'names str, text: &str) {
+        if let Some(digits) = decimal_number(text).filter(|digits| digits != text) {
+            self.add(evidence, name, &digits);
         }
     }
 }
@@ -138,8 +147,8 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// The number `text` without an exponent and without zeros that say nothing: as Terraform shows it.
-fn digits(text: &str) -> Option<String> {
+/// The number `text` without an exponent and without trailing zeros, as Terraform prints it.
+fn decimal_number(text: &str) -> Option<String> {
     if !text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) || !is_json(text) {
         return None;
     }
@@ -147,7 +156,7 @@ fn digits(text: &str) -> Option<String> {
     let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let exponent: i64 = exponent.parse().ok()?;
-    if whole.len() + fraction.len() + usize::try_from(exponent.unsigned_abs()).ok()? > MOST_DIGITS {
+    if whole.len() + fraction.len() + usize::try_from(exponent.unsigned_abs()).ok()? > MAX_DIGITS {
         return None;
     }
     let places = usize::try_from(exponent.unsigned_abs()).ok()?;
@@ -173,16 +182,16 @@ fn digits(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn shown(add: impl FnOnce(&mut Collected<'_>), text: &str) -> String {
+    fn shown(add: impl FnOnce(&mut CollectedSecrets<'_>), text: &str) -> String {
         let redactor = Redactor::new();
-        let mut collected = Collected::default();
+        let mut collected = CollectedSecrets::default();
         add(&mut collected);
         collected.register(&redactor);
         redactor.redact(text.as_bytes()).into_owned()
     }
 
     #[test]
-    fn parts_of_a_collection_are_masked_however_it_is_written() {
+    fn elements_of_a_collection_are_masked_in_all_notations() {
         for json in [
             r#"{"password": "hunter22", "pin": 123456}"#,
             r#""{\"password\": \"hunter22\", \"pin\": [123456]}""#,
@@ -190,7 +199,7 @@ mod tests {
             r#""[{ password = <<EOT\n  hunter22 \nEOT\n  pin = \"${1}123456\" }]""#,
         ] {
             let shown = shown(
-                |collected| collected.add_json(Known::ForSure, "x", json),
+                |collected| collected.add_json(SecretEvidence::Certain, "x", json),
                 "password hunter22, pin 123456",
             );
             assert_eq!(shown, "password ***, pin ***", "{json}");
@@ -198,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_masked_digit_by_digit() {
+    fn numbers_are_masked_in_the_form_that_terraform_prints() {
         for (json, text) in [
             ("123456789012345678901234567", "123456789012345678901234567"),
             ("{\"n\": [1.23456789e8]}", "123456789"),
@@ -209,20 +218,20 @@ mod tests {
             ("12e4", "120000"),
         ] {
             let shown = shown(
-                |collected| collected.add_json(Known::ForSure, "x", json),
+                |collected| collected.add_json(SecretEvidence::Certain, "x", json),
                 &format!("<{text}>"),
             );
             assert_eq!(shown, "<***>", "{json}");
         }
-        assert_eq!(digits("12e-4").as_deref(), Some("0.0012"));
-        assert_eq!(digits("1e999999999999"), None);
-        assert_eq!(digits("007"), None);
+        assert_eq!(decimal_number("12e-4").as_deref(), Some("0.0012"));
+        assert_eq!(decimal_number("1e999999999999"), None);
+        assert_eq!(decimal_number("007"), None);
     }
 
     #[test]
-    fn words_for_yes_no_and_nothing_are_never_masked() {
+    fn booleans_and_null_are_never_masked() {
         let redactor = Redactor::new();
-        let mut collected = Collected::default();
+        let mut collected = CollectedSecrets::default();
         for json in [
             r#"{"a": "true", "b": ["false", null, "null"], "c": true}"#,
             r#""{ a = \"true\", b = \"false\", c = \"null\" }""#,
@@ -230,7 +239,7 @@ mod tests {
             "true",
             "false\n",
         ] {
-            collected.add_json(Known::ForSure, "x", json);
+            collected.add_json(SecretEvidence::Certain, "x", json);
         }
         collected.register(&redactor);
         let text = "encrypt = true, lock = false, tags = null";
@@ -239,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn user_name_alone_is_a_token_for_git_or_when_it_is_long() {
+    fn user_name_without_a_password_is_a_token_for_git_or_if_it_is_long() {
         let login = |url: &str, text: &str| shown(|collected| collected.add_login(url), text);
         assert_eq!(login("http://builder@proxy.example", "builder"), "builder");
         assert_eq!(login("https://ghp_0123456789abc@x.example", "ghp_0123456789abc"), "***");

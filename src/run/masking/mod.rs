@@ -1,4 +1,4 @@
-//! Which values are secrets: the redactor learns them here before anything is shown.
+//! Finds the secrets of a run and registers them with the redactor, before any output.
 
 pub(super) mod ambient;
 pub(super) mod backend_secrets;

@@ -41,16 +41,16 @@ pub const SECRET_VARIABLES: [(&str, &str); 31] = [
     ("*_AUTH", "NPM_AUTH, ...; not a path or a word"),
 ];
 
-/// Called like secrets, but the path of a file and the name of a key.
+/// Names like those of secrets, but the values are the path of a file and the name of a key.
 const PUBLIC_VARIABLES: [&str; 2] = ["GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_KMS_ENCRYPTION_KEY"];
 
-/// Variables whose value may as well be the path of the file that has the secret.
-const ENDS_OF_PATH_VARIABLES: [&str; 2] = ["CREDENTIALS", "KEYFILE_JSON"];
+/// Ends of the names of variables whose value can be the path of a file with the secret.
+const PATH_VARIABLE_SUFFIXES: [&str; 2] = ["CREDENTIALS", "KEYFILE_JSON"];
 
-/// Shorter values are not masked for the sake of a name, in characters.
-const SHORTEST_GUESS: usize = 8;
+/// Shorter values are not masked for a name alone, in characters.
+const MIN_GUESSED_LENGTH: usize = 8;
 
-/// What stands where a secret could, and in every other line of a log as well.
+/// Words that are used as placeholders for secrets and are frequent in logs.
 const ORDINARY_WORDS: [&str; 46] = [
     "admin",
     "administrator",
@@ -100,9 +100,9 @@ const ORDINARY_WORDS: [&str; 46] = [
     "username",
 ];
 
-/// Whether variables and settings of this name hold secrets. `clientSecret` is `CLIENT_SECRET`.
+/// Whether variables and settings with this name contain secrets. `clientSecret` is the same as `CLIENT_SECRET`.
 pub(in crate::run) fn is_secret_name(name: &str) -> bool {
-    let name = in_capitals(name);
+    let name = upper_snake_case(name);
     !PUBLIC_VARIABLES.contains(&name.as_str())
         && SECRET_VARIABLES.iter().any(|(pattern, _)| match pattern.strip_prefix('*') {
             Some(end) => name.ends_with(end) || name == end.trim_start_matches('_'),
@@ -113,22 +113,22 @@ pub(in crate::run) fn is_secret_name(name: &str) -> bool {
         })
 }
 
-/// Whether `value` is a word that hides nothing.
+/// Whether `value` is an ordinary word.
 pub(in crate::run) fn is_ordinary(value: &str) -> bool {
     ORDINARY_WORDS.iter().any(|word| word.eq_ignore_ascii_case(value.trim()))
 }
 
-/// Whether `value`, of which nothing is known but that it is called like a secret, can be one.
+/// Whether a value can be a secret if only its name looks like that of one.
 pub(in crate::run) fn can_be_secret(value: &str) -> bool {
-    value.trim().chars().count() >= SHORTEST_GUESS && !is_ordinary(value)
+    value.trim().chars().count() >= MIN_GUESSED_LENGTH && !is_ordinary(value)
 }
 
-/// Whether the variable `name`, which is called like a secret, says in `value` where one is or how
-/// to ask for it, and holds none.
+/// Whether the value of the variable `name`, which has the name of a secret, is the path of a secret or a way to
+/// authenticate instead of a secret.
 pub(in crate::run) fn is_pointer(name: &str, value: &str) -> bool {
-    let (name, value) = (in_capitals(name), value.trim());
+    let (name, value) = (upper_snake_case(name), value.trim());
     let path = Path::new(value);
-    if ENDS_OF_PATH_VARIABLES.iter().any(|end| name.ends_with(end)) {
+    if PATH_VARIABLE_SUFFIXES.iter().any(|end| name.ends_with(end)) {
         return path.is_absolute() && path.is_file();
     }
     let is_word = |case: fn(&u8) -> bool| {
@@ -140,8 +140,8 @@ pub(in crate::run) fn is_pointer(name: &str, value: &str) -> bool {
             || is_word(u8::is_ascii_uppercase))
 }
 
-/// `name` as the list writes it.
-fn in_capitals(name: &str) -> String {
+/// `name` in capitals with underscores, as in the list.
+fn upper_snake_case(name: &str) -> String {
     let mut capitals = String::with_capacity(name.len() + 4);
     let mut characters = name.chars().peekable();
     let mut before = None;
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_the_well_known_credentials_are_secret_and_others_are_not() {
+    fn names_of_well_known_credentials_are_secret() {
         for name in [
             "AWS_SECRET_ACCESS_KEY",
             "AWS_SESSION_TOKEN",
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_short_values_are_no_secrets_for_a_name_alone() {
+    fn words_and_short_values_are_not_secrets_for_a_name_alone() {
         for value in ["postgres", "Changeme", "production", " terraform\n", "hunter2", ""] {
             assert!(!can_be_secret(value), "{value}");
         }
@@ -239,11 +239,11 @@ mod tests {
     }
 
     #[test]
-    fn only_absolute_paths_of_files_are_pointers_and_only_where_names_take_them() {
+    fn only_absolute_paths_of_existing_files_are_pointers() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_str().unwrap();
         assert!(is_pointer("GOOGLE_CREDENTIALS", path) && is_pointer("credentials", path));
-        // A test runs in the directory of the package.
+        // Tests run in the directory of the package, which contains this file.
         for (name, value) in [
             ("GOOGLE_CREDENTIALS", "Cargo.toml"),
             ("GOOGLE_CREDENTIALS", "/no/such/file"),

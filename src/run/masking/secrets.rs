@@ -1,4 +1,4 @@
-//! Tells the redactor what it must not let through.
+//! Registers the secrets of settings, configuration and variables with the redactor.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,17 +7,17 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::ambient::{add_environment, add_sensitive_variable, add_variable};
 use super::backend_secrets::add_backend;
-use super::collected::{Collected, Known};
+use super::collected::{CollectedSecrets, SecretEvidence};
 use crate::settings::{RunSource, Settings};
 use crate::workspace::{Inputs, written_token};
 use butler_base::secret::Redactor;
 use butler_protocol::spec::{GitCredentials, GitSource, PlanningOptions, RunSpec, Source};
 use butler_source::module::Module;
 
-/// Registers what the runner was started with: tokens for git, the mirror's login, and the
-/// credentials in the environment that children inherit.
+/// Registers the secrets in the settings: the callback token, tokens for git, logins for mirrors, and credentials in the
+/// environment that children inherit.
 pub fn register_settings(redactor: &Redactor, settings: &Settings) {
-    let mut collected = Collected::default();
+    let mut collected = CollectedSecrets::default();
     if let RunSource::Registry { token, .. } = &settings.source {
         collected.add_nameless(token.expose_secret());
     }
@@ -34,10 +34,10 @@ pub fn register_settings(redactor: &Redactor, settings: &Settings) {
     collected.register(redactor);
 }
 
-/// Registers the logins that the run's configuration holds. Its variables come when they are
-/// resolved: what stands there before may be the name of a secret, which a hint has to show.
+/// Registers the logins in the run's configuration. Variables are registered after their references are resolved: before
+/// that, a value can be the name of a secret, which a hint contains.
 pub(in crate::run) fn register_spec(redactor: &Redactor, spec: &RunSpec) {
-    let mut collected = Collected::default();
+    let mut collected = CollectedSecrets::default();
     if let Source::Git(source) = &spec.source {
         add_git(&mut collected, source);
     }
@@ -45,20 +45,20 @@ pub(in crate::run) fn register_spec(redactor: &Redactor, spec: &RunSpec) {
         add_backend(&mut collected, backend);
     }
     for (setting, secret) in &spec.setup.secrets {
-        collected.add(Known::ForSure, setting, secret.expose_secret());
+        collected.add(SecretEvidence::Certain, setting, secret.expose_secret());
     }
     for (_, token) in spec.setup.cli_config.iter().flat_map(|config| &config.credentials) {
-        // The same secret once more, and named above.
+        // The same secret in the form of the CLI configuration. It is registered by name above.
         collected.add_nameless(written_token(token).expose_secret());
     }
     collected.register(redactor);
 }
 
-/// Registers what the run marks as sensitive, and the secrets in its other environment variables.
+/// Registers variables that the run marks as sensitive, and secrets in its other environment variables.
 pub(in crate::run) fn register_inputs(redactor: &Redactor, inputs: &Inputs) {
-    let mut collected = Collected::default();
+    let mut collected = CollectedSecrets::default();
     for (name, value, _) in inputs.variables.iter().filter(|(.., sensitive)| *sensitive) {
-        collected.add_json(Known::ForSure, name, value.expose_secret());
+        collected.add_json(SecretEvidence::Certain, name, value.expose_secret());
     }
     for (name, value, sensitive) in &inputs.environment {
         let add = if *sensitive { add_sensitive_variable } else { add_variable };
@@ -67,21 +67,21 @@ pub(in crate::run) fn register_inputs(redactor: &Redactor, inputs: &Inputs) {
     collected.register(redactor);
 }
 
-/// Registers values of variables that only the module declares as sensitive: the run's, and those
-/// that the environment of the job, `ambient`, gives to Terraform.
+/// Registers values of variables that only the module declares as sensitive: the run's, and those in the environment of
+/// the job, `ambient`.
 pub(in crate::run) fn register_declared(
     redactor: &Redactor,
     inputs: &Inputs,
     module: &Module,
     ambient: &BTreeMap<OsString, OsString>,
 ) {
-    let mut collected = Collected::default();
+    let mut collected = CollectedSecrets::default();
     let declared = |name: &str| {
         module.variables.get_key_value(name).filter(|(_, declared)| declared.sensitive)
     };
     for (name, value, _) in &inputs.variables {
         if declared(name).is_some() {
-            collected.add_json(Known::ForSure, name, value.expose_secret());
+            collected.add_json(SecretEvidence::Certain, name, value.expose_secret());
         }
     }
     let given = inputs.environment.iter();
@@ -90,37 +90,37 @@ pub(in crate::run) fn register_declared(
         ambient.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
     for (name, value) in given.chain(ambient) {
         if let Some((name, _)) = name.strip_prefix("TF_VAR_").and_then(declared) {
-            collected.add_text(Known::ForSure, name, value);
+            collected.add_text(SecretEvidence::Certain, name, value);
         }
     }
     collected.register(redactor);
 }
 
-/// The same for the values that were given on the command line.
+/// The same for values on the command line.
 pub(in crate::run) fn register_typed(
     redactor: &Redactor,
     planning: &PlanningOptions,
     module: &Module,
 ) {
-    let mut collected = Collected::default();
+    let mut collected = CollectedSecrets::default();
     for (name, value) in planning.values() {
         if module.variables.get(name).is_some_and(|declared| declared.sensitive) {
-            collected.add_text(Known::ForSure, name, value);
+            collected.add_text(SecretEvidence::Certain, name, value);
         }
     }
     collected.register(redactor);
 }
 
-/// Registers JSON texts of values that are sensitive, by their names.
+/// Registers sensitive values, given as JSON texts with their names.
 pub(in crate::run) fn register_values(redactor: &Redactor, values: &[(String, SecretString)]) {
-    let mut collected = Collected::default();
+    let mut collected = CollectedSecrets::default();
     for (name, json) in values {
-        collected.add_json(Known::ForSure, name, json.expose_secret());
+        collected.add_json(SecretEvidence::Certain, name, json.expose_secret());
     }
     collected.register(redactor);
 }
 
-fn add_git(collected: &mut Collected<'_>, source: &GitSource) {
+fn add_git(collected: &mut CollectedSecrets<'_>, source: &GitSource) {
     collected.add_git_login(source.repository.expose_secret());
     match &source.credentials {
         GitCredentials::Token { token: secret, .. }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_module_declares_sensitive_is_masked_whoever_gives_it() {
+    fn variables_that_the_module_declares_sensitive_are_masked_from_all_sources() {
         let mut module = Module::default();
         for (name, sensitive) in [("a", true), ("b", true), ("c", true), ("open", false)] {
             let declared = VariableDeclaration { sensitive, ..VariableDeclaration::default() };

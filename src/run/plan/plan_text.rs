@@ -1,6 +1,6 @@
-//! The text of a plan as it is reported: without secrets, and as the inside of a JSON string.
+//! The text of a plan for the reports: without secrets, and as the content of a JSON string.
 //!
-//! It is never in memory as a whole unless it is short, however long its lines are.
+//! A long text is never in memory as a whole, for any length of lines.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::path::PathBuf;
@@ -9,74 +9,80 @@ use super::part_writer::PartWriter;
 use crate::registry::Part;
 use butler_base::secret::{Redactor, redact_text};
 
-/// Ends a text that was cut.
+/// The end of a text that was cut.
 pub(in crate::run) const CUT: &str =
     "\n(The rest of this text is left out: it is too large for the registry.)\n";
 
-/// How much of a text is read at a time.
+/// The size of a read, in bytes.
 pub(in crate::run) const CHUNK: usize = 64 * 1024;
 
 /// The text of a plan.
 #[derive(Debug)]
 pub(in crate::run) struct PlanText {
-    /// It without secrets.
+    /// The text without secrets.
     pub(in crate::run) shown: Part,
-    /// It as the inside of a JSON string; nothing without a registry.
+    /// The text as the content of a JSON string; empty without a registry.
     pub(in crate::run) escaped: Part,
-    /// What Terraform has printed: files are made beside it.
+    /// The file that Terraform has printed. Other files are created in the same directory.
     printed: PathBuf,
 }
 
 impl PlanText {
-    /// Makes it of what Terraform has `printed`, with what it needs for a registry if there is one.
-    pub(in crate::run) fn make(
+    /// Reads the file that Terraform has `printed` and writes both forms of the text.
+    ///
+    /// # Errors
+    /// If a file cannot be read or written.
+    pub(in crate::run) fn create(
         printed: PathBuf,
         for_registry: bool,
         redactor: &Redactor,
     ) -> Result<Self> {
         let mut shown = PartWriter::new(&printed.with_extension("report.txt"));
         redact_text(redactor, fs_err::File::open(&printed)?, &mut shown)?;
-        let shown = shown.end()?;
+        let shown = shown.finish()?;
         let mut escaped = PartWriter::new(&printed.with_extension("escaped"));
         if for_registry {
             escape(shown.open()?, None, &mut escaped)?;
         }
-        Ok(Self { shown, escaped: escaped.end()?, printed })
+        Ok(Self { shown, escaped: escaped.finish()?, printed })
     }
 
-    /// As the inside of a JSON string of at most `length` bytes.
+    /// The text as the content of a JSON string of at most `length` bytes.
+    ///
+    /// # Errors
+    /// If a file cannot be read or written.
     pub(in crate::run) fn cut(&self, length: u64) -> Result<Part> {
         if length == self.escaped.length() {
             return Ok(self.escaped.clone());
         }
         let mut cut = PartWriter::new(&self.printed.with_extension("cut"));
         escape(self.shown.open()?, Some(length), &mut cut)?;
-        cut.end()
+        cut.finish()
     }
 }
 
-/// Writes a text as the inside of a JSON string; where there is only `room` for a part of it, as much
-/// as fits, and that it was cut.
-fn escape(mut text: impl Read, room: Option<u64>, mut into: impl Write) -> Result<()> {
+/// Writes a text as the content of a JSON string. If it is longer than `limit` bytes, writes its beginning
+/// and [`CUT`].
+fn escape(mut text: impl Read, limit: Option<u64>, mut into: impl Write) -> Result<()> {
     let mut write = |text: &str| {
         let literal = serde_json::to_string(text)?;
         let inside = &literal[1..literal.len() - 1];
         into.write_all(inside.as_bytes()).map(|()| inside.len() as u64)
     };
-    let room = room.map(|room| room.saturating_sub(escaped(CUT)));
+    let limit = limit.map(|limit| limit.saturating_sub(escaped_length(CUT)));
     let (mut held, mut length) = (Vec::with_capacity(CHUNK), 0);
     loop {
-        let room_held = (CHUNK - held.len()) as u64;
-        let read = (&mut text).take(room_held).read_to_end(&mut held)?;
-        // A character that is cut in two waits for its end. The text is UTF-8: it was masked.
+        let free = (CHUNK - held.len()) as u64;
+        let read = (&mut text).take(free).read_to_end(&mut held)?;
+        // The rest of a character at the end follows with the next read. Redacted text is UTF-8.
         let whole = match std::str::from_utf8(&held) {
             Ok(whole) => whole,
             Err(error) if read == 0 => return Err(Error::new(ErrorKind::InvalidData, error)),
             Err(error) => std::str::from_utf8(&held[..error.valid_up_to()]).unwrap_or_default(),
         };
-        match room.map(|room| room - length) {
-            Some(left) if escaped(whole) > left => {
-                write(prefix(whole, left))?;
+        match limit.map(|limit| limit - length) {
+            Some(left) if escaped_length(whole) > left => {
+                write(prefix_within(whole, left))?;
                 return write(CUT).map(drop);
             }
             _ => length += write(whole)?,
@@ -88,13 +94,13 @@ fn escape(mut text: impl Read, room: Option<u64>, mut into: impl Write) -> Resul
     }
 }
 
-/// The length of `text` in a JSON string.
-fn escaped(text: &str) -> u64 {
-    text.chars().map(escaped_character).sum()
+/// The length of `text` in a JSON string, in bytes.
+fn escaped_length(text: &str) -> u64 {
+    text.chars().map(escaped_character_length).sum()
 }
 
-/// RFC 8259, section 7: two-character escapes where there are any, `\u00XX` for other controls.
-fn escaped_character(character: char) -> u64 {
+/// RFC 8259, section 7: two-character escapes if they exist, `\u00XX` for other control characters.
+fn escaped_character_length(character: char) -> u64 {
     match character {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
         character if character < ' ' => 6,
@@ -102,12 +108,12 @@ fn escaped_character(character: char) -> u64 {
     }
 }
 
-/// As much of the beginning of `text` as is not longer than `most` in a JSON string.
-fn prefix(text: &str, most: u64) -> &str {
+/// The longest beginning of `text` of at most `limit` bytes in a JSON string.
+fn prefix_within(text: &str, limit: u64) -> &str {
     let mut length = 0;
     let end = text.char_indices().find(|(_, character)| {
-        length += escaped_character(*character);
-        length > most
+        length += escaped_character_length(*character);
+        length > limit
     });
     end.map_or(text, |(end, _)| &text[..end])
 }
@@ -117,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_is_cut_in_a_character_is_none() {
+    fn text_that_ends_inside_a_character_is_an_error() {
         assert!(escape(&b"x\xe2\x82"[..], None, std::io::sink()).is_err());
     }
 }

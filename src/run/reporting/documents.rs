@@ -1,7 +1,7 @@
-//! The summary and the page, written where the user wants them: whole or not at all.
+//! Writes the summary and the page to the paths that the user has set, atomically.
 //!
-//! They are for others to read, so the mode is what the umask leaves of 0644, and nothing in them is
-//! a secret. Whoever cannot write them says so; the run has ended as it has.
+//! Other users read them, so their mode is 0644 without the umask, and they contain no secrets. An error
+//! is logged and does not change how the run ended.
 
 use std::fs::Permissions;
 use std::io::{BufWriter, Error, ErrorKind, Result, Write};
@@ -16,7 +16,7 @@ use butler_base::platform::fs::PermissionsExt;
 use butler_result::RunResult;
 use butler_result::{LogCopy, SUMMARY_LIMIT, page, summary};
 
-/// Which documents are wanted.
+/// The paths of the documents; absent if the user has not set them.
 #[derive(Debug, Default)]
 pub(in crate::run) struct Documents {
     summary: Option<PathBuf>,
@@ -28,7 +28,7 @@ impl Documents {
         Self { summary: settings.summary.clone(), page: settings.report.clone() }
     }
 
-    /// Writes them, as long as there is time.
+    /// Writes the documents, as long as there is time.
     pub(in crate::run) async fn write(
         &self,
         result: &RunResult,
@@ -39,17 +39,17 @@ impl Documents {
             let result = result.clone();
             let write =
                 move |file: &mut Writer| file.write_all(summary(&result, SUMMARY_LIMIT).as_bytes());
-            within(stop, "summary", path, write).await;
+            write_in_time(stop, "summary", path, write).await;
         }
         if let Some(path) = self.page.clone() {
             let result = result.clone();
-            within(stop, "report", path, move |file| page(&result, log, file)).await;
+            write_in_time(stop, "report", path, move |file| page(&result, log, file)).await;
         }
     }
 }
 
-/// Disks can be slow, and file systems can hang.
-async fn within(
+/// Writes a file with a deadline, because disks can be slow and file systems can hang.
+async fn write_in_time(
     stop: &Stop,
     what: &str,
     path: PathBuf,
@@ -61,37 +61,37 @@ async fn within(
     let problem = match stop.within(Step::Terminal, writing).await {
         Some(Ok(Err(error))) => error.to_string(),
         Some(Err(error)) => format!("{error} (a bug)"),
-        None if draft.give_up().await => TOO_LATE.to_owned(),
-        // Now, or just when it was to be given up.
+        None if draft.cancel().await => TOO_LATE.to_owned(),
+        // Written, or written at the moment of the deadline.
         Some(Ok(Ok(()))) | None => return,
     };
     tracing::warn!("cannot write the {what} `{}`: {problem}", path.display());
 }
 
-/// Why a file was given up.
+/// Why a file was not written.
 const TOO_LATE: &str = "there was no time left";
 
-/// How long the removal of a file that was given up may take.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// How long the removal of a cancelled draft may take.
+const REMOVAL_TIME: Duration = Duration::from_millis(200);
 
-/// A file that is being written beside its place, until it is put there or given up.
+/// A temporary file beside its destination, until it is renamed or cancelled.
 #[derive(Debug, Default)]
 struct Draft {
-    is_given_up: AtomicBool,
-    /// Whether it is in its place.
+    is_cancelled: AtomicBool,
+    /// Whether it was renamed to its destination.
     is_finished: AtomicBool,
-    /// The file, as long as it is a draft.
+    /// The path of the temporary file.
     file: Mutex<Option<PathBuf>>,
 }
 
-/// Writes a draft until it is given up.
+/// Writes a draft until it is cancelled.
 struct Writer {
     file: BufWriter<std::fs::File>,
     draft: Arc<Draft>,
 }
 
 impl Draft {
-    /// Writes a file beside, and puts it in the place of an older one.
+    /// Writes the temporary file and renames it to `path`.
     fn replace(
         self: Arc<Self>,
         path: &Path,
@@ -114,24 +114,24 @@ impl Draft {
         Ok(())
     }
 
-    /// Has it written no further and removes it; not where it is finished.
-    async fn give_up(self: Arc<Self>) -> bool {
-        self.is_given_up.store(true, Ordering::Relaxed);
+    /// Stops writing and removes the temporary file. Returns false if the file is finished.
+    async fn cancel(self: Arc<Self>) -> bool {
+        self.is_cancelled.store(true, Ordering::Relaxed);
         let removal = tokio::task::spawn_blocking(move || {
             let file = self.file().take();
-            // Where it cannot be removed, the disk is what there was no time for.
+            // An error is not logged: the disk is the reason for the cancellation.
             let _ = file.map(std::fs::remove_file);
             !self.is_finished.load(Ordering::Relaxed)
         });
-        // What takes longer is not finished either.
-        match tokio::time::timeout(PATIENCE, removal).await {
-            Ok(Ok(is_given_up)) => is_given_up,
+        // The file is not finished if the disk needs longer.
+        match tokio::time::timeout(REMOVAL_TIME, removal).await {
+            Ok(Ok(is_cancelled)) => is_cancelled,
             Ok(Err(_)) | Err(_) => true,
         }
     }
 
     fn check(&self) -> Result<()> {
-        if self.is_given_up.load(Ordering::Relaxed) {
+        if self.is_cancelled.load(Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::TimedOut, TOO_LATE));
         }
         Ok(())
@@ -163,14 +163,14 @@ mod tests {
     use butler_base::cancel::StopReason;
 
     #[tokio::test]
-    async fn a_file_that_takes_too_long_is_neither_there_later_nor_beside() {
+    async fn late_file_is_not_written_and_leaves_no_draft() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("page.html");
         let stop = Stop::new();
         stop.request(StopReason::Signal(Signal::SIGTERM));
         let (go_on, waiting) = channel();
         let (ended, end) = channel();
-        within(&stop, "report", path, move |file| {
+        write_in_time(&stop, "report", path, move |file| {
             file.write_all(b"one")?;
             waiting.recv().unwrap();
             let written = file.write_all(b"two");
@@ -180,7 +180,7 @@ mod tests {
         .await;
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "no draft is left");
         go_on.send(()).unwrap();
-        assert!(end.recv().unwrap(), "it goes no further");
+        assert!(end.recv().unwrap(), "the writer stops");
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
     }
 }

@@ -1,9 +1,8 @@
-//! The final status on its way to the registry, and what becomes of a run whose end it did not get.
+//! Delivers the final status, and changes the result of a run whose final status was not delivered.
 //!
-//! Such a run has not ended well, however well its work has: nobody who asks the registry knows of
-//! it. So its result says so, wherever it is shown.
+//! Such a run has not succeeded, even if its operation has: the registry does not show the result. All
+//! documents contain the changed result.
 
-use super::outcome::StatusReport;
 use super::report_error::ReportError;
 use super::reports::Reports;
 use crate::exit::Exit;
@@ -16,41 +15,60 @@ use butler_result::{Problem, RunResult};
 
 /// Why the registry did not get the final status.
 #[derive(Debug)]
-pub(in crate::run) enum Undelivered {
-    /// It had ended the run: with this status, where that is known.
-    Over(Option<String>),
-    /// It could not be reached, refused, or took too long.
+pub(in crate::run) enum UndeliveredStatus {
+    /// The registry had ended the run before, with this status if it is known.
+    RunOver(Option<String>),
+    /// The registry was unreachable, rejected the status, or took too long.
     Lost { reason: String, advice: Option<String> },
 }
 
-impl Undelivered {
-    /// A registry that has ended the run before.
-    fn over(stop: &Stop) -> Self {
-        Self::Over(match stop.reason() {
+impl UndeliveredStatus {
+    fn run_over(stop: &Stop) -> Self {
+        Self::RunOver(match stop.reason() {
             Some(StopReason::RunOver { status }) => Some(status),
-            _ => None,
+            Some(StopReason::Signal(_)) | None => None,
         })
     }
 
-    /// The same for a failure to send.
+    /// The status could not be sent for this reason.
     pub(in crate::run) fn lost(reason: impl Into<String>) -> Self {
         Self::Lost { reason: reason.into(), advice: None }
     }
 
-    /// What the process ends with instead of `exit`.
-    const fn exit(&self, exit: Exit) -> Exit {
-        match (self, exit) {
-            // What came first counts.
-            (Self::Over(_), Exit::Signal(_)) => exit,
-            (Self::Over(_), _) => Exit::Cancelled,
-            (Self::Lost { .. }, _) => Exit::Registry,
+    /// Changes `result` and logs the problem. Returns the exit code of the process, which would have
+    /// been `exit` if the status had been delivered.
+    pub(in crate::run) fn apply_to(
+        self,
+        result: &mut RunResult,
+        exit: Exit,
+        redactor: &Redactor,
+    ) -> Exit {
+        let (new_exit, status) = match (&self, exit) {
+            // The signal came first.
+            (Self::RunOver(_), Exit::Signal(_)) => (exit, "cancelled"),
+            // The failure of the run is that the registry has ended it: the result contains that.
+            (Self::RunOver(_), Exit::Cancelled) => return exit,
+            (Self::RunOver(_), _) => (Exit::Cancelled, "cancelled"),
+            (Self::Lost { .. }, _) => (Exit::Registry, "failed"),
+        };
+        result.exit_code = new_exit.code();
+        let mut problem = self.problem();
+        // The result was masked before.
+        problem.mask(redactor);
+        tracing::error!(advice = problem.advice, "{}", problem.message);
+        // An earlier error is kept because it is the root cause.
+        if result.error.is_some() {
+            result.warnings.push(problem.message);
+        } else {
+            status.clone_into(&mut result.status);
+            result.error = Some(problem);
         }
+        new_exit
     }
 
-    fn problem(self, redactor: &Redactor) -> Problem {
-        let masked = |text: String| redactor.redact(text.as_bytes()).into_owned();
+    fn problem(self) -> Problem {
         let (message, advice) = match self {
-            Self::Over(status) => {
+            Self::RunOver(status) => {
                 let status = status.map(|status| format!(" ({status})")).unwrap_or_default();
                 let message =
                     format!("the registry had ended the run{status} before its end was reported");
@@ -60,38 +78,7 @@ impl Undelivered {
                 (format!("the final status was not delivered: {reason}"), advice)
             }
         };
-        Problem { phase: Phase::Report, message: masked(message), advice: advice.map(masked) }
-    }
-
-    /// Says it in the log, in `result`, and in the `report` that nobody got. Returns what the process
-    /// ends with instead of `exit`.
-    pub(in crate::run) fn settle(
-        self,
-        exit: Exit,
-        report: &mut StatusReport,
-        result: &mut RunResult,
-        redactor: &Redactor,
-    ) -> Exit {
-        let ends_with = self.exit(exit);
-        // A run that was stopped because the registry has ended it has said so.
-        if matches!(self, Self::Over(_)) && exit == Exit::Cancelled {
-            return ends_with;
-        }
-        let status = match self {
-            Self::Over(_) => "cancelled",
-            Self::Lost { .. } => "failed",
-        };
-        let problem = self.problem(redactor);
-        tracing::error!(advice = problem.advice, "{}", problem.message);
-        report.undelivered(status, &problem);
-        if result.error.is_some() {
-            // What it failed or was stopped for before says more.
-            result.warnings.push(problem.message);
-        } else {
-            status.clone_into(&mut result.status);
-            result.error = Some(problem);
-        }
-        ends_with
+        Problem { phase: Phase::Report, message, advice }
     }
 }
 
@@ -99,44 +86,45 @@ impl Undelivered {
 pub(in crate::run) async fn deliver(
     stop: &Stop,
     reports: &Reports,
-    report: &StatusReport,
-) -> Result<(), Undelivered> {
+    result: &RunResult,
+) -> Result<(), UndeliveredStatus> {
     if stop.run_is_over() {
-        return Err(Undelivered::over(stop));
+        return Err(UndeliveredStatus::run_over(stop));
     }
-    let doubtful = reports.has_doubtful_running();
-    // The same again is no second status; a registry that was silent may hear this one.
+    let has_unanswered_running = reports.has_unanswered_running();
+    // A registry that did not answer gets the same request again: it changes nothing if the first one
+    // was stored.
     for step in [Step::Status, Step::StatusAgain] {
-        match stop.within(step, reports.finish(report)).await {
+        match stop.within(step, reports.finish(result)).await {
             Some(Ok(())) => {
-                if doubtful {
-                    close_again(stop, reports, report).await;
+                if has_unanswered_running {
+                    close_again(stop, reports, result).await;
                 }
                 return Ok(());
             }
             Some(Err(ReportError::Registry(RegistryError::RunOver))) => {
-                return Err(Undelivered::over(stop));
+                return Err(UndeliveredStatus::run_over(stop));
             }
             Some(Err(error)) => {
                 let (reason, advice) = (chain(&error), error.advice());
-                return Err(Undelivered::Lost { reason, advice });
+                return Err(UndeliveredStatus::Lost { reason, advice });
             }
-            None if stop.run_is_over() => return Err(Undelivered::over(stop)),
+            None if stop.run_is_over() => return Err(UndeliveredStatus::run_over(stop)),
             None => {}
         }
     }
-    Err(Undelivered::lost("the time after a signal was over"))
+    Err(UndeliveredStatus::lost("the time after a signal was over"))
 }
 
-/// Sends the very same final status again where a `running` that was never answered was stored after
-/// it and has opened the run again: that cannot be prevented, because the registry may take its time.
-async fn close_again(stop: &Stop, reports: &Reports, report: &StatusReport) {
+/// Sends the same final status again if the registry stored an unanswered `running` after it, which has
+/// opened the run again. The runner cannot prevent that, because the registry may be slow.
+async fn close_again(stop: &Stop, reports: &Reports, result: &RunResult) {
     let again = async {
         if reports.is_open().await {
             tracing::warn!(
                 "the registry has stored `running` late; the final status is sent again"
             );
-            if reports.finish(report).await.is_err() {
+            if reports.finish(result).await.is_err() {
                 tracing::error!("the run may be shown as running in the registry");
             }
         }

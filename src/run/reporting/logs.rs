@@ -1,8 +1,8 @@
 //! The log of a run with everything that reads it: terminal, log file, uploader.
 //!
-//! Each reader has a queue of its own, so that none waits for another. At the end the uploader and
-//! the log file are waited for, as long as there is time, and what the registry did not get is kept;
-//! the terminal is joined by whoever tears the run down, because nobody may read it.
+//! Each reader has its own queue, so that none waits for another. [`Logs::close`] waits for the uploader
+//! and the log file, as long as there is time, and keeps the lines that the registry did not get. The
+//! teardown joins the terminal later, because a terminal can block.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use super::notices::Notices;
 use super::report_error::ReportError;
 use super::report_files::log_file;
 use super::reports::{RegistryReports, Reports};
-use super::undelivered::{Place, UndeliveredLogs};
+use super::undelivered::{RecoveryDirectories, keep_undelivered};
 use crate::ci;
 use crate::report::{
-    PlanHint, Receiver, RunLog, Sender, Shown, Undelivered, UploadReport, channel, copy_log, show,
-    upload,
+    LiveOutput, PlanHint, Receiver, RunLog, Sender, Undelivered, UploadReport, channel, copy_log,
+    show, upload,
 };
 use crate::run::directory::run_directory::RunDirectory;
 use crate::run::terminal::Terminal;
 use crate::settings::{RunSource, Settings};
 use butler_base::cancel::{Step, Stop};
 use butler_base::error::chain;
-use butler_result::LogCopy;
+use butler_result::{LogCopy, UndeliveredLogs};
 
 /// How long the last log lines may take after the end of the run; no longer than the final status.
 const LOG_DEADLINE: Duration = Duration::from_mins(2);
 
-/// How long a terminal or pipe that takes nothing may hold up the end.
+/// How long a blocked terminal or pipe may delay the end.
 const STALL: Duration = Duration::from_secs(5);
 
-/// How much of the log each reader keeps in memory; what is more waits on the disk.
+/// How much of the log each reader keeps in memory, in bytes; the rest is on the disk.
 const MEMORY: usize = 2 * 1024 * 1024;
 
 /// The log of a run and everything that reads it.
@@ -42,38 +42,37 @@ pub(in crate::run) struct Logs {
     upload: Option<(Arc<RegistryReports>, Receiver)>,
     uploader: Option<JoinHandle<(UploadReport, Undelivered)>>,
     file: Option<JoinHandle<bool>>,
-    /// What is kept for the page, and for whom.
+    /// The copy of the log for the page.
     copy: Option<(JoinHandle<std::io::Result<LogCopy>>, Arc<Notices>)>,
     pub(in crate::run) terminal: TerminalReader,
-    /// Where the lines go that the registry does not get.
-    place: Place,
+    recovery: RecoveryDirectories,
 }
 
-/// What shows the log on the terminal.
+/// Shows the log on the terminal.
 pub(in crate::run) struct TerminalReader {
     task: JoinHandle<bool>,
-    /// Where its lines wait that memory does not hold.
+    /// The file for lines that do not fit into memory.
     spool: PathBuf,
 }
 
 impl Logs {
-    /// Opens the log with all its readers. Lines wait in `directory` where memory does not do.
+    /// Opens the log with all its readers. `directory` is for lines that do not fit into memory.
     pub(in crate::run) fn open(
         settings: &Settings,
         reports: &Reports,
         terminal: Terminal,
         directory: Option<&RunDirectory>,
     ) -> Self {
-        // Without a directory the run ends at once, and what it says fits into memory.
+        // Without a directory, the run ends at once, and its few lines fit into memory.
         let directory =
             directory.map_or(settings.work_dir.as_path(), |directory| directory.private().path());
         let mut senders = Vec::new();
         let (sender, receiver) = spool(directory, "terminal");
         let plan_hint = match settings.source {
-            RunSource::Local { .. } => PlanHint::LeftOut { is_within: false },
-            RunSource::Registry { .. } | RunSource::File { .. } => PlanHint::Shown,
+            RunSource::Local { .. } => PlanHint::Hidden { is_within: false },
+            RunSource::Registry { .. } | RunSource::File { .. } => PlanHint::LiveOutput,
         };
-        let shown = Shown { sender, notation: ci::notation(settings.job.system), plan_hint };
+        let shown = LiveOutput { sender, notation: ci::notation(settings.job.system), plan_hint };
         let terminal = TerminalReader {
             task: tokio::spawn(show(receiver, terminal.stdout, terminal.stderr, STALL)),
             spool: spool_file(directory, "terminal"),
@@ -114,20 +113,20 @@ impl Logs {
             file,
             copy,
             terminal,
-            place: Place {
+            recovery: RecoveryDirectories {
                 recovery: settings.recovery_dir.clone(),
                 work: settings.work_dir.clone(),
             },
         }
     }
 
-    /// Begins to send lines to the registry. The run must have been reported as running before.
+    /// Starts the uploader. `running` must have been reported before.
     pub(in crate::run) fn start(mut self, settings: &Settings, stop: &Stop) -> Self {
         let (interval, stop) = (settings.log_interval, stop.clone());
         let deadline = LOG_DEADLINE.min(settings.registry_timeout);
         self.uploader = self.upload.take().map(|(registry, receiver)| {
             tokio::spawn(async move {
-                // Made when it is first polled, which is at the end of the log.
+                // The uploader polls it first at the end of the log, and the time begins then.
                 let overdue = async {
                     stop.within(Step::Logs, tokio::time::sleep(deadline)).await;
                 };
@@ -137,8 +136,8 @@ impl Logs {
         self
     }
 
-    /// Ends the log and waits until the registry and the log file have it all, or their deadlines
-    /// are over. Keeps what the registry did not get.
+    /// Ends the log and waits until the registry and the log file have all lines, or their deadlines
+    /// are over. Keeps the lines that the registry did not get.
     pub(in crate::run) async fn close(
         &mut self,
         stop: &Stop,
@@ -171,7 +170,7 @@ impl Logs {
             }
         };
         let (written, (), sent) = tokio::join!(file, copied, uploader);
-        // A reader that panicked has lost its lines; the run has not.
+        // Not a failure of the run: only this reader has lost lines.
         if !matches!(written, Some(Ok(true))) {
             tracing::warn!("the log file is not complete");
         }
@@ -180,14 +179,14 @@ impl Logs {
         if stop.run_is_over() {
             return Ok(None);
         }
-        let kept = UndeliveredLogs::keep(report, left, self.place.clone(), stop).await;
+        let kept = keep_undelivered(report, left, self.recovery.clone(), stop).await;
         kept.map_err(|error| format!("keeping the log failed (a bug): {error}"))
     }
 }
 
 impl TerminalReader {
-    /// Takes the name of the spool away, so that the wipe passes over it: its lines are redacted,
-    /// may still have to be shown, and their room is free when they were.
+    /// Unlinks the spool, so that the wipe does not overwrite it: its lines are redacted and may not be
+    /// shown yet. Its space is freed when the reader closes it.
     pub(in crate::run) fn detach_spool(&self) {
         if let Err(error) = std::fs::remove_file(&self.spool)
             && error.kind() != std::io::ErrorKind::NotFound
@@ -196,7 +195,7 @@ impl TerminalReader {
         }
     }
 
-    /// Waits until everything is shown, or nobody takes it; says whether it was shown.
+    /// Waits until all lines are shown, or the terminal blocks. Returns whether they were shown.
     pub(in crate::run) async fn join(self, stop: &Stop) -> bool {
         let shown = matches!(stop.within(Step::Terminal, self.task).await, Some(Ok(true)));
         if !shown {
@@ -224,7 +223,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_in_a_task_neither_hangs_the_end_nor_goes_unsaid() {
+    async fn panic_in_a_reader_is_reported_and_does_not_block_the_end() {
         let mut logs = Logs {
             log: RunLog::new(Arc::default(), Vec::new(), None),
             upload: None,
@@ -232,11 +231,11 @@ mod tests {
             file: Some(tokio::spawn(broken())),
             copy: Some((tokio::spawn(broken()), Arc::default())),
             terminal: TerminalReader { task: tokio::spawn(broken()), spool: "/nowhere".into() },
-            place: Place { recovery: "/nowhere".into(), work: "/nowhere".into() },
+            recovery: RecoveryDirectories { recovery: "/nowhere".into(), work: "/nowhere".into() },
         };
         let stop = Stop::new();
-        let said = logs.close(&stop).await.unwrap_err();
-        assert!(said.contains("the log uploader failed (a bug)"), "{said}");
+        let problem = logs.close(&stop).await.unwrap_err();
+        assert!(problem.contains("the log uploader failed (a bug)"), "{problem}");
         assert!(!logs.terminal.join(&stop).await);
     }
 }

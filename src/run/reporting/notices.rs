@@ -1,8 +1,8 @@
-//! Tells everybody beside the registry how a run ended, once the registry knows: the report
-//! directory, who asked for a summary or a page, the CI system, and whoever looks on.
+//! Publishes the result of a run after the final status: report directory, summary, page, CI system,
+//! telemetry, and terminal.
 //!
-//! Each run has exactly one result, also where it never got a configuration. What cannot be told is
-//! logged and changes nothing: the run has ended as it has.
+//! Each run has exactly one result, also without a configuration. An error is logged and does not change
+//! how the run ended.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::documents::Documents;
 use super::report_files::replace_as;
-use crate::ci::{self, Job, System};
+use crate::ci::{self, Job};
 use crate::screen::{Ending, Live, LiveControl, Screen, View, ending};
 use crate::settings::{LogFormat, Settings};
 use crate::telemetry::Telemetry;
@@ -21,36 +21,36 @@ use butler_result::LogCopy;
 use butler_result::timeline::Timeline;
 use butler_result::{RunResult, table};
 
-/// How long an output that takes nothing may hold up the end.
+/// How long a blocked output may delay the end.
 const STALL: Duration = Duration::from_secs(5);
 
-/// The same where that was waited for already.
+/// The same if the output has already delayed the end.
 const STALL_AGAIN: Duration = Duration::from_millis(500);
 
-/// Who is told, and of which times.
+/// The receivers of the result beside the registry, and the times of the run.
 #[derive(Default)]
 pub(in crate::run) struct Notices {
     pub(in crate::run) timeline: Timeline,
     job: Job,
-    place: Option<Place>,
+    files: Option<ResultFiles>,
     documents: Documents,
-    /// What is kept of the log for the page.
+    /// The copy of the log for the page.
     log: Mutex<Option<LogCopy>>,
     format: LogFormat,
     telemetry: Option<Telemetry>,
-    /// None once the result was told.
+    /// Absent after the result was published.
     output: Mutex<Option<Box<dyn Write + Send>>>,
-    /// Where there is more for people to read.
+    /// Title and path of the documents that the terminal names.
     places: Vec<(&'static str, PathBuf)>,
-    /// How people look on, until they were told the result.
+    /// The terminal of a user, if there is one.
     screen: Option<Screen>,
     live: Mutex<Option<Live>>,
 }
 
-/// Where files on the result go.
-struct Place {
+/// The directory for files about the result.
+struct ResultFiles {
     directory: PathBuf,
-    /// The mode of its files.
+    /// The mode of the files.
     mode: u32,
 }
 
@@ -61,15 +61,15 @@ impl std::fmt::Debug for Notices {
 }
 
 impl Notices {
-    /// Notices as `settings` want them, on `output` what is for people who look on, and on `screen`
-    /// from now on what goes on. Must be called where tokio runs.
+    /// Prepares the receivers that `settings` name. The end of the run is written to `output`, and its
+    /// progress is shown on `screen` from now on. Must be called inside of a tokio runtime.
     pub(in crate::run) fn new(
         settings: &Settings,
         output: Box<dyn Write + Send>,
         screen: Option<Screen>,
     ) -> Self {
         let timeline = Timeline::start();
-        // Who asks for less does not get more.
+        // A user who has turned off INFO lines gets no live line either.
         let screen = screen.filter(|screen| {
             screen.abilities().view == View::Live && tracing::enabled!(tracing::Level::INFO)
         });
@@ -85,7 +85,7 @@ impl Notices {
         let written = |(what, path): (_, &Option<PathBuf>)| Some((what, path.clone()?));
         Self {
             job: settings.job.clone(),
-            place: place(settings),
+            files: result_files(settings),
             documents: Documents::new(settings),
             log: Mutex::default(),
             format: settings.logging.format,
@@ -98,9 +98,8 @@ impl Notices {
         }
     }
 
-    /// Whether somebody at a terminal is told at the end why the run failed, so that nothing before
-    /// has to say so.
-    pub(in crate::run) fn tell_failure(&self) -> bool {
+    /// Whether the terminal shows the failure at the end, so that no earlier line has to.
+    pub(in crate::run) fn shows_failure(&self) -> bool {
         self.screen.is_some()
     }
 
@@ -109,28 +108,28 @@ impl Notices {
         *self.log.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
     }
 
-    /// Whether files on the result are wanted.
+    /// Whether there is a directory for files about the result.
     pub(in crate::run) fn keeps_files(&self) -> bool {
-        self.place.is_some()
+        self.files.is_some()
     }
 
-    /// Writes a file on the result, if it is wanted; where it cannot be written, that is logged.
+    /// Writes a file about the result, if there is a directory for it. An error is logged.
     pub(in crate::run) fn write(&self, name: &str, content: &[u8]) {
-        let Some(Place { directory, mode }) = &self.place else { return };
+        let Some(ResultFiles { directory, mode }) = &self.files else { return };
         let path = directory.join(name);
         if let Err(error) = replace_as(*mode, &path, content) {
             tracing::warn!("cannot write the report `{}`: {error}", path.display());
         }
     }
 
-    /// Tells how the run ended, for the first time that it is called. Whether its log could be
-    /// `shown` says how long to wait for whoever looks on.
+    /// Publishes the result; later calls have no effect. If the terminal has not `shown` the log, it is
+    /// probably blocked, and the wait for it is short.
     pub(in crate::run) async fn publish(&self, mut result: RunResult, shown: bool, stop: &Stop) {
         let Some(output) = self.output.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return;
         };
         result.timings = self.timeline.timings();
-        if self.job.system == System::GitLabCi && self.keeps_files() {
+        if self.job.system.reads_report_files() && self.keeps_files() {
             self.write_for_gitlab(&mut result);
         }
         match serde_json::to_vec_pretty(&result) {
@@ -149,17 +148,17 @@ impl Notices {
         self.show(output, &result, patience, stop).await;
     }
 
-    /// What keeps the live line away for a while; none where there is no such line.
+    /// The control that hides the live line; absent if there is no live line.
     pub(in crate::run) fn live_control(&self) -> Option<LiveControl> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(Live::control)
     }
 
-    /// Who watches the requests of the run.
+    /// The observer of the run's HTTP requests.
     pub(in crate::run) fn observed(&self) -> Observed {
         self.telemetry.as_ref().map(Telemetry::observed).unwrap_or_default()
     }
 
-    /// What those are a part of that the run starts.
+    /// The trace context for processes that the run starts.
     pub(in crate::run) fn traceparent(&self) -> Option<String> {
         self.telemetry.as_ref().map(Telemetry::traceparent)
     }
@@ -175,14 +174,13 @@ impl Notices {
             tracing::warn!("{warning}");
             result.warnings.push(warning);
         }
-        // An empty one is no valid report.
+        // GitLab rejects an empty file.
         if !text.is_empty() {
             self.write("outputs.env", text.as_bytes());
         }
     }
 
-    /// Shows the timings and what the system puts beside the source. An output that nobody reads
-    /// holds up nothing.
+    /// Shows the timings and the CI system's annotations. A blocked output does not delay the end.
     async fn show(
         &self,
         mut output: Box<dyn Write + Send>,
@@ -214,14 +212,14 @@ impl Notices {
             return;
         }
         let written = tokio::task::spawn_blocking(move || {
-            // Where nobody reads it, there is nobody to tell.
+            // An error is not logged: the log has the same readers.
             let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
         });
         stop.within(Step::Terminal, tokio::time::timeout(patience, written)).await;
     }
 }
 
-/// Begins to tell the collector, if there is one.
+/// Starts telemetry, if a collector is set.
 fn telemetry(settings: &Settings, timeline: &Timeline) -> Option<Telemetry> {
     match Telemetry::start(settings.collector.as_ref()?) {
         Ok(telemetry) => {
@@ -229,22 +227,22 @@ fn telemetry(settings: &Settings, timeline: &Timeline) -> Option<Telemetry> {
             Some(telemetry)
         }
         Err(error) => {
-            tracing::warn!("the collector is told nothing: {error}; check OTEL_EXPORTER_OTLP_*");
+            tracing::warn!("cannot send telemetry: {error}; check OTEL_EXPORTER_OTLP_*");
             None
         }
     }
 }
 
-/// Where files on the result go: beside all other reports, or where the system picks them up. There
-/// is nothing in them that the job's log must not show.
-fn place(settings: &Settings) -> Option<Place> {
+/// The directory for files about the result: the report directory, or the one that the CI system
+/// uploads. Their content is as public as the job's log.
+fn result_files(settings: &Settings) -> Option<ResultFiles> {
     let directory = settings.job.reports.clone()?;
     if settings.report_dir.is_some() {
-        return Some(Place { directory, mode: 0o600 });
+        return Some(ResultFiles { directory, mode: 0o600 });
     }
-    // What uploads them may be another user.
+    // The process that uploads them may belong to another user.
     match fs_err::create_dir_all(&directory) {
-        Ok(()) => Some(Place { directory, mode: 0o644 }),
+        Ok(()) => Some(ResultFiles { directory, mode: 0o644 }),
         Err(error) => {
             tracing::warn!("no reports for {}: {error}", settings.job.system.title());
             None
@@ -252,13 +250,13 @@ fn place(settings: &Settings) -> Option<Place> {
     }
 }
 
-/// The summary and the outputs of the step, where there is room for them.
+/// Writes summary and outputs of a GitHub Actions step, if the job has files for them.
 fn write_for_github(job: &Job, result: &RunResult) {
-    type Act<'a> = &'a dyn Fn(&Path) -> std::io::Result<()>;
-    let summary: Act<'_> = &|path| {
+    type Writer<'a> = &'a dyn Fn(&Path) -> std::io::Result<()>;
+    let summary: Writer<'_> = &|path| {
         ci::append_summary(path, &butler_result::summary(result, butler_result::SUMMARY_LIMIT))
     };
-    let outputs: Act<'_> = &|path| ci::write_outputs(path, &ci::step_outputs(result));
+    let outputs: Writer<'_> = &|path| ci::write_outputs(path, &ci::step_outputs(result));
     for (what, path, write) in
         [("summary", &job.summary, summary), ("outputs", &job.outputs, outputs)]
     {

@@ -1,4 +1,4 @@
-//! The outputs of a module as they may be shown: without what is sensitive.
+//! The outputs of a module for display, without sensitive values.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use butler_base::secret::{Redactor, redact_json};
 use butler_result::{Output, Shown};
 
-/// A longer value is left out, in bytes: what shows outputs has no room for it.
+/// Longer outputs are omitted, in bytes: the documents have no room for them.
 const LONGEST: usize = 16 * 1024;
 
 #[derive(Deserialize)]
@@ -19,8 +19,8 @@ struct Wire<'json> {
     value: &'json RawValue,
 }
 
-/// The outputs in `json`, as `output -json` writes them. A value that holds a secret which the run knows is
-/// sensitive, whatever the module says: what is left of it would be wrong.
+/// The outputs in `json`, the format of `output -json`. A value that contains a registered secret is
+/// sensitive even if the module does not mark it: the rest of the value would be wrong.
 pub(in crate::run) fn shown(json: &[u8], redactor: &Redactor) -> Vec<Output> {
     let outputs: BTreeMap<String, Wire<'_>> = serde_json::from_slice(json).unwrap_or_default();
     let outputs = outputs.into_iter().filter(|(_, output)| output.value.get().len() <= LONGEST);
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_sensitive_is_shown_and_numbers_stay_as_they_are() {
+    fn sensitive_outputs_are_hidden_and_numbers_keep_their_digits() {
         let redactor = Redactor::new();
         redactor.register(&[SecretString::from("hunter22")]);
         let json = br#"{

@@ -5,20 +5,20 @@ use std::path::PathBuf;
 use crate::registry::RegistryError;
 use butler_base::error::Advice;
 
-/// A report could not be delivered.
+/// A report that could not be delivered.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::run) enum ReportError {
-    /// The registry did not accept it.
+    /// The registry did not accept the report.
     #[error(transparent)]
     Registry(#[from] RegistryError),
-    /// It could not be written into the report directory.
+    /// The report directory is not writable.
     #[error("cannot write the report `{}`", path.display())]
     Write {
         path: PathBuf,
         #[source]
         source: std::io::Error,
     },
-    /// Its content could not be read.
+    /// The file with the report's content cannot be read.
     #[error("cannot read the content of the report")]
     Read(#[source] std::io::Error),
 }

@@ -1,4 +1,4 @@
-//! Writes the files of the report directory, so that a reader never sees half of one.
+//! Writes the files of the report directory atomically.
 
 use std::io::Read;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::report_error::ReportError;
 use butler_base::platform::fs::{DirBuilderExt, PermissionsExt};
 
-/// Makes the directory for reports (0700) where it does not exist.
+/// Creates the directory for reports (0700) if it does not exist.
 pub(in crate::run) fn prepare_directory(path: &Path) -> Result<(), ReportError> {
     std::fs::DirBuilder::new()
         .recursive(true)
@@ -15,13 +15,13 @@ pub(in crate::run) fn prepare_directory(path: &Path) -> Result<(), ReportError> 
         .map_err(|source| ReportError::Write { path: path.to_owned(), source })
 }
 
-/// Writes a file (0600) atomically. It is not synced: it is collected on the same machine, and a
-/// run that the machine did not survive has no reports.
+/// Writes a file (0600) atomically, without fsync: the CI job collects it on the same machine, and after
+/// a power cut the run has no reports anyway.
 pub(in crate::run) fn replace(path: &Path, content: impl Read) -> std::io::Result<()> {
     replace_as(0o600, path, content)
 }
 
-/// The same with another mode.
+/// [`replace`] with another mode.
 pub(in crate::run) fn replace_as(
     mode: u32,
     path: &Path,
@@ -35,7 +35,7 @@ pub(in crate::run) fn replace_as(
     Ok(())
 }
 
-/// A new file (0600) for the log, in the place of an older one.
+/// Creates the file for the log (0600), and replaces an older one.
 pub(in crate::run) fn log_file(directory: &Path) -> Result<std::fs::File, ReportError> {
     let path = directory.join("log.txt");
     tempfile::NamedTempFile::new_in(directory)

@@ -1,30 +1,32 @@
-//! Where a run's reports go: to the registry, into a directory, to both, or nowhere.
+//! Sends the reports of a run to the registry, to a directory, to both, or to neither.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::notices::Notices;
-use super::outcome::StatusReport;
 use super::report_error::ReportError;
 use super::report_files::replace;
+use super::status_report::StatusReport;
 use crate::engine::readable_junit;
 use crate::registry::{
     Body, Callback, Callbacks, Client, Part, Patience, RegistryError, RunStatus,
 };
 use crate::report::{Batch, Delivery, LogSink};
-use crate::run::directory::descriptors::Reserve;
-use crate::run::plan::plan_report::{Form, PlanReport, Room};
+use crate::run::directory::descriptors::DescriptorReserve;
+use crate::run::plan::detail_level::{BodyLimit, DetailLevel};
+use crate::run::plan::plan_report::PlanReport;
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::secret::{Redactor, redact_xml};
+use butler_result::RunResult;
 
-/// A plan that is larger than this, in bytes, and does not get through may do so when it is smaller.
+/// If a larger plan, in bytes, is not delivered, a smaller form of it is tried.
 const LARGE: u64 = 1024 * 1024;
 
-/// What is left out of a plan when the registry takes nothing of it.
+/// The remark on a plan if the registry rejects all forms of it.
 const REFUSED: &str = "the registry refused every form of the plan as too large";
 
-/// The registry as a place to report to.
+/// The registry as the receiver of reports.
 #[derive(Debug)]
 pub(in crate::run) struct RegistryReports {
     client: Arc<Client>,
@@ -37,7 +39,7 @@ impl RegistryReports {
         Self { client, callbacks: OnceLock::new(), stop }
     }
 
-    /// Uses the callbacks that the configuration names, from now on.
+    /// Sets the callbacks of the configuration.
     pub(in crate::run) fn use_callbacks(&self, callbacks: Callbacks) {
         let _ = self.callbacks.set(callbacks);
     }
@@ -72,43 +74,43 @@ impl LogSink for RegistryReports {
                 Delivery::TooLarge
             }
             Err(error) if error.is_transient() => {
-                let rest = error.retry_after().unwrap_or_default();
-                Delivery::Unreachable { reason: butler_base::error::chain(&error), rest }
+                let retry_after = error.retry_after().unwrap_or_default();
+                Delivery::Unreachable { reason: butler_base::error::chain(&error), retry_after }
             }
             Err(error) => Delivery::Refused { reason: butler_base::error::chain(&error) },
         }
     }
 }
 
-/// All places that a run reports to.
+/// The receivers of a run's reports.
 #[derive(Debug, Default)]
 pub(in crate::run) struct Reports {
     pub(in crate::run) registry: Option<Arc<RegistryReports>>,
     pub(in crate::run) directory: Option<PathBuf>,
     pub(in crate::run) redactor: Arc<Redactor>,
-    /// Who is told beside of how the run ended.
+    /// The receivers of the result beside the registry.
     pub(in crate::run) notices: Arc<Notices>,
-    /// Descriptors for the last reports; to be let go of when the work is done.
-    pub(in crate::run) reserve: Option<Reserve>,
+    /// File descriptors that are reserved for the teardown; dropped when it begins.
+    pub(in crate::run) reserve: Option<DescriptorReserve>,
 }
 
 impl Reports {
-    /// Says that the run has begun.
+    /// Reports that the run has begun.
     pub(in crate::run) async fn running(&self) -> Result<(), ReportError> {
         self.status(&StatusReport::running(), Patience::Short).await
     }
 
-    /// Says how the run ended. Nothing may be reported after this.
-    pub(in crate::run) async fn finish(&self, status: &StatusReport) -> Result<(), ReportError> {
-        self.status(status, Patience::Long).await
+    /// Reports the final status. Nothing may be reported after this.
+    pub(in crate::run) async fn finish(&self, result: &RunResult) -> Result<(), ReportError> {
+        self.status(&StatusReport::from(result), Patience::Long).await
     }
 
-    /// Whether a `running` may be on its way that nobody has answered.
-    pub(in crate::run) fn has_doubtful_running(&self) -> bool {
+    /// Whether the registry has not answered a `running` that it may have received.
+    pub(in crate::run) fn has_unanswered_running(&self) -> bool {
         self.registry.as_ref().is_some_and(|registry| registry.client.has_unanswered_status())
     }
 
-    /// Whether the registry takes the run for an open one.
+    /// Whether the run is open in the registry.
     pub(in crate::run) async fn is_open(&self) -> bool {
         match &self.registry {
             Some(registry) => {
@@ -118,7 +120,7 @@ impl Reports {
         }
     }
 
-    /// Reports a plan in the largest form that the registry takes. Says what was left out.
+    /// Reports a plan in the largest form that the registry accepts. Returns a remark on omitted parts.
     pub(in crate::run) async fn plan(
         &self,
         plan: &PlanReport,
@@ -126,8 +128,8 @@ impl Reports {
         self.keep_part("plan.json", &plan.json)?;
         self.keep_part("plan.txt", &plan.text.shown)?;
         let Some(registry) = &self.registry else { return Ok(None) };
-        let mut room = Room::new(plan.limit.unwrap_or(u64::MAX));
-        let mut form = plan.form(Form::Everything, room);
+        let mut room = BodyLimit::new(plan.limit.unwrap_or(u64::MAX));
+        let mut form = plan.fitting_level(DetailLevel::Everything, room);
         loop {
             let body = plan.body(form, room).map_err(ReportError::Read)?;
             let length = body.length();
@@ -135,15 +137,19 @@ impl Reports {
                 Ok(()) => return Ok(form.note()),
                 Err(error) => {
                     let refused = matches!(&error, RegistryError::Refused { status, .. } if status.as_u16() == 413);
-                    // A slow line, or somebody on the way who hangs up: less may get through.
+                    // A slow connection or a proxy may not transfer this much; a smaller form may pass.
                     let stuck = error.is_transient() && length > LARGE;
                     if !refused && !stuck {
                         return Err(error.into());
                     }
                     tracing::warn!(error = %butler_base::error::chain(&error), length, "the plan is too large");
                     let Some(smaller) = form.smaller() else { return Ok(Some(REFUSED)) };
-                    room = if refused { Room::after(length) } else { Room::new(LARGE) };
-                    form = plan.form(smaller, room);
+                    room = if refused {
+                        BodyLimit::after_refusal(length)
+                    } else {
+                        BodyLimit::new(LARGE)
+                    };
+                    form = plan.fitting_level(smaller, room);
                 }
             }
         }
@@ -157,8 +163,7 @@ impl Reports {
         Ok(registry.post(Callback::Outputs, body, Patience::Short).await?)
     }
 
-    /// Keeps the `JUnit` file that a test run has left, with its secrets masked: failed checks quote
-    /// what they were given.
+    /// Keeps the `JUnit` file of a test, with secrets masked: failed checks quote their input.
     pub(in crate::run) fn junit(&self, file: &Path) -> Result<(), ReportError> {
         if self.notices.keeps_files() {
             let content = std::fs::read(file).map_err(ReportError::Read)?;
@@ -168,27 +173,26 @@ impl Reports {
         Ok(())
     }
 
-    /// Writes how the run ended into the directory, where the registry did not get it.
-    pub(in crate::run) fn keep_status(&self, status: &StatusReport) {
-        if let Err(error) = self.keep("status.json", self.status_body(status).as_slice()) {
+    /// Writes the final status into the directory, if the registry did not get it.
+    pub(in crate::run) fn keep_status(&self, result: &RunResult) {
+        if let Err(error) = self.keep("status.json", StatusReport::from(result).json().as_slice()) {
             tracing::error!("{}", butler_base::error::chain(&error));
         }
     }
 
-    fn status_body(&self, status: &StatusReport) -> Vec<u8> {
-        serde_json::to_vec(&status.clone().masked(&self.redactor))
-            .expect("a status has no part that JSON cannot say")
-    }
-
-    async fn status(&self, status: &StatusReport, patience: Patience) -> Result<(), ReportError> {
-        let body = self.status_body(status);
+    async fn status(
+        &self,
+        status: &StatusReport<'_>,
+        patience: Patience,
+    ) -> Result<(), ReportError> {
+        let body = status.json();
         self.keep("status.json", body.as_slice())?;
         let Some(registry) = &self.registry else { return Ok(()) };
         Ok(registry.post(Callback::Status, body, patience).await?)
     }
 
-    /// Writes a report into the directory. Where there is a registry, that is what matters: what
-    /// cannot be written is logged, and does not keep it from the registry.
+    /// Writes a report into the directory. With a registry, an error is only logged, because the registry
+    /// must get the report anyway.
     fn keep(&self, name: &str, content: impl Read) -> Result<(), ReportError> {
         match self.write(name, content) {
             Err(error) if self.registry.is_some() => {

@@ -1,19 +1,19 @@
-//! Takes away what an earlier run has left where this one reports to: its outputs and counts would be
-//! taken for this run's, where this one has none.
+//! Removes the reports of an earlier run from the directories of this run's reports. Otherwise a CI job
+//! would read old outputs and counts if this run does not write any.
 
 use std::path::Path;
 
 use crate::report::{PICKED_UP, REPORTS};
 use crate::settings::Settings;
 
-/// Removes these files, and nothing else that is there.
-pub(in crate::run) fn remove(settings: &Settings) {
+/// Removes the reports of an earlier run. Other files stay.
+pub(in crate::run) fn remove_stale_reports(settings: &Settings) {
     if let Some(directory) = &settings.report_dir {
         for name in PICKED_UP.into_iter().chain(REPORTS) {
             remove_file(&directory.join(name));
         }
     } else if let Some(directory) = &settings.job.reports
-        // Where nobody has named it, whoever has made a link of it may mean another place.
+        // The user has not named this directory. If it is a link, its target may belong to others.
         && directory.symlink_metadata().is_ok_and(|it| it.is_dir())
     {
         for name in PICKED_UP {
@@ -22,7 +22,7 @@ pub(in crate::run) fn remove(settings: &Settings) {
     }
 }
 
-/// Removes a file or a link, not what it leads to.
+/// Removes a file, or a link but not its target.
 fn remove_file(path: &Path) {
     if let Err(error) = std::fs::remove_file(path)
         && error.kind() != std::io::ErrorKind::NotFound

@@ -1,8 +1,9 @@
-//! Has a program judge each plan before anything is applied (`--after-plan`), for policies and costs.
+//! Runs a program that checks each plan before an apply (`--after-plan`), for policies and costs.
 //!
-//! The program gets the plan's JSON on standard input, always masked. Its environment holds nothing of
-//! the run and, of the job, only what programs need to work at all and what the settings file names.
-//! What it prints goes to the log, masked and bounded. Any end but exit code 0 stops the run.
+//! The program gets the plan's JSON on standard input, always redacted. Its environment does not contain
+//! variables of the run. Of the job's variables it contains only those that most programs need and those
+//! that the settings file names. Its output is redacted, limited in size, and logged. Any exit code but 0
+//! stops the run.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -11,14 +12,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use zeroize::Zeroizing;
-
 use crate::registry::Part;
 use crate::report::RunLog;
+use crate::run::failure::Failure;
 use crate::run::findings::Findings;
 use crate::run::plan::part_writer::PartWriter;
 use crate::run::plan::plan_report::PlanOptions;
-use crate::run::reporting::outcome::Failure;
 use crate::settings::{PlanJson, variable};
 use butler_base::blocking::blocking;
 use butler_base::cancel::{Stop, StopReason};
@@ -30,17 +29,17 @@ use butler_base::process::{
 use butler_plan::Content;
 use butler_protocol::spec::{AfterPlan, Operation};
 
-/// How long the program may take.
-const LONGEST: Duration = Duration::from_mins(5);
+/// How long the program may run.
+const TIMEOUT: Duration = Duration::from_mins(5);
 
-/// How much of its output is kept, in bytes.
-const MOST_OUTPUT: usize = 64 * 1024;
+/// How much of its output is logged, in bytes.
+const MAX_OUTPUT: usize = 64 * 1024;
 
-/// How much of its output is quoted as the reason, in bytes; all of it is in the log.
-const MOST_REASON: usize = 4 * 1024;
+/// How much of its output is quoted as the reason of the failure, in bytes.
+const MAX_REASON: usize = 4 * 1024;
 
-/// Variables that programs need to work at all, beside those that begin with one of [`BEGINNINGS`] and
-/// those of [`variable::NETWORK`]. The last lines are for Windows.
+/// Variables that most programs need, besides those with one of [`PREFIXES`] and those of
+/// [`variable::NETWORK`]. The last lines are for Windows.
 const VARIABLES: [&str; 21] = [
     "PATH",
     "HOME",
@@ -65,16 +64,15 @@ const VARIABLES: [&str; 21] = [
     "PROGRAMDATA",
 ];
 
-/// What the names of such variables begin with.
-const BEGINNINGS: [&str; 2] = ["LC_", "XDG_"];
+/// Prefixes of such variables.
+const PREFIXES: [&str; 2] = ["LC_", "XDG_"];
 
-/// A program that judges plans, and what it needs.
-pub(in crate::run) struct Judge<'run> {
-    /// What is started.
+/// A program that checks plans, with its input.
+pub(in crate::run) struct AfterPlanProgram<'run> {
+    /// The program and its arguments.
     pub(in crate::run) command: AfterPlan,
     /// The job's environment.
     pub(in crate::run) environment: &'run BTreeMap<OsString, OsString>,
-    /// What the run does.
     pub(in crate::run) operation: Operation,
     /// The registry's id of the run.
     pub(in crate::run) run_id: Option<String>,
@@ -85,24 +83,24 @@ pub(in crate::run) struct Judge<'run> {
     pub(in crate::run) private: PathBuf,
 }
 
-impl Judge<'_> {
-    /// Has the plan in `findings` judged.
+impl AfterPlanProgram<'_> {
+    /// Runs the program on the plan in `findings`.
     ///
     /// # Errors
-    /// When the program rejects it, cannot be run, takes too long or is stopped, and when there is no
-    /// masked plan that it could get.
-    pub(in crate::run) async fn judge(
+    /// If the program rejects the plan, cannot be run, takes too long or is stopped, or if the plan cannot
+    /// be redacted.
+    pub(in crate::run) async fn check_plan(
         &self,
         findings: &Findings,
         options: &PlanOptions,
     ) -> Result<(), Failure> {
         let name = self.name();
-        let input = self.masked_plan(findings, options).await.map_err(|problem| {
+        let input = self.redacted_plan(findings, options).await.map_err(|problem| {
             let text = format!("`{name}` (--after-plan) cannot get the plan: {problem}");
             Failure::because(Phase::AfterPlan, text)
         })?;
         self.log.announce(&format!("Running {name} on the plan"));
-        self.run(input, LONGEST).await
+        self.run(input, TIMEOUT).await
     }
 
     fn name(&self) -> String {
@@ -110,26 +108,26 @@ impl Judge<'_> {
         name.to_string_lossy().into_owned()
     }
 
-    async fn run(&self, input: Input, longest: Duration) -> Result<(), Failure> {
+    async fn run(&self, input: Input, timeout: Duration) -> Result<(), Failure> {
         let command = Command {
             program: self.command.program.clone(),
             arguments: self.command.arguments.iter().map(Into::into).collect(),
             environment: self.environment(),
-            // The runner's own, not the module's: what lies there is not for the module to say.
+            // The runner's directory: the module must not decide which files the program finds.
             directory: None,
             input,
             output: Output::Lines,
             inner: None,
         };
-        let said = Said { log: self.log, kept: Mutex::new(Kept::default()) };
-        let running = supervise(&command, &said, self.stop, self.grace);
-        let ended = tokio::time::timeout(longest, Box::pin(running)).await;
+        let sink = LimitedOutput { log: self.log, kept: Mutex::default() };
+        let running = supervise(&command, &sink, self.stop, self.grace);
+        let ended = tokio::time::timeout(timeout, Box::pin(running)).await;
         if ended.is_err() {
-            // What was dropped half-way has been killed.
+            // The timeout has dropped the future, which kills the process group without waiting for its end.
             butler_base::process::end_orphans().await;
         }
-        let Kept { text, is_cut, .. } =
-            said.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let KeptOutput { text, is_cut } =
+            sink.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         let name = self.name();
         if is_cut {
             self.log.warn(&format!("the output of {name} (--after-plan) is cut after 64 KiB"));
@@ -145,16 +143,16 @@ impl Judge<'_> {
             },
             Ok(Err(ProcessError::Stopped(reason))) => return Err(stopped(&reason)),
             Ok(Err(error)) => format!("failed: {}", chain(&error)),
-            Err(_) => format!("did not end within {}", humantime::format_duration(longest)),
+            Err(_) => format!("did not end within {}", humantime::format_duration(timeout)),
         };
-        let output = quoted(&text);
+        let output = quote_beginning(&text);
         let separator = if output.is_empty() { "" } else { ": " };
         let text = format!("`{name}` (--after-plan) {problem}{separator}{output}");
         Err(Failure::because(Phase::AfterPlan, text))
     }
 
-    /// The plan's JSON without secrets, whatever is reported of it.
-    async fn masked_plan(
+    /// The plan's JSON without secrets, also if the registry gets it with secrets (`--plan-json raw`).
+    async fn redacted_plan(
         &self,
         findings: &Findings,
         options: &PlanOptions,
@@ -166,22 +164,24 @@ impl Judge<'_> {
         let json = match options.json {
             PlanJson::Clean => report.json.clone(),
             PlanJson::Raw => {
-                let (saved, sensitive) = (plan.saved.clone(), options.sensitive.clone());
+                let (files, sensitive) = (plan.files.clone(), options.sensitive.clone());
                 let (file, redactor) =
                     (self.private.join("plan.masked.json"), self.log.redactor().clone());
                 let copy = move || {
                     let create = || Ok(PartWriter::new(&file));
-                    let (_, copied) = saved
+                    let (_, copied) = files
                         .read(create, sensitive, Content::Clean, &redactor)
                         .map_err(|error| chain(&error))?;
-                    copied.and_then(|copied| copied.into.end()).map_err(|error| error.to_string())
+                    copied
+                        .and_then(|copied| copied.into.finish())
+                        .map_err(|error| error.to_string())
                 };
                 blocking(move |_| copy()).await?
             }
         };
         match json {
-            Part::Bytes(bytes) => Ok(Input::Bytes(Zeroizing::new(bytes.to_vec()))),
-            // All of the file is the plan.
+            Part::Bytes(bytes) => Ok(Input::Bytes(bytes.to_vec())),
+            // The whole file is the plan, so its range is not needed.
             Part::File { path, .. } => {
                 let file = File::open(path.as_path())
                     .map_err(|error| format!("cannot read `{}`: {error}", path.display()))?;
@@ -196,7 +196,7 @@ impl Judge<'_> {
             let is_named =
                 |known: &str| name == known || cfg!(windows) && name.eq_ignore_ascii_case(known);
             VARIABLES.into_iter().chain(variable::NETWORK).any(is_named)
-                || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning))
+                || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
                 || self.command.environment.iter().any(|given| is_named(given))
         };
         let variables = self.environment.iter().filter(|(name, _)| is_needed(name));
@@ -214,43 +214,43 @@ fn stopped(reason: &StopReason) -> Failure {
     Failure::stopped(Phase::AfterPlan, reason)
 }
 
-/// The beginning of an output, as a reason.
-fn quoted(output: &str) -> String {
+/// The beginning of an output, as a part of the reason.
+fn quote_beginning(output: &str) -> String {
     let output = output.trim();
-    let end = output.floor_char_boundary(MOST_REASON);
+    let end = output.floor_char_boundary(MAX_REASON);
     let rest = if end < output.len() { "\n… (more in the log)" } else { "" };
     format!("{}{rest}", &output[..end])
 }
 
-/// Puts masked lines into the log and keeps them, as long as there is room.
-struct Said<'run> {
+/// Redacts lines, logs them and keeps them, up to [`MAX_OUTPUT`].
+struct LimitedOutput<'run> {
     log: &'run RunLog,
-    kept: Mutex<Kept>,
+    kept: Mutex<KeptOutput>,
 }
 
 #[derive(Default)]
-struct Kept {
-    /// Masked, each line with its newline.
+struct KeptOutput {
+    /// Redacted, each line with its newline.
     text: String,
     is_cut: bool,
 }
 
-impl Sink for Said<'_> {
+impl Sink for LimitedOutput<'_> {
     fn line(&self, stream: Stream, line: &[u8]) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.is_cut {
             return;
         }
-        // Masked before it is cut: half a secret is not found.
+        // Redacted before it is cut: a part of a secret is not recognised.
         let line = self.log.redactor().redact(line);
-        let room = MOST_OUTPUT.saturating_sub(kept.text.len());
-        let shown = &line[..line.floor_char_boundary(room)];
-        kept.is_cut = shown.len() < line.len() || room == 0;
-        kept.text.push_str(shown);
+        let room = MAX_OUTPUT.saturating_sub(kept.text.len());
+        let logged = &line[..line.floor_char_boundary(room)];
+        kept.is_cut = logged.len() < line.len() || room == 0;
+        kept.text.push_str(logged);
         kept.text.push('\n');
         drop(kept);
-        if !shown.is_empty() || line.is_empty() {
-            self.log.line(stream, shown.as_bytes());
+        if !logged.is_empty() || line.is_empty() {
+            self.log.line(stream, logged.as_bytes());
         }
     }
 
@@ -271,11 +271,11 @@ mod tests {
     use super::*;
     use butler_base::secret::Redactor;
 
-    async fn run(script: &str, longest: Duration) -> Result<(), Failure> {
+    async fn run(script: &str, timeout: Duration) -> Result<(), Failure> {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let (stop, environment) = (Stop::new(), BTreeMap::new());
         let log = RunLog::new(Arc::new(Redactor::new()), Vec::new(), None);
-        let judge = Judge {
+        let program = AfterPlanProgram {
             command: AfterPlan {
                 program: "/bin/sh".into(),
                 arguments: vec!["-c".to_owned(), script.to_owned()],
@@ -289,7 +289,7 @@ mod tests {
             grace: Grace { normal: Duration::ZERO, urgent: Duration::ZERO },
             private: directory.path().to_owned(),
         };
-        judge.run(Input::Nothing, longest).await
+        program.run(Input::Nothing, timeout).await
     }
 
     #[tokio::test]
@@ -301,11 +301,11 @@ mod tests {
 
     #[tokio::test]
     async fn reason_quotes_the_beginning_of_the_output() {
-        let failure = run("yes 'much to say' | head -c 100000; exit 9", LONGEST).await.unwrap_err();
+        let failure = run("yes 'much to say' | head -c 100000; exit 9", TIMEOUT).await.unwrap_err();
         let expected = "`sh` (--after-plan) stopped the run with exit code 9: much to say\nmuch";
         assert!(failure.reason.starts_with(expected), "{}", failure.reason);
         assert!(failure.reason.ends_with("(more in the log)") && failure.reason.len() < 5000);
-        let failure = run("kill -9 $$", LONGEST).await.unwrap_err();
+        let failure = run("kill -9 $$", TIMEOUT).await.unwrap_err();
         assert!(failure.reason.contains("signal: 9"), "{}", failure.reason);
     }
 }

@@ -1,32 +1,32 @@
-//! Asks at the terminal whether a plan is to be applied, once everything that was planned is shown.
+//! Asks the user at the terminal to approve a plan, after the whole plan was shown.
 //!
-//! Nothing runs and nothing is locked meanwhile: Terraform itself refuses the plan if the state has
-//! changed in between. A signal ends the question as it ends every other wait.
+//! No command runs and the state is not locked meanwhile: Terraform itself rejects the plan if the state
+//! has changed in between. A signal ends the question like every other wait.
 
 use std::path::Path;
 
 use crate::engine::{Engine, PlanMode, Planned};
 use crate::report::RunLog;
-use crate::run::reporting::outcome::Failure;
+use crate::run::failure::Failure;
 use crate::screen::LiveControl;
 use butler_base::event::Phase;
 use butler_base::platform::{forget_typed, typed_line};
 
-/// What goes on; everything else does not.
+/// The only answer that approves the plan.
 const YES: &str = "yes";
 
-/// Asks whoever sits at the terminal.
+/// Asks the user at the terminal.
 #[derive(Debug)]
 pub(in crate::run) struct Approver {
-    /// What keeps the live line away while somebody types; none without one.
+    /// Hides the live line while the user types; none if the terminal has no live line.
     pub(in crate::run) live: Option<LiveControl>,
 }
 
 impl Approver {
-    /// Asks about `plan`, which `engine` has made.
+    /// Asks whether `plan` is applied. Does not ask if it does not have changes.
     ///
     /// # Errors
-    /// When the answer is not `yes`, there is none, or the run has to stop.
+    /// If the answer is not `yes` or cannot be read, or if the run is stopped.
     pub(in crate::run) async fn approve(
         &self,
         plan: &Planned,
@@ -41,9 +41,9 @@ impl Approver {
             None => None,
         };
         forget_typed();
-        engine.log.ask(&question(mode, engine.directory));
+        engine.log.show_prompt(&question(mode, engine.directory));
         let answer = tokio::select! {
-            // First of all: Ctrl-C may also end the line.
+            // The stop has priority, because Ctrl-C may also end the line.
             biased;
             reason = engine.stop.requested() => return Err(Failure::stopped(Phase::Apply, &reason)),
             answer = typed_line() => answer,
@@ -56,16 +56,17 @@ impl Approver {
                 Err(Failure::because(Phase::Apply, reason))
             }
             Err(error) => {
-                let reason = format!("no answer can be read: {error}; nothing was changed");
+                let reason = format!("cannot read the answer: {error}; nothing was changed");
                 Err(Failure::because(Phase::Apply, reason))
             }
         }
     }
 }
 
+/// The question, in Terraform's own words.
 fn question(mode: PlanMode, directory: &Path) -> String {
     let directory = directory.display();
-    let (question, what) = match mode {
+    let (question, effect) = match mode {
         PlanMode::Destroy => (
             "Do you really want to destroy all of this?",
             format!("It will be destroyed as shown above, in {directory}. There is no undo."),
@@ -75,5 +76,5 @@ fn question(mode: PlanMode, directory: &Path) -> String {
             format!("Exactly the plan above will be applied, in {directory}."),
         ),
     };
-    format!("\n{question}\n  {what}\n  Only 'yes' will be accepted.\n\n  Enter a value:")
+    format!("\n{question}\n  {effect}\n  Only 'yes' will be accepted.\n\n  Enter a value:")
 }

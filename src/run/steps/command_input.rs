@@ -1,9 +1,9 @@
-//! The input of an operation's commands: files, options, and what decides before an apply.
+//! The input of an operation's commands: files, options, and the checks before an apply.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::after_plan::Judge;
+use super::after_plan::AfterPlanProgram;
 use super::approval::Approver;
 use crate::engine::{PlanMode, PlanRequest};
 use crate::run::plan::plan_report::PlanOptions;
@@ -11,54 +11,56 @@ use crate::workspace::VariableFiles;
 use butler_protocol::spec::{Assignment, LocalOptions};
 use butler_result::timeline::Timeline;
 
-/// The files that commands are given, and how the plan that they make is reported.
-pub(in crate::run) struct Files<'run> {
-    pub(in crate::run) variables: Variables,
+/// The input of an operation's commands.
+pub(in crate::run) struct CommandInput<'run> {
+    pub(in crate::run) variables: CommandVariables,
     /// Options of the typed commands.
     pub(in crate::run) options: LocalOptions,
+    /// The file with the backend's settings.
     pub(in crate::run) backend: Option<PathBuf>,
-    /// Whether the module's directory is the user's own.
+    /// Whether the module's directory belongs to the user.
     pub(in crate::run) in_place: bool,
+    /// How the plan is reported.
     pub(in crate::run) plan: PlanOptions,
-    /// What judges a plan before anything is applied.
-    pub(in crate::run) judge: Option<Judge<'run>>,
-    /// Whether a state may be lost at the end.
+    /// The program that checks a plan before an apply.
+    pub(in crate::run) after_plan: Option<AfterPlanProgram<'run>>,
+    /// Whether the run may lose its state at the end (`--allow-ephemeral-state`).
     pub(in crate::run) allow_ephemeral_state: bool,
-    pub(in crate::run) providers: Providers,
-    /// Where each command is noted.
+    pub(in crate::run) providers: ProviderCacheOptions,
+    /// Records the duration of each command.
     pub(in crate::run) timeline: Timeline,
-    /// Who says whether a plan is applied; none where that is settled.
+    /// None if the user does not have to approve the plan.
     pub(in crate::run) approver: Option<Approver>,
-    /// What the run writes itself, and so no plan creates.
+    /// Files that the run itself writes, which are not files of the plan.
     pub(in crate::run) reports: Vec<PathBuf>,
-    /// Terraform's own plan, where it was made before this run.
+    /// Terraform's own plan, if it was made before this run.
     pub(in crate::run) restored: Option<PathBuf>,
 }
 
-impl Files<'_> {
-    /// How the plan is made.
-    pub(in crate::run) fn request(&self, mode: PlanMode) -> PlanRequest<'_> {
+impl CommandInput<'_> {
+    /// The arguments of `plan`.
+    pub(in crate::run) fn plan_request(&self, mode: PlanMode) -> PlanRequest<'_> {
         PlanRequest { mode, variables: &self.variables.plan, options: &self.options.planning }
     }
 }
 
-/// What commands are told of variables, in the order in which it counts.
-pub(in crate::run) struct Variables {
+/// The variables of commands. A later assignment overrides an earlier one.
+pub(in crate::run) struct CommandVariables {
     pub(in crate::run) plan: Vec<Assignment>,
     pub(in crate::run) apply: Vec<Assignment>,
 }
 
-impl From<VariableFiles> for Variables {
+impl From<VariableFiles> for CommandVariables {
     fn from(files: VariableFiles) -> Self {
         let assignments = |files: Vec<_>| files.into_iter().map(Assignment::File).collect();
         Self { plan: assignments(files.plan), apply: assignments(files.apply) }
     }
 }
 
-/// Where packages of providers are kept.
-pub(in crate::run) struct Providers {
-    /// The cache; none where nothing is kept.
+/// How the provider cache is used.
+pub(in crate::run) struct ProviderCacheOptions {
+    /// Its directory; none if packages are not cached.
     pub(in crate::run) cache: Option<PathBuf>,
-    /// How long other runs' inits are waited for.
+    /// How long to wait for another run's `init`.
     pub(in crate::run) patience: Duration,
 }

@@ -1,48 +1,48 @@
-//! `init`, with the packages of providers that earlier runs have kept.
+//! Runs `init` with the provider packages that earlier runs have cached.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
 use semver::Version;
 
-use super::command_input::Files;
+use super::command_input::CommandInput;
 use crate::engine::Engine;
 use crate::providers::{self, Directories, View};
 use crate::report::RunLog;
-use crate::run::reporting::outcome::Failure;
+use crate::run::failure::Failure;
 use butler_base::error::chain;
 use butler_base::event::Phase;
 use butler_base::platform::fs::{AccessFlags, access};
 use butler_protocol::spec::Product;
 
-/// The first Terraform that writes lock files, without which the cache is of no use.
-const LOCKING: Version = Version::new(0, 14, 0);
+/// The first Terraform that writes lock input. Without a lock file, the provider cache has no effect.
+const FIRST_WITH_LOCK_FILE: Version = Version::new(0, 14, 0);
 
-/// What an `init` works with.
-enum Packages {
-    /// A plugin cache that is its own.
+/// The provider packages for an `init`.
+enum ProviderPackages {
+    /// A plugin cache of this `init`, with links into the provider cache.
     View(View),
-    /// What the user has set up, with the lock that goes with it.
-    Theirs { _lock: Option<std::fs::File> },
-    /// Nothing.
-    Nothing,
+    /// The plugin cache that the user has set up, with its lock if it could be locked.
+    UserCache { _lock: Option<std::fs::File> },
+    /// Terraform downloads all packages.
+    NotCached,
 }
 
 /// Runs `init`.
 pub(in crate::run) async fn init(
     engine: &Engine<'_, RunLog>,
-    files: &Files<'_>,
+    input: &CommandInput<'_>,
     without_backend: bool,
 ) -> Result<(), Failure> {
-    let packages = unless_stopped(engine, packages(engine, files)).await??;
-    let view = if let Packages::View(view) = &packages { Some(view.path()) } else { None };
-    let backend = files.backend.as_deref().filter(|_| !without_backend);
+    let packages = unless_stopped(engine, prepare_packages(engine, input)).await??;
+    let view = if let ProviderPackages::View(view) = &packages { Some(view.path()) } else { None };
+    let backend = input.backend.as_deref().filter(|_| !without_backend);
     let result = engine
         .init(backend, without_backend, view.as_deref())
         .await
         .map_err(|error| Failure::of_engine(Phase::Init, &error));
-    if let Packages::View(view) = packages {
-        // Where the run has to stop, nobody waits for what is only good for the next one.
+    if let ProviderPackages::View(view) = packages {
+        // Only later runs need the cached packages, so a stop does not wait for them.
         for warning in unless_stopped(engine, view.close(result.is_ok())).await.unwrap_or_default()
         {
             engine.log.warn(&warning);
@@ -51,73 +51,80 @@ pub(in crate::run) async fn init(
     result
 }
 
-/// Makes the packages ready that earlier runs have kept, or finds out why not.
-async fn packages(engine: &Engine<'_, RunLog>, files: &Files<'_>) -> Result<Packages, Failure> {
-    let providers = &files.providers;
+/// Prepares the packages that earlier runs have cached.
+///
+/// # Errors
+/// If another run's `init` uses the user's plugin cache for too long.
+async fn prepare_packages(
+    engine: &Engine<'_, RunLog>,
+    input: &CommandInput<'_>,
+) -> Result<ProviderPackages, Failure> {
+    let providers = &input.providers;
     let progress = |line: &str| engine.log.announce(line);
-    if let Some(theirs) =
+    if let Some(user_cache) =
         providers::plugin_cache(&engine.environment, engine.directory, engine.tool.product)
     {
         let lock =
-            providers::lock_plugin_cache(&theirs, engine.tool, providers.patience, &progress);
+            providers::lock_plugin_cache(&user_cache, engine.tool, providers.patience, &progress);
         return match lock.await {
-            Ok(lock) => Ok(Packages::Theirs { _lock: lock }),
-            Err(error) if error.kind() == ErrorKind::TimedOut => Err(busy(&theirs)),
+            Ok(lock) => Ok(ProviderPackages::UserCache { _lock: lock }),
+            Err(error) if error.kind() == ErrorKind::TimedOut => {
+                Err(plugin_cache_is_busy(&user_cache))
+            }
             Err(error) => {
-                // Where nothing can be written, nothing can be spoilt; where there is no directory,
-                // Terraform says so.
-                if access(&theirs, AccessFlags::W_OK).is_ok() {
-                    let shown = theirs.display();
+                // A read-only cache cannot be damaged, and Terraform reports a missing directory.
+                if access(&user_cache, AccessFlags::W_OK).is_ok() {
+                    let shown = user_cache.display();
                     engine.log.warn(&format!(
                             "the plugin cache `{shown}` cannot be locked ({error}): inits at the same time can spoil it"
                         ),
                     );
                 }
-                Ok(Packages::Theirs { _lock: None })
+                Ok(ProviderPackages::UserCache { _lock: None })
             }
         };
     }
-    // Terragrunt runs `init` in a copy of the module. Nobody could tell what in the view is linked
-    // from there, and with the view its packages would be gone.
+    // Terragrunt runs `init` in a copy of the module. Its links into the view would break when the view is
+    // removed, and the runner does not find them.
     let is_usable = engine.wrapper.is_none()
-        && (engine.tool.product != Product::Terraform || engine.tool.version >= LOCKING);
+        && (engine.tool.product != Product::Terraform
+            || engine.tool.version >= FIRST_WITH_LOCK_FILE);
     let Some(cache) = providers.cache.clone().filter(|_| is_usable) else {
-        return Ok(Packages::Nothing);
+        return Ok(ProviderPackages::NotCached);
     };
     let directories = Directories {
         cache,
         module: engine.directory.to_owned(),
         data: engine.data_directory(engine.directory),
-        is_users_own: files.in_place,
+        is_users_own: input.in_place,
     };
     match View::open(directories, providers.patience, &progress).await {
         Ok(view) => {
             view.warnings.iter().for_each(|warning| engine.log.warn(warning));
-            Ok(Packages::View(view))
+            Ok(ProviderPackages::View(view))
         }
         Err(error) => {
             engine.log.warn(&format!("no provider cache: {}", chain(&error)));
-            Ok(Packages::Nothing)
+            Ok(ProviderPackages::NotCached)
         }
     }
 }
 
-fn busy(plugin_cache: &Path) -> Failure {
+fn plugin_cache_is_busy(plugin_cache: &Path) -> Failure {
     let shown = plugin_cache.display();
     let reason =
         format!("another run's init has been using the plugin cache `{shown}` for too long");
-    Failure {
-        advice: Some("end that run, or give this one a plugin cache of its own".to_owned()),
-        ..Failure::because(Phase::Init, reason)
-    }
+    Failure::because(Phase::Init, reason)
+        .advise("end that run, or give this one a plugin cache of its own")
 }
 
+/// Waits for `work`, or for the stop of the run.
 async fn unless_stopped<T>(
     engine: &Engine<'_, RunLog>,
     work: impl Future<Output = T>,
 ) -> Result<T, Failure> {
     tokio::select! {
-        // First of all, so that what is done at once is done in any case.
+        // `work` has priority: if it completes without waiting, it is done even after a stop.
         biased;
         done = work => Ok(done),
         reason = engine.stop.requested() => Err(Failure::stopped(Phase::Init, &reason)),

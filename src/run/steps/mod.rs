@@ -1,16 +1,20 @@
 //! The steps of a run, from its configuration to the operation; `phases` has their order.
 
 pub(super) mod after_plan;
+pub(super) mod applying;
 pub(super) mod approval;
 pub(super) mod command_input;
-pub(super) mod early_question;
+pub(super) mod engine_setup;
 pub(super) mod init;
 pub(super) mod operations;
 pub(super) mod phases;
+pub(super) mod planning;
+pub(super) mod run_inputs;
 pub(super) mod saved_plan;
 pub(super) mod sources;
-pub(super) mod state_place;
+pub(super) mod state_location;
 pub(super) mod terraform_settings;
 pub(super) mod tool_options;
 pub(super) mod tools;
+pub(super) mod version_query;
 pub(super) mod workspace_choice;

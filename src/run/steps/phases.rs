@@ -1,79 +1,98 @@
 //! The phases of a run between its configuration and its result, in their order.
+//!
+//! A phase begins only if all earlier ones have succeeded. Whatever a phase finds is stored in `Findings`
+//! at once, so that the teardown can report it if a later phase fails.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use secrecy::ExposeSecret;
-
-use super::after_plan::Judge;
+use super::after_plan::AfterPlanProgram;
 use super::approval::Approver;
-use super::command_input::{Files, Providers, Variables};
-use super::operations::operate;
-use super::state_place;
-use super::terraform_settings::{self, secret_sources};
+use super::command_input::{CommandInput, ProviderCacheOptions};
+use super::engine_setup::{child_environment, killed_lock, write_backend};
+use super::operations::run_operation;
+use super::run_inputs::{
+    plan_options, resolve_declared, resolve_inputs, warn_of_short_secrets, write_variables,
+};
+use super::state_location;
 use super::tools::{Tools, check_operation, choose, choose_named, make_ready, run_options};
-use super::workspace_choice;
-use crate::engine::{Engine, KilledLock, Wrapper, prepare_environment};
+use crate::engine::{Engine, Wrapper};
 use crate::run::context::{Context, run_id};
+use crate::run::failure::Failure;
 use crate::run::findings::Findings;
 use crate::run::masking::secrets::{
-    register_declared, register_inputs, register_spec, register_typed, register_values,
+    register_declared, register_spec, register_typed, register_values,
 };
-use crate::run::plan::plan_report::PlanOptions;
-use crate::run::reporting::outcome::Failure;
-use crate::settings::{RunSource, Settings};
+use crate::settings::Settings;
 use crate::tool::ToolOptions;
-use crate::workspace::{self, Inputs, VariableError};
+use crate::workspace;
 use butler_base::event::Phase;
-use butler_base::process::Environment;
-use butler_protocol::spec::{Approval, RunSpec, Source, ToolRequest};
+use butler_protocol::spec::{Approval, RunSpec, Source};
 use butler_source::git;
 use butler_source::module::{Module, ModuleError};
 
-/// Where the module is, and what is known about its source.
-struct Place {
+/// The module of a run after its source was fetched.
+struct ModuleLocation {
     directory: PathBuf,
+    /// Names of environment variables with tokens that the fetch has used.
     used_tokens: Vec<&'static str>,
 }
 
-/// Carries out `spec`. What was found until a failure is in `findings`.
-pub(in crate::run) async fn perform(
+/// Runs all phases of `spec`. Results are stored in `findings`, also those of a run that fails.
+pub(in crate::run) async fn run_phases(
     context: &Context<'_>,
     spec: &RunSpec,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
+    // Before anything is logged about the run, because every later line may contain its secrets.
     register_spec(context.log.redactor(), spec);
-    // Before the clone: who has to supply a secret should not wait for one.
+
+    // Before the clone: a missing secret is reported without waiting for the network.
     let mut inputs = resolve_inputs(context, spec)?;
-    state_place::check_run(context, spec, &inputs)?;
+    state_location::check_run(context, spec, &inputs)?;
+
+    // The source and the tool, at the same time if possible: both wait for the network.
     let options = run_options(context);
-    let (place, tools) = Box::pin(prepare(context, spec, &options, findings)).await?;
+    let (location, tools) = Box::pin(prepare(context, spec, &options, findings)).await?;
     check_operation(spec.operation, &tools.tool.request)?;
+
+    // The module decides which inputs become variables and which ones are missing, so its files must
+    // be here. It must not keep its state in a clone that is removed at the end.
     let through_terragrunt = tools.terragrunt.is_some();
     let preparing = context.notices.timeline.begin(Phase::Variables);
-    let module = read_module(&place.directory, through_terragrunt)?;
-    settle_declared(context, spec, &mut inputs, &module)?;
-    // What Terragrunt makes of the module is seen after `init`.
+    let module = read_module(&location.directory, through_terragrunt)?;
+    resolve_declared(context, spec, &mut inputs, &module)?;
+    // The backend that Terragrunt generates is checked after `init`.
     if !through_terragrunt || spec.backend.is_some() || module.backend.is_some() {
-        state_place::check_module(context, spec, &inputs, &module, &place.directory)?;
+        state_location::check_module(context, spec, &inputs, &module, &location.directory)?;
     }
+
+    // All secrets must be registered before the first child that can print them starts.
     let ambient = &context.settings.environment;
     let redactor = context.log.redactor();
     let planning = &context.options.planning;
     register_declared(redactor, &inputs, &module, ambient);
     register_typed(redactor, planning, &module);
     let var_files: Vec<_> = planning.files().cloned().collect();
-    register_values(redactor, &workspace::assigned_secrets(&place.directory, &var_files, &module));
+    let assigned = workspace::assigned_secrets(&location.directory, &var_files, &module);
+    register_values(redactor, &assigned);
     warn_of_short_secrets(context);
-    // From here on the module can print: half a line, or that commands count no more, in front of a
-    // mask, which would then be shown.
+    // From here on the module can print. If it prints half a line, or the CI system's command that turns
+    // commands off, a mask command after it would show the secret.
     redactor.end_observation();
-    let mut environment = environment(context, spec, &place, &inputs)?;
-    let Tools { tool, terragrunt } =
-        Box::pin(tools.settle(context, &options, &place.directory, &environment)).await?;
+
+    // After the environment is complete: an executable on PATH can be the shim of a version manager, and
+    // its version depends on directory and environment.
+    let mut environment = child_environment(context, spec, &location.used_tokens, &inputs)?;
+    let Tools { tool, terragrunt } = Box::pin(tools.ensure_wanted_versions(
+        context,
+        &options,
+        &location.directory,
+        &environment,
+    ))
+    .await?;
     let in_place = matches!(spec.source, Source::Directory(_));
-    // Both stay in use, and so cannot be uninstalled, until the last command has ended: `tool` and
-    // `terragrunt` must outlive the engine.
+    // `tool` and `terragrunt` must outlive the engine: they keep the executables from being
+    // uninstalled until the last command has ended.
     let wrapper = terragrunt.as_ref().map(|terragrunt| Wrapper {
         version: terragrunt.request.version.clone(),
         program: terragrunt.path.clone(),
@@ -82,20 +101,22 @@ pub(in crate::run) async fn perform(
     if let Some(wrapper) = &wrapper {
         wrapper.prepare(&mut environment, &tool.path);
     }
+
+    // The files depend on the tool's version, so they are written only now.
     let variables = write_variables(context, &inputs, &module, &tool.request)?;
-    let backend = write_backend(context, spec, &module, &place.directory, &tool.request)?;
-    let plan = plan_options(context, &inputs, &module);
+    let backend = write_backend(context, spec, &module, &location.directory, &tool.request)?;
     if let Source::Git(_) = spec.source {
-        workspace::write_provider_features(&module, &environment, &place.directory)
+        workspace::write_provider_features(&module, &environment, &location.directory)
             .map_err(|error| Failure::new(Phase::Variables, &error))?;
     }
     let killed_lock = killed_lock(context, spec, &module, &environment);
     drop(preparing);
+
     let mut engine = Engine {
         tool: &tool.request,
         program: &tool.path,
         wrapper,
-        directory: &place.directory,
+        directory: &location.directory,
         private: context.directory.private().path(),
         environment,
         input: context.directory.tool_input(),
@@ -105,46 +126,45 @@ pub(in crate::run) async fn perform(
         lock_timeout: context.settings.lock_timeout,
         killed_lock,
     };
-    let providers = Providers {
-        cache: context.settings.tool.provider_cache.clone(),
-        patience: context.settings.tool.timeout,
-    };
-    let allow_ephemeral_state = context.settings.allow_ephemeral_state;
-    let timeline = context.notices.timeline.clone();
-    let judge = judge(context, spec);
-    let mut files = Files {
+    let input = CommandInput {
         variables,
         options: context.options.clone(),
         backend,
         in_place,
-        plan,
-        judge,
-        allow_ephemeral_state,
-        providers,
-        timeline,
+        plan: plan_options(context, &inputs, &module),
+        after_plan: after_plan_program(context, spec),
+        allow_ephemeral_state: context.settings.allow_ephemeral_state,
+        providers: ProviderCacheOptions {
+            cache: context.settings.tool.provider_cache.clone(),
+            patience: context.settings.tool.timeout,
+        },
+        timeline: context.notices.timeline.clone(),
         approver: approver(context),
-        reports: reports(context, spec),
+        reports: report_paths(context, spec),
         restored: None,
     };
-    operate(&mut engine, spec.operation, &mut files, findings).await
+    run_operation(&mut engine, spec.operation, input, findings).await
 }
 
 /// The files and directories that the run itself writes.
-fn reports(context: &Context<'_>, spec: &RunSpec) -> Vec<PathBuf> {
+fn report_paths(context: &Context<'_>, spec: &RunSpec) -> Vec<PathBuf> {
     let Settings { report_dir, summary, report, work_dir, .. } = context.settings;
     let named = [report_dir, summary, report, &spec.setup.log_path];
     named.into_iter().flatten().chain([work_dir]).cloned().collect()
 }
 
-/// Who says whether a plan is applied, where somebody is to be asked.
+/// The approver, if the user must approve the plan at the terminal.
 fn approver(context: &Context<'_>) -> Option<Approver> {
     let asks = context.options.approval == Approval::Ask;
     asks.then(|| Approver { live: context.notices.live_control() })
 }
 
-/// What judges a plan before anything is applied, if anything does.
-fn judge<'run>(context: &'run Context<'_>, spec: &RunSpec) -> Option<Judge<'run>> {
-    Some(Judge {
+/// The program that checks the plan before an apply (`--after-plan`), if one is named.
+fn after_plan_program<'run>(
+    context: &'run Context<'_>,
+    spec: &RunSpec,
+) -> Option<AfterPlanProgram<'run>> {
+    Some(AfterPlanProgram {
         command: spec.setup.after_plan.clone()?,
         environment: &context.settings.environment,
         operation: spec.operation,
@@ -156,133 +176,34 @@ fn judge<'run>(context: &'run Context<'_>, spec: &RunSpec) -> Option<Judge<'run>
     })
 }
 
-/// What becomes of the lock of a tool that is killed, in the backend that counts.
-fn killed_lock(
-    context: &Context<'_>,
-    spec: &RunSpec,
-    module: &Module,
-    environment: &Environment,
-) -> KilledLock {
-    let of_run = spec.backend.as_ref().map(|backend| backend.kind.as_str());
-    let of_module = module.backend.as_ref().map(|block| block.kind.as_str());
-    // A file that was passed over may name another.
-    let otherwise = if module.is_incomplete { "unknown" } else { "local" };
-    let backend = of_run.or(of_module).unwrap_or(otherwise);
-    KilledLock::of(backend, surely_locks(environment), context.settings.force_unlock_own)
-}
-
-/// Whether no `-lock=...` in the environment can keep the tool from locking.
-fn surely_locks(environment: &Environment) -> bool {
-    !environment.iter().any(|(name, value)| {
-        let is_plain = |byte: &u8| !matches!(byte, b'"' | b'\'' | b'\\');
-        let value: Vec<u8> = value.as_encoded_bytes().iter().copied().filter(is_plain).collect();
-        name.as_encoded_bytes().starts_with(b"TF_CLI_ARGS")
-            && memchr::memmem::find(&value, b"-lock=").is_some()
-    })
-}
-
-fn resolve_inputs(context: &Context<'_>, spec: &RunSpec) -> Result<Inputs, Failure> {
-    let inputs = workspace::resolve(spec, &secret_sources(context.settings))
-        .map_err(|error| variables_failure(context, &error))?;
-    register_inputs(context.log.redactor(), &inputs);
-    for message in &inputs.messages {
-        context.log.announce(message);
-    }
-    for warning in &inputs.warnings {
-        context.log.warn(warning);
-    }
-    Ok(inputs)
-}
-
-/// Settles what depends on the variables that the module declares.
-fn settle_declared(
-    context: &Context<'_>,
-    spec: &RunSpec,
-    inputs: &mut Inputs,
-    module: &Module,
-) -> Result<(), Failure> {
-    let before = inputs.environment.len();
-    let messages = workspace::settle_declared(inputs, spec, module)
-        .map_err(|error| variables_failure(context, &error))?;
-    if inputs.environment.len() > before {
-        // What has become an environment variable may be secret by its name.
-        register_inputs(context.log.redactor(), inputs);
-    }
-    for message in &messages {
-        context.log.announce(message);
-    }
-    Ok(())
-}
-
-/// The failure, with the place where the CI system at hand keeps secrets if one is missing.
-fn variables_failure(context: &Context<'_>, error: &VariableError) -> Failure {
-    let failure = Failure::new(Phase::Variables, error);
-    let system = context.settings.job.system;
-    let place = match error {
-        VariableError::Unresolved(_) => system.secret_place(),
-        _ => None,
-    };
-    let place = place.map(|place| format!("in {}, {place}", system.title()));
-    let advice: Vec<_> = place.into_iter().chain(failure.advice).collect();
-    Failure { advice: (!advice.is_empty()).then(|| advice.join("; ")), ..failure }
-}
-
-/// Says which secrets cannot be masked.
-fn warn_of_short_secrets(context: &Context<'_>) {
-    let short = context.log.redactor().too_short();
-    if !short.is_empty() {
-        context.log.warn(&format!("Too short to be masked in the log: {}", short.join(", ")));
-    }
-}
-
-/// How the plan is reported: which variables are sensitive, and how much the registry takes.
-fn plan_options(context: &Context<'_>, inputs: &Inputs, module: &Module) -> PlanOptions {
-    let given = inputs.variables.iter().filter(|(.., sensitive)| *sensitive).map(|(name, ..)| name);
-    let ambient = inputs.environment.iter().filter(|(.., sensitive)| *sensitive);
-    let ambient = ambient.filter_map(|(name, ..)| name.strip_prefix("TF_VAR_"));
-    let declared = module.variables.iter().filter(|(_, declared)| declared.sensitive);
-    let declared = declared.map(|(name, _)| name.as_str());
-    let has_registry = matches!(context.settings.source, RunSource::Registry { .. });
-    PlanOptions {
-        sensitive: given
-            .map(String::as_str)
-            .chain(ambient)
-            .chain(declared)
-            .map(str::to_owned)
-            .collect(),
-        json: context.settings.plan_json,
-        limit: has_registry.then_some(context.settings.body_limit as u64),
-    }
-}
-
-/// Fetches the source and makes the tool ready, at the same time where the version is known.
+/// Fetches the source and installs the tool, at the same time if the run names the tool's version.
 async fn prepare(
     context: &Context<'_>,
     spec: &RunSpec,
     options: &ToolOptions,
     findings: &mut Findings,
-) -> Result<(Place, Tools), Failure> {
-    let (place, first) = if let Some(wanted) = &spec.tool {
-        // The first to fail ends the other: its future is dropped, and with it its child.
-        tokio::try_join!(place(context, spec, &mut findings.commit), async {
+) -> Result<(ModuleLocation, Tools), Failure> {
+    let (location, first) = if let Some(wanted) = &spec.tool {
+        // The first failure ends the other future, and with it its child.
+        tokio::try_join!(fetch_source(context, spec, &mut findings.commit), async {
             let _span = context.notices.timeline.begin(Phase::Tool);
             let request = choose_named(context, wanted, options).await?;
             make_ready(context, &request, options).await
         })?
     } else {
-        let place = place(context, spec, &mut findings.commit).await?;
+        let location = fetch_source(context, spec, &mut findings.commit).await?;
         let _span = context.notices.timeline.begin(Phase::Tool);
         let default = context.settings.tool.default_version.clone();
-        let request = choose(context, &place.directory, default, options).await?;
-        (place, make_ready(context, &request, options).await?)
+        let request = choose(context, &location.directory, default, options).await?;
+        (location, make_ready(context, &request, options).await?)
     };
-    let tools = Tools::complete(context, first, &place.directory, options).await?;
+    let tools = Tools::complete(context, first, &location.directory, options).await?;
     tools.announce(context);
-    findings.tool = Some(tools.said(|tool| tool.request.to_string()));
-    Ok((place, tools))
+    findings.tool = Some(tools.describe(|tool| tool.request.to_string()));
+    Ok((location, tools))
 }
 
-/// Reads the module; of what Terragrunt adds to it nothing is known.
+/// Reads the module. What Terragrunt adds to it is not known yet, so a `wrapped` module is incomplete.
 fn read_module(directory: &Path, wrapped: bool) -> Result<Module, Failure> {
     let module = Module::read(directory).map_err(|error| Failure::new(Phase::Source, &error))?;
     if module.is_terragrunt_only && !wrapped {
@@ -292,15 +213,16 @@ fn read_module(directory: &Path, wrapped: bool) -> Result<Module, Failure> {
     Ok(Module { is_incomplete: module.is_incomplete || wrapped, ..module })
 }
 
-async fn place(
+/// Clones the module, or returns the user's own directory. Stores the cloned commit in `commit`.
+async fn fetch_source(
     context: &Context<'_>,
     spec: &RunSpec,
     commit: &mut Option<String>,
-) -> Result<Place, Failure> {
+) -> Result<ModuleLocation, Failure> {
     let _span = context.notices.timeline.begin(Phase::Source);
     match &spec.source {
         Source::Directory(directory) => {
-            Ok(Place { directory: directory.clone(), used_tokens: Vec::new() })
+            Ok(ModuleLocation { directory: directory.clone(), used_tokens: Vec::new() })
         }
         Source::Git(git) => {
             let destination = context.directory.source();
@@ -311,103 +233,15 @@ async fn place(
                         stopped_or(context, Phase::Source, Failure::new(Phase::Source, &error))
                     })?;
             *commit = Some(checkout.commit);
-            context.directory.adopt(&checkout.directory).map_err(|error| {
+            context.directory.prepare_module(&checkout.directory).map_err(|error| {
                 Failure::because(Phase::Source, butler_base::error::chain(&error))
             })?;
-            Ok(Place { directory: checkout.directory, used_tokens: checkout.used_tokens })
+            Ok(ModuleLocation { directory: checkout.directory, used_tokens: checkout.used_tokens })
         }
     }
 }
 
-/// What failed while the run was being stopped failed because of that.
+/// The stop if there is one, because it is the root cause of `failure` then.
 fn stopped_or(context: &Context<'_>, phase: Phase, failure: Failure) -> Failure {
     context.stop.reason().map_or(failure, |reason| Failure::stopped(phase, &reason))
-}
-
-fn environment(
-    context: &Context<'_>,
-    spec: &RunSpec,
-    place: &Place,
-    inputs: &Inputs,
-) -> Result<Environment, Failure> {
-    let mut environment = context.settings.child_environment(&place.used_tokens);
-    for name in &spec.setup.overruled {
-        environment.remove(name);
-    }
-    if let Some(traceparent) = context.notices.traceparent() {
-        environment.set("TRACEPARENT", traceparent);
-    }
-    for (name, value, _) in &inputs.environment {
-        environment.set(name, value.expose_secret());
-    }
-    let own_directory = matches!(spec.source, Source::Git(_));
-    prepare_environment(&mut environment, own_directory);
-    if context.options.workspace.is_some() {
-        // Until it is known that there is one of this name.
-        environment.remove(OsStr::new(workspace_choice::VARIABLE));
-    }
-    terraform_settings::hand_over(context, spec, &mut environment)?;
-    if let Source::Git(git) = &spec.source {
-        let private = context.directory.secrets();
-        git::share_credentials(git, &context.settings.git, private, &mut environment)
-            .map_err(|error| Failure::new(Phase::Source, &error))?;
-    }
-    Ok(environment)
-}
-
-fn write_variables(
-    context: &Context<'_>,
-    inputs: &Inputs,
-    module: &Module,
-    tool: &ToolRequest,
-) -> Result<Variables, Failure> {
-    let private = context.directory.secrets();
-    let files = workspace::write_variable_files(inputs, module, &tool.version, private)
-        .map_err(|error| Failure::new(Phase::Variables, &error))?;
-    let mut variables = Variables::from(files);
-    variables.plan.extend_from_slice(&context.options.planning.assignments);
-    let ephemeral = module.variables.values().any(|declared| declared.ephemeral);
-    if ephemeral && workspace::saved_plan_takes_variables(&tool.version) {
-        // Which of the user's own has their values is the user's affair; the others do no harm.
-        variables.apply.extend_from_slice(&context.options.planning.assignments);
-    }
-    Ok(variables)
-}
-
-/// Writes the run's backend; only into a clone, never into a directory of the user's.
-fn write_backend(
-    context: &Context<'_>,
-    spec: &RunSpec,
-    module: &Module,
-    directory: &Path,
-    tool: &ToolRequest,
-) -> Result<Option<PathBuf>, Failure> {
-    let (Source::Git(_), Some(backend)) = (&spec.source, &spec.backend) else { return Ok(None) };
-    if let Some(block) = &module.backend {
-        // Of the same type too, and then nobody would see it from where the state is.
-        let (ours, theirs) = (&backend.kind, &block.kind);
-        context.log.say(&format!("Using the run's backend `{ours}`, not the module's `{theirs}`"));
-    }
-    let files = workspace::write_backend(backend, tool, directory, context.directory.secrets())
-        .map_err(|error| Failure::new(Phase::Variables, &error))?;
-    Ok(Some(files.config_file))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_an_environment_that_says_nothing_of_locks_surely_locks() {
-        for (name, value, locks) in [
-            ("TF_CLI_ARGS", "-parallelism=3 -lock-timeout=5s", true),
-            ("OTHER", "-lock=false", true),
-            ("TF_CLI_ARGS", "-parallelism=3 -lock=false", false),
-            ("TF_CLI_ARGS_apply", "--lock=false", false),
-            ("TF_CLI_ARGS_plan", "\"-lo\"ck=false", false),
-        ] {
-            let environment = Environment::from_iter([(name.into(), value.into())]);
-            assert_eq!(surely_locks(&environment), locks, "{name}={value}");
-        }
-    }
 }

@@ -1,64 +1,64 @@
-//! Plans that are saved with all that it takes to apply them later (`plan --out FILE`), and applied
+//! Saves a plan with everything that a later apply needs (`plan --out FILE`), and restores it for that apply
 //! (`apply FILE`).
 
 use std::path::PathBuf;
 
-use super::command_input::Files;
-use super::workspace_choice;
+use super::command_input::CommandInput;
+use super::workspace_choice::current_workspace;
 use crate::artifact::{Artifact, ArtifactError, Head, Parts, Snapshot, save};
 use crate::engine::{Engine, Planned};
 use crate::report::RunLog;
-use crate::run::reporting::outcome::Failure;
+use crate::run::failure::Failure;
 use butler_base::blocking::blocking;
 use butler_base::event::Phase;
 use butler_protocol::spec::{Operation, PlanFile, Purpose};
 use butler_source::git::checked_out_commit;
 
 /// The name of Terraform's own plan in the run's directory.
-const PLAN: &str = "saved.tfplan";
+const PLAN_NAME: &str = "saved.tfplan";
 
-/// A plan that is going to be saved.
-pub(in crate::run) struct Saving {
+/// A plan file that is written when the plan is made.
+pub(in crate::run) struct PendingPlanFile {
     path: PathBuf,
+    /// The files of the module before the plan.
     before: Snapshot,
-    others: Vec<PathBuf>,
+    /// Files that the run itself writes, which are not saved.
+    reports: Vec<PathBuf>,
     purpose: Purpose,
 }
 
-impl Saving {
-    /// Looks at the module's directory before the plan is made. None where it is not to be saved.
+impl PendingPlanFile {
+    /// Records the files in the module's directory before the plan is made. None without `--out`.
     ///
     /// # Errors
-    /// When such a plan cannot be saved.
-    pub(in crate::run) async fn begin(
+    /// If the plan is made through Terragrunt.
+    pub(in crate::run) async fn prepare(
         engine: &Engine<'_, RunLog>,
-        files: &Files<'_>,
+        input: &CommandInput<'_>,
     ) -> Result<Option<Self>, Failure> {
-        let PlanFile::Save(path) = &files.options.plan_file else { return Ok(None) };
+        let PlanFile::Save(path) = &input.options.plan_file else { return Ok(None) };
         if engine.wrapper.is_some() {
-            // Its plans are about copies of the module, which are gone after the run.
+            // Its plans refer to copies of the module, which are removed after the run.
             let reason = "a plan through Terragrunt cannot be saved";
-            return Err(Failure {
-                advice: Some("apply it at once, with `butler-runner apply`".to_owned()),
-                ..Failure::because(Phase::Plan, reason)
-            });
+            return Err(Failure::because(Phase::Plan, reason)
+                .advise("apply it at once, with `butler-runner apply`"));
         }
         let directory = engine.directory.to_owned();
-        let (others, own) = (files.reports.clone(), files.reports.clone());
-        let before = blocking(move |_| Snapshot::of(&directory, &own)).await;
-        Ok(Some(Self { path: path.clone(), before, others, purpose: files.options.purpose }))
+        let (reports, excluded) = (input.reports.clone(), input.reports.clone());
+        let before = blocking(move |_| Snapshot::of(&directory, &excluded)).await;
+        Ok(Some(Self { path: path.clone(), before, reports, purpose: input.options.purpose }))
     }
 
-    /// Saves the plan, and says how it is applied.
+    /// Saves the plan and the files that were created with it. Logs how to apply the plan.
     ///
     /// # Errors
-    /// When it cannot be saved.
+    /// If the file cannot be written.
     pub(in crate::run) async fn save(
         self,
         engine: &Engine<'_, RunLog>,
         plan: &Planned,
     ) -> Result<(), Failure> {
-        let Self { path, before, others, purpose } = self;
+        let Self { path, before, reports, purpose } = self;
         let head = Head {
             operation: match purpose {
                 Purpose::Bring => Operation::Apply,
@@ -66,12 +66,12 @@ impl Saving {
             },
             tool: engine.tool.clone(),
             directory: engine.directory.to_owned(),
-            workspace: workspace_choice::current(engine),
+            workspace: current_workspace(engine),
             commit: None,
         };
-        let (plan, target) = (plan.saved.file.clone(), path.clone());
+        let (plan, target) = (plan.files.file.clone(), path.clone());
         let saved = blocking(move |_| {
-            let created = Snapshot::of(&head.directory, &others).created_since(&before);
+            let created = Snapshot::of(&head.directory, &reports).created_since(&before);
             let head = Head { commit: checked_out_commit(&head.directory), ..head };
             save(&target, &head, Parts { plan: &plan, created: &created }).map(|()| created)
         });
@@ -89,23 +89,24 @@ impl Saving {
     }
 }
 
-/// Brings back what the saved plan needs, before `init` looks at it. Returns Terraform's own plan;
-/// none where the plan is still to be made.
+/// Restores the files of a saved plan. Must be called before `init`, which reads some of them. Returns
+/// Terraform's own plan; none if the run makes the plan itself.
 ///
 /// # Errors
-/// When it is not the plan of this directory, damaged, or a file has changed since.
+/// If the file is damaged or was made for another directory or with another tool, or if a file of the module
+/// has changed.
 pub(in crate::run) async fn restore(
     engine: &Engine<'_, RunLog>,
-    files: &Files<'_>,
+    input: &CommandInput<'_>,
 ) -> Result<Option<PathBuf>, Failure> {
-    let PlanFile::Apply(path) = &files.options.plan_file else { return Ok(None) };
-    let plan = engine.private.join(PLAN);
+    let PlanFile::Apply(path) = &input.options.plan_file else { return Ok(None) };
+    let plan = engine.private.join(PLAN_NAME);
     let (path, directory, tool) = (path.clone(), engine.directory.to_owned(), engine.tool.clone());
     let (saved, target) = (path.display().to_string(), plan.clone());
     let restored = blocking(move |_| -> Result<_, ArtifactError> {
         let artifact = Artifact::open(&path)?;
         artifact.check_directory(&directory)?;
-        // Another one may be there since the command line was read.
+        // The file may have been replaced after the command line was read.
         if artifact.head().tool == tool {
             artifact.restore(&target)?;
         }

@@ -1,23 +1,23 @@
-//! Where a run comes from: the registry, a file, or the command line.
+//! Gets a run from the registry, a file, or the command line, and starts it.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use secrecy::SecretString;
-use zeroize::Zeroizing;
 
-use super::early_question::EarlyQuestion;
 use super::terraform_settings;
+use super::version_query::EarlyVersionQuery;
 use crate::exit::Exit;
 use crate::registry::{Address, Client, Limits, Patience, RegistryError, RunStatus};
-use crate::run::context::run_id;
+use crate::run::failure::{Cause, Failure};
+use crate::run::findings::Findings;
 use crate::run::lifecycle::Run;
 use crate::run::masking::secrets::register_settings;
 use crate::run::panic::catch_panic;
 use crate::run::reporting::notices::Notices;
-use crate::run::reporting::outcome::{Failure, Outcome};
 use crate::run::reporting::report_files::prepare_directory;
 use crate::run::reporting::reports::{RegistryReports, Reports};
+use crate::run::result::build_result;
 use crate::run::terminal::Terminal;
 use crate::run::watch;
 use crate::settings::{RunSource, Settings};
@@ -27,15 +27,17 @@ use butler_base::event::Phase;
 use butler_base::http;
 use butler_base::secret::Redactor;
 use butler_protocol::configuration::{ConfigError, parse_config};
-use butler_protocol::spec::{Operation, RunSpec, SensitiveValues, Source, TerraformSetup, Wanted};
+use butler_protocol::spec::{
+    Operation, RequestedVersion, RunSpec, SensitiveValues, Source, TerraformSetup,
+};
 
-/// What to do where a run has a result.
-const NEW_RUN: &str = "start a new run instead";
+/// The advice if a run already has a result.
+const NEW_RUN_ADVICE: &str = "start a new run instead";
 
-/// A run, and what it lays down for Terraform itself, as JSON text.
-type Described = (RunSpec, Option<SecretString>);
+/// A run, and its settings for Terraform as JSON text.
+type ParsedRun = (RunSpec, Option<SecretString>);
 
-/// Gets the run and carries it out.
+/// Gets the run and executes it.
 pub(in crate::run) async fn start(
     settings: &Settings,
     stop: &Stop,
@@ -51,34 +53,34 @@ pub(in crate::run) async fn start(
     let file = match terraform_settings::read(settings) {
         Ok(file) => file,
         Err(error) => {
-            tracing::error!("{}", lines(&error));
+            tracing::error!("{}", with_advice(&error));
             return Exit::Usage;
         }
     };
     register_settings(&reports.redactor, settings);
     let (redactor, notices) = (reports.redactor.clone(), reports.notices.clone());
-    let asking = reports.notices.timeline.begin(Phase::Config);
-    let version = EarlyQuestion::ask(settings);
-    // Lets the question start before the first request: it takes longer than both requests and the
-    // clone from a near server.
+    let config_span = reports.notices.timeline.begin(Phase::Config);
+    let version = EarlyVersionQuery::start(settings);
+    // Lets the query start before the first request: it takes longer than both requests and a clone from
+    // a near server.
     tokio::task::yield_now().await;
     let run = match &settings.source {
         RunSource::Registry { endpoint, run_id, token } => {
             let address = Address::new(endpoint.clone(), run_id.clone());
             let limits =
                 Limits { attempt: settings.request_timeout, long: settings.registry_timeout };
-            let mut own = match http::clients(
+            let mut clients = match http::clients(
                 settings.tool.ca_bundle.as_deref(),
                 http::Redirects::Refuse,
             ) {
-                Ok(own) => own,
+                Ok(clients) => clients,
                 Err(error) => {
                     tracing::error!(error = %chain(&error), "check --ca-bundle (BUTLER_CA_BUNDLE)");
                     return Exit::Usage;
                 }
             };
-            own.observed = reports.notices.observed();
-            let client = Arc::new(Client::new(own, address, token.clone(), limits));
+            clients.observed = reports.notices.observed();
+            let client = Arc::new(Client::new(clients, address, token.clone(), limits));
             from_registry(settings, stop, client, reports, terminal).await
         }
         RunSource::File { config } => {
@@ -92,12 +94,12 @@ pub(in crate::run) async fn start(
                     return Exit::Usage;
                 }
             };
-            Ok(run(settings, stop, reports, terminal, spec))
+            Ok(plain_run(settings, stop, reports, terminal, spec))
         }
         RunSource::Local { module_dir, operation, tool, options } => {
-            let spec = local(module_dir, *operation, tool.clone());
+            let spec = local_spec(module_dir, *operation, tool.clone());
             let spec = Ok((spec, None));
-            let mut run = run(settings, stop, reports, terminal, spec);
+            let mut run = plain_run(settings, stop, reports, terminal, spec);
             run.options.clone_from(options);
             Ok(run)
         }
@@ -105,33 +107,37 @@ pub(in crate::run) async fn start(
     match run {
         Ok(mut run) => {
             run.apply_terraform_settings(file);
-            run.execute(asking, version).await
+            run.execute(config_span, version).await
         }
         Err(failure) => {
-            drop(asking);
-            publish(settings, failure, &redactor, &notices, stop).await
+            drop(config_span);
+            publish_failure(settings, &failure, &redactor, &notices, stop).await
         }
     }
 }
 
-/// Tells everybody but the registry how a run ended that was never had.
-async fn publish(
+/// Writes the documents of a run that ended before its configuration was known. The registry gets no
+/// report.
+async fn publish_failure(
     settings: &Settings,
-    failure: Failure,
+    failure: &Failure,
     redactor: &Redactor,
     notices: &Notices,
     stop: &Stop,
 ) -> Exit {
-    let outcome = Outcome::from(failure);
-    let mut result = outcome.result(settings.plan_status, notices.timeline.timings());
-    result.run_id = run_id(settings);
+    let (findings, timings) = (Findings::default(), notices.timeline.timings());
+    let (mut result, exit) =
+        build_result(settings, None, findings, Some(failure), redactor, timings);
     result.warnings.clone_from(&settings.warnings);
     result.mask(redactor);
     notices.publish(result, true, stop).await;
-    outcome.exit()
+    exit
 }
 
-/// The run that the registry has, if it is one to carry out.
+/// Fetches the run from the registry.
+///
+/// # Errors
+/// If the run is over or has a result, if the registry cannot be reached, or if the run is stopped.
 async fn from_registry<'settings>(
     settings: &'settings Settings,
     stop: &Stop,
@@ -139,10 +145,9 @@ async fn from_registry<'settings>(
     mut reports: Reports,
     terminal: Terminal,
 ) -> Result<Run<'settings>, Failure> {
-    let refused = |failure: Failure| Failure { registry: true, ..failure };
     let status = tokio::select! {
         status = client.status(Patience::Long) => status,
-        // Whose run it is and how it stands is not known yet, so nothing may be reported.
+        // The status of the run is not known yet, so nothing may be reported to the registry.
         reason = stop.requested() => return Err(Failure::stopped(Phase::Config, &reason)),
     };
     match status {
@@ -153,18 +158,18 @@ async fn from_registry<'settings>(
         }
         Ok(RunStatus::Reported(status)) => {
             let reason = format!("the run has a result already ({status})");
-            if !reports.notices.tell_failure() {
-                tracing::error!("{reason}; {NEW_RUN}");
+            if !reports.notices.shows_failure() {
+                tracing::error!("{reason}; {NEW_RUN_ADVICE}");
             }
-            let failure = Failure::because(Phase::Config, reason);
-            return Err(refused(Failure { advice: Some(NEW_RUN.to_owned()), ..failure }));
+            let failure = Failure::because(Phase::Config, reason).caused_by(Cause::Registry);
+            return Err(failure.advise(NEW_RUN_ADVICE));
         }
-        Err(RegistryError::RunOver) => return Err(over()),
+        Err(RegistryError::RunOver) => return Err(run_is_over()),
         Err(error) => {
-            if !reports.notices.tell_failure() {
-                tracing::error!("{}", lines(&error));
+            if !reports.notices.shows_failure() {
+                tracing::error!("{}", with_advice(&error));
             }
-            return Err(refused(Failure::new(Phase::Config, &error)));
+            return Err(Failure::new(Phase::Config, &error).caused_by(Cause::Registry));
         }
     }
     let watch = watch::cancellation(client.clone(), stop, settings.cancel_interval);
@@ -181,26 +186,27 @@ async fn from_registry<'settings>(
             registry.use_callbacks(config.callbacks);
             (Ok((config.spec, config.terraform_settings)), config.warnings)
         }
-        Ok(Err(RegistryError::RunOver)) => return Err(over()),
+        Ok(Err(RegistryError::RunOver)) => return Err(run_is_over()),
         Ok(Err(error)) => {
-            let registry = !matches!(error, RegistryError::Config(_));
-            (Err(Failure { registry, ..Failure::new(Phase::Config, &error) }), Vec::new())
+            let is_config = matches!(error, RegistryError::Config(_));
+            let cause = if is_config { Cause::Run } else { Cause::Registry };
+            (Err(Failure::new(Phase::Config, &error).caused_by(cause)), Vec::new())
         }
         Err(failure) => (Err(failure), Vec::new()),
     };
-    let mut run = run(settings, stop, reports, terminal, spec);
+    let mut run = plain_run(settings, stop, reports, terminal, spec);
     run.warnings = warnings;
     run.watch = Some(watch);
     Ok(run)
 }
 
-/// A run without anything that only some origins have.
-fn run<'settings>(
+/// A run without the parts that only some sources have.
+fn plain_run<'settings>(
     settings: &'settings Settings,
     stop: &Stop,
     reports: Reports,
     terminal: Terminal,
-    spec: Result<Described, Failure>,
+    spec: Result<ParsedRun, Failure>,
 ) -> Run<'settings> {
     let (spec, own_settings) = match spec {
         Ok((spec, own_settings)) => (Ok(spec), own_settings),
@@ -219,18 +225,18 @@ fn run<'settings>(
     }
 }
 
-/// The registry answers to each request that it has ended the run.
-fn over() -> Failure {
+/// The failure if the registry has ended the run, which it then answers to each request.
+fn run_is_over() -> Failure {
     let reason = StopReason::RunOver { status: "409".to_owned() };
     let failure = Failure::stopped(Phase::Config, &reason);
     tracing::warn!("{}", failure.reason);
     failure
 }
 
-/// Reads a configuration from a file. One that cannot be read is the caller's mistake; one that
-/// describes no run is a run that fails, as it is when a registry sends it.
-fn read_config(path: &Path) -> anyhow::Result<Result<Described, Failure>> {
-    let json = Zeroizing::new(fs_err::read(path)?);
+/// Reads a configuration from a file. A file that cannot be read or parsed is an error of the command
+/// line. A file with an impossible run is a run that fails, as if a registry had sent it.
+fn read_config(path: &Path) -> anyhow::Result<Result<ParsedRun, Failure>> {
+    let json = fs_err::read(path)?;
     match parse_config(&json) {
         Ok(parsed) => Ok(Ok((parsed.spec, parsed.terraform_settings))),
         Err(error @ ConfigError::Syntax { .. }) => Err(error.into()),
@@ -238,7 +244,8 @@ fn read_config(path: &Path) -> anyhow::Result<Result<Described, Failure>> {
     }
 }
 
-fn local(module_dir: &Path, operation: Operation, tool: Option<Wanted>) -> RunSpec {
+/// The run of a command line.
+fn local_spec(module_dir: &Path, operation: Operation, tool: Option<RequestedVersion>) -> RunSpec {
     RunSpec {
         operation,
         tool,
@@ -252,7 +259,8 @@ fn local(module_dir: &Path, operation: Operation, tool: Option<Wanted>) -> RunSp
     }
 }
 
-fn lines(error: &(impl Advice + 'static)) -> String {
+/// An error with its advice, in one line.
+fn with_advice(error: &(impl Advice + 'static)) -> String {
     match error.advice() {
         Some(advice) => format!("{}; {advice}", chain(error)),
         None => chain(error),

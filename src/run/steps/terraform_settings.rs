@@ -1,5 +1,5 @@
-//! Brings the settings for Terraform into a run: reads the file before anything starts, settles
-//! what counts as soon as the run is known, and hands it to Terraform.
+//! Applies the settings for Terraform to a run: reads the settings file first, merges it with the run's own
+//! settings when the run is known, and writes the files that Terraform reads.
 
 use std::fs::Permissions;
 use std::io;
@@ -8,11 +8,11 @@ use std::path::Path;
 use secrecy::SecretString;
 
 use crate::run::context::Context;
+use crate::run::failure::Failure;
 use crate::run::masking::secret_names::{can_be_secret, is_secret_name};
-use crate::run::reporting::outcome::Failure;
 use crate::settings::{Settings, find_program};
 use crate::workspace::{
-    self, Surroundings, TerraformSettingsError, parse_run_settings, read_settings_file,
+    self, SettingsContext, TerraformSettingsError, parse_run_settings, read_settings_file,
 };
 use butler_base::error::chain;
 use butler_base::event::Phase;
@@ -21,7 +21,7 @@ use butler_base::process::Environment;
 use butler_protocol::references::SecretSources;
 use butler_protocol::spec::{RunSpec, TerraformSettings};
 
-/// Reads the settings file, where one is named.
+/// Reads the settings file, if one is named.
 pub(in crate::run) fn read(
     settings: &Settings,
 ) -> Result<TerraformSettings, TerraformSettingsError> {
@@ -39,9 +39,12 @@ pub(in crate::run) fn read(
     Ok(file)
 }
 
-/// Settles what counts and puts it into `spec`; `own` is what the run itself lays down, as JSON
-/// text. Returns what to warn of.
-pub(in crate::run) fn settle(
+/// Merges the run's own settings (`own`, JSON text) with those of the settings file into `spec`. Returns
+/// warnings.
+///
+/// # Errors
+/// If the run's own settings are malformed, or a secret cannot be resolved.
+pub(in crate::run) fn merge(
     settings: &Settings,
     spec: &mut RunSpec,
     own: Option<SecretString>,
@@ -50,21 +53,20 @@ pub(in crate::run) fn settle(
     let (own, mut warnings) = own
         .map_or_else(|| Ok(Default::default()), |json| parse_run_settings(&json))
         .map_err(|error| Failure::new(Phase::Config, &error))?;
-    let places = [("the run's `terraformSettings`", &own), ("the settings file", &file)];
-    for (place, settings) in places {
+    let origins = [("the run's `terraformSettings`", &own), ("the settings file", &file)];
+    for (origin, settings) in origins {
         for (name, value) in settings.environment.iter().flatten() {
             if is_secret_name(name) && can_be_secret(value) {
                 warnings.push(format!(
-                    "`env.{name}` of {place} looks like a secret: `env` is for what everybody may see"
+                    "`env.{name}` of {origin} looks like a secret: `env` is only for public values"
                 ));
             }
         }
     }
     let sources = secret_sources(settings);
-    let surroundings =
-        Surroundings { sources: &sources, report_dir: settings.report_dir.as_deref() };
+    let context = SettingsContext { sources: &sources, report_dir: settings.report_dir.as_deref() };
     warnings.extend(
-        workspace::settle(spec, own, file, &surroundings)
+        workspace::apply_terraform_settings(spec, own, file, &context)
             .map_err(|error| Failure::new(Phase::Variables, &error))?,
     );
     if let Some(after_plan) = &settings.after_plan
@@ -76,7 +78,7 @@ pub(in crate::run) fn settle(
     Ok(warnings)
 }
 
-/// Where secrets are looked for.
+/// The sources of secrets to which a configuration can refer.
 pub(in crate::run) fn secret_sources(settings: &Settings) -> SecretSources {
     SecretSources {
         environment: settings.environment.clone(),
@@ -85,8 +87,11 @@ pub(in crate::run) fn secret_sources(settings: &Settings) -> SecretSources {
     }
 }
 
-/// Gives Terraform its CLI configuration and the place of its log.
-pub(in crate::run) fn hand_over(
+/// Writes Terraform's CLI configuration, creates its log file, and sets the variables that name them.
+///
+/// # Errors
+/// If a file cannot be written.
+pub(in crate::run) fn configure_terraform(
     context: &Context<'_>,
     spec: &RunSpec,
     environment: &mut Environment,
@@ -97,7 +102,7 @@ pub(in crate::run) fn hand_over(
         environment.set("TF_CLI_CONFIG_FILE", path);
     }
     if let Some(path) = &spec.setup.log_path {
-        make_log(path).map_err(|error| {
+        create_log_file(path).map_err(|error| {
             let text = format!("cannot write Terraform's log `{}`: {error}", path.display());
             Failure::because(Phase::Variables, text)
         })?;
@@ -106,13 +111,13 @@ pub(in crate::run) fn hand_over(
     Ok(())
 }
 
-/// Makes the file of Terraform's log, or takes the one that is there, for this user's eyes only:
-/// Terraform would make it readable for everybody. Nobody reads a pipe here, so it would hold the
-/// run up for ever.
-fn make_log(path: &Path) -> io::Result<()> {
-    let not_plain = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
+/// Creates the file of Terraform's log, or uses an existing one, with permissions for this user only:
+/// Terraform would create it readable for all users. A named pipe without a reader would block the run, so
+/// only a regular file is accepted.
+fn create_log_file(path: &Path) -> io::Result<()> {
+    let not_a_file = || io::Error::new(io::ErrorKind::InvalidInput, "not a regular file");
     if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-        return Err(not_plain());
+        return Err(not_a_file());
     }
     let file = std::fs::OpenOptions::new()
         .append(true)
@@ -122,7 +127,7 @@ fn make_log(path: &Path) -> io::Result<()> {
         .open(path)?;
     let found = file.metadata()?;
     if !found.is_file() {
-        return Err(not_plain());
+        return Err(not_a_file());
     }
     if found.permissions().mode() & 0o077 != 0 {
         file.set_permissions(Permissions::from_mode(0o600))?;

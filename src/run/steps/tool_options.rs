@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use crate::settings::ToolSettings;
-use crate::tool::{ToolOptions, VersionWish, WhenBusy};
+use crate::tool::{ToolOptions, VersionSources, WhenBusy};
 use butler_base::http::LazyClient;
 use butler_protocol::spec::ToolRequest;
 use butler_source::module::{Module, ModuleError};
 use butler_source::version_files;
 
-/// The options for `owner`, without anything that is installed outside of the cache.
+/// The options for `owner`. Tools on PATH are ignored.
 #[must_use]
 pub fn tool_options(settings: &ToolSettings, http: LazyClient, owner: String) -> ToolOptions {
     ToolOptions {
@@ -25,29 +25,33 @@ pub fn tool_options(settings: &ToolSettings, http: LazyClient, owner: String) ->
     }
 }
 
-/// What `directory` says about its version; `settings` have the default.
+/// The version that the module in `directory` requires, with the default of `settings`. A directory without
+/// configuration is permitted.
 ///
 /// # Errors
-/// When the directory cannot be read. It may well hold no configuration.
-pub fn version_wish(directory: &Path, settings: &ToolSettings) -> Result<VersionWish, ModuleError> {
+/// If the directory cannot be read.
+pub fn version_wish(
+    directory: &Path,
+    settings: &ToolSettings,
+) -> Result<VersionSources, ModuleError> {
     let default = settings.default_version.clone();
     match Module::read(directory) {
-        Ok(module) => Ok(wish(module, default)),
-        Err(ModuleError::Empty { .. }) => Ok(VersionWish {
+        Ok(module) => Ok(module_wish(module, default)),
+        Err(ModuleError::Empty { .. }) => Ok(VersionSources {
             version_files: version_files(directory)?,
             default,
-            ..VersionWish::default()
+            ..VersionSources::default()
         }),
         Err(error) => Err(error),
     }
 }
 
-/// What a module asks for, with the default of the machine.
-pub(in crate::run) fn wish(module: Module, default: Option<ToolRequest>) -> VersionWish {
-    VersionWish {
+/// The version that a module requires, with the default of the machine.
+pub(in crate::run) fn module_wish(module: Module, default: Option<ToolRequest>) -> VersionSources {
+    VersionSources {
         required: module.required_versions,
         version_files: module.version_files,
         default,
-        ..VersionWish::default()
+        ..VersionSources::default()
     }
 }

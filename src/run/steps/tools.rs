@@ -1,22 +1,22 @@
-//! What carries a run out: which Terraform or `OpenTofu`, through Terragrunt or not, and from where.
+//! Chooses and installs the tools of a run: Terraform or `OpenTofu`, with or without Terragrunt.
 //!
-//! A run holds its tools from here to its end: as long as a [`Tools`] lives, nobody can remove them.
+//! While a [`Tools`] lives, no other process can uninstall its tools.
 
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::tool_options::{tool_options, wish};
+use super::tool_options::{module_wish, tool_options};
 use crate::engine::{OLDEST_WRAPPER, can_wrap, required_version};
 use crate::run::context::Context;
-use crate::run::reporting::outcome::Failure;
-use crate::tool::{self, InstalledTool, Reach, RunLocation, ToolOptions, VersionWish};
+use crate::run::failure::Failure;
+use crate::tool::{self, InstalledTool, Reach, RunLocation, ToolOptions, VersionSources};
 use butler_base::event::Phase;
 use butler_base::http::LazyClient;
 use butler_base::process::Environment;
-use butler_protocol::spec::{Operation, Product, ToolRequest, Wanted};
+use butler_protocol::spec::{Operation, Product, RequestedVersion, ToolRequest};
 use butler_source::module::Module;
 
-/// The options of a run: what is on PATH counts.
+/// The options of a run, which can also use tools on PATH.
 pub(in crate::run) fn run_options(context: &Context<'_>) -> ToolOptions {
     ToolOptions {
         search_path: context.settings.environment.get(OsStr::new("PATH")).cloned(),
@@ -29,16 +29,19 @@ pub(in crate::run) fn run_options(context: &Context<'_>) -> ToolOptions {
     }
 }
 
-/// What carries a run out.
+/// The tools of a run.
 pub(in crate::run) struct Tools {
     /// Terraform or `OpenTofu`.
     pub(in crate::run) tool: InstalledTool,
-    /// What it runs through, if it does.
+    /// The wrapper that starts it, if the run uses one.
     pub(in crate::run) terragrunt: Option<InstalledTool>,
 }
 
 impl Tools {
-    /// Adds to what the run names what that runs, if it is a wrapper.
+    /// Adds the tool that the wrapper runs, if `first` is a wrapper.
+    ///
+    /// # Errors
+    /// If the module does not name a version, or the tool cannot be installed.
     pub(in crate::run) async fn complete(
         context: &Context<'_>,
         first: InstalledTool,
@@ -52,27 +55,26 @@ impl Tools {
         let default = default.filter(|default| default.product != Product::Terragrunt);
         let request = choose(context, directory, default, options).await?;
         if request.product == Product::Terragrunt {
-            return Err(Failure {
-                advice: Some("name a version of Terraform or OpenTofu in a version file of the module or with --default-tool-version".to_owned()),
-                ..Failure::because(Phase::Tool, format!("nothing says what {} is to run", first.request))
-            });
+            return Err(Failure::because(Phase::Tool, format!("it is not known which tool {} must run", first.request))
+                .advise("name a version of Terraform or OpenTofu in a version file of the module or with --default-tool-version"));
         }
         let tool = make_ready(context, &request, options).await?;
         Ok(Self { tool, terragrunt: Some(first) })
     }
 
     pub(in crate::run) fn announce(&self, context: &Context<'_>) {
-        context.log.announce(&format!("Using {}", self.said(shown)));
+        context.log.announce(&format!("Using {}", self.describe(with_path)));
     }
 
-    /// Both, each as `said`.
-    pub(in crate::run) fn said(&self, said: impl Fn(&InstalledTool) -> String) -> String {
-        let through = self.terragrunt.as_ref().map(|it| format!("{} with ", said(it)));
-        format!("{}{}", through.unwrap_or_default(), said(&self.tool))
+    /// Names all tools, each as `name` returns it.
+    pub(in crate::run) fn describe(&self, name: impl Fn(&InstalledTool) -> String) -> String {
+        let wrapper = self.terragrunt.as_ref().map(|it| format!("{} with ", name(it)));
+        format!("{}{}", wrapper.unwrap_or_default(), name(&self.tool))
     }
 
-    /// Makes sure that the tools are what they are said to be where they run.
-    pub(in crate::run) async fn settle(
+    /// Checks the versions of the tools in the directory and environment of the run, because an executable on
+    /// PATH can be the shim of a version manager. A tool with another version is replaced.
+    pub(in crate::run) async fn ensure_wanted_versions(
         self,
         context: &Context<'_>,
         options: &ToolOptions,
@@ -81,10 +83,10 @@ impl Tools {
     ) -> Result<Self, Failure> {
         let progress = |line: &str| context.log.announce(line);
         let at = Some(RunLocation { directory, environment });
-        let before = self.said(shown);
-        let settling = async {
+        let before = self.describe(with_path);
+        let checking = async {
             Ok(match self.terragrunt {
-                // Terragrunt runs it in directories of its own, with files that nobody has seen yet.
+                // Terragrunt runs the tool in its own directories, which do not exist yet.
                 Some(terragrunt) => Self {
                     terragrunt: Some(
                         tool::ensure_wanted_version(terragrunt, at, options, &progress).await?,
@@ -97,40 +99,40 @@ impl Tools {
                 },
             })
         };
-        let settled = Box::pin(unless_stopped(context, settling)).await?;
-        if settled.said(shown) != before {
-            settled.announce(context);
+        let checked = Box::pin(unless_stopped(context, checking)).await?;
+        if checked.describe(with_path) != before {
+            checked.announce(context);
         }
-        Ok(settled)
+        Ok(checked)
     }
 }
 
 /// A tool with its path.
-fn shown(tool: &InstalledTool) -> String {
+fn with_path(tool: &InstalledTool) -> String {
     format!("{} ({})", tool.request, tool.path.display())
 }
 
-/// The version that the run names: an exact one, or the best one that is as it says.
+/// The version that the run names: an exact one, or the best one that matches its constraint.
 pub(in crate::run) async fn choose_named(
     context: &Context<'_>,
-    wanted: &Wanted,
+    wanted: &RequestedVersion,
     options: &ToolOptions,
 ) -> Result<ToolRequest, Failure> {
-    let wish = VersionWish {
+    let wish = VersionSources {
         named: Some(wanted.clone()),
         default: context.settings.tool.default_version.clone(),
-        ..VersionWish::default()
+        ..VersionSources::default()
     };
     unless_stopped(context, async {
         if wanted.exact().is_err() {
-            context.version.answered().await;
+            context.version.wait().await;
         }
         tool::choose(&wish, Reach::InstalledFirst, options).await
     })
     .await
 }
 
-/// The version that the module in `directory` asks for.
+/// The version that the module in `directory` requires.
 pub(in crate::run) async fn choose(
     context: &Context<'_>,
     directory: &Path,
@@ -138,35 +140,34 @@ pub(in crate::run) async fn choose(
     options: &ToolOptions,
 ) -> Result<ToolRequest, Failure> {
     let module = Module::read(directory).map_err(|error| Failure::new(Phase::Source, &error))?;
-    let wish = wish(module, default);
+    let wish = module_wish(module, default);
     unless_stopped(context, async {
-        context.version.answered().await;
+        context.version.wait().await;
         tool::choose(&wish, Reach::InstalledFirst, options).await
     })
     .await
 }
 
-/// Makes the version ready that the run names or the module asks for.
+/// Finds or installs a version.
 pub(in crate::run) async fn make_ready(
     context: &Context<'_>,
     request: &ToolRequest,
     options: &ToolOptions,
 ) -> Result<InstalledTool, Failure> {
     if request.product == Product::Terragrunt && !can_wrap(request) {
-        return Err(Failure {
-            advice: Some(format!("set the run's version to {OLDEST_WRAPPER} or later")),
-            ..Failure::because(Phase::Tool, format!("{request} is too old to carry out a run"))
-        });
+        let reason = format!("{request} is too old to execute a run");
+        return Err(Failure::because(Phase::Tool, reason)
+            .advise(format!("set the run's version to {OLDEST_WRAPPER} or later")));
     }
     let progress = |line: &str| context.log.announce(line);
     unless_stopped(context, async {
-        context.version.answered().await;
+        context.version.wait().await;
         tool::ready(request, options, &progress).await
     })
     .await
 }
 
-/// Waits for `work` of the tool phase, or for the stop.
+/// Waits for `work` of the tool phase, or for the stop of the run.
 async fn unless_stopped<T>(
     context: &Context<'_>,
     work: impl Future<Output = Result<T, tool::ToolError>>,
@@ -177,19 +178,17 @@ async fn unless_stopped<T>(
     }
 }
 
-/// Fails where the version does not have the operation.
+/// Fails if the version does not have the operation.
 pub(in crate::run) fn check_operation(
     operation: Operation,
     tool: &ToolRequest,
 ) -> Result<(), Failure> {
     match required_version(operation) {
-        Some(needed) if tool.version < needed => Err(Failure {
-            advice: Some(format!("set the module's version to {needed} or later")),
-            ..Failure::because(
-                Phase::Tool,
-                format!("{tool} has no {operation}: it came with {needed}"),
-            )
-        }),
+        Some(needed) if tool.version < needed => Err(Failure::because(
+            Phase::Tool,
+            format!("{tool} does not support `{operation}`, which needs {needed} or later"),
+        )
+        .advise(format!("set the module's version to {needed} or later"))),
         _ => Ok(()),
     }
 }

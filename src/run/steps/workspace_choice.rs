@@ -1,43 +1,43 @@
-//! The Terraform workspace that a run by hand names (`--workspace`).
+//! The Terraform workspace that a command line names (`--workspace`).
 //!
-//! Terraform makes a workspace of whatever `TF_WORKSPACE` says, so that a typo would create everything
-//! once more. It is looked for before Terraform is told of it.
+//! Terraform creates the workspace that `TF_WORKSPACE` names if it does not exist, so a typo would create all
+//! resources again. So the runner checks that the workspace exists before it sets the variable.
 
 use crate::engine::Engine;
 use crate::report::RunLog;
-use crate::run::reporting::outcome::Failure;
+use crate::run::failure::Failure;
 use butler_base::event::Phase;
 
-/// What says which workspace counts.
+/// The variable that selects a workspace.
 pub(in crate::run) const VARIABLE: &str = "TF_WORKSPACE";
 
-/// The one that is always there.
+/// The workspace that always exists.
 const DEFAULT: &str = "default";
 
-/// Has the commands that follow run in the workspace `name`.
+/// Makes later commands run in the workspace `name`.
 ///
 /// # Errors
-/// When there is none of this name, or they cannot be listed.
-pub(in crate::run) async fn select(
+/// If it does not exist, or the workspaces cannot be listed.
+pub(in crate::run) async fn select_workspace(
     engine: &mut Engine<'_, RunLog>,
     name: &str,
 ) -> Result<(), Failure> {
     let known =
-        engine.workspaces().await.map_err(|error| Failure::of_engine(Phase::Init, &error))?;
+        engine.list_workspaces().await.map_err(|error| Failure::of_engine(Phase::Init, &error))?;
     if !known.iter().any(|known| known == name) {
-        let reason = format!("there is no workspace `{name}`, only {}", quoted(&known));
+        let reason = format!("there is no workspace `{name}`, only {}", quote_all(&known));
         let create = format!(
             "check the name, or create it with `{} workspace new {name}` in the module",
-            engine.said_program()
+            engine.program_name()
         );
-        return Err(Failure { advice: Some(create), ..Failure::because(Phase::Init, reason) });
+        return Err(Failure::because(Phase::Init, reason).advise(create));
     }
     engine.environment.set(VARIABLE, name);
     Ok(())
 }
 
 /// The workspace in which the commands run.
-pub(in crate::run) fn current(engine: &Engine<'_, RunLog>) -> String {
+pub(in crate::run) fn current_workspace(engine: &Engine<'_, RunLog>) -> String {
     let given = engine.environment.value(VARIABLE).filter(|name| !name.is_empty());
     if let Some(name) = given {
         return name.to_string_lossy().into_owned();
@@ -48,7 +48,7 @@ pub(in crate::run) fn current(engine: &Engine<'_, RunLog>) -> String {
     if selected.is_empty() { DEFAULT.to_owned() } else { selected.to_owned() }
 }
 
-fn quoted(names: &[String]) -> String {
+fn quote_all(names: &[String]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     names.join(", ")
 }

@@ -8,7 +8,7 @@
 use semver::Version;
 
 use crate::tool::choice::path::SearchPath;
-use crate::tool::choice::wish::VersionWish;
+use crate::tool::choice::version_sources::VersionSources;
 use crate::tool::error::ToolError;
 use crate::tool::options::ToolOptions;
 use crate::tool::store::cache::Cache;
@@ -16,7 +16,8 @@ use crate::tool::store::default;
 use crate::tool::vendor::index;
 use crate::tool::vendor::platform::Platform;
 use butler_protocol::spec::{
-    Constraint, NEWEST_ALLOWED, OLDEST_ALLOWED, Product, ToolRequest, VersionFile, Wanted, What,
+    Constraint, NEWEST_ALLOWED, OLDEST_ALLOWED, Product, RequestedVersion, ToolRequest,
+    VersionFile, VersionSelector,
 };
 
 /// Where to search for a version that satisfies a constraint.
@@ -33,7 +34,7 @@ pub enum Reach {
 
 /// Chooses the exact version of a run: the one that it names, else a version file's, else one
 /// that satisfies `required_version`, else the default, else the default of this machine
-/// ([`crate::tool::use_version`]), else what is on PATH.
+/// ([`crate::tool::use_version`]), else the version on PATH.
 ///
 /// If the version of the run or of a file contradicts `required_version`, the tool itself reports it.
 /// For a version file, the runner also warns.
@@ -42,15 +43,15 @@ pub enum Reach {
 /// When no version is requested, a constraint cannot be read or satisfied, or the list of releases is
 /// needed and cannot be fetched.
 pub async fn choose(
-    wish: &VersionWish,
+    sources: &VersionSources,
     reach: Reach,
     options: &ToolOptions,
 ) -> Result<ToolRequest, ToolError> {
-    let choice = Choice::new(wish, reach, options)?;
-    if let Some(wanted) = &wish.named {
-        return choice.named(wanted, None).await;
+    let choice = Choice::new(sources, reach, options)?;
+    if let Some(wanted) = &sources.named {
+        return choice.resolve(wanted, None).await;
     }
-    if let Some(request) = choice.of_module().await? {
+    if let Some(request) = choice.for_module().await? {
         return Ok(request);
     }
     if let Some(default) = choice.default() {
@@ -65,11 +66,11 @@ pub async fn choose(
 /// # Errors
 /// When a constraint cannot be read or satisfied, or a list is needed and cannot be fetched.
 pub async fn choose_for_module(
-    wish: &VersionWish,
+    sources: &VersionSources,
     reach: Reach,
     options: &ToolOptions,
 ) -> Result<Option<ToolRequest>, ToolError> {
-    Choice::new(wish, reach, options)?.of_module().await
+    Choice::new(sources, reach, options)?.for_module().await
 }
 
 /// Chooses the requested version: the newest installed one, else the newest released one.
@@ -77,20 +78,20 @@ pub async fn choose_for_module(
 /// # Errors
 /// When no version matches, or the list of releases is needed and cannot be fetched.
 pub async fn choose_wanted(
-    wanted: &Wanted,
+    wanted: &RequestedVersion,
     reach: Reach,
     options: &ToolOptions,
 ) -> Result<ToolRequest, ToolError> {
-    let wish = VersionWish { product: Some(wanted.product), ..VersionWish::default() };
-    let choice = Choice::new(&wish, reach, options)?;
-    match &wanted.what {
-        What::Within(constraint) => choice.newest(wanted.product, constraint).await,
-        _ => choice.named(wanted, None).await,
+    let sources = VersionSources { product: Some(wanted.product), ..VersionSources::default() };
+    let choice = Choice::new(&sources, reach, options)?;
+    match &wanted.selector {
+        VersionSelector::Within(constraint) => choice.newest(wanted.product, constraint).await,
+        _ => choice.resolve(wanted, None).await,
     }
 }
 
 struct Choice<'a> {
-    wish: &'a VersionWish,
+    sources: &'a VersionSources,
     reach: Reach,
     options: &'a ToolOptions,
     cache: Cache,
@@ -99,69 +100,72 @@ struct Choice<'a> {
 
 impl<'a> Choice<'a> {
     fn new(
-        wish: &'a VersionWish,
+        sources: &'a VersionSources,
         reach: Reach,
         options: &'a ToolOptions,
     ) -> Result<Self, ToolError> {
         let cache = Cache::new(&options.cache, Platform::current()?)?;
         let search = SearchPath::new(options.search_path.as_deref(), cache.path_memory());
-        Ok(Self { wish, reach, options, cache, search })
+        Ok(Self { sources, reach, options, cache, search })
     }
 
-    /// The products that it can be, best first.
+    /// The products to choose from, in order of preference.
     fn products(&self) -> &[Product] {
-        self.wish.product.as_ref().map_or(&Product::ENGINES, std::slice::from_ref)
+        self.sources.product.as_ref().map_or(&Product::ENGINES, std::slice::from_ref)
     }
 
-    /// The default that the runner was given, if it is of the product that is meant.
+    /// The configured default, if its product is allowed.
     fn default(&self) -> Option<&ToolRequest> {
-        let meant = |product| self.wish.product.is_none_or(|meant| meant == product);
-        self.wish.default.as_ref().filter(|default| meant(default.product))
+        let is_allowed = |product| self.sources.product.is_none_or(|allowed| allowed == product);
+        self.sources.default.as_ref().filter(|default| is_allowed(default.product))
     }
 
-    async fn of_module(&self) -> Result<Option<ToolRequest>, ToolError> {
-        for file in &self.wish.version_files {
+    async fn for_module(&self) -> Result<Option<ToolRequest>, ToolError> {
+        for file in &self.sources.version_files {
             for product in self.products() {
                 let unreadable =
                     |source| ToolError::VersionFile { name: file.place.clone(), source };
-                let wanted = Wanted::of_file(file, *product).map_err(unreadable)?;
-                if let Some(wanted) = self.first_there(&wanted).await {
-                    let request = self.named(wanted, Some(file)).await?;
+                let wanted = RequestedVersion::of_file(file, *product).map_err(unreadable)?;
+                if let Some(wanted) = self.first_available(&wanted).await {
+                    let request = self.resolve(wanted, Some(file)).await?;
                     tracing::debug!(file = file.place, %request, "using the version from the version file");
                     self.warn_of_contradiction(file, &request);
                     return Ok(Some(request));
                 }
             }
         }
-        match self.required()? {
-            Some(constraint) => self.satisfying(None, &constraint).await.map(Some),
+        match self.required_version()? {
+            Some(constraint) => self.best_within(None, &constraint).await.map(Some),
             None => Ok(None),
         }
     }
 
-    /// `required_version`, which is about Terraform and `OpenTofu` alone.
-    fn required(&self) -> Result<Option<Constraint>, ToolError> {
-        let about = self.products().iter().any(|product| Product::ENGINES.contains(product));
-        if !about || self.wish.required.is_empty() {
+    /// `required_version`, which applies only to Terraform and `OpenTofu`.
+    fn required_version(&self) -> Result<Option<Constraint>, ToolError> {
+        let applies = self.products().iter().any(|product| Product::ENGINES.contains(product));
+        if !applies || self.sources.required.is_empty() {
             return Ok(None);
         }
-        Constraint::all(&self.wish.required).map(Some).map_err(ToolError::RequiredVersion)
+        Constraint::all(&self.sources.required).map(Some).map_err(ToolError::RequiredVersion)
     }
 
     fn warn_of_contradiction(&self, file: &VersionFile, request: &ToolRequest) {
-        if let Ok(Some(required)) = self.required()
+        if let Ok(Some(required)) = self.required_version()
             && !required.allows(&request.version)
         {
             tracing::warn!(file = file.place, %request, required_version = %required, "using the version from the version file, although the module's `required_version` does not allow it");
         }
     }
 
-    /// Of several the first that is there, else the first.
-    async fn first_there<'w>(&self, wanted: &'w [Wanted]) -> Option<&'w Wanted> {
+    /// The first version on this machine; if none of them is, the first one.
+    async fn first_available<'w>(
+        &self,
+        wanted: &'w [RequestedVersion],
+    ) -> Option<&'w RequestedVersion> {
         if wanted.len() > 1 {
             for wanted in wanted {
-                if let What::Exact(version) = &wanted.what
-                    && self.is_there(wanted.product, version).await
+                if let VersionSelector::Exact(version) = &wanted.selector
+                    && self.is_on_machine(wanted.product, version).await
                 {
                     return Some(wanted);
                 }
@@ -170,47 +174,52 @@ impl<'a> Choice<'a> {
         wanted.first()
     }
 
-    async fn is_there(&self, product: Product, version: &Version) -> bool {
+    async fn is_on_machine(&self, product: Product, version: &Version) -> bool {
         self.cache.versions(product).contains(version)
             || self.search.find(product, |found| found.version == *version).await.is_some()
     }
 
-    async fn named(
+    /// The exact version of `wanted`, from the version file `file` if that is set.
+    async fn resolve(
         &self,
-        wanted: &Wanted,
+        wanted: &RequestedVersion,
         file: Option<&VersionFile>,
     ) -> Result<ToolRequest, ToolError> {
         let product = wanted.product;
         let required = |word| {
             let place = file.map_or_else(|| word, |file| file.place.as_str()).to_owned();
-            self.required()?.ok_or(ToolError::NothingRequired { place, word })
+            self.required_version()?.ok_or(ToolError::NothingRequired { place, word })
         };
-        match &wanted.what {
-            What::Exact(version) => Ok(ToolRequest { product, version: version.clone() }),
-            What::Within(constraint) => self.satisfying(Some(product), constraint).await,
-            What::Newest(constraint) => {
+        match &wanted.selector {
+            VersionSelector::Exact(version) => {
+                Ok(ToolRequest { product, version: version.clone() })
+            }
+            VersionSelector::Within(constraint) => {
+                self.best_within(Some(product), constraint).await
+            }
+            VersionSelector::Newest(constraint) => {
                 let newest = constraint.as_ref().map(|constraint| (constraint, End::Newest));
-                self.listed(product, newest).await
+                self.end_of_list(product, newest).await
             }
-            What::NewestAllowed => {
-                self.listed(product, Some((&required(NEWEST_ALLOWED)?, End::Newest))).await
+            VersionSelector::NewestAllowed => {
+                self.end_of_list(product, Some((&required(NEWEST_ALLOWED)?, End::Newest))).await
             }
-            What::OldestAllowed => {
-                self.listed(product, Some((&required(OLDEST_ALLOWED)?, End::Oldest))).await
+            VersionSelector::OldestAllowed => {
+                self.end_of_list(product, Some((&required(OLDEST_ALLOWED)?, End::Oldest))).await
             }
         }
     }
 
-    /// The best version that satisfies `constraint`. Which product it is of is settled before: what
-    /// a constraint allows of one product says nothing about another.
-    async fn satisfying(
+    /// The best version that satisfies `constraint`. The product is chosen first, because the versions
+    /// of different products are not comparable.
+    async fn best_within(
         &self,
         product: Option<Product>,
         constraint: &Constraint,
     ) -> Result<ToolRequest, ToolError> {
         let product = match product {
             Some(product) => product,
-            None => self.settled().await,
+            None => self.preferred_product().await,
         };
         if self.reach != Reach::Released {
             let allowed = |version: &Version| constraint.allows(version);
@@ -225,10 +234,9 @@ impl<'a> Choice<'a> {
         self.newest(product, constraint).await
     }
 
-    /// The product where none is named: the default's, else Terraform, unless this machine has
-    /// `OpenTofu` is installed and Terraform is not, at any version.
-    async fn settled(&self) -> Product {
-        match (self.wish.product, self.default()) {
+    /// The product if none is named: the default's, else the first one on this machine, else Terraform.
+    async fn preferred_product(&self) -> Product {
+        match (self.sources.product, self.default()) {
             (Some(product), _) => product,
             (None, Some(default)) => default.product,
             (None, None) => {
@@ -238,7 +246,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// The version of this machine, of the first product that it has.
+    /// The version on this machine of the first product that it has.
     async fn first_on_machine(&self) -> Option<ToolRequest> {
         for product in self.products() {
             if let Some(found) = self.on_machine(*product, |_| true).await {
@@ -248,7 +256,7 @@ impl<'a> Choice<'a> {
         None
     }
 
-    /// The version of `product` on this machine that is as `wanted`: its default, else the one on
+    /// The version of `product` on this machine that `wanted` accepts: its default, else the one on
     /// PATH.
     async fn on_machine(
         &self,
@@ -256,7 +264,7 @@ impl<'a> Choice<'a> {
         wanted: impl Fn(&Version) -> bool,
     ) -> Option<ToolRequest> {
         let request = |version| ToolRequest { product, version };
-        if let Some(version) = default::effective(&self.cache, product).filter(&wanted) {
+        if let Some(version) = default::installed_default(&self.cache, product).filter(&wanted) {
             return Some(request(version));
         }
         let found = self.search.find(product, |found| wanted(&found.version)).await;
@@ -275,11 +283,12 @@ impl<'a> Choice<'a> {
                 return Ok(ToolRequest { product, version });
             }
         }
-        self.listed(product, Some((constraint, End::Newest))).await
+        self.end_of_list(product, Some((constraint, End::Newest))).await
     }
 
-    /// One end of the list of what is released, or of what is installed if that is as far as it goes.
-    async fn listed(
+    /// The newest or oldest version that `limit` allows, of the released versions or, with
+    /// [`Reach::Installed`], of the installed ones.
+    async fn end_of_list(
         &self,
         product: Product,
         limit: Option<(&Constraint, End)>,

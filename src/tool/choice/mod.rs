@@ -3,4 +3,4 @@
 pub(super) mod choose;
 mod package;
 pub(super) mod path;
-pub(super) mod wish;
+pub(super) mod version_sources;

@@ -13,35 +13,34 @@ use std::path::Path;
 /// The first bytes of the block that Go writes into an executable.
 const MAGIC: &[u8] = b"\xff Go buildinf:";
 
-/// The flags behind the magic, of which this one says that the texts follow.
+/// The offset of the flags, and the flag for texts that follow the header.
 const FLAGS: usize = 15;
 const INLINE: u8 = 2;
 
-/// Where the texts follow: two, each with its length before it.
-const TEXTS: usize = 32;
+/// The offset of the two texts, each with its length before it.
+const TEXTS_OFFSET: usize = 32;
 
 /// The length of the sentinels around the second text, and its first bytes.
 const SENTINEL: usize = 16;
 const PACKAGE: &[u8] = b"path\t";
 
-/// How much is read at once, and how much of it is looked at again with what follows: more than a
-/// block has up to the package.
+/// How many bytes are read at once, and how many of them are searched again with the next ones: more
+/// than a block has up to the package.
 const PIECE: u64 = 1 << 20;
 const OVERLAP: usize = 1024;
 
-/// Where an ELF file of 64 bits says where the table of its sections is, how many there are, and
-/// which of them has their names; and what stands where in an entry of that table.
+/// The beginning of a 64-bit ELF file, and the sizes of its header and of an entry in its section table.
 const ELF: &[u8] = b"\x7fELF\x02\x01";
 const HEADER: usize = 64;
 const SECTION: usize = 64;
 
-/// The section that Go puts the block into. No more of it is read than a block needs.
+/// The section with the block, and how many bytes of it are read.
 const SECTION_NAME: &[u8] = b".go.buildinfo\0";
 const LARGEST_BLOCK: u64 = 1 << 20;
 
 /// The package, if the executable at `path` names exactly one. If the file has the section, only that
 /// is read; otherwise the whole file: 90 MB in about 30 ms, once for each executable.
-pub(super) fn of(path: &Path) -> Option<String> {
+pub(super) fn package_of_executable(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     match section(&mut file) {
         Some(block) => in_block(&block),
@@ -109,7 +108,7 @@ fn in_block(block: &[u8]) -> Option<String> {
     if block.get(FLAGS)? & INLINE == 0 {
         return None;
     }
-    let (_version, rest) = text(block.get(TEXTS..)?)?;
+    let (_version, rest) = text(block.get(TEXTS_OFFSET..)?)?;
     let (length, rest) = number(rest)?;
     let rest = &rest[..rest.len().min(length)];
     let package = rest.get(SENTINEL..)?.strip_prefix(PACKAGE)?;
@@ -142,7 +141,7 @@ mod tests {
         assert!((128..1 << 14).contains(&length));
         let mut block = MAGIC.to_vec();
         block.extend([8, INLINE]);
-        block.resize(TEXTS, 0);
+        block.resize(TEXTS_OFFSET, 0);
         block.extend(b"\x08go1.23.3");
         block.extend([
             u8::try_from(length & 0x7f).unwrap() | 0x80,
@@ -155,11 +154,11 @@ mod tests {
     fn package_of(content: &[u8]) -> Option<String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), content).unwrap();
-        of(file.path())
+        package_of_executable(file.path())
     }
 
     #[test]
-    fn a_package_is_found_wherever_it_stands() {
+    fn package_is_found_at_any_offset_of_the_file() {
         let piece = usize::try_from(PIECE).unwrap();
         for before in [0, 4096, piece - 40, piece, 2 * piece - 16] {
             let mut content = vec![b'x'; before];
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn section_of_an_elf_file_says_which_package_it_is() {
+    fn package_is_read_from_the_section_of_an_elf_file() {
         let (own, other) = (block("example.com/proxy/terraform"), block("example.com/other"));
         let found = package_of(&elf(&other, &own));
         assert_eq!(found.as_deref(), Some("example.com/proxy/terraform"));
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_package_or_several_is_of_none() {
+    fn executable_without_exactly_one_package_has_none() {
         let own = block("example.com/proxy/terraform");
         let both = [own.as_slice(), &block("github.com/hashicorp/terraform")].concat();
         assert_eq!(package_of(&both), None, "one carries the other");

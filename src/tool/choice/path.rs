@@ -1,7 +1,6 @@
 //! Tools on PATH: finds an executable and its version.
 //!
-//! Only the executable knows its version, so it is started once; the cache stores the version for
-//! as long as the metadata of the file is the same. For an executable that a runner installed
+//! An executable is started once to print its version. The cache stores the version as long as the metadata of the file is the same. For an executable that a runner installed
 //! itself, as in an image, the record is read instead. A script is started each time, because the
 //! version that it starts may change while the script does not. An executable that may be a shim
 //! ([`package`]) is checked again in the directory of the run. Executables that cannot be started
@@ -17,26 +16,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::tool::choice::package;
 use crate::tool::store::cache::{inspect, make_private};
-use crate::tool::store::elsewhere::recorded_version;
 use crate::tool::store::record::{self, Identity};
+use crate::tool::store::recorded_version::recorded_version;
 use crate::tool::vendor::product::Vendored as _;
-use crate::tool::version_question::ask;
+use crate::tool::version_query::query_version;
 use butler_base::platform::fs::{AccessFlags, access};
 use butler_protocol::spec::Product;
 
 /// The largest number of executables whose versions are stored.
-const MEMORY: usize = 64;
+const MAX_STORED: usize = 64;
 
 /// An executable on PATH and its version.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(in crate::tool) struct Found {
+pub(in crate::tool) struct FoundTool {
     pub(in crate::tool) path: PathBuf,
     pub(in crate::tool) version: Version,
-    /// Whether it is the product itself, and so of this version wherever it is started.
+    /// Whether it is the product itself and not a shim, so that it has this version in any directory.
     pub(in crate::tool) is_itself: bool,
 }
 
-/// Where versions are looked for, and where they are remembered.
+/// The directories to search, and the file that stores the versions of executables.
 pub(in crate::tool) struct SearchPath<'a> {
     path: Option<&'a OsStr>,
     memory: PathBuf,
@@ -44,26 +43,26 @@ pub(in crate::tool) struct SearchPath<'a> {
 
 /// The version of an executable whose file has this metadata.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-struct Answer {
+struct StoredVersion {
     identity: Identity,
     version: Version,
     is_itself: bool,
 }
 
 impl<'a> SearchPath<'a> {
-    /// Searches `path`, a list as in the PATH variable; remembers in the file `memory`.
+    /// Searches `path`, a list as in the PATH variable; stores versions in the file `memory`.
     pub(in crate::tool) fn new(path: Option<&'a OsStr>, memory: PathBuf) -> Self {
         Self { path, memory }
     }
 
-    /// The first executable of `product` that is as `wanted`.
+    /// The first executable of `product` that `wanted` accepts.
     pub(in crate::tool) async fn find(
         &self,
         product: Product,
-        mut wanted: impl FnMut(&Found) -> bool,
-    ) -> Option<Found> {
+        mut wanted: impl FnMut(&FoundTool) -> bool,
+    ) -> Option<FoundTool> {
         for path in self.candidates(product) {
-            if let Some(found) = self.look(path, product).await
+            if let Some(found) = self.inspect_executable(path, product).await
                 && wanted(&found)
             {
                 return Some(found);
@@ -78,43 +77,45 @@ impl<'a> SearchPath<'a> {
         for product in products {
             if let Some(path) = self.candidates(*product).into_iter().next() {
                 if !is_script(&path) {
-                    self.look(path, *product).await;
+                    self.inspect_executable(path, *product).await;
                 }
                 return;
             }
         }
     }
 
-    /// Executables of the right name. What is relative depends on where the runner was started,
-    /// and is passed over.
+    /// The executables with the right name. Relative directories in PATH are skipped, because they depend
+    /// on where the runner was started.
     fn candidates(&self, product: Product) -> Vec<PathBuf> {
         std::env::split_paths(self.path.unwrap_or_default())
             .filter(|directory| directory.is_absolute())
             .map(|directory| directory.join(product.file_name()))
             .filter(|path| path.is_file() && access(path, AccessFlags::X_OK).is_ok())
-            .filter(|path| !leads_to_another(path, product))
+            .filter(|path| !is_link_to_another_product(path, product))
             .collect()
     }
 
-    async fn look(&self, path: PathBuf, product: Product) -> Option<Found> {
+    async fn inspect_executable(&self, path: PathBuf, product: Product) -> Option<FoundTool> {
         if let Some(version) = recorded_version(&path, product) {
-            return Some(Found { path, version, is_itself: true });
+            return Some(FoundTool { path, version, is_itself: true });
         }
         let identity = Identity::from(&std::fs::metadata(&path).ok()?);
-        if let Some(answer) = path.to_str().and_then(|path| self.recall().remove(path))
-            && answer.identity == identity
+        if let Some(stored_version) =
+            path.to_str().and_then(|path| self.stored_versions().remove(path))
+            && stored_version.identity == identity
         {
-            let Answer { version, is_itself, .. } = answer;
-            return Some(Found { path, version, is_itself });
+            let StoredVersion { version, is_itself, .. } = stored_version;
+            return Some(FoundTool { path, version, is_itself });
         }
-        match ask(&path, product, self.path.unwrap_or_default()).await {
+        match query_version(&path, product, self.path.unwrap_or_default()).await {
             Ok(Some(version)) => {
-                let is_itself = package::of(&path).as_deref() == Some(product.package());
+                let is_itself =
+                    package::package_of_executable(&path).as_deref() == Some(product.package());
                 if !is_script(&path) {
                     let version = version.clone();
-                    self.remember(&path, Answer { identity, version, is_itself });
+                    self.store_version(&path, StoredVersion { identity, version, is_itself });
                 }
-                Some(Found { path, version, is_itself })
+                Some(FoundTool { path, version, is_itself })
             }
             Ok(None) => {
                 tracing::warn!(path = %path.display(), "does not print its version; skipping it");
@@ -127,33 +128,33 @@ impl<'a> SearchPath<'a> {
         }
     }
 
-    fn recall(&self) -> BTreeMap<String, Answer> {
+    fn stored_versions(&self) -> BTreeMap<String, StoredVersion> {
         match inspect(&self.memory) {
             Ok(Some(_)) => record::read(&self.memory).unwrap_or_default(),
             _ => BTreeMap::new(),
         }
     }
 
-    /// Two runs at once may forget what the other learned; then it is asked again.
-    fn remember(&self, path: &Path, answer: Answer) {
+    /// Of two concurrent writers, one may lose its entry. Then the executable is started again.
+    fn store_version(&self, path: &Path, stored_version: StoredVersion) {
         let Some(path) = path.to_str() else { return };
-        let mut answers = self.recall();
-        answers.retain(|known, _| Path::new(known).exists());
-        while answers.len() >= MEMORY {
-            answers.pop_first();
+        let mut stored = self.stored_versions();
+        stored.retain(|known, _| Path::new(known).exists());
+        while stored.len() >= MAX_STORED {
+            stored.pop_first();
         }
-        answers.insert(path.to_owned(), answer);
+        stored.insert(path.to_owned(), stored_version);
         if let Err(error) = make_private(self.memory.parent().unwrap_or(&self.memory))
-            .and_then(|()| record::write(&self.memory, &answers))
+            .and_then(|()| record::write(&self.memory, &stored))
         {
-            tracing::debug!(path = %self.memory.display(), %error, "cannot remember the version");
+            tracing::debug!(path = %self.memory.display(), %error, "cannot store the version");
         }
     }
 }
 
 /// Whether `path` is a link to an executable of another product: `terraform` may be a link to
-/// `tofu`, and the two answer the question for their version alike.
-fn leads_to_another(path: &Path, product: Product) -> bool {
+/// `tofu`, and both print their version in the same format.
+fn is_link_to_another_product(path: &Path, product: Product) -> bool {
     let target = std::fs::canonicalize(path).ok();
     let name = target.as_deref().and_then(Path::file_name);
     Product::ALL

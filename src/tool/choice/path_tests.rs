@@ -1,4 +1,4 @@
-//! What is on PATH, with scripts and real executables as tools.
+//! Tests of the search on PATH, with scripts and real executables as tools.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -21,7 +21,7 @@ impl Bench {
         path
     }
 
-    /// A script that answers with `answer`, and leaves a mark each time it is asked.
+    /// A script that prints `answer`, and counts how often it is started.
     fn script(&self, name: &str, answer: &str) -> PathBuf {
         let marks = self.marks();
         let script =
@@ -33,7 +33,7 @@ impl Bench {
         self.directory.path().join("marks")
     }
 
-    fn asked(&self) -> usize {
+    fn start_count(&self) -> usize {
         std::fs::read_to_string(self.marks()).unwrap_or_default().lines().count()
     }
 
@@ -55,7 +55,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn version_question_sets_gogc() {
+async fn version_query_sets_gogc() {
     let bench = Bench::new();
     bench.script("a/terraform", JSON);
     assert!(bench.find(&["a"], "1.9.8").await.is_some());
@@ -93,11 +93,11 @@ async fn files_that_cannot_be_a_tool_are_skipped() {
 }
 
 #[tokio::test]
-async fn relative_entries_are_passed_over() {
+async fn relative_path_entries_are_skipped() {
     let bench = Bench::new();
     let script = bench.script("bin/terraform", JSON);
     let absolute = script.parent().unwrap();
-    // The same directory, seen from where the tests run.
+    // The same directory, relative to the working directory of the tests.
     let up =
         std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect::<PathBuf>();
     let relative = up.join(absolute.strip_prefix("/").unwrap());
@@ -109,26 +109,28 @@ async fn relative_entries_are_passed_over() {
 }
 
 #[tokio::test]
-async fn script_is_asked_each_time() {
+async fn script_is_started_for_each_search() {
     let bench = Bench::new();
     bench.script("bin/terraform", JSON);
     for times in 1..=2 {
         bench.find(&["bin"], "1.9.8").await.unwrap();
-        assert_eq!(bench.asked(), times);
+        assert_eq!(bench.start_count(), times);
     }
 }
 
-/// A real executable that answers nothing useful: only the memory can know its version.
+/// A real executable that does not print a version: only the stored version can be found.
 #[tokio::test]
-async fn executable_is_not_asked_again_while_it_looks_the_same() {
+async fn executable_is_not_started_again_while_its_metadata_is_unchanged() {
     let bench = Bench::new();
     let shell = std::fs::read("/bin/sh").unwrap();
     let path = bench.file("bin/terraform", &shell, 0o755);
     let search_path = path.parent().unwrap().as_os_str().to_owned();
     let search = bench.search(&search_path);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
-    search
-        .remember(&path, Answer { identity, version: "1.9.8".parse().unwrap(), is_itself: false });
+    search.store_version(
+        &path,
+        StoredVersion { identity, version: "1.9.8".parse().unwrap(), is_itself: false },
+    );
     assert_eq!(bench.find(&["bin"], "1.9.8").await, Some(path.clone()));
 
     bench.file("bin/terraform", &shell, 0o755);
@@ -142,8 +144,10 @@ async fn stored_versions_that_others_can_write_to_are_ignored() {
     let search_path = path.parent().unwrap().as_os_str().to_owned();
     let search = bench.search(&search_path);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
-    search
-        .remember(&path, Answer { identity, version: "1.9.8".parse().unwrap(), is_itself: false });
+    search.store_version(
+        &path,
+        StoredVersion { identity, version: "1.9.8".parse().unwrap(), is_itself: false },
+    );
     std::fs::set_permissions(&search.memory, std::fs::Permissions::from_mode(0o666)).unwrap();
     assert_eq!(bench.find(&["bin"], "1.9.8").await, None);
 }
@@ -155,8 +159,10 @@ async fn version_is_found_if_it_cannot_be_stored() {
     let path = bench.script("bin/terraform", JSON);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
     let search = bench.search(OsStr::new(""));
-    search
-        .remember(&path, Answer { identity, version: "1.9.8".parse().unwrap(), is_itself: false });
+    search.store_version(
+        &path,
+        StoredVersion { identity, version: "1.9.8".parse().unwrap(), is_itself: false },
+    );
     assert_eq!(bench.find(&["bin"], "1.9.8").await, Some(path));
 }
 

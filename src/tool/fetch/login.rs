@@ -8,7 +8,7 @@ use reqwest::RequestBuilder;
 use secrecy::{ExposeSecret, SecretString};
 use url::{Origin, Url};
 
-/// What a site is told.
+/// User name and password, or a token.
 #[derive(Clone, Debug)]
 pub enum Login {
     /// A user name and a password.
@@ -23,7 +23,7 @@ pub enum Login {
 }
 
 impl Login {
-    /// The login in a URL, where there is one.
+    /// The login in a URL, if it has one.
     pub(in crate::tool) fn of_url(url: &Url) -> Option<Self> {
         let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
         if url.username().is_empty() && url.password().is_none() {
@@ -33,7 +33,7 @@ impl Login {
         Some(Self::Basic { user: decoded(url.username()), password: password.into() })
     }
 
-    /// What of it must not be shown.
+    /// The secret part, for redaction.
     #[must_use]
     pub fn secret(&self) -> &SecretString {
         match self {
@@ -42,12 +42,12 @@ impl Login {
     }
 }
 
-/// A login, and where it was given.
+/// A login and its source.
 #[derive(Clone, Debug)]
 pub struct GivenLogin {
     /// The login.
     pub login: Login,
-    /// Where it was given, for messages: the name of a variable or of a file.
+    /// Its source, for messages: the name of a variable or of a file.
     pub by: String,
 }
 
@@ -59,7 +59,7 @@ pub(in crate::tool) struct Credentials {
 }
 
 impl Credentials {
-    /// Adds them to a request, which has to be one to their origin.
+    /// Adds them to a request, which must be to their origin.
     pub(in crate::tool) fn add_to(&self, request: RequestBuilder) -> RequestBuilder {
         match &self.given.login {
             Login::Basic { user, password } => {
@@ -70,7 +70,7 @@ impl Credentials {
     }
 }
 
-/// `url` without user name and password: they go into a header, if they go anywhere.
+/// `url` without user name and password, which are sent only in a header.
 pub(in crate::tool) fn without_login(url: &Url) -> Url {
     let mut url = url.clone();
     // Both fail only for URLs that cannot have these parts.
@@ -79,7 +79,7 @@ pub(in crate::tool) fn without_login(url: &Url) -> Url {
     url
 }
 
-/// `url` as it may be shown: without user name, password and query.
+/// `url` for messages: without user name, password and query.
 pub(in crate::tool) fn redacted(url: &Url) -> String {
     let mut url = without_login(url);
     url.set_query(None);
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn login_shows_no_secret() {
+    fn debug_output_of_a_login_has_no_secret() {
         let login = Login::Bearer("hunter2".into());
         assert!(!format!("{login:?}").contains("hunter2"));
     }

@@ -1,4 +1,4 @@
-//! How releases get here: from the vendor, a mirror or a bundle, and only what is trusted goes on.
+//! Downloads releases from the vendor, a mirror or a bundle, and verifies them.
 
 pub(super) mod bundle;
 pub(super) mod download;

@@ -1,7 +1,7 @@
-//! Reads a `.netrc`, the file in which many tools look up who they are on a host.
+//! Reads `.netrc` files with logins by host.
 //!
-//! As curl reads it: words separated by white space, in quotes where they hold some; the first entry
-//! of a host counts, `default` for all others; macros and comments are skipped.
+//! As curl reads it: words separated by white space, or in quotes; the first entry of a host
+//! applies, or `default` for all other hosts; macros and comments are skipped.
 
 use std::path::{Path, PathBuf};
 
@@ -13,30 +13,30 @@ use crate::tool::fetch::login::{GivenLogin, Login};
 #[derive(Clone, Debug)]
 pub struct Netrc {
     path: PathBuf,
-    entries: Vec<Entry>,
+    entries: Vec<NetrcEntry>,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Entry {
-    /// None for `default`.
+struct NetrcEntry {
+    /// `None` for `default`.
     host: Option<String>,
     user: String,
     password: SecretString,
 }
 
 impl Netrc {
-    /// Reads the `text` of the file at `path`. What cannot be understood is skipped.
+    /// Parses the `text` of the file at `path`. Unknown words are skipped.
     #[must_use]
     pub fn parse(path: &Path, text: &str) -> Self {
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<NetrcEntry> = Vec::new();
         let mut words = Words(text);
         while let Some(word) = words.next() {
             match word.as_str() {
                 "machine" => {
                     let host = Some(words.next().unwrap_or_default());
-                    entries.push(Entry { host, ..Entry::default() });
+                    entries.push(NetrcEntry { host, ..NetrcEntry::default() });
                 }
-                "default" => entries.push(Entry::default()),
+                "default" => entries.push(NetrcEntry::default()),
                 "macdef" => words.skip_macro(),
                 "login" | "password" | "account" => {
                     let value = words.next().unwrap_or_default();
@@ -60,7 +60,7 @@ impl Netrc {
                 (known, wanted) => known.is_none() && wanted.is_none(),
             })
         };
-        let Entry { user, password, .. } = of(Some(host)).or_else(|| of(None))?.clone();
+        let NetrcEntry { user, password, .. } = of(Some(host)).or_else(|| of(None))?.clone();
         // An entry can be about something else, or not be text.
         let is_text = |text: &str| !text.contains(char::REPLACEMENT_CHARACTER);
         let is_login = !user.is_empty() || !password.expose_secret().is_empty();
@@ -72,7 +72,7 @@ impl Netrc {
     }
 }
 
-/// The words that are left.
+/// The remaining words.
 struct Words<'text>(&'text str);
 
 impl Iterator for Words<'_> {
@@ -129,7 +129,7 @@ mod tests {
         machine mirror.example login late password late\ndefault login anybody password guest\n";
 
     #[test]
-    fn first_entry_of_a_host_counts_and_the_default_for_the_others() {
+    fn first_netrc_entry_of_a_host_is_used_else_the_default() {
         let pair = |user: &str, password: &str| Some((user.to_owned(), password.to_owned()));
         assert_eq!(login(TEXT, "mirror.example"), pair("me", "hunter2"));
         assert_eq!(login(TEXT, "MIRROR.example"), pair("me", "hunter2"));
@@ -139,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn broken_files_are_read_as_far_as_they_go() {
+    fn broken_netrc_has_no_login() {
         for text in ["", "machine", "machine a login", "login b", "macdef x", "\"", "#", "\"a\\"] {
             assert!(login(text, "host").is_none(), "{text}");
         }
     }
 
     #[test]
-    fn entries_without_a_login_are_none_and_lines_may_end_as_on_windows() {
+    fn netrc_entry_without_a_login_is_ignored_and_crlf_is_accepted() {
         assert!(
             login("machine mirror.example account a default login b", "mirror.example").is_none()
         );
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_not_shown() {
+    fn debug_output_of_netrc_has_no_password() {
         let netrc = Netrc::parse(Path::new("/home/.netrc"), TEXT);
         assert!(!format!("{netrc:?}").contains("hunter2"));
     }

@@ -39,7 +39,7 @@ pub fn list_url(product: Product, options: &ToolOptions) -> String {
 pub async fn probe(product: Product, options: &ToolOptions) -> Result<Probe, ToolError> {
     let (url, _) = product.index(options.sites.mirror(product));
     let silent = |status| Probe { status, date: None };
-    let answer = match Fetcher::new(product, options).look(&url).await {
+    let answer = match Fetcher::new(product, options).probe(&url).await {
         Ok(Some(answer)) => answer,
         Ok(None) => return Ok(silent(StatusCode::OK)),
         Err(DownloadError::NotFound { .. }) => return Ok(silent(StatusCode::NOT_FOUND)),
@@ -50,8 +50,8 @@ pub async fn probe(product: Product, options: &ToolOptions) -> Result<Probe, Too
     Ok(Probe { status: answer.status(), date })
 }
 
-/// Asks the executable that PATH leads to first, of the first of `products` that is on PATH, for its
-/// version, and stores the answer for [`on_path`] and later searches.
+/// Reads the version of the first executable on PATH of the first of `products` that is on PATH, and
+/// stores it for [`on_path`] and later searches.
 pub async fn learn(products: &[Product], options: &ToolOptions) {
     if let Ok(cache) = Cache::of(options) {
         let search = SearchPath::new(options.search_path.as_deref(), cache.path_memory());
@@ -59,7 +59,7 @@ pub async fn learn(products: &[Product], options: &ToolOptions) {
     }
 }
 
-/// The executable of `product` that PATH leads to first, and its version.
+/// The first executable of `product` on PATH, and its version.
 ///
 /// # Errors
 /// When there can be no cache.

@@ -1,5 +1,5 @@
-//! Where the releases of each product come from: the vendor's site, a mirror of it, or a URL that
-//! was given for one archive; and who asks there.
+//! The release sites of each product: the vendor's site, a mirror, or the URL of one archive; and their
+//! logins.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,22 +12,22 @@ use crate::tool::fetch::login::{Credentials, GivenLogin, Login, redacted};
 use crate::tool::fetch::netrc::Netrc;
 use butler_protocol::spec::Product;
 
-/// What separates the site from the release in the URLs of everything that GitHub hosts.
+/// The path segment between repository and release in the URLs of GitHub.
 const RELEASES: &str = "/releases/";
 
-/// A place that takes the vendor's.
+/// A replacement for the vendor's site.
 #[derive(Clone)]
 pub enum Mirror {
     /// Scheme, host and leading path: the path of the vendor's URL is appended.
     Base(Url),
-    /// What takes the place of everything up to `/releases` in the vendor's URL.
+    /// Replaces the vendor's URL up to `/releases`.
     Releases(Url),
-    /// A URL with places for the version and for the file's name.
+    /// A URL with placeholders for the version and for the file name.
     Template(Template),
 }
 
 impl Mirror {
-    /// Where the mirror keeps what the vendor has at `official`. A query of the mirror is kept,
+    /// The URL on the mirror of the vendor's file `official`. A query of the mirror is kept,
     /// because some object stores put the access token in it. A URL that the mirror cannot express
     /// stays the vendor's.
     pub(in crate::tool) fn locate(&self, official: Url) -> Url {
@@ -50,7 +50,7 @@ impl Mirror {
         }
     }
 
-    /// A URL of the mirror's, whichever: for its origin and its login.
+    /// A URL of the mirror, for its origin and its login.
     fn url(&self) -> &Url {
         match self {
             Self::Base(url) | Self::Releases(url) => url,
@@ -67,7 +67,7 @@ pub struct Template {
 }
 
 impl Template {
-    /// Reads a template; none if it names no file, holds other actions, or makes no URL.
+    /// Parses a template. `None` if it has no file name, has other actions, or does not make a URL.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let filled = Self::filled(text, "1.0.0", "file");
@@ -96,7 +96,7 @@ impl Template {
     }
 }
 
-/// Where releases come from. A URL in here may hold a password, so it cannot be printed.
+/// The release sites. A URL may contain a password, so `Debug` output leaves it out.
 #[derive(Clone, Default)]
 pub struct Sites {
     common: Option<Mirror>,
@@ -105,7 +105,7 @@ pub struct Sites {
     own: BTreeMap<Product, (Mirror, Option<GivenLogin>)>,
     keys: BTreeMap<Product, Vec<PathBuf>>,
     netrc: Option<Netrc>,
-    /// Takes the place of every mirror.
+    /// Replaces all mirrors.
     bundle: Option<Mirror>,
     archive: Option<Url>,
     checksum: Option<Sha256Sum>,
@@ -118,34 +118,33 @@ impl Sites {
         Self { common: mirror.map(Mirror::Base), ..Self::default() }
     }
 
-    /// The same with a login for that mirror.
+    /// Adds a login for the common mirror.
     #[must_use]
     pub fn with_login(self, login: Option<GivenLogin>) -> Self {
         Self { login, ..self }
     }
 
-    /// The same, with a mirror for one product, which is used if there is no common mirror.
+    /// Adds a mirror for one product, which is used if there is no common mirror.
     #[must_use]
     pub fn with_own(mut self, product: Product, mirror: Mirror, login: Option<GivenLogin>) -> Self {
         self.own.insert(product, (mirror, login));
         self
     }
 
-    /// The same with a further key that may sign the releases of one product.
+    /// Adds a key that may sign the releases of one product.
     #[must_use]
     pub fn with_key(mut self, product: Product, key: PathBuf) -> Self {
         self.keys.entry(product).or_default().push(key);
         self
     }
 
-    /// The same with logins by host, for mirrors that have none.
+    /// Adds logins by host, for mirrors without a login.
     #[must_use]
     pub fn with_netrc(self, netrc: Option<Netrc>) -> Self {
         Self { netrc, ..self }
     }
 
-    /// The same with what was given for the one version that is wanted: a URL, which is that of its
-    /// archive or of a bundle, and the archive's sum.
+    /// Adds the URL of an archive or a bundle and the checksum of the archive, for one version.
     #[must_use]
     pub fn with_given(mut self, url: Option<Url>, checksum: Option<Sha256Sum>) -> Self {
         self.checksum = checksum;
@@ -156,7 +155,7 @@ impl Sites {
         self
     }
 
-    /// What takes the place of the vendor's site for `product`.
+    /// The mirror for `product`; `None` for the vendor's site.
     #[must_use]
     pub fn mirror(&self, product: Product) -> Option<&Mirror> {
         self.bundle.as_ref().or_else(|| self.configured(product).map(|(mirror, _)| mirror))
@@ -186,7 +185,7 @@ impl Sites {
     /// The credentials for releases of `product`; none for the vendor's site.
     pub(in crate::tool) fn credentials(&self, product: Product) -> Option<Credentials> {
         let url = self.archive.as_ref().or(self.mirror(product).map(Mirror::url))?;
-        // What is known of the mirror does not count for a URL that leads elsewhere.
+        // The login of the mirror must not be sent to another origin.
         let mirror = self.configured(product);
         let mirror = mirror.filter(|(mirror, _)| mirror.url().origin() == url.origin());
         let in_url = || Login::of_url(url).or_else(|| Login::of_url(mirror?.0.url()));
@@ -206,7 +205,7 @@ impl Sites {
         mirrors.map(Mirror::url).chain(&self.archive)
     }
 
-    /// All that may be sent, for the same purpose.
+    /// All secrets of logins, so that the caller can redact them.
     pub fn secrets(&self) -> impl Iterator<Item = SecretString> {
         let given = self.own.values().filter_map(|(_, login)| login.as_ref()).chain(&self.login);
         let by_host = Product::ALL.into_iter().filter_map(|product| self.credentials(product));
@@ -215,8 +214,8 @@ impl Sites {
     }
 }
 
-/// Whether what is at `url` is laid out as the vendors' sites are, and not a single archive: a
-/// directory, or a tar of one.
+/// Whether `url` is a bundle with the layout of the vendors' sites (a directory or a tar of one) and not
+/// a single archive.
 fn is_bundle(url: &Url) -> bool {
     if url.scheme() != "file" {
         return url.path().ends_with('/');
@@ -229,7 +228,7 @@ fn is_bundle(url: &Url) -> bool {
     })
 }
 
-/// Without what the URLs may hold of credentials.
+/// Shows the URLs without credentials.
 impl std::fmt::Debug for Sites {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_list().entries(self.urls().map(redacted)).finish()
@@ -251,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_have_places_for_version_and_file() {
+    fn template_inserts_version_and_file() {
         let template = "https://mirror.example/{{.Version}}/{{ .Artifact }}?a=b";
         let mirror = Mirror::Template(Template::parse(template).unwrap());
         let official = "https://github.com/opentofu/opentofu/releases/download/v1.8.5/tofu_x.zip";
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_for_the_mirror_and_what_is_nearest_counts() {
+    fn credentials_are_sent_only_to_the_mirror_and_its_url_takes_precedence() {
         let of = |sites: &Sites, product| {
             sites.credentials(product).map(|found| (found.given.by, found.origin))
         };

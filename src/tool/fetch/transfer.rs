@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 /// The interval between two log lines about a download.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// How far a download is.
+/// The progress of a download.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Transfer {
-    /// How many bytes are there.
+    /// How many bytes were received.
     pub done: u64,
-    /// How many there will be, where the site says so.
+    /// The size in bytes, if the site sent it.
     pub total: Option<u64>,
 }
 
-/// Sees each piece of a download come in.
+/// Is called after each chunk of a download.
 pub type Meter = Arc<dyn Fn(Transfer) + Send + Sync>;
 
 impl fmt::Display for Transfer {
@@ -35,7 +35,7 @@ impl fmt::Display for Transfer {
 }
 
 impl Transfer {
-    /// How much is there of a hundred.
+    /// The received part in percent.
     #[must_use]
     pub fn percent(&self) -> Option<u64> {
         let total = self.total.filter(|total| *total > 0)?;
@@ -43,7 +43,7 @@ impl Transfer {
     }
 }
 
-/// Who watches a download.
+/// Reports the progress of a download.
 pub(in crate::tool) struct Watch<'a> {
     meter: Option<&'a Meter>,
     say: &'a (dyn Fn(&str) + Sync),
@@ -51,7 +51,7 @@ pub(in crate::tool) struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Reports each piece to `meter` or, if that is missing, a line to `say` every ten seconds.
+    /// Reports each chunk to `meter` or, if that is missing, a line to `say` every ten seconds.
     pub(in crate::tool) fn new(meter: Option<&'a Meter>, say: &'a (dyn Fn(&str) + Sync)) -> Self {
         Self { meter, say, last: Instant::now() }
     }
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_are_in_megabytes() {
+    fn transfer_is_shown_in_megabytes() {
         for (done, total, shown) in [
             (0, Some(27_612_345), "0.0 of 27.6 MB (0 %)"),
             (13_806_000, Some(27_612_345), "13.8 of 27.6 MB (49 %)"),

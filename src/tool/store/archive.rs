@@ -14,8 +14,8 @@ use zip::result::ZipError;
 use crate::tool::digest::{self, Sha256Sum, Summing};
 use crate::tool::vendor::product::Packaging;
 
-/// The largest executable that is accepted; the largest known one has about 100 MB.
-const LARGEST: u64 = 1024 * 1024 * 1024;
+/// The largest accepted executable, in bytes; the largest known one has about 100 MB.
+const MAX_EXECUTABLE: u64 = 1024 * 1024 * 1024;
 
 /// Why an archive cannot be unpacked.
 #[derive(Debug, thiserror::Error)]
@@ -34,21 +34,21 @@ pub enum ArchiveError {
     TooLarge {
         /// The executable's name.
         name: String,
-        /// How many it may have.
+        /// The limit, in bytes.
         largest: u64,
     },
-    /// The executable cannot be read out of it, or not be written.
+    /// The executable cannot be extracted or written.
     #[error("cannot unpack `{}`", path.display())]
     Unpack {
-        /// Where it was written to.
+        /// The target file.
         path: PathBuf,
-        /// What went wrong.
+        /// The error.
         #[source]
         source: io::Error,
     },
 }
 
-/// Writes the executable `name` of `archive` to `file`, which is at `path`, and sums it up.
+/// Writes the executable `name` of `archive` to the target file, and returns its checksum.
 pub(in crate::tool) fn unpack(
     packaging: Packaging,
     mut archive: impl Read + Seek,
@@ -57,16 +57,16 @@ pub(in crate::tool) fn unpack(
     abandoned: &CancellationToken,
 ) -> Result<Sha256Sum, ArchiveError> {
     match packaging {
-        Packaging::Zip => unpack_at_most(LARGEST, archive, name, target, abandoned),
+        Packaging::Zip => unpack_at_most(MAX_EXECUTABLE, archive, name, target, abandoned),
         Packaging::Bare => {
             let unpack = |source| ArchiveError::Unpack { path: target.1.to_owned(), source };
             archive.rewind().map_err(unpack)?;
-            write_at_most(LARGEST, archive, name, target, abandoned)
+            write_at_most(MAX_EXECUTABLE, archive, name, target, abandoned)
         }
     }
 }
 
-/// The entry `name` of a zip archive, with a limit of its own.
+/// Writes the entry `name` of a zip archive, with at most `largest` bytes.
 pub(in crate::tool) fn unpack_at_most(
     largest: u64,
     archive: impl Read + Seek,
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_executable_leaves_the_archive() {
+    fn only_the_executable_is_unpacked() {
         let (content, files) = unpacked(archive(&[
             ("LICENSE.txt", "licence"),
             ("../terraform", "outside"),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_content_is_noticed() {
+    fn damaged_archive_is_refused() {
         let mut bytes = archive(&[("terraform", &"binary ".repeat(99))]);
         bytes[50] ^= 0x55;
         let (result, _) = unpacked(bytes);
@@ -184,8 +184,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("target");
         let bytes = archive(&[("terraform", &"0".repeat(1_000_000))]);
-        assert!(bytes.len() < 10_000, "a bomb: {} bytes", bytes.len());
-        // What the central directory says of the size must not matter.
+        assert!(bytes.len() < 10_000, "it must compress well: {} bytes", bytes.len());
+        // The size in the central directory must not matter.
         let central = bytes.windows(4).position(|it| it == b"PK\x01\x02").unwrap();
         let mut lying = bytes.clone();
         lying[central + 24..central + 28].copy_from_slice(&10_u32.to_le_bytes());

@@ -7,9 +7,11 @@ use std::error::Error;
 use std::time::SystemTime;
 
 use crate::tool::store::cache::Cache;
-use crate::tool::store::journal::{self, Act, Entry};
-use crate::tool::store::lock::VersionLock;
-use crate::tool::store::note::{self, Content, Doing, Note};
+use crate::tool::store::history::{self, ToolOperation};
+use crate::tool::store::note::{self, Activity, Note, NoteContent};
+use crate::tool::store::record::rfc3339;
+use crate::tool::store::version_lock::VersionLock;
+use butler_base::error::chain;
 use butler_protocol::spec::ToolRequest;
 
 /// The error of a dropped attempt in the history.
@@ -21,40 +23,35 @@ const CANCELLED: &str = "cancelled before it was complete";
 pub(in crate::tool) struct Attempt {
     cache: Cache,
     request: ToolRequest,
-    act: Act,
-    started: SystemTime,
-    said: Content,
-    is_over: bool,
+    operation: ToolOperation,
+    /// The error for the history.
+    error: Option<String>,
+    content: NoteContent,
     note: Option<Note>,
     _lock: VersionLock,
 }
 
 impl Attempt {
-    /// Writes a note that `owner` begins with `act`. A removal with a drain period passes `until`,
-    /// the end of that period.
+    /// Writes a note that `owner` begins with `operation`. A removal with a drain period passes
+    /// `until`, the end of that period.
     pub(in crate::tool) fn begin(
         cache: &Cache,
         request: &ToolRequest,
-        (act, until): (Act, Option<SystemTime>),
+        (operation, until): (ToolOperation, Option<SystemTime>),
         owner: &str,
         lock: VersionLock,
     ) -> Self {
         // The history entries of dead processes must come before the one of this attempt.
         drop(note::read(cache, request));
-        let doing = match act {
-            Act::Install => Doing::Install,
-            Act::Uninstall => Doing::Uninstall,
-        };
-        let mut said = Content::now(doing, owner);
-        said.until = until.map(journal::moment);
-        let note = note::write(cache, request, &said);
+        let mut content = NoteContent::now(Activity::from(operation), owner);
+        content.until = until.map(rfc3339);
+        let note = note::write(cache, request, &content);
         Self {
             cache: cache.clone(),
             request: request.clone(),
-            act,
-            started: SystemTime::now(),
-            said,
-            is_over: false,
+            operation,
+            error: Some(CANCELLED.to_owned()),
+            content,
             note,
             _lock: lock,
         }
@@ -62,9 +59,9 @@ impl Attempt {
 
     /// Writes into the note that the drain period is over.
     pub(in crate::tool) fn end_drain_period(&mut self) {
-        self.said.until = None;
+        self.content.until = None;
         if let Some(note) = &mut self.note {
-            note.rewrite(&self.said);
+            note.rewrite(&self.content);
         }
     }
 
@@ -73,22 +70,14 @@ impl Attempt {
         mut self,
         result: Result<T, E>,
     ) -> Result<T, E> {
-        let error = result.as_ref().err().map(|error| butler_base::error::chain(error));
-        self.remember(error);
+        self.error = result.as_ref().err().map(|error| chain(error));
         result
-    }
-
-    fn remember(&mut self, error: Option<String>) {
-        self.is_over = true;
-        let entry = Entry::ended(&self.request.version, self.act, self.started, error);
-        journal::append(&self.cache, self.request.product, entry);
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.remember(Some(CANCELLED.to_owned()));
-        }
+        let (started_at, error) = (self.content.since.clone(), self.error.take());
+        history::append(&self.cache, &self.request, self.operation, started_at, error);
     }
 }

@@ -25,39 +25,39 @@ use butler_protocol::spec::{Product, ToolRequest};
 /// The result of the audit of one version.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Audited {
+pub struct AuditedVersion {
     /// The product.
     pub product: &'static str,
     /// The version.
     pub version: Version,
-    /// The verdict.
-    pub state: Verdict,
+    /// The result.
+    pub state: AuditResult,
     /// Its executable.
     pub path: String,
-    /// Who signed it, by its record.
+    /// The signer in its record.
     pub signed_by: Option<Signer>,
-    /// What is wrong.
+    /// The problem, if there is one.
     pub problem: Option<String>,
 }
 
-/// Whether an installed version is the one that was verified.
+/// Whether an installed version is the verified one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// It is.
+pub enum AuditResult {
+    /// It is the verified one.
     Ok,
-    /// It is not.
+    /// Its executable has another checksum.
     Changed,
-    /// It cannot be read, or may not be used.
+    /// It cannot be read, or another user could have written it.
     Unreadable,
-    /// It is for machines of another kind that share this cache.
+    /// It is for another platform that shares this cache.
     OtherPlatform,
     /// Its record is missing.
     NoRecord,
 }
 
-impl Verdict {
-    /// Whether the user has to act.
+impl AuditResult {
+    /// Whether the user must act.
     #[must_use]
     pub const fn is_bad(self) -> bool {
         matches!(self, Self::Changed | Self::Unreadable | Self::NoRecord)
@@ -65,7 +65,7 @@ impl Verdict {
 }
 
 /// The same words as in JSON.
-impl std::fmt::Display for Verdict {
+impl std::fmt::Display for AuditResult {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             Self::Ok => "ok",
@@ -81,37 +81,44 @@ impl std::fmt::Display for Verdict {
 ///
 /// # Errors
 /// When there can be no cache, or it cannot be read or trusted.
-pub async fn audit(product: Product, options: &ToolOptions) -> Result<Vec<Audited>, ToolError> {
+pub async fn audit(
+    product: Product,
+    options: &ToolOptions,
+) -> Result<Vec<AuditedVersion>, ToolError> {
     let cache = Cache::of(options)?;
     let mut requests = cache.directories(product)?;
     requests.sort_unstable_by(|one, other| other.version.cmp(&one.version));
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let audits = stream::iter(requests).map(|request| {
         let cache = cache.clone();
-        blocking(move |abandoned| examine(&cache, &request, abandoned))
+        blocking(move |abandoned| audit_version(&cache, &request, abandoned))
     });
     Ok(audits.buffered(cores).collect().await)
 }
 
-fn examine(cache: &Cache, request: &ToolRequest, abandoned: &CancellationToken) -> Audited {
+fn audit_version(
+    cache: &Cache,
+    request: &ToolRequest,
+    abandoned: &CancellationToken,
+) -> AuditedVersion {
     let path = cache.executable(request);
     let record = cache.record_of_any_platform(request);
     let (state, problem) = match &record {
-        None => (Verdict::NoRecord, Some("its install record is missing".to_owned())),
+        None => (AuditResult::NoRecord, Some("its install record is missing".to_owned())),
         Some(record) if !cache.is_for_this_platform(record) => {
-            (Verdict::OtherPlatform, Some(format!("it is for {}", record.platform)))
+            (AuditResult::OtherPlatform, Some(format!("it is for {}", record.platform)))
         }
-        Some(record) => match sum(cache, request, &path, abandoned) {
-            Err(problem) => (Verdict::Unreadable, Some(problem)),
-            Ok(sum) if sum == record.executable_sha256 => (Verdict::Ok, None),
+        Some(record) => match executable_checksum(cache, request, &path, abandoned) {
+            Err(problem) => (AuditResult::Unreadable, Some(problem)),
+            Ok(sum) if sum == record.executable_sha256 => (AuditResult::Ok, None),
             Ok(sum) => {
                 cache.force_rehash(request);
                 let expected = record.executable_sha256;
-                (Verdict::Changed, Some(format!("its SHA-256 is {sum}, not {expected}")))
+                (AuditResult::Changed, Some(format!("its SHA-256 is {sum}, not {expected}")))
             }
         },
     };
-    Audited {
+    AuditedVersion {
         product: request.product.name(),
         version: request.version.clone(),
         state,
@@ -123,7 +130,7 @@ fn examine(cache: &Cache, request: &ToolRequest, abandoned: &CancellationToken) 
 }
 
 /// The checksum of an executable, or why the executable cannot be used.
-fn sum(
+fn executable_checksum(
     cache: &Cache,
     request: &ToolRequest,
     path: &Path,

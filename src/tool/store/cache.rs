@@ -23,13 +23,13 @@ pub(in crate::tool) use butler_base::trust::make_private;
 /// The record's name, in the directory of its version.
 pub(in crate::tool) const RECORD: &str = "install.json";
 
-/// How the names of half-made directories begin.
+/// The prefix of incomplete directories.
 pub(in crate::tool) const PARTIAL: &str = ".partial-";
 
-/// How the names of notes begin that are being written.
+/// The prefix of notes that are being written.
 pub(in crate::tool) const UNFINISHED_NOTE: &str = ".new-";
 
-/// The file whose lock says whether a version is used, in the directory of its users.
+/// The file whose lock shows whether a version is used, in the directory of its users.
 pub(in crate::tool) const USED: &str = "used";
 
 /// The cache of one user.
@@ -87,13 +87,13 @@ impl Cache {
         self.product(request.product).join(format!(".{}.users", request.version))
     }
 
-    /// The file whose lock says whether `request` is used, and whose time when it last was.
+    /// The file whose lock shows whether `request` is used, and whose modification time is its last use.
     pub(in crate::tool) fn used_file(&self, request: &ToolRequest) -> PathBuf {
         self.users(request).join(USED)
     }
 
-    /// The journal of `product`.
-    pub(in crate::tool) fn journal(&self, product: Product) -> PathBuf {
+    /// The history of `product`.
+    pub(in crate::tool) fn history_file(&self, product: Product) -> PathBuf {
         self.product(product).join("history.json")
     }
 
@@ -102,9 +102,9 @@ impl Cache {
         self.root.join("path-versions.json")
     }
 
-    /// Makes the directory of the users of `request`. It is readable for all, because every user
+    /// Creates the directory of the users of `request`. It is readable for all users, because each user
     /// who may run the version must be able to lock the file in it.
-    pub(in crate::tool) fn make_users(&self, request: &ToolRequest) -> io::Result<()> {
+    pub(in crate::tool) fn create_users_directory(&self, request: &ToolRequest) -> io::Result<()> {
         make_private(&self.product(request.product))?;
         match DirBuilder::new().mode(0o755).create(self.users(request)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -131,18 +131,18 @@ impl Cache {
     pub(in crate::tool) fn force_rehash(&self, request: &ToolRequest) {
         let path = self.version(request).join(RECORD);
         let Some(record) = record::read::<Record>(&path) else { return };
-        let identity = record.identity.unlike_any();
+        let identity = record.identity.invalidated();
         if let Err(error) = record::write(&path, &Record { identity, ..record }) {
             tracing::debug!(path = %path.display(), %error, "cannot update the record");
         }
     }
 
-    /// Whether `request` is installed; whether it is sound shows on use.
+    /// Whether `request` is installed. The executable is not checked.
     pub(in crate::tool) fn is_installed(&self, request: &ToolRequest) -> bool {
         self.record(request).is_some()
     }
 
-    /// Makes the directory of `product` (and the cache), private to the user where they are new.
+    /// Creates the directory of `product` and the cache. New directories are private to the user.
     pub(in crate::tool) fn prepare(&self, product: Product) -> Result<PathBuf, CacheError> {
         let directory = self.product(product);
         make_private(&directory)
@@ -161,7 +161,7 @@ impl Cache {
         Ok(std::fs::symlink_metadata(self.version(request)).is_ok())
     }
 
-    /// How much room `request` takes, in bytes.
+    /// The size of `request` on disk, in bytes.
     pub(in crate::tool) fn size(&self, request: &ToolRequest) -> u64 {
         size(&self.version(request))
     }
@@ -178,13 +178,13 @@ impl Cache {
     }
 }
 
-/// How the names of half-made directories begin. No version has a `~`, so one version's are not
-/// taken for another's.
+/// The prefix of incomplete directories of `request`. The `~`, which no version contains, keeps the
+/// prefixes of versions apart.
 pub(in crate::tool) fn partial_prefix(request: &ToolRequest) -> String {
     format!("{PARTIAL}{}~", request.version)
 }
 
-/// How much room `path` and what is below it takes, in bytes; links count for nothing.
+/// The size of all files at and below `path`, in bytes, without links.
 pub(in crate::tool) fn size(path: &Path) -> u64 {
     match std::fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => {
@@ -196,7 +196,7 @@ pub(in crate::tool) fn size(path: &Path) -> u64 {
     }
 }
 
-/// Refuses a cache that belongs to another user, who could replace everything below it at any time.
+/// Refuses a cache of another user, who could replace any file below it.
 pub(in crate::tool) fn inspect_root(root: &Path) -> Result<(), CacheError> {
     trust::inspect_root(root).map_err(|distrust| CacheError::of(root, distrust))
 }
@@ -208,7 +208,7 @@ pub(in crate::tool) fn inspect(path: &Path) -> Result<Option<Metadata>, CacheErr
 
 #[cfg(test)]
 impl Cache {
-    /// Makes it look as if `request` were installed; its executable is empty.
+    /// Creates the files of an installed `request` with an empty executable.
     pub(in crate::tool) fn install_stub(&self, request: &ToolRequest) {
         use crate::tool::digest::Sha256Sum;
         use crate::tool::store::record::Identity;

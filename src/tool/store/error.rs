@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use butler_base::trust::Distrust;
 
-/// A duration for people: what is left of a limit is a little less than the limit that was set.
-fn rounded(duration: Duration) -> humantime::FormattedDuration {
+/// Rounds up to 100 ms: the remaining time is slightly less than the limit that the user set.
+fn round_up(duration: Duration) -> humantime::FormattedDuration {
     const STEP: u64 = 100;
     let milliseconds = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     humantime::format_duration(Duration::from_millis(milliseconds.div_ceil(STEP) * STEP))
@@ -16,49 +16,49 @@ fn rounded(duration: Duration) -> humantime::FormattedDuration {
 /// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// Something in the cache cannot be read.
+    /// A file in the cache cannot be read.
     #[error("cannot read `{}`", path.display())]
     Read {
-        /// What.
+        /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// Something cannot be written to the cache.
+    /// A file in the cache cannot be written.
     #[error("cannot write `{}`", path.display())]
     Write {
-        /// What.
+        /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// Another process installs or removes the version, and is not waited for any longer.
+    /// Another process installs or removes the version.
     #[error("{}{holder}", match waited {
-        Some(waited) => format!("timed out after {} while waiting for ", rounded(*waited)),
+        Some(waited) => format!("timed out after {} while waiting for ", round_up(*waited)),
         None => "not waiting for ".to_owned(),
     })]
     Busy {
-        /// Who, what and since when.
+        /// The description of that process.
         holder: String,
-        /// How long it was waited for.
+        /// How long this process waited.
         waited: Option<Duration>,
     },
-    /// Another process holds a lock that is only ever held for a moment.
+    /// Another process holds a lock for longer than a write takes.
     #[error("another process has held `{}` for {}", path.display(), humantime::format_duration(*waited))]
     Held {
         /// The file.
         path: PathBuf,
-        /// How long it was waited for.
+        /// How long this process waited.
         waited: Duration,
     },
-    /// Another user could have written it.
+    /// Another user could have written the file.
     #[error("not using `{}`: {fault}", path.display())]
     Unsafe {
-        /// What.
+        /// The file or directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         fault: &'static str,
     },
 }

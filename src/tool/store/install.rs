@@ -17,7 +17,7 @@ use crate::tool::store::error::CacheError;
 use crate::tool::store::record::{self, Identity, Record};
 use crate::tool::store::usage::Unused;
 use crate::tool::vendor::product::Vendored as _;
-use crate::tool::version_question::confirm;
+use crate::tool::version_query::confirm_version;
 use butler_base::platform::fs::{PermissionsExt, sync_directory};
 use butler_protocol::spec::ToolRequest;
 
@@ -30,7 +30,7 @@ impl Cache {
         abandoned: &CancellationToken,
     ) -> Result<PathBuf, ToolError> {
         let product = self.prepare(request.product)?;
-        self.clean(request)?;
+        self.remove_incomplete(request)?;
         let write = |path: &Path| {
             let path = path.to_owned();
             |source| CacheError::Write { path, source }
@@ -55,16 +55,16 @@ impl Cache {
             identity: Identity::from(&file.metadata().map_err(write(&path))?),
         };
         drop(file);
-        // The signed file name does not contain the version, so the executable is asked.
+        // The signed file name does not contain the version, so the executable must print it.
         if !is_named {
-            confirm(request, &path, &archive.url, abandoned)?;
+            confirm_version(request, &path, &archive.url, abandoned)?;
         }
         record::write(&staged.path().join(RECORD), &record).map_err(write(&path))?;
         sync_directory(staged.path()).map_err(write(&path))?;
 
         let directory = self.version(request);
         if std::fs::symlink_metadata(&directory).is_ok() {
-            // The refused version is also removed in one rename, and then deleted.
+            // The refused version is renamed, and deleted afterwards.
             let discarded = self.staging_directory(request).map_err(write(&product))?;
             std::fs::rename(&directory, discarded.path().join("refused"))
                 .map_err(write(&directory))?;
@@ -76,14 +76,14 @@ impl Cache {
         Ok(directory.join(name))
     }
 
-    /// Removes `request`: in one rename while no process can begin to use it, and then deletes it.
-    /// Returns how much room it took. Needs the version's lock.
+    /// Removes `request`: renames it while no process can begin to use it, and then deletes it. Returns
+    /// its size in bytes. Needs the version's lock.
     pub(in crate::tool) fn remove(
         &self,
         request: &ToolRequest,
         unused: Unused,
     ) -> Result<u64, CacheError> {
-        self.clean(request)?;
+        self.remove_incomplete(request)?;
         let directory = self.version(request);
         let write = |source| CacheError::Write { path: directory.clone(), source };
         let bytes = self.size(request);
@@ -94,24 +94,25 @@ impl Cache {
         if let Err(error) =
             sync_directory(&self.product(request.product)).and_then(|()| discarded.close())
         {
-            tracing::warn!(path = %path.display(), %error, "cannot delete all of what was removed");
+            tracing::warn!(path = %path.display(), %error, "cannot delete all files of the removed version");
         }
         Ok(bytes)
     }
 
-    /// Removes what is known about `request`, which is not there. Needs the version's lock; who waits
-    /// for one of these files makes another one.
-    pub(in crate::tool) fn forget(&self, request: &ToolRequest, _unused: Unused) {
-        // Leftovers do no harm. In one rename, so that no other process
-        // locks a file in it that goes with the rest.
+    /// Removes the notes and the lock file of `request`, which is not installed. Needs the version's
+    /// lock. A process that waits for one of these files creates it again.
+    pub(in crate::tool) fn remove_traces(&self, request: &ToolRequest, _unused: Unused) {
+        // Leftovers are harmless. The rename keeps another process from locking a file that is deleted
+        // next.
         let _ = self.staging_directory(request).and_then(|discarded| {
             std::fs::rename(self.users(request), discarded.path().join("users"))?;
             discarded.close()
         });
         let _ = std::fs::remove_file(self.lock_file(request));
     }
-    /// Deletes what earlier installations of `request` left when they were killed.
-    fn clean(&self, request: &ToolRequest) -> Result<(), CacheError> {
+
+    /// Deletes the incomplete directories of killed installations of `request`.
+    fn remove_incomplete(&self, request: &ToolRequest) -> Result<(), CacheError> {
         for path in self.partial(request)? {
             std::fs::remove_dir_all(&path).map_err(|source| CacheError::Write { path, source })?;
         }

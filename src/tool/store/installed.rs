@@ -1,4 +1,4 @@
-//! Lists what is installed, without network access.
+//! Lists and finds installed versions, without network access.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ pub async fn installed(request: &ToolRequest, options: &ToolOptions) -> Result<P
     match blocking(move |abandoned| looked.lookup(&wanted, abandoned)).await? {
         Lookup::Installed(path) => {
             // A process that asks for the path is about to start the executable.
-            usage::remember(&cache, request);
+            usage::record_use(&cache, request);
             Ok(path)
         }
         Lookup::Missing => Err(ToolError::NotInstalled { request: request.clone() }),

@@ -35,12 +35,12 @@ impl Cache {
             );
             Vec::new()
         });
-        let held = directories.into_iter().filter(|request| self.is_installed(request));
-        held.map(|request| request.version).collect()
+        let installed = directories.into_iter().filter(|request| self.is_installed(request));
+        installed.map(|request| request.version).collect()
     }
 
-    /// Looks `request` up, and checks the executable against the sum that was verified: in full
-    /// when its file looks different from what was recorded.
+    /// Looks `request` up, and checks that the executable is the verified one. Computes its checksum only
+    /// if the metadata of the file changed.
     pub(in crate::tool) fn lookup(
         &self,
         request: &ToolRequest,
@@ -69,15 +69,15 @@ impl Cache {
         let path = directory.join(request.product.file_name());
         match inspect(&path)? {
             Some(metadata) if metadata.is_file() => {
-                check(&path, &record_path, record, &metadata, abandoned)
+                check_executable(&path, &record_path, record, &metadata, abandoned)
             }
             _ => Ok(Lookup::Missing),
         }
     }
 }
 
-/// Checks an executable against the sum in its record: in full when it looks different.
-fn check(
+/// Checks an executable against its record. Computes its checksum only if its metadata changed.
+fn check_executable(
     path: &Path,
     record_path: &Path,
     record: Record,
@@ -96,7 +96,7 @@ fn check(
     if sum != record.executable_sha256 || metadata.mode() & 0o100 == 0 {
         return Ok(Lookup::Tampered(path.to_owned()));
     }
-    // A read-only cache only costs that this is done again.
+    // In a read-only cache, the checksum is computed again each time.
     if let Err(error) = record::write(record_path, &Record { identity: before, ..record }) {
         tracing::debug!(path = %record_path.display(), %error, "cannot update the record");
     }
@@ -110,7 +110,7 @@ mod tests {
     use butler_base::trust;
 
     #[test]
-    fn what_belongs_to_another_user_is_refused() {
+    fn cache_of_another_user_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let cache =
             Cache::new(directory.path(), Platform { system: "linux", architecture: "amd64" });
@@ -119,7 +119,7 @@ mod tests {
         let request = "1.9.8".parse().unwrap();
         let lookup = || cache.lookup(&request, &CancellationToken::new());
         assert_eq!(lookup().unwrap(), Lookup::Missing);
-        // Only root can give files away; for others the rule is held by what root runs.
+        // Only root can change the owner of a file, so only root can test this.
         for path in [product.as_path(), directory.path()] {
             if std::os::unix::fs::chown(path, Some(12345), None).is_ok() {
                 let error = lookup().unwrap_err();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn record_for_another_platform_counts_for_nothing() {
+    fn record_for_another_platform_is_ignored() {
         let directory = tempfile::tempdir().unwrap();
         let on = |architecture| {
             Cache::new(directory.path(), Platform { system: "linux", architecture }).unwrap()

@@ -1,4 +1,4 @@
-//! The notes of living processes about what they do with a version: one file each in
+//! The notes of running processes about their activity on a version: one file each in
 //! `.VERSION.users`.
 //!
 //! The writer of a note locks it for as long as it is valid, and the kernel releases the lock when
@@ -14,20 +14,21 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use crate::tool::store::cache::{Cache, UNFINISHED_NOTE, USED};
-use crate::tool::store::journal::{self, Act, Entry, Outcome, moment};
+use crate::tool::store::history::{self, ToolOperation};
+use crate::tool::store::record::rfc3339;
 use butler_base::platform::fs::{is_at, try_lock, try_lock_shared};
 use butler_protocol::spec::ToolRequest;
 
 /// How often a note is reopened that was rewritten at that moment; each is rewritten once.
 const REWRITTEN: usize = 3;
 
-/// What a process does with a version.
+/// The activity of a process on a version.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(in crate::tool) enum Doing {
+pub(in crate::tool) enum Activity {
     /// It runs the executable, or is about to.
     Use,
-    /// It waits for what another process does with the version.
+    /// It waits until another process has installed or removed the version.
     Wait,
     /// It installs the version.
     Install,
@@ -35,11 +36,31 @@ pub(in crate::tool) enum Doing {
     Uninstall,
 }
 
+impl Activity {
+    /// The operation, if the process changes the version.
+    pub(in crate::tool) const fn operation(self) -> Option<ToolOperation> {
+        match self {
+            Self::Install => Some(ToolOperation::Install),
+            Self::Uninstall => Some(ToolOperation::Uninstall),
+            Self::Use | Self::Wait => None,
+        }
+    }
+}
+
+impl From<ToolOperation> for Activity {
+    fn from(operation: ToolOperation) -> Self {
+        match operation {
+            ToolOperation::Install => Self::Install,
+            ToolOperation::Uninstall => Self::Uninstall,
+        }
+    }
+}
+
 /// The content of a note.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(in crate::tool) struct Content {
-    pub(in crate::tool) doing: Doing,
+pub(in crate::tool) struct NoteContent {
+    pub(in crate::tool) doing: Activity,
     pub(in crate::tool) pid: u32,
     pub(in crate::tool) owner: String,
     /// By RFC 3339.
@@ -49,10 +70,10 @@ pub(in crate::tool) struct Content {
     pub(in crate::tool) until: Option<String>,
 }
 
-impl Content {
+impl NoteContent {
     /// The note of `owner`, in this process, with the present time.
-    pub(in crate::tool) fn now(doing: Doing, owner: &str) -> Self {
-        let (pid, since) = (std::process::id(), moment(SystemTime::now()));
+    pub(in crate::tool) fn now(doing: Activity, owner: &str) -> Self {
+        let (pid, since) = (std::process::id(), rfc3339(SystemTime::now()));
         Self { doing, pid, owner: owner.to_owned(), since, until: None }
     }
 }
@@ -76,7 +97,7 @@ impl Drop for Note {
 pub(in crate::tool) fn write(
     cache: &Cache,
     request: &ToolRequest,
-    content: &Content,
+    content: &NoteContent,
 ) -> Option<Note> {
     match try_write(cache, request, content) {
         Ok(note) => Some(note),
@@ -87,14 +108,14 @@ pub(in crate::tool) fn write(
     }
 }
 
-fn try_write(cache: &Cache, request: &ToolRequest, content: &Content) -> io::Result<Note> {
-    cache.make_users(request)?;
+fn try_write(cache: &Cache, request: &ToolRequest, content: &NoteContent) -> io::Result<Note> {
+    cache.create_users_directory(request)?;
     let path = cache.users(request).join(format!("{}-{:016x}", content.pid, fastrand::u64(..)));
-    let file = put(&path, content)?;
+    let file = write_locked(&path, content)?;
     Ok(Note { path, file })
 }
 
-fn put(path: &Path, content: &Content) -> io::Result<File> {
+fn write_locked(path: &Path, content: &NoteContent) -> io::Result<File> {
     let directory = path.parent().unwrap_or(path);
     let mut unfinished = tempfile::Builder::new().prefix(UNFINISHED_NOTE).tempfile_in(directory)?;
     try_lock(unfinished.as_file())?;
@@ -104,8 +125,8 @@ fn put(path: &Path, content: &Content) -> io::Result<File> {
 
 impl Note {
     /// Replaces the content atomically.
-    pub(in crate::tool) fn rewrite(&mut self, content: &Content) {
-        match put(&self.path, content) {
+    pub(in crate::tool) fn rewrite(&mut self, content: &NoteContent) {
+        match write_locked(&self.path, content) {
             Ok(file) => self.file = file,
             Err(error) => {
                 tracing::debug!(path = %self.path.display(), %error, "cannot rewrite a note");
@@ -118,10 +139,10 @@ impl Note {
 #[derive(Debug)]
 enum NoteState {
     /// Its process lives.
-    Living(Option<Content>),
+    Living(Option<NoteContent>),
     /// Its process is dead.
-    Dead(Option<Content>),
-    /// Its process lives, and has put another one in its place since this was opened.
+    Dead(Option<NoteContent>),
+    /// Its process is running, and has replaced the note since it was opened.
     Replaced,
     /// Unknown: the file system does not support locks.
     Unknown,
@@ -142,7 +163,7 @@ fn read_state(file: &File, path: &Path) -> NoteState {
 
 /// The notes of living processes about `request`, the oldest first. Removes the notes of dead
 /// processes, and adds their unfinished installations and removals to the history as failed.
-pub(in crate::tool) fn read(cache: &Cache, request: &ToolRequest) -> Vec<Content> {
+pub(in crate::tool) fn read(cache: &Cache, request: &ToolRequest) -> Vec<NoteContent> {
     let entries = std::fs::read_dir(cache.users(request)).into_iter().flatten().flatten();
     let mut living = Vec::new();
     for entry in entries {
@@ -162,7 +183,7 @@ pub(in crate::tool) fn read(cache: &Cache, request: &ToolRequest) -> Vec<Content
                     if std::fs::remove_file(&path).is_ok()
                         && let Some(content) = content
                     {
-                        remember_interrupted(cache, request, &content);
+                        append_interrupted(cache, request, content);
                     }
                 }
                 NoteState::Unknown => {}
@@ -176,22 +197,10 @@ pub(in crate::tool) fn read(cache: &Cache, request: &ToolRequest) -> Vec<Content
 }
 
 /// Adds the unfinished operation of a dead process to the history.
-fn remember_interrupted(cache: &Cache, request: &ToolRequest, note: &Content) {
-    let operation = match note.doing {
-        Doing::Install => Act::Install,
-        Doing::Uninstall => Act::Uninstall,
-        Doing::Use | Doing::Wait => return,
-    };
+fn append_interrupted(cache: &Cache, request: &ToolRequest, note: NoteContent) {
+    let Some(operation) = note.doing.operation() else { return };
     let error = format!("process {} ({}) exited before it was complete", note.pid, note.owner);
-    let entry = Entry {
-        version: request.version.clone(),
-        operation,
-        state: Outcome::Failed,
-        started_at: note.since.clone(),
-        completed_at: moment(SystemTime::now()),
-        error: Some(error),
-    };
-    journal::append(cache, request.product, entry);
+    history::append(cache, request, operation, note.since, Some(error));
 }
 
 #[cfg(test)]
@@ -206,9 +215,9 @@ mod tests {
         let platform = Platform { system: "linux", architecture: "amd64" };
         let cache = Cache::new(directory.path(), platform).unwrap();
         let request = "1.9.8".parse().unwrap();
-        let content = |doing| Content::now(doing, "run 7");
-        let dead = write(&cache, &request, &content(Doing::Install)).unwrap();
-        let living = write(&cache, &request, &content(Doing::Use)).unwrap();
+        let content = |doing| NoteContent::now(doing, "run 7");
+        let dead = write(&cache, &request, &content(Activity::Install)).unwrap();
+        let living = write(&cache, &request, &content(Activity::Use)).unwrap();
         let doing = || {
             let found = read(&cache, &request).into_iter();
             found.map(|content| content.doing).collect::<Vec<_>>()
@@ -217,10 +226,10 @@ mod tests {
         // As the kernel does it: the lock ends, and the file stays.
         let path = dead.path.clone();
         dead.file.unlock().unwrap();
-        assert_eq!(doing(), [Doing::Use]);
+        assert_eq!(doing(), [Activity::Use]);
         assert!(!path.exists());
-        assert_eq!(doing(), [Doing::Use]);
-        let history = journal::read(&cache, Product::Terraform);
+        assert_eq!(doing(), [Activity::Use]);
+        let history = history::read(&cache.history_file(Product::Terraform));
         assert_eq!(history.len(), 1, "{history:?}");
         let error = history[0].error.as_deref().unwrap();
         assert_eq!(
@@ -232,12 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn rewritten_note_is_not_taken_for_a_dead_one() {
+    fn rewritten_note_is_not_treated_as_left_over() {
         let directory = tempfile::tempdir().unwrap();
         let platform = Platform { system: "linux", architecture: "amd64" };
         let cache = Cache::new(directory.path(), platform).unwrap();
         let request = "1.9.8".parse().unwrap();
-        let content = Content::now(Doing::Uninstall, "run 7");
+        let content = NoteContent::now(Activity::Uninstall, "run 7");
         let mut note = write(&cache, &request, &content).unwrap();
         // Another process has opened it, but not yet checked its lock.
         let opened = File::open(&note.path).unwrap();
@@ -253,7 +262,7 @@ mod tests {
         let platform = Platform { system: "linux", architecture: "amd64" };
         let cache = Cache::new(directory.path(), platform).unwrap();
         let request = "1.9.8".parse().unwrap();
-        cache.make_users(&request).unwrap();
+        cache.create_users_directory(&request).unwrap();
         let path = cache.users(&request).join(format!("{UNFINISHED_NOTE}abc"));
         std::fs::write(&path, "{").unwrap();
         assert!(read(&cache, &request).is_empty());

@@ -3,7 +3,7 @@
 //!
 //! Never removes a version that is in use, that another process works on, or that is the default.
 //! Each version is removed in the same way as by `uninstall`, but without a drain period: if a
-//! process asked for its path within that period, the version stays.
+//! process requested its path within that period, the version stays.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -18,44 +18,44 @@ use crate::tool::store::attempt::Attempt;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::default;
 use crate::tool::store::error::CacheError;
-use crate::tool::store::journal::{Act, moment};
-use crate::tool::store::lock;
-use crate::tool::store::lock::VersionLock;
-use crate::tool::store::queue::working;
+use crate::tool::store::history::ToolOperation;
+use crate::tool::store::queue::in_progress;
+use crate::tool::store::record::rfc3339;
 use crate::tool::store::uninstall::{
-    UninstallError, describe_users, refuse_asked_for, refuse_in_use, remove,
+    UninstallError, describe_users, refuse_in_use, refuse_path_requested, remove,
 };
 use crate::tool::store::usage;
+use crate::tool::store::version_lock::{self, VersionLock};
 use butler_base::blocking::blocking;
 use butler_protocol::spec::{Product, ToolRequest};
 
-/// An unfinished file of this age is left over: no process writes one file for so long.
-const UNFINISHED: Duration = Duration::from_hours(1);
+/// The age from which an unfinished file counts as left over: no process writes a file for so long.
+const LEFTOVER_AGE: Duration = Duration::from_hours(1);
 
 /// Which versions to remove. Without a limit, only the leftovers of killed processes are removed.
 #[derive(Clone, Debug, Default)]
-pub struct Limits {
+pub struct PruneLimits {
     /// Versions that were not used for this long.
     pub unused_for: Option<Duration>,
-    /// The least recently used until all take no more than this, in bytes.
+    /// The least recently used versions, until all take no more than this, in bytes.
     pub larger_than: Option<u64>,
-    /// A version that was used within this time stays, even if it exceeds a limit.
+    /// The drain period: a version that was used within this time stays.
     pub drain: Duration,
-    /// Remove nothing; only report it.
+    /// Only report the versions.
     pub dry_run: bool,
 }
 
-/// What was removed, or would be.
+/// The removed versions and leftovers, or with `dry_run` those that would be removed.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pruned {
-    /// The versions that the limits are about, the least recently used first.
+    /// The versions that exceed a limit, the least recently used first.
     pub versions: Vec<PrunedVersion>,
-    /// How many directories and files killed processes had left.
+    /// How many directories and files of killed processes were removed.
     pub leftovers: usize,
-    /// What of that could not be removed, and why.
+    /// The paths that could not be removed, with the errors.
     pub left: Vec<String>,
-    /// How much room all that is gone took, in bytes.
+    /// The freed space, in bytes.
     #[serde(skip)]
     pub bytes: u64,
 }
@@ -65,49 +65,49 @@ pub struct Pruned {
 #[serde(rename_all = "camelCase")]
 pub struct PrunedVersion {
     /// The product.
-    #[serde(serialize_with = "name")]
+    #[serde(serialize_with = "product_name")]
     pub product: Product,
     /// The version.
     pub version: Version,
     /// When it was last used, by RFC 3339.
     pub last_used: String,
-    /// How much room it takes or took, in bytes.
+    /// Its size on disk, in bytes.
     pub bytes: u64,
     /// Whether it was removed.
     #[serde(flatten)]
-    pub fate: Fate,
+    pub result: PruneResult,
 }
 
 /// Whether a version was removed.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "fate")]
-pub enum Fate {
-    /// It was removed, or would be.
+pub enum PruneResult {
+    /// It was removed, or would be with `dry_run`.
     Removed,
     /// It stays: it is the default, or a process uses it or works on it.
     Kept {
-        /// Which of these.
+        /// The reason.
         reason: String,
     },
     /// It could not be removed.
     Failed {
-        /// Why.
+        /// The error.
         reason: String,
     },
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
-fn name<S: serde::Serializer>(product: &Product, serializer: S) -> Result<S::Ok, S::Error> {
+fn product_name<S: serde::Serializer>(product: &Product, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(product.name())
 }
 
 /// Removes the versions of `products` that exceed `limits`, and the leftovers of killed processes.
 ///
 /// # Errors
-/// When there can be no cache, or it cannot be read. What cannot be removed is in the answer.
+/// When there can be no cache, or it cannot be read. A version that cannot be removed is in the result.
 pub async fn prune(
     products: &[Product],
-    limits: &Limits,
+    limits: &PruneLimits,
     options: &ToolOptions,
 ) -> Result<Pruned, ToolError> {
     let pruning = Pruning {
@@ -116,21 +116,25 @@ pub async fn prune(
         options: ToolOptions { when_busy: WhenBusy::Refuse, ..options.clone() },
     };
     let mut pruned = Pruned::default();
-    pruning.versions(products, &mut pruned).await?;
+    pruning.remove_versions(products, &mut pruned).await?;
     for product in products {
-        pruning.leftovers(*product, &mut pruned).await?;
+        pruning.remove_leftovers(*product, &mut pruned).await?;
     }
     Ok(pruned)
 }
 
 struct Pruning<'a> {
     cache: Cache,
-    limits: &'a Limits,
+    limits: &'a PruneLimits,
     options: ToolOptions,
 }
 
 impl Pruning<'_> {
-    async fn versions(&self, products: &[Product], pruned: &mut Pruned) -> Result<(), CacheError> {
+    async fn remove_versions(
+        &self,
+        products: &[Product],
+        pruned: &mut Pruned,
+    ) -> Result<(), CacheError> {
         let mut versions = Vec::new();
         for product in products {
             let requests = self.cache.directories(*product)?.into_iter();
@@ -149,36 +153,36 @@ impl Pruning<'_> {
             if !(is_old || is_too_much) {
                 continue;
             }
-            let default = default::effective(&self.cache, request.product);
-            let fate = if default.as_ref() == Some(&request.version) {
-                Fate::Kept { reason: "the default".to_owned() }
+            let default = default::installed_default(&self.cache, request.product);
+            let result = if default.as_ref() == Some(&request.version) {
+                PruneResult::Kept { reason: "the default".to_owned() }
             } else {
                 self.remove(&request).await
             };
-            if fate == Fate::Removed {
+            if result == PruneResult::Removed {
                 total -= bytes;
                 pruned.bytes += bytes;
             }
             let ToolRequest { product, version } = request;
-            let last_used = moment(used);
-            pruned.versions.push(PrunedVersion { product, version, last_used, bytes, fate });
+            let last_used = rfc3339(used);
+            pruned.versions.push(PrunedVersion { product, version, last_used, bytes, result });
         }
         Ok(())
     }
 
-    /// When it was last used or, if it never was, installed.
+    /// The time of the last use or, for an unused version, of the installation.
     fn last_use(&self, request: &ToolRequest) -> SystemTime {
         let installed = || std::fs::metadata(self.cache.version(request)).ok()?.modified().ok();
         usage::last_use(&self.cache, request).or_else(installed).unwrap_or(SystemTime::UNIX_EPOCH)
     }
 
-    async fn remove(&self, request: &ToolRequest) -> Fate {
+    async fn remove(&self, request: &ToolRequest) -> PruneResult {
         match self.try_remove(request).await {
-            Ok(()) => Fate::Removed,
+            Ok(()) => PruneResult::Removed,
             Err(UninstallError::InUse { users, .. }) => {
-                Fate::Kept { reason: format!("in use{}", describe_users(&users)) }
+                PruneResult::Kept { reason: format!("in use{}", describe_users(&users)) }
             }
-            Err(UninstallError::AskedFor { at, .. }) => Fate::Kept {
+            Err(UninstallError::PathRequested { at, .. }) => PruneResult::Kept {
                 reason: format!(
                     "its path was requested at {at}; a process may be about to start it"
                 ),
@@ -186,9 +190,9 @@ impl Pruning<'_> {
             Err(UninstallError::Tool(error))
                 if matches!(*error, ToolError::Cache(CacheError::Busy { .. })) =>
             {
-                Fate::Kept { reason: error.to_string() }
+                PruneResult::Kept { reason: error.to_string() }
             }
-            Err(error) => Fate::Failed { reason: butler_base::error::chain(&error) },
+            Err(error) => PruneResult::Failed { reason: butler_base::error::chain(&error) },
         }
     }
 
@@ -198,15 +202,15 @@ impl Pruning<'_> {
         let (cache, wanted) = (self.cache.clone(), request.clone());
         blocking(move |_| {
             refuse_in_use(&cache, &wanted)?;
-            refuse_asked_for(&cache, &wanted, since)
+            refuse_path_requested(&cache, &wanted, since)
         })
         .await?;
         if self.limits.dry_run {
             return Ok(());
         }
         let lock = self.lock(request).await?;
-        let act = (Act::Uninstall, None);
-        let attempt = Attempt::begin(&self.cache, request, act, &self.options.owner, lock);
+        let operation = (ToolOperation::Uninstall, None);
+        let attempt = Attempt::begin(&self.cache, request, operation, &self.options.owner, lock);
         let (cache, request) = (self.cache.clone(), request.clone());
         blocking(move |_| attempt.finish(remove(&cache, &request, Some(since)))).await?;
         Ok(())
@@ -214,15 +218,19 @@ impl Pruning<'_> {
 
     async fn lock(&self, request: &ToolRequest) -> Result<VersionLock, CacheError> {
         let deadline = Instant::now() + self.options.timeout;
-        lock::acquire(&self.cache, request, &self.options, deadline, |_| {}).await
+        version_lock::acquire(&self.cache, request, &self.options, deadline, |_| {}).await
     }
 
-    /// What killed processes left of `product`: half-made directories, unfinished files, and what
-    /// is known about versions that are not there.
-    async fn leftovers(&self, product: Product, pruned: &mut Pruned) -> Result<(), CacheError> {
-        for version in self.cache.traces(product)? {
+    /// Removes the leftovers of killed processes: incomplete directories, unfinished files, and notes and
+    /// locks of missing versions.
+    async fn remove_leftovers(
+        &self,
+        product: Product,
+        pruned: &mut Pruned,
+    ) -> Result<(), CacheError> {
+        for version in self.cache.tracked_versions(product)? {
             let request = ToolRequest { product, version };
-            let is_worked_on = working(&self.cache, &request).is_some();
+            let is_worked_on = in_progress(&self.cache, &request).is_some();
             let partial = self.cache.partial(&request)?;
             let is_gone = self.cache.has_directory(&request).is_ok_and(|is_there| !is_there);
             if is_worked_on || (partial.is_empty() && !is_gone) {
@@ -241,15 +249,15 @@ impl Pruning<'_> {
             }
             if is_gone {
                 let cache = self.cache.clone();
-                let forgetting = move |_: &_| {
-                    if let Ok(Ok(unused)) = usage::unused(&cache, &request) {
-                        cache.forget(&request, unused);
+                let removing = move |_: &_| {
+                    if let Ok(Ok(unused)) = usage::claim_unused(&cache, &request) {
+                        cache.remove_traces(&request, unused);
                     }
                 };
-                blocking(forgetting).await;
+                blocking(removing).await;
             }
         }
-        for path in self.cache.unfinished(product, SystemTime::now() - UNFINISHED)? {
+        for path in self.cache.unfinished(product, SystemTime::now() - LEFTOVER_AGE)? {
             self.discard(&path, pruned);
         }
         Ok(())

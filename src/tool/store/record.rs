@@ -8,6 +8,7 @@
 use std::fs::Metadata;
 use std::io::Write;
 use std::path::Path;
+use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,10 +16,10 @@ use serde::{Deserialize, Serialize};
 use crate::tool::digest::Sha256Sum;
 use butler_base::platform::fs::{MetadataExt, PermissionsExt};
 
-/// How the names of files begin that are being written.
+/// The prefix of files that are being written.
 pub(in crate::tool) const UNFINISHED: &str = ".record-";
 
-/// What tells one state of a file from another without reading it.
+/// The metadata that changes when a file changes.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(in crate::tool) struct Identity {
     device: u64,
@@ -33,14 +34,14 @@ pub(in crate::tool) struct Identity {
 }
 
 impl Identity {
-    /// Whether a file that looks like `metadata` may be a copy that has kept its time, as the layers
-    /// of an image are: those have no nanoseconds.
+    /// Whether a file with this `metadata` may be a copy with the same time, as in the layers of an image,
+    /// which have no nanoseconds.
     pub(in crate::tool) fn may_be_copied_to(&self, metadata: &Metadata) -> bool {
         self.size == metadata.size() && self.modified.0 == metadata.mtime()
     }
 
-    /// The same, but with values that no file has.
-    pub(in crate::tool) fn unlike_any(&self) -> Self {
+    /// A copy that matches no file.
+    pub(in crate::tool) fn invalidated(&self) -> Self {
         Self { inode: 0, changed: (0, 0), ..self.clone() }
     }
 }
@@ -59,25 +60,23 @@ impl From<&Metadata> for Identity {
     }
 }
 
-/// Why an archive is trusted.
-///
-/// Written as one text, so that what older versions wrote can be read.
+/// Why an archive is trusted. Serialized as one text.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub(in crate::tool) enum Trusted {
-    /// Its sum is in a checksum file that a trusted key signed.
+    /// Its checksum is in a checksum file that a trusted key signed.
     Signature {
         /// The fingerprint of the certificate that signed.
         fingerprint: String,
     },
-    /// Its sum is the one that the user gave, together with its URL.
+    /// The user gave its checksum, together with its URL.
     Checksum,
-    /// Its sum is in a checksum file on the vendor's own site, from before the vendor signed.
+    /// Its checksum is in an unsigned checksum file on the vendor's own site.
     Unsigned,
 }
 
 impl Trusted {
-    /// The fingerprint of the certificate that signed, if one did.
+    /// The fingerprint of the signing certificate, if there is one.
     pub(in crate::tool) fn fingerprint(&self) -> Option<&str> {
         match self {
             Self::Signature { fingerprint } => Some(fingerprint),
@@ -102,7 +101,7 @@ impl TryFrom<String> for Trusted {
         match text.as_str() {
             BY_USER => Ok(Self::Checksum),
             BY_NO_KEY => Ok(Self::Unsigned),
-            // Of a key of version 4 or 6; anything else was not written here.
+            // The fingerprints of OpenPGP keys of versions 4 and 6.
             _ if matches!(text.len(), 40 | 64) && text.bytes().all(|it| it.is_ascii_hexdigit()) => {
                 Ok(Self::Signature { fingerprint: text })
             }
@@ -131,20 +130,25 @@ impl std::fmt::Display for Trusted {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::tool) struct Record {
-    /// The platform that it is for: a cache may be shared by machines of several kinds.
+    /// The platform of the executable. Machines of several platforms may share a cache.
     pub(in crate::tool) platform: String,
-    /// The sum of the executable, taken while it was unpacked from the verified archive.
+    /// The checksum of the executable, computed when it was unpacked from the verified archive.
     pub(in crate::tool) executable_sha256: Sha256Sum,
-    /// The sum of the archive, as it was signed.
+    /// The checksum of the archive.
     pub(in crate::tool) archive_sha256: Sha256Sum,
-    /// Where the archive came from.
+    /// The URL of the archive, without credentials.
     pub(in crate::tool) archive_url: String,
     /// Why the archive was trusted.
     pub(in crate::tool) signer: Trusted,
-    /// When, by RFC 3339.
+    /// The time of the installation, by RFC 3339.
     pub(in crate::tool) installed_at: String,
     /// The metadata of the executable when its checksum was last computed.
     pub(in crate::tool) identity: Identity,
+}
+
+/// A point in time by RFC 3339, to the second.
+pub(in crate::tool) fn rfc3339(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 /// Reads a JSON file of the cache; `None` if it is missing, unreadable, or of another format.
@@ -170,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn why_an_archive_is_trusted_is_one_text() {
+    fn trust_of_an_archive_is_serialized_as_text() {
         let signed = |length: usize| Trusted::Signature { fingerprint: "C8".repeat(length / 2) };
         for (trusted, text) in [
             (Trusted::Checksum, "none, checksum given by the user".to_owned()),
@@ -185,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_fingerprint_is_a_signature() {
+    fn only_a_fingerprint_is_read_as_a_signature() {
         for text in ["", "C874", "none", &"C".repeat(41), &"g".repeat(40), "\u{1b}[2J"] {
             let text = serde_json::to_string(text).unwrap();
             assert!(serde_json::from_str::<Trusted>(&text).is_err(), "{text}");

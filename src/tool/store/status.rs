@@ -1,4 +1,4 @@
-//! What `tool status` and `tool list` answer: the shape of their JSON, and its JSON Schema.
+//! The JSON output of `tool status` and `tool list`, and its JSON Schema.
 //!
 //! The keys are stable for scripts: each is always present, with `null` if it has no value.
 
@@ -8,41 +8,41 @@ use semver::Version;
 use serde::Serialize;
 
 use crate::tool::digest::Sha256Sum;
-use crate::tool::store::journal::Entry;
+use crate::tool::store::history::HistoryEntry;
 use crate::tool::store::queue::Queue;
 use crate::tool::store::record::{Record, Trusted};
-use crate::tool::store::usage::User;
+use crate::tool::store::usage::VersionUser;
 use crate::tool::vendor::product::Vendored as _;
 use butler_protocol::spec::Product;
 
 /// A product on this machine: its current version, and all others.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Status {
+pub struct ToolStatus {
     /// The product.
     #[schemars(extend("enum" = ["terraform", "opentofu", "terragrunt"]))]
     pub product: &'static str,
-    /// The default version; none as long as nothing was installed or chosen.
+    /// The default version; `null` if no version was installed or chosen.
     pub current_version: Option<Version>,
-    /// How the current version stands.
-    pub state: State,
+    /// The state of the current version.
+    pub state: VersionState,
     /// Its executable.
     pub binary_path: Option<String>,
     /// When it was installed.
     #[schemars(extend("format" = "date-time"))]
     pub installed_at: Option<String>,
-    /// Where it came from.
-    pub source: Option<Source>,
+    /// Its source.
+    pub source: Option<ToolSource>,
     /// Why it is trusted.
     pub trust: Option<Trust>,
-    /// Who signed it.
+    /// Its signer.
     pub signed_by: Option<Signer>,
-    /// Who uses it now.
-    pub users: Vec<User>,
-    /// What is being done with versions of the product now.
+    /// The processes that use it now.
+    pub users: Vec<VersionUser>,
+    /// The operation in progress and the number of waiting processes.
     pub queue: Queue,
-    /// What was done, the latest first.
-    pub history: Vec<Entry>,
+    /// The completed operations, the latest first.
+    pub history: Vec<HistoryEntry>,
     /// All installed versions, the newest first.
     pub installed: Vec<InstalledVersion>,
 }
@@ -50,8 +50,8 @@ pub struct Status {
 /// The state of a version.
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// It is not there.
+pub enum VersionState {
+    /// It is not installed.
     NotInstalled,
     /// A process is installing it.
     Installing,
@@ -61,7 +61,7 @@ pub enum State {
     Uninstalling,
     /// It is removed as soon as no process uses it.
     PendingDeletion,
-    /// It is there but not as it was verified, or the last attempt to install it failed.
+    /// It was changed after its verification, or its last installation failed.
     Failed,
 }
 
@@ -69,11 +69,11 @@ pub enum State {
 #[derive(Clone, Copy, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
-    /// Its sum was signed.
+    /// Its checksum was signed.
     Signature,
-    /// The user gave its sum.
+    /// The user gave its checksum.
     Checksum,
-    /// Its sum stood on the vendor's own site, from before the vendor signed.
+    /// Its checksum was published without a signature on the vendor's own site.
     Unsigned,
 }
 
@@ -88,22 +88,22 @@ impl std::fmt::Display for Trust {
     }
 }
 
-/// Where a version came from.
+/// The source of a version.
 #[derive(Clone, Debug, JsonSchema, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Source {
-    /// The archive, without credentials.
+pub struct ToolSource {
+    /// The URL of the archive, without credentials.
     pub url: String,
-    /// Its sum, such as `sha256:abc123...`.
+    /// The checksum of the archive, such as `sha256:abc123...`.
     #[schemars(regex(pattern = r"^sha256:[0-9a-f]{64}$"))]
     pub checksum: String,
 }
 
-/// Who signed the checksum file of a release.
+/// The signer of the checksum file of a release.
 #[derive(Clone, Debug, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Signer {
-    /// The vendor, if it was the key that is built in; none for a key of the user's.
+    /// The vendor, if the key is built in; `null` for a key of the user.
     pub name: Option<String>,
     /// The fingerprint of the certificate's primary key.
     pub fingerprint: String,
@@ -120,9 +120,9 @@ pub struct InstalledVersion {
     pub version: Version,
     /// Whether it is the default version.
     pub default: bool,
-    /// How it stands.
-    pub state: State,
-    /// What is wrong with it.
+    /// Its state.
+    pub state: VersionState,
+    /// The problem, if there is one.
     pub problem: Option<String>,
     /// Its executable.
     pub path: String,
@@ -131,21 +131,21 @@ pub struct InstalledVersion {
     /// When it was installed.
     #[schemars(extend("format" = "date-time"))]
     pub installed_at: String,
-    /// When a process last began or ended to use it, if known.
+    /// The time when a process last started or stopped using it, if known.
     #[schemars(extend("format" = "date-time"))]
     pub last_used_at: Option<String>,
-    /// Where it came from.
-    pub source: Source,
+    /// Its source.
+    pub source: ToolSource,
     /// Why it is trusted.
     pub trust: Trust,
-    /// Who signed it; `null` if only a checksum was verified.
+    /// Its signer; `null` if only a checksum was verified.
     pub signed_by: Option<Signer>,
-    /// Who uses it now.
-    pub users: Vec<User>,
+    /// The processes that use it now.
+    pub users: Vec<VersionUser>,
 }
 
-impl Status {
-    /// The JSON Schema of what is serialized.
+impl ToolStatus {
+    /// The JSON Schema.
     #[must_use]
     pub fn schema() -> Schema {
         SchemaSettings::draft2020_12()
@@ -165,14 +165,14 @@ impl From<&Trusted> for Trust {
     }
 }
 
-impl Source {
+impl ToolSource {
     pub(in crate::tool) fn of(record: &Record) -> Self {
         Self { url: record.archive_url.clone(), checksum: checksum(record.archive_sha256) }
     }
 }
 
 impl Signer {
-    /// Who is behind a `fingerprint` in the record of a version of `product`.
+    /// The signer with this `fingerprint` in the record of a version of `product`.
     pub(in crate::tool) fn of(product: Product, fingerprint: Option<&str>) -> Option<Self> {
         let fingerprint = fingerprint?;
         let vendor = match product {
@@ -188,7 +188,7 @@ impl Signer {
     }
 }
 
-/// `HashiCorp (C874...)`, or who only has a fingerprint.
+/// `HashiCorp (C874...)` or `a key of your own (C874...)`.
 impl std::fmt::Display for Signer {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.name.as_deref().unwrap_or("a key of your own");
@@ -197,7 +197,7 @@ impl std::fmt::Display for Signer {
 }
 
 /// The same words as in JSON.
-impl std::fmt::Display for State {
+impl std::fmt::Display for VersionState {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
             Self::NotInstalled => "not-installed",
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signer_is_the_vendor_only_with_the_key_that_is_built_in() {
+    fn signer_is_the_vendor_only_with_the_built_in_key() {
         let hashicorp = Product::Terraform.signer().fingerprint;
         let name = |product, fingerprint| Signer::of(product, fingerprint).map(|it| it.name);
         assert_eq!(name(Product::Terraform, Some(hashicorp)), Some(Some("HashiCorp".to_owned())));
@@ -228,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_called_the_same_in_text_and_in_json() {
+    fn version_state_has_the_same_name_in_text_and_json() {
         for state in [
-            State::NotInstalled,
-            State::Installing,
-            State::Ready,
-            State::Uninstalling,
-            State::PendingDeletion,
-            State::Failed,
+            VersionState::NotInstalled,
+            VersionState::Installing,
+            VersionState::Ready,
+            VersionState::Uninstalling,
+            VersionState::PendingDeletion,
+            VersionState::Failed,
         ] {
             assert_eq!(serde_json::to_value(state).unwrap(), state.to_string());
         }

@@ -17,9 +17,10 @@ use crate::tool::store::attempt::Attempt;
 use crate::tool::store::cache::Cache;
 use crate::tool::store::default;
 use crate::tool::store::error::CacheError;
-use crate::tool::store::journal::{Act, moment};
-use crate::tool::store::lock;
-use crate::tool::store::usage::{self, User};
+use crate::tool::store::history::ToolOperation;
+use crate::tool::store::record::rfc3339;
+use crate::tool::store::usage::{self, VersionUser};
+use crate::tool::store::version_lock;
 use butler_base::blocking::blocking;
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::error::Advice;
@@ -29,11 +30,11 @@ use butler_protocol::spec::ToolRequest;
 /// The result of a removal.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Uninstalled {
-    /// It is gone.
+    /// It was removed.
     Removed {
-        /// How much room it took, in bytes.
+        /// Its size on disk, in bytes.
         bytes: u64,
-        /// Whether it was the default of its product, which does not have a default now.
+        /// Whether it was the default. The product has no default now.
         was_default: bool,
     },
     /// It was not installed.
@@ -49,23 +50,23 @@ pub enum UninstallError {
     /// A process uses it.
     #[error("{request} is in use{}", describe_users(users))]
     InUse {
-        /// Which version.
+        /// The version.
         request: ToolRequest,
         /// Its users; empty if the lock is held but the holder is unknown.
-        users: Vec<User>,
+        users: Vec<VersionUser>,
     },
-    /// A process asked for its path and may be about to start it.
+    /// Its path was requested, so a process may be about to start it.
     #[error("the path of {request} was requested at {at}, so a process may be about to start it")]
-    AskedFor {
-        /// Which version.
+    PathRequested {
+        /// The version.
         request: ToolRequest,
         /// When, by RFC 3339.
         at: String,
     },
-    /// A signal came in the drain period.
+    /// A signal arrived in the drain period.
     #[error("{request} was not removed: stopped by {signal}")]
     Stopped {
-        /// Which version.
+        /// The version.
         request: ToolRequest,
         /// The signal.
         signal: Signal,
@@ -89,7 +90,7 @@ impl Advice for UninstallError {
         match self {
             Self::Tool(error) => error.advice(),
             Self::InUse { .. } => Some("retry when the version is not in use".to_owned()),
-            Self::AskedFor { .. } => {
+            Self::PathRequested { .. } => {
                 Some("retry later, or remove it immediately with --drain-period 0".to_owned())
             }
             Self::Stopped { .. } => None,
@@ -98,7 +99,7 @@ impl Advice for UninstallError {
 }
 
 /// ` by 2 runs: pid 12, run 7, since ...; pid 13, run 8, since ...`.
-pub(in crate::tool) fn describe_users(users: &[User]) -> String {
+pub(in crate::tool) fn describe_users(users: &[VersionUser]) -> String {
     let kind =
         if users.iter().all(|user| user.owner.starts_with("run ")) { "run" } else { "process" };
     let (count, plural) = match (users.len(), kind) {
@@ -111,18 +112,18 @@ pub(in crate::tool) fn describe_users(users: &[User]) -> String {
     };
     let each: Vec<_> = users
         .iter()
-        .map(|User { pid, owner, since }| format!("pid {pid}, {owner}, since {since}"))
+        .map(|VersionUser { pid, owner, since }| format!("pid {pid}, {owner}, since {since}"))
         .collect();
     format!(" by {count} {kind}{plural}: {}", each.join("; "))
 }
 
-/// Removes `request` after the drain period. `progress` gets a line before that.
+/// Removes `request` after the drain period. `progress` gets a line before the drain period.
 ///
-/// A stop takes effect in the drain period only: the removal after it takes no time.
+/// A stop has effect only in the drain period, because the removal takes only milliseconds.
 ///
 /// # Errors
-/// When a process uses it, before or after that time, or works on it; when it cannot be removed; when
-/// it was stopped. The version stays as it was.
+/// When a process uses it before or after the drain period, or installs or removes it; when it cannot be
+/// removed; when the removal was stopped. The version stays unchanged.
 pub async fn uninstall(
     request: &ToolRequest,
     options: &ToolOptions,
@@ -138,11 +139,11 @@ pub async fn uninstall(
     blocking(move |_| refuse_in_use(&looked, &wanted)).await?;
     let options = ToolOptions { when_busy: WhenBusy::Refuse, ..options.clone() };
     let deadline = Instant::now() + options.timeout;
-    let lock = lock::acquire(&cache, request, &options, deadline, |_| {}).await?;
+    let lock = version_lock::acquire(&cache, request, &options, deadline, |_| {}).await?;
     let begun = SystemTime::now();
     let until = begun + drain;
-    let act = (Act::Uninstall, Some(until));
-    let mut attempt = Attempt::begin(&cache, request, act, &options.owner, lock);
+    let operation = (ToolOperation::Uninstall, Some(until));
+    let mut attempt = Attempt::begin(&cache, request, operation, &options.owner, lock);
     if !drain.is_zero() {
         let drain = humantime::format_duration(drain);
         progress(&format!(
@@ -163,7 +164,7 @@ pub async fn uninstall(
     removing.await
 }
 
-/// Fails if a process uses `request` now. Blocks for a moment, and writes nothing.
+/// Fails if a process uses `request` now. Blocks for a second at most, and writes nothing.
 pub(in crate::tool) fn refuse_in_use(
     cache: &Cache,
     request: &ToolRequest,
@@ -171,27 +172,27 @@ pub(in crate::tool) fn refuse_in_use(
     usage::check_unused(cache, request)?.map_err(|users| in_use(request, users))
 }
 
-fn in_use(request: &ToolRequest, users: Vec<User>) -> UninstallError {
+fn in_use(request: &ToolRequest, users: Vec<VersionUser>) -> UninstallError {
     UninstallError::InUse { request: request.clone(), users }
 }
 
 /// Fails if the path of `request` was requested since then: a process that got it uses the version
 /// without a lock, and is visible only after it has started the executable.
-pub(in crate::tool) fn refuse_asked_for(
+pub(in crate::tool) fn refuse_path_requested(
     cache: &Cache,
     request: &ToolRequest,
     since: SystemTime,
 ) -> Result<(), UninstallError> {
     match usage::last_use(cache, request) {
         Some(at) if at >= since => {
-            Err(UninstallError::AskedFor { request: request.clone(), at: moment(at) })
+            Err(UninstallError::PathRequested { request: request.clone(), at: rfc3339(at) })
         }
         _ => Ok(()),
     }
 }
 
-/// Removes `request`, if no process uses it or asked for its path `since`. Needs the version's lock.
-/// Blocks for a moment.
+/// Removes `request`, if no process uses it or requested its path `since`. Needs the version's lock.
+/// Blocks.
 pub(in crate::tool) fn remove(
     cache: &Cache,
     request: &ToolRequest,
@@ -201,14 +202,14 @@ pub(in crate::tool) fn remove(
     if !cache.has_directory(request)? {
         return Ok(Uninstalled::NotInstalled);
     }
-    let unused = usage::unused(cache, request)?.map_err(|users| in_use(request, users))?;
+    let unused = usage::claim_unused(cache, request)?.map_err(|users| in_use(request, users))?;
     if let Some(since) = since {
-        refuse_asked_for(cache, request, since)?;
+        refuse_path_requested(cache, request, since)?;
     }
-    let default = default::effective(cache, request.product);
+    let default = default::installed_default(cache, request.product);
     let was_default = default.as_ref() == Some(&request.version);
     let bytes = cache.remove(request, unused)?;
-    if let Err(error) = default::forget(cache, request) {
+    if let Err(error) = default::clear_default(cache, request) {
         // Harmless: a version that is not installed is not used as the default.
         tracing::debug!(%request, error = butler_base::error::chain(&error), "cannot forget the default");
     }

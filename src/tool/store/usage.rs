@@ -19,10 +19,10 @@ use tokio::time::Instant;
 use crate::tool::options::ToolOptions;
 use crate::tool::store::cache::{Cache, inspect};
 use crate::tool::store::error::CacheError;
-use crate::tool::store::journal::moment;
-use crate::tool::store::lock::holder;
-use crate::tool::store::note::{self, Content, Doing, Note};
-use crate::tool::store::queue::working;
+use crate::tool::store::note::{self, Activity, Note, NoteContent};
+use crate::tool::store::queue::in_progress;
+use crate::tool::store::record::rfc3339;
+use crate::tool::store::version_lock::holder;
 use butler_base::platform::fs::{OFlag, OpenOptionsExt, is_at, try_lock, try_lock_shared};
 use butler_base::process::Processes;
 use butler_protocol::spec::ToolRequest;
@@ -31,17 +31,17 @@ use butler_protocol::spec::ToolRequest;
 const INTERVAL: Duration = Duration::from_millis(20);
 
 /// After this many attempts, the wait is reported to the user.
-const PATIENT: usize = 50;
+const REPORTED_ATTEMPT: usize = 50;
 
 /// A process that uses a version.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct User {
+pub struct VersionUser {
     /// Its process id.
     pub pid: u32,
-    /// What it does, such as `run 7`.
+    /// Its owner, such as `run 7`.
     pub owner: String,
-    /// Since when, by RFC 3339.
+    /// The time since which it uses the version, by RFC 3339.
     #[schemars(extend("format" = "date-time"))]
     pub since: String,
 }
@@ -60,9 +60,9 @@ impl Drop for InUse {
 }
 
 /// Marks `request`, installed or not, as used by this process. While another process removes it,
-/// waits until `deadline`. `None` if that cannot be recorded, as in a read-only cache without such
+/// waits until `deadline`. `None` if the use cannot be recorded, as in a read-only cache without such
 /// a file.
-pub(in crate::tool) async fn begin(
+pub(in crate::tool) async fn mark_in_use(
     cache: &Cache,
     request: &ToolRequest,
     options: &ToolOptions,
@@ -75,7 +75,9 @@ pub(in crate::tool) async fn begin(
         let file = match open(cache, request, &path) {
             Ok(file) => file,
             // Another process removed its directory in between.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && attempts < PATIENT => {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && attempts < REPORTED_ATTEMPT =>
+            {
                 attempts += 1;
                 continue;
             }
@@ -83,7 +85,7 @@ pub(in crate::tool) async fn begin(
                 tracing::warn!(path = %path.display(), %error, "cannot mark this version as in use, so another process may remove it; give this user read access to the cache");
                 return Ok(None);
             }
-            // As in an image, where no process can remove a version either.
+            // As in a read-only image, where no process can remove a version.
             Err(error) => {
                 tracing::debug!(%request, %error, "cannot mark this version as in use");
                 return Ok(None);
@@ -99,17 +101,17 @@ pub(in crate::tool) async fn begin(
             }
         }
         attempts += 1;
-        let by = || holder(working(cache, request).as_ref(), request);
+        let by = || holder(in_progress(cache, request).as_ref(), request);
         if Instant::now() >= deadline {
             return Err(CacheError::Busy { holder: by(), waited: Some(options.timeout) });
         }
-        if attempts == PATIENT {
+        if attempts == REPORTED_ATTEMPT {
             waits(&format!("waiting for {}", by()));
         }
         tokio::time::sleep(INTERVAL).await;
     };
     touch(&used);
-    let note = note::write(cache, request, &Content::now(Doing::Use, &options.owner));
+    let note = note::write(cache, request, &NoteContent::now(Activity::Use, &options.owner));
     Ok(Some(InUse { used, _note: note }))
 }
 
@@ -122,28 +124,28 @@ pub(in crate::tool) struct Unused {
 
 /// Makes sure that no process uses `request`; otherwise returns its users. The list is empty if they
 /// are unknown, because the cache is read-only for them. Blocks for a second at most.
-pub(in crate::tool) fn unused(
+pub(in crate::tool) fn claim_unused(
     cache: &Cache,
     request: &ToolRequest,
-) -> Result<Result<Unused, Vec<User>>, CacheError> {
-    claim(cache, request, Missing::Make, || std::thread::sleep(INTERVAL))
+) -> Result<Result<Unused, Vec<VersionUser>>, CacheError> {
+    claim(cache, request, IfMissing::Create, || std::thread::sleep(INTERVAL))
 }
 
-/// Checks for users of `request` like [`unused`], but writes nothing: the result may be outdated a
+/// Checks for users of `request` like [`claim_unused`], but writes nothing: the result may be outdated a
 /// moment later. Blocks for a second at most.
 pub(in crate::tool) fn check_unused(
     cache: &Cache,
     request: &ToolRequest,
-) -> Result<Result<(), Vec<User>>, CacheError> {
-    let found = claim(cache, request, Missing::Unused, || std::thread::sleep(INTERVAL))?;
+) -> Result<Result<(), Vec<VersionUser>>, CacheError> {
+    let found = claim(cache, request, IfMissing::Unused, || std::thread::sleep(INTERVAL))?;
     Ok(found.map(drop))
 }
 
-/// What it means that the file is missing.
+/// The handling of a missing file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Missing {
+enum IfMissing {
     /// Create it, so that no process can begin to use the version.
-    Make,
+    Create,
     /// The version was never used.
     Unused,
 }
@@ -151,15 +153,15 @@ enum Missing {
 fn claim(
     cache: &Cache,
     request: &ToolRequest,
-    missing: Missing,
+    if_missing: IfMissing,
     mut pause: impl FnMut(),
-) -> Result<Result<Unused, Vec<User>>, CacheError> {
+) -> Result<Result<Unused, Vec<VersionUser>>, CacheError> {
     let path = cache.used_file(request);
     let mut attempts = 0;
     let used = loop {
-        let opened = match missing {
-            Missing::Make => open(cache, request, &path),
-            Missing::Unused => open_existing(cache, request, &path),
+        let opened = match if_missing {
+            IfMissing::Create => open(cache, request, &path),
+            IfMissing::Unused => open_existing(cache, request, &path),
         };
         match opened {
             Ok(file) => match try_lock(&file) {
@@ -179,14 +181,14 @@ fn claim(
                 }
             },
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                if missing == Missing::Unused {
+                if if_missing == IfMissing::Unused {
                     break None;
                 }
             }
             Err(source) => return Err(CacheError::Write { path, source }),
         }
         attempts += 1;
-        if attempts == PATIENT {
+        if attempts == REPORTED_ATTEMPT {
             return Ok(Err(Vec::new()));
         }
         pause();
@@ -197,39 +199,39 @@ fn claim(
 
 /// All users of `request` now: processes with a note, and processes that run the executable without
 /// one, because their user asked for its path.
-pub(in crate::tool) fn users(cache: &Cache, request: &ToolRequest) -> Vec<User> {
+pub(in crate::tool) fn users(cache: &Cache, request: &ToolRequest) -> Vec<VersionUser> {
     users_among(&Processes::now(), cache, request)
 }
 
-/// The same, with a list of processes that was read before.
+/// [`users`] with a list of processes.
 pub(in crate::tool) fn users_among(
     processes: &Processes,
     cache: &Cache,
     request: &ToolRequest,
-) -> Vec<User> {
+) -> Vec<VersionUser> {
     let notes = note::read(cache, request).into_iter();
     let mut users: Vec<_> = notes
-        .filter(|content| content.doing == Doing::Use)
-        .map(|Content { pid, owner, since, .. }| User { pid, owner, since })
+        .filter(|content| content.doing == Activity::Use)
+        .map(|NoteContent { pid, owner, since, .. }| VersionUser { pid, owner, since })
         .collect();
     let known: Vec<_> = users.iter().map(|user| user.pid).collect();
     let running = processes.running(&cache.executable(request), &known);
-    users.extend(running.into_iter().map(|process| User {
+    users.extend(running.into_iter().map(|process| VersionUser {
         pid: process.pid,
         owner: "not started by butler-runner".to_owned(),
-        since: moment(process.since),
+        since: rfc3339(process.since),
     }));
     users
 }
 
-/// Records that `request` is used now, without holding the lock.
-pub(in crate::tool) fn remember(cache: &Cache, request: &ToolRequest) {
+/// Records that `request` is used now, without a lock.
+pub(in crate::tool) fn record_use(cache: &Cache, request: &ToolRequest) {
     if let Ok(used) = open(cache, request, &cache.used_file(request)) {
         touch(&used);
     }
 }
 
-/// When `request` was last used, if that could be recorded.
+/// The time of the last use of `request`, if one was recorded.
 pub(in crate::tool) fn last_use(cache: &Cache, request: &ToolRequest) -> Option<SystemTime> {
     std::fs::metadata(cache.used_file(request)).ok()?.modified().ok()
 }
@@ -241,7 +243,7 @@ fn open(cache: &Cache, request: &ToolRequest, path: &Path) -> io::Result<File> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         found => return found,
     }
-    cache.make_users(request)?;
+    cache.create_users_directory(request)?;
     // Readable for all: every user who may run the version must be able to lock it.
     match without_following().write(true).create_new(true).mode(0o644).open(path) {
         Ok(file) => {
@@ -258,7 +260,7 @@ fn open(cache: &Cache, request: &ToolRequest, path: &Path) -> io::Result<File> {
     }
 }
 
-/// Opens the file if it is there.
+/// Opens the file if it exists.
 fn open_existing(cache: &Cache, request: &ToolRequest, path: &Path) -> io::Result<File> {
     for directory in [cache.product(request.product), cache.users(request)] {
         inspect(&directory).map_err(io::Error::other)?;
@@ -296,19 +298,19 @@ mod tests {
     fn concurrent_checks_are_not_counted_as_users() {
         let request = "1.9.8".parse().unwrap();
         let (_directory, cache) = cache_with(&request);
-        let mut other = Some(unused(&cache, &request).unwrap().unwrap());
+        let mut other = Some(claim_unused(&cache, &request).unwrap().unwrap());
         let met = std::cell::Cell::new(false);
-        let found = claim(&cache, &request, Missing::Make, || {
+        let found = claim(&cache, &request, IfMissing::Create, || {
             met.set(other.take().is_some());
         });
         assert!(met.get(), "the other one held it");
         assert!(found.unwrap().is_ok());
         // A process that holds the lock for longer counts as a user.
-        let other = unused(&cache, &request).unwrap().unwrap();
+        let other = claim_unused(&cache, &request).unwrap().unwrap();
         let mut pauses = 0;
-        let found = claim(&cache, &request, Missing::Make, || pauses += 1);
+        let found = claim(&cache, &request, IfMissing::Create, || pauses += 1);
         assert_eq!(found.unwrap().unwrap_err(), []);
-        assert_eq!(pauses, PATIENT - 1);
+        assert_eq!(pauses, REPORTED_ATTEMPT - 1);
         drop(other);
     }
 
@@ -320,7 +322,7 @@ mod tests {
         File::open(cache.version(&request)).unwrap().set_modified(then).unwrap();
         assert_eq!(check_unused(&cache, &request).unwrap(), Ok(()));
         assert!(!cache.users(&request).exists());
-        drop(unused(&cache, &request).unwrap().unwrap());
+        drop(claim_unused(&cache, &request).unwrap().unwrap());
         assert_eq!(last_use(&cache, &request), Some(then));
     }
 
@@ -328,7 +330,7 @@ mod tests {
     fn every_user_can_lock_a_version_that_it_may_run() {
         let request = "1.9.8".parse().unwrap();
         let (_directory, cache) = cache_with(&request);
-        remember(&cache, &request);
+        record_use(&cache, &request);
         let users = cache.users(&request);
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o055;
         assert_eq!((mode(&users), mode(&cache.used_file(&request))), (0o055, 0o044));

@@ -1,11 +1,11 @@
 //! Reads `SHA256SUMS` files: lines of 64 hexadecimal digits, two spaces and a file name.
 //!
-//! Strict, because what it reads is signed: a line that does not look like this means that the
-//! file is not what it is taken for.
+//! Parsing is strict, because the files are signed: a malformed line means that the file is not a
+//! checksum file.
 
 use crate::tool::digest::Sha256Sum;
 
-/// The checksum file does not look like one.
+/// The checksum file is malformed.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ChecksumsError {
     /// It is not UTF-8.
@@ -14,7 +14,7 @@ pub enum ChecksumsError {
     /// It is empty.
     #[error("the checksum file is empty")]
     Empty,
-    /// A line has another shape.
+    /// A line has another format.
     #[error("line {line} of the checksum file is not `<sha256>  <file>`")]
     Line {
         /// The line's number, from 1.
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn other_lines_are_refused() {
+    fn malformed_checksum_line_is_refused() {
         for (text, line) in [
             (format!("{SUM} a.zip\n"), 1),
             (format!("{SUM}  \n"), 1),

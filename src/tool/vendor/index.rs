@@ -1,7 +1,7 @@
 //! The vendors' lists of released versions.
 //!
-//! They are not signed. That is enough for choosing a version: what is downloaded then has to be
-//! signed for, and to be that version.
+//! They are not signed. That is acceptable for choosing a version, because the download must be signed
+//! and must be that version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,11 +19,11 @@ use butler_protocol::spec::Product;
 /// The largest list, Terraform's, has about 7 MB and grows.
 const LARGEST: u64 = 64 * 1024 * 1024;
 
-/// How many releases GitHub puts into one page, at most.
+/// The largest number of releases on one page of GitHub.
 const PER_PAGE: usize = 100;
 
-/// How many pages are asked for. Terragrunt had about 1,000 releases in ten years.
-const PAGES: usize = 40;
+/// The largest number of pages. Terragrunt had about 1,000 releases in ten years.
+const MAX_PAGES: usize = 40;
 
 /// All released versions of `product`, in no particular order.
 pub(in crate::tool) async fn released(
@@ -33,18 +33,18 @@ pub(in crate::tool) async fn released(
     let (url, is_paged) = product.index(options.sites.mirror(product));
     let fetcher = Fetcher::new(product, options);
     if !is_paged {
-        return Ok(listed(&url, &fetcher).await?.versions);
+        return Ok(fetch_page(&url, &fetcher).await?.versions);
     }
     let mut versions = BTreeSet::new();
-    for page in 1..=PAGES {
+    for page in 1..=MAX_PAGES {
         let mut url = url.clone();
         url.query_pairs_mut()
             .append_pair("per_page", &PER_PAGE.to_string())
             .append_pair("page", &page.to_string());
-        let Page { versions: more, entries } = listed(&url, &fetcher).await?;
+        let Page { versions: more, entries } = fetch_page(&url, &fetcher).await?;
         let known = versions.len();
         versions.extend(more);
-        // A mirror of plain files has all in one, and answers every page with it.
+        // A mirror of plain files returns the whole list for every page.
         if entries < PER_PAGE || versions.len() == known {
             break;
         }
@@ -52,12 +52,12 @@ pub(in crate::tool) async fn released(
     Ok(versions.into_iter().collect())
 }
 
-async fn listed(url: &url::Url, fetcher: &Fetcher<'_>) -> Result<Page, ToolError> {
-    let list = fetcher.small(url, LARGEST).await?;
+async fn fetch_page(url: &url::Url, fetcher: &Fetcher<'_>) -> Result<Page, ToolError> {
+    let list = fetcher.fetch_small(url, LARGEST).await?;
     parse(&list).map_err(|source| ToolError::Index { url: redacted(url), source })
 }
 
-/// What one file says.
+/// One page of a list.
 struct Page {
     versions: Vec<Version>,
     /// How many releases it lists, whether or not their names are versions.
@@ -95,13 +95,13 @@ fn parse(list: &[u8]) -> Result<Page, serde_json::Error> {
         Index::ByName { versions } => versions.into_keys().collect(),
         Index::List { versions } => versions.into_iter().map(|version| version.id).collect(),
         Index::Releases(releases) => {
-            // A draft has no files yet; but it counts as an entry.
+            // A draft has no files yet, but counts as an entry of the page.
             let name =
                 |release: Tagged| if release.draft { String::new() } else { release.tag_name };
             releases.into_iter().map(name).collect()
         }
     };
-    // All lists have names from before there was an order in them.
+    // All lists contain old names that are not semantic versions.
     let version = |name: &String| name.strip_prefix('v').unwrap_or(name).parse().ok();
     Ok(Page { versions: names.iter().filter_map(version).collect(), entries: names.len() })
 }

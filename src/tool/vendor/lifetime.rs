@@ -15,7 +15,7 @@ use butler_protocol::spec::Product;
 /// How long before the expiry of a key the runner warns about it.
 const NOTICE: Duration = Duration::from_hours(180 * 24);
 
-/// A key that is built in and will soon expire, or has.
+/// A built-in key that expires soon or has expired.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ExpiringKey {
     /// The product whose releases it signs.
@@ -31,14 +31,15 @@ pub struct ExpiringKey {
 pub fn expiring_keys(now: SystemTime) -> Vec<ExpiringKey> {
     let expiring = |product: Product| {
         let signer = product.signer();
-        let expires = pinned(signer).iter().find_map(|certificate| soon_over(certificate, now))?;
+        let expires =
+            pinned(signer).iter().find_map(|certificate| expires_soon(certificate, now))?;
         Some(ExpiringKey { product, fingerprint: signer.fingerprint, expires })
     };
     Product::ALL.into_iter().filter_map(expiring).collect()
 }
 
-/// When the last key of `certificate` that may sign expires, where that is soon or was before.
-pub(in crate::tool) fn soon_over(certificate: &Cert, now: SystemTime) -> Option<SystemTime> {
+/// When the last signing key of `certificate` expires, if that is soon or in the past.
+pub(in crate::tool) fn expires_soon(certificate: &Cert, now: SystemTime) -> Option<SystemTime> {
     let policy = StandardPolicy::new();
     let valid = certificate.with_policy(&policy, now).ok()?;
     let primary = valid.primary_key().key_expiration_time();
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_that_is_built_in_is_about_to_expire() {
+    fn built_in_keys_do_not_expire_soon() {
         assert_eq!(expiring_keys(SystemTime::now()), [], "time to embed renewed keys");
     }
 }

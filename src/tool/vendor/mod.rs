@@ -7,4 +7,5 @@ pub(super) mod index;
 pub(super) mod lifetime;
 pub(super) mod platform;
 pub(super) mod product;
+pub(super) mod release_urls;
 pub(super) mod verify;

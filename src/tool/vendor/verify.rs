@@ -41,16 +41,16 @@ const HASHES: [HashAlgorithm; 5] = [
 /// A checksum file cannot be trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// A key file of the user's cannot be read.
+    /// A key file of the user cannot be read.
     #[error("cannot read the signing key `{}`", path.display())]
     ReadKey {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// A key file of the user's holds no key.
+    /// A key file of the user does not contain a key.
     #[error("the signing key `{}` is not an OpenPGP certificate", path.display())]
     NoKey {
         /// The file.
@@ -62,16 +62,16 @@ pub enum VerifyError {
         /// The key's fingerprint or id, as the signature has it.
         issuer: String,
     },
-    /// The key that signed is trusted, but could not sign when it did.
+    /// The key is trusted, but was not valid when it signed.
     #[error("the signing key is not acceptable: {reason}")]
     Key {
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// The signature is not good.
+    /// The signature is not valid.
     #[error("the signature is not valid: {reason}")]
     Refused {
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
 }
@@ -98,23 +98,23 @@ impl butler_base::error::Advice for VerifyError {
     }
 }
 
-/// Who signed.
+/// A valid signature.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::tool) struct Signed {
     /// The fingerprint of the certificate's primary key.
     pub(in crate::tool) signer: String,
-    /// Whether the certificate or its signing key is expired or revoked by today's clock.
+    /// Whether the certificate or its signing key is expired or revoked today.
     pub(in crate::tool) outdated: bool,
-    /// Whether that is because it was revoked, for a reason that leaves older signatures alone.
+    /// Whether it was revoked, for a reason that keeps older signatures valid.
     pub(in crate::tool) revoked: bool,
-    /// When the certificate stops to sign, where that is soon.
+    /// The expiry of the certificate, if it is soon.
     pub(in crate::tool) expires: Option<SystemTime>,
 }
 
 /// The certificates that may sign a product's releases.
-pub(in crate::tool) struct Trust(Vec<Cert>);
+pub(in crate::tool) struct TrustedCertificates(Vec<Cert>);
 
-impl Trust {
+impl TrustedCertificates {
     /// The vendor's certificate and those in the user's files.
     pub(in crate::tool) fn new(
         product: Product,
@@ -152,7 +152,7 @@ impl Trust {
         self.verify_at(data, signature, SystemTime::now())
     }
 
-    /// [`Self::verify`] with another clock for what is only warned of.
+    /// [`Self::verify`] with another date for the warnings.
     fn verify_at(
         &self,
         data: &[u8],
@@ -163,16 +163,16 @@ impl Trust {
             reason: format!("{error:#}").trim().to_owned(),
         };
         let policy = StandardPolicy::new();
-        let verdict = Verdict { trusted: &self.0, today, signed: None, complaint: None };
-        // Without a time the keys are judged as of the signature's creation, and a signature from
-        // the future is refused.
+        let check = SignatureCheck { trusted: &self.0, today, signed: None, error: None };
+        // Without a time, the library checks the keys as of the signature's creation, and refuses a
+        // signature from the future.
         let mut verifier = DetachedVerifierBuilder::from_bytes(signature)
-            .and_then(|builder| builder.with_policy(&policy, None, verdict))
+            .and_then(|builder| builder.with_policy(&policy, None, check))
             .map_err(refused)?;
         verifier.verify_bytes(data).map_err(refused)?;
-        let verdict = verifier.into_helper();
-        verdict.signed.ok_or_else(|| {
-            verdict.complaint.unwrap_or_else(|| VerifyError::Refused {
+        let check = verifier.into_helper();
+        check.signed.ok_or_else(|| {
+            check.error.unwrap_or_else(|| VerifyError::Refused {
                 reason: "the file does not contain a signature".to_owned(),
             })
         })
@@ -189,15 +189,15 @@ fn user_certificates(path: &Path) -> Result<Vec<Cert>, VerifyError> {
     Ok(certificates)
 }
 
-/// Collects what the library says about each signature.
-struct Verdict<'a> {
+/// Collects the library's result for each signature.
+struct SignatureCheck<'a> {
     trusted: &'a [Cert],
     today: SystemTime,
     signed: Option<Signed>,
-    complaint: Option<VerifyError>,
+    error: Option<VerifyError>,
 }
 
-impl VerificationHelper for Verdict<'_> {
+impl VerificationHelper for SignatureCheck<'_> {
     fn get_certs(&mut self, _: &[KeyHandle]) -> openpgp::Result<Vec<Cert>> {
         Ok(self.trusted.to_vec())
     }
@@ -206,9 +206,9 @@ impl VerificationHelper for Verdict<'_> {
         for layer in structure {
             let MessageLayer::SignatureGroup { results } = layer else { continue };
             for result in results {
-                match result.map_err(complaint).and_then(|good| accept(&good, self.today)) {
+                match result.map_err(verify_error).and_then(|good| accept(&good, self.today)) {
                     Ok(signed) => self.signed = self.signed.take().or(Some(signed)),
-                    Err(complaint) => self.complaint = self.complaint.take().or(Some(complaint)),
+                    Err(error) => self.error = self.error.take().or(Some(error)),
                 }
             }
         }
@@ -232,7 +232,7 @@ fn accept(good: &GoodChecksum<'_>, today: SystemTime) -> Result<Signed, VerifyEr
         signer: certificate.fingerprint().to_hex(),
         outdated: !is_current(certificate, &good.ka.key().fingerprint(), today),
         revoked: is_revoked(certificate, &good.ka.key().fingerprint(), today),
-        expires: lifetime::soon_over(certificate, today),
+        expires: lifetime::expires_soon(certificate, today),
     })
 }
 
@@ -261,7 +261,7 @@ fn is_revoked(certificate: &Cert, key: &openpgp::Fingerprint, today: SystemTime)
             .is_ok_and(|valid| valid.keys().revoked(true).any(|it| it.key().fingerprint() == *key))
 }
 
-fn complaint(error: VerificationError<'_>) -> VerifyError {
+fn verify_error(error: VerificationError<'_>) -> VerifyError {
     match error {
         VerificationError::MissingKey { sig } => VerifyError::UnknownSigner {
             issuer: sig.get_issuers().first().map_or_else(|| "?".to_owned(), KeyHandle::to_hex),

@@ -18,7 +18,7 @@ fn data(file: &str) -> Vec<u8> {
 }
 
 /// Holds the checksum file `vectors/{file}` against its signature.
-fn verdict(trust: &Trust, file: &str, suffix: &str) -> Result<Signed, VerifyError> {
+fn verdict(trust: &TrustedCertificates, file: &str, suffix: &str) -> Result<Signed, VerifyError> {
     trust.verify(&data(&format!("vectors/{file}")), &data(&format!("vectors/{file}{suffix}")))
 }
 
@@ -26,12 +26,12 @@ fn terraform(version: &str) -> String {
     format!("hashicorp/terraform_{version}_SHA256SUMS")
 }
 
-fn vendor(product: Product) -> Trust {
-    Trust::new(product, &[]).unwrap()
+fn vendor(product: Product) -> TrustedCertificates {
+    TrustedCertificates::new(product, &[]).unwrap()
 }
 
-fn trust_in(key: &str) -> Trust {
-    Trust(certificates(&data(&format!("keys/{key}.asc"))))
+fn trust_in(key: &str) -> TrustedCertificates {
+    TrustedCertificates(certificates(&data(&format!("keys/{key}.asc"))))
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn files_below(directory: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_file_of_the_data_has_a_verdict() {
+fn every_file_of_the_test_data_has_an_expected_result() {
     use Held::{Holds, HoldsByAnOutdatedKey, Refused, UnknownSigner};
 
     let (terraform, opentofu) = (vendor(Product::Terraform), vendor(Product::OpenTofu));
@@ -132,7 +132,7 @@ fn every_file_of_the_data_has_a_verdict() {
 }
 
 #[test]
-fn key_is_warned_of_half_a_year_before_it_expires_and_called_outdated_after() {
+fn key_causes_a_warning_180_days_before_it_expires_and_is_outdated_after() {
     let trust = vendor(Product::Terraform);
     let file = format!("vectors/{}", terraform("1.14.9"));
     let (sums, signature) = (data(&file), data(&format!("{file}.sig")));
@@ -146,7 +146,7 @@ fn key_is_warned_of_half_a_year_before_it_expires_and_called_outdated_after() {
 }
 
 #[test]
-fn signature_by_a_subkey_that_expired_later_holds_and_is_called_outdated() {
+fn signature_by_a_subkey_that_expired_later_is_valid_and_outdated() {
     let trust = vendor(Product::Terraform);
     let signed = verdict(&trust, "edge/terraform_0.15.1_SHA256SUMS", ".sig").unwrap();
     assert!(signed.outdated);
@@ -163,14 +163,14 @@ fn retired_key_and_weak_hash_are_refused() {
 }
 
 #[test]
-fn number_shorter_than_it_declares_is_refused() {
+fn rsa_number_shorter_than_declared_is_refused() {
     let file = "edge/terraform-provider-null_3.1.0_SHA256SUMS";
     let result = verdict(&vendor(Product::Terraform), file, ".sig");
     assert!(matches!(result, Err(VerifyError::Refused { .. })), "{result:?}");
 }
 
 #[test]
-fn cosign_signature_is_no_openpgp_signature() {
+fn cosign_signature_is_not_an_openpgp_signature() {
     let result = verdict(&vendor(Product::OpenTofu), "opentofu/tofu_1.6.0_SHA256SUMS", ".sig");
     assert!(matches!(result, Err(VerifyError::Refused { .. })), "{result:?}");
 }
@@ -198,7 +198,7 @@ fn certificate_with_another_fingerprint_than_the_pinned_one_is_left_out() {
 }
 
 #[test]
-fn renewed_copy_of_a_known_key_is_joined_with_it() {
+fn renewed_copy_of_a_known_key_is_merged() {
     let mut trust = trust_in("hashicorp-72D7468F-before-renewal");
     for certificate in certificates(&data("keys/hashicorp-72D7468F-renewed-only.asc")) {
         trust.add(certificate);
@@ -210,7 +210,7 @@ fn renewed_copy_of_a_known_key_is_joined_with_it() {
 }
 
 #[test]
-fn one_vendor_does_not_sign_for_the_other() {
+fn signature_of_another_vendor_is_refused() {
     let result = verdict(&vendor(Product::OpenTofu), &terraform("1.9.8"), ".sig");
     assert!(matches!(result, Err(VerifyError::UnknownSigner { .. })), "{result:?}");
 }
@@ -262,9 +262,9 @@ fn signing() -> KeyFlags {
 }
 
 #[test]
-fn signature_counts_only_from_the_life_of_its_key() {
+fn signature_must_be_made_in_the_validity_period_of_its_key() {
     let (certificate, created) = made(signing(), 100 * DAY, Some(50 * DAY));
-    let trust = Trust(vec![certificate.clone()]);
+    let trust = TrustedCertificates(vec![certificate.clone()]);
     let at = |time| trust.verify(b"data", &sign(&certificate, b"data", time, HASHES[0]));
     let signed = at(created + DAY).unwrap();
     assert!(signed.outdated && !signed.revoked);
@@ -277,21 +277,21 @@ fn signature_counts_only_from_the_life_of_its_key() {
 }
 
 #[test]
-fn key_that_is_not_meant_to_sign_never_counts() {
+fn key_without_signing_capability_is_not_accepted() {
     for (flags, holds) in [
         (signing(), true),
         (KeyFlags::empty().set_authentication(), false),
         (KeyFlags::empty().set_certification(), false),
     ] {
         let (certificate, created) = made(flags, 2 * DAY, None);
-        let trust = Trust(vec![certificate.clone()]);
+        let trust = TrustedCertificates(vec![certificate.clone()]);
         let result = trust.verify(b"data", &sign(&certificate, b"data", created + DAY, HASHES[0]));
         assert_eq!(result.is_ok(), holds, "{result:?}");
     }
 }
 
 #[test]
-fn key_that_only_encrypts_never_counts() {
+fn encryption_key_is_not_accepted() {
     let created = SystemTime::now() - 2 * DAY;
     let (certificate, _) = CertBuilder::new()
         .set_cipher_suite(openpgp::cert::CipherSuite::RSA2k)
@@ -300,14 +300,14 @@ fn key_that_only_encrypts_never_counts() {
         .generate()
         .unwrap();
     let signature = sign(&certificate, b"data", created + DAY, HASHES[0]);
-    let result = Trust(vec![certificate]).verify(b"data", &signature);
+    let result = TrustedCertificates(vec![certificate]).verify(b"data", &signature);
     assert!(matches!(result, Err(VerifyError::Key { .. })), "{result:?}");
 }
 
 #[test]
 fn hash_below_sha256_is_refused() {
     let (certificate, created) = made(signing(), 2 * DAY, None);
-    let trust = Trust(vec![certificate.clone()]);
+    let trust = TrustedCertificates(vec![certificate.clone()]);
     for (hash, holds) in [
         (HashAlgorithm::SHA1, false),
         (HashAlgorithm::SHA224, false),
@@ -320,7 +320,7 @@ fn hash_below_sha256_is_refused() {
 }
 
 #[test]
-fn revocation_counts_by_its_reason() {
+fn effect_of_a_revocation_depends_on_its_reason() {
     for (reason, holds) in
         [(ReasonForRevocation::KeyCompromised, false), (ReasonForRevocation::KeyRetired, true)]
     {
@@ -342,13 +342,13 @@ fn revocation_counts_by_its_reason() {
             .unwrap();
         let signature = sign(&certificate, b"data", created + DAY, HASHES[0]);
         let revoked = certificate.insert_packets(vec![revocation]).unwrap().0;
-        let result = Trust(vec![revoked]).verify(b"data", &signature);
+        let result = TrustedCertificates(vec![revoked]).verify(b"data", &signature);
         assert_eq!(result.as_ref().is_ok_and(|it| it.outdated && it.revoked), holds, "{result:?}");
     }
 }
 
 #[test]
-fn user_keys_are_trusted_beside_the_vendors() {
+fn user_keys_are_trusted_in_addition_to_the_vendors_key() {
     let directory = tempfile::tempdir().unwrap();
     let (first, created) = made(signing(), 2 * DAY, None);
     let (second, _) = made(signing(), 2 * DAY, None);
@@ -359,7 +359,7 @@ fn user_keys_are_trusted_beside_the_vendors() {
     std::fs::write(&binary, second.to_vec().unwrap()).unwrap();
 
     for file in [both, binary] {
-        let trust = Trust::new(Product::Terraform, &[file]).unwrap();
+        let trust = TrustedCertificates::new(Product::Terraform, &[file]).unwrap();
         assert!(trust.0.iter().any(|known| known.fingerprint() == second.fingerprint()));
         trust.verify(b"data", &sign(&second, b"data", created + DAY, HASHES[0])).unwrap();
         verdict(&trust, &terraform("1.9.8"), ".sig").unwrap();
@@ -371,9 +371,9 @@ fn key_file_without_a_key_is_named() {
     let directory = tempfile::tempdir().unwrap();
     let empty = directory.path().join("empty.asc");
     std::fs::write(&empty, "no key\n").unwrap();
-    let error = Trust::new(Product::Terraform, &[empty]).err().unwrap();
+    let error = TrustedCertificates::new(Product::Terraform, &[empty]).err().unwrap();
     assert!(error.to_string().contains("empty.asc"), "{error}");
     let missing = directory.path().join("missing.asc");
-    let error = Trust::new(Product::Terraform, &[missing]).err().unwrap();
+    let error = TrustedCertificates::new(Product::Terraform, &[missing]).err().unwrap();
     assert!(matches!(error, VerifyError::ReadKey { .. }), "{error}");
 }

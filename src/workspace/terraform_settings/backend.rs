@@ -1,20 +1,19 @@
-//! Reads the settings of a backend, and gives them the names that Terraform has for them.
+//! Reads the settings of a backend, and translates their names to Terraform's.
 //!
-//! A value may be anything that JSON can say; one that is a reference is so as a whole, because only
-//! then it is known what to mask.
+//! A value can be any JSON value. Only a whole value can be a reference, so that it is known what to mask.
 
 use std::collections::HashSet;
 
 use secrecy::SecretString;
 
-use super::decode::{Decoder, Place};
+use super::decode::{Decoder, KeyPath};
 use super::document::{Entry, Node, Value};
 use super::names::{is_free, terraform_name};
 use butler_protocol::spec::{BackendSettings, BackendValue};
 use butler_source::hcl::is_identifier;
 
 impl Decoder {
-    pub(super) fn backend(&mut self, node: Node, place: &Place) -> Option<BackendSettings> {
+    pub(super) fn backend(&mut self, node: Node, place: &KeyPath) -> Option<BackendSettings> {
         let mut fields = self.fields(node, place)?;
         let config = fields.take("config");
         let (line, kind) = self.required_text(&mut fields, "type", place)?;
@@ -55,7 +54,7 @@ impl Decoder {
         &mut self,
         node: Node,
         translate: bool,
-        place: &Place,
+        place: &KeyPath,
         json: &mut String,
     ) -> Option<()> {
         if is_reference(&node.value) {
@@ -96,7 +95,7 @@ impl Decoder {
     }
 }
 
-/// Whether a map is a reference: that is what `secretId` means wherever it stands.
+/// Whether a map is a reference: `secretId` means that everywhere.
 fn is_reference(value: &Value) -> bool {
     matches!(value, Value::Map(entries) if entries.iter().any(|entry| entry.name == "secretId"))
 }

@@ -1,7 +1,7 @@
-//! Makes settings of a tree, and says everything that is wrong with it at once.
+//! Converts a tree to settings, and collects all problems.
 //!
-//! Unknown keys are told apart from the rest, because in a run's configuration, which a newer
-//! registry may have written, they are no reason to stop. No value is part of a message.
+//! Unknown keys are kept apart from other problems: in a run's configuration, which a newer registry can have written,
+//! they are only warnings. No message contains a value.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,23 +15,23 @@ use butler_protocol::spec::{
     SecretReference, TerraformSettings,
 };
 
-/// What Terraform takes in `TF_LOG`.
+/// The valid values of `TF_LOG`.
 pub const LOG_LEVELS: [&str; 7] = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "OFF", "JSON"];
 
-/// What a reference looks like, for people.
+/// The form of a reference, for messages.
 const REFERENCE: &str = "a reference such as {secretId: tfc-token, key: token}";
 
-/// What was understood, and what was not.
+/// Settings, and the problems in their tree.
 #[derive(Default)]
 pub(super) struct Decoded {
     pub(super) settings: TerraformSettings,
-    /// What cannot be.
+    /// Values that are not valid.
     pub(super) wrong: Vec<Problem>,
     /// Unknown keys.
     pub(super) unknown: Vec<Problem>,
 }
 
-/// Reads the whole of the settings.
+/// Reads all settings.
 pub(super) fn decode(root: Node) -> Decoded {
     let mut decoder = Decoder { wrong: Vec::new(), unknown: Vec::new() };
     let settings = decoder.settings(root);
@@ -39,14 +39,14 @@ pub(super) fn decode(root: Node) -> Decoded {
     Decoded { settings, wrong, unknown }
 }
 
-/// Where something stands: as [`super::names::KEYS`] calls it, and with the user's names in it.
+/// The path of a node: in the form of [`super::names::KEYS`], and with the user's own names.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct KeyPath {
     known: String,
     pub(super) shown: String,
 }
 
-impl Place {
+impl KeyPath {
     fn top() -> Self {
         Self { known: String::new(), shown: String::new() }
     }
@@ -71,12 +71,12 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Takes a member out; `null` is as good as none.
+    /// Removes and returns a member. `null` is the same as a missing member.
     pub(super) fn take(&mut self, key: &str) -> Option<Node> {
         self.take_any(key).filter(|node| !matches!(node.value, Value::Null))
     }
 
-    /// Takes a member out, `null` too.
+    /// Removes and returns a member, also if it is `null`.
     fn take_any(&mut self, key: &str) -> Option<Node> {
         let position = self.entries.iter().position(|entry| entry.name == key)?;
         Some(self.entries.swap_remove(position).node)
@@ -90,7 +90,7 @@ pub(super) struct Decoder {
 
 impl Decoder {
     fn settings(&mut self, root: Node) -> TerraformSettings {
-        let top = Place::top();
+        let top = KeyPath::top();
         let Some(mut fields) = self.fields(root, &top) else { return TerraformSettings::default() };
         TerraformSettings {
             cli_config: fields
@@ -111,8 +111,8 @@ impl Decoder {
         }
     }
 
-    /// None where it says nothing: then the user's own configuration stays in force.
-    fn cli_config(&mut self, node: Node, place: &Place) -> Option<CliConfig<SecretReference>> {
+    /// `None` if it is empty: the user's own configuration is used then.
+    fn cli_config(&mut self, node: Node, place: &KeyPath) -> Option<CliConfig<SecretReference>> {
         let mut fields = self.fields(node, place)?;
         let installation = fields
             .take("providerInstallation")
@@ -126,12 +126,12 @@ impl Decoder {
             .then_some(CliConfig { installation, credentials })
     }
 
-    fn installation(&mut self, node: Node, place: &Place) -> Vec<InstallationMethod> {
+    fn installation(&mut self, node: Node, place: &KeyPath) -> Vec<InstallationMethod> {
         let Some(mut fields) = self.fields(node, place) else { return Vec::new() };
         let mut methods = Vec::new();
         for key in keys_of(&place.known) {
             let place = place.key(key);
-            // There is one way to be direct, and nothing needs to be said about it.
+            // `direct` is one method and needs no members.
             let nodes = if *key == "direct" {
                 fields.take_any(key).into_iter().collect()
             } else {
@@ -146,7 +146,7 @@ impl Decoder {
         methods
     }
 
-    fn method(&mut self, key: &str, node: Node, place: &Place) -> Option<InstallationMethod> {
+    fn method(&mut self, key: &str, node: Node, place: &KeyPath) -> Option<InstallationMethod> {
         let mut fields = self.fields(node, place)?;
         let include = self.patterns(&mut fields, "include", place);
         let exclude = self.patterns(&mut fields, "exclude", place);
@@ -170,7 +170,7 @@ impl Decoder {
         Some(InstallationMethod { source, include, exclude })
     }
 
-    fn patterns(&mut self, fields: &mut Fields, key: &str, place: &Place) -> Option<Vec<String>> {
+    fn patterns(&mut self, fields: &mut Fields, key: &str, place: &KeyPath) -> Option<Vec<String>> {
         const EXPECTED: &str =
             "must be a list of patterns such as `hashicorp/*` or `registry.example.com/*/*`";
         let node = fields.take(key)?;
@@ -191,7 +191,7 @@ impl Decoder {
         Some(patterns)
     }
 
-    fn credentials(&mut self, node: Node, place: &Place) -> Vec<(RegistryHost, SecretReference)> {
+    fn credentials(&mut self, node: Node, place: &KeyPath) -> Vec<(RegistryHost, SecretReference)> {
         let mut credentials: Vec<(RegistryHost, SecretReference)> = Vec::new();
         let mut hosts = HashSet::new();
         for Entry { line, name, node } in self.entries(node, place) {
@@ -222,7 +222,7 @@ impl Decoder {
 
     /// `{secretId, key}`: a secret by name. Of a resource's id, which begins with `/`, the last
     /// segment is the name; `namespace/name` has both.
-    pub(super) fn reference(&mut self, node: Node, place: &Place) -> Option<SecretReference> {
+    pub(super) fn reference(&mut self, node: Node, place: &KeyPath) -> Option<SecretReference> {
         if !matches!(node.value, Value::Map(_)) {
             let text =
                 format!("`{}` must be {REFERENCE}, and is {}", place.shown, node.value.kind());
@@ -231,7 +231,7 @@ impl Decoder {
         }
         // The keys are those of a token wherever a reference stands.
         let known =
-            Place { known: "terraformrc.credentials.HOST.token".to_owned(), ..place.clone() };
+            KeyPath { known: "terraformrc.credentials.HOST.token".to_owned(), ..place.clone() };
         let mut fields = self.fields(node, &known)?;
         let (line, id) = self.required_text(&mut fields, "secretId", place)?;
         let key = match fields.take("key") {
@@ -249,7 +249,7 @@ impl Decoder {
         Some(SecretReference { namespace, name: name.to_owned(), key })
     }
 
-    fn environment(&mut self, node: Node, place: &Place) -> Option<Vec<(String, String)>> {
+    fn environment(&mut self, node: Node, place: &KeyPath) -> Option<Vec<(String, String)>> {
         let mut variables = Vec::new();
         for Entry { line, name, node } in self.entries(node, place) {
             let member = place.member("NAME", &name);
@@ -289,7 +289,7 @@ impl Decoder {
         (!variables.is_empty()).then_some(variables)
     }
 
-    fn after_plan(&mut self, node: Node, place: &Place) -> Option<AfterPlan> {
+    fn after_plan(&mut self, node: Node, place: &KeyPath) -> Option<AfterPlan> {
         const EXPECTED: &str = "must be a list of texts: a program and its arguments";
         let mut fields = self.fields(node, place)?;
         let line = fields.line;
@@ -310,12 +310,12 @@ impl Decoder {
         Some(AfterPlan { program: program.into(), arguments: command.collect(), environment })
     }
 
-    /// A list of texts; empty where it is not given.
+    /// A list of texts, empty if it is not given.
     fn texts(
         &mut self,
         fields: &mut Fields,
         key: &str,
-        place: &Place,
+        place: &KeyPath,
         expected: &str,
     ) -> Option<Vec<String>> {
         let Some(node) = fields.take(key) else { return Some(Vec::new()) };
@@ -332,7 +332,7 @@ impl Decoder {
         Some(texts)
     }
 
-    fn logging(&mut self, node: Node, place: &Place) -> Option<LoggingSettings> {
+    fn logging(&mut self, node: Node, place: &KeyPath) -> Option<LoggingSettings> {
         let mut fields = self.fields(node, place)?;
         let mut logging = LoggingSettings::default();
         if let Some(node) = fields.take("level") {
@@ -355,8 +355,8 @@ impl Decoder {
         (logging != LoggingSettings::default()).then_some(logging)
     }
 
-    /// The members of a map whose keys are known; the others are noted.
-    pub(super) fn fields(&mut self, node: Node, place: &Place) -> Option<Fields> {
+    /// The members of a map with known keys. Records the other keys.
+    pub(super) fn fields(&mut self, node: Node, place: &KeyPath) -> Option<Fields> {
         let line = node.line;
         let is_map = matches!(node.value, Value::Map(_) | Value::Null);
         let keys = keys_of(&place.known);
@@ -373,7 +373,7 @@ impl Decoder {
     }
 
     /// The members of a map. Another value has no members; the problem is recorded.
-    pub(super) fn entries(&mut self, node: Node, place: &Place) -> Vec<Entry> {
+    pub(super) fn entries(&mut self, node: Node, place: &KeyPath) -> Vec<Entry> {
         match node.value {
             Value::Map(entries) => entries,
             Value::Null => Vec::new(),
@@ -392,7 +392,7 @@ impl Decoder {
         &mut self,
         fields: &mut Fields,
         key: &str,
-        place: &Place,
+        place: &KeyPath,
     ) -> Option<(usize, String)> {
         let member = place.key(key);
         if let Some(node) = fields.take(key) {
@@ -402,7 +402,7 @@ impl Decoder {
         None
     }
 
-    fn text(&mut self, node: Node, place: &Place) -> Option<(usize, String)> {
+    fn text(&mut self, node: Node, place: &KeyPath) -> Option<(usize, String)> {
         match node.value {
             Value::Text(text) => Some((node.line, text)),
             other => {
@@ -416,7 +416,7 @@ impl Decoder {
     pub(super) fn wrong<T>(
         &mut self,
         line: usize,
-        place: &Place,
+        place: &KeyPath,
         key: &str,
         expected: &str,
     ) -> Option<T> {
@@ -429,8 +429,8 @@ impl Decoder {
     }
 }
 
-/// The URL as Terraform takes it: a mirror's must end in a slash, or its last part is dropped. Else
-/// what it must be.
+/// The URL in the form that Terraform needs: without a slash at the end, Terraform drops the last part. The error
+/// describes a valid URL.
 fn network_mirror(text: &str) -> Result<String, &'static str> {
     let url = url::Url::parse(text).map_err(|_| "must be an https URL")?;
     if url.scheme() != "https" {

@@ -1,8 +1,8 @@
-//! YAML and JSON as one kind of tree, in which everything knows its line.
+//! Reads YAML and JSON as one kind of tree with line numbers.
 //!
-//! JSON is read as JSON, for the texts that mean something else in YAML. Of YAML only what
-//! means one thing to everybody is taken: one document, no name twice, no anchors (which let a few
-//! lines stand for gigabytes), no tags. No message shows a value.
+//! JSON is read as JSON, because some texts have another meaning in YAML. Only the unambiguous part of YAML is accepted:
+//! one document, no duplicate names, no anchors (with which a few lines can expand to gigabytes), no tags. No message
+//! contains a value.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,16 +14,16 @@ use serde_json::value::RawValue;
 use super::error::Problem;
 use butler_source::hcl::nests_too_deep;
 
-/// How deep values may nest, as in all JSON that is taken apart here.
-const DEEPEST: usize = 64;
+/// The deepest nesting, as in all JSON that the runner parses.
+const MAX_DEPTH: usize = 64;
 
-/// A value and the line that it begins on, from 1. It may be secret, so it cannot be printed.
+/// A value and its first line, from 1. It can be a secret, so there is no `Debug`.
 pub(super) struct Node {
     pub(super) line: usize,
     pub(super) value: Value,
 }
 
-/// A value. Numbers keep the text that they were written as.
+/// A value. Numbers keep their text.
 pub(super) enum Value {
     Null,
     Bool(bool),
@@ -41,7 +41,7 @@ pub(super) struct Entry {
 }
 
 impl Value {
-    /// What it is, for people.
+    /// The kind of value, for messages.
     pub(super) const fn kind(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
@@ -54,11 +54,11 @@ impl Value {
     }
 }
 
-/// Reads `text` as JSON where it is that or has to be, else as YAML. What begins like an object has
-/// to: YAML would take a comment of those that some put into JSON for a part of a value.
+/// Reads `text` as JSON if it is valid JSON or must be, else as YAML. A text that begins like an object must be JSON:
+/// in YAML, a comment that some users write into JSON would be part of a value.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first problem.
 pub(super) fn read(text: &str, is_json: bool) -> Result<Node, Problem> {
     let must = is_json || text.trim_start().starts_with('{');
     if nests_too_deep(text) {
@@ -78,10 +78,10 @@ pub(super) fn read(text: &str, is_json: bool) -> Result<Node, Problem> {
     }
 }
 
-/// Where values stand in a JSON text, told by their addresses.
+/// The lines of values in a JSON text, computed from their addresses.
 struct Json {
     start: usize,
-    /// Where its lines end.
+    /// The offsets of the ends of its lines.
     ends: Vec<usize>,
 }
 
@@ -119,7 +119,7 @@ impl Json {
     }
 }
 
-/// The members of an object, each where it stands; a name may come twice.
+/// The members of an object in their order. A name can be duplicate.
 struct Members<'text>(Vec<(Cow<'text, str>, &'text RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
@@ -146,7 +146,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// A map that takes each name once.
+/// A map without duplicate names.
 #[derive(Default)]
 struct Map {
     entries: Vec<Entry>,
@@ -163,7 +163,7 @@ impl Map {
     }
 }
 
-/// A collection whose end has not come yet.
+/// A collection that is not complete yet.
 enum Open {
     List(usize, Vec<Node>),
     /// With the name that waits for its value.
@@ -206,7 +206,7 @@ fn read_yaml(text: &str) -> Result<Node, Problem> {
             },
             _ => continue,
         };
-        if open.len() >= DEEPEST {
+        if open.len() >= MAX_DEPTH {
             return Err(too_deep(line));
         }
         match open.last_mut() {
@@ -221,7 +221,7 @@ fn read_yaml(text: &str) -> Result<Node, Problem> {
     Ok(root.unwrap_or(Node { line: 1, value: Value::Null }))
 }
 
-/// Refuses what makes a text mean more than it says.
+/// Refuses anchors, aliases and tags.
 fn refuse_extras(event: &Event<'_>, line: usize) -> Result<(), Problem> {
     let (anchor, tag) = match event {
         Event::Alias(_) => (1, None),
@@ -240,8 +240,8 @@ fn refuse_extras(event: &Event<'_>, line: usize) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The value of a scalar (YAML 1.2, core schema). A number that JSON would not take, such as
-/// `007`, is text: it is more often a name than a number.
+/// The value of a scalar (YAML 1.2, core schema). A number that is not valid in JSON, such as `007`, is text: it is more
+/// often a name than a number.
 fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Value {
     if style != ScalarStyle::Plain {
         return Value::Text(text.into_owned());
@@ -271,7 +271,7 @@ fn name(node: Node) -> Result<String, Problem> {
     }
 }
 
-/// A name of the user's as a message may show it.
+/// A name from the document for a message: shortened and escaped.
 pub(super) fn shown(name: &str) -> String {
     const LONGEST: usize = 80;
     let end = name.floor_char_boundary(LONGEST);
@@ -280,7 +280,7 @@ pub(super) fn shown(name: &str) -> String {
 }
 
 fn too_deep(line: usize) -> Problem {
-    Problem::new(line, format!("nests deeper than {DEEPEST} levels"))
+    Problem::new(line, format!("nests deeper than {MAX_DEPTH} levels"))
 }
 
 #[cfg(test)]
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_json_is_not_taken_for_yaml() {
+    fn text_that_must_be_json_is_not_read_as_yaml() {
         for text in [
             "{\"a\": 15 // seconds\n}",
             "{\"a\": 15 # seconds\n}",
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_mean_one_thing_is_refused_with_its_line() {
+    fn ambiguous_yaml_is_refused_with_its_line() {
         for (text, expected) in [
             ("a: 1\nb: 2\na: 3", "line 3: `a` is given twice"),
             ("{\"a\": 1,\n\"a\": 2}", "line 2: `a` is given twice"),

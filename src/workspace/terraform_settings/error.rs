@@ -1,4 +1,4 @@
-//! What is wrong with settings for Terraform, said so that their author finds it.
+//! Errors in settings for Terraform, with the lines of the document.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use crate::workspace::variables::Unresolved;
 use butler_base::error::Advice;
 use butler_protocol::references::ReferenceError;
 
-/// Something that is wrong on a line, without any value of it.
+/// A problem on a line of the document. It contains no value.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong.
+    /// The problem.
     pub text: String,
 }
 
@@ -36,7 +36,7 @@ pub enum TerraformSettingsError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -46,36 +46,36 @@ pub enum TerraformSettingsError {
     /// The file is not UTF-8.
     #[error("the settings file `{}` is not UTF-8", .0.display())]
     Encoding(PathBuf),
-    /// The file says something that cannot be.
+    /// The file contains unknown keys or values that are not valid.
     #[error("the settings file `{}` cannot be used: {}", path.display(), lines(problems))]
     File {
         /// The file.
         path: PathBuf,
-        /// All that is wrong with it.
+        /// All problems.
         problems: Vec<Problem>,
     },
-    /// The run says something that cannot be.
+    /// The run contains values that are not valid.
     #[error("`terraformSettings` of the run cannot be used: {}", texts(.0))]
     Run(Vec<Problem>),
     /// The settings of the run exceed the size limit.
     #[error("`terraformSettings` of the run is larger than 1 MiB")]
     RunTooLarge,
-    /// Secrets that are nowhere.
+    /// Secrets that do not exist.
     #[error("cannot resolve {}", crate::workspace::variables::list_unresolved(.0))]
     Unresolved(Vec<Unresolved>),
-    /// A reference leads to something that cannot be used.
+    /// The secret of a reference is not usable.
     #[error("cannot resolve the secret of `{name}`")]
     Reference {
         /// The setting.
         name: String,
-        /// What is wrong.
+        /// The reason.
         #[source]
         source: ReferenceError,
     },
-    /// A place for Terraform's log is given, and nothing that it could be in.
+    /// The path of Terraform's log is relative, but there is no report directory.
     #[error("`logging.path` of the settings file is relative, but no report directory is set")]
     LogPath,
-    /// The program that is to judge plans cannot be started.
+    /// The program that judges plans cannot be started.
     #[error("`afterPlan.command` of the settings file: {0}")]
     AfterPlan(String),
 }

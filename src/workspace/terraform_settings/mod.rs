@@ -1,22 +1,20 @@
-//! Settings for Terraform: a file of the platform's (`--settings`) and what a run brings itself.
+//! Settings for Terraform: a settings file (`--settings`), and `terraformSettings` of a run.
 //!
-//! Both are the same document, read by the same code: a tree with lines, then settings, then one
-//! decision on what counts. An unknown key is an error in a file, which people write, and
-//! a warning in a run, which a newer registry may have written. References are resolved at the very
-//! end, and only those that count.
+//! Both have the same format and are read by the same code: a tree with line numbers, then settings, then their
+//! precedence. An unknown key is an error in a file, which people write, and a warning in a run, which a newer registry
+//! can have written. References are resolved last, and only those that are used.
 
 mod backend;
 mod decode;
 mod document;
 mod error;
 mod names;
-mod settle;
+mod precedence;
 
 use std::io::Read;
 use std::path::Path;
 
 use secrecy::{ExposeSecret, SecretString};
-use zeroize::Zeroizing;
 
 use butler_protocol::spec::TerraformSettings;
 use decode::{Decoded, decode};
@@ -24,21 +22,21 @@ use decode::{Decoded, decode};
 pub use decode::LOG_LEVELS;
 pub use error::{Problem, TerraformSettingsError};
 pub use names::{KEYS, ONE_WORD, terraform_name};
-pub use settle::{Surroundings, settle};
+pub use precedence::{SettingsContext, apply_terraform_settings};
 
-/// The largest file that is read.
-const LARGEST: u64 = 1024 * 1024;
+/// The largest settings, in bytes.
+const MAX_SIZE: u64 = 1024 * 1024;
 
 /// Reads a settings file, YAML or JSON.
 ///
 /// # Errors
-/// When it cannot be read, is larger than 1 MiB, or says anything that is not known.
+/// If it cannot be read, is larger than 1 MiB, or contains an unknown key or a value that is not valid.
 pub fn read_settings_file(path: &Path) -> Result<TerraformSettings, TerraformSettingsError> {
     let failed = |source| TerraformSettingsError::Read { path: path.to_owned(), source };
-    let mut bytes = Zeroizing::new(Vec::new());
+    let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > LARGEST {
+    file.take(MAX_SIZE + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_SIZE {
         return Err(TerraformSettingsError::TooLarge(path.to_owned()));
     }
     let text = std::str::from_utf8(&bytes)
@@ -56,14 +54,14 @@ pub fn read_settings_file(path: &Path) -> Result<TerraformSettings, TerraformSet
     Err(refuse(problems))
 }
 
-/// Reads a run's `terraformSettings`. The second part is what to warn of.
+/// Reads a run's `terraformSettings`. The second value contains the warnings.
 ///
 /// # Errors
-/// When something that is known is not what it should be.
+/// If the value of a known key is not valid.
 pub fn parse_run_settings(
     json: &SecretString,
 ) -> Result<(TerraformSettings, Vec<String>), TerraformSettingsError> {
-    if json.expose_secret().len() as u64 > LARGEST {
+    if json.expose_secret().len() as u64 > MAX_SIZE {
         return Err(TerraformSettingsError::RunTooLarge);
     }
     let refuse = |problem| TerraformSettingsError::Run(vec![problem]);

@@ -1,9 +1,8 @@
-//! Names: which keys there are, which one was meant, and what Terraform calls a backend's settings.
+//! Names: the known keys, suggestions for unknown ones, and Terraform's names of a backend's settings.
 
 use butler_base::similar::closest;
 
-/// All keys by the place that they belong to. Hosts, variables and settings of a backend are the
-/// user's own names.
+/// All keys by the path of their map. Hosts, variables and settings of a backend have names of the user's choice.
 pub const KEYS: &[(&str, &[&str])] = &[
     ("", &["terraformrc", "backend", "env", "logging", "afterPlan"]),
     ("terraformrc", &["providerInstallation", "credentials"]),
@@ -18,8 +17,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("afterPlan", &["command", "env"]),
 ];
 
-/// What Terraform calls a setting whose name does not follow from the rule: words that it writes
-/// as one.
+/// Terraform's names of settings that do not follow the rule, because Terraform writes several words as one.
 pub const ONE_WORD: &[(&str, &str)] = &[
     ("dynamoDB", "dynamodb"),
     ("dynamoDb", "dynamodb"),
@@ -35,16 +33,15 @@ pub const ONE_WORD: &[(&str, &str)] = &[
     ("useLockFile", "use_lockfile"),
 ];
 
-/// Settings whose members have names of the user's own.
+/// Settings whose members have names of the user's choice.
 const FREE: &[&str] = &["env", "headers", "labels", "tags"];
 
-/// The keys of a place of [`KEYS`].
+/// The keys at a path of [`KEYS`].
 pub(super) fn keys_of(place: &str) -> &'static [&'static str] {
     KEYS.iter().find(|(known, _)| *known == place).map_or(&[], |(_, keys)| keys)
 }
 
-/// What is unknown about `key` at `place`, and what was probably meant. `shown_place` is the place
-/// with the user's own names in it.
+/// The message about the unknown `key` at `place`, with a suggestion. `shown_place` is the path with the user's own names.
 pub(super) fn unknown(key: &str, place: &str, shown_place: &str) -> String {
     let key_shown = super::document::shown(key);
     let place_shown =
@@ -61,8 +58,7 @@ pub(super) fn unknown(key: &str, place: &str, shown_place: &str) -> String {
     format!("unknown key `{key_shown}`{place_shown}, {hint}")
 }
 
-/// Terraform's name of a backend's setting: `secretSuffix` is `secret_suffix`. A name without
-/// capitals is Terraform's already.
+/// Terraform's name of a backend's setting: `secretSuffix` is `secret_suffix`. A name without capitals stays as it is.
 #[must_use]
 pub fn terraform_name(key: &str) -> String {
     if let Some((_, name)) = ONE_WORD.iter().find(|(known, _)| *known == key) {
@@ -133,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_of_terraform_is_found_by_its_camel_case_name_and_by_its_own() {
+    fn camel_case_names_and_terraforms_names_are_translated() {
         for name in SETTINGS.split_whitespace() {
             assert_eq!(terraform_name(&camel(name)), name);
             assert_eq!(terraform_name(name), name);
@@ -154,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_leads_to_the_one_that_was_meant() {
+    fn message_about_an_unknown_key_suggests_a_known_one() {
         for (key, place, expected) in [
             ("networkMiror", "terraformrc.providerInstallation", "did you mean `networkMirror`?"),
             ("network_mirror", "terraformrc.providerInstallation", "did you mean `networkMirror`?"),

@@ -1,5 +1,5 @@
-//! What a module's own files say about variables that it declares sensitive: the values in variable
-//! files that Terraform reads by itself or is given by the user, and defaults.
+//! Values in a module's own files for variables that it declares sensitive: in variable files that Terraform reads
+//! automatically or that the user names, and defaults.
 //!
 //! Expressions are not evaluated. Files that cannot be parsed are skipped: Terraform reports them.
 
@@ -9,15 +9,13 @@ use std::path::{Path, PathBuf};
 use hcl_edit::structure::Body;
 use secrecy::SecretString;
 use serde_json::value::RawValue;
-use zeroize::Zeroizing;
 
 use butler_source::hcl::expression_texts;
 use butler_source::module::Module;
 use butler_source::module::read_text;
 
-/// The values that variables may get which `module` declares sensitive, as JSON texts by their
-/// names: of its defaults, of the variable files in its `directory`, and of `files`, which count
-/// from there.
+/// Values of variables that `module` declares sensitive, as JSON texts with their names: defaults, values in variable
+/// files in `directory`, and values in `files`, which are relative to it.
 #[must_use]
 pub fn assigned_secrets(
     directory: &Path,
@@ -32,9 +30,9 @@ pub fn assigned_secrets(
     }
     let files = files.iter().map(|file| directory.join(file));
     for path in variable_files(directory).into_iter().chain(files) {
-        // Never a pipe, which Terraform would find empty.
+        // A pipe is not read, because Terraform would find it empty then.
         let text = if path.is_file() { read_text(&path).ok().flatten() } else { None };
-        let Some(text) = text.map(Zeroizing::new) else { continue };
+        let Some(text) = text else { continue };
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         if path.extension().is_some_and(|extension| extension == "json") {
             read_json(text, &mut found);
@@ -46,16 +44,16 @@ pub fn assigned_secrets(
     found
 }
 
-/// The variable files that Terraform reads by itself.
+/// The variable files that Terraform reads automatically.
 fn variable_files(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
     entries
-        .filter(|entry| entry.file_name().to_str().is_some_and(is_read))
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_automatic))
         .map(|entry| entry.path())
         .collect()
 }
 
-fn is_read(name: &str) -> bool {
+fn is_automatic(name: &str) -> bool {
     let name = name.strip_suffix(".json").unwrap_or(name);
     name == "terraform.tfvars" || name.ends_with(".auto.tfvars")
 }
@@ -139,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn values_in_variable_files_are_found_wherever_terraform_finds_them() {
+    fn values_in_automatic_and_named_variable_files_are_found() {
         let main = ("main.tf", "variable \"pin\" {\n  sensitive = true\n}\nvariable \"open\" {}");
         let native = "\u{feff}pin = \"hunter2\"\nopen = \"shown\"\nother = \"shown\"\n";
         let json = r#"{"pin": "hunter2", "open": "shown"}"#;
@@ -165,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_cannot_be_read_are_passed_over() {
+    fn unreadable_files_are_ignored() {
         let main = ("main.tf", "variable \"pin\" {\n  sensitive = true\n}");
         for text in ["pin = ", "{", "pin {\n}", "\u{0}"] {
             let files = [main, ("terraform.tfvars", text), ("terraform.tfvars.json", text)];

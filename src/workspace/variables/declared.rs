@@ -1,9 +1,8 @@
-//! Settles what depends on the variables that the module declares: whether a sensitive variable may
-//! do without a value, and what becomes of variables that the module does not declare.
+//! Applies the module's declarations to the inputs: whether a sensitive variable needs a value, and which undeclared
+//! variables are environment variables.
 //!
-//! A registry sends a module's environment variables among its variables, without their category:
-//! a name such as `AWS_REGION` that is declared nowhere is meant for the environment. Other
-//! undeclared variables go to Terraform, which warns of them.
+//! A registry sends environment variables of a module among its variables, without a category. An undeclared name such as
+//! `AWS_REGION` is an environment variable. Other undeclared variables are passed to Terraform, which warns about them.
 
 use std::collections::HashSet;
 
@@ -15,12 +14,12 @@ use butler_protocol::spec::RunSpec;
 use butler_source::hcl::json_string;
 use butler_source::module::Module;
 
-/// Settles `inputs` by what `module` declares. Returns what the log should say.
+/// Applies the declarations of `module` to `inputs`. Returns lines for the log.
 ///
 /// # Errors
 /// Names every sensitive variable that has neither a value nor a default in the module. Fails as
 /// [`resolve`](super::resolve) does if a name or value cannot be an environment variable.
-pub fn settle_declared(
+pub fn apply_declarations(
     inputs: &mut Inputs,
     spec: &RunSpec,
     module: &Module,
@@ -32,7 +31,7 @@ pub fn settle_declared(
         if module.variables.get(variable).is_some_and(|declared| declared.has_default) {
             messages.push(format!("`{name}` has no value: the module's default counts"));
         } else if module.is_incomplete {
-            // Terraform refuses a variable without a value where there is no default.
+            // Terraform reports a variable without a value and without a default.
             messages.push(format!("`{name}` has no value: what the module says counts"));
         } else {
             unresolved.push(Unresolved::without_value(name));
@@ -41,19 +40,18 @@ pub fn settle_declared(
     if !unresolved.is_empty() {
         return Err(VariableError::Unresolved(unresolved));
     }
-    export(inputs, spec, module, &mut messages)?;
+    export_undeclared(inputs, spec, module, &mut messages)?;
     Ok(messages)
 }
 
-/// Moves variables that the module does not declare and that are called like environment variables
-/// to the environment.
-fn export(
+/// Moves undeclared variables with names of environment variables to the environment.
+fn export_undeclared(
     inputs: &mut Inputs,
     spec: &RunSpec,
     module: &Module,
     messages: &mut Vec<String>,
 ) -> Result<(), VariableError> {
-    // Not the outputs of other modules.
+    // Outputs of other modules are never environment variables.
     let sent: HashSet<&str> = spec.variables.iter().map(|(name, _)| name.as_str()).collect();
     let given: HashSet<String> = inputs.environment.iter().map(|(name, ..)| name.clone()).collect();
     let mut kept = Vec::new();
@@ -69,7 +67,7 @@ fn export(
             messages.push(format!(
                 "not declared by the module: {name}; the run's environment variable of that name counts"
             ));
-        } else if let Some(message) = names::judge(&name, text.expose_secret())? {
+        } else if let Some(message) = names::check_name(&name, text.expose_secret())? {
             messages.push(message);
         } else if text.expose_secret().contains('\0') {
             return Err(VariableError::EnvironmentValue(name));
@@ -80,7 +78,7 @@ fn export(
             inputs.environment.push((name.clone(), text, sensitive));
         }
         if module.is_incomplete {
-            // A file that was passed over may declare it.
+            // A file that could not be parsed may declare it.
             kept.push((name, value, sensitive));
         }
     }
@@ -88,21 +86,20 @@ fn export(
     Ok(())
 }
 
-/// Names as most environment variables have: `AWS_REGION`, `DEBUG`.
+/// Whether a name has the usual form of environment variables: `AWS_REGION`, `DEBUG`.
 fn is_upper_case(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_uppercase())
         && name.bytes().all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
 }
 
-/// The value as an environment variable has it: text without quotes, anything else as JSON; none for
-/// `null`.
+/// The value for an environment variable: a text without quotes, other values as JSON; `None` for `null`.
 fn text(json: &SecretString) -> Option<SecretString> {
     let json = json.expose_secret().trim();
     if json == "null" {
         return None;
     }
     let text = json_string(json);
-    Some(SecretString::from(text.as_ref().map_or(json, |text| text.as_str())))
+    Some(SecretString::from(text.as_deref().unwrap_or(json)))
 }
 
 #[cfg(test)]
@@ -166,7 +163,7 @@ mod tests {
         inputs.environment.push(("TAKEN".to_owned(), "given".into(), false));
         inputs.variables.push(("UPSTREAM".to_owned(), "\"output\"".into(), false));
         let messages =
-            settle_declared(&mut inputs, &spec, &module(&[("DECLARED", false)])).unwrap();
+            apply_declarations(&mut inputs, &spec, &module(&[("DECLARED", false)])).unwrap();
         assert_eq!(
             messages,
             [
@@ -199,27 +196,27 @@ mod tests {
     }
 
     #[test]
-    fn what_a_run_may_not_export_is_refused_among_its_variables_too() {
+    fn forbidden_environment_variables_are_also_refused_among_variables() {
         for (name, value) in
             [("LD_PRELOAD", "\"/x.so\""), ("PATH", "\"/x\""), ("A", "\"a\\u0000\"")]
         {
             let (mut inputs, spec) = run(&[(name, value)]);
-            let error = settle_declared(&mut inputs, &spec, &Module::default()).unwrap_err();
+            let error = apply_declarations(&mut inputs, &spec, &Module::default()).unwrap_err();
             assert!(error.to_string().contains(name), "{error}");
         }
     }
 
     #[test]
-    fn a_module_that_is_not_known_as_a_whole_gets_the_variable_in_both_places() {
+    fn incomplete_module_gets_the_variable_in_both_places() {
         let (mut inputs, spec) = run(&[("AWS_REGION", "\"eu\"")]);
         let module = Module { is_incomplete: true, ..Module::default() };
-        settle_declared(&mut inputs, &spec, &module).unwrap();
+        apply_declarations(&mut inputs, &spec, &module).unwrap();
         assert_eq!(shown(&inputs.environment), [("AWS_REGION", "eu")]);
         assert_eq!(shown(&inputs.variables), [("AWS_REGION", "\"eu\"")]);
     }
 
     #[test]
-    fn a_sensitive_variable_without_a_value_needs_a_default_in_the_module() {
+    fn sensitive_variable_without_a_value_needs_a_default_in_the_module() {
         let without = |names: &[&str]| {
             let (mut inputs, spec) = run(&[]);
             inputs.without_value = names.iter().map(|name| (*name).to_owned()).collect();
@@ -228,14 +225,14 @@ mod tests {
         let declared = module(&[("a", true), ("b", true), ("c", false)]);
         let (mut inputs, spec) = without(&["a", "TF_VAR_b"]);
         assert_eq!(
-            settle_declared(&mut inputs, &spec, &declared).unwrap(),
+            apply_declarations(&mut inputs, &spec, &declared).unwrap(),
             [
                 "`a` has no value: the module's default counts",
                 "`TF_VAR_b` has no value: the module's default counts"
             ]
         );
         let (mut inputs, spec) = without(&["a", "c", "d"]);
-        let error = settle_declared(&mut inputs, &spec, &declared).unwrap_err().to_string();
+        let error = apply_declarations(&mut inputs, &spec, &declared).unwrap_err().to_string();
         assert_eq!(
             error,
             "cannot resolve 2 secrets: \
@@ -244,6 +241,6 @@ mod tests {
         );
         let (mut inputs, spec) = without(&["c", "d"]);
         let unknown = Module { is_incomplete: true, ..declared };
-        assert_eq!(settle_declared(&mut inputs, &spec, &unknown).unwrap().len(), 2);
+        assert_eq!(apply_declarations(&mut inputs, &spec, &unknown).unwrap().len(), 2);
     }
 }

@@ -34,12 +34,12 @@ pub enum VariableError {
     /// The operating system does not allow this name.
     #[error("`{}` is not a valid name of an environment variable", .0.escape_debug())]
     EnvironmentName(String),
-    /// The variable would take back what the runner promises.
+    /// The variable would break a guarantee of the runner.
     #[error("the run must not set the environment variable `{name}`: {reason}")]
     Refused {
         /// The variable.
         name: String,
-        /// Why, from [`super::NAME_RULES`].
+        /// The reason in [`super::NAME_RULES`].
         reason: &'static str,
     },
     /// A value that cannot be passed to a process.
@@ -48,7 +48,7 @@ pub enum VariableError {
     /// The value is not valid JSON.
     #[error("the value of the variable `{0}` is not valid JSON")]
     Json(String),
-    /// The value nests so deep that its parts could not be masked.
+    /// The value is nested so deeply that its parts cannot be masked.
     #[error("the value of the variable `{0}` is nested too deeply")]
     TooDeep(String),
     /// The variable's type needs HCL.
@@ -58,20 +58,20 @@ pub enum VariableError {
     Hcl {
         /// The variable.
         name: String,
-        /// Where in the text; none when it is HCL, but no value.
+        /// The position in the text; `None` if it is HCL, but not a value.
         #[source]
         source: Option<HclError>,
     },
-    /// A reference leads to something that cannot be used.
+    /// The secret of a reference is not usable.
     #[error("cannot resolve the secret of `{name}`")]
     Reference {
         /// The variable.
         name: String,
-        /// What is wrong.
+        /// The reason.
         #[source]
         source: ReferenceError,
     },
-    /// Secrets that are nowhere.
+    /// Secrets that do not exist.
     #[error("cannot resolve {}", list_unresolved(.0))]
     Unresolved(Vec<Unresolved>),
     /// A file cannot be written.

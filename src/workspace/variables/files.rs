@@ -1,14 +1,13 @@
-//! Writes a run's variables to the files that Terraform is given.
+//! Writes the variable files for Terraform.
 //!
-//! Values stay the text that they came as, so that numbers keep every digit. Each has lines of its
-//! own, because Terraform quotes the lines of a value that it does not like.
+//! Values keep their text, so that numbers keep every digit. Each value is on lines of its own, because Terraform quotes
+//! the lines of a value in its errors.
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
 use secrecy::{ExposeSecret, SecretString};
 use semver::Version;
-use zeroize::Zeroizing;
 
 use super::{Inputs, VariableError, VariableFiles};
 use butler_base::secret::PrivateDirectory;
@@ -18,7 +17,7 @@ use butler_source::module::{Module, TypeKind};
 /// Writes the variable files (mode 0600) into `private`.
 ///
 /// # Errors
-/// When a value does not fit its declared type's syntax, or a file cannot be written.
+/// If a value does not have the syntax of its declared type, or if a file cannot be written.
 pub fn write_variable_files(
     inputs: &Inputs,
     module: &Module,
@@ -36,26 +35,21 @@ pub fn write_variable_files(
     })
 }
 
-/// Writes `variables` to `<name>.tfvars.json` and, where text is read as HCL, to `<name>.tfvars`;
-/// no file without a variable.
+/// Writes `variables` to `<name>.tfvars.json`, and those whose text is HCL to `<name>.tfvars`. A file without variables
+/// is not written.
 fn write_files(
     name: &str,
     variables: &[&(String, SecretString, bool)],
     module: &Module,
     private: &PrivateDirectory,
 ) -> Result<Vec<PathBuf>, VariableError> {
-    // Room for everything at once: a buffer that grows leaves copies behind.
-    let room: usize = variables
-        .iter()
-        .map(|(name, value, _)| name.len() + value.expose_secret().len() + 16)
-        .sum();
-    let mut json = Zeroizing::new(String::with_capacity(room + 16));
-    let mut native = Zeroizing::new(String::with_capacity(room));
+    let mut json = String::new();
+    let mut native = String::new();
     for (name, value, _) in variables {
         let value = value.expose_secret();
         let kind = module.variables.get(name).map_or(TypeKind::Undeclared, |found| found.kind);
         if let Some(text) = hcl_text(name, value, kind)? {
-            let _ = writeln!(native, "{name} = {}", *hcl::parenthesized(&text));
+            let _ = writeln!(native, "{name} = {}", hcl::parenthesized(&text));
         } else {
             let start = if json.is_empty() { "{\n" } else { ",\n" };
             let _ = write!(json, "{start}\"{name}\":\n{value}");
@@ -72,14 +66,9 @@ fn write_files(
     Ok(files)
 }
 
-/// The value's text, where it is to be read as HCL: text for a variable whose type is no
-/// primitive (Terraform's own rule for `-var` and `TF_VAR_` values). For `any`, text that is no
-/// written-out HCL value is taken as it is.
-fn hcl_text(
-    name: &str,
-    value: &str,
-    kind: TypeKind,
-) -> Result<Option<Zeroizing<String>>, VariableError> {
+/// The value's text if Terraform must read it as HCL: the text of a variable whose type is not primitive (Terraform's own
+/// rule for `-var` and `TF_VAR_` values). For `any`, a text that is not a literal HCL value stays a string.
+fn hcl_text(name: &str, value: &str, kind: TypeKind) -> Result<Option<String>, VariableError> {
     if !matches!(kind, TypeKind::Any | TypeKind::Complex) {
         return Ok(None);
     }
@@ -95,8 +84,8 @@ fn hcl_text(
     }
 }
 
-/// Whether `apply` of a saved plan takes `-var-file`. Before 1.10 there are no ephemeral variables,
-/// and apply refuses the flag for a saved plan.
+/// Whether `apply` of a saved plan accepts `-var-file`. Before 1.10 there are no ephemeral variables, and apply refuses the
+/// flag for a saved plan.
 #[must_use]
 pub fn saved_plan_takes_variables(tool: &Version) -> bool {
     (tool.major, tool.minor) >= (1, 10)
@@ -129,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_read_as_hcl_only_where_the_type_is_no_primitive() {
+    fn text_is_read_as_hcl_only_if_the_type_is_not_primitive() {
         let json = |json: &str| {
             vec![("variables.tfvars.json".to_owned(), format!("{{\n\"x\":\n{json}\n}}\n"))]
         };
@@ -153,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn apply_gets_ephemeral_variables_where_it_takes_them() {
+    fn apply_gets_ephemeral_variables_if_it_accepts_them() {
         let base = tempfile::tempdir().unwrap();
         let mut module = Module::default();
         let ephemeral = VariableDeclaration { ephemeral: true, ..VariableDeclaration::default() };

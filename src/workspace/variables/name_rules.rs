@@ -7,38 +7,38 @@
 
 /// How the runner treats a variable.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Fate {
-    /// Terraform gets it.
+pub enum VariableTreatment {
+    /// It is passed to Terraform.
     Allowed,
-    /// Terraform gets it where it holds nothing but [`HARMLESS_OPTIONS`].
+    /// It is passed to Terraform if it only contains [`HARMLESS_OPTIONS`].
     OptionsOnly,
-    /// Terraform does not get it, and the log says so.
+    /// It is not passed to Terraform, and the log contains a line about it.
     Ignored,
-    /// The run fails before anything is fetched.
+    /// The run fails before it fetches the source.
     Refused,
 }
 
-/// A rule for a name, or for all names that begin alike.
+/// A rule for a name, or for all names with the same beginning or end.
 #[derive(Clone, Copy, Debug)]
 pub struct NameRule {
-    /// The name; with `*` at its end, what names begin with.
+    /// The name. `*` at the end or beginning matches any text.
     pub name: &'static str,
-    /// What becomes of it.
-    pub fate: Fate,
-    /// Why, as the end of a sentence.
+    /// How the runner treats the variable.
+    pub treatment: VariableTreatment,
+    /// The reason, as the end of a sentence.
     pub reason: &'static str,
 }
 
 const fn refused(name: &'static str, reason: &'static str) -> NameRule {
-    NameRule { name, fate: Fate::Refused, reason }
+    NameRule { name, treatment: VariableTreatment::Refused, reason }
 }
 
 const fn ignored(name: &'static str, reason: &'static str) -> NameRule {
-    NameRule { name, fate: Fate::Ignored, reason }
+    NameRule { name, treatment: VariableTreatment::Ignored, reason }
 }
 
 const fn allowed(name: &'static str, reason: &'static str) -> NameRule {
-    NameRule { name, fate: Fate::Allowed, reason }
+    NameRule { name, treatment: VariableTreatment::Allowed, reason }
 }
 
 const LOADER: &str = "it loads other code into the verified tool, git, and ssh";
@@ -51,7 +51,7 @@ const ENGINE: &str = "it makes Terragrunt run another program than the verified 
 const ONE_UNIT: &str = "a run is one unit";
 const TRACES: &str = "it writes unmasked traces to a file that is not deleted";
 
-/// All rules; the first that fits counts.
+/// All rules. The first one that matches is applied.
 pub const NAME_RULES: &[NameRule] = &[
     ignored("BUTLER_*", "it is a setting of the runner, which reads none from the run"),
     refused("LD_*", LOADER),
@@ -76,7 +76,7 @@ pub const NAME_RULES: &[NameRule] = &[
     refused("SSH_SK_*", GIT),
     NameRule {
         name: "TF_CLI_ARGS*",
-        fate: Fate::OptionsOnly,
+        treatment: VariableTreatment::OptionsOnly,
         reason: "other options change what is planned, where state is kept or what is printed",
     },
     refused("TF_CLI_CONFIG_FILE", PROVIDERS),
@@ -118,8 +118,8 @@ pub const NAME_RULES: &[NameRule] = &[
     allowed("*", "it is the module's and its providers' own"),
 ];
 
-/// The options that a run may give to Terraform in `TF_CLI_ARGS*`. None of them takes a word that
-/// follows: what a run says must not swallow an option of the runner's.
+/// The options that a run may give to Terraform in `TF_CLI_ARGS*`. None of them takes the
+/// next word as its value: otherwise an option of the run could swallow an option of the runner.
 pub const HARMLESS_OPTIONS: &[&str] = &[
     "-compact-warnings",
     "-exclude=",
@@ -132,16 +132,17 @@ pub const HARMLESS_OPTIONS: &[&str] = &[
     "-upgrade",
 ];
 
-pub(super) fn rule(name: &str) -> &'static NameRule {
-    let fits = |rule: &&NameRule| match (rule.name.strip_prefix('*'), rule.name.strip_suffix('*')) {
-        (Some(end), _) => name.to_ascii_uppercase().ends_with(end),
-        (None, Some(beginning)) => name.starts_with(beginning),
-        (None, None) => name == rule.name,
-    };
-    NAME_RULES.iter().find(fits).expect("the last rule fits every name")
+pub(super) fn rule_for(name: &str) -> &'static NameRule {
+    let matches =
+        |rule: &&NameRule| match (rule.name.strip_prefix('*'), rule.name.strip_suffix('*')) {
+            (Some(end), _) => name.to_ascii_uppercase().ends_with(end),
+            (None, Some(beginning)) => name.starts_with(beginning),
+            (None, None) => name == rule.name,
+        };
+    NAME_RULES.iter().find(matches).expect("the last rule matches every name")
 }
 
-/// Whether a word is one of [`HARMLESS_OPTIONS`], with its value where it takes one.
+/// Whether a word is one of [`HARMLESS_OPTIONS`], with its value if it has one.
 pub(super) fn is_harmless(word: &str) -> bool {
     HARMLESS_OPTIONS.iter().any(|option| {
         if option.ends_with('=') { word.starts_with(option) } else { word == *option }

@@ -1,30 +1,30 @@
 //! Applies the rules for names to the environment variables of a run.
 
 use super::error::VariableError;
-use super::name_rules::{Fate, is_harmless, rule};
+use super::name_rules::{VariableTreatment, is_harmless, rule_for};
 
-/// Whether a variable of this name and value may be given to Terraform; if not, `Ok` says what the
-/// log has to tell.
+/// Applies the rules to a variable. `Ok(None)` means that it is passed to Terraform. `Ok` with a text means that it is
+/// ignored; the text is a line for the log.
 ///
 /// # Errors
-/// When the run must not go on with it.
-pub(super) fn judge(name: &str, value: &str) -> Result<Option<String>, VariableError> {
-    let rule = rule(name);
+/// If the run must not set the variable.
+pub(super) fn check_name(name: &str, value: &str) -> Result<Option<String>, VariableError> {
+    let rule = rule_for(name);
     let refuse = || VariableError::Refused { name: name.to_owned(), reason: rule.reason };
-    match rule.fate {
-        Fate::Allowed => Ok(None),
-        Fate::OptionsOnly if value.split_whitespace().all(is_harmless) => Ok(None),
-        Fate::Ignored => Ok(Some(format!(
+    match rule.treatment {
+        VariableTreatment::Allowed => Ok(None),
+        VariableTreatment::OptionsOnly if value.split_whitespace().all(is_harmless) => Ok(None),
+        VariableTreatment::Ignored => Ok(Some(format!(
             "The environment variable `{name}` of the run is ignored: {}",
             rule.reason
         ))),
-        Fate::OptionsOnly | Fate::Refused => Err(refuse()),
+        VariableTreatment::OptionsOnly | VariableTreatment::Refused => Err(refuse()),
     }
 }
 
-/// Why a variable of this name and value may not be given to Terraform, if it may not.
+/// The reason why the variable is refused, if it is.
 pub(in crate::workspace) fn refusal(name: &str, value: &str) -> Option<&'static str> {
-    judge(name, value).is_err().then(|| rule(name).reason)
+    check_name(name, value).is_err().then(|| rule_for(name).reason)
 }
 
 #[cfg(test)]
@@ -32,48 +32,48 @@ mod tests {
     use super::super::name_rules::NAME_RULES;
     use super::*;
 
-    fn fate(name: &str, value: &str) -> Fate {
-        match judge(name, value) {
-            Ok(None) => Fate::Allowed,
-            Ok(Some(_)) => Fate::Ignored,
-            Err(_) => Fate::Refused,
+    fn treatment(name: &str, value: &str) -> VariableTreatment {
+        match check_name(name, value) {
+            Ok(None) => VariableTreatment::Allowed,
+            Ok(Some(_)) => VariableTreatment::Ignored,
+            Err(_) => VariableTreatment::Refused,
         }
     }
 
     #[test]
-    fn a_name_that_takes_back_a_promise_is_refused_and_others_are_not() {
+    fn name_that_breaks_a_guarantee_is_refused() {
         for (name, expected) in [
-            ("LD_PRELOAD", Fate::Refused),
-            ("DYLD_INSERT_LIBRARIES", Fate::Refused),
-            ("PATH", Fate::Refused),
-            ("PATHS", Fate::Allowed),
-            ("GIT_SSH_COMMAND", Fate::Refused),
-            ("GIT_CONFIG_COUNT", Fate::Refused),
-            ("GIT_AUTHOR_NAME", Fate::Allowed),
-            ("GITHUB_TOKEN", Fate::Allowed),
-            ("GITLAB_TOKEN", Fate::Allowed),
-            ("BASH_FUNC_git%%", Fate::Refused),
-            ("BUTLER_TOKEN", Fate::Ignored),
-            ("TF_DATA_DIR", Fate::Ignored),
-            ("TF_LOG_PATH", Fate::Refused),
-            ("TF_LOG_PROVIDER", Fate::Allowed),
-            ("TF_VAR_x", Fate::Allowed),
-            ("TG_ALL", Fate::Ignored),
-            ("TG_ALLOW", Fate::Allowed),
-            ("TG_QUEUE_INCLUDE_DIR", Fate::Ignored),
-            ("TG_SOURCE_MAP", Fate::Refused),
-            ("TG_ENGINE_CACHE_PATH", Fate::Refused),
-            ("TG_LOG_LEVEL", Fate::Allowed),
-            ("TF_TOKEN_app_terraform_io", Fate::Allowed),
-            ("https_proxy", Fate::Allowed),
-            ("AWS_SECRET_ACCESS_KEY", Fate::Allowed),
+            ("LD_PRELOAD", VariableTreatment::Refused),
+            ("DYLD_INSERT_LIBRARIES", VariableTreatment::Refused),
+            ("PATH", VariableTreatment::Refused),
+            ("PATHS", VariableTreatment::Allowed),
+            ("GIT_SSH_COMMAND", VariableTreatment::Refused),
+            ("GIT_CONFIG_COUNT", VariableTreatment::Refused),
+            ("GIT_AUTHOR_NAME", VariableTreatment::Allowed),
+            ("GITHUB_TOKEN", VariableTreatment::Allowed),
+            ("GITLAB_TOKEN", VariableTreatment::Allowed),
+            ("BASH_FUNC_git%%", VariableTreatment::Refused),
+            ("BUTLER_TOKEN", VariableTreatment::Ignored),
+            ("TF_DATA_DIR", VariableTreatment::Ignored),
+            ("TF_LOG_PATH", VariableTreatment::Refused),
+            ("TF_LOG_PROVIDER", VariableTreatment::Allowed),
+            ("TF_VAR_x", VariableTreatment::Allowed),
+            ("TG_ALL", VariableTreatment::Ignored),
+            ("TG_ALLOW", VariableTreatment::Allowed),
+            ("TG_QUEUE_INCLUDE_DIR", VariableTreatment::Ignored),
+            ("TG_SOURCE_MAP", VariableTreatment::Refused),
+            ("TG_ENGINE_CACHE_PATH", VariableTreatment::Refused),
+            ("TG_LOG_LEVEL", VariableTreatment::Allowed),
+            ("TF_TOKEN_app_terraform_io", VariableTreatment::Allowed),
+            ("https_proxy", VariableTreatment::Allowed),
+            ("AWS_SECRET_ACCESS_KEY", VariableTreatment::Allowed),
         ] {
-            assert_eq!(fate(name, ""), expected, "{name}");
+            assert_eq!(treatment(name, ""), expected, "{name}");
         }
     }
 
     #[test]
-    fn arguments_hold_harmless_options_only() {
+    fn arguments_may_only_contain_harmless_options() {
         for (value, harmless) in [
             ("", true),
             ("-parallelism=30 -lock-timeout=5m", true),
@@ -89,19 +89,20 @@ mod tests {
             ("--destroy", false),
             ("plan", false),
         ] {
-            let expected = if harmless { Fate::Allowed } else { Fate::Refused };
-            assert_eq!(fate("TF_CLI_ARGS_plan", value), expected, "{value}");
+            let expected =
+                if harmless { VariableTreatment::Allowed } else { VariableTreatment::Refused };
+            assert_eq!(treatment("TF_CLI_ARGS_plan", value), expected, "{value}");
         }
     }
 
     #[test]
-    fn every_rule_can_be_reached() {
+    fn every_rule_is_reachable() {
         for expected in NAME_RULES {
             let example = match expected.name.strip_prefix('*') {
                 Some(end) => format!("X{end}"),
                 None => expected.name.replace('*', "X"),
             };
-            assert_eq!(rule(&example).name, expected.name);
+            assert_eq!(rule_for(&example).name, expected.name);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Resolves a run's references and settles which value a variable has.
+//! Resolves a run's references and decides which value a variable has.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -14,10 +14,10 @@ use butler_source::hcl::{is_identifier, json_string, nests_too_deep};
 
 /// Resolves every reference of the run; the secrets never leave the returned value.
 ///
-/// A sensitive variable without a value, or with an empty one, goes by its name alone; whether it may
-/// be left out is for [`settle_declared`](super::settle_declared) to say. A variable that is not
-/// sensitive and has no value is left to the module's default; `null` is a value for it, as in
-/// Terraform. Of several entries of one name the last counts.
+/// The secret of a sensitive variable without a value, or with an empty one, is searched by the variable's name.
+/// [`apply_declarations`](super::apply_declarations) decides whether it may be missing. A variable that is not sensitive
+/// and has no value gets the module's default; `null` is a value for it, as in Terraform. The last of several entries
+/// with the same name wins.
 ///
 /// # Errors
 /// Names every variable that cannot be resolved, and how to supply it.
@@ -31,7 +31,7 @@ pub fn resolve(spec: &RunSpec, sources: &SecretSources) -> Result<Inputs, Variab
         without_value: Vec::new(),
     };
     let mut inputs = Inputs::default();
-    // Of several outputs of one name the last counts.
+    // The last of several outputs with the same name wins.
     let upstream: HashMap<&str, &SecretString> =
         spec.upstream_outputs.iter().map(|(name, value)| (name.as_str(), value)).collect();
     let mut variables = Entries::default();
@@ -68,13 +68,13 @@ pub fn resolve(spec: &RunSpec, sources: &SecretSources) -> Result<Inputs, Variab
         }
     }
     for (name, variable) in &spec.environment {
-        if let Some(message) = judge(name, variable)? {
+        if let Some(message) = check_variable(name, variable)? {
             left_out.push(message);
             continue;
         }
-        // Terraform takes the variable itself before `TF_VAR_*`.
+        // For Terraform, a variable in a file wins over `TF_VAR_*`.
         let input = name.strip_prefix(INPUT_PREFIX);
-        let is_overruled = input.is_some_and(|name| variables.places.contains_key(name));
+        let is_overruled = input.is_some_and(|name| variables.indices.contains_key(name));
         if is_overruled && variable.sensitive {
             continue;
         }
@@ -84,7 +84,7 @@ pub fn resolve(spec: &RunSpec, sources: &SecretSources) -> Result<Inputs, Variab
         }
     }
     let Resolver { mut unresolved, words, mut without_value, .. } = resolver;
-    without_value.retain(|name| !environment.places.contains_key(input_variable(name).as_str()));
+    without_value.retain(|name| !environment.indices.contains_key(input_variable(name).as_str()));
     if !unresolved.is_empty() {
         unresolved.extend(without_value.into_iter().map(Unresolved::without_value));
         return Err(VariableError::Unresolved(unresolved));
@@ -102,39 +102,39 @@ pub fn resolve(spec: &RunSpec, sources: &SecretSources) -> Result<Inputs, Variab
     Ok(inputs)
 }
 
-/// What to say of variables whose value may be a secret or the name of one. Their values are never
-/// shown: they are used as secrets.
+/// The warning about variables whose value can be a secret or the name of one. It does not contain the values, which are
+/// used as secrets.
 fn warning(names: &[String]) -> Option<String> {
     let (first, more) = names.split_first()?;
     let variable = input_variable(if more.is_empty() { first } else { "NAME" });
     let list = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    let said = if more.is_empty() {
+    let text = if more.is_empty() {
         "its value is used as the secret itself, but it may be the name of a secret that is not set"
     } else {
         "each value is used as the secret itself, but it may be the name of a secret that is not set"
     };
     Some(format!(
-        "{list}: {said}. If it is a name, set the environment variable of that name or `{variable}`; if it is the secret itself, --sensitive-values literal silences this warning"
+        "{list}: {text}. If it is a name, set the environment variable of that name or `{variable}`; if it is the secret itself, --sensitive-values literal silences this warning"
     ))
 }
 
-/// Names with their values, each once, in the order in which they came.
+/// Values by name without duplicates, in the order of their first entries.
 #[derive(Default)]
 struct Entries<'names> {
     list: Vec<(String, SecretString, bool)>,
-    places: HashMap<&'names str, usize>,
+    indices: HashMap<&'names str, usize>,
 }
 
 impl<'names> Entries<'names> {
-    /// Adds an entry, in the place of an earlier one of that name.
+    /// Adds an entry, or replaces an earlier one with the same name.
     fn put(&mut self, name: &'names str, value: SecretString, sensitive: bool) {
-        match self.places.entry(name) {
-            Entry::Occupied(place) => {
-                let entry = &mut self.list[*place.get()];
+        match self.indices.entry(name) {
+            Entry::Occupied(index) => {
+                let entry = &mut self.list[*index.get()];
                 (entry.1, entry.2) = (value, sensitive);
             }
-            Entry::Vacant(place) => {
-                place.insert(self.list.len());
+            Entry::Vacant(slot) => {
+                slot.insert(self.list.len());
                 self.list.push((name.to_owned(), value, sensitive));
             }
         }
@@ -152,27 +152,30 @@ fn summary(list: &[(String, SecretString, bool)], what: &str) -> Option<String> 
     (!list.is_empty()).then_some(text)
 }
 
-/// Whether Terraform may get the variable; if not, `Ok` says what the log has to tell.
-fn judge(name: &str, variable: &EnvironmentVariable) -> Result<Option<String>, VariableError> {
+/// Checks the name by the rules of the operating system and of [`names::check_name`].
+fn check_variable(
+    name: &str,
+    variable: &EnvironmentVariable,
+) -> Result<Option<String>, VariableError> {
     if !is_environment_name(name) {
         return Err(VariableError::EnvironmentName(name.to_owned()));
     }
-    names::judge(name, variable.value.expose_secret())
+    names::check_name(name, variable.value.expose_secret())
 }
 
-/// Whether the operating system and people can tell such a name from others.
+/// Whether the operating system accepts the name, and it can be shown.
 pub(in crate::workspace) fn is_environment_name(name: &str) -> bool {
     !name.is_empty() && !name.contains('=') && !name.contains(char::is_control)
 }
 
-/// What became of a sensitive value.
-enum Found {
-    /// It led to a secret.
-    Secret(SecretString),
-    /// It is the secret itself.
-    Itself,
-    /// It led nowhere, which is noted.
-    Nothing,
+/// The result of the search for the secret of a sensitive value.
+enum FoundSecret {
+    /// The value is a reference to this secret.
+    Referenced(SecretString),
+    /// The value itself is the secret.
+    Literal,
+    /// The value is a reference to a missing secret, which is recorded.
+    Missing,
 }
 
 /// The secret of a variable as the JSON text of a string, marked as sensitive.
@@ -194,8 +197,7 @@ struct Resolver<'sources> {
 }
 
 impl Resolver<'_> {
-    /// The value as JSON text and whether it is sensitive; none when there is none, which for a
-    /// secret is also noted.
+    /// The value as JSON text and whether it is sensitive; `None` without a value. A missing secret is recorded.
     fn variable(
         &mut self,
         name: &str,
@@ -216,12 +218,12 @@ impl Resolver<'_> {
             Some(text) if !(self.literal || text.is_empty()) => self.secret(name, text)?,
             None if json == "null" => self.default_secret(name)?,
             Some(text) if text.is_empty() && !self.literal => self.default_secret(name)?,
-            _ => Found::Itself,
+            _ => FoundSecret::Literal,
         };
         match found {
-            Found::Secret(secret) => as_json(name, &secret).map(Some),
-            Found::Itself => Ok(given.map(|value| (value.clone(), true))),
-            Found::Nothing => Ok(None),
+            FoundSecret::Referenced(secret) => as_json(name, &secret).map(Some),
+            FoundSecret::Literal => Ok(given.map(|value| (value.clone(), true))),
+            FoundSecret::Missing => Ok(None),
         }
     }
 
@@ -233,20 +235,20 @@ impl Resolver<'_> {
         let text = variable.value.expose_secret();
         let is_input = name.starts_with(INPUT_PREFIX);
         let found = if !variable.sensitive || self.literal {
-            Found::Itself
+            FoundSecret::Literal
         } else if is_input && text.is_empty() {
             self.default_secret(name)?
         } else if is_input {
             self.secret(name, text)?
         } else if let Some(lookup) = self.sources.guess_ambient(text) {
-            self.look_up(name, &lookup)?.map_or(Found::Nothing, Found::Secret)
+            self.look_up(name, &lookup)?.map_or(FoundSecret::Missing, FoundSecret::Referenced)
         } else {
-            Found::Itself
+            FoundSecret::Literal
         };
         let value = match found {
-            Found::Secret(secret) => Some(secret),
-            Found::Itself => Some(variable.value.clone()),
-            Found::Nothing => None,
+            FoundSecret::Referenced(secret) => Some(secret),
+            FoundSecret::Literal => Some(variable.value.clone()),
+            FoundSecret::Missing => None,
         };
         match value {
             Some(value) if value.expose_secret().contains('\0') => {
@@ -257,31 +259,31 @@ impl Resolver<'_> {
     }
 
     /// Resolves the sensitive value `text` of a variable of the module.
-    fn secret(&mut self, name: &str, text: &str) -> Result<Found, VariableError> {
+    fn secret(&mut self, name: &str, text: &str) -> Result<FoundSecret, VariableError> {
         match self.sources.guess(text) {
-            Guess::Secret => Ok(Found::Itself),
-            Guess::Reference(lookup) => {
-                Ok(self.look_up(name, &lookup)?.map_or(Found::Nothing, Found::Secret))
-            }
+            Guess::Secret => Ok(FoundSecret::Literal),
+            Guess::Reference(lookup) => Ok(self
+                .look_up(name, &lookup)?
+                .map_or(FoundSecret::Missing, FoundSecret::Referenced)),
             Guess::Either(lookup) => {
                 let secret = self.find(name, &lookup)?;
                 if secret.is_none() {
                     self.words.push(name.to_owned());
                 }
-                Ok(secret.map_or(Found::Itself, Found::Secret))
+                Ok(secret.map_or(FoundSecret::Literal, FoundSecret::Referenced))
             }
         }
     }
 
-    /// The secret of a variable without a value: it goes by its name alone.
-    fn default_secret(&mut self, name: &str) -> Result<Found, VariableError> {
+    /// The secret of a variable without a value, searched by the variable's name.
+    fn default_secret(&mut self, name: &str) -> Result<FoundSecret, VariableError> {
         let secret = self.find(name, &Lookup { reference: None, showable: true })?;
         Ok(match secret {
-            Some(secret) => Found::Secret(secret),
-            None if self.literal => Found::Itself,
+            Some(secret) => FoundSecret::Referenced(secret),
+            None if self.literal => FoundSecret::Literal,
             None => {
                 self.without_value.push(name.to_owned());
-                Found::Nothing
+                FoundSecret::Missing
             }
         })
     }

@@ -1,4 +1,4 @@
-//! Which values a run's variables have: references, words, secrets and nothing.
+//! The values of a run's variables: references, words, secrets, and missing values.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -90,7 +90,7 @@ fn upstream_output_wins_and_needs_no_secret() {
 }
 
 #[test]
-fn twenty_thousand_variables_are_resolved_and_the_last_of_a_name_counts() {
+fn twenty_thousand_variables_are_resolved_and_the_last_of_a_name_wins() {
     let mut run = spec(&[]);
     for n in 0..20_000 {
         let value = |round: usize| SecretString::from(format!("{}", n + round));
@@ -123,7 +123,7 @@ fn reference_is_looked_up_in_order() {
         sources.directory = Some(directory.path().to_owned());
         let inputs = resolve(&spec(&[("x", variable)]), &sources).unwrap();
         assert!(inputs.variables[0].2);
-        json_string(inputs.variables[0].1.expose_secret()).unwrap().to_string()
+        json_string(inputs.variables[0].1.expose_secret()).unwrap()
     };
     let all = [("TF_VAR_x", "first"), ("db", "second")];
     assert_eq!(found(&all, referring(None, "db", Some("pw"))), "first");
@@ -138,7 +138,7 @@ fn reference_is_looked_up_in_order() {
 }
 
 #[test]
-fn only_what_looks_like_a_reference_is_one() {
+fn only_texts_in_the_form_of_a_reference_are_references() {
     let sources = environment(&[("DB_PW", "found"), ("BUTLER_TOKEN", "brce_x"), ("word", "x")]);
     let literal = SecretSources { values: SensitiveValues::Literal, ..sources.clone() };
     for value in [
@@ -172,7 +172,7 @@ fn only_what_looks_like_a_reference_is_one() {
 }
 
 #[test]
-fn the_name_of_a_secret_that_is_nowhere_is_never_the_secret() {
+fn name_of_a_missing_secret_is_never_used_as_the_secret() {
     let all = environment(&[("PASSWORD", ""), ("BUTLER_TOKEN", "brce_x")]);
     for (value, way) in [
         ("DB_PASSWORD", "set `TF_VAR_x` or set `DB_PASSWORD`"),
@@ -199,7 +199,7 @@ fn the_name_of_a_secret_that_is_nowhere_is_never_the_secret() {
 }
 
 #[test]
-fn a_word_that_names_no_variable_is_the_secret_itself_with_a_warning_that_hides_it() {
+fn word_without_a_variable_is_used_as_the_secret_with_a_warning() {
     let words = spec(&[
         ("a", secret("\"hunter2\"")),
         ("b", secret("\"found\"")),
@@ -232,7 +232,7 @@ fn a_word_that_names_no_variable_is_the_secret_itself_with_a_warning_that_hides_
 }
 
 #[test]
-fn an_empty_sensitive_variable_is_left_out_and_noted() {
+fn empty_sensitive_variable_is_left_out_and_recorded() {
     let mut run = spec(&[
         ("nothing", Variable { value: None, ..secret("") }),
         ("null", secret("null")),
@@ -263,7 +263,7 @@ fn an_empty_sensitive_variable_is_left_out_and_noted() {
 }
 
 #[test]
-fn logins_that_cloud_integrations_send_are_never_taken_for_references() {
+fn logins_of_cloud_integrations_are_never_references() {
     let mut run = spec(&[]);
     let logins = [
         ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
@@ -328,7 +328,7 @@ fn reference_cannot_leave_the_secrets_directory() {
 }
 
 #[test]
-fn environment_takes_references_and_refuses_what_is_no_name() {
+fn environment_variables_can_be_references_and_need_valid_names() {
     let mut run = spec(&[]);
     let mut give = |name: &str, value: &str, sensitive| {
         let value = SecretString::from(value);

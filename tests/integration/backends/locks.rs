@@ -1,4 +1,5 @@
-//! What a run that meets a lock is told of it, backend by backend, and that a graceful stop releases it.
+//! The report of a run that meets a lock, for each backend, and that a graceful stop releases the
+//! lock.
 
 use butler_runner::engine::KilledLock;
 use nix::sys::signal::{Signal, kill};
@@ -14,9 +15,9 @@ use crate::support::object_store::{ObjectStore, TABLE};
 use crate::support::postgres::Postgres;
 use crate::support::world::{MODULE, World, eventually};
 
-/// Has one run stand still under its lock and asserts that another one says so, and that a graceful
-/// stop of the first releases it. Returns what is told of the lock.
-async fn told_and_released(backend: &Value) -> &'static str {
+/// Lets one run block while it holds the lock. Asserts that another run reports the lock, and that
+/// a graceful stop of the first releases it. Returns the report.
+async fn assert_lock_reported_and_released(backend: &Value) -> &'static str {
     let holder = World::new(&[]).await;
     let ready = holder.path("ready");
     let module = format!(
@@ -39,10 +40,10 @@ async fn told_and_released(backend: &Value) -> &'static str {
     let (told, id) = if let Some((_, id)) = lock.split_once("(OperationTypeApply, id ") {
         assert!(lock.starts_with(&format!(" by {user}@")), "{message}");
         ("holder, time and id", id.split_once(')').unwrap().0)
-    } else if let Some((id, _)) = lock.split_once("; its backend does not say by whom)") {
+    } else if let Some((id, _)) = lock.split_once("; its backend does not report the holder)") {
         ("id", id.strip_prefix(" (id ").unwrap())
     } else {
-        assert!(lock.contains("; its backend does not say by whom"), "{message}");
+        assert!(lock.contains("; its backend does not report the holder"), "{message}");
         ("nothing", "")
     };
     assert_eq!(advice.contains("`terraform force-unlock "), !id.is_empty(), "{advice}");
@@ -57,7 +58,7 @@ async fn told_and_released(backend: &Value) -> &'static str {
 }
 
 #[tokio::test]
-async fn every_lock_is_told_as_documented_and_released_by_a_graceful_stop() {
+async fn each_backends_lock_is_reported_as_documented_and_released_by_a_graceful_stop() {
     let directory = tempfile::tempdir().unwrap();
     let state = directory.path().join("terraform.tfstate");
     let postgres = Postgres::start();
@@ -87,8 +88,8 @@ async fn every_lock_is_told_as_documented_and_released_by_a_graceful_stop() {
         ("kubernetes", "kubernetes", json!({"config_path": kubeconfig})),
         ("gcs", "gcs", gcs),
     ] {
-        let told = told_and_released(&recipe(kind, &settings)).await;
-        let killed = match KilledLock::of(kind, true, false) {
+        let told = assert_lock_reported_and_released(&recipe(kind, &settings)).await;
+        let killed = match KilledLock::for_backend(kind, true, false) {
             KilledLock::EndsWithTool => "it ends with the tool",
             _ => "it stays, and is named; `--force-unlock-own` removes it",
         };

@@ -1,4 +1,4 @@
-//! The recipes of `docs/backends.md`, with the tests' own servers in the place of the examples'.
+//! The recipes of `docs/backends.md`, with the tests' own servers in place of the examples.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use crate::support::postgres::{PASSWORD, Postgres};
 use crate::support::world::World;
 
 #[tokio::test]
-async fn local_recipe_keeps_the_state() {
+async fn local_recipe_stores_the_state() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let path = world.path("kept.tfstate");
     assert_kept(&world, &recipe("local", &json!({"path": path})), &[]).await;
@@ -22,7 +22,7 @@ async fn local_recipe_keeps_the_state() {
 }
 
 #[tokio::test]
-async fn pg_recipe_keeps_the_state() {
+async fn pg_recipe_stores_the_state() {
     let server = Postgres::start();
     let world = World::new(&[("main.tf", MODULE)]).await;
     let connection = server.connection_string();
@@ -32,7 +32,7 @@ async fn pg_recipe_keeps_the_state() {
 }
 
 #[tokio::test]
-async fn http_recipe_keeps_the_state() {
+async fn http_recipe_stores_the_state() {
     let server = HttpBackend::start().await;
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut changes = server.config();
@@ -43,7 +43,7 @@ async fn http_recipe_keeps_the_state() {
 }
 
 #[tokio::test]
-async fn s3_recipe_keeps_the_state() {
+async fn s3_recipe_stores_the_state() {
     let store = ObjectStore::start().await;
     let world = World::new(&[("main.tf", MODULE)]).await;
     let backend = recipe("s3", &store.config());
@@ -54,7 +54,7 @@ async fn s3_recipe_keeps_the_state() {
 }
 
 #[tokio::test]
-async fn kubernetes_recipe_keeps_the_state() {
+async fn kubernetes_recipe_stores_the_state() {
     let cluster = Cluster::start().await;
     let world = World::new(&[("main.tf", MODULE)]).await;
     let elsewhere = tempfile::tempdir().unwrap();
@@ -69,7 +69,7 @@ async fn kubernetes_recipe_keeps_the_state() {
     assert_eq!(cluster.object(secret).unwrap()["metadata"]["labels"]["team"], "network");
     assert!(cluster.object(lease).unwrap()["spec"]["holderIdentity"].is_null());
 
-    // A host and a token by themselves do not do, as the recipe says; beside the file they count.
+    // A host and a token do not suffice, as the recipe says; with the file they count.
     let login = json!({
         "host": cluster.endpoint(),
         "token": kubernetes::TOKEN,
@@ -79,10 +79,10 @@ async fn kubernetes_recipe_keeps_the_state() {
     alone["config_path"] = json!(null);
     let end = world.run(config(&world, "plan", &recipe("kubernetes", &alone))).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
-    let shown = world.shown(&end);
+    let shown = world.reports_and_output(&end);
     assert!(shown.contains("no configuration has been provided"), "{shown}");
-    let nowhere = cluster.kubeconfig().replace(cluster.endpoint(), "https://127.0.0.1:1");
-    std::fs::write(&kubeconfig, nowhere.replace(kubernetes::TOKEN, "other")).unwrap();
+    let unused_address = cluster.kubeconfig().replace(cluster.endpoint(), "https://127.0.0.1:1");
+    std::fs::write(&kubeconfig, unused_address.replace(kubernetes::TOKEN, "other")).unwrap();
     let mut beside = login;
     beside["config_path"] = json!(kubeconfig);
     beside["secret_suffix"] = json!("beside");
@@ -91,7 +91,7 @@ async fn kubernetes_recipe_keeps_the_state() {
 }
 
 #[tokio::test]
-async fn gcs_recipe_keeps_the_state() {
+async fn gcs_recipe_stores_the_state() {
     let storage = CloudStorage::start().await;
     let world = World::new(&[("main.tf", MODULE)]).await;
     let changes = json!({
@@ -109,8 +109,8 @@ async fn gcs_recipe_keeps_the_state() {
 }
 
 #[tokio::test]
-async fn azurerm_recipe_asks_the_storage_account() {
-    // What stands between Terraform and Azure learns which host is asked for, and lets nothing through.
+async fn azurerm_recipe_sends_requests_to_the_storage_account() {
+    // A proxy between Terraform and Azure records the requested host and forwards nothing.
     let proxy = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", proxy.local_addr().unwrap());
     let asked = std::thread::spawn(move || {
@@ -128,7 +128,7 @@ async fn azurerm_recipe_asks_the_storage_account() {
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let host = "examplestates.blob.core.windows.net";
     assert_eq!(asked.join().unwrap().trim(), format!("CONNECT {host}:443 HTTP/1.1"));
-    let shown = world.shown(&end);
+    let shown = world.reports_and_output(&end);
     let key = backend["config"]["access_key"].as_str().unwrap();
     assert!(shown.contains(host) && !shown.contains(key), "{shown}");
     assert_eq!(world.last_status()["error"]["phase"], "init");
@@ -137,7 +137,7 @@ async fn azurerm_recipe_asks_the_storage_account() {
 }
 
 #[tokio::test]
-async fn logins_of_the_environment_do_for_a_block_in_the_module() {
+async fn credentials_in_the_environment_suffice_for_a_backend_block_in_the_module() {
     let store = ObjectStore::start().await;
     let storage = CloudStorage::start().await;
     let server = Postgres::start();
@@ -171,7 +171,7 @@ async fn logins_of_the_environment_do_for_a_block_in_the_module() {
             let end = world.run(plan.clone()).await;
             assert_eq!(end.code, Some(0), "{kind}: {}\n{}", end.stderr, end.stdout);
             assert!(world.received().log_text().contains(result), "{kind} {operation}");
-            let shown = world.shown(&end);
+            let shown = world.reports_and_output(&end);
             for (name, value) in variables {
                 assert!(!shown.contains(value), "{name} in {shown}");
                 assert!(super::files_with(world.directory.path(), value).is_empty(), "{name}");

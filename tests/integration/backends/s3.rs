@@ -1,4 +1,4 @@
-//! The s3 backend against a server that checks signatures: logins, and what the module says.
+//! The s3 backend with a server that verifies signatures: credentials, and the block of the module.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{config, failure};
 use crate::support::object_store::ObjectStore;
 use crate::support::world::{MODULE, World, merge};
 
-/// Where the recipe's state is.
+/// The path of the recipe's state.
 const KEY: &str = "network/terraform.tfstate";
 
 fn backend(store: &ObjectStore, changes: &Value) -> Value {
@@ -16,7 +16,7 @@ fn backend(store: &ObjectStore, changes: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_wrong_login_is_told_with_the_servers_reason_and_without_the_login() {
+async fn wrong_s3_credentials_are_reported_with_the_servers_reason_and_masked() {
     let store = ObjectStore::start().await;
     let world = World::new(&[("main.tf", MODULE)]).await;
     for (setting, value, reason) in [
@@ -29,8 +29,8 @@ async fn a_wrong_login_is_told_with_the_servers_reason_and_without_the_login() {
         assert_eq!(world.last_status()["error"]["phase"], "init");
         let (message, _) = failure(&world);
         assert!(message.contains("StatusCode: 403") && message.contains(reason), "{message}");
-        let shown = world.shown(&end);
-        // Terraform tells of old names only beside an error.
+        let shown = world.reports_and_output(&end);
+        // Terraform reports deprecated names only beside an error.
         assert!(!shown.contains("Deprecated"), "the flat endpoint is translated: {shown}");
         for secret in [value, &store.access_key, &store.secret_key] {
             assert!(!shown.contains(secret), "{shown}");
@@ -39,9 +39,9 @@ async fn a_wrong_login_is_told_with_the_servers_reason_and_without_the_login() {
 }
 
 #[tokio::test]
-async fn the_runs_settings_replace_the_modules_block_of_the_same_type_too() {
+async fn backend_of_the_run_replaces_a_block_of_the_same_type() {
     let store = ObjectStore::start().await;
-    // None of this is good where the run's state is; with any of it left, `init` would fail.
+    // None of these settings is valid for the run's state; `init` would fail if one remained.
     let block = r#"
 terraform {
   backend "s3" {

@@ -1,5 +1,5 @@
-//! All settings of each backend, as `terraform init` takes them: as they are, and with numbers and
-//! booleans as strings.
+//! All settings of each backend are accepted by `terraform init`: with their types, and with
+//! numbers and booleans as strings.
 
 use butler_base::secret::PrivateDirectory;
 use butler_protocol::spec::Backend;
@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::support::cloud_storage::{self, CloudStorage};
 use crate::support::terraform::{TestModule, flag};
 
-/// What `init` prints with these settings.
-fn initialised(kind: &str, settings: &Value) -> String {
+/// The output of `init` with these settings.
+fn init_output(kind: &str, settings: &Value) -> String {
     let module = TestModule::new(&[("main.tf", "output \"a\" {\n  value = 1\n}\n")]);
     let settings = settings.as_object().unwrap().iter();
     let config = settings.map(|(name, value)| (name.clone(), value.to_string().into())).collect();
@@ -19,7 +19,7 @@ fn initialised(kind: &str, settings: &Value) -> String {
     let tool = "1.11.4".parse().unwrap();
     let files = write_backend(&backend, &tool, &module.directory(), &private).unwrap();
     let mut init = module.command(&["init".to_owned(), flag("backend-config", &files.config_file)]);
-    // Nothing of this leaves the machine.
+    // None of these settings is sent to another machine.
     let output = init.env("HTTPS_PROXY", "http://127.0.0.1:1").output().unwrap();
     [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat()
 }
@@ -36,10 +36,10 @@ fn as_strings(value: &Value) -> Value {
     }
 }
 
-/// Asserts that Terraform takes the settings, and gets as far as to what `expected` says.
-fn assert_taken(kind: &str, settings: &Value, expected: &str) {
+/// Asserts that Terraform accepts the settings and then fails with `expected`.
+fn assert_accepted(kind: &str, settings: &Value, expected: &str) {
     for settings in [settings.clone(), as_strings(settings)] {
-        let output = initialised(kind, &settings);
+        let output = init_output(kind, &settings);
         let output = output.split_whitespace().collect::<Vec<_>>().join(" ");
         for refusal in [
             "Deprecated",
@@ -59,7 +59,7 @@ fn assert_taken(kind: &str, settings: &Value, expected: &str) {
 const ROLE: &str = "arn:aws:iam::123456789012:role/states";
 
 #[test]
-fn s3_settings_are_taken() {
+fn terraform_accepts_all_s3_settings() {
     let settings = json!({
         "bucket": "states",
         "key": "network",
@@ -102,9 +102,9 @@ fn s3_settings_are_taken() {
         "workspace_key_prefix": "workspaces",
     });
     let mut without_ids = settings;
-    // It is refused beside `skip_requesting_account_id`.
+    // It conflicts with `skip_requesting_account_id`.
     without_ids.as_object_mut().unwrap().remove("allowed_account_ids");
-    assert_taken("s3", &without_ids, "Cannot assume IAM Role");
+    assert_accepted("s3", &without_ids, "Cannot assume IAM Role");
     // As it was before Terraform 1.6: of these names, 1.11.4 knows none.
     let flat = json!({
         "bucket": "states",
@@ -123,7 +123,7 @@ fn s3_settings_are_taken() {
         "assume_role_tags": {"team": "network"},
         "assume_role_transitive_tag_keys": ["team"],
     });
-    assert_taken("s3", &flat, "Cannot assume IAM Role");
+    assert_accepted("s3", &flat, "Cannot assume IAM Role");
     let web = json!({
         "bucket": "states",
         "key": "network",
@@ -132,11 +132,11 @@ fn s3_settings_are_taken() {
         "endpoints": {"sts": "http://127.0.0.1:1"},
         "assume_role_with_web_identity": {"role_arn": ROLE, "web_identity_token": "token"},
     });
-    assert_taken("s3", &web, "AssumeRoleWithWebIdentity");
+    assert_accepted("s3", &web, "AssumeRoleWithWebIdentity");
 }
 
 #[test]
-fn azurerm_settings_are_taken() {
+fn terraform_accepts_all_azurerm_settings() {
     let id = "00000000-0000-0000-0000-000000000001";
     let settings = json!({
         "resource_group_name": "terraform",
@@ -157,11 +157,11 @@ fn azurerm_settings_are_taken() {
         "client_id": id,
         "client_secret": "secret",
     });
-    assert_taken("azurerm", &settings, "butlerrunner.blob.core.windows.net");
+    assert_accepted("azurerm", &settings, "butlerrunner.blob.core.windows.net");
 }
 
 #[test]
-fn kubernetes_settings_are_taken() {
+fn terraform_accepts_all_kubernetes_settings() {
     let directory = tempfile::tempdir().unwrap();
     let kubeconfig = directory.path().join("config");
     let content = json!({
@@ -188,15 +188,15 @@ fn kubernetes_settings_are_taken() {
             "env": {"REGION": "eu-central-1", "DEPTH": 2},
         },
     });
-    // Terraform itself leaves a part out that Kubernetes' client has come to want.
-    assert_taken("kubernetes", &settings, "interactiveMode must be specified");
+    // Terraform itself omits a part that the Kubernetes client requires.
+    assert_accepted("kubernetes", &settings, "interactiveMode must be specified");
     let mut without_exec = settings;
     without_exec.as_object_mut().unwrap().remove("exec");
-    assert_taken("kubernetes", &without_exec, "dial tcp 127.0.0.1:1");
+    assert_accepted("kubernetes", &without_exec, "dial tcp 127.0.0.1:1");
 }
 
 #[tokio::test]
-async fn gcs_settings_are_taken() {
+async fn terraform_accepts_all_gcs_settings() {
     let storage = CloudStorage::start().await;
     let endpoint = storage.endpoint();
     let key = |name: &str, value: &str| {
@@ -213,7 +213,7 @@ async fn gcs_settings_are_taken() {
         key("kms_encryption_key", "projects/p/locations/l/keyRings/r/cryptoKeys/k"),
     ] {
         tokio::task::spawn_blocking(move || {
-            assert_taken("gcs", &settings, "Successfully configured the backend");
+            assert_accepted("gcs", &settings, "Successfully configured the backend");
         })
         .await
         .unwrap();
@@ -221,22 +221,22 @@ async fn gcs_settings_are_taken() {
 }
 
 #[test]
-fn settings_of_other_backends_are_taken() {
-    let nowhere = "127.0.0.1:1";
+fn terraform_accepts_the_settings_of_other_backends() {
+    let unused_address = "127.0.0.1:1";
     for (kind, settings, expected) in [
         (
             "remote",
-            json!({"hostname": nowhere, "organization": "o", "token": "t", "workspaces": {"name": "network"}}),
+            json!({"hostname": unused_address, "organization": "o", "token": "t", "workspaces": {"name": "network"}}),
             "https://127.0.0.1:1/.well-known/terraform.json",
         ),
         (
             "remote",
-            json!({"hostname": nowhere, "organization": "o", "workspaces": [{"prefix": "network-"}]}),
+            json!({"hostname": unused_address, "organization": "o", "workspaces": [{"prefix": "network-"}]}),
             "https://127.0.0.1:1/.well-known/terraform.json",
         ),
         (
             "consul",
-            json!({"path": "p", "address": nowhere, "scheme": "http", "lock": true, "gzip": true, "access_token": "t"}),
+            json!({"path": "p", "address": unused_address, "scheme": "http", "lock": true, "gzip": true, "access_token": "t"}),
             "http://127.0.0.1:1/v1/kv/",
         ),
         (
@@ -267,6 +267,6 @@ fn settings_of_other_backends_are_taken() {
             "Successfully configured the backend",
         ),
     ] {
-        assert_taken(kind, &settings, expected);
+        assert_accepted(kind, &settings, expected);
     }
 }

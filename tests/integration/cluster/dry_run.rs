@@ -1,11 +1,12 @@
-//! `--dry-run server`: what the cluster checks before anything is created, and what nobody checks.
+//! `--dry-run server`: the checks of the cluster before anything is created, and those that are
+//! missing.
 
 use super::{JOB, Scene};
-use crate::support::api_server::{Broken, NAMESPACE};
+use crate::support::api_server::{FaultEffect, NAMESPACE};
 
 const PODS: &str = "/api/v1/namespaces/runs/pods";
 
-/// Everything that a Job can need of its namespace, and where the cluster keeps it.
+/// All objects of the namespace that a Job can need, and their paths.
 const NEEDS: [(&str, &str, &str); 5] = [
     ("--pull-secret", "registry-login", "secrets"),
     ("--env-from", "git-token", "secrets"),
@@ -22,7 +23,7 @@ fn words(flags: &[(&'static str, &'static str, &str)]) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn dry_run_has_the_cluster_check_everything_and_creates_nothing() {
+async fn dry_run_validates_all_objects_and_creates_none() {
     let scene = Scene::still().await;
     for (_, name, plural) in NEEDS {
         scene.cluster.keep(plural, name);
@@ -42,15 +43,15 @@ async fn dry_run_has_the_cluster_check_everything_and_creates_nothing() {
     assert_eq!(scene.cluster.objects(), before);
 }
 
-/// The cluster takes a Job whose pod it would never take.
+/// The cluster accepts a Job whose pod it would reject.
 #[tokio::test]
-async fn pod_that_would_be_refused_is_said_by_a_dry_run() {
+async fn dry_run_reports_a_pod_that_would_be_refused() {
     let quota = "pods \"x\" is forbidden: exceeded quota: runs, requested: pods=1, used: pods=0, limited: pods=0";
     let range =
         "pods \"x\" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi";
     for refusal in [quota, range] {
         let scene = Scene::still().await;
-        scene.cluster.fault("POST", PODS, Broken::Status(403, "Forbidden", refusal));
+        scene.cluster.fault("POST", PODS, FaultEffect::Status(403, "Forbidden", refusal));
         let said = scene.applied(&["--dry-run", "server"]).await;
         assert_eq!(said.code, Some(1), "{said:#?}");
         said.says(&format!(
@@ -60,7 +61,7 @@ async fn pod_that_would_be_refused_is_said_by_a_dry_run() {
 }
 
 #[tokio::test]
-async fn service_account_that_is_missing_is_said_by_a_dry_run() {
+async fn dry_run_reports_a_missing_service_account() {
     let scene = Scene::still().await;
     let said = scene.applied(&["--dry-run", "server", "--service-account", "terraform"]).await;
     assert_eq!(said.code, Some(1), "{said:#?}");
@@ -68,7 +69,7 @@ async fn service_account_that_is_missing_is_said_by_a_dry_run() {
 }
 
 #[tokio::test]
-async fn everything_that_the_namespace_lacks_is_said_at_once_by_a_dry_run() {
+async fn dry_run_reports_all_problems_of_the_namespace_together() {
     let scene = Scene::still().await;
     scene.cluster.keep("secrets", "git-token");
     let said = scene.applied(&words(&NEEDS)).await;
@@ -78,13 +79,31 @@ async fn everything_that_the_namespace_lacks_is_said_at_once_by_a_dry_run() {
     );
 }
 
-/// An account that may create Jobs need not be allowed to do more.
 #[tokio::test]
-async fn dry_run_says_what_the_account_may_not_check() {
+async fn each_object_that_the_namespace_lacks_is_said_by_a_dry_run() {
+    for (flag, missing, plural) in NEEDS {
+        let scene = Scene::still().await;
+        for (_, name, plural) in NEEDS.iter().filter(|(other, ..)| *other != flag) {
+            scene.cluster.keep(plural, name);
+        }
+        let said = scene.applied(&words(&NEEDS)).await;
+        assert_eq!(said.code, Some(1), "{flag}: {said:#?}");
+        let kind = match plural {
+            "secrets" => "Secret",
+            "configmaps" => "ConfigMap",
+            _ => "PersistentVolumeClaim",
+        };
+        said.says(&format!("namespace `runs` has no {kind} `{missing}`\n"));
+    }
+}
+
+/// An account that can create Jobs may lack other permissions.
+#[tokio::test]
+async fn dry_run_lists_checks_without_permission() {
     let scene = Scene::still().await;
     let forbidden = |what: &str| {
         let text = format!("pods is forbidden: User \"ci\" cannot {what} in API group \"\"");
-        Broken::Status(403, "Forbidden", text.leak())
+        FaultEffect::Status(403, "Forbidden", text.leak())
     };
     scene.cluster.fault("POST", PODS, forbidden("create resource \"pods\""));
     scene.cluster.fault("GET", "/secrets/git-token", forbidden("get resource \"secrets\""));

@@ -2,8 +2,8 @@
 
 use nix::sys::signal::Signal;
 
-use super::{Collected, JOB, SLOW, Said, Scene, interrupt};
-use crate::support::api_server::{Broken, Course, NAMESPACE};
+use super::{ClusterOutput, JOB, SLOW, Scene, StreamReader, interrupt};
+use crate::support::api_server::{FaultEffect, NAMESPACE, PodCourse};
 use crate::support::world::{MODULE, eventually};
 
 const JOBS: &str = "/apis/batch/v1/namespaces/runs/jobs";
@@ -15,9 +15,9 @@ const FORBIDDEN_SECRETS: &str = "secrets is forbidden: User \"ci\" cannot create
 const FORBIDDEN_PODS: &str = "pods is forbidden: User \"ci\" cannot list resource \"pods\" in API group \"\" in the namespace \"runs\"";
 
 #[tokio::test]
-async fn missing_permission_is_named_and_nothing_stays() {
+async fn missing_permission_is_named_and_no_object_remains() {
     let scene = Scene::still().await;
-    scene.cluster.fault("POST", SECRETS, Broken::Status(403, "Forbidden", FORBIDDEN_SECRETS));
+    scene.cluster.fault("POST", SECRETS, FaultEffect::Status(403, "Forbidden", FORBIDDEN_SECRETS));
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(1));
     said.says("error: no permission to `create` `secrets` in namespace `runs`\n");
@@ -26,9 +26,9 @@ async fn missing_permission_is_named_and_nothing_stays() {
 }
 
 #[tokio::test]
-async fn job_that_cannot_be_followed_goes_on() {
+async fn job_without_watch_access_to_pods_continues() {
     let scene = Scene::new("plan", MODULE).await;
-    scene.cluster.fault("GET", PODS, Broken::Status(403, "Forbidden", FORBIDDEN_PODS));
+    scene.cluster.fault("GET", PODS, FaultEffect::Status(403, "Forbidden", FORBIDDEN_PODS));
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(1));
     said.says(&format!(
@@ -40,20 +40,25 @@ async fn job_that_cannot_be_followed_goes_on() {
 }
 
 #[tokio::test]
-async fn job_that_may_not_be_watched_is_not_waited_for() {
+async fn job_without_watch_permission_is_not_waited_for() {
     let scene = Scene::new("plan", MODULE).await;
     let forbidden = "pods is forbidden: User \"ci\" cannot watch resource \"pods\" in API group \"\" in the namespace \"runs\"";
-    scene.cluster.faults("GET", "/pods?watch", Broken::Status(403, "Forbidden", forbidden), 1000);
+    scene.cluster.faults(
+        "GET",
+        "/pods?watch",
+        FaultEffect::Status(403, "Forbidden", forbidden),
+        1000,
+    );
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(1));
     said.says("which continues: no permission to `watch` `pods` in namespace `runs`\n");
 }
 
 #[tokio::test]
-async fn log_that_may_not_be_read_is_said_and_the_run_is_followed_all_the_same() {
+async fn missing_log_permission_is_reported_and_the_run_still_followed() {
     let scene = Scene::new("plan", MODULE).await;
     let forbidden = "pods \"x\" is forbidden: User \"ci\" cannot get resource \"pods/log\" in API group \"\" in the namespace \"runs\"";
-    scene.cluster.faults("GET", "/log", Broken::Status(403, "Forbidden", forbidden), 1000);
+    scene.cluster.faults("GET", "/log", FaultEffect::Status(403, "Forbidden", forbidden), 1000);
     let said = scene.applied(&[]).await;
     assert_eq!((said.code, &*said.stdout), (Some(0), ""), "{said:#?}");
     said.says("cannot read the rest of the log: pods \"x\" is forbidden: User \"ci\" cannot get resource \"pods/log\"");
@@ -63,9 +68,9 @@ async fn log_that_may_not_be_read_is_said_and_the_run_is_followed_all_the_same()
 
 /// With the permissions that the documentation lists, nobody can look whether a Secret is there.
 #[tokio::test]
-async fn secret_whose_answer_is_lost_need_not_be_read() {
+async fn lost_response_to_the_secret_needs_no_read_permission() {
     let scene = Scene::new("plan", MODULE).await;
-    scene.cluster.fault("POST", SECRETS, Broken::AnswerLost);
+    scene.cluster.fault("POST", SECRETS, FaultEffect::AnswerLost);
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(0), "{said:#?}");
     let asked = scene.cluster.requests();
@@ -74,15 +79,15 @@ async fn secret_whose_answer_is_lost_need_not_be_read() {
 
 /// Who creates it again at once meets the Job that is being deleted, and what it owned.
 #[tokio::test]
-async fn run_that_is_being_deleted_is_waited_for_and_its_secret_is_in_nobodys_way() {
+async fn job_creation_waits_for_the_deletion_of_the_previous_job_and_secret() {
     let scene = Scene::still().await;
-    scene.cluster.course(Course::Unschedulable);
+    scene.cluster.course(PodCourse::Unschedulable);
     assert_eq!(scene.applied(&["--detach"]).await.code, Some(0));
     let uid = scene.cluster.only("jobs").unwrap()["metadata"]["uid"].clone();
     let old = scene.cluster.names("secrets").remove(0);
     scene.cluster.begin_deleting(JOB);
     let mut child = scene.apply(&["--detach"]).spawn().unwrap();
-    let mut stderr = Collected::of(child.stderr.take().unwrap());
+    let mut stderr = StreamReader::of(child.stderr.take().unwrap());
     stderr.until(&format!("the Job {JOB} of an earlier start is being deleted: waiting")).await;
     scene.cluster.end_deleting(JOB);
     let code = child.wait().await.unwrap().code();
@@ -99,11 +104,11 @@ async fn run_that_is_being_deleted_is_waited_for_and_its_secret_is_in_nobodys_wa
 #[tokio::test]
 async fn signal_ends_the_wait_for_a_job_that_is_being_deleted() {
     let scene = Scene::still().await;
-    scene.cluster.course(Course::Unschedulable);
+    scene.cluster.course(PodCourse::Unschedulable);
     assert_eq!(scene.applied(&["--detach"]).await.code, Some(0));
     scene.cluster.begin_deleting(JOB);
     let mut child = scene.apply(&[]).spawn().unwrap();
-    let mut stderr = Collected::of(child.stderr.take().unwrap());
+    let mut stderr = StreamReader::of(child.stderr.take().unwrap());
     stderr.until("of an earlier start is being deleted: waiting").await;
     interrupt(&child, Signal::SIGINT);
     assert_eq!(child.wait().await.unwrap().code(), Some(128 + Signal::SIGINT as i32));
@@ -113,28 +118,28 @@ async fn signal_ends_the_wait_for_a_job_that_is_being_deleted() {
 
 /// Another Job of the same name is none of ours: its success is not this run's.
 #[tokio::test]
-async fn job_of_the_same_name_is_not_taken_for_the_one_that_is_followed() {
+async fn recreated_job_of_the_same_name_is_not_followed() {
     let scene = Scene::new("apply", SLOW).await;
     let child = scene.apply(&[]).spawn().unwrap();
     scene.under_way().await;
     scene.cluster.replace(JOB);
-    let said = Said::of(&child.wait_with_output().await.unwrap());
+    let said = ClusterOutput::of(&child.wait_with_output().await.unwrap());
     assert_eq!(said.code, Some(1), "{said:#?}");
     said.says("the pod was removed before the runner reported its result: the Job was deleted\n");
 }
 
 #[tokio::test]
-async fn trigger_that_is_refused_says_that_nothing_was_started() {
+async fn refused_trigger_reports_that_no_run_was_started() {
     let scene = Scene::still().await;
-    scene.cluster.fault("POST", JOBS, Broken::Status(422, "Invalid", "no"));
+    scene.cluster.fault("POST", JOBS, FaultEffect::Status(422, "Invalid", "no"));
     let mut command = scene.world.command(&["trigger", "kubernetes"]);
     scene.of_run(&mut command);
-    let said = Said::of(&command.output().await.unwrap());
+    let said = ClusterOutput::of(&command.output().await.unwrap());
     assert_eq!((said.code, &*said.stdout), (Some(4), ""), "{said:#?}");
 }
 
 #[tokio::test]
-async fn quota_policy_and_login_are_no_missing_permissions() {
+async fn quota_policy_and_login_errors_are_not_missing_permissions() {
     let quota =
         "jobs.batch \"x\" is forbidden: exceeded quota: runs, requested: count/jobs.batch=1";
     for (code, reason, message, said_so) in [
@@ -159,7 +164,7 @@ async fn quota_policy_and_login_are_no_missing_permissions() {
         ),
     ] {
         let scene = Scene::still().await;
-        scene.cluster.fault("POST", JOBS, Broken::Status(code, reason, message));
+        scene.cluster.fault("POST", JOBS, FaultEffect::Status(code, reason, message));
         let said = scene.applied(&[]).await;
         assert_eq!(said.code, Some(1));
         said.says(said_so);
@@ -168,9 +173,9 @@ async fn quota_policy_and_login_are_no_missing_permissions() {
 }
 
 #[tokio::test]
-async fn run_gets_no_second_job() {
+async fn existing_job_of_a_run_prevents_a_second_one() {
     let scene = Scene::still().await;
-    scene.cluster.course(Course::Unschedulable);
+    scene.cluster.course(PodCourse::Unschedulable);
     assert_eq!(scene.applied(&["--detach"]).await.code, Some(0));
     let uid = scene.cluster.only("jobs").unwrap()["metadata"]["uid"].clone();
     let said = scene.applied(&["--detach"]).await;
@@ -180,36 +185,36 @@ async fn run_gets_no_second_job() {
 }
 
 #[tokio::test]
-async fn answer_that_is_lost_makes_no_second_job_and_no_error() {
+async fn lost_response_to_the_job_creation_causes_no_second_job() {
     let scene = Scene::new("plan", MODULE).await;
-    scene.cluster.fault("POST", JOBS, Broken::AnswerLost);
-    scene.cluster.fault("POST", SECRETS, Broken::AnswerLost);
-    scene.cluster.fault("GET", PODS, Broken::Status(500, "InternalError", "etcd is away"));
+    scene.cluster.fault("POST", JOBS, FaultEffect::AnswerLost);
+    scene.cluster.fault("POST", SECRETS, FaultEffect::AnswerLost);
+    scene.cluster.fault("GET", PODS, FaultEffect::Status(500, "InternalError", "etcd is away"));
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(0), "{said:#?}");
     assert!(scene.cluster.only("jobs").is_some());
 }
 
 #[tokio::test]
-async fn cluster_that_asks_to_come_later_is_asked_later() {
+async fn retry_after_of_the_cluster_is_respected() {
     let scene = Scene::new("plan", MODULE).await;
-    scene.cluster.faults("POST", JOBS, Broken::Later, 2);
-    scene.cluster.fault("GET", PODS, Broken::Later);
+    scene.cluster.faults("POST", JOBS, FaultEffect::Later, 2);
+    scene.cluster.fault("GET", PODS, FaultEffect::Later);
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(0), "{said:#?}");
 }
 
 /// The log without what each run has of its own.
-fn lines(said: &Said) -> Vec<&str> {
+fn lines(said: &ClusterOutput) -> Vec<&str> {
     said.stdout.lines().collect()
 }
 
 #[tokio::test]
-async fn log_that_breaks_off_is_shown_whole_and_once() {
+async fn interrupted_log_stream_is_shown_completely_and_once() {
     let scene = Scene::new("apply", MODULE).await;
     let log = "/log";
     for lines in [3, 0, 7, 1] {
-        scene.cluster.fault("GET", log, Broken::LogAfter(lines));
+        scene.cluster.fault("GET", log, FaultEffect::LogAfter(lines));
     }
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(0), "{said:#?}");
@@ -220,22 +225,22 @@ async fn log_that_breaks_off_is_shown_whole_and_once() {
 }
 
 #[tokio::test]
-async fn log_that_stays_silent_is_read_when_the_run_is_over() {
+async fn log_after_a_silent_stream_is_read_at_the_end_of_the_run() {
     let scene = Scene::new("plan", MODULE).await;
-    scene.cluster.fault("GET", "/log", Broken::Silence);
+    scene.cluster.fault("GET", "/log", FaultEffect::Silence);
     let said = scene.applied(&[]).await;
     assert_eq!(said.code, Some(0), "{said:#?}");
     assert_eq!(lines(&said), scene.cluster.log());
 }
 
 #[tokio::test]
-async fn cluster_that_forgets_what_was_is_asked_what_is() {
+async fn expired_watch_is_replaced_by_a_new_list() {
     let scene = Scene::new("apply", SLOW).await;
     // As an answer of its own, which some servers give, and in the stream.
-    let expired = Broken::Status(410, "Expired", "too old resource version: 1 (7)");
+    let expired = FaultEffect::Status(410, "Expired", "too old resource version: 1 (7)");
     scene.cluster.fault("GET", "/pods?watch", expired);
-    scene.cluster.faults("GET", "/pods?watch", Broken::Gone, 3);
-    scene.cluster.faults("GET", "/jobs?watch", Broken::Gone, 3);
+    scene.cluster.faults("GET", "/pods?watch", FaultEffect::Gone, 3);
+    scene.cluster.faults("GET", "/jobs?watch", FaultEffect::Gone, 3);
     let child = scene.apply(&[]).spawn().unwrap();
     let lists = || {
         let asked = scene.cluster.requests();
@@ -245,16 +250,16 @@ async fn cluster_that_forgets_what_was_is_asked_what_is() {
     eventually("a list after each stream that forgot", || lists() > 3).await;
     scene.under_way().await;
     interrupt(&child, Signal::SIGINT);
-    let said = Said::of(&child.wait_with_output().await.unwrap());
+    let said = ClusterOutput::of(&child.wait_with_output().await.unwrap());
     assert_eq!(said.code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
 }
 
 /// A run that waits is told so once, whatever the pod and its events say, and goes on when it can.
-async fn waits(course: Course, told: &str) {
+async fn waits(course: PodCourse, told: &str) {
     let scene = Scene::new("plan", MODULE).await;
     scene.cluster.course(course);
     let mut child = scene.apply(&[]).spawn().unwrap();
-    let mut stderr = Collected::of(child.stderr.take().unwrap());
+    let mut stderr = StreamReader::of(child.stderr.take().unwrap());
     stderr.until(told).await;
     let looks = || {
         let asked = scene.cluster.requests();
@@ -262,7 +267,7 @@ async fn waits(course: Course, told: &str) {
     };
     let before = looks();
     eventually("a look at the events", || looks() > before + 1).await;
-    scene.cluster.course(Course::Run);
+    scene.cluster.course(PodCourse::Run);
     let output = child.wait_with_output().await.unwrap();
     let said = stderr.rest().await;
     assert_eq!(output.status.code(), Some(0), "{said}");
@@ -270,62 +275,62 @@ async fn waits(course: Course, told: &str) {
 }
 
 #[tokio::test]
-async fn run_that_finds_no_node_says_so_as_it_waits() {
+async fn unschedulable_pod_is_reported_while_waiting() {
     let told = "waiting: Unschedulable: 0/3 nodes are available: 3 Insufficient memory.";
-    waits(Course::Unschedulable, told).await;
+    waits(PodCourse::Unschedulable, told).await;
 }
 
 #[tokio::test]
-async fn image_that_cannot_be_had_is_said_as_the_run_waits() {
-    waits(Course::NoImage, "waiting: ErrImagePull: rpc error: code = NotFound").await;
+async fn image_pull_error_is_reported_while_waiting() {
+    waits(PodCourse::NoImage, "waiting: ErrImagePull: rpc error: code = NotFound").await;
 }
 
 #[tokio::test]
-async fn secret_that_is_missing_is_said_as_the_run_waits() {
+async fn missing_secret_is_reported_while_waiting() {
     let told = "waiting: CreateContainerConfigError: secret \"git-token\" not found";
-    waits(Course::NoSecret, told).await;
+    waits(PodCourse::NoSecret, told).await;
 }
 
 #[tokio::test]
-async fn quota_for_pods_is_said_as_the_run_waits() {
+async fn pod_quota_is_reported_while_waiting() {
     let told = "waiting: FailedCreate: Error creating: pods is forbidden: exceeded quota";
-    waits(Course::Quota, told).await;
+    waits(PodCourse::Quota, told).await;
 }
 
 /// A run to which the cluster does this ends with this code, and says this.
-async fn ends(course: Course, code: i32, said_so: &str) -> Scene {
+async fn ends(course: PodCourse, code: i32, said_so: &str) -> Scene {
     let scene = Scene::new("apply", SLOW).await;
     let child = scene.apply(&[]).spawn().unwrap();
     scene.under_way().await;
     scene.cluster.course(course);
-    let said = Said::of(&child.wait_with_output().await.unwrap());
+    let said = ClusterOutput::of(&child.wait_with_output().await.unwrap());
     assert_eq!(said.code, Some(code), "{said:#?}");
     said.says(&format!("error: {said_so}"));
     scene
 }
 
 #[tokio::test]
-async fn eviction_is_said_and_the_run_ends_as_cancelled() {
+async fn eviction_is_reported_and_cancels_the_run() {
     let said = "the runner ended with exit code 143: Evicted: The node was low on resource: ephemeral-storage.\nhint: the node ran out";
-    let scene = ends(Course::Evicted, 143, said).await;
+    let scene = ends(PodCourse::Evicted, 143, said).await;
     assert_eq!(scene.world.statuses().last().unwrap(), "cancelled");
 }
 
 #[tokio::test]
-async fn deadline_is_said_and_the_run_ends_as_cancelled() {
+async fn deadline_is_reported_and_cancels_the_run() {
     let said = "the runner ended with exit code 143: DeadlineExceeded: Job was active longer than specified deadline\nhint: give it longer with --timeout\n";
-    let scene = ends(Course::Deadline, 143, said).await;
+    let scene = ends(PodCourse::Deadline, 143, said).await;
     assert_eq!(scene.world.statuses().last().unwrap(), "cancelled");
 }
 
 #[tokio::test]
-async fn memory_that_ran_out_is_said() {
+async fn out_of_memory_kill_is_reported() {
     let said = "the runner was killed because the container was out of memory (OOMKilled)\nhint: give it more with --memory\n";
-    ends(Course::OutOfMemory, 137, said).await;
+    ends(PodCourse::OutOfMemory, 137, said).await;
 }
 
 #[tokio::test]
-async fn node_that_is_lost_is_said() {
+async fn lost_node_is_reported() {
     let said = "the pod was removed before the runner reported its result: DeletionByPodGC: PodGC: node no longer exists";
-    ends(Course::NodeLost, 1, said).await;
+    ends(PodCourse::NodeLost, 1, said).await;
 }

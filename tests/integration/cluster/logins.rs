@@ -1,15 +1,16 @@
-//! Every way in: tokens, certificates, helper programs, the pod's own account, proxies, contexts.
+//! All authentication methods: tokens, certificates, helpers, the pod's service account, proxies,
+//! contexts.
 
 use serde_json::json;
 
-use super::{Said, Scene};
+use super::{ClusterOutput, Scene};
 use crate::support::api_server::{ApiServer, NAMESPACE, TOKEN};
 use crate::support::forward_proxy::ForwardProxy;
 use crate::support::release_site::executable;
 use crate::support::world::with_mounts;
 
 #[tokio::test]
-async fn client_certificate_is_a_login() {
+async fn client_certificate_authenticates() {
     let mut scene = Scene::still().await;
     scene.cluster = ApiServer::by_certificate(&scene.world.path("node")).await;
     scene.log_in(&scene.cluster.kubeconfig_with_certificate());
@@ -18,7 +19,7 @@ async fn client_certificate_is_a_login() {
 }
 
 #[tokio::test]
-async fn helper_program_logs_in_and_sees_no_secret_of_the_runners() {
+async fn credential_helper_authenticates_and_sees_no_secret_of_the_runner() {
     let scene = Scene::still().await;
     let (helper, seen) = (scene.world.path("helper"), scene.world.path("seen"));
     let credential = json!({
@@ -36,14 +37,14 @@ async fn helper_program_logs_in_and_sees_no_secret_of_the_runners() {
     scene.log_in(&scene.cluster.kubeconfig_of(&user, &[]));
     let mut command = scene.apply(&["--dry-run", "server"]);
     command.env("BUTLER_GIT_TOKEN", "ghp_hunter2hunter2");
-    let said = Said::of(&command.output().await.unwrap());
+    let said = ClusterOutput::of(&command.output().await.unwrap());
     assert_eq!(said.code, Some(0), "{said:#?}");
     let seen = std::fs::read_to_string(seen).unwrap();
     assert!(seen.contains("AWS_PROFILE=production") && !seen.contains("BUTLER_"), "{seen}");
 }
 
 #[tokio::test]
-async fn proxy_of_the_cluster_or_of_the_environment_stands_in_between() {
+async fn proxy_of_the_kubeconfig_or_the_environment_is_used() {
     let scene = Scene::still().await;
     let proxy = ForwardProxy::start(None);
     let token = json!({"token": TOKEN});
@@ -51,7 +52,8 @@ async fn proxy_of_the_cluster_or_of_the_environment_stands_in_between() {
     scene.log_in(&scene.cluster.kubeconfig_of(&token, &[("proxy-url", &proxy.url(""))]));
     assert_eq!(scene.applied(&["--dry-run", "server"]).await.code, Some(0));
     assert!(proxy.asked().contains(&connect), "{:?}", proxy.asked());
-    // NO_PROXY is about the environment's proxy; the proxy has the cluster's own address here.
+    // NO_PROXY applies to the environment's proxy; the proxy of the kubeconfig gets the cluster's
+    // own address.
     let before = proxy.asked().len();
     let mut command = scene.apply(&["--dry-run", "server"]);
     command.env("NO_PROXY", "127.0.0.1,localhost");
@@ -76,7 +78,7 @@ async fn proxy_of_the_cluster_or_of_the_environment_stands_in_between() {
 }
 
 #[tokio::test]
-async fn context_and_namespace_can_be_chosen() {
+async fn context_and_namespace_can_be_selected() {
     let scene = Scene::still().await;
     let said = scene.applied(&["--dry-run", "server", "--namespace", "others"]).await;
     assert_eq!(said.code, Some(0), "{said:#?}");
@@ -88,11 +90,11 @@ async fn context_and_namespace_can_be_chosen() {
 }
 
 #[tokio::test]
-async fn cluster_that_nobody_names_is_asked_for() {
+async fn missing_cluster_configuration_is_an_error() {
     let scene = Scene::still().await;
     let mut command = scene.apply(&[]);
     command.env("KUBECONFIG", "/nope");
-    let said = Said::of(&command.output().await.unwrap());
+    let said = ClusterOutput::of(&command.output().await.unwrap());
     assert_eq!(said.code, Some(1));
     said.says(
         "error: no cluster is known: KUBECONFIG names `/nope`, which does not exist, and this process is not in a pod\n",
@@ -105,9 +107,9 @@ async fn cluster_that_nobody_names_is_asked_for() {
     said.says("hint: set KUBECONFIG, or name a file with --kubeconfig\n");
 }
 
-/// In a pod its own cluster would be the next that is known, and is not what was asked for.
+/// In a pod, the default would be its own cluster, which was not requested.
 #[tokio::test]
-async fn file_or_context_that_is_named_and_not_there_is_not_replaced_by_the_pods_own_account() {
+async fn missing_named_file_or_context_does_not_fall_back_to_the_service_account() {
     let scene = Scene::still().await;
     for (words, said_so) in [
         (
@@ -121,13 +123,13 @@ async fn file_or_context_that_is_named_and_not_there_is_not_replaced_by_the_pods
     ] {
         let mut command = scene.apply(&words);
         command.env("KUBECONFIG", "/proc/none").env("KUBERNETES_SERVICE_HOST", "127.0.0.1");
-        let said = Said::of(&command.output().await.unwrap());
+        let said = ClusterOutput::of(&command.output().await.unwrap());
         assert_eq!(said.code, Some(1));
         said.says(said_so);
     }
 }
 
-/// Its lines are secrets, or stand next to some.
+/// Its lines are secrets, or are next to secrets.
 #[tokio::test]
 async fn kubeconfig_that_cannot_be_parsed_is_not_quoted() {
     let scene = Scene::still().await;
@@ -159,7 +161,7 @@ async fn kubeconfig_that_cannot_be_parsed_is_not_quoted() {
 
 /// An editor, or `echo`, ends a file with a newline.
 #[tokio::test]
-async fn token_in_a_file_is_a_login_and_is_read_again_when_it_changes() {
+async fn token_file_authenticates_and_is_read_again_after_a_change() {
     let scene = Scene::new("plan", crate::support::world::MODULE).await;
     let file = scene.world.path("token");
     std::fs::write(&file, format!("{TOKEN}\n")).unwrap();
@@ -178,7 +180,7 @@ async fn token_in_a_file_is_a_login_and_is_read_again_when_it_changes() {
 }
 
 #[tokio::test]
-async fn account_of_a_pod_is_a_login() {
+async fn service_account_of_a_pod_authenticates() {
     let scene = Scene::still().await;
     let account = scene.world.path("account");
     std::fs::create_dir(&account).unwrap();
@@ -187,16 +189,21 @@ async fn account_of_a_pod_is_a_login() {
     }
     std::fs::copy(scene.cluster.certificate(), account.join("ca.crt")).unwrap();
     std::fs::remove_file(scene.world.path("home").join(".kube/config")).unwrap();
-    let mut command = scene.apply(&["--dry-run", "server"]);
     let (host, port) = scene.cluster.address().rsplit_once(':').unwrap();
-    command.env("KUBERNETES_SERVICE_HOST", host).env("KUBERNETES_SERVICE_PORT", port);
     let mounts = format!(
         "mount -t tmpfs none /var/run\nmkdir -p /var/run/secrets/kubernetes.io\n\
          cp -r {} /var/run/secrets/kubernetes.io/serviceaccount",
         account.display()
     );
-    let output = with_mounts(&command, &mounts).output().await.unwrap();
-    let said = Said::of(&output);
-    assert_eq!(said.code, Some(0), "{said:#?}");
-    said.says(&format!("in namespace {NAMESPACE}"));
+    for kubeconfig in [None, Some("/proc/none")] {
+        let mut command = scene.apply(&["--dry-run", "server"]);
+        command.env("KUBERNETES_SERVICE_HOST", host).env("KUBERNETES_SERVICE_PORT", port);
+        command.envs(kubeconfig.map(|file| ("KUBECONFIG", file)));
+        let output = with_mounts(&command, &mounts).output().await.unwrap();
+        let said = ClusterOutput::of(&output);
+        assert_eq!(said.code, Some(0), "{said:#?}");
+        said.says(&format!("in namespace {NAMESPACE}"));
+        let warning = "WARN KUBECONFIG names `/proc/none`, which does not exist: the pod's service account is used";
+        assert_eq!(said.count(warning), usize::from(kubeconfig.is_some()), "{said:#?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! What is printed: valid, the same each time, and what is created.
+//! Printed manifests are valid, reproducible, and equal to the created objects.
 
 use std::collections::BTreeSet;
 
@@ -9,16 +9,16 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use serde_json::{Value, json};
 
 use super::{JOB, Scene, TOKEN};
-use crate::support::api_server::Course;
+use crate::support::api_server::PodCourse;
 use crate::support::linters::{kubernetes_validate_with, yaml, yamllint};
 use crate::support::machine::Machine;
 use crate::support::world::RUN_ID;
 
-/// Versions whose schemas are held against what is printed: the oldest that is still looked after
-/// by a large vendor, and newer ones.
+/// Versions whose schemas are checked: the oldest that a large vendor still supports, and newer
+/// ones.
 const VERSIONS: [&str; 3] = ["1.29", "1.31", "1.33"];
 
-/// Everything that can be asked for.
+/// All options.
 const EVERYTHING: &[&str] = &[
     "--endpoint",
     "https://portal.example.com:8443/api/registry",
@@ -86,7 +86,7 @@ const EVERYTHING: &[&str] = &[
 
 fn printed(words: &[&str]) -> String {
     let words = [&["generate", "kubernetes"], words].concat();
-    Machine::new().run(&words).well().stdout
+    Machine::new().run(&words).expect_success().stdout
 }
 
 /// The object of this kind.
@@ -96,13 +96,13 @@ fn object(text: &str, kind: &str) -> Value {
 }
 
 #[test]
-fn printed_files_are_valid_and_the_same_each_time() {
+fn printed_manifests_are_valid_and_reproducible() {
     for (words, file) in [
         (&[][..], expect_file!["../../data/kubernetes/template.yaml"]),
         (EVERYTHING, expect_file!["../../data/kubernetes/everything.yaml"]),
     ] {
         let text = printed(words);
-        // A new release is another image and nothing else.
+        // A new release changes only the image.
         file.assert_eq(&text.replace(env!("CARGO_PKG_VERSION"), "VERSION"));
         assert_eq!(text, printed(words));
         yamllint(&text).unwrap();
@@ -115,7 +115,7 @@ fn printed_files_are_valid_and_the_same_each_time() {
 }
 
 #[test]
-fn printed_objects_are_the_types_own() {
+fn printed_objects_match_the_kubernetes_types() {
     let text = printed(EVERYTHING);
     let again = |object: &Value| -> Value {
         let object = object.clone();
@@ -136,7 +136,7 @@ fn printed_objects_are_the_types_own() {
 
 /// The rules of the pod security standard "restricted", as Kubernetes' documentation lists them.
 #[test]
-fn pod_is_restricted_whatever_is_asked_for() {
+fn pod_is_restricted_with_every_option() {
     for words in [&[][..], EVERYTHING] {
         let job = object(&printed(words), "Job");
         let pod = &job["spec"]["template"]["spec"];
@@ -167,7 +167,7 @@ fn pod_is_restricted_whatever_is_asked_for() {
 }
 
 #[test]
-fn pod_has_ten_seconds_more_than_the_tool() {
+fn termination_grace_period_of_the_pod_is_ten_seconds_longer_than_the_tools() {
     for (period, grace, pod) in [("60s", "60s", 70), ("5m", "300s", 310)] {
         let job = object(&printed(&["--grace-period", period]), "Job");
         let spec = &job["spec"]["template"]["spec"];
@@ -179,10 +179,10 @@ fn pod_has_ten_seconds_more_than_the_tool() {
 }
 
 #[tokio::test]
-async fn what_is_created_is_what_is_printed() {
+async fn created_objects_equal_the_printed_manifests() {
     let scene = Scene::still().await;
-    scene.cluster.course(Course::Unschedulable);
-    // The options of a cloud print an account as well, which outlives runs and is not created.
+    scene.cluster.course(PodCourse::Unschedulable);
+    // The options of a cloud also print a service account, which outlives runs and is not created.
     let options: Vec<_> = EVERYTHING.iter().skip(4).copied().collect();
     let options: Vec<_> =
         options.into_iter().filter(|word| !matches!(*word, "--namespace" | "terraform")).collect();
@@ -191,7 +191,7 @@ async fn what_is_created_is_what_is_printed() {
     let endpoint = scene.world.endpoint();
     let words = [&["--endpoint", &*endpoint, "--run-id", RUN_ID], &*options].concat();
     let text = printed(&words);
-    // What the Job owns has names that nothing else has had.
+    // Objects that the Job owns have unique names.
     let own = scene.cluster.names("secrets").remove(0);
     assert!(own.starts_with(&format!("{JOB}-")) && own.len() == JOB.len() + 17, "{own}");
     assert!(scene.cluster.names("networkpolicies").iter().eq([&own]));
@@ -215,7 +215,7 @@ async fn what_is_created_is_what_is_printed() {
 }
 
 #[test]
-fn template_becomes_a_run_with_envsubst_and_prints_no_token() {
+fn template_with_envsubst_creates_a_run_and_prints_no_token() {
     let text = printed(&[]);
     let filled = text
         .replace("${BUTLER_ENDPOINT}", "https://portal.example.com/api/registry")
@@ -233,7 +233,7 @@ fn template_becomes_a_run_with_envsubst_and_prints_no_token() {
 }
 
 #[test]
-fn file_with_a_place_for_a_token_is_its_owners_alone() {
+fn manifest_file_with_a_token_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
 
     let machine = Machine::new();
@@ -242,23 +242,24 @@ fn file_with_a_place_for_a_token_is_its_owners_alone() {
         format!("{:o}", file.permissions().mode() & 0o7777)
     };
     let words = ["generate", "kubernetes", "--output", "run.yaml"];
-    machine.run(&words).well();
+    machine.run(&words).expect_success();
     assert_eq!(mode("run.yaml"), "600");
-    // Over a file that others could read, too, and without a moment in which they can read this one.
+    // Replaces a file that others could read, without making the new content readable to them.
     std::fs::set_permissions(machine.path("run.yaml"), PermissionsExt::from_mode(0o644)).unwrap();
-    machine.run(&[&words[..], &["--force"]].concat()).well();
+    machine.run(&[&words[..], &["--force"]].concat()).expect_success();
     assert_eq!(mode("run.yaml"), "600");
-    // What has no such place is for all, and no file is opened to more than could read it before.
+    // A file without a token is readable for all, but permissions of an existing file are not
+    // extended.
     let words = ["generate", "circleci", "--output", "config.yml"];
-    machine.run(&words).well();
+    machine.run(&words).expect_success();
     assert_eq!(mode("config.yml"), "644");
     std::fs::set_permissions(machine.path("config.yml"), PermissionsExt::from_mode(0o640)).unwrap();
-    machine.run(&[&words[..], &["--force"]].concat()).well();
+    machine.run(&[&words[..], &["--force"]].concat()).expect_success();
     assert_eq!(mode("config.yml"), "640");
 }
 
 #[test]
-fn option_that_cannot_be_is_refused() {
+fn malformed_cluster_options_are_refused() {
     for (words, said_so) in [
         (&["--namespace", "Terraform"][..], "lower-case letters"),
         (&["--memory", "2 GB"], "an amount such as 500m or 2Gi"),

@@ -1,23 +1,23 @@
-//! A cluster that is away for a while, and one that will never answer.
+//! A cluster with a temporary outage, and one that can never be reached.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
-use super::{Collected, SLOW, Said, Scene};
-use crate::support::api_server::{Course, Gate, TOKEN};
+use super::{ClusterOutput, SLOW, Scene, StreamReader};
+use crate::support::api_server::{Gate, PodCourse, TOKEN};
 use crate::support::authority::Authority;
 use crate::support::release_site::executable;
 use crate::support::world::{eventually, with_mounts};
 
 #[tokio::test]
-async fn outage_is_said_once_when_it_begins_and_once_when_it_is_over() {
+async fn outage_is_logged_once_at_its_begin_and_once_at_its_end() {
     let scene = Scene::new("apply", SLOW).await;
     let gate = Gate::before(scene.cluster.address()).await;
     let token = json!({"token": TOKEN});
     scene.log_in(&scene.cluster.kubeconfig_of(&token, &[("server", &gate.url())]));
     let mut child = scene.apply(&[]).spawn().unwrap();
-    let mut stderr = Collected::of(child.stderr.take().unwrap());
+    let mut stderr = StreamReader::of(child.stderr.take().unwrap());
     scene.under_way().await;
     gate.shut();
     let server = gate.url();
@@ -25,7 +25,7 @@ async fn outage_is_said_once_when_it_begins_and_once_when_it_is_over() {
     eventually("further tries", || gate.refused() > 5).await;
     gate.open();
     stderr.until("INFO the cluster answers again").await;
-    scene.cluster.course(Course::Deadline);
+    scene.cluster.course(PodCourse::Deadline);
     assert_eq!(child.wait().await.unwrap().code(), Some(143));
     let said = stderr.rest().await;
     assert_eq!(said.matches("does not answer").count(), 1, "{said}");
@@ -34,54 +34,57 @@ async fn outage_is_said_once_when_it_begins_and_once_when_it_is_over() {
     assert!(!said.contains("ERROR") && !said.contains("client error"), "{said}");
 }
 
-/// What the command said of a cluster that will never answer: at once, and once.
-fn never(said: &Said, error: &str) {
+/// Asserts that a permanent failure is reported without retries.
+fn assert_permanent_failure(said: &ClusterOutput, error: &str) {
     assert_eq!(said.code, Some(1), "{said:#?}");
     assert!(said.stderr.starts_with(&format!("error: {error}")), "{said:#?}");
     assert!(!said.stderr.contains("trying again"), "it is asked once: {said:#?}");
 }
 
 #[tokio::test]
-async fn certificate_that_is_not_trusted_is_said_at_once() {
+async fn untrusted_cluster_certificate_fails_without_retries() {
     let scene = Scene::still().await;
     let other = std::fs::read(Authority::create().bundle()).unwrap();
     let other = ("certificate-authority-data", &*STANDARD.encode(other));
     scene.log_in(&scene.cluster.kubeconfig_of(&json!({"token": TOKEN}), &[other]));
     let said = scene.applied(&[]).await;
     let server = format!("https://{}", scene.cluster.address());
-    never(&said, &format!("cannot connect securely to the cluster at `{server}`: "));
+    assert_permanent_failure(
+        &said,
+        &format!("cannot connect securely to the cluster at `{server}`: "),
+    );
     said.says("certificate verify failed");
     said.says("hint: check `certificate-authority-data` of its entry in the kubeconfig");
 }
 
 #[tokio::test]
-async fn host_that_nobody_knows_is_said_at_once() {
+async fn unresolvable_cluster_host_fails_without_retries() {
     let scene = Scene::still().await;
     let server = "https://cluster.invalid:6443";
     scene.log_in(&scene.cluster.kubeconfig_of(&json!({"token": TOKEN}), &[("server", server)]));
-    // No resolver is asked, so that the answer is a final one everywhere.
+    // No resolver is involved, so the error is permanent on every machine.
     let hosts = scene.world.path("nsswitch.conf");
     std::fs::write(&hosts, "hosts: files\n").unwrap();
     let mounts = format!("mount --bind {} /etc/nsswitch.conf", hosts.display());
     let output = with_mounts(&scene.apply(&[]), &mounts).output().await.unwrap();
-    let said = Said::of(&output);
-    never(&said, "the cluster's host `cluster.invalid` is not known: ");
+    let said = ClusterOutput::of(&output);
+    assert_permanent_failure(&said, "the cluster's host `cluster.invalid` is not known: ");
     said.says("hint: check the server's address in the kubeconfig");
 }
 
 #[tokio::test]
-async fn login_that_is_refused_is_said_at_once() {
+async fn refused_cluster_login_fails_without_retries() {
     let scene = Scene::still().await;
     scene.log_in(&scene.cluster.kubeconfig_of(&json!({"token": "expired"}), &[]));
-    never(
+    assert_permanent_failure(
         &scene.applied(&[]).await,
         &format!("the cluster at `https://{}` does not accept the login", scene.cluster.address()),
     );
 }
 
-/// What a helper prints is a token, even where it is not what is expected.
+/// The output of a helper contains a token, even if its format is unexpected.
 #[tokio::test]
-async fn helper_whose_answer_cannot_be_read_is_said_at_once_and_not_quoted() {
+async fn malformed_output_of_the_credential_helper_fails_without_retries_and_is_not_quoted() {
     let scene = Scene::still().await;
     let server = format!("https://{}", scene.cluster.address());
     for (name, script, said_so) in [
@@ -105,7 +108,7 @@ async fn helper_whose_answer_cannot_be_read_is_said_at_once_and_not_quoted() {
         }});
         scene.log_in(&scene.cluster.kubeconfig_of(&user, &[]));
         let said = scene.applied(&[]).await;
-        never(&said, &format!("cannot log in to the cluster at `{server}`: "));
+        assert_permanent_failure(&said, &format!("cannot log in to the cluster at `{server}`: "));
         said.says(said_so);
         assert!(!said.stderr.contains("hunter2"), "{said:#?}");
     }

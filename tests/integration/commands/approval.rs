@@ -1,15 +1,15 @@
-//! `apply` and `destroy` ask at a terminal, and nowhere else.
+//! `apply` and `destroy` prompt at a terminal only.
 
-use super::{MODULE, applied, command, run, state_file, well, world};
+use super::{MODULE, applied, command, run, run_successfully, state_file, world};
 use crate::support::terminal::{INTERRUPT, Terminal};
-use crate::support::world::{End, World};
+use crate::support::world::{RunEnd, World};
 
-/// Types `answer` when the question is there.
-async fn answered(world: &World, words: &[&str], answer: &[u8]) -> (End, String) {
+/// Types `answer` at the prompt.
+async fn answered(world: &World, words: &[&str], answer: &[u8]) -> (RunEnd, String) {
     let terminal = Terminal::new(200, 200);
     let module = world.path("module");
     let child = terminal.start(&world.command(&[words, &[module.to_str().unwrap()]].concat()));
-    terminal.shows("the question", |text| text.contains("Enter a value:")).await;
+    terminal.wait_until("the question", |text| text.contains("Enter a value:")).await;
     let asked = terminal.text();
     for key in answer {
         terminal.press(*key);
@@ -19,7 +19,7 @@ async fn answered(world: &World, words: &[&str], answer: &[u8]) -> (End, String)
 }
 
 #[tokio::test]
-async fn apply_shows_the_plan_and_applies_it_after_yes_and_destroy_too() {
+async fn apply_and_destroy_show_the_plan_and_continue_after_yes() {
     let world = world(&[("main.tf", MODULE)]).await;
     let (end, asked) = answered(&world, &["apply"], b"yes\n").await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -39,7 +39,7 @@ async fn apply_shows_the_plan_and_applies_it_after_yes_and_destroy_too() {
 }
 
 #[tokio::test]
-async fn anything_but_yes_changes_nothing() {
+async fn any_answer_except_yes_changes_nothing() {
     for answer in [&b"no\n"[..], b"y\n", b"YES\n", b"\n", b"\x04"] {
         let world = world(&[("main.tf", MODULE)]).await;
         let (end, _) = answered(&world, &["apply"], answer).await;
@@ -54,22 +54,22 @@ async fn anything_but_yes_changes_nothing() {
 }
 
 #[tokio::test]
-async fn ctrl_c_at_the_question_ends_with_130_and_leaves_no_lock() {
+async fn ctrl_c_at_the_prompt_exits_with_130_and_releases_the_lock() {
     let world = world(&[("main.tf", MODULE)]).await;
     let (end, _) = answered(&world, &["apply"], &[INTERRUPT]).await;
     assert_eq!(end.code, Some(130), "{}", end.stderr);
     assert!(!state_file(&world).exists());
     assert!(!world.path("module/.terraform.tfstate.lock.info").exists());
-    well(&world, &["apply", "--yes"]).await;
+    run_successfully(&world, &["apply", "--yes"]).await;
 }
 
 #[tokio::test]
-async fn the_state_is_free_while_the_question_waits_and_a_plan_that_is_stale_by_then_is_refused() {
+async fn state_is_unlocked_during_the_prompt_and_a_stale_plan_refused() {
     let world = world(&[("main.tf", MODULE)]).await;
     let module = world.path("module");
     let terminal = Terminal::new(200, 200);
     let child = terminal.start(&world.command(&["apply", module.to_str().unwrap()]));
-    terminal.shows("the question", |text| text.contains("Enter a value:")).await;
+    terminal.wait_until("the question", |text| text.contains("Enter a value:")).await;
     let output = command(&world, &["apply", "--yes", "--var", "size=big"]).output().await.unwrap();
     assert!(output.status.success(), "{output:?}");
     b"yes\n".iter().for_each(|key| terminal.press(*key));
@@ -80,13 +80,13 @@ async fn the_state_is_free_while_the_question_waits_and_a_plan_that_is_stale_by_
 }
 
 #[tokio::test]
-async fn what_was_typed_before_the_question_is_no_answer() {
+async fn input_typed_before_the_prompt_is_discarded() {
     let world = world(&[("main.tf", MODULE)]).await;
     let module = world.path("module");
     let terminal = Terminal::new(200, 200);
     b"yes\n".iter().for_each(|key| terminal.press(*key));
     let child = terminal.start(&world.command(&["apply", module.to_str().unwrap()]));
-    terminal.shows("the question", |text| text.contains("Enter a value:")).await;
+    terminal.wait_until("the question", |text| text.contains("Enter a value:")).await;
     b"no\n".iter().for_each(|key| terminal.press(*key));
     let end = world.end(&terminal.finish(child).await);
     assert_eq!(end.code, Some(1), "{}", end.stderr);
@@ -94,9 +94,9 @@ async fn what_was_typed_before_the_question_is_no_answer() {
 }
 
 #[tokio::test]
-async fn a_plan_without_changes_is_not_asked_about() {
+async fn plan_without_changes_shows_no_prompt() {
     let world = world(&[("main.tf", MODULE)]).await;
-    well(&world, &["apply", "--yes"]).await;
+    run_successfully(&world, &["apply", "--yes"]).await;
     let terminal = Terminal::new(200, 200);
     let module = world.path("module");
     let child = terminal.start(&world.command(&["apply", module.to_str().unwrap()]));
@@ -106,7 +106,7 @@ async fn a_plan_without_changes_is_not_asked_about() {
 }
 
 #[tokio::test]
-async fn without_a_terminal_only_yes_on_the_command_line_applies() {
+async fn apply_without_a_terminal_needs_the_yes_flag() {
     let world = world(&[("main.tf", MODULE)]).await;
     for words in [&["apply"][..], &["destroy"], &["apply", "."]] {
         let end = run(&world, words).await;
@@ -116,8 +116,8 @@ async fn without_a_terminal_only_yes_on_the_command_line_applies() {
         assert_eq!(end.stdout, "");
     }
     assert!(!world.path("module/.terraform").exists(), "nothing was started");
-    well(&world, &["apply", "-auto-approve"]).await;
+    run_successfully(&world, &["apply", "-auto-approve"]).await;
     assert_eq!(applied(&world).as_deref(), Some("small"));
-    well(&world, &["destroy", "--yes"]).await;
+    run_successfully(&world, &["destroy", "--yes"]).await;
     assert_eq!(applied(&world), None);
 }

@@ -1,35 +1,35 @@
-//! `plan --out` saves a plan with all that it takes to apply it, and `apply` applies exactly that.
+//! `plan --out` saves a plan with all files that it needs, and `apply` applies exactly that plan.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use super::{MODULE, applied, run, well, world, wrap_terraform, write};
+use super::{MODULE, applied, run, run_successfully, world, wrap_terraform, write};
 use crate::support::world::World;
 
 fn mode(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o777
 }
 
-/// Has `plan` also write a file into the module, as the data source `archive_file` does.
+/// Makes `plan` also write a file to the module, as the data source `archive_file` does.
 fn with_created_files(world: &mut World) {
     let create = "if [ \"$1\" = plan ]; then mkdir -p build && echo content > build/a.zip; fi";
     wrap_terraform(world, &format!("{create}\nexec \"$real\" \"$@\""));
 }
 
 #[tokio::test]
-async fn exactly_the_saved_plan_is_applied_whatever_the_configuration_says_then() {
+async fn saved_plan_is_applied_unchanged_despite_later_edits() {
     let world = world(&[("main.tf", MODULE)]).await;
     let reports = ["--report-dir", "reports", "--report", "page.html"];
     let plan = ["plan", "--var", "size=first", "--out", "my.plan"];
-    let end = well(&world, &[&plan[..], &reports].concat()).await;
+    let end = run_successfully(&world, &[&plan[..], &reports].concat()).await;
     assert!(!end.stderr.contains("Saved with the plan"), "{}", end.stderr);
     assert!(end.stderr.contains("Saved the plan as "), "{}", end.stderr);
     let plan = world.path("module/my.plan");
     assert_eq!(mode(&plan), 0o600);
     write(&world, "main.tf", &MODULE.replace("small", "second"));
-    // The version of the plan counts, and no other.
+    // Only the version of the plan counts.
     write(&world, ".terraform-version", "0.99.0");
-    let end = well(&world, &["apply", "my.plan"]).await;
+    let end = run_successfully(&world, &["apply", "my.plan"]).await;
     assert!(end.stdout.contains("# terraform_data.server will be created"), "{}", end.stdout);
     assert_eq!(applied(&world).as_deref(), Some("first"));
     let left: Vec<_> = world
@@ -46,27 +46,27 @@ async fn exactly_the_saved_plan_is_applied_whatever_the_configuration_says_then(
 }
 
 #[tokio::test]
-async fn a_plan_to_destroy_can_be_saved_too() {
+async fn destroy_plan_can_be_saved_and_applied() {
     let world = world(&[("main.tf", MODULE)]).await;
-    well(&world, &["apply", "--yes"]).await;
-    well(&world, &["plan", "-destroy", "-out=gone.plan"]).await;
+    run_successfully(&world, &["apply", "--yes"]).await;
+    run_successfully(&world, &["plan", "-destroy", "-out=gone.plan"]).await;
     assert_eq!(applied(&world).as_deref(), Some("small"));
-    let end = well(&world, &["apply", "gone.plan"]).await;
+    let end = run_successfully(&world, &["apply", "gone.plan"]).await;
     assert!(end.stdout.contains("1 destroyed"), "{}", end.stdout);
     assert_eq!(applied(&world), None);
 }
 
 #[tokio::test]
-async fn what_the_plan_created_comes_back_at_the_same_path() {
+async fn files_created_by_the_plan_are_restored_at_the_same_path() {
     let module = "resource \"terraform_data\" \"it\" {\n  input = \"x\"\n  provisioner \"local-exec\" {\n    command = \"cat build/a.zip\"\n  }\n}\n";
     let mut world = world(&[("main.tf", module)]).await;
     with_created_files(&mut world);
-    let end = well(&world, &["plan", "--out", "my.plan"]).await;
+    let end = run_successfully(&world, &["plan", "--out", "my.plan"]).await;
     assert!(end.stderr.contains("Saved with the plan: build/a.zip"), "{}", end.stderr);
     std::fs::remove_dir_all(world.path("module/build")).unwrap();
     std::fs::remove_dir_all(world.path("module/.terraform")).unwrap_or_default();
 
-    // Another one in its place is not overwritten, and nothing is applied.
+    // A different file at the path is not overwritten, and nothing is applied.
     write(&world, "build/a.zip", "another");
     let end = run(&world, &["apply", "my.plan"]).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
@@ -75,7 +75,7 @@ async fn what_the_plan_created_comes_back_at_the_same_path() {
         "{}",
         end.stderr
     );
-    // Nor is a link followed out of the directory.
+    // A symbolic link out of the directory is not followed.
     std::fs::remove_dir_all(world.path("module/build")).unwrap();
     std::fs::create_dir(world.path("outside")).unwrap();
     std::os::unix::fs::symlink(world.path("outside"), world.path("module/build")).unwrap();
@@ -86,14 +86,14 @@ async fn what_the_plan_created_comes_back_at_the_same_path() {
     std::fs::remove_file(world.path("module/build")).unwrap();
     assert!(!super::state_file(&world).exists());
 
-    let end = well(&world, &["apply", "my.plan"]).await;
+    let end = run_successfully(&world, &["apply", "my.plan"]).await;
     assert!(end.stdout.contains("content"), "{}", end.stdout);
 }
 
 #[tokio::test]
-async fn a_plan_is_applied_in_its_own_directory_only_and_with_its_own_options() {
+async fn saved_plan_is_applied_only_in_its_directory_and_with_its_options() {
     let world = world(&[("one/main.tf", MODULE), ("two/main.tf", MODULE)]).await;
-    well(&world, &["plan", "one", "--out", "one.plan"]).await;
+    run_successfully(&world, &["plan", "one", "--out", "one.plan"]).await;
     for words in [&["apply", "one.plan"][..], &["apply", "one.plan", "two"]] {
         let end = run(&world, words).await;
         assert_eq!(end.code, Some(2), "{words:?}: {}", end.stderr);
@@ -112,26 +112,26 @@ async fn a_plan_is_applied_in_its_own_directory_only_and_with_its_own_options() 
         assert_eq!(end.code, Some(2), "{flag}: {}", end.stderr);
         assert!(end.stderr.contains("cannot be used with a saved plan"), "{}", end.stderr);
     }
-    well(&world, &["apply", "one.plan", "one"]).await;
+    run_successfully(&world, &["apply", "one.plan", "one"]).await;
     assert!(world.path("module/one/terraform.tfstate").exists());
     assert!(!world.path("module/two/terraform.tfstate").exists());
 }
 
 #[tokio::test]
-async fn a_plan_remembers_its_workspace() {
+async fn saved_plan_is_applied_in_its_workspace() {
     let world = world(&[("main.tf", "output \"server\" { value = terraform.workspace }\n")]).await;
     std::fs::create_dir_all(world.path("module/terraform.tfstate.d/stage")).unwrap();
-    well(&world, &["plan", "--workspace", "stage", "--out", "my.plan"]).await;
-    well(&world, &["apply", "my.plan"]).await;
+    run_successfully(&world, &["plan", "--workspace", "stage", "--out", "my.plan"]).await;
+    run_successfully(&world, &["apply", "my.plan"]).await;
     let state = world.path("module/terraform.tfstate.d/stage/terraform.tfstate");
     assert!(std::fs::read_to_string(state).unwrap().contains("\"stage\""));
     assert!(!super::state_file(&world).exists());
 }
 
 #[tokio::test]
-async fn what_is_damaged_or_no_saved_plan_is_refused_before_anything_is_started() {
+async fn damaged_or_foreign_plan_files_are_refused_before_terraform_starts() {
     let world = world(&[("main.tf", MODULE)]).await;
-    well(&world, &["plan", "--out", "my.plan"]).await;
+    run_successfully(&world, &["plan", "--out", "my.plan"]).await;
     let good = std::fs::read(world.path("module/my.plan")).unwrap();
     let place = good.windows(4).position(|bytes| bytes == b"PK\x03\x04").unwrap();
     let mut flipped = good.clone();

@@ -1,9 +1,9 @@
-//! Typos, and words where none belong, are answered in two lines before anything is started.
+//! Typos and unexpected arguments are two-line errors before anything starts.
 
-use super::{MODULE, run, well, world, write};
+use super::{MODULE, run, run_successfully, world, write};
 
 #[tokio::test]
-async fn what_is_no_module_is_answered_with_what_is_near() {
+async fn directory_without_a_module_error_suggests_modules_nearby() {
     let world = world(&[("network/main.tf", MODULE), ("notes.txt", "")]).await;
     for (words, said, hint) in [
         (&["plan", "netwrok"][..], "`netwrok`: No such file", "did you mean `network`?"),
@@ -27,22 +27,23 @@ async fn what_is_no_module_is_answered_with_what_is_near() {
 }
 
 #[tokio::test]
-async fn a_directory_can_be_named_or_gone_to() {
+async fn module_directory_is_an_argument_or_the_working_directory() {
     let world = world(&[("network/main.tf", MODULE)]).await;
     write(&world, "network/big.tfvars", "size = \"big\"\n");
-    let end = well(&world, &["plan", "network", "--var-file", "network/big.tfvars"]).await;
+    let end =
+        run_successfully(&world, &["plan", "network", "--var-file", "network/big.tfvars"]).await;
     assert!(end.stdout.contains("\"big\""), "{}", end.stdout);
     for words in [
         &["-chdir=network", "plan", "-var-file=big.tfvars"][..],
         &["plan", "-chdir=network", "-var-file=big.tfvars", "-input=false"],
     ] {
-        let end = well(&world, words).await;
+        let end = run_successfully(&world, words).await;
         assert!(end.stdout.contains("\"big\""), "{}", end.stdout);
     }
 }
 
 #[tokio::test]
-async fn settings_of_other_runs_do_not_count_and_files_of_variables_do() {
+async fn run_settings_of_the_environment_are_ignored_and_variable_files_used() {
     let mut world = world(&[("main.tf", MODULE)]).await;
     write(&world, "big.tfvars", "size = \"big\"\n");
     world.set("BUTLER_ENDPOINT", world.endpoint());
@@ -50,6 +51,6 @@ async fn settings_of_other_runs_do_not_count_and_files_of_variables_do() {
     world.set("BUTLER_MODULE_DIR", "/nonexistent");
     world.set("BUTLER_CONFIG", "/nonexistent");
     world.set("BUTLER_VAR_FILE", "big.tfvars");
-    let end = well(&world, &["plan"]).await;
+    let end = run_successfully(&world, &["plan"]).await;
     assert!(end.stdout.contains("\"big\""), "{}", end.stdout);
 }

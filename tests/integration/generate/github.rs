@@ -1,5 +1,5 @@
-//! The workflow of `generate github-actions` and the action of this repository, step by step as GitHub
-//! carries them out, from the event to the artifact.
+//! The workflow of `generate github-actions` and the action of this repository, executed step by
+//! step as by GitHub, from the event to the artifact.
 
 use std::process::Command;
 
@@ -14,7 +14,7 @@ use crate::support::linters::{
 };
 use crate::support::world::{RUN_ID, TOKEN, World};
 
-/// Where steps are: a workflow of its own, or a step of another one.
+/// The origin of steps: a workflow, or an action that a workflow uses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Kind {
     Workflow,
@@ -24,7 +24,7 @@ pub(super) enum Kind {
 impl Kind {
     pub(super) const ALL: [Self; 2] = [Self::Workflow, Self::Action];
 
-    /// A job for `event` with its steps.
+    /// The steps of a job for `event`.
     pub(super) fn job<'world>(
         self,
         world: &'world World,
@@ -40,7 +40,7 @@ impl Kind {
         }
         job.set("secrets", "BUTLER_REGISTRY_URL", &world.endpoint());
         let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
-        let workflow = &yaml(&generate("github-actions", &options).well().stdout)[0];
+        let workflow = &yaml(&generate("github-actions", &options).expect_success().stdout)[0];
         (job, workflow["jobs"]["run"]["steps"].clone())
     }
 }
@@ -50,13 +50,13 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// What starts a run by hand, or by `trigger`.
+/// The event of a manual start or of `trigger`.
 pub(super) fn by_hand() -> Value {
     let inputs = json!({"callback_token": TOKEN, "run_id": RUN_ID});
     json!({"inputs": inputs, "ref": "refs/heads/main"})
 }
 
-/// What the registry sends, with these fields of clouds.
+/// The event that the registry sends, with these fields of clouds.
 pub(super) fn dispatched(clouds: &Value) -> Value {
     let mut payload = json!({
         "butler_url": "",
@@ -75,7 +75,7 @@ pub(super) fn step<'steps>(steps: &'steps [Step], name: &str) -> &'steps Step {
 }
 
 #[tokio::test]
-async fn a_github_job_masks_installs_runs_and_keeps_the_report() {
+async fn github_job_masks_installs_runs_and_uploads_the_report() {
     let releases = Releases::of_the_runner();
     for (kind, event, operation) in [
         (Kind::Workflow, by_hand(), "plan"),
@@ -85,8 +85,8 @@ async fn a_github_job_masks_installs_runs_and_keeps_the_report() {
     ] {
         let world = world(operation, &releases).await;
         let (mut job, steps) = kind.job(&world, &event, &["--oidc=aws", "--oidc=gcp"]);
-        let done = job.carry_out(&steps).await;
-        let run = step(&done, "Carry out the run");
+        let done = job.execute(&steps).await;
+        let run = step(&done, "Execute the run");
         let output = run.output.as_ref().unwrap();
         let (code, statuses): (_, &[_]) =
             if operation == "plan" { (0, &["running", "succeeded"]) } else { (1, &["failed"]) };
@@ -102,12 +102,13 @@ async fn a_github_job_masks_installs_runs_and_keeps_the_report() {
         for file in kept.given["path"].lines() {
             assert!(std::path::Path::new(file).is_file(), "{file}: {}", shown(output));
         }
-        assert!(kept.given["path"].contains("/report.html\n"));
+        let names = kept.given["path"].lines().map(|file| file.rsplit('/').next().unwrap());
+        assert_eq!(names.collect::<Vec<_>>(), ["report.html", "result.json"], "{kind:?}");
     }
 }
 
 #[tokio::test]
-async fn a_github_job_logs_in_to_the_clouds_that_the_event_names() {
+async fn github_job_logs_in_to_the_clouds_of_the_event() {
     let releases = Releases::of_the_runner();
     let world = world("plan", &releases).await;
     let aws = json!({"aws_role_arn": "arn:aws:iam::1:role/a"});
@@ -134,7 +135,7 @@ async fn a_github_job_logs_in_to_the_clouds_that_the_event_names() {
                     Some("projects/1/providers/p a@b project-1"),
                 ],
             ),
-            // The repository's own are for events that name no cloud.
+            // The repository's own identities are used for events without a cloud.
             (by_hand(), true, [Some("role in us-east-1"), Some("provider  ")]),
             (dispatched(&aws), true, [Some("arn:aws:iam::1:role/a in us-east-1"), None]),
             (dispatched(&gcp), true, [None, Some("projects/1/providers/p a@b project-1")]),
@@ -148,10 +149,10 @@ async fn a_github_job_logs_in_to_the_clouds_that_the_event_names() {
                 job.set(context, role, "role");
                 job.set(context, provider, "provider");
             }
-            // Nothing behind the logins is of interest.
+            // Steps after the logins do not matter here.
             let logins = steps.as_array().unwrap().iter();
             let logins = logins.filter(|step| step["name"].as_str().unwrap().starts_with("Log in"));
-            let done = job.carry_out(&Value::Array(logins.cloned().collect())).await;
+            let done = job.execute(&Value::Array(logins.cloned().collect())).await;
             let shown = |name: &str, show: &dyn Fn(&Step) -> String| {
                 let step = step(&done, name);
                 (step.outcome != "skipped").then(|| show(step))
@@ -173,8 +174,8 @@ async fn a_github_job_logs_in_to_the_clouds_that_the_event_names() {
 }
 
 #[test]
-fn the_first_step_masks_the_events_token_and_nothing_else() {
-    let workflow = generate("github-actions", &[]).well().stdout;
+fn first_step_masks_only_the_token_of_the_event() {
+    let workflow = generate("github-actions", &[]).expect_success().stdout;
     let (name, script) = steps(&workflow).remove(0);
     assert_eq!(name, "Mask the callback token");
     let action = &yaml(&read("action.yml"))[0];
@@ -196,15 +197,15 @@ fn the_first_step_masks_the_events_token_and_nothing_else() {
     }
 }
 
-/// `UPDATE_EXPECT=1` writes it anew.
+/// `UPDATE_EXPECT=1` rewrites the file.
 #[test]
-fn the_action_of_this_repository_is_what_the_workflow_does() {
+fn action_of_this_repository_matches_the_generated_workflow() {
     let documented = read("docs/ci-output.md");
     let (_, table) = documented.split_once("<!-- outputs -->\n").unwrap();
     let rows = table.lines().skip(2).take_while(|line| line.starts_with("| `"));
     let outputs: Vec<_> = rows.map(|row| row.split('`').nth(1).unwrap()).collect();
     assert!(outputs.contains(&"plan-changes"), "{outputs:?}");
-    // The template takes what lives as long as the program.
+    // The template needs a static string.
     let outputs = outputs.into_iter().map(|name| &*name.to_owned().leak()).collect();
     let action = butler_start::generate::action(outputs);
     expect_file!["../../../action.yml"].assert_eq(&action);
@@ -219,7 +220,7 @@ fn the_action_of_this_repository_is_what_the_workflow_does() {
 }
 
 #[test]
-fn the_workflow_in_the_documentation_uses_the_action_and_is_short() {
+fn documented_workflow_uses_the_action_and_is_short() {
     let documented = read("docs/ci-systems.md");
     let (_, text) = documented.split_once("```yaml\nname: Butler run\n").unwrap();
     let (text, _) = text.split_once("```").unwrap();

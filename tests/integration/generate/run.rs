@@ -1,6 +1,5 @@
-//! What is generated does what it says: the shell of each target, as it is written with no options,
-//! from the download to the exit code. `github.com` is a site on loopback, to which curl is led by
-//! its own configuration.
+//! The scripts of generated files without options, executed from the download to the exit code.
+//! `github.com` is a site on loopback; the configuration of curl redirects to it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -15,14 +14,14 @@ use crate::support::environment::find_program;
 use crate::support::release_site::{Fault, ReleaseSite, executable, platform};
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World, eventually, wrapped};
 
-/// The release of this version on a `github.com` of a test's own.
+/// The release of this version on a local `github.com`.
 pub(super) struct Releases {
     authority: Authority,
     pub(super) site: ReleaseSite,
 }
 
 impl Releases {
-    /// With an archive that holds `binary`.
+    /// A release whose archive contains `binary`.
     pub(super) fn with(binary: &Path) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let archive = archive();
@@ -45,13 +44,13 @@ impl Releases {
         Self { authority, site }
     }
 
-    /// With the runner that is tested.
+    /// A release with the runner under test.
     pub(super) fn of_the_runner() -> Self {
         Self::with(Path::new(env!("CARGO_BIN_EXE_butler-runner")))
     }
 
-    /// Leads the curl of whoever has this home directory here.
-    pub(super) fn lead_there(&self, home: &Path) {
+    /// Redirects the curl of this home directory to the site.
+    pub(super) fn redirect_curl(&self, home: &Path) {
         let port = self.site.url().port().unwrap();
         let bundle = self.authority.bundle();
         let text = format!(
@@ -66,7 +65,7 @@ pub(super) fn archive() -> String {
     format!("butler-runner_{}.tar.gz", platform())
 }
 
-/// What a shell makes of the word that stands in a line of `script` between these two.
+/// The shell word between these two texts in a line of `script`.
 pub(super) fn shell_word(script: &str, before: &str, after: &str) -> String {
     let mut lines = script.lines().filter_map(|line| line.trim_start().strip_prefix(before));
     let line = lines.next_back().unwrap();
@@ -76,7 +75,7 @@ pub(super) fn shell_word(script: &str, before: &str, after: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A job's shell in the world, with what the CI system gives it.
+/// A job's shell in the world, with the environment of the CI system.
 pub(super) fn job(
     world: &World,
     shell: &[&str],
@@ -89,13 +88,13 @@ pub(super) fn job(
     command
 }
 
-/// A world in which a run waits, and whose curl gets to `releases`.
+/// A world with a waiting run, whose curl reaches `releases`.
 pub(super) async fn world(operation: &str, releases: &Releases) -> World {
     let world = World::new(&[("main.tf", MODULE)]).await;
     for name in ["workspace", "workspace-tmp"] {
         std::fs::create_dir(world.path(name)).unwrap();
     }
-    releases.lead_there(&world.path("home"));
+    releases.redirect_curl(&world.path("home"));
     world.add_run(world.config(operation));
     world
 }
@@ -110,9 +109,9 @@ pub(super) fn shown(output: &Output) -> String {
 }
 
 #[tokio::test]
-async fn a_gitlab_job_installs_runs_and_ends_as_the_run_does() {
+async fn gitlab_job_installs_the_runner_and_returns_the_exit_code_of_the_run() {
     let releases = Releases::of_the_runner();
-    let script = gitlab_script(&generate("gitlab-ci", &[]).well().stdout);
+    let script = gitlab_script(&generate("gitlab-ci", &[]).expect_success().stdout);
     for (operation, code) in [("apply", 0), ("explode", 1)] {
         let world = world(operation, &releases).await;
         let workspace = world.path("workspace");
@@ -123,7 +122,7 @@ async fn a_gitlab_job_installs_runs_and_ends_as_the_run_does() {
     }
 }
 
-/// The job's shell with what GitLab gives it.
+/// The job's shell with GitLab's environment.
 pub(super) fn in_gitlab(world: &World, script: &str) -> tokio::process::Command {
     let (endpoint, workspace) = (world.endpoint(), world.path("workspace"));
     let variables = [
@@ -138,9 +137,9 @@ pub(super) fn in_gitlab(world: &World, script: &str) -> tokio::process::Command 
 }
 
 #[tokio::test]
-async fn a_jenkins_step_installs_runs_and_ends_as_the_run_does() {
+async fn jenkins_step_installs_the_runner_and_returns_the_exit_code_of_the_run() {
     let releases = Releases::of_the_runner();
-    let script = jenkins_script(&generate("jenkins", &[]).well().stdout);
+    let script = jenkins_script(&generate("jenkins", &[]).expect_success().stdout);
     for (operation, code) in [("plan", 0), ("explode", 1)] {
         let world = world(operation, &releases).await;
         let output = in_jenkins(&world, &script).output().await.unwrap();
@@ -149,7 +148,7 @@ async fn a_jenkins_step_installs_runs_and_ends_as_the_run_does() {
     }
 }
 
-/// The step's shell with what Jenkins gives it.
+/// The step's shell with Jenkins' environment.
 pub(super) fn in_jenkins(world: &World, script: &str) -> tokio::process::Command {
     let text = |name: &str| world.path(name).display().to_string();
     let variables = [
@@ -168,7 +167,7 @@ pub(super) fn in_jenkins(world: &World, script: &str) -> tokio::process::Command
 }
 
 /// Processes of the world that have a variable of this name.
-fn with_variable(world: &World, name: &str) -> Vec<Pid> {
+pub(super) fn with_variable(world: &World, name: &str) -> Vec<Pid> {
     let (mark, own) = (format!("\0{name}="), world.path("tmp").display().to_string());
     let processes = std::fs::read_dir("/proc").unwrap();
     let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -182,8 +181,7 @@ fn with_variable(world: &World, name: &str) -> Vec<Pid> {
 }
 
 #[tokio::test]
-async fn what_the_runner_starts_has_none_of_jenkins_cookies_and_its_signal_ends_terraform_in_order()
-{
+async fn jenkins_cookie_is_not_inherited_and_its_signal_stops_terraform_gracefully() {
     let releases = Releases::of_the_runner();
     let world = world("apply", &releases).await;
     let started = world.path("started");
@@ -197,13 +195,14 @@ async fn what_the_runner_starts_has_none_of_jenkins_cookies_and_its_signal_ends_
         started.display()
     );
     world.commit(&[("main.tf", &module)]);
-    let script = jenkins_script(&generate("jenkins", &[]).well().stdout);
+    let script = jenkins_script(&generate("jenkins", &[]).expect_success().stdout);
     let process = in_jenkins(&world, &script).spawn().unwrap();
     eventually("a provisioner", || started.exists()).await;
     let inherited = std::fs::read_to_string(&started).unwrap();
     assert!(!inherited.contains("COOKIE="), "{inherited}");
     assert!(inherited.contains("JENKINS_URL="), "{inherited}");
-    // Root can read the runner's environment; a build's abort as another user does not find it.
+    // Root can read the runner's environment; Jenkins runs as another user and does not find the
+    // cookie.
     let found = with_variable(&world, "JENKINS_SERVER_COOKIE");
     assert_eq!(found, [Pid::from_raw(process.id().unwrap().cast_signed())], "the runner alone");
     kill(found[0], Signal::SIGTERM).unwrap();
@@ -215,16 +214,16 @@ async fn what_the_runner_starts_has_none_of_jenkins_cookies_and_its_signal_ends_
     assert!(!world.path(".terraform.tfstate.lock.info").exists());
 }
 
-/// A stand-in for the runner that says so.
+/// A stand-in for the runner that prints a marker.
 const STAND_IN: &str = "#!/bin/sh\necho it began\n";
 
-/// A machine with the programs that the installation takes, and a release of a stand-in.
-struct Bare {
+/// A machine with the programs that the installation needs, and a release of a stand-in.
+struct InstallMachine {
     releases: Releases,
     directory: tempfile::TempDir,
 }
 
-impl Bare {
+impl InstallMachine {
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["bin", "home", "release"] {
@@ -233,7 +232,7 @@ impl Bare {
         let binary = directory.path().join("release/butler-runner");
         executable(&binary, STAND_IN);
         let bare = Self { releases: Releases::with(&binary), directory };
-        bare.releases.lead_there(&bare.path("home"));
+        bare.releases.redirect_curl(&bare.path("home"));
         let needed = [
             "cat",
             "chmod",
@@ -267,11 +266,11 @@ impl Bare {
         std::fs::remove_file(self.path("bin").join(name)).unwrap();
     }
 
-    /// Installs as `generic` says, with these options, and runs what is there then; returns the exit
-    /// code and what was said.
+    /// Installs with the commands of `generic` and these options, and runs the installed stand-in.
+    /// Returns the exit code and the output.
     fn install(&self, options: &[&str]) -> (Option<i32>, String) {
         let options: Vec<_> = options.iter().map(|option| (*option).to_owned()).collect();
-        let answer = generate("generic", &options).well().json();
+        let answer = generate("generic", &options).expect_success().json();
         let install = answer["runner"]["install"].as_str().unwrap();
         let script = format!("{install}\nexec ./butler-runner execute\n");
         let place = self.path("job");
@@ -293,7 +292,7 @@ impl Bare {
         (output.status.code(), String::from_utf8(text).unwrap())
     }
 
-    /// The message of an installation that has to fail.
+    /// The output of an installation that must fail.
     fn refused(&self, options: &[&str]) -> String {
         let (code, text) = self.install(options);
         assert_eq!(code, Some(1), "{text}");
@@ -303,25 +302,25 @@ impl Bare {
 }
 
 #[test]
-fn nothing_is_installed_that_is_not_what_was_released() {
-    let bare = Bare::new();
+fn modified_release_is_not_installed() {
+    let bare = InstallMachine::new();
     let (code, text) = bare.install(&[]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.starts_with("it began\n"), "{text}");
     let archive = archive();
     let site = &bare.releases.site;
     for (file, fault, reason) in [
-        (&*archive, Fault::Changed, "the release says"),
+        (&*archive, Fault::Changed, "the release has"),
         (&*archive, Fault::Missing, "cannot be downloaded"),
         (".sha256", Fault::Missing, "cannot be downloaded"),
         (".sha256", Fault::Halved, "is about another file"),
     ] {
         let path = if file == ".sha256" { format!("{archive}.sha256") } else { file.to_owned() };
-        site.misbehave(&path, fault);
+        site.inject_fault(&path, fault);
         let text = bare.refused(&[]);
         assert!(text.contains("butler-runner is not installed: "), "{text}");
         assert!(text.contains(reason), "{reason}: {text}");
-        site.behave();
+        site.remove_faults();
     }
     let digest = "0".repeat(64);
     for sums in
@@ -333,39 +332,39 @@ fn nothing_is_installed_that_is_not_what_was_released() {
 }
 
 #[test]
-fn an_archive_can_be_pinned_by_its_digest() {
-    let bare = Bare::new();
+fn archive_can_be_pinned_by_digest() {
+    let bare = InstallMachine::new();
     let (_, packed) = bare.releases.site.file(&archive());
     let digest = format!("--checksum={}", hex::encode(Sha256::digest(&packed)));
     let other = format!("--checksum={}", "0".repeat(64));
     assert_eq!(bare.install(&[&other, &digest]).0, Some(0));
     let text = bare.refused(&[&other]);
-    assert!(text.contains("which is not one of those that are allowed"), "{text}");
+    assert!(text.contains("which is not one of the allowed digests"), "{text}");
 }
 
 #[test]
-fn a_site_that_fails_for_a_moment_is_asked_again() {
-    let bare = Bare::new();
-    bare.releases.site.misbehave(&archive(), Fault::Failing(1));
+fn temporary_failure_of_the_release_site_is_retried() {
+    let bare = InstallMachine::new();
+    bare.releases.site.inject_fault(&archive(), Fault::Failing(1));
     let (code, text) = bare.install(&[]);
     assert_eq!(code, Some(0), "{text}");
 }
 
 #[test]
-fn a_download_does_not_leave_tls() {
-    let bare = Bare::new();
+fn download_does_not_follow_a_redirect_to_http() {
+    let bare = InstallMachine::new();
     let plain = ReleaseSite::start(&[]);
-    bare.releases.site.lead_to(&plain.url());
+    bare.releases.site.redirect_all_to(&plain.url());
     assert!(bare.refused(&[]).contains("cannot be downloaded"));
     assert_eq!(plain.requests(), [""; 0]);
 }
 
 #[test]
-fn without_a_program_that_verifies_nothing_is_installed_and_either_will_do() {
-    let bare = Bare::new();
+fn installation_needs_sha256sum_or_shasum() {
+    let bare = InstallMachine::new();
     bare.remove("sha256sum");
     let text = bare.refused(&[]);
-    assert!(text.contains("neither sha256sum nor shasum is here"), "{text}");
+    assert!(text.contains("neither sha256sum nor shasum is installed"), "{text}");
     let sums = find_program("sha256sum").unwrap();
     let shasum = format!("#!/bin/sh\nshift 2\nexec {} \"$@\"\n", sums.display());
     executable(&bare.path("bin/shasum"), shasum);
@@ -375,8 +374,8 @@ fn without_a_program_that_verifies_nothing_is_installed_and_either_will_do() {
 }
 
 #[test]
-fn where_the_github_cli_is_there_the_attestation_has_to_hold() {
-    let bare = Bare::new();
+fn attestation_is_required_if_the_github_cli_is_installed() {
+    let bare = InstallMachine::new();
     let asked = bare.path("asked");
     let gh = |code: i32| {
         let script = format!(
@@ -394,13 +393,13 @@ fn where_the_github_cli_is_there_the_attestation_has_to_hold() {
     assert_eq!(std::fs::read_to_string(&asked).unwrap(), expected);
 }
 
-/// What is left below these directories that holds this token.
+/// The files below these directories that contain this token.
 fn holding_a_token(token: &str, places: &[&Path]) -> Vec<PathBuf> {
     let found = Command::new("grep").args(["-rlF", token]).args(places).output().unwrap();
     String::from_utf8(found.stdout).unwrap().lines().map(PathBuf::from).collect()
 }
 
-/// Says what it was given for the clouds.
+/// Prints the cloud credentials that it got.
 const SEEN: &str = "#!/bin/sh
 cat \"$AWS_WEB_IDENTITY_TOKEN_FILE\" && echo
 echo \"$AWS_WEB_IDENTITY_TOKEN_FILE\"
@@ -408,14 +407,14 @@ sed -n 's/.*\"credential_source\".*\"file\": \"\\(.*\\)\" .*/\\1/p' \"$GOOGLE_AP
 ";
 
 #[tokio::test]
-async fn a_jenkins_step_uses_the_tokens_where_jenkins_has_put_them() {
-    let bare = Bare::new();
+async fn jenkins_step_reads_identity_tokens_from_their_files() {
+    let bare = InstallMachine::new();
     let world = world("plan", &bare.releases).await;
     executable(&world.path("installed/butler-runner"), SEEN);
     let releases = Releases::with(&world.path("installed/butler-runner"));
-    releases.lead_there(&world.path("home"));
+    releases.redirect_curl(&world.path("home"));
     let options = ["--aws-role=r", "--aws-region=e", "--gcp-provider=p", "--gcp-service-account=a"];
-    let text = generate("jenkins", &options.map(str::to_owned)).well().stdout;
+    let text = generate("jenkins", &options.map(str::to_owned)).expect_success().stdout;
     let script = jenkins_script(&text);
     let secret = world.path("secret-file");
     let token = format!("token.{}", std::process::id());
@@ -441,15 +440,15 @@ async fn a_jenkins_step_uses_the_tokens_where_jenkins_has_put_them() {
 }
 
 #[tokio::test]
-async fn a_token_of_a_gitlab_job_is_in_memory_and_the_next_job_in_its_place_removes_it() {
-    let bare = Bare::new();
+async fn gitlab_identity_token_is_on_tmpfs_and_removed_by_the_next_job() {
+    let bare = InstallMachine::new();
     let world = world("plan", &bare.releases).await;
     executable(&world.path("installed/butler-runner"), SEEN);
     let releases = Releases::with(&world.path("installed/butler-runner"));
-    releases.lead_there(&world.path("home"));
+    releases.redirect_curl(&world.path("home"));
     let options = ["--aws-role=r", "--aws-region=e", "--gcp-provider=p", "--gcp-service-account=a"];
     let job_script =
-        gitlab_script(&generate("gitlab-ci", &options.map(str::to_owned)).well().stdout);
+        gitlab_script(&generate("gitlab-ci", &options.map(str::to_owned)).expect_success().stdout);
     let workspace = world.path("workspace");
     let own = std::process::id();
     for number in 0..2 {

@@ -1,4 +1,4 @@
-//! `--secret`: what a run finds in its environment of the secrets of the CI system.
+//! `--secret`: secrets of the CI system in the environment of a run.
 
 use expect_test::expect;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::run::{Releases, in_gitlab, in_jenkins, shown, world};
 use super::{generate, gitlab_script, jenkins_script};
 use crate::support::world::World;
 
-/// A module that only a job with the secret can plan.
+/// A module that can be planned only by a job with the secret.
 const WITH_SECRET: &str = r#"
 variable "password" {
   type      = string
@@ -29,7 +29,7 @@ fn options() -> Vec<String> {
     vec!["--secret=DB_PASSWORD=PROD_PASSWORD".to_owned()]
 }
 
-/// A run whose variable names the secret.
+/// A run whose variable refers to the secret.
 async fn run_with_secret(releases: &Releases) -> World {
     let world = world("plan", releases).await;
     world.commit(&[("main.tf", WITH_SECRET)]);
@@ -40,26 +40,26 @@ async fn run_with_secret(releases: &Releases) -> World {
 }
 
 #[tokio::test]
-async fn a_run_in_github_finds_the_secrets_that_are_handed_on() {
+async fn run_in_github_receives_the_forwarded_secrets() {
     let releases = Releases::of_the_runner();
     let world = run_with_secret(&releases).await;
     let options = options();
     let options: Vec<_> = options.iter().map(String::as_str).collect();
     let (mut job, steps) = Kind::Workflow.job(&world, &by_hand(), &options);
     job.set("secrets", "PROD_PASSWORD", PASSWORD);
-    let done = job.carry_out(&steps).await;
-    let output = step(&done, "Carry out the run").output.as_ref().unwrap();
+    let done = job.execute(&steps).await;
+    let output = step(&done, "Execute the run").output.as_ref().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", shown(output));
-    for other in done.iter().filter(|other| other.name != "Carry out the run") {
+    for other in done.iter().filter(|other| other.name != "Execute the run") {
         assert!(!other.given.values().any(|value| value == PASSWORD), "{other:?}");
     }
 }
 
 #[tokio::test]
-async fn a_run_in_gitlab_and_in_jenkins_finds_the_secrets_that_are_handed_on() {
+async fn run_in_gitlab_and_jenkins_receives_the_forwarded_secrets() {
     let releases = Releases::of_the_runner();
-    let gitlab = gitlab_script(&generate("gitlab-ci", &options()).well().stdout);
-    let pipeline = generate("jenkins", &options()).well().stdout;
+    let gitlab = gitlab_script(&generate("gitlab-ci", &options()).expect_success().stdout);
+    let pipeline = generate("jenkins", &options()).expect_success().stdout;
     let line = "                DB_PASSWORD = credentials('PROD_PASSWORD')\n";
     assert!(pipeline.contains(line), "{pipeline}");
     for is_jenkins in [false, true] {
@@ -77,27 +77,27 @@ async fn a_run_in_gitlab_and_in_jenkins_finds_the_secrets_that_are_handed_on() {
 }
 
 #[test]
-fn a_container_gets_the_secrets_and_nothing_of_them_in_its_arguments() {
+fn container_receives_secrets_but_not_as_arguments() {
     for target in ["github-actions", "jenkins", "azure-pipelines"] {
         let options = [options(), vec!["--image".to_owned()]].concat();
-        let text = generate(target, &options).well().stdout;
+        let text = generate(target, &options).expect_success().stdout;
         assert!(text.contains("--env DB_PASSWORD \\"), "{target}: {text}");
         assert!(!text.contains("--env DB_PASSWORD="), "{target}: {text}");
     }
 }
 
 #[test]
-fn json_for_other_systems_has_a_place_for_each_secret() {
-    let answer = generate("generic", &options()).well().json();
+fn json_for_other_systems_lists_each_secret() {
+    let answer = generate("generic", &options()).expect_success().json();
     assert_eq!(answer["runner"]["envVars"]["DB_PASSWORD"], "<secret PROD_PASSWORD>");
     assert_eq!(answer["manual"].get("DB_PASSWORD"), None::<&Value>);
 }
 
 #[test]
-fn secrets_that_cannot_be_are_refused() {
+fn malformed_secret_names_are_refused() {
     let shown = |target: &str, options: &[&str]| {
         let options: Vec<_> = options.iter().map(|option| format!("--secret={option}")).collect();
-        generate(target, &options).shown().to_owned()
+        generate(target, &options).normalized().to_owned()
     };
     let refused = [
         shown("github-actions", &["db-password"]),
@@ -136,6 +136,6 @@ fn secrets_that_cannot_be_are_refused() {
         hint: run `butler-runner generate kubernetes --help`
     "]].assert_eq(&refused.concat());
     for target in ["github-actions", "gitlab-ci", "jenkins"] {
-        generate(target, &["--secret=BUTLER_GIT_TOKEN".to_owned()]).well();
+        generate(target, &["--secret=BUTLER_GIT_TOKEN".to_owned()]).expect_success();
     }
 }

@@ -1,16 +1,17 @@
-//! `--fragment`: what goes into a pipeline that is there already.
+//! `--fragment`: files for pipelines that exist already.
 
 use super::*;
 
 #[test]
-fn a_fragment_of_gitlab_is_a_job_to_be_extended() {
+fn gitlab_fragment_is_a_hidden_job_that_others_extend() {
     let words = ["generate", "gitlab-ci", "--fragment", "--cache", "--oidc=aws"];
-    let fragment = Machine::new().run(&words).well().stdout;
+    let fragment = Machine::new().run(&words).expect_success().stdout;
     yamllint(&fragment).unwrap();
     let mut included = yaml(&fragment).remove(0);
     let keys: Vec<_> = included.as_object().unwrap().keys().collect();
     assert_eq!(keys, [".butler-run"], "nothing starts by itself");
-    let whole = Machine::new().run(&["generate", "gitlab-ci", "--cache", "--oidc=aws"]).well();
+    let whole =
+        Machine::new().run(&["generate", "gitlab-ci", "--cache", "--oidc=aws"]).expect_success();
     assert_eq!(included[".butler-run"], yaml(&whole.stdout)[0]["butler-run"]);
     // As the comment at its head has it.
     included["stages"] = json!(["build", "deploy"]);
@@ -24,7 +25,7 @@ fn a_fragment_of_gitlab_is_a_job_to_be_extended() {
 }
 
 #[test]
-fn a_fragment_of_bitbucket_stands_below_the_custom_pipelines_of_another_file() {
+fn bitbucket_fragment_fits_below_the_custom_pipelines_of_another_file() {
     let fragment = Bitbucket.write(&["--fragment", "--cache"]);
     assert!(fragment.contains("`butler-runner: ~/.butler-runner`"), "{fragment}");
     let existing = "definitions:\n  caches:\n    butler-runner: ~/.butler-runner\n\
@@ -40,7 +41,7 @@ fn a_fragment_of_bitbucket_stands_below_the_custom_pipelines_of_another_file() {
 }
 
 #[test]
-fn a_fragment_of_circleci_is_merged_into_another_configuration() {
+fn circleci_fragment_can_be_merged_into_another_configuration() {
     let fragment = CircleCi.write(&["--fragment", "--gate=production"]);
     yamllint(&fragment).unwrap();
     let mut together = json!({
@@ -62,9 +63,10 @@ fn a_fragment_of_circleci_is_merged_into_another_configuration() {
 }
 
 #[test]
-fn targets_whose_files_are_not_for_others_say_what_to_do_instead() {
+fn targets_without_fragments_name_the_alternative() {
     let machine = Machine::new();
-    let said = |target: &str| machine.run(&["generate", target, "--fragment"]).shown().to_owned();
+    let said =
+        |target: &str| machine.run(&["generate", target, "--fragment"]).normalized().to_owned();
     let targets = ["github-actions", "azure-pipelines", "jenkins", "tekton", "generic"];
     expect![[r"
         exit 2

@@ -1,50 +1,55 @@
-//! `--secret`: what a run finds in its environment of the secrets of the CI system.
+//! `--secret`: secrets of the CI system in the environment of a run.
 
-use super::*;
+use serde_json::json;
+
+use super::Target::{Azure, Bitbucket, CircleCi, Tekton};
+use super::job::{JobSite, execute_pipeline, execute_steps};
+use crate::support::linters::yaml;
+use crate::support::world::{MODULE, World};
 
 const OPTION: &str = "--secret=DB_PASSWORD=PROD_PASSWORD";
 
-/// A runner that only says what it was given.
-const SEEN: &str = "#!/bin/sh\nenv >\"$HOME/environment\"\n";
+/// A runner that only records its environment.
+const RECORD_ENVIRONMENT: &str = "#!/bin/sh\nenv >\"$HOME/environment\"\n";
 
-fn environment(world: &World) -> Vec<String> {
+fn recorded_password(world: &World) -> Vec<String> {
     let text = std::fs::read_to_string(world.path("home/environment")).unwrap();
     let is_password = |line: &&str| line.starts_with("DB_PASSWORD=");
     text.lines().filter(is_password).map(str::to_owned).collect()
 }
 
 #[tokio::test]
-async fn a_run_finds_the_secrets_that_are_handed_on() {
+async fn run_receives_the_forwarded_secrets() {
     for target in [Azure, Bitbucket, CircleCi] {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
-        let site = Site::with(SEEN);
+        let site = JobSite::with(RECORD_ENVIRONMENT);
         let releases = format!("--releases={}/releases", site.url());
         let authorities = format!("--ca-bundle={}", site.authority.bundle().display());
         let text = target.write(&[&releases, &authorities, OPTION]);
-        assert!(text.contains("PROD_PASSWORD: a secret of runs, which get it as DB_PASSWORD"));
-        // What Azure puts in the place of a variable; in the others it is in the environment.
+        assert!(text.contains("PROD_PASSWORD: a secret of runs, in the variable DB_PASSWORD"));
+        // Azure replaces variables in the file; the other systems set them in the environment.
         let text = text.replace("$(PROD_PASSWORD)", "hunter2");
         if target != Azure {
             world.set("PROD_PASSWORD", "hunter2");
         }
-        let output = carry_out_steps(target, &world, &site, &target.steps(&text), &[]).await;
+        let output = execute_steps(target, &world, &site, &target.steps(&text), &[]).await;
         assert!(output.status.success(), "{target:?} {output:?}");
-        assert_eq!(environment(&world), ["DB_PASSWORD=hunter2"], "{target:?}");
+        assert_eq!(recorded_password(&world), ["DB_PASSWORD=hunter2"], "{target:?}");
     }
 }
 
-/// Azure leaves the name of a variable that the pipeline does not have.
+/// Azure does not replace the reference to a variable that the pipeline does not have.
 #[tokio::test]
-async fn a_secret_that_azure_does_not_have_is_not_its_name() {
+async fn missing_azure_secret_does_not_become_its_own_name() {
     let world = World::new(&[("main.tf", MODULE)]).await;
-    let site = Site::with(SEEN);
-    let output = carry_out(Azure, &world, &site, &[OPTION]).await;
+    let site = JobSite::with(RECORD_ENVIRONMENT);
+    let output = execute_pipeline(Azure, &world, &site, &[OPTION]).await;
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(environment(&world), [""; 0]);
+    assert_eq!(recorded_password(&world), [""; 0]);
 }
 
 #[test]
-fn a_task_of_tekton_takes_secrets_from_secrets() {
+fn tekton_task_reads_secrets_from_kubernetes_secrets() {
     let text = Tekton.write(&["--secret=DB_PASSWORD", "--secret=TF_VAR_key=prod/api.key"]);
     let step = &yaml(&text)[0]["spec"]["steps"][0];
     let variable = |name: &str| {

@@ -1,4 +1,4 @@
-//! Caches that somebody else can reach, and releases that are signed, but for something else.
+//! Caches that other users can modify, and releases with signatures over other content.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use butler_runner::tool::{
 };
 
 use crate::support::release_site::{Fault, ReleaseSite, archive};
+use crate::support::root::as_root_async;
 
 fn options(site: &ReleaseSite, cache: &Path) -> ToolOptions {
     ToolOptions {
@@ -39,7 +40,7 @@ fn assert_unsafe(result: Result<InstalledTool, ToolError>, part: &Path, fault: &
     assert!(error.to_string().contains(fault), "{error}");
 }
 
-/// What another user could exchange, from the outside to the inside.
+/// The parts that another user could replace, from the outermost to the innermost.
 fn parts(cache: &Path) -> [PathBuf; 4] {
     let version = cache.join("terraform/1.9.8");
     let [record, executable] = ["install.json", "terraform"].map(|name| version.join(name));
@@ -47,25 +48,26 @@ fn parts(cache: &Path) -> [PathBuf; 4] {
 }
 
 #[tokio::test]
-async fn every_part_of_a_cache_that_belongs_to_another_user_is_refused() {
-    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let directory = tempfile::tempdir().unwrap();
-    let cache = directory.path().join("cache");
-    let options = options(&site, &cache);
-    install(&options, "1.9.8").await.unwrap();
-    for part in [cache.clone()].into_iter().chain(parts(&cache)) {
-        let owner = part.metadata().unwrap().uid();
-        // Only root can give files away; for others the rule is held by what root runs.
-        if chown(&part, Some(12345), None).is_ok() {
+async fn cache_with_any_part_owned_by_another_user_is_refused() {
+    Box::pin(as_root_async(async {
+        let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+        let directory = tempfile::tempdir().unwrap();
+        let cache = directory.path().join("cache");
+        let options = options(&site, &cache);
+        install(&options, "1.9.8").await.unwrap();
+        for part in [cache.clone()].into_iter().chain(parts(&cache)) {
+            let owner = part.metadata().unwrap().uid();
+            chown(&part, Some(12345), None).unwrap();
             assert_unsafe(install(&options, "1.9.8").await, &part, "belongs to another user");
             chown(&part, Some(owner), None).unwrap();
         }
-    }
-    assert_eq!(install(&options, "1.9.8").await.unwrap().origin, Origin::Cache);
+        assert_eq!(install(&options, "1.9.8").await.unwrap().origin, Origin::Cache);
+    }))
+    .await;
 }
 
 #[tokio::test]
-async fn every_part_of_a_cache_that_is_a_link_is_refused() {
+async fn cache_with_any_part_being_a_symbolic_link_is_refused() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let directory = tempfile::tempdir().unwrap();
     let cache = directory.path().join("cache");
@@ -83,22 +85,23 @@ async fn every_part_of_a_cache_that_is_a_link_is_refused() {
 }
 
 #[tokio::test]
-async fn a_cache_directory_may_be_a_link_but_not_one_of_another_user() {
-    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let directory = tempfile::tempdir().unwrap();
-    let (real, link) = (directory.path().join("real"), directory.path().join("link"));
-    std::fs::create_dir(&real).unwrap();
-    symlink(&real, &link).unwrap();
-    let options = options(&site, &link);
-    assert_eq!(install(&options, "1.9.8").await.unwrap().origin, Origin::Downloaded);
-    // Only root can give a link away; for others the rule is held by what root runs.
-    if std::os::unix::fs::lchown(&link, Some(12345), None).is_ok() {
+async fn cache_directory_may_be_a_symbolic_link_of_the_same_user_only() {
+    Box::pin(as_root_async(async {
+        let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+        let directory = tempfile::tempdir().unwrap();
+        let (real, link) = (directory.path().join("real"), directory.path().join("link"));
+        std::fs::create_dir(&real).unwrap();
+        symlink(&real, &link).unwrap();
+        let options = options(&site, &link);
+        assert_eq!(install(&options, "1.9.8").await.unwrap().origin, Origin::Downloaded);
+        std::os::unix::fs::lchown(&link, Some(12345), None).unwrap();
         assert_unsafe(install(&options, "1.9.8").await, &link, "symbolic link of another user");
-    }
+    }))
+    .await;
 }
 
 #[tokio::test]
-async fn an_executable_in_place_of_the_verified_one_is_never_handed_out() {
+async fn executable_swapped_after_verification_is_never_returned() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let directory = tempfile::tempdir().unwrap();
     let cache = directory.path().join("cache");
@@ -111,7 +114,7 @@ async fn an_executable_in_place_of_the_verified_one_is_never_handed_out() {
             std::fs::rename(beside, path).unwrap();
         },
         |path| {
-            // Of the same size, and with the time of the one before.
+            // The same size and time as before.
             let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
             let time = file.metadata().unwrap().modified().unwrap();
             std::os::unix::fs::FileExt::write_at(&file, b"B", 0).unwrap();
@@ -132,32 +135,32 @@ async fn an_executable_in_place_of_the_verified_one_is_never_handed_out() {
 }
 
 #[tokio::test]
-async fn a_good_signature_over_another_version_installs_nothing() {
+async fn valid_signature_over_another_version_is_refused() {
     let site = ReleaseSite::start(&[("1.5.7", b"old"), ("1.11.4", b"new")]);
     let directory = tempfile::tempdir().unwrap();
     let options = options(&site, &directory.path().join("cache"));
-    // The checksum file and the signatures of the older version, as a mirror could hand them out.
+    // The checksum file and signatures of the older version, as a mirror could serve them.
     for (asked, given) in [
         ("terraform_1.11.4_SHA256SUMS", "terraform_1.5.7_SHA256SUMS"),
         ("terraform_1.11.4_SHA256SUMS.72D7468F.sig", "terraform_1.5.7_SHA256SUMS.72D7468F.sig"),
     ] {
-        site.misbehave(asked, Fault::InPlace(given));
+        site.inject_fault(asked, Fault::InPlace(given));
     }
     let error = install(&options, "1.11.4").await.unwrap_err();
     assert!(matches!(error, ToolError::NotReleased { .. }), "{error:?}");
 
-    // The older archive under the newer one's name.
-    site.behave();
+    // The older archive under the name of the newer one.
+    site.remove_faults();
     let [asked, given] = ["1.11.4", "1.5.7"].map(|version| {
         format!("terraform_{version}_{}.zip", crate::support::release_site::platform())
     });
-    site.misbehave(&asked, Fault::InPlace(Box::leak(given.into_boxed_str())));
+    site.inject_fault(&asked, Fault::InPlace(Box::leak(given.into_boxed_str())));
     let error = install(&options, "1.11.4").await.unwrap_err();
     assert!(matches!(error, ToolError::Checksum { .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn an_archive_that_is_signed_still_gives_nothing_but_a_plain_executable() {
+async fn signed_archive_extracts_only_a_regular_executable() {
     let good = archive(&[("terraform", b"binary")]);
     let renamed = |from: &str, to: &str, mut bytes: Vec<u8>| {
         assert_eq!(from.len(), to.len());
@@ -191,7 +194,7 @@ async fn an_archive_that_is_signed_still_gives_nothing_but_a_plain_executable() 
 }
 
 #[tokio::test]
-async fn a_checksum_file_that_is_signed_and_ambiguous_is_refused() {
+async fn signed_but_ambiguous_checksum_file_is_refused() {
     let line = format!("{}  terraform_1.9.8_x.zip\n", "0".repeat(64));
     for (text, twice) in [(format!("{line}{line}"), true), (line.replace('\n', "\r\n"), false)] {
         let site = ReleaseSite::start_with_checksums("1.9.8", &text);
@@ -201,7 +204,7 @@ async fn a_checksum_file_that_is_signed_and_ambiguous_is_refused() {
         let ToolError::Checksums(error) = error else { panic!("{error:?}") };
         assert_eq!(matches!(error, ChecksumsError::Twice { .. }), twice, "{error:?}");
     }
-    // A release's checksum file has 4 kB; one without end is given up, not read.
+    // A real checksum file has 4 kB; an endless one is rejected before it is read.
     let site = ReleaseSite::start_with_checksums("1.9.8", &line.repeat(20_000));
     let directory = tempfile::tempdir().unwrap();
     let error = install(&options(&site, &directory.path().join("cache")), "1.9.8").await;

@@ -1,28 +1,28 @@
-//! Configurations as somebody writes them who wants more than a run.
+//! Malicious configurations.
 
 use serde_json::{Value, json};
 
 use super::THREAT_MODEL;
 use crate::support::documented::assert_documented;
 use crate::support::git_server::GitServer;
-use crate::support::world::{End, MODULE, World, merge, sequence};
+use crate::support::world::{MODULE, RunEnd, World, merge, sequence};
 
-/// In every configuration, and shown in no case.
+/// A secret in every configuration, which no output may contain.
 const SECRET: &str = "hunter22-secret";
 
-/// What would be there if a command in a configuration had been carried out. It is replaced by a
-/// path in the test's own directory.
+/// The file that a command in a configuration would create. It is replaced by a path in the test's
+/// own directory.
 const CANARY: &str = "CANARY";
 
 /// A configuration that is refused.
 struct Case {
-    /// What is wrong with it, for the table.
+    /// The problem, for the table.
     what: &'static str,
-    /// The changes to a good configuration, as JSON.
+    /// The changes to a valid configuration, as JSON.
     changes: &'static str,
     /// The phase that fails.
     phase: &'static str,
-    /// What the reason says.
+    /// A part of the reason.
     reason: &'static str,
 }
 
@@ -213,9 +213,9 @@ fn config(world: &World, changes: &Value) -> Value {
     config
 }
 
-/// The run failed in `phase` with a reason that has `reason` in it, was reported once, and left
-/// and showed nothing.
-fn assert_refused(world: &World, end: &End, (what, phase, reason): (&str, &str, &str)) {
+/// Asserts that the run failed in `phase` with a reason that contains `reason`, was reported once,
+/// left no files and printed no secret.
+fn assert_refused(world: &World, end: &RunEnd, (what, phase, reason): (&str, &str, &str)) {
     assert_eq!(end.code, Some(1), "{what}: {}", end.stderr);
     let statuses = world.statuses();
     let finals = statuses.iter().filter(|status| *status != "running").count();
@@ -225,7 +225,11 @@ fn assert_refused(world: &World, end: &End, (what, phase, reason): (&str, &str, 
     let message = error["message"].as_str().unwrap();
     assert!(message.contains(reason), "{what}: {message}");
     assert!(!message.contains(char::is_control), "{what}: {message:?}");
-    assert!(!world.shown(end).contains(SECRET), "{what}: {}", world.shown(end));
+    assert!(
+        !world.reports_and_output(end).contains(SECRET),
+        "{what}: {}",
+        world.reports_and_output(end)
+    );
     assert!(!world.path(CANARY).exists(), "{what}");
 }
 
@@ -240,22 +244,22 @@ async fn assert_all_refused(cases: &[Case]) {
 }
 
 #[tokio::test]
-async fn a_configuration_of_a_wrong_shape_fails_with_a_reason() {
+async fn configuration_with_wrong_types_fails_with_a_reason() {
     assert_all_refused(&SHAPES).await;
 }
 
 #[tokio::test]
-async fn a_source_that_means_something_else_fails_with_a_reason() {
+async fn ambiguous_source_fails_with_a_reason() {
     assert_all_refused(&SOURCES).await;
 }
 
 #[tokio::test]
-async fn an_input_that_is_no_input_fails_with_a_reason() {
+async fn malformed_input_fails_with_a_reason() {
     assert_all_refused(&INPUTS).await;
 }
 
 #[test]
-fn the_threat_model_lists_the_configurations_that_are_refused() {
+fn threat_model_lists_the_refused_configurations() {
     let rows: Vec<String> = SHAPES
         .iter()
         .chain(&SOURCES)
@@ -266,7 +270,7 @@ fn the_threat_model_lists_the_configurations_that_are_refused() {
 }
 
 #[tokio::test]
-async fn a_value_that_nests_without_end_fails_with_a_reason() {
+async fn too_deeply_nested_value_fails_with_a_reason() {
     let world = world().await;
     let mut value = json!(SECRET);
     for _ in 0..100 {
@@ -278,7 +282,7 @@ async fn a_value_that_nests_without_end_fails_with_a_reason() {
 }
 
 #[tokio::test]
-async fn a_huge_configuration_is_carried_out() {
+async fn huge_configuration_is_executed() {
     let world = world().await;
     let mut changes = json!({"variables": {"name": {"value": "x".repeat(2_000_000)}}});
     for number in 0..2000 {
@@ -290,7 +294,7 @@ async fn a_huge_configuration_is_carried_out() {
 }
 
 #[tokio::test]
-async fn a_file_that_says_something_twice_is_no_configuration() {
+async fn run_file_with_duplicate_keys_is_refused() {
     let world = world().await;
     let text = config(&world, &json!({})).to_string();
     let inner = text.replace("\"variables\":{", "\"variables\":{\"password\":{},");
@@ -308,7 +312,7 @@ async fn a_file_that_says_something_twice_is_no_configuration() {
 }
 
 #[tokio::test]
-async fn reports_go_to_the_registry_wherever_a_configuration_wants_them() {
+async fn reports_go_to_the_registry_despite_other_callback_urls() {
     let world = world().await;
     let elsewhere = GitServer::start();
     let url = elsewhere.url_on("localhost", &crate::support::git_server::Repository::create(&[]));

@@ -1,6 +1,6 @@
-//! What becomes of the environment variables that a run asks for.
+//! Environment variables that a run requests, and how the runner treats them.
 
-use butler_runner::workspace::{Fate, HARMLESS_OPTIONS, NAME_RULES};
+use butler_runner::workspace::{HARMLESS_OPTIONS, NAME_RULES, VariableTreatment};
 use serde_json::json;
 
 use super::THREAT_MODEL;
@@ -8,7 +8,7 @@ use crate::support::documented::assert_documented;
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{MODULE, World};
 
-/// A name that the rule is for.
+/// A name to which the rule applies.
 fn example(rule: &str) -> String {
     match rule.strip_prefix('*') {
         Some(end) => format!("OWN{end}"),
@@ -16,15 +16,20 @@ fn example(rule: &str) -> String {
     }
 }
 
-fn names(fate: Fate) -> Vec<String> {
-    NAME_RULES.iter().filter(|rule| rule.fate == fate).map(|rule| example(rule.name)).collect()
+fn names(expected: VariableTreatment) -> Vec<String> {
+    NAME_RULES
+        .iter()
+        .filter(|rule| rule.treatment == expected)
+        .map(|rule| example(rule.name))
+        .collect()
 }
 
 #[tokio::test]
-async fn a_variable_that_takes_back_a_promise_ends_the_run_before_anything_is_fetched() {
+async fn forbidden_environment_variable_fails_the_run_before_the_fetch() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Fail);
-    let mut refused: Vec<_> = names(Fate::Refused).into_iter().map(|name| (name, "x")).collect();
+    let mut refused: Vec<_> =
+        names(VariableTreatment::Refused).into_iter().map(|name| (name, "x")).collect();
     assert!(refused.len() > 15);
     refused.push(("TF_CLI_ARGS_plan".to_owned(), "-parallelism=3 -destroy"));
     refused.push(("TF_CLI_ARGS".to_owned(), "-state=/tmp/state"));
@@ -43,7 +48,7 @@ async fn a_variable_that_takes_back_a_promise_ends_the_run_before_anything_is_fe
 }
 
 #[tokio::test]
-async fn other_variables_reach_terraform_or_are_left_out_aloud() {
+async fn other_variables_reach_terraform_or_cause_a_warning() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Fail);
     let mut config = world.config("plan");
@@ -53,7 +58,9 @@ async fn other_variables_reach_terraform_or_are_left_out_aloud() {
         .collect();
     let options = options.join(" ");
     config["envVars"] = json!({"TF_CLI_ARGS_plan": {"value": options}});
-    for name in names(Fate::Allowed).into_iter().chain(names(Fate::Ignored)) {
+    for name in
+        names(VariableTreatment::Allowed).into_iter().chain(names(VariableTreatment::Ignored))
+    {
         config["envVars"][name] = json!({"value": "of-the-run"});
     }
     world.run(config).await;
@@ -61,27 +68,29 @@ async fn other_variables_reach_terraform_or_are_left_out_aloud() {
     let log = world.received().log_text();
     let has = |line: &str| environment.lines().any(|it| it == line);
     assert!(has(&format!("TF_CLI_ARGS_plan={options}")), "{environment}");
-    for name in names(Fate::Allowed) {
+    for name in names(VariableTreatment::Allowed) {
         assert!(has(&format!("{name}=of-the-run")), "{name}: {environment}");
         assert!(!log.contains(&format!("`{name}` of the run is ignored")), "{name}: {log}");
     }
-    for name in names(Fate::Ignored) {
+    for name in names(VariableTreatment::Ignored) {
         assert!(!has(&format!("{name}=of-the-run")), "{name}: {environment}");
         assert!(log.contains(&format!("`{name}` of the run is ignored")), "{name}: {log}");
     }
 }
 
 #[test]
-fn the_threat_model_lists_what_becomes_of_each_name() {
-    let fate = |fate| match fate {
-        Fate::Allowed => "allowed".to_owned(),
-        Fate::OptionsOnly => format!("only `{}`", HARMLESS_OPTIONS.join("` `")),
-        Fate::Ignored => "left out, with a line in the log".to_owned(),
-        Fate::Refused => "refused".to_owned(),
+fn threat_model_lists_the_treatment_of_each_variable() {
+    let treatment = |treatment| match treatment {
+        VariableTreatment::Allowed => "allowed".to_owned(),
+        VariableTreatment::OptionsOnly => format!("only `{}`", HARMLESS_OPTIONS.join("` `")),
+        VariableTreatment::Ignored => "left out, with a line in the log".to_owned(),
+        VariableTreatment::Refused => "refused".to_owned(),
     };
     let rows: Vec<String> = NAME_RULES
         .iter()
-        .map(|rule| format!("| `{}` | {} | {} |", rule.name, fate(rule.fate), rule.reason))
+        .map(|rule| {
+            format!("| `{}` | {} | {} |", rule.name, treatment(rule.treatment), rule.reason)
+        })
         .collect();
     assert_documented(THREAT_MODEL, "environment", &rows);
 }

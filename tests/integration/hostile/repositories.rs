@@ -1,4 +1,4 @@
-//! Repositories as somebody writes them who wants out of the clone.
+//! Malicious repositories that try to get out of the clone.
 
 use std::os::unix::fs::symlink;
 
@@ -8,7 +8,7 @@ use crate::support::git_server::{GitServer, Repository};
 use crate::support::world::{MODULE, World};
 
 #[tokio::test]
-async fn nothing_that_the_runner_writes_goes_through_a_link_of_the_repository() {
+async fn runner_never_writes_through_a_symbolic_link_of_the_repository() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let outside = world.path("outside");
     std::fs::create_dir(&outside).unwrap();
@@ -30,20 +30,56 @@ async fn nothing_that_the_runner_writes_goes_through_a_link_of_the_repository() 
 }
 
 #[tokio::test]
-async fn a_version_file_that_leads_to_a_secret_is_not_quoted() {
+async fn reports_do_not_go_through_links_that_a_module_puts_into_the_report_directory() {
+    let mut world = World::new(&[]).await;
+    let (reports, outside) = (world.path("reports"), world.path("outside"));
+    std::fs::write(&outside, "of another").unwrap();
+    let names =
+        ["plan.json", "plan.txt", "outputs.json", "status.json", "result.json", "timings.txt"];
+    let link = format!("ln -s {} {}/$name", outside.display(), reports.display());
+    let module = format!(
+        r#"
+resource "terraform_data" "links" {{
+  provisioner "local-exec" {{
+    command = "for name in {}; do {link}; done"
+  }}
+}}
+output "password" {{
+  value = "hunter22"
+}}
+"#,
+        names.join(" ")
+    );
+    world.commit(&[("main.tf", &module)]);
+    world.set("BUTLER_REPORT_DIR", &reports);
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, end.stdout);
+    assert_eq!(std::fs::read_to_string(outside).unwrap(), "of another");
+    for name in names {
+        let metadata = reports.join(name).symlink_metadata().unwrap();
+        assert!(metadata.is_file(), "`{name}` is still a link");
+    }
+}
+
+#[tokio::test]
+async fn version_file_that_links_to_a_secret_is_not_quoted() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     std::fs::write(world.path("secret"), "hunter22-secret\n").unwrap();
     symlink(world.path("secret"), world.path("repository/.terraform-version")).unwrap();
     world.commit(&[]);
     let end = world.run(world.config("plan")).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
-    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 }
 
-/// The user of this machine has filters, hooks and templates, as Git LFS installs them; none of
-/// them is for a clone of somebody else's repository.
+/// The user of this machine has filters, hooks and templates, as Git LFS installs them. They must
+/// not apply to the clone.
 #[tokio::test]
-async fn no_filter_hook_or_template_of_git_runs() {
+async fn git_filters_hooks_and_templates_are_not_executed() {
     let world = World::new(&[
         ("main.tf", MODULE),
         ("data.bin", "data"),
@@ -77,7 +113,7 @@ async fn no_filter_hook_or_template_of_git_runs() {
 }
 
 #[tokio::test]
-async fn no_submodule_runs_a_command_or_leaves_the_clone() {
+async fn submodules_execute_no_command_and_stay_in_the_clone() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let server = GitServer::start();
     let inner = Repository::create(&[("inner.tf", "")]);
@@ -86,23 +122,23 @@ async fn no_submodule_runs_a_command_or_leaves_the_clone() {
     let touch = format!("touch {}", canary.display());
     let escape = world.path("escape");
     let modules = [
-        // How git is talked into commands.
+        // Ways to make git execute commands.
         format!("[submodule \"x\"]\n\tpath = x\n\turl = ext::sh -c '{touch}'\n"),
         format!("[submodule \"x\"]\n\tpath = x\n\turl = --upload-pack={touch}\n"),
         format!("[submodule \"x\"]\n\tpath = x\n\turl = {good}\n\tupdate = !{touch}\n"),
         format!("[submodule \"x\"]\n\tpath = x\n\turl = ssh://-oProxyCommand={touch}/x\n"),
-        // A name is where git would keep its data, and part of a setting's name.
+        // A name is a path in git's directory, and part of a setting's name.
         format!("[submodule \"../../../../../../escape\"]\n\tpath = x\n\turl = {good}\n"),
         format!("[submodule \"{}\"]\n\tpath = x\n\turl = {good}\n", escape.display()),
         format!("[submodule \"x\\ny\"]\n\tpath = x\n\turl = {good}\n"),
-        // A local repository by a way that is no URL.
+        // A local repository by a path that is not a URL.
         format!("[submodule \"x\"]\n\tpath = x\n\turl = {}\n", inner.path().display()),
         "[submodule \"x\"]\n\tpath = x\n\turl = ../../../../../../../../etc\n".to_owned(),
     ];
     for text in modules {
         let outer = Repository::create(&[("main.tf", MODULE)]);
         std::fs::write(outer.path().join("modules"), &text).unwrap();
-        // Without git's own look at .gitmodules.
+        // Without git's own check of .gitmodules.
         let modules = outer.git(&["hash-object", "-w", "modules"]);
         for entry in [format!("100644,{modules},.gitmodules"), format!("160000,{},x", inner.head())]
         {
@@ -126,7 +162,7 @@ async fn no_submodule_runs_a_command_or_leaves_the_clone() {
 }
 
 #[tokio::test]
-async fn names_of_files_bring_no_control_characters_into_a_reason() {
+async fn control_characters_in_file_names_are_escaped_in_errors() {
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n";
     let name = "a\u{1b}[31m\n::error::b.tf";
     let world = World::new(&[("main.tf", MODULE), (name, pointer)]).await;
@@ -140,12 +176,12 @@ async fn names_of_files_bring_no_control_characters_into_a_reason() {
 }
 
 #[tokio::test]
-async fn a_repository_that_does_not_fit_fails_with_a_reason() {
+async fn repository_larger_than_the_disk_fails_with_a_reason() {
     let mut random = fastrand::Rng::with_seed(3);
     let large: String = (0..6_000_000).map(|_| random.alphanumeric()).collect();
     let world = World::new(&[("main.tf", MODULE), ("large.bin", &large)]).await;
     world.add_run(world.config("plan"));
-    // No file of the runner and its children may have more than two mebibytes.
+    // Limits all files of the runner and its children to 2 MiB.
     let mut limited = world.execute_in_shell("trap '' XFSZ; ulimit -f 2048; exec \"$0\" \"$@\"");
     let end = world.end(&limited.output().await.unwrap());
     assert_eq!(end.code, Some(1), "{}", end.stderr);

@@ -1,4 +1,4 @@
-//! The threat model names the test that holds each promise; here it is held to its word.
+//! The threat model names a test for each guarantee; these tests check the names.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,14 +29,14 @@ fn tests(directory: PathBuf, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn each_test_that_the_threat_model_names_is_there() {
+fn each_test_named_in_the_threat_model_exists() {
     let mut found = BTreeSet::new();
     for directory in ["src", "crates", "tests"] {
         tests(root().join(directory), &mut found);
     }
     assert!(found.len() > 300, "{}", found.len());
     let text = std::fs::read_to_string(root().join(THREAT_MODEL)).unwrap();
-    // Whatever is written like the name of a test is one: four words or more.
+    // Text in the form of a test name: four words or more.
     let named: BTreeSet<&str> = text
         .split('`')
         .filter(|word| word.split('_').count() > 3)
@@ -50,7 +50,7 @@ fn each_test_that_the_threat_model_names_is_there() {
 }
 
 #[test]
-fn each_promise_of_the_threat_model_names_its_test() {
+fn each_guarantee_of_the_threat_model_names_its_test() {
     let text = std::fs::read_to_string(root().join(THREAT_MODEL)).unwrap();
     let tables = text.split("| promise | held by |\n").skip(1);
     let mut promises = 0;

@@ -1,23 +1,25 @@
 //! Which file of a crate uses which, read from the syntax trees.
 //!
 //! An edge means that code of one file names something that another file defines. Re-exports are
-//! followed to the file that defines the name. `mod` items, re-exports themselves, and test code are
-//! not edges.
+//! followed to the file that defines the name. `mod` items, re-exports themselves, and test code
+//! are not edges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use syn::visit::Visit;
 
+use crate::support::project::{files_below, is_test_file, is_test_item};
+
 /// Edges from file to file, as paths below the crate's `src`.
 pub(super) type Edges = BTreeMap<String, BTreeSet<String>>;
 
 type ModulePath = Vec<String>;
 
-/// A file of a crate, as far as paths are concerned.
+/// A file of a crate with the paths that it uses.
 struct File {
     path: String,
-    /// Names that a private or public `use` brings into scope, with what they stand for.
+    /// Names that a private or public `use` imports, with their full paths.
     imports: BTreeMap<String, ModulePath>,
     /// Names that it re-exports. A subset of `imports`.
     exports: BTreeSet<String>,
@@ -32,10 +34,10 @@ struct Crate {
 /// Reads all files below `src`.
 pub(super) fn edges(src: &Path) -> Edges {
     let mut modules = BTreeMap::new();
-    for path in super::sources(src) {
+    for path in files_below(src, "rs") {
         let relative = path.strip_prefix(src).unwrap();
         let name = relative.file_stem().unwrap().to_str().unwrap();
-        if name.ends_with("tests") || name == "main" {
+        if is_test_file(relative) || name == "main" {
             continue;
         }
         let mut module: ModulePath =
@@ -90,13 +92,14 @@ fn reachable<'e>(edges: &'e Edges, start: &'e str) -> BTreeSet<&'e str> {
 }
 
 impl Crate {
-    /// The file that defines what `path` names in the code of `module`; none outside of the crate.
+    /// The file that defines `path`, as used in the code of `module`; `None` if it is outside of
+    /// the crate.
     fn defining_file(&self, module: &ModulePath, path: &[String]) -> Option<&String> {
         self.resolve(module, path, 0)
     }
 
     fn resolve(&self, module: &ModulePath, path: &[String], depth: usize) -> Option<&String> {
-        // Imports can name each other only finitely often.
+        // Chains of imports are finite; this is a limit for malformed code.
         if depth > 16 {
             return None;
         }
@@ -108,7 +111,7 @@ impl Crate {
             name => {
                 let file = self.modules.get(module)?;
                 if let Some(target) = file.imports.get(name) {
-                    // An import by its own name is a name from outside of the crate.
+                    // An import by its own name comes from outside of the crate.
                     if target.first() == path.first() {
                         return None;
                     }
@@ -123,7 +126,7 @@ impl Crate {
                 (child, rest)
             }
         };
-        // As far as modules go.
+        // Follows modules as far as possible.
         while let Some((name, tail)) = rest.split_first() {
             if name == "super" {
                 place.pop()?;
@@ -143,7 +146,7 @@ impl Crate {
             }
             return Some(&file.path);
         }
-        // A module itself: what is used of it is named by further paths.
+        // The path names a module; other paths name its items.
         None
     }
 }
@@ -202,7 +205,7 @@ impl Reader {
 
 impl<'ast> Visit<'ast> for Reader {
     fn visit_item(&mut self, item: &'ast syn::Item) {
-        if !is_for_tests(item) {
+        if !is_test_item(item) {
             syn::visit::visit_item(self, item);
         }
     }
@@ -217,20 +220,21 @@ impl<'ast> Visit<'ast> for Reader {
         self.file.paths.push(names.collect());
         syn::visit::visit_path(self, path);
     }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        self.file.paths.extend(paths_in(&call.tokens.to_string()));
+        syn::visit::visit_macro(self, call);
+    }
 }
 
-fn is_for_tests(item: &syn::Item) -> bool {
-    let attributes = match item {
-        syn::Item::Mod(item) => &item.attrs,
-        syn::Item::Fn(item) => &item.attrs,
-        syn::Item::Use(item) => &item.attrs,
-        syn::Item::Impl(item) => &item.attrs,
-        syn::Item::Const(item) => &item.attrs,
-        syn::Item::Struct(item) => &item.attrs,
-        _ => return false,
-    };
-    attributes.iter().any(|attribute| {
-        attribute.path().is_ident("cfg")
-            && attribute.parse_args::<syn::Path>().is_ok_and(|path| path.is_ident("test"))
-    })
+/// The paths with more than one segment in a macro's arguments, which are tokens and not syntax
+/// trees. String literals are left out.
+fn paths_in(tokens: &str) -> Vec<ModulePath> {
+    let code: String = tokens.replace("\\\"", "").split('"').step_by(2).collect();
+    let code = code.replace(" :: ", "::");
+    let is_outside = |c: char| !(c.is_alphanumeric() || c == '_' || c == ':');
+    code.split(is_outside)
+        .filter(|word| word.trim_matches(':').contains("::"))
+        .map(|word| word.trim_matches(':').split("::").map(str::to_owned).collect())
+        .collect()
 }

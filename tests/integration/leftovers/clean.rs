@@ -3,11 +3,11 @@
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use super::{Case, Precious, config};
+use super::{Case, MountedFiles, config};
 use crate::support::stand_in::StandIn;
-use crate::support::world::{End, MODULE, RUN_ID, World, eventually, with_mounts};
+use crate::support::world::{MODULE, RUN_ID, RunEnd, World, eventually, with_mounts};
 
-/// An apply that waits for a file called `go` in `$TMPDIR/..` while it creates its resource.
+/// An apply that waits for the file `go` in `$TMPDIR/..` while it creates its resource.
 const WAITING: &str = r#"
 resource "terraform_data" "waits" {
   provisioner "local-exec" {
@@ -16,22 +16,22 @@ resource "terraform_data" "waits" {
 }
 "#;
 
-async fn clean(world: &World, arguments: &[&str]) -> End {
+async fn clean(world: &World, arguments: &[&str]) -> RunEnd {
     let output = world.command(&[&["clean"], arguments].concat()).output().await.unwrap();
-    End {
+    RunEnd {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
 }
 
-/// The lines that `clean` prints for `paths`.
+/// The output of `clean` for `paths`.
 fn lines(paths: &[PathBuf], before: &str, after: &str) -> Vec<String> {
     paths.iter().map(|path| format!("{before} {}{after}", path.display())).collect()
 }
 
 #[tokio::test]
-async fn clean_wipes_what_a_dead_runner_left_and_a_dry_run_only_says_so() {
+async fn clean_wipes_leftovers_of_a_dead_runner_and_its_dry_run_lists_them() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
     let living = clean(&world, &[]).await;
@@ -58,7 +58,7 @@ async fn clean_wipes_what_a_dead_runner_left_and_a_dry_run_only_says_so() {
 }
 
 #[tokio::test]
-async fn two_that_clean_at_once_wipe_everything_once() {
+async fn two_concurrent_cleans_wipe_each_leftover_once() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
     let left = Case::named("plan").kill(&world, runner).await;
@@ -71,9 +71,9 @@ async fn two_that_clean_at_once_wipe_everything_once() {
 }
 
 #[tokio::test]
-async fn clean_leaves_alone_what_is_not_a_runs_directory() {
+async fn clean_ignores_directories_that_no_run_created() {
     let world = World::new(&[]).await;
-    // The cache's stand-in for a home directory, a user's own directory, and a link into it.
+    // A fallback home in the cache, a directory of the user, and a symbolic link to it.
     let own =
         ["butler-runner-0", "butler-runner-run-mine"].map(|name| world.path("tmp").join(name));
     for path in &own {
@@ -89,7 +89,7 @@ async fn clean_leaves_alone_what_is_not_a_runs_directory() {
 }
 
 #[tokio::test]
-async fn a_terraform_that_outlives_its_runner_keeps_its_directories_until_it_ends() {
+async fn leftovers_are_kept_while_an_orphaned_terraform_uses_them() {
     let mut world = World::new(&[("main.tf", WAITING)]).await;
     world.set("PATH", crate::support::environment::search_path());
     world.add_run(config(&world, "apply"));
@@ -109,16 +109,16 @@ async fn a_terraform_that_outlives_its_runner_keeps_its_directories_until_it_end
 }
 
 #[tokio::test]
-async fn a_state_that_cannot_be_kept_is_not_wiped() {
+async fn clean_does_not_wipe_a_state_that_it_cannot_move_to_recovery() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install_waiting(&mut world, "apply", "echo precious > errored.tfstate");
     world.add_run(config(&world, "apply"));
     let runner = world.execute().spawn().unwrap();
-    tool.planning().await;
+    tool.wait_until_running().await;
     let left = Case::named("apply, which could not store its state").kill(&world, runner).await;
     eventually("an end of all processes", || world.processes().is_empty()).await;
-    // Neither can hold a file: there is one in the place of the one directory, the other is only
-    // to be read.
+    // Neither directory can hold a file: a file is in place of the first, and the second is
+    // read-only.
     std::fs::write(world.path("cache/recovery"), "a file").unwrap();
     let tmp = world.path("tmp");
     let mounts = format!(
@@ -132,7 +132,7 @@ async fn a_state_that_cannot_be_kept_is_not_wiped() {
     assert!(said.contains("cannot be moved from there"), "{said}");
     let state = left[0].join("source/errored.tfstate");
     assert_eq!(std::fs::read_to_string(state).unwrap(), "precious\n");
-    // With room for it, it is kept, and the rest is wiped.
+    // If there is room, the state is kept, and the other files are wiped.
     std::fs::remove_file(world.path("cache/recovery")).unwrap();
     let output = world.command(&["clean"]).output().await.unwrap();
     let end = world.end(&output);
@@ -140,7 +140,7 @@ async fn a_state_that_cannot_be_kept_is_not_wiped() {
 }
 
 #[tokio::test]
-async fn a_dry_run_makes_no_directory() {
+async fn dry_run_of_clean_creates_no_directory() {
     let world = World::new(&[]).await;
     let mut job = world.command(&["clean", "--dry-run"]);
     job.env_remove("BUTLER_CACHE_DIR").env("HOME", "/proc/nonexistent");
@@ -150,13 +150,13 @@ async fn a_dry_run_makes_no_directory() {
 }
 
 #[tokio::test]
-async fn clean_does_not_enter_what_is_mounted_in_a_leftover() {
+async fn clean_does_not_enter_mounts_in_a_leftover() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let act = "mkdir mounted .terraform/mounted; echo hunter22 > .terraform/mounted.file";
     let runner = super::waiting_in(&mut world, "plan", "plan", act).await;
     let left = Case::named("plan").kill(&world, runner).await;
     eventually("an end of all processes", || world.processes().is_empty()).await;
-    let precious = Precious::make(&world);
+    let precious = MountedFiles::make(&world);
     let points = ["source/mounted", "data/mounted"].map(|name| left[0].join(name));
     let file = left[0].join("data/mounted.file");
     let mounts = precious.mounts(&points, &file);
@@ -166,14 +166,14 @@ async fn clean_does_not_enter_what_is_mounted_in_a_leftover() {
     assert!(said.contains("something is mounted there"), "{said}");
     precious.assert_untouched();
     assert!(!left[0].join("module").exists(), "what can be removed is");
-    // Without the mounts, all of it is.
+    // Without the mounts, all of it is wiped.
     let output = world.command(&["clean"]).output().await.unwrap();
     assert_eq!(world.end(&output).code, Some(0));
     precious.assert_untouched();
 }
 
 #[tokio::test]
-async fn secrets_are_left_alone_whose_run_another_host_may_still_carry_out() {
+async fn leftovers_of_a_run_on_another_host_are_kept() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
     let left = Case::named("plan").kill(&world, runner).await;
@@ -182,7 +182,7 @@ async fn secrets_are_left_alone_whose_run_another_host_may_still_carry_out() {
     let said = std::fs::read_to_string(&secrets).unwrap();
     let (_, owner) = said.split_once('\n').unwrap();
     std::fs::write(&secrets, format!("another-boot another-host\n{owner}")).unwrap();
-    // The run's directory is not to be seen from here.
+    // The run's directory is not visible from this host.
     let hidden = world.path("hidden");
     std::fs::rename(&left[0], &hidden).unwrap();
     let end = clean(&world, &[]).await;
@@ -192,19 +192,19 @@ async fn secrets_are_left_alone_whose_run_another_host_may_still_carry_out() {
     );
     assert_eq!((end.code, &*end.stdout), (Some(0), &*line), "{}", end.stderr);
     assert!(left[1].exists());
-    // Once it is to be seen, its locks tell.
+    // Once the directory is visible, its locks decide.
     std::fs::rename(&hidden, &left[0]).unwrap();
     let output = world.command(&["clean"]).output().await.unwrap();
     assert_eq!(world.end(&output).code, Some(0));
 }
 
 #[tokio::test]
-async fn where_locks_may_be_each_machines_own_only_this_hosts_leftovers_are_wiped() {
+async fn only_leftovers_of_this_host_are_wiped_if_locks_may_be_local_to_each_host() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
     let left = Case::named("plan").kill(&world, runner).await;
     eventually("an end of all processes", || world.processes().is_empty()).await;
-    // A file system that nobody takes for a local one.
+    // A file system that is not local.
     let (tmp, moved) = (world.path("tmp"), world.path("moved"));
     std::fs::rename(&left[0], &moved).unwrap();
     let (tmp, moved) = (tmp.display(), moved.display());

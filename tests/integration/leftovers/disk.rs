@@ -1,12 +1,12 @@
-//! Where a run's secrets lie, and what happens where they cannot be written or wiped.
+//! The location of a run's secret files, and failures to write or wipe them.
 
 use serde_json::json;
 
-use super::{Precious, SECRET, config};
+use super::{MountedFiles, SECRET, config};
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{MODULE, World, with_mounts};
 
-/// Where the tool's variable files were, by the arguments of `plan`.
+/// The directory of the variable files, from the arguments of `plan`.
 fn variable_file(tool: &StandIn) -> String {
     let arguments = tool.record("arguments");
     let file = arguments.split(' ').find_map(|word| word.strip_prefix("-var-file="));
@@ -14,20 +14,20 @@ fn variable_file(tool: &StandIn) -> String {
 }
 
 #[tokio::test]
-async fn secret_files_are_in_memory_where_the_system_has_some() {
+async fn secret_files_are_on_tmpfs_if_available() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(&mut world, AtPlan::Fail);
     world.add_run(config(&world, "plan"));
     let mut job = world.execute();
     job.env_remove("BUTLER_TMPFS_DIR");
-    // As much as is needed, whatever the machine has.
+    // Enough room, on every machine.
     let mounts = "mount -t tmpfs -o size=32m none /dev/shm";
     let end = world.end(&with_mounts(&job, mounts).output().await.unwrap());
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let file = variable_file(&tool);
     assert!(file.starts_with("/dev/shm/butler-runner-run-"), "{file}");
 
-    // Less than that is left to others.
+    // Below the reserve that is left to other processes.
     world.add_run(config(&world, "plan"));
     let mounts = "mount -t tmpfs -o size=1m none /dev/shm";
     let end = world.end(&with_mounts(&job, mounts).output().await.unwrap());
@@ -37,7 +37,7 @@ async fn secret_files_are_in_memory_where_the_system_has_some() {
 }
 
 #[tokio::test]
-async fn a_secret_file_that_does_not_fit_into_memory_goes_to_the_work_directory() {
+async fn secret_file_larger_than_the_tmpfs_is_written_to_the_work_directory() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let tool = StandIn::install(
         &mut world,
@@ -65,13 +65,13 @@ async fn a_secret_file_that_does_not_fit_into_memory_goes_to_the_work_directory(
 }
 
 #[tokio::test]
-async fn a_work_directory_without_room_is_named_with_what_to_do() {
+async fn full_work_directory_is_reported_with_a_hint() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let work = world.path("work");
     std::fs::create_dir(&work).unwrap();
     world.set("BUTLER_WORK_DIR", &work);
     world.add_run(config(&world, "plan"));
-    // Its root is all the files that it can have.
+    // The file system has only the inode of its root.
     let mounts = format!("mount -t tmpfs -o nr_inodes=1 none '{}'", work.display());
     let output = with_mounts(&world.execute(), &mounts).output().await.unwrap();
     let end = world.end(&output);
@@ -84,9 +84,9 @@ async fn a_work_directory_without_room_is_named_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_wipe_that_fails_is_reported_and_made_up_for_by_the_next_run() {
+async fn failed_wipe_is_reported_and_completed_by_the_next_run() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    // What is mounted cannot be removed; it is gone with the runner's namespace.
+    // A mount point cannot be removed; it disappears with the runner's namespace.
     let act = "mkdir .terraform/held; mount -t tmpfs none .terraform/held; \
                echo hunter22 > .terraform/held/file; echo hunter22 > .terraform/file";
     let tool = StandIn::install(&mut world, AtPlan::Do(act));
@@ -114,10 +114,10 @@ async fn a_wipe_that_fails_is_reported_and_made_up_for_by_the_next_run() {
 }
 
 #[tokio::test]
-async fn what_is_mounted_in_a_run_survives_its_end() {
+async fn files_mounted_in_the_run_directory_survive_the_wipe() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    let precious = Precious::make(&world);
-    // As a provisioner does it; the clone is on the same file system.
+    let precious = MountedFiles::make(&world);
+    // A provisioner can mount like this; the clone is on the same file system.
     let act = precious.mounts(&["mounted", ".terraform/mounted"], "file".as_ref());
     let act = format!("mkdir mounted .terraform/mounted; echo hunter22 > file; {act}; exit 1");
     StandIn::doing(&mut world, &[("plan", &act)]);
@@ -133,9 +133,9 @@ async fn what_is_mounted_in_a_run_survives_its_end() {
 }
 
 #[tokio::test]
-async fn a_state_that_can_be_moved_nowhere_is_not_wiped() {
+async fn state_that_cannot_be_moved_to_recovery_is_not_wiped() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    // Nothing is moved out of a mount.
+    // Files are not moved out of a mount.
     let act = "echo precious > errored.tfstate; run=$(cd .terraform/..; cd ..; pwd -P); \
                echo hunter22 > .terraform/secret; mount --bind \"$run\" \"$run\"; exit 1";
     StandIn::doing(&mut world, &[("plan", act)]);

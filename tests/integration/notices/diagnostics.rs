@@ -1,4 +1,4 @@
-//! What the tool complains about is part of the result, from each command.
+//! Diagnostics of the tool are part of the result, for each command.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn shown(result: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn errors_of_each_command_name_their_file_line_and_resource() {
+async fn errors_of_each_command_have_file_line_and_resource() {
     let failing = "resource \"terraform_data\" \"r\" {\n  provisioner \"local-exec\" {\n    command = \"echo said; exit 3\"\n  }\n}\n";
     let destroying = "resource \"terraform_data\" \"r\" {\n  provisioner \"local-exec\" {\n    when    = destroy\n    command = \"exit 3\"\n  }\n}\n";
     for (operation, module, expected, detail) in [
@@ -61,7 +61,7 @@ async fn errors_of_each_command_name_their_file_line_and_resource() {
         assert_eq!(shown(&result)[0], expected, "{operation}");
         let said = result["diagnostics"][0]["detail"].as_str().unwrap();
         assert!(said.contains(detail), "{operation}: {said}");
-        assert!(!said.contains("The configuration is not valid"), "{said}");
+        assert!(!said.contains("the configuration is not valid"), "{said}");
     }
     let world = World::new(&[("main.tf", destroying)]).await;
     run(&world, "apply").await;
@@ -70,7 +70,7 @@ async fn errors_of_each_command_name_their_file_line_and_resource() {
 }
 
 #[tokio::test]
-async fn warnings_are_there_once_though_plan_and_apply_print_them() {
+async fn warnings_of_plan_and_apply_are_listed_once() {
     let check = "check \"c\" {\n  assert {\n    condition     = var.name == \"x\"\n    error_message = \"It is $${not} x.\"\n  }\n}\n";
     let world = World::new(&[("main.tf", MODULE), ("check.tf", check)]).await;
     let (end, result) = run(&world, "apply").await;
@@ -86,7 +86,7 @@ async fn warnings_are_there_once_though_plan_and_apply_print_them() {
 }
 
 #[tokio::test]
-async fn what_a_diagnostic_quotes_is_masked_and_warnings_of_the_runner_are_there() {
+async fn secrets_in_diagnostics_are_masked_and_runner_warnings_included() {
     let module = "variable \"b\" {}\nvariable \"a\" {\n  validation {\n    condition     = var.a == \"x\"\n    error_message = \"it is ${var.a}\"\n  }\n}\n";
     let world = World::new(&[("main.tf", module)]).await;
     let mut config = world.config("plan");

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use butler_protocol::spec::Operation;
 use butler_result::{ChangeCounts, RunResult, TestResults, Timings};
 use butler_runner::ci::{System, step_outputs};
 use serde_json::json;
 
 use super::{HOSTILE, assert_flat, commands, read};
 use crate::support::documented::assert_documented;
-use crate::support::world::{End, MODULE, World};
+use crate::support::world::{MODULE, RunEnd, World};
 
 const CHECK: &str = "check \"c\" {\n  assert {\n    condition     = var.name == \"x\"\n    error_message = \"Not x.\"\n  }\n}\n";
 
-/// A step in a job of the world's own repository.
+/// A step of a job on the world's own repository.
 pub(super) async fn step(files: &[(&str, &str)]) -> World {
     let mut world = World::new(files).await;
     for (name, file) in [("GITHUB_STEP_SUMMARY", "summary"), ("GITHUB_OUTPUT", "output")] {
@@ -28,7 +29,7 @@ pub(super) async fn step(files: &[(&str, &str)]) -> World {
     world
 }
 
-/// The outputs of the step, as GitHub reads them.
+/// The outputs of the step, parsed as by GitHub.
 pub(super) fn outputs(world: &World) -> BTreeMap<String, String> {
     let text = read(&world.path("output"));
     let mut lines = text.lines();
@@ -41,14 +42,14 @@ pub(super) fn outputs(world: &World) -> BTreeMap<String, String> {
     outputs
 }
 
-async fn run(world: &World, operation: &str) -> End {
+async fn run(world: &World, operation: &str) -> RunEnd {
     let mut config = world.config(operation);
     config["source"]["workingDirectory"] = json!("modules/a");
     world.run(config).await
 }
 
 #[tokio::test]
-async fn a_plan_is_grouped_by_phase_and_tells_the_step_what_it_found() {
+async fn plan_is_grouped_by_phase_and_sets_step_outputs() {
     let world = step(&[("modules/a/main.tf", MODULE), ("modules/a/check.tf", CHECK)]).await;
     let end = run(&world, "plan").await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -90,7 +91,7 @@ async fn a_plan_is_grouped_by_phase_and_tells_the_step_what_it_found() {
 }
 
 #[tokio::test]
-async fn a_plan_that_fails_is_annotated_where_it_does() {
+async fn failed_plan_is_annotated_at_its_file_and_line() {
     let module = "output \"z\" {\n  value = file(\"100%, missing\")\n}\n";
     let world = step(&[("modules/a/main.tf", module)]).await;
     let end = run(&world, "plan").await;
@@ -108,7 +109,7 @@ async fn a_plan_that_fails_is_annotated_where_it_does() {
 }
 
 #[tokio::test]
-async fn nothing_that_a_module_prints_is_a_command() {
+async fn output_of_a_module_is_never_a_workflow_command() {
     for exit in ["0", "1"] {
         let world = step(&[("main.tf", HOSTILE)]).await;
         let mut config = world.config("apply");
@@ -129,14 +130,14 @@ async fn nothing_that_a_module_prints_is_a_command() {
         let on_stderr = commands(System::GitHubActions, &end.stderr);
         assert!(on_stderr.iter().all(|(name, _)| name == "add-mask"), "{on_stderr:#?}");
         assert!(on_stderr.iter().all(|(_, line)| !line.contains("hacked")), "{on_stderr:#?}");
-        // The registry gets it as it was printed.
+        // The registry gets the unchanged output.
         let log = world.received().log_text();
         assert!(log.contains("::stop-commands::hacked"), "{log}");
     }
 }
 
 #[tokio::test]
-async fn an_apply_without_a_home_to_write_to_and_without_files_has_no_problem() {
+async fn apply_works_without_a_home_and_without_command_files() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.set("GITHUB_ACTIONS", "true");
     world.set("HOME", "/proc");
@@ -155,7 +156,7 @@ async fn an_apply_without_a_home_to_write_to_and_without_files_has_no_problem() 
 }
 
 #[test]
-fn outputs_of_the_step_are_documented() {
+fn documentation_lists_the_step_outputs() {
     let timings = Timings {
         started: std::time::SystemTime::UNIX_EPOCH,
         total: std::time::Duration::ZERO,
@@ -163,7 +164,7 @@ fn outputs_of_the_step_are_documented() {
     };
     let mut result = RunResult::of("succeeded", 0, timings);
     result.run_id = Some("550e8400-e29b-41d4-a716-446655440000".to_owned());
-    result.operation = Some("plan".to_owned());
+    result.operation = Some(Operation::Plan);
     result.summary = Some("Plan: 2 to add, 0 to change, 1 to destroy.".to_owned());
     result.plan_changes = Some(true);
     result.counts = Some(ChangeCounts {

@@ -1,4 +1,4 @@
-//! GitLab: sections, and the files that it picks up as reports.
+//! GitLab: sections, and the files that it collects as reports.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ fn names(directory: &std::path::Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_apply_leaves_counts_and_outputs_and_nothing_secret_for_later_jobs() {
+async fn apply_writes_counts_and_public_outputs_for_later_jobs() {
     let more = r#"
 variable "password" {
   type = string
@@ -67,14 +67,14 @@ output "lines" { value = "one\ntwo" }
 }
 
 #[tokio::test]
-async fn nothing_of_an_earlier_run_is_taken_for_this_ones() {
+async fn files_of_an_earlier_run_are_removed() {
     let (mut world, reports) = job(&[("main.tf", MODULE)]).await;
     let all = world.path("reports");
     let own = |directory: &std::path::Path| -> Vec<String> {
         names(directory).into_iter().filter(|name| !name.starts_with("kept")).collect()
     };
     for directory in [&reports, &all] {
-        // What others keep there stays, and a link is not followed.
+        // Other files there remain, and a symbolic link is not followed.
         std::fs::create_dir_all(directory.join("kept")).unwrap();
         std::fs::write(directory.join("kept.json"), "kept").unwrap();
         std::os::unix::fs::symlink("kept.json", directory.join("terraform.json")).unwrap();
@@ -105,7 +105,7 @@ async fn nothing_of_an_earlier_run_is_taken_for_this_ones() {
 }
 
 #[tokio::test]
-async fn control_characters_in_a_test_cost_neither_the_report_nor_the_counts() {
+async fn control_characters_in_a_test_name_keep_report_and_counts() {
     let test = "run \"good\" {\n  command = plan\n}\nrun \"bad\" {\n  command = plan\n  assert {\n    condition     = var.name == \"y\"\n    error_message = \"not \\u0001 \\u001b[31mred\"\n  }\n}\n";
     let (world, reports) = job(&[("main.tf", MODULE), ("a.tftest.hcl", test)]).await;
     let end = world.run(world.config("test")).await;
@@ -118,7 +118,7 @@ async fn control_characters_in_a_test_cost_neither_the_report_nor_the_counts() {
 }
 
 #[tokio::test]
-async fn a_junit_file_that_cannot_be_read_is_told() {
+async fn malformed_junit_file_is_reported() {
     let (mut world, reports) = job(&[("main.tf", MODULE)]).await;
     let act = r#"for argument; do case "$argument" in -junit-xml=*) echo '<testsuites' > "${argument#*=}" ;; esac; done"#;
     StandIn::doing(&mut world, &[("test", act)]);
@@ -130,7 +130,7 @@ async fn a_junit_file_that_cannot_be_read_is_told() {
 }
 
 #[tokio::test]
-async fn a_plan_is_in_sections_that_nothing_in_them_can_end() {
+async fn plan_sections_cannot_be_closed_by_their_content() {
     let (world, reports) = job(&[("main.tf", HOSTILE)]).await;
     let mut config = world.config("apply");
     config["variables"] = json!({"exit": {"value": "1"}});
@@ -159,7 +159,7 @@ async fn a_plan_is_in_sections_that_nothing_in_them_can_end() {
 }
 
 #[tokio::test]
-async fn a_test_run_leaves_a_junit_file_of_older_versions_too() {
+async fn test_run_of_an_older_terraform_writes_a_junit_file() {
     let test = "run \"good\" {\n  command = plan\n}\nrun \"bad\" {\n  command = plan\n  assert {\n    condition     = var.name == \"y\"\n    error_message = \"it is <${var.name}>\"\n  }\n}\n";
     let (mut world, reports) = job(&[("main.tf", MODULE), ("a.tftest.hcl", test)]).await;
     let (terraform, version) = machine_terraform();

@@ -1,4 +1,4 @@
-//! The other systems: what they can fold and annotate, and plain lines where they cannot.
+//! Other CI systems: groups and annotations if they support them, and plain lines otherwise.
 
 use butler_base::event::Phase;
 use butler_runner::ci::{System, notation};
@@ -9,7 +9,7 @@ use crate::support::documented::assert_documented;
 use crate::support::world::World;
 
 #[tokio::test]
-async fn each_system_that_reads_commands_gets_its_own_and_no_module_s() {
+async fn each_ci_system_gets_commands_of_the_runner_only() {
     for (system, begin, end, allowed) in [
         (System::AzurePipelines, "group", "endgroup", &["group", "endgroup", "task.logissue"][..]),
         (
@@ -42,7 +42,7 @@ async fn each_system_that_reads_commands_gets_its_own_and_no_module_s() {
 }
 
 #[tokio::test]
-async fn elsewhere_each_line_has_its_time_and_phase_and_the_result_is_a_file() {
+async fn other_systems_get_lines_with_time_and_phase_and_a_result_file() {
     for (name, value) in
         [("JENKINS_URL", "https://ci.example"), ("CIRCLECI", "true"), ("CI", "true")]
     {
@@ -66,7 +66,7 @@ async fn elsewhere_each_line_has_its_time_and_phase_and_the_result_is_a_file() {
 }
 
 #[test]
-fn the_systems_are_documented() {
+fn documentation_lists_the_output_of_each_ci_system() {
     let rows: Vec<String> = System::ALL
         .into_iter()
         .map(|system| {
@@ -92,7 +92,7 @@ fn the_systems_are_documented() {
     assert_documented("docs/ci-output.md", "systems", &rows);
 }
 
-/// The times, which are others each time, by what they are.
+/// Replaces times, which differ between runs, by their kind.
 fn without_times(line: &str) -> String {
     let stamp = line.split_once("Z ").filter(|(time, _)| time.len() == 19);
     let line = stamp.map_or(line.to_owned(), |(_, rest)| format!("TIME {rest}"));

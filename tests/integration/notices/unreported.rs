@@ -1,12 +1,12 @@
-//! Runs of which the registry does not know how they ended: whoever is told beside learns why.
+//! Runs whose end the registry did not accept: all other reports contain the reason.
 
 use serde_json::Value;
 
 use super::github::{outputs, step};
 use super::{read, run};
-use crate::support::world::{End, Fault, MODULE, RUN_ID, World};
+use crate::support::world::{Fault, MODULE, RUN_ID, RunEnd, World};
 
-/// A step whose registry answers `statuses` to reports of the status, one after the other.
+/// A step whose registry responds to status reports with `statuses`, in order.
 async fn refusing(statuses: &[(u16, usize)]) -> World {
     let world = step(&[("main.tf", MODULE)]).await;
     let faults = statuses.iter().map(|&(status, times)| Fault {
@@ -19,8 +19,14 @@ async fn refusing(statuses: &[(u16, usize)]) -> World {
     world
 }
 
-/// Asserts that everybody is told the same.
-fn assert_told(world: &World, end: &End, result: &Value, status: &str, said: &str) {
+/// Asserts that all reports contain the same reason.
+fn assert_same_reason_everywhere(
+    world: &World,
+    end: &RunEnd,
+    result: &Value,
+    status: &str,
+    said: &str,
+) {
     assert_eq!(result["status"], status, "{result:#}");
     assert_eq!(Some(result["exit_code"].as_i64().unwrap()), end.code.map(i64::from));
     assert_eq!(result["run_id"], RUN_ID);
@@ -40,16 +46,16 @@ fn assert_told(world: &World, end: &End, result: &Value, status: &str, said: &st
 }
 
 #[tokio::test]
-async fn a_run_whose_end_the_registry_does_not_take_has_not_succeeded() {
+async fn run_with_an_undelivered_final_status_has_not_succeeded() {
     for (answer, code, status, said) in [
         (400, 4, "failed", "the final status was not delivered: "),
         (409, 3, "cancelled", "the registry had ended the run (409) before its end was reported"),
     ] {
-        // The first says that the run has begun.
+        // The first response is to the status `running`.
         let world = refusing(&[(200, 1), (answer, usize::MAX)]).await;
         let (end, result) = run(&world, "plan").await;
         assert_eq!(end.code, Some(code), "{}", end.stderr);
-        assert_told(&world, &end, &result, status, said);
+        assert_same_reason_everywhere(&world, &end, &result, status, said);
         assert_eq!(result["error"]["phase"], "report");
         assert_eq!(result["counts"]["add"], 1, "what it did is told all the same");
         let kept: Value = serde_json::from_str(&read(&world.path("reports/status.json"))).unwrap();
@@ -59,7 +65,7 @@ async fn a_run_whose_end_the_registry_does_not_take_has_not_succeeded() {
 }
 
 #[tokio::test]
-async fn what_failed_before_the_registry_did_stays_the_reason() {
+async fn error_before_a_failed_report_stays_the_reason() {
     let world = refusing(&[(200, 1), (400, usize::MAX)]).await;
     world.commit(&[("main.tf", "output \"z\" {\n  value = file(\"missing\")\n}\n")]);
     let (end, result) = run(&world, "plan").await;
@@ -70,7 +76,7 @@ async fn what_failed_before_the_registry_did_stays_the_reason() {
 }
 
 #[tokio::test]
-async fn a_run_that_never_got_its_configuration_says_why_and_which_it_was() {
+async fn run_without_a_configuration_reports_its_id_and_the_reason() {
     let refused: fn(&World) = |world| world.fault("GET", "status", 401);
     let over: fn(&World) = |world| world.registry.set_status(RUN_ID, "cancelled");
     let known: fn(&World) = |world| world.registry.set_status(RUN_ID, "succeeded");
@@ -93,7 +99,7 @@ async fn a_run_that_never_got_its_configuration_says_why_and_which_it_was() {
         assert_eq!(result["error"]["phase"], "config");
         assert_eq!(result["error"]["advice"].is_string(), code == 4, "{result:#}");
         if code == 4 {
-            assert_told(&world, &end, &result, status, said);
+            assert_same_reason_everywhere(&world, &end, &result, status, said);
         } else {
             assert_eq!(result["status"], status);
         }

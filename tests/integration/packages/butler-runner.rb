@@ -1,5 +1,5 @@
 class ButlerRunner < Formula
-  desc "Carries out Terraform and OpenTofu runs for a registry"
+  desc "Executes Terraform and OpenTofu runs for a registry"
   homepage "https://github.com/butlerdotdev/butler-runner"
   version "1.2.3"
   license "Apache-2.0"

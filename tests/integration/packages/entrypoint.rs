@@ -1,5 +1,5 @@
-//! The entry point of the image, on this machine: the runner is in PATH, as it is in the image.
-//! `make image-test` runs it in the image itself.
+//! The entry point of the image on this machine, with the runner on PATH as in the image. `make
+//! image-test` runs it in the image itself.
 
 use std::ffi::OsString;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use crate::support::environment::search_path;
 use crate::support::linters::shellcheck;
 use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
 
-/// A directory with the runner, and a PATH that begins with it.
+/// A directory with the runner, and a PATH that starts with it.
 struct Installed {
     _directory: tempfile::TempDir,
     path: OsString,
@@ -40,7 +40,7 @@ impl Installed {
 }
 
 #[test]
-fn every_command_of_the_runner_can_be_an_argument_of_the_image() {
+fn image_accepts_every_command_of_the_runner_as_an_argument() {
     let installed = Installed::new();
     let commands = butler_runner::cli::command();
     let mut names = Vec::new();
@@ -57,13 +57,15 @@ fn every_command_of_the_runner_can_be_an_argument_of_the_image() {
 }
 
 #[test]
-fn other_words_are_programs() {
+fn other_arguments_of_the_image_are_executed_as_programs() {
     let installed = Installed::new();
     assert_eq!(installed.says(&["sh", "-c", "echo \"$1\"", "sh", "a  b"]), "a  b\n");
     assert_eq!(installed.says(&["/bin/echo", "exec"]), "exec\n");
     assert!(installed.says(&["butler-runner", "--help"]).contains("Usage: butler-runner"));
     let code = installed.container(&["sh", "-c", "exit 7"]).status().unwrap().code();
     assert_eq!(code, Some(7));
+    let output = installed.container(&["--nonsense"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "a flag is the runner's: {output:?}");
     let output = installed.container(&["exce"]).output().unwrap();
     assert_eq!(output.status.code(), Some(127));
     assert_eq!(
@@ -74,7 +76,7 @@ fn other_words_are_programs() {
 }
 
 #[tokio::test]
-async fn a_run_is_executed_with_exec_and_without_arguments() {
+async fn image_executes_a_run_with_exec_and_without_arguments() {
     let installed = Installed::new();
     for words in [&[][..], &["exec"], &["butler-runner", "execute"]] {
         let world = World::new(&[("main.tf", MODULE)]).await;
@@ -92,10 +94,10 @@ async fn a_run_is_executed_with_exec_and_without_arguments() {
 }
 
 #[test]
-fn without_arguments_the_settings_decide_between_a_run_and_the_help() {
+fn image_without_arguments_executes_a_run_only_if_settings_name_one() {
     let installed = Installed::new();
     assert!(installed.says(&[]).contains("Usage: butler-runner"));
-    // CI systems set variables that are empty.
+    // CI systems set variables to empty values.
     let output = installed.container(&[]).env("BUTLER_URL", "").output().unwrap();
     assert!(succeeded(&output).contains("Usage: butler-runner"));
     for (name, value) in [
@@ -114,7 +116,7 @@ fn without_arguments_the_settings_decide_between_a_run_and_the_help() {
 }
 
 #[test]
-fn entry_point_is_a_posix_script_that_can_be_executed() {
+fn entry_point_is_an_executable_posix_script() {
     let script = project("packaging/entrypoint.sh");
     shellcheck("sh", &std::fs::read_to_string(&script).unwrap()).unwrap();
     let dockerfile = std::fs::read_to_string(project("Dockerfile")).unwrap();

@@ -1,21 +1,22 @@
 //! The memory of the runner itself, without its children.
 //!
-//! `RssAnon` is what a run has for itself. The rest of its resident memory is pages of the executable,
-//! which the kernel shares between runners and reclaims. The kernel keeps no peak of `RssAnon`, so it
-//! is sampled; `VmHWM` is exact, and its limit is only there to notice a leak.
+//! `RssAnon` is the private memory of a run. The other resident memory is pages of the executable,
+//! which the kernel shares between runners and reclaims. The kernel stores no peak of `RssAnon`, so
+//! it is sampled. `VmHWM` is exact; its limit detects leaks.
 
 use std::time::Duration;
 
 use super::released;
 use crate::support::world::{MODULE, World};
 
-/// Most private memory for a plan of one resource, in bytes.
+/// Limit of private memory for a plan of one resource, in bytes.
 const TINY: u64 = 4_000_000;
 
-/// Most private memory for a plan of 500 resources or an apply that prints 200,000 lines, in bytes.
+/// Limit of private memory for a plan of 500 resources or an apply that prints 200,000 lines, in
+/// bytes.
 const LARGE: u64 = 7_500_000;
 
-/// Most resident memory, in bytes.
+/// Limit of resident memory, in bytes.
 const RESIDENT: u64 = 24_000_000;
 
 /// Prints 200,000 lines, each after the resource's name.
@@ -49,7 +50,7 @@ async fn memory_of_500_resources_stays_within_its_limit() {
 #[tokio::test]
 async fn memory_of_200_000_lines_stays_within_its_limit() {
     let world = World::new(&[("main.tf", LINES)]).await;
-    // The registry accepts lines as fast as they come.
+    // The registry accepts lines as fast as they arrive.
     world.fault("POST", "logs", 200);
     assert_peak(&world, "apply", LARGE).await;
 }

@@ -1,4 +1,5 @@
-//! The programs that a run starts: each costs its start, and Terraform's also reads the module again.
+//! The number of programs that a run starts: each start costs time, and each Terraform command
+//! reads the module again.
 
 use super::released;
 use crate::support::accounted::Account;
@@ -10,13 +11,13 @@ run "good" {
 }
 "#;
 
-/// The source is fetched by a child, whose memory is given back whole.
+/// A child fetches the source, so that its memory is returned completely.
 const FETCH: &str = "internal-fetch";
 
 #[tokio::test]
 async fn operations_start_no_more_programs_than_they_need() {
     let cases: [(&str, &[&str]); 8] = [
-        // Terraform is asked for its version once on a machine, before anything else is known.
+        // The version of Terraform is queried once per machine.
         ("validate", &["version", FETCH, "init", "validate"]),
         ("validate", &[FETCH, "init", "validate"]),
         ("test", &[FETCH, "init", "test"]),

@@ -14,22 +14,22 @@ use super::{print_lines, released};
 use crate::support::stand_in::StandIn;
 use crate::support::world::{MODULE, World, eventually, sequence};
 
-/// What a run has sent.
-struct Sent {
-    /// Its requests, in order.
+/// The requests of a run.
+struct SentRequests {
+    /// Requests in order.
     names: Vec<String>,
-    /// Over how many connections they came.
+    /// The number of connections.
     connections: usize,
 }
 
-/// The world's registry behind a meter.
-struct Meter {
+/// The world's registry behind a counter.
+struct RequestCounter {
     endpoint: String,
     sent: Arc<Mutex<Vec<String>>>,
     connections: Arc<AtomicUsize>,
 }
 
-impl Meter {
+impl RequestCounter {
     async fn before(world: &World) -> Self {
         let (sent, connections) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<AtomicUsize>::default());
         let (log, counter) = (sent.clone(), connections.clone());
@@ -44,8 +44,8 @@ impl Meter {
         Self { endpoint, sent, connections }
     }
 
-    /// Carries out the world's run.
-    async fn run(&self, world: &World, operation: &str) -> Sent {
+    /// Executes the world's run.
+    async fn run(&self, world: &World, operation: &str) -> SentRequests {
         world.add_run(world.config(operation));
         let mut command = released(world, &[]);
         command.env("BUTLER_ENDPOINT", &self.endpoint);
@@ -53,7 +53,7 @@ impl Meter {
         let output = command.kill_on_drop(true).output().await.unwrap();
         let end = world.end(&output);
         assert_eq!(end.code, Some(0), "{operation}: {}", end.stderr);
-        Sent {
+        SentRequests {
             names: std::mem::take(&mut *self.sent.lock().unwrap()),
             connections: self.connections.swap(0, Ordering::Relaxed),
         }
@@ -69,7 +69,7 @@ async fn record(sent: Arc<Mutex<Vec<String>>>, request: Request, next: Next) -> 
 #[tokio::test]
 async fn small_run_sends_few_requests_over_few_connections() {
     let world = World::new(&[("main.tf", MODULE)]).await;
-    let meter = Meter::before(&world).await;
+    let meter = RequestCounter::before(&world).await;
     for (operation, reports) in [
         ("validate", &[][..]),
         ("plan", &["POST plan"]),
@@ -78,8 +78,8 @@ async fn small_run_sends_few_requests_over_few_connections() {
     ] {
         let sent = meter.run(&world, operation).await;
         assert_eq!(sent.names, sequence(reports), "{operation}");
-        // One connection is kept. Requests whose buffers would keep secrets use one of their own:
-        // the configuration, the plan and the outputs.
+        // One connection is kept open. Requests whose buffers contain secrets use their own
+        // connections: the configuration, the plan and the outputs.
         assert_eq!(sent.connections, 2 + reports.len(), "{operation}");
     }
 }
@@ -89,14 +89,14 @@ async fn log_requests_carry_ten_thousand_lines_each() {
     const LINES: u32 = 25_000;
     let mut world = World::new(&[("main.tf", "")]).await;
     StandIn::doing(&mut world, &[("apply", &print_lines(LINES, ""))]);
-    let meter = Meter::before(&world).await;
+    let meter = RequestCounter::before(&world).await;
     let sent = meter.run(&world, "apply").await;
     let expected = sequence(&["POST logs", "POST logs", "POST plan", "POST outputs"]);
     assert_eq!(sent.names, expected);
 }
 
 #[tokio::test]
-async fn a_run_that_prints_nothing_sends_no_log() {
+async fn run_without_output_sends_no_log() {
     let mut world = World::new(&[("main.tf", "")]).await;
     let silent = ": > \"$record/planning\"; while [ ! -e \"$record/go\" ]; do sleep 0.01; done";
     let tool = StandIn::doing(&mut world, &[("plan", silent)]);
@@ -104,10 +104,10 @@ async fn a_run_that_prints_nothing_sends_no_log() {
     world.set("BUTLER_CANCEL_INTERVAL", "10ms");
     world.add_run(world.config("plan"));
     let run = tokio::spawn(world.execute().output());
-    tool.planning().await;
+    tool.wait_until_running().await;
     let count =
         |name: &str| world.received().request_names().iter().filter(|it| *it == name).count();
-    // The registry is asked every interval in which there could be a log, too.
+    // The registry is also polled in each interval of the log.
     let intervals = async |count_of: usize| {
         let end = count("GET status") + count_of;
         eventually("an interval's end", || count("GET status") >= end).await;
@@ -116,7 +116,7 @@ async fn a_run_that_prints_nothing_sends_no_log() {
     let before = count("POST logs");
     intervals(50).await;
     assert_eq!(count("POST logs"), before);
-    tool.go_on();
+    tool.resume();
     let output = run.await.unwrap().unwrap();
     assert_eq!(world.end(&output).code, Some(0));
 }

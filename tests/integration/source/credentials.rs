@@ -1,4 +1,4 @@
-//! Who gets to see credentials, and who does not.
+//! Which servers and processes get credentials.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use super::{Case, TOKEN, with_history};
 use crate::support::git_server::{Behaviour, GitServer, git};
 
 #[tokio::test]
-async fn a_token_logs_in_and_is_left_nowhere() {
+async fn git_token_authenticates_and_is_not_stored() {
     let repository = with_history();
     let server = GitServer::with_login("x-access-token", TOKEN);
     let url = server.url(&repository);
@@ -28,7 +28,7 @@ async fn a_token_logs_in_and_is_left_nowhere() {
             checkout.used_tokens,
             if from_environment { vec!["GITHUB_TOKEN"] } else { vec![] }
         );
-        assert!(!case.said(TOKEN));
+        assert!(!case.has_logged(TOKEN));
         let found = Command::new("grep").args(["-r", TOKEN]).arg(case.directory.path()).output();
         assert_eq!(String::from_utf8(found.unwrap().stdout).unwrap(), "");
         assert_eq!(git(&case.clone(), &["remote", "get-url", "origin"]), url);
@@ -36,7 +36,7 @@ async fn a_token_logs_in_and_is_left_nowhere() {
 }
 
 #[tokio::test]
-async fn a_missing_and_a_refused_login_are_told_apart() {
+async fn missing_and_refused_git_credentials_have_different_errors() {
     let repository = with_history();
     let server = GitServer::with_login("x-access-token", TOKEN);
     let url = server.url(&repository);
@@ -53,7 +53,7 @@ async fn a_missing_and_a_refused_login_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_token_does_not_follow_a_redirect_to_another_host() {
+async fn git_token_is_not_sent_to_a_redirect_target_on_another_host() {
     let repository = with_history();
     let other = GitServer::with_login("x-access-token", TOKEN);
     let _ = other.url(&repository);

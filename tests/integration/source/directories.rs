@@ -1,4 +1,4 @@
-//! Repositories in a directory of this machine: nothing is copied but the files of the commit.
+//! Repositories in a local directory: only the files of the commit are copied.
 
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,9 @@ use butler_base::error::Advice;
 
 use super::{Case, MAIN, with_history};
 use crate::support::git_server::{Repository, git};
+use crate::support::root::as_root_async;
 
-/// How many objects are in the clone itself, loose or packed.
+/// The number of objects in the clone itself, loose or packed.
 fn own_objects(clone: &Path) -> usize {
     let counted = git(clone, &["count-objects", "-v"]);
     let numbers = counted.lines().filter_map(|line| line.split_once(": "));
@@ -17,7 +18,7 @@ fn own_objects(clone: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn directory_is_cloned_without_a_copy_of_its_objects() {
+async fn local_directory_is_cloned_without_copying_objects() {
     let repository = with_history();
     let old = repository.git(&["rev-parse", "HEAD~2"]);
     let tag = repository.git(&["rev-parse", "v1.0.0^{commit}"]);
@@ -32,9 +33,9 @@ async fn directory_is_cloned_without_a_copy_of_its_objects() {
         let checkout = case.succeed().await;
         assert_eq!(&checkout.commit, commit, "{reference}");
         assert_eq!(own_objects(&case.clone()), 0, "{reference}");
-        assert!(!case.said("history"), "{reference}");
+        assert!(!case.has_logged("history"), "{reference}");
         assert!(checkout.directory.join("main.tf").is_file());
-        // Git itself takes it for a complete repository.
+        // Git itself treats it as a complete repository.
         assert_eq!(&git(&case.clone(), &["rev-parse", "HEAD"]), commit);
         assert_eq!(git(&case.clone(), &["status", "--porcelain"]), "");
         git(&case.clone(), &["fsck", "--strict"]);
@@ -42,7 +43,7 @@ async fn directory_is_cloned_without_a_copy_of_its_objects() {
 }
 
 #[tokio::test]
-async fn directory_that_shares_objects_itself_is_cloned() {
+async fn directory_with_alternate_objects_is_cloned() {
     let repository = with_history();
     let shared = tempfile::tempdir().unwrap();
     let path = shared.path().to_str().unwrap();
@@ -53,7 +54,7 @@ async fn directory_that_shares_objects_itself_is_cloned() {
 }
 
 #[tokio::test]
-async fn shallow_directory_and_one_with_a_space_in_its_name_are_cloned() {
+async fn shallow_directory_and_directory_with_a_space_are_cloned() {
     let repository = with_history();
     let directory = tempfile::tempdir().unwrap();
     let shallow = directory.path().join("shallow clone");
@@ -76,7 +77,7 @@ async fn worktree_is_cloned() {
     assert_eq!(case.succeed().await.commit, repository.head());
 }
 
-/// The file of an object that is not in a pack.
+/// The file of a loose object.
 fn loose(repository: &Repository, name: &str) -> PathBuf {
     let id = repository.git(&["rev-parse", name]);
     repository.path().join(".git/objects").join(&id[..2]).join(&id[2..])
@@ -93,16 +94,18 @@ async fn object_with_the_content_of_another_is_refused() {
 }
 
 #[tokio::test]
-async fn directory_of_another_user_is_refused_unless_it_is_a_safe_one() {
-    let repository = with_history();
-    let git_directory = repository.path().join(".git");
-    // Only root can give files away.
-    if [repository.path(), &git_directory].iter().any(|it| chown(it, Some(12345), None).is_err()) {
-        return;
-    }
-    let error = Case::new(&repository.url(), "main").fail().await;
-    assert!(error.advice().unwrap().contains("safe.directory"), "{error}");
-    let settings = format!("[safe]\n\tdirectory = {}\n", repository.path().display());
-    let case = Case::new(&repository.url(), "main").in_home(".gitconfig", &settings);
-    case.succeed().await;
+async fn directory_of_another_user_is_refused_unless_it_is_a_safe_directory() {
+    as_root_async(async {
+        let repository = with_history();
+        let git_directory = repository.path().join(".git");
+        for path in [repository.path(), &git_directory] {
+            chown(path, Some(12345), None).unwrap();
+        }
+        let error = Case::new(&repository.url(), "main").fail().await;
+        assert!(error.advice().unwrap().contains("safe.directory"), "{error}");
+        let settings = format!("[safe]\n\tdirectory = {}\n", repository.path().display());
+        let case = Case::new(&repository.url(), "main").in_home(".gitconfig", &settings);
+        case.succeed().await;
+    })
+    .await;
 }

@@ -1,4 +1,4 @@
-//! Which commit a reference leads to, and how much of the history comes with it.
+//! The commit that a reference resolves to, and how much history is fetched.
 
 use butler_source::git::FetchError;
 
@@ -6,7 +6,7 @@ use super::{Case, with_history};
 use crate::support::git_server::{GitServer, git};
 
 #[tokio::test]
-async fn a_branch_and_a_tag_are_fetched_with_one_commit() {
+async fn branch_and_tag_are_fetched_with_depth_1() {
     let repository = with_history();
     let server = GitServer::start();
     for (reference, commit) in [
@@ -27,30 +27,31 @@ async fn a_branch_and_a_tag_are_fetched_with_one_commit() {
         assert_eq!(git(&case.clone(), &["status", "--porcelain"]), "");
         assert!(checkout.directory.join("main.tf").is_file());
         assert!(
-            case.said(&format!("at {reference}")) && case.said(&format!("Checked out {commit}"))
+            case.has_logged(&format!("at {reference}"))
+                && case.has_logged(&format!("Checked out {commit}"))
         );
     }
 }
 
 #[tokio::test]
-async fn a_commit_is_fetched_alone_where_the_server_allows_it_and_with_history_otherwise() {
+async fn commit_is_fetched_alone_if_the_server_allows_it_and_with_history_otherwise() {
     let repository = with_history();
     let commit = repository.git(&["rev-parse", "HEAD~2"]);
     let server = GitServer::start();
     let case = Case::new(&server.url(&repository), &commit);
     assert_eq!(case.succeed().await.commit, commit);
     assert_eq!(case.commits(), 3);
-    assert!(case.said("fetching the whole history"));
+    assert!(case.has_logged("fetching the whole history"));
 
     repository.allow_any_commit();
     let case = Case::new(&server.url(&repository), &commit);
     assert_eq!(case.succeed().await.commit, commit);
     assert_eq!(case.commits(), 1);
-    assert!(!case.said("whole history"));
+    assert!(!case.has_logged("whole history"));
 }
 
 #[tokio::test]
-async fn an_abbreviated_commit_id_is_found() {
+async fn abbreviated_commit_id_is_resolved() {
     let repository = with_history();
     let server = GitServer::start();
     let old = repository.git(&["rev-parse", "HEAD~2"]);
@@ -66,7 +67,7 @@ async fn an_abbreviated_commit_id_is_found() {
 }
 
 #[tokio::test]
-async fn a_missing_reference_is_named_with_similar_ones() {
+async fn missing_reference_error_suggests_similar_names() {
     let repository = with_history();
     let server = GitServer::start();
     let error = Case::new(&server.url(&repository), "v1.0").fail().await;

@@ -1,4 +1,4 @@
-//! What the fetch leaves on the disk must be what the module needs.
+//! The files of a fetch must be complete for the module.
 
 use butler_base::error::Advice;
 use butler_source::git::FetchError;
@@ -7,7 +7,7 @@ use super::{Case, MAIN, with_history};
 use crate::support::git_server::Repository;
 
 #[tokio::test]
-async fn nothing_is_fetched_into_what_is_there_already() {
+async fn fetch_into_an_existing_directory_is_refused() {
     let repository = with_history();
     let case = Case::new(&repository.url(), "main");
     std::fs::create_dir(case.clone()).unwrap();
@@ -16,7 +16,7 @@ async fn nothing_is_fetched_into_what_is_there_already() {
 }
 
 #[tokio::test]
-async fn the_working_directory_is_one_of_the_clone() {
+async fn working_directory_must_be_inside_the_clone() {
     let repository = with_history();
     std::os::unix::fs::symlink("/etc", repository.path().join("link")).unwrap();
     repository.commit("Link", &[]);
@@ -34,7 +34,7 @@ async fn the_working_directory_is_one_of_the_clone() {
 }
 
 #[tokio::test]
-async fn lfs_pointers_in_the_module_are_refused() {
+async fn git_lfs_pointers_in_the_module_are_refused() {
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n";
     let repository =
         Repository::create(&[MAIN, ("function/code.zip", pointer), ("other/main.tf", "")]);

@@ -1,4 +1,4 @@
-//! Servers that are trusted, missing, silent or behind a proxy.
+//! Git servers that are trusted, missing, silent or behind a proxy.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -17,7 +17,7 @@ use crate::support::git_server::{Behaviour, GitServer};
 use crate::support::ssh_server::SshServer;
 
 #[tokio::test]
-async fn tls_is_checked_against_the_bundle() {
+async fn git_server_certificate_is_verified_with_the_ca_bundle() {
     let repository = with_history();
     let authority = Authority::create();
     let server = GitServer::with_tls(Behaviour::default(), &authority);
@@ -25,7 +25,7 @@ async fn tls_is_checked_against_the_bundle() {
     let error = case.fail().await;
     assert!(matches!(error, FetchError::Certificate { .. }), "{error:?}");
     assert!(error.advice().unwrap().contains("--ca-bundle"));
-    // The bundle adds to the system's certificates and does not take their place.
+    // The bundle is added to the system's certificates and does not replace them.
     let system = Authority::create();
     let second = GitServer::with_tls(Behaviour::default(), &system);
     for server in [server, second] {
@@ -36,9 +36,9 @@ async fn tls_is_checked_against_the_bundle() {
     }
 }
 
-/// Whoever opens the pipe waits for a writer that never comes.
+/// Opening this pipe blocks forever, because nothing writes to it.
 #[tokio::test]
-async fn certificates_are_not_read_where_no_server_shows_any() {
+async fn system_certificates_are_not_read_for_a_local_repository() {
     let repository = with_history();
     let server = SshServer::start();
     let of_directory = Case::new(&repository.url(), "main");
@@ -53,7 +53,7 @@ async fn certificates_are_not_read_where_no_server_shows_any() {
 }
 
 #[tokio::test]
-async fn a_proxy_of_the_environment_is_used() {
+async fn git_fetch_uses_the_proxy_of_the_environment() {
     let repository = with_history();
     let authority = Authority::create();
     let server = GitServer::with_tls(Behaviour::default(), &authority);
@@ -78,7 +78,7 @@ async fn a_proxy_of_the_environment_is_used() {
     case.succeed().await;
 }
 
-/// Serves `CONNECT`, one connection after the other, and notes where they lead.
+/// Serves `CONNECT` requests one at a time and records their targets.
 async fn proxy_for(listener: &tokio::net::TcpListener, targets: &Mutex<Vec<String>>) {
     loop {
         let (mut client, _) = listener.accept().await.unwrap();
@@ -96,7 +96,7 @@ async fn proxy_for(listener: &tokio::net::TcpListener, targets: &Mutex<Vec<Strin
 }
 
 #[tokio::test]
-async fn a_repository_or_server_that_does_not_exist_is_named() {
+async fn missing_repository_and_missing_server_are_named() {
     let server = GitServer::start();
     let error = Case::new(&format!("{}/none.git", server.origin()), "main").fail().await;
     assert!(matches!(error, FetchError::RepositoryNotFound { .. }), "{error:?}");
@@ -108,7 +108,7 @@ async fn a_repository_or_server_that_does_not_exist_is_named() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_the_fetch_from_a_server_that_says_nothing() {
+async fn stop_ends_a_fetch_from_a_silent_server() {
     for scheme in ["http", "https", "ssh"] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("{scheme}://{}/repository.git", listener.local_addr().unwrap());
@@ -117,7 +117,7 @@ async fn a_stop_ends_the_fetch_from_a_server_that_says_nothing() {
         let server = std::thread::spawn(move || {
             let (mut connection, _) = listener.accept().unwrap();
             stop.request(StopReason::RunOver { status: "cancelled".to_owned() });
-            // The end of the connection is the end of the child.
+            // The child ends when the connection ends.
             let mut received = Vec::new();
             let _ = connection.read_to_end(&mut received);
         });
@@ -134,7 +134,7 @@ async fn a_stop_ends_the_fetch_from_a_server_that_says_nothing() {
 }
 
 #[tokio::test]
-async fn an_orphaned_fetch_ends() {
+async fn orphaned_fetch_process_exits() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let directory = tempfile::tempdir().unwrap();
     let task = serde_json::json!({

@@ -1,4 +1,4 @@
-//! The same credentials for git, when Terraform starts it.
+//! The credentials of the run for git, if Terraform starts it.
 
 use butler_protocol::spec::GitCredentials;
 
@@ -8,7 +8,7 @@ use crate::support::git_server::{Behaviour, GitServer, Repository};
 use crate::support::ssh_server::SshServer;
 
 #[tokio::test]
-async fn an_encrypted_key_works_for_the_fetch_and_for_git() {
+async fn encrypted_ssh_key_works_for_the_fetch_and_for_git() {
     let repository = with_history();
     for kind in ["ed25519", "rsa"] {
         let server = SshServer::start_with_key(kind, TOKEN);
@@ -27,14 +27,14 @@ async fn an_encrypted_key_works_for_the_fetch_and_for_git() {
 }
 
 #[tokio::test]
-async fn git_logs_in_with_the_same_token_on_the_same_server_only() {
+async fn git_sends_the_token_to_the_same_server_only() {
     let repository = with_history();
     let server = GitServer::with_login("x-access-token", TOKEN);
     let url = server.url(&repository);
     for case in
         [Case::new(&url, "main").token(TOKEN), Case::new(&url, "main").environment_token(None)]
     {
-        // A helper of the user's own must not be asked for this server.
+        // The user's own credential helper must not be asked for this server.
         let case = case.in_home(".gitconfig", "[credential]\n\thelper = \"!touch asked; :\"\n");
         let output = case.ls_remote(&url);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -50,7 +50,7 @@ async fn git_logs_in_with_the_same_token_on_the_same_server_only() {
 }
 
 #[tokio::test]
-async fn terraform_init_fetches_a_private_module_over_tls() {
+async fn terraform_init_fetches_a_private_module_with_the_token_of_the_run() {
     let authority = Authority::create();
     let behaviour = Behaviour {
         login: Some(("x-access-token".to_owned(), TOKEN.to_owned())),
@@ -72,7 +72,7 @@ async fn terraform_init_fetches_a_private_module_over_tls() {
 }
 
 #[tokio::test]
-async fn git_uses_the_given_ssh_key_and_known_hosts() {
+async fn git_uses_the_configured_ssh_key_and_known_hosts() {
     let repository = with_history();
     let server = SshServer::start();
     let url = server.url(&repository);

@@ -10,7 +10,7 @@ use super::{Case, with_history};
 use crate::support::ssh_server::{SshServer, keygen};
 
 #[tokio::test]
-async fn ssh_uses_the_given_key_and_known_hosts() {
+async fn ssh_fetch_uses_the_configured_key_and_known_hosts() {
     let repository = with_history();
     let server = SshServer::start();
     let url = server.url(&repository);
@@ -35,7 +35,7 @@ async fn ssh_uses_the_given_key_and_known_hosts() {
 }
 
 #[tokio::test]
-async fn ssh_falls_back_to_the_users_agent_and_key_files() {
+async fn ssh_fetch_falls_back_to_the_users_agent_and_key_files() {
     let repository = with_history();
     let server = SshServer::start();
     let url = server.url(&repository);
@@ -62,7 +62,7 @@ async fn ssh_falls_back_to_the_users_agent_and_key_files() {
 }
 
 #[tokio::test]
-async fn ssh_host_keys_are_checked() {
+async fn ssh_host_keys_are_verified() {
     let repository = with_history();
     let server = SshServer::start();
     let url = server.url(&repository);
@@ -88,7 +88,7 @@ async fn ssh_host_keys_are_checked() {
 }
 
 #[tokio::test]
-async fn ssh_says_when_a_key_is_refused_or_unusable() {
+async fn refused_and_unusable_ssh_keys_are_reported() {
     let repository = with_history();
     let server = SshServer::start();
     let url = server.url(&repository);

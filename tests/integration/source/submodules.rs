@@ -1,4 +1,4 @@
-//! Submodules, the honest and the others.
+//! Ordinary and malicious submodules.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::{Case, MAIN, TOKEN, with_history};
 use crate::support::git_server::{GitServer, Repository};
 
 #[tokio::test]
-async fn submodules_are_fetched_without_taking_credentials_to_another_host() {
+async fn submodules_on_another_host_are_fetched_without_credentials() {
     let inner = with_history();
     let middle = Repository::create(&[("middle.tf", "")]);
     let outer = Repository::create(&[MAIN]);
@@ -32,8 +32,8 @@ async fn submodules_are_fetched_without_taking_credentials_to_another_host() {
     assert!(!other.requests().is_empty());
     assert!(other.requests().iter().all(|request| request.authorization.is_none()));
 
-    // Another host that asks for a login does not get one either: neither one on another port nor
-    // the same server under another name.
+    // Other hosts that require credentials do not get them, including another port and another name
+    // of the same host.
     let asking = GitServer::with_login("x-access-token", TOKEN);
     for url in [asking.url(&inner), own.url_on("localhost", &inner)] {
         let outer = Repository::create(&[MAIN]);
@@ -48,7 +48,7 @@ async fn submodules_are_fetched_without_taking_credentials_to_another_host() {
 }
 
 #[tokio::test]
-async fn relative_submodules_are_beside_a_repository_in_a_file() {
+async fn relative_submodules_of_a_local_repository_are_resolved() {
     let beside = |repository: &Repository| {
         format!("../{}", repository.path().file_name().unwrap().to_str().unwrap())
     };
@@ -64,7 +64,7 @@ async fn relative_submodules_are_beside_a_repository_in_a_file() {
 }
 
 #[tokio::test]
-async fn submodules_that_reach_for_files_are_refused() {
+async fn submodules_with_file_urls_are_refused() {
     let inner = with_history();
     let server = GitServer::start();
     let outer = Repository::create(&[MAIN]);
@@ -85,8 +85,8 @@ async fn submodules_that_reach_for_files_are_refused() {
     }
 }
 
-/// A repository as only an attacker makes it: a symbolic link to `target`, and a submodule `escape`
-/// in a directory of a name that no directory can have, or that the link has already.
+/// A malicious repository: a symbolic link to `target`, and a submodule `escape` in a directory
+/// whose name is not allowed or is that of the link.
 fn trap(parent: &str, path: &str, target: &Path, url: &str, commit: &str) -> Repository {
     let outer = Repository::create(&[MAIN]);
     std::os::unix::fs::symlink(target, outer.path().join("link")).unwrap();
@@ -108,7 +108,7 @@ fn trap(parent: &str, path: &str, target: &Path, url: &str, commit: &str) -> Rep
     outer
 }
 
-/// Writes a tree object without any of git's checks.
+/// Writes a tree object without git's checks.
 fn raw_tree(repository: &Repository, entries: &[(&str, &str, &str)]) -> String {
     let mut content = Vec::new();
     for (mode, name, id) in entries {

@@ -11,11 +11,11 @@ use tokio::sync::oneshot;
 
 use super::traced::{Traced, traceable};
 
-/// The account of a process after it and all its descendants have ended.
+/// Measurements of a process after it and all its descendants have ended.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) output: Output,
-    /// The programs that were started below it, in order: of each the name and the first argument.
+    /// The programs that were started below it, in order: the name and the first argument of each.
     pub(crate) programs: Vec<String>,
 }
 
@@ -54,10 +54,10 @@ fn follow(shell: Command) -> Account {
             WaitStatus::Stopped(thread, signal) => (thread, Some(signal)),
             other => unreachable!("{other:?}"),
         };
-        // A thread may be gone meanwhile, with its process.
+        // A thread may have ended in the meantime, with its process.
         let _ = ptrace::cont(thread, signal);
     }
-    // Where the shell's own start was seen too, it comes before that of the process itself.
+    // If the start of the shell was seen as well, it precedes that of the process itself.
     let own = programs.iter().position(|words| !words.starts_with("sh ")).expect("it was started");
     programs.drain(..=own);
     Account { output: traced.ended(ended.expect("it was waited for")), programs }

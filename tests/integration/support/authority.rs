@@ -1,4 +1,4 @@
-//! A certificate authority of a test's own, for servers on 127.0.0.1 and localhost.
+//! A certificate authority for one test, for servers on 127.0.0.1 and localhost.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,8 @@ use openssl::ssl::{SslAcceptor, SslMethod, SslVerifyMode};
 use openssl::x509::extension::{BasicConstraints, KeyUsage, SubjectAlternativeName};
 use openssl::x509::{X509, X509Builder, X509NameBuilder};
 
-/// The authority's certificate in a file, and what a server needs to show one that it signed.
+/// The authority's certificate in a file, and the TLS settings of a server with a certificate of
+/// it.
 pub(crate) struct Authority {
     directory: tempfile::TempDir,
     acceptor: SslAcceptor,
@@ -25,14 +26,15 @@ impl Authority {
         Self::of(&["localhost"])
     }
 
-    /// One for a server that goes by these names.
+    /// An authority with a certificate for a server with these names.
     pub(crate) fn of(hosts: &[&str]) -> Self {
         let (key, certificate) = authority();
         let (server_key, server_certificate) = server(&key, &certificate, hosts);
         Self::with_server(key, certificate, &server_key, &server_certificate)
     }
 
-    /// One whose server shows the authority's own certificate, as `openssl req -x509` makes it.
+    /// An authority whose server uses the authority's own certificate, as `openssl req -x509`
+    /// creates it.
     pub(crate) fn for_itself() -> Self {
         let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
         let mut builder = builder("localhost", None, &key);
@@ -70,7 +72,7 @@ impl Authority {
         Self { directory, acceptor, mutual, key, certificate }
     }
 
-    /// What a server needs that takes no client without a certificate of this authority's.
+    /// TLS settings of a server that requires a client certificate of this authority.
     pub(crate) fn mutual_acceptor(&self) -> SslAcceptor {
         self.mutual.clone()
     }
@@ -84,7 +86,7 @@ impl Authority {
         (builder.build().to_pem().unwrap(), key)
     }
 
-    /// The authority's certificate, as `--ca-bundle` takes it.
+    /// The file with the authority's certificate, for `--ca-bundle`.
     pub(crate) fn bundle(&self) -> PathBuf {
         Path::join(self.directory.path(), "ca.pem")
     }
@@ -113,7 +115,7 @@ fn builder(name: &str, issuer: Option<&X509>, key: &PKey<Private>) -> X509Builde
 
 fn authority() -> (PKey<Private>, X509) {
     let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
-    // OpenSSL finds an issuer by its name, so each authority needs one of its own.
+    // OpenSSL finds an issuer by its name, so each authority needs a unique one.
     let mut number = BigNum::new().unwrap();
     number.rand(64, MsbOption::MAYBE_ZERO, false).unwrap();
     let name = format!("test authority {}", number.to_hex_str().unwrap());

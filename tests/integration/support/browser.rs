@@ -1,4 +1,4 @@
-//! A headless Chromium with a profile of its own, driven over `WebDriver` (W3C) by chromedriver.
+//! A headless Chromium with its own profile, driven over `WebDriver` (W3C) by chromedriver.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -13,19 +13,19 @@ use tempfile::TempDir;
 
 use super::environment::find_program;
 
-/// A browser with one window; it ends with this.
+/// A browser with one window. It ends with this value.
 pub(crate) struct Browser {
     driver: Child,
     process: Option<i32>,
     session: String,
     client: reqwest::Client,
     profile: TempDir,
-    /// Stays open: the driver may say more.
+    /// Kept open, because the driver may print more.
     _said: BufReader<ChildStdout>,
 }
 
 impl Browser {
-    /// Starts one; `arguments` are Chromium's.
+    /// Starts a browser; `arguments` are Chromium's.
     ///
     /// # Panics
     /// When Chromium or its driver is missing or does not start.
@@ -88,17 +88,17 @@ impl Browser {
         self.post("/url", json!({"url": format!("file://{}", page.display())})).await;
     }
 
-    /// What the body of a function returns in the page; a promise is waited for.
+    /// The result of a function body in the page; promises are awaited.
     pub(crate) async fn run(&self, script: &str) -> Value {
         self.post("/execute/sync", json!({"script": script, "args": []})).await
     }
 
-    /// What it said on its console.
+    /// The messages on its console.
     pub(crate) async fn console(&self) -> Vec<Value> {
         self.log("browser").await
     }
 
-    /// The addresses that it asked for.
+    /// The URLs that it requested.
     pub(crate) async fn requests(&self) -> Vec<String> {
         let events = self.log("performance").await;
         let events = events.iter().filter_map(|event| {

@@ -1,11 +1,11 @@
-//! A web server that says the same to everybody, over TLS or not.
+//! A web server with one response for all requests, with or without TLS.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
 
 use super::authority::Authority;
 
-/// Answers every request with `answer` for as long as the test lives. Returns `host:port`.
+/// Responds to every request with `answer` until the test ends. Returns `host:port`.
 pub(crate) fn canned(answer: String, authority: Option<&Authority>) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -14,7 +14,7 @@ pub(crate) fn canned(answer: String, authority: Option<&Authority>) -> String {
         for stream in listener.incoming().map_while(Result::ok) {
             match &acceptor {
                 None => converse(stream, &answer),
-                // A client that does not trust the certificate hangs up.
+                // A client that does not trust the certificate closes the connection.
                 Some(acceptor) => drop(acceptor.accept(stream).map(|it| converse(it, &answer))),
             }
         }
@@ -31,7 +31,7 @@ fn converse(stream: impl Read + Write, answer: &str) {
     let _ = stream.get_mut().write_all(answer.as_bytes());
 }
 
-/// An answer with a status such as `401 Unauthorized`, a date, and a body of JSON.
+/// A response with a status such as `401 Unauthorized`, a date, and a JSON body.
 pub(crate) fn answer(status: &str, date: std::time::SystemTime, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\ndate: {}\r\ncontent-type: application/json\r\n\

@@ -1,5 +1,5 @@
-//! A CI system's API as a test scripts it, over TLS on loopback: one request a connection, so that an
-//! answer can be lost as well as given.
+//! The API of a CI system, scripted by a test, over TLS on loopback. It handles one request per
+//! connection, so that single responses can be lost.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use super::authority::Authority;
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) query: BTreeMap<String, String>,
-    /// By lower-case name.
+    /// Headers by lower-case name.
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: String,
 }
@@ -44,24 +44,24 @@ impl Received {
     }
 }
 
-/// What is done with a request.
+/// The handling of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// It is answered.
+    /// A response.
     Answer { status: u16, headers: Vec<(String, String)>, body: String },
-    /// The connection is closed without a word.
+    /// The connection is closed without a response.
     Lost,
 }
 
 impl Reply {
-    /// An answer in JSON.
+    /// A JSON response.
     pub(crate) fn json(status: u16, body: &Value) -> Self {
         let headers =
             vec![("content-type".to_owned(), "application/json; charset=utf-8".to_owned())];
         Self::Answer { status, headers, body: body.to_string() }
     }
 
-    /// An answer without a body.
+    /// A response without a body.
     pub(crate) fn empty(status: u16) -> Self {
         Self::Answer { status, headers: Vec::new(), body: String::new() }
     }
@@ -72,7 +72,7 @@ impl Reply {
         Self::Answer { status, headers, body: body.to_owned() }
     }
 
-    /// The same with a header more.
+    /// The same with one more header.
     pub(crate) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
         if let Self::Answer { headers, .. } = &mut self {
             headers.push((name.to_owned(), value.into()));
@@ -81,7 +81,7 @@ impl Reply {
     }
 }
 
-/// A running server; it goes on for as long as the test does.
+/// A running server. It continues until the test ends.
 pub(crate) struct CiServer {
     authority: Authority,
     address: String,
@@ -89,7 +89,7 @@ pub(crate) struct CiServer {
 }
 
 impl CiServer {
-    /// One that does what `handler` says. Requests are handled one after the other.
+    /// A server with this `handler`. Requests are handled one at a time.
     pub(crate) fn start(handler: impl FnMut(&Received) -> Reply + Send + 'static) -> Self {
         let authority = Authority::create();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -117,7 +117,7 @@ impl CiServer {
         Self { authority, address, received }
     }
 
-    /// Its address.
+    /// Its URL.
     pub(crate) fn url(&self) -> String {
         format!("https://{}", self.address)
     }
@@ -127,12 +127,12 @@ impl CiServer {
         self.authority.bundle()
     }
 
-    /// Everything that came, in order.
+    /// All received requests, in order.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.received.lock().unwrap().clone()
     }
 
-    /// Everything that came with this method.
+    /// The received requests with this method.
     pub(crate) fn received_by(&self, method: &str) -> Vec<Received> {
         self.received().into_iter().filter(|request| request.method == method).collect()
     }

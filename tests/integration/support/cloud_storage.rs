@@ -1,5 +1,5 @@
-//! As much of Google Cloud Storage as Terraform's `gcs` backend asks for: one bucket's objects with
-//! their generations. No registry of packages has a server that keeps generations.
+//! The parts of Google Cloud Storage that Terraform's `gcs` backend uses: the objects of one bucket
+//! with their generations. No package registry has a server that stores generations.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,21 +11,21 @@ use axum::response::{IntoResponse, Response};
 use butler_runner::devregistry::Server;
 use serde_json::{Value, json};
 
-/// The one access token that it knows.
+/// The only valid access token.
 pub(crate) const TOKEN: &str = "ya29.access-token-0x1";
 
-/// The one bucket that there is.
+/// The only bucket.
 pub(crate) const BUCKET: &str = "states";
 
 struct Object {
     generation: u64,
     content: Vec<u8>,
-    /// The hash of the key that it was encrypted with, as the client gave it.
+    /// The hash of the customer-supplied encryption key.
     key: Option<String>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct StorageState {
     objects: BTreeMap<String, Object>,
     changes: u64,
 }
@@ -33,12 +33,12 @@ struct Kept {
 /// A running server; dropping it ends it.
 pub(crate) struct CloudStorage {
     server: Server,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<StorageState>>,
 }
 
 impl CloudStorage {
     pub(crate) async fn start() -> Self {
-        let kept: Arc<Mutex<Kept>> = Arc::default();
+        let kept: Arc<Mutex<StorageState>> = Arc::default();
         let shared = kept.clone();
         let answer = move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
             let shared = shared.clone();
@@ -54,12 +54,12 @@ impl CloudStorage {
         Self { server, kept }
     }
 
-    /// What `storage_custom_endpoint` has to be.
+    /// The value of `storage_custom_endpoint`.
     pub(crate) fn endpoint(&self) -> String {
         format!("{}/storage/v1/b", self.server.endpoint().origin().ascii_serialization())
     }
 
-    /// An object's content, and the hash of the key that it is encrypted with.
+    /// An object's content, and the hash of its encryption key.
     pub(crate) fn object(&self, name: &str) -> Option<(Value, Option<String>)> {
         let kept = self.kept.lock().unwrap();
         let object = kept.objects.get(name)?;
@@ -67,7 +67,7 @@ impl CloudStorage {
     }
 }
 
-impl Kept {
+impl StorageState {
     fn answer(&mut self, method: &Method, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Response {
         let path = percent_encoding::percent_decode_str(uri.path()).decode_utf8().unwrap();
         let query: BTreeMap<_, _> =
@@ -115,7 +115,7 @@ impl Kept {
     }
 }
 
-/// The second part of a `multipart/related` body; the first one describes it.
+/// The second part of a `multipart/related` body. The first one describes it.
 fn uploaded(headers: &HeaderMap, body: &[u8]) -> Vec<u8> {
     let kind = headers[header::CONTENT_TYPE].to_str().unwrap();
     let (_, boundary) = kind.split_once("boundary=").unwrap();

@@ -1,4 +1,4 @@
-//! Tables in the documentation that tests hold to what they show.
+//! Tables in the documentation that tests check.
 
 /// Asserts that the table below `<!-- marker -->` in `file` (a path in the repository) consists of
 /// exactly these rows, after its two header lines. With `BUTLER_TEST_WRITE_DOCS` set, writes them

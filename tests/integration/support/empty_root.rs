@@ -1,4 +1,4 @@
-//! A root directory with nothing in it but the static binary and what TLS and DNS need.
+//! A root directory with only the static binary and the files that TLS and DNS need.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -12,8 +12,8 @@ pub(crate) struct EmptyRoot {
 }
 
 impl EmptyRoot {
-    /// A root with `binary` at `/butler-runner`, a CA file and `/etc/resolv.conf`, as the host has
-    /// them; not even `/tmp`.
+    /// A root with `binary` at `/butler-runner`, and the host's CA file and `/etc/resolv.conf`. It
+    /// does not have `/tmp`.
     pub(crate) fn new(binary: &Path) -> Self {
         let root = Self { root: tempfile::tempdir().unwrap() };
         root.file("butler-runner", &std::fs::read(binary).unwrap());
@@ -37,8 +37,8 @@ impl EmptyRoot {
         std::fs::write(path, content).unwrap();
     }
 
-    /// The binary in this root, with an empty environment. Who is not root becomes it in a user
-    /// namespace of its own, because only root may change the root directory.
+    /// The binary in this root, with an empty environment. Only root can change the root directory,
+    /// so an ordinary user becomes root in a user namespace.
     pub(crate) fn runner(&self) -> Command {
         let mut command = if nix::unistd::Uid::effective().is_root() {
             Command::new("chroot")

@@ -1,4 +1,4 @@
-//! What the tests take from the environment that they run in.
+//! The environment of the test process.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

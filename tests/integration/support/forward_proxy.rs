@@ -1,5 +1,5 @@
-//! An HTTP proxy on loopback, as companies have one: hands requests and tunnels on, if it likes the
-//! client's `Proxy-Authorization`, and remembers what it was asked for.
+//! An HTTP proxy on loopback that forwards requests and tunnels if the client's
+//! `Proxy-Authorization` is right, and records them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ pub(crate) struct ForwardProxy {
 }
 
 impl ForwardProxy {
-    /// One that demands this `Proxy-Authorization`, or none.
+    /// A proxy that requires this `Proxy-Authorization`, or none.
     pub(crate) fn start(demanded: Option<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -27,12 +27,12 @@ impl ForwardProxy {
         Self { address, asked }
     }
 
-    /// What `HTTP_PROXY` or `HTTPS_PROXY` is to name, with a login where one is given.
+    /// The value of `HTTP_PROXY` or `HTTPS_PROXY`, with credentials if given.
     pub(crate) fn url(&self, login: &str) -> String {
         format!("http://{login}{}", self.address)
     }
 
-    /// The request lines that came by: `GET http://…` or `CONNECT …`.
+    /// The recorded request lines: `GET http://…` or `CONNECT …`.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
@@ -85,7 +85,7 @@ fn serve(client: TcpStream, demanded: Option<&str>, asked: &Mutex<Vec<String>>) 
     }
 }
 
-/// Hands everything on, both ways, until both have said all.
+/// Forwards data in both directions until both sides have finished.
 fn relay(client: TcpStream, site: TcpStream) {
     let (from, to) = (client.try_clone().unwrap(), site.try_clone().unwrap());
     let upwards = std::thread::spawn(move || pump(from, to));

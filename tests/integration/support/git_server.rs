@@ -63,12 +63,12 @@ impl Repository {
         format!("file://{}", self.path().display())
     }
 
-    /// Lets clients ask for any commit by its id, as the large hosts do.
+    /// Lets clients fetch any commit by its id, as the large hosts do.
     pub(crate) fn allow_any_commit(&self) {
         self.git(&["config", "uploadpack.allowAnySHA1InWant", "true"]);
     }
 
-    /// Adds a submodule without asking its server.
+    /// Adds a submodule without a request to its server.
     pub(crate) fn add_submodule(&self, path: &str, url: &str, commit: &str) {
         let modules = self.path().join(".gitmodules");
         let mut text = std::fs::read_to_string(&modules).unwrap_or_default();
@@ -87,7 +87,7 @@ impl Repository {
     }
 }
 
-/// Runs git in `directory`, without the user's configuration; panics when it fails.
+/// Runs git in `directory`, without the user's configuration. Panics if it fails.
 pub(crate) fn git(directory: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .args(arguments)
@@ -103,17 +103,17 @@ pub(crate) fn git(directory: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Where git's own programs are.
+/// The directory of git's own programs.
 pub(crate) fn git_exec_path() -> PathBuf {
     PathBuf::from(git(Path::new("/"), &["--exec-path"]))
 }
 
-/// What the server does beside serving.
+/// Behaviour of the server apart from serving repositories.
 #[derive(Clone, Default)]
 pub(crate) struct Behaviour {
     /// User name and password that every request must have.
     pub(crate) login: Option<(String, String)>,
-    /// Where every request is sent to, once the login is right: scheme and authority.
+    /// The target of redirects for all authorized requests: scheme and authority.
     pub(crate) redirect: Option<String>,
 }
 
@@ -144,18 +144,18 @@ pub(crate) struct GitServer {
 }
 
 impl GitServer {
-    /// A server that asks nobody for a login.
+    /// A server without authentication.
     pub(crate) fn start() -> Self {
         Self::with(Behaviour::default())
     }
 
-    /// A server that wants this user name and password.
+    /// A server that requires this user name and password.
     pub(crate) fn with_login(username: &str, password: &str) -> Self {
         let login = Some((username.to_owned(), password.to_owned()));
         Self::with(Behaviour { login, ..Behaviour::default() })
     }
 
-    /// A server of the given behaviour.
+    /// A server with the given behaviour.
     pub(crate) fn with(behaviour: Behaviour) -> Self {
         Self::serve(behaviour, None)
     }
@@ -201,12 +201,12 @@ impl GitServer {
         Self { address, scheme, shared, end: Some(end), thread: Some(thread) }
     }
 
-    /// The URL under which `repository` is served from now on.
+    /// Serves `repository` and returns its URL.
     pub(crate) fn url(&self, repository: &Repository) -> String {
         self.url_on("127.0.0.1", repository)
     }
 
-    /// The same with another name for the host: `localhost`.
+    /// The same URL with another name of the host: `localhost`.
     pub(crate) fn url_on(&self, host: &str, repository: &Repository) -> String {
         let mut names = self.shared.names.lock().unwrap();
         let next = names.len() + 1;
@@ -224,7 +224,7 @@ impl GitServer {
         format!("{}://{}", self.scheme, self.address)
     }
 
-    /// What was asked so far.
+    /// The recorded requests.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().unwrap().clone()
     }
@@ -254,7 +254,7 @@ impl axum::serve::Listener for TlsListener {
             let Ok((stream, address)) = self.listener.accept().await else { continue };
             let session = Ssl::new(self.acceptor.context()).unwrap();
             let mut stream = SslStream::new(session, stream).unwrap();
-            // A client that does not trust the certificate hangs up here.
+            // A client that does not trust the certificate closes the connection here.
             if std::pin::Pin::new(&mut stream).accept().await.is_ok() {
                 return (stream, address);
             }

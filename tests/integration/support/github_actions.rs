@@ -1,5 +1,6 @@
-//! Steps of GitHub Actions on this machine: expressions, conditions, outputs and the environment are
-//! what GitHub documents. Scripts are run for real; an action of others is only noted, with its inputs.
+//! Executes steps of GitHub Actions on this machine: expressions, conditions, outputs and
+//! environment as GitHub documents them. Scripts are executed; third-party actions are only
+//! recorded with their inputs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,30 +11,33 @@ use serde_json::{Map, Value, json};
 use super::environment::search_path;
 use super::world::{World, wrapped};
 
-/// A job: what its expressions can name, and what becomes of it.
+/// A job: the contexts of its expressions, and its results.
 pub(crate) struct Job<'world> {
     world: &'world World,
     context: Value,
     variables: BTreeMap<String, String>,
     has_failed: bool,
-    /// Actions of others that fail, by the names of their steps.
+    /// Third-party actions that fail, by the names of their steps.
     pub(crate) failing: Vec<&'static str>,
+    /// The action of others during which the job is cancelled, by the name of its step.
+    pub(crate) cancelled_in: Option<&'static str>,
+    is_cancelled: bool,
 }
 
-/// A step that has been looked at.
+/// A step that was executed or skipped.
 #[derive(Debug)]
 pub(crate) struct Step {
     pub(crate) name: String,
-    /// `success`, `failure` or `skipped`.
+    /// `success`, `failure`, `cancelled` or `skipped`.
     pub(crate) outcome: &'static str,
-    /// What it was given: `env` of a script, `with` of an action.
+    /// Its inputs: `env` of a script, `with` of an action.
     pub(crate) given: BTreeMap<String, String>,
-    /// How its script ended.
+    /// The output of its script.
     pub(crate) output: Option<Output>,
 }
 
 impl<'world> Job<'world> {
-    /// A job for `event`, which is the document that GitHub sends.
+    /// A job for `event`, the document that GitHub sends.
     pub(crate) fn new(world: &'world World, event: &Value) -> Self {
         let temporary = world.path("runner-temp");
         std::fs::create_dir_all(&temporary).unwrap();
@@ -67,7 +71,15 @@ impl<'world> Job<'world> {
             std::fs::write(world.path(name), "").unwrap();
             set(name, text(world.path(name)));
         }
-        Self { world, context, variables, has_failed: false, failing: Vec::new() }
+        Self {
+            world,
+            context,
+            variables,
+            has_failed: false,
+            failing: Vec::new(),
+            cancelled_in: None,
+            is_cancelled: false,
+        }
     }
 
     /// Sets a value of a context: `secrets`, `vars`, `inputs`.
@@ -75,15 +87,15 @@ impl<'world> Job<'world> {
         self.context[context][name] = json!(value);
     }
 
-    /// Has the job's inputs be those of an action, as it declares them, and not those of the event.
+    /// Uses the declared inputs of an action instead of those of the event.
     pub(crate) fn declare(&mut self, inputs: &Value) {
         let inputs = inputs.as_object().unwrap().iter();
         let inputs = inputs.map(|(name, input)| (name.clone(), input["default"].clone()));
         self.context["inputs"] = Value::Object(inputs.collect());
     }
 
-    /// Carries out `steps`, each that its condition lets.
-    pub(crate) async fn carry_out(&mut self, steps: &Value) -> Vec<Step> {
+    /// Executes the `steps` whose condition holds.
+    pub(crate) async fn execute(&mut self, steps: &Value) -> Vec<Step> {
         let mut done = Vec::new();
         for step in steps.as_array().unwrap() {
             done.push(self.step(step).await);
@@ -96,13 +108,19 @@ impl<'world> Job<'world> {
         let condition = step["if"].as_str().unwrap_or("success()");
         let is_about_status =
             ["always()", "failure()", "cancelled()"].iter().any(|it| condition.contains(it));
-        let lets = is_truthy(&self.evaluate(condition)) && (is_about_status || !self.has_failed);
+        let goes_on = !self.has_failed && !self.is_cancelled;
+        let lets = is_truthy(&self.evaluate(condition)) && (is_about_status || goes_on);
         if !lets {
             self.note(step, "skipped", &Map::new());
             return Step { name, outcome: "skipped", given: BTreeMap::new(), output: None };
         }
         let Some(script) = step["run"].as_str() else {
-            let outcome = if self.failing.contains(&name.as_str()) { "failure" } else { "success" };
+            self.is_cancelled |= self.cancelled_in == Some(&*name);
+            let outcome = match () {
+                () if self.cancelled_in == Some(&*name) => "cancelled",
+                () if self.failing.contains(&name.as_str()) => "failure",
+                () => "success",
+            };
             self.note(step, outcome, &Map::new());
             return Step { name, outcome, given: self.given(&step["with"]), output: None };
         };
@@ -125,7 +143,7 @@ impl<'world> Job<'world> {
 
     fn given(&self, values: &Value) -> BTreeMap<String, String> {
         let values = values.as_object().into_iter().flatten();
-        values.map(|(name, value)| (name.clone(), self.filled_in(&as_text(value)))).collect()
+        values.map(|(name, value)| (name.clone(), self.interpolate(&as_text(value)))).collect()
     }
 
     async fn run(&self, script: &str, given: &BTreeMap<String, String>) -> Output {
@@ -142,8 +160,8 @@ impl<'world> Job<'world> {
         command.output().await.unwrap()
     }
 
-    /// `text` with the values of its expressions.
-    fn filled_in(&self, text: &str) -> String {
+    /// `text` with its expressions evaluated.
+    fn interpolate(&self, text: &str) -> String {
         let mut parts = text.split("${{");
         let mut filled = parts.next().unwrap().to_owned();
         for part in parts {
@@ -164,7 +182,7 @@ impl<'world> Job<'world> {
     }
 }
 
-/// Reads an expression and has its value.
+/// Parses and evaluates an expression.
 struct Reader<'text, 'job, 'world> {
     rest: &'text str,
     job: &'job Job<'world>,
@@ -233,9 +251,9 @@ impl Reader<'_, '_, '_> {
         if self.takes("()") {
             return json!(match name {
                 "always" => true,
-                "success" => !self.job.has_failed,
+                "success" => !self.job.has_failed && !self.job.is_cancelled,
                 "failure" => self.job.has_failed,
-                "cancelled" => false,
+                "cancelled" => self.job.is_cancelled,
                 _ => panic!("`{name}()` is not known here"),
             });
         }
@@ -256,7 +274,7 @@ fn as_text(value: &Value) -> String {
     }
 }
 
-/// What a step has told those after it.
+/// The values that a step has set for later steps.
 fn read_outputs(path: &Path) -> Map<String, Value> {
     let text = std::fs::read_to_string(path).unwrap();
     let mut lines = text.lines();

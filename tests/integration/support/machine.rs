@@ -1,5 +1,5 @@
-//! A machine without a run: a home, a cache and a PATH of a test's own, on which the commands of
-//! `butler-runner` are typed in.
+//! A machine without a run: a home, a cache and a PATH for the commands of `butler-runner` in one
+//! test.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,17 +10,17 @@ use tempfile::TempDir;
 
 use super::release_site::ReleaseSite;
 
-/// A machine; what is in its directories ends with it.
+/// A machine. Its directories are removed with it.
 pub(crate) struct Machine {
     directory: TempDir,
     variables: BTreeMap<String, OsString>,
-    /// What is shown instead of what differs from run to run.
+    /// Placeholders for text that differs from run to run.
     names: Vec<(String, &'static str)>,
 }
 
-/// What a command said.
+/// The output of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -28,7 +28,7 @@ pub(crate) struct Said {
 }
 
 impl Machine {
-    /// A machine with nothing on it.
+    /// A machine without tools.
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         for name in ["bin", "home", "tmp"] {
@@ -50,17 +50,17 @@ impl Machine {
         let mut machine = Self::new();
         machine.set("BUTLER_MIRROR", site.url().as_str());
         machine.set("BUTLER_SIGNING_KEY", site.key_file());
-        machine.call(site.url().as_str().trim_end_matches('/'), "<site>");
+        machine.replace_in_output(site.url().as_str().trim_end_matches('/'), "<site>");
         machine
     }
 
-    /// Sets a variable for everything that is typed in from here on.
+    /// Sets a variable for all later commands.
     pub(crate) fn set(&mut self, name: &str, value: impl Into<OsString>) {
         self.variables.insert(name.to_owned(), value.into());
     }
 
-    /// Shows `name` wherever a command says `text`.
-    pub(crate) fn call(&mut self, text: impl Into<String>, name: &'static str) {
+    /// Shows `name` in place of `text` in the output of commands.
+    pub(crate) fn replace_in_output(&mut self, text: impl Into<String>, name: &'static str) {
         self.names.push((text.into(), name));
     }
 
@@ -69,19 +69,19 @@ impl Machine {
         self.directory.path().join(name)
     }
 
-    /// Where `version` of the product is kept.
-    pub(crate) fn kept(&self, product: &str, version: &str) -> PathBuf {
+    /// The directory of `version` of the product.
+    pub(crate) fn installation(&self, product: &str, version: &str) -> PathBuf {
         self.path("cache").join(product).join(version)
     }
 
-    /// Another program in the same surroundings, to be started.
+    /// Another program in the same environment, not started yet.
     pub(crate) fn shell(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env_clear().envs(&self.variables).current_dir(self.directory.path());
         command
     }
 
-    /// `butler-runner WORDS`, to be started.
+    /// `butler-runner WORDS`, not started yet.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_butler-runner"));
         command.args(words).env_clear().envs(&self.variables).current_dir(self.directory.path());
@@ -89,13 +89,13 @@ impl Machine {
         command
     }
 
-    /// Types `butler-runner WORDS` in and waits for its end.
-    pub(crate) fn run(&self, words: &[&str]) -> Said {
-        self.said(&self.command(words).output().unwrap())
+    /// Runs `butler-runner WORDS` to its end.
+    pub(crate) fn run(&self, words: &[&str]) -> CommandOutput {
+        self.output_of(&self.command(words).output().unwrap())
     }
 
-    /// What a command said, for one that the test has started itself.
-    pub(crate) fn said(&self, output: &Output) -> Said {
+    /// The output of a command that the test has started itself.
+    pub(crate) fn output_of(&self, output: &Output) -> CommandOutput {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
         let shown = format!(
@@ -104,23 +104,23 @@ impl Machine {
             without_time(&stderr)
         );
         let shown = self.names.iter().fold(shown, |shown, (text, name)| shown.replace(text, name));
-        Said { code: output.status.code(), stdout, stderr, shown }
+        CommandOutput { code: output.status.code(), stdout, stderr, shown }
     }
 }
 
-impl Said {
-    /// Exit code, standard output and standard error, without what differs from run to run.
-    pub(crate) fn shown(&self) -> &str {
+impl CommandOutput {
+    /// Exit code, standard output and standard error, without text that differs from run to run.
+    pub(crate) fn normalized(&self) -> &str {
         &self.shown
     }
 
-    /// The answer of a command that was asked for JSON.
+    /// The JSON output of a command.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// Itself, if it went well.
-    pub(crate) fn well(self) -> Self {
+    /// Itself, if the exit code is 0.
+    pub(crate) fn expect_success(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:#?}");
         self
     }
@@ -131,7 +131,7 @@ impl Said {
     }
 }
 
-/// Log lines begin with the time.
+/// Log lines start with the time.
 fn without_time(log: &str) -> String {
     log.lines().fold(String::new(), |mut shown, line| {
         let rest =

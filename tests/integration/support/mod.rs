@@ -1,4 +1,4 @@
-//! What the tests start: servers, repositories and runs, each on a free port and in a directory of its own.
+//! Servers, repositories and runs for tests, each on a free port and in its own directory.
 
 #[cfg(target_os = "linux")]
 pub(crate) mod accounted;
@@ -22,9 +22,11 @@ pub(crate) mod machine;
 pub(crate) mod object_store;
 pub(crate) mod postgres;
 pub(crate) mod processes;
+pub(crate) mod project;
 pub(crate) mod provider_mirror;
 pub(crate) mod proxy;
 pub(crate) mod release_site;
+pub(crate) mod root;
 pub(crate) mod ssh_server;
 pub(crate) mod stand_in;
 pub(crate) mod terminal;
@@ -38,7 +40,7 @@ pub(crate) mod world;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// The runner as this test run was built with it, in an environment without any of its settings.
+/// The runner of this test build, in an environment without any of its settings.
 pub(crate) fn runner() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_butler-runner"));
     let inherited = ["HOME", "PATH", "TMPDIR"];
@@ -48,7 +50,7 @@ pub(crate) fn runner() -> Command {
     command
 }
 
-/// The static release binary: what `BUTLER_TEST_STATIC_BINARY` names, else the one below `target/`.
+/// The static release binary: `BUTLER_TEST_STATIC_BINARY`, or the one below `target/`.
 pub(crate) fn static_runner() -> PathBuf {
     #[expect(clippy::disallowed_methods, reason = "set by the Makefile for the tests")]
     let named = std::env::var_os("BUTLER_TEST_STATIC_BINARY").map(PathBuf::from);

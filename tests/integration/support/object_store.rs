@@ -1,7 +1,7 @@
-//! An S3 server of one test's own, with `DynamoDB` for locks: moto, which checks every signature.
+//! An S3 server for one test, with `DynamoDB` for locks: moto, which verifies every signature.
 //!
-//! `.ci/setup test` installs it from `PyPI`. It takes any signature for good only while a
-//! test makes a bucket or a login, or looks at what is in a bucket.
+//! `.ci/setup test` installs it from `PyPI`. It accepts any signature only while a test creates a
+//! bucket or credentials, or reads a bucket.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 
 use super::environment::search_path;
 
-/// Where `.ci/setup test` puts it.
+/// The directory into which `.ci/setup test` installs it.
 const PYTHON: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/target/tools/moto/bin/python");
 
-/// The bucket that there is from the start.
+/// The bucket that exists from the start.
 pub(crate) const BUCKET: &str = "states";
 
-/// The table for locks that there is from the start.
+/// The lock table that exists from the start.
 pub(crate) const TABLE: &str = "locks";
 
 /// A running server; dropping it ends it.
@@ -30,7 +30,7 @@ pub(crate) struct ObjectStore {
 }
 
 impl ObjectStore {
-    /// Starts it, with [`BUCKET`], [`TABLE`] and one login for both.
+    /// Starts it with [`BUCKET`], [`TABLE`] and one pair of credentials for both.
     ///
     /// # Panics
     /// When moto is not installed.
@@ -49,19 +49,19 @@ impl ObjectStore {
         let endpoint = lines
             .find_map(|line| Some(line[line.find("http://127.0.0.1:")?..].trim().to_owned()))
             .expect("moto says where it listens");
-        // Its log of requests has to go somewhere.
+        // Its request log needs a destination.
         std::thread::spawn(move || lines.for_each(drop));
         let client = client(None, Redirects::Refuse).unwrap();
         let (access_key, secret_key) = (String::new(), String::new());
         let mut store = Self { process, endpoint, client, access_key, secret_key };
-        store.put_bucket(BUCKET).await;
-        store.put_table().await;
-        store.put_login().await;
+        store.create_bucket(BUCKET).await;
+        store.create_table().await;
+        store.create_credentials().await;
         store.check_signatures(true).await;
         store
     }
 
-    /// The settings of an s3 backend as a registry's form sends them: no flags, and a flat endpoint.
+    /// The settings of an s3 backend in the form of a registry: no flags, and a flat endpoint.
     pub(crate) fn config(&self) -> Value {
         json!({
             "bucket": BUCKET,
@@ -78,7 +78,7 @@ impl ObjectStore {
         &self.endpoint
     }
 
-    /// What is in the bucket at this key.
+    /// The object in the bucket with this key.
     pub(crate) async fn object(&self, key: &str) -> Option<Value> {
         self.check_signatures(false).await;
         let url = format!("{}/{BUCKET}/{key}", self.endpoint);
@@ -89,14 +89,14 @@ impl ObjectStore {
         found.then(|| serde_json::from_str(&text).unwrap())
     }
 
-    /// Makes a bucket.
-    async fn put_bucket(&self, name: &str) {
+    /// Creates a bucket.
+    async fn create_bucket(&self, name: &str) {
         let url = format!("{}/{name}", self.endpoint);
         let answer = self.client.put(url).send().await.unwrap();
         assert!(answer.status().is_success(), "{answer:?}");
     }
 
-    async fn put_table(&self) {
+    async fn create_table(&self) {
         let table = json!({
             "TableName": TABLE,
             "KeySchema": [{"AttributeName": "LockID", "KeyType": "HASH"}],
@@ -109,7 +109,7 @@ impl ObjectStore {
             .await;
     }
 
-    async fn put_login(&mut self) {
+    async fn create_credentials(&mut self) {
         let act = |action: &str, more: &str| {
             let body = format!("Version=2010-05-08&UserName=terraform&Action={action}{more}");
             let kind = "application/x-www-form-urlencoded";
@@ -142,7 +142,7 @@ impl ObjectStore {
     }
 
     async fn check_signatures(&self, check: bool) {
-        // The number of requests from now on that need none.
+        // The number of following requests that need no valid signature.
         let unchecked = if check { "0" } else { "inf" };
         let url = format!("{}/moto-api/reset-auth", self.endpoint);
         let request = self.client.post(url).header("content-type", "text/plain").body(unchecked);
@@ -150,7 +150,7 @@ impl ObjectStore {
     }
 }
 
-/// A request with a signature that nobody has checked; it names the service that is meant.
+/// A request whose signature is not verified; it names the service.
 fn as_user(service: &str, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
     let scope = format!("x/20260101/us-east-1/{service}/aws4_request");
     let login = format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders=host, Signature=x");

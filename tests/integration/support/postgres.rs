@@ -1,4 +1,4 @@
-//! A real PostgreSQL server of one test's own: made by initdb, started and ended by `pg_ctl`.
+//! A real PostgreSQL server for one test: created by initdb, started and stopped by `pg_ctl`.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use tempfile::TempDir;
 
 use super::environment::{find_program, search_path};
 
-/// How often another port is tried: between its choice and its use another test may take it.
+/// The number of ports to try: another test may take a port between its choice and its use.
 const START_ATTEMPTS: usize = 5;
 
-/// The superuser's password; it has characters that URLs and HCL give a meaning to.
+/// The superuser's password, with characters that are special in URLs and HCL.
 pub(crate) const PASSWORD: &str = "pw-${x}%{y}";
 
 /// A running server on a free port of the loopback interface. Dropping it ends it.
@@ -24,7 +24,7 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Makes a database cluster and starts its server.
+    /// Creates a database cluster and starts its server.
     ///
     /// # Panics
     /// When the binaries are missing or the server does not start.
@@ -64,7 +64,7 @@ impl Postgres {
         panic!("PostgreSQL does not start: {}", log.unwrap_or_default());
     }
 
-    /// How Terraform connects to it.
+    /// The connection string for Terraform.
     pub(crate) fn connection_string(&self) -> String {
         let password = PASSWORD.replace('%', "%25").replace('$', "%24");
         let password = password.replace('{', "%7B").replace('}', "%7D");
@@ -94,7 +94,7 @@ impl Postgres {
             .env("LC_ALL", "C")
             .stdin(Stdio::null());
         if !matches!(program, "initdb" | "psql") {
-            // The server would keep a pipe open for as long as it lives.
+            // The server would keep a pipe open for its lifetime.
             command.stdout(Stdio::null()).stderr(Stdio::null());
         }
         if let Some(user) = &self.user {
@@ -123,7 +123,7 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The binary on PATH, or the newest of those that Debian keeps beside it.
+/// The binary on PATH, or the newest of Debian's versions.
 fn binary(name: &str) -> PathBuf {
     if let Some(path) = find_program(name) {
         return path;

@@ -1,5 +1,5 @@
-//! A network mirror of providers on loopback, over TLS as Terraform demands it. It counts what it
-//! hands out, and can hold archives back.
+//! A network mirror of providers on loopback over TLS, which Terraform requires. It counts
+//! downloads, and can delay archives.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -20,10 +20,10 @@ use super::git_server::TlsListener;
 use super::release_site::{archive, platform};
 use super::world::World;
 
-/// The address of the provider that the mirror has.
+/// The address of the mirror's provider.
 pub(crate) const ADDRESS: &str = "registry.terraform.io/example/test";
 
-/// What is in a package of it.
+/// The files of its package.
 pub(crate) type Files = Vec<(String, Vec<u8>)>;
 
 /// A mirror; it ends when this is dropped.
@@ -42,7 +42,7 @@ struct Shared {
     held: watch::Sender<bool>,
 }
 
-/// The files of a package whose provider is this script.
+/// The files of a package with this script as the provider.
 pub(crate) fn package(version: &str, script: &str) -> Files {
     let provider = format!("terraform-provider-test_v{version}");
     vec![
@@ -52,7 +52,8 @@ pub(crate) fn package(version: &str, script: &str) -> Files {
 }
 
 impl ProviderMirror {
-    /// A mirror of the provider in these versions. A provider that nobody starts can be any script.
+    /// A mirror of the provider in these versions. If the provider is never started, any script
+    /// will do.
     pub(crate) fn start(packages: &[(&str, Files)]) -> Self {
         let (mut lists, mut archives) = (BTreeMap::new(), BTreeMap::new());
         let mut versions = serde_json::Map::new();
@@ -84,7 +85,7 @@ impl ProviderMirror {
         let (stop, stopped) = oneshot::channel();
         let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
         let acceptor = authority.acceptor();
-        // A thread and a runtime of its own, so that a test may block without stopping the mirror.
+        // Its own thread and runtime, so that a test can block without stopping the mirror.
         let thread = std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -108,7 +109,7 @@ impl ProviderMirror {
         }
     }
 
-    /// Has Terraform install from here in `world`.
+    /// Makes Terraform install from this mirror in `world`.
     pub(crate) fn serve(&self, world: &mut World) {
         world.set("TF_CLI_CONFIG_FILE", self.configuration());
         world.set("SSL_CERT_FILE", self.certificates());
@@ -119,32 +120,32 @@ impl ProviderMirror {
         self.directory.path().join("terraformrc")
     }
 
-    /// The certificate that signed the mirror's.
+    /// The certificate of the mirror's authority.
     pub(crate) fn certificates(&self) -> PathBuf {
         self.authority.bundle()
     }
 
-    /// How many archives were asked for.
+    /// The number of downloaded archives.
     pub(crate) fn archives(&self) -> usize {
         *self.shared.requested.borrow()
     }
 
-    /// Holds archives back from here on, or hands them out again.
+    /// Delays archives from here on, or serves them again.
     pub(crate) fn hold(&self, held: bool) {
         self.shared.held.send_replace(held);
     }
 
-    /// Waits until this many archives have been asked for.
-    pub(crate) async fn asked_for(&self, archives: usize) {
+    /// Waits until this many archives have been requested.
+    pub(crate) async fn wait_for_request(&self, archives: usize) {
         self.shared.requested.subscribe().wait_for(|asked| *asked >= archives).await.unwrap();
     }
 
-    /// What is in the package of a version.
+    /// The files of the package of a version.
     pub(crate) fn files(&self, version: &str) -> &Files {
         &self.packages[version]
     }
 
-    /// A module that asks for a version of the provider and uses nothing of it.
+    /// A module that requires a version of the provider and uses nothing of it.
     pub(crate) fn module(version: &str) -> String {
         format!(
             "terraform {{\n  required_providers {{\n    test = {{\n      source  = \"example/test\"\n      \
@@ -172,7 +173,7 @@ impl Drop for ProviderMirror {
     }
 }
 
-/// The checksum of an unpacked package as Go's `dirhash` has it.
+/// The checksum of an unpacked package, as Go's `dirhash` computes it.
 fn sum(files: &Files) -> String {
     let mut names: Vec<_> = files.iter().collect();
     names.sort();
@@ -190,7 +191,7 @@ async fn answer(State(shared): State<Arc<Shared>>, method: Method, uri: Uri) -> 
     let Some(archive) = shared.archives.get(uri.path()) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    // Terraform asks for the header alone, too.
+    // Terraform sends HEAD requests as well.
     if method == Method::GET {
         shared.requested.send_modify(|requested| *requested += 1);
         shared.held.subscribe().wait_for(|held| !held).await.unwrap();

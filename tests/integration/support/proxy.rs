@@ -1,5 +1,5 @@
-//! A line to the registry that fails on purpose: a TCP server in front of it that answers itself,
-//! resets, hangs, or loses what the registry answered, and remembers what came by.
+//! A faulty connection to the registry: a TCP server in front of it that responds itself, resets,
+//! hangs, or drops the registry's responses, and records the requests.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -12,71 +12,71 @@ use url::Url;
 
 use super::world::eventually;
 
-/// What happens to a request.
+/// The fault of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
-    /// It is answered with this status, these header lines and this body.
+pub(crate) enum FaultAction {
+    /// The proxy responds with this status, these header lines and this body.
     Answer(u16, &'static str, &'static str),
-    /// The connection is closed, and the registry never sees it.
+    /// The proxy closes the connection; the registry does not get the request.
     Close,
-    /// The connection is reset, and the registry never sees it.
+    /// The proxy resets the connection; the registry does not get the request.
     Reset,
-    /// No answer comes, and the registry never sees it.
+    /// No response; the registry does not get the request.
     Hang,
-    /// No answer comes, and the registry sees it late: just after the final status.
+    /// No response; the registry gets the request late, just after the final status.
     Late,
-    /// The registry answers, but the connection is closed instead of handing that on.
+    /// The registry responds, but the proxy closes the connection instead.
     Lose,
 }
 
-/// To which requests it happens.
+/// The requests with the fault.
 #[derive(Clone, Debug)]
-pub(crate) enum When {
-    /// To the first so many of the named ones.
+pub(crate) enum FaultTrigger {
+    /// The first of the named requests, this many.
     First(usize),
-    /// To every third of the named ones.
+    /// Every third of the named requests.
     EveryThird,
-    /// To all of the named ones.
+    /// All named requests.
     Always,
-    /// From the first of the named ones on to all requests, for so long.
+    /// All requests from the first named one on, for this time.
     For(Duration),
-    /// From the first of the named ones on to all requests, until this file exists.
+    /// All requests from the first named one on, until this file exists.
     Until(PathBuf),
-    /// To those that are not the first on their connection; named or not.
+    /// All requests on reused connections, named or not.
     Reused,
 }
 
-/// A fault of the line.
+/// A fault of the connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Trouble {
+pub(crate) struct ProxyFault {
     /// `GET status`, `GET config`, `POST running`, `POST logs`, `POST plan`, `POST outputs` or
     /// `POST final`.
     pub(crate) request: &'static str,
-    pub(crate) act: Act,
-    pub(crate) when: When,
+    pub(crate) act: FaultAction,
+    pub(crate) when: FaultTrigger,
 }
 
-/// Something that came by.
+/// An observed event.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// A request, and whether it got into trouble.
-    Request(Seen),
-    /// The client hung up on a request that got no answer.
+    /// A request, with or without a fault.
+    Request(RecordedRequest),
+    /// The client closed the connection of a request without a response.
     HungUp(String),
 }
 
-/// A request.
+/// An observed request.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
-    /// Its name, as in [`Trouble`].
+pub(crate) struct RecordedRequest {
+    /// Its name, as in [`ProxyFault`].
     pub(crate) name: String,
     /// Its `Idempotency-Key`.
     pub(crate) key: Option<String>,
     pub(crate) body: Vec<u8>,
-    pub(crate) troubled: bool,
+    pub(crate) is_faulty: bool,
 }
 
-/// The line; it ends with the value.
+/// The proxy. It ends with the value.
 pub(crate) struct Proxy {
     endpoint: String,
     shared: Arc<Shared>,
@@ -85,12 +85,12 @@ pub(crate) struct Proxy {
 
 struct Shared {
     registry: String,
-    trouble: Trouble,
-    state: Mutex<State>,
+    trouble: ProxyFault,
+    state: Mutex<ProxyState>,
 }
 
 #[derive(Default)]
-struct State {
+struct ProxyState {
     named: usize,
     begun: Option<Instant>,
     late: Vec<Request>,
@@ -103,8 +103,8 @@ struct Request {
 }
 
 impl Proxy {
-    /// A line with `trouble` to the registry at `endpoint`.
-    pub(crate) async fn start(endpoint: &str, trouble: Trouble) -> Self {
+    /// A proxy with `trouble` to the registry at `endpoint`.
+    pub(crate) async fn start(endpoint: &str, trouble: ProxyFault) -> Self {
         let mut url: Url = endpoint.parse().unwrap();
         let registry = format!("127.0.0.1:{}", url.port().unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -120,18 +120,18 @@ impl Proxy {
         Self { endpoint: url.into(), shared, task }
     }
 
-    /// What the runner must be told to use it.
+    /// The endpoint for the runner.
     pub(crate) fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// Everything that came by until now.
+    /// All observed events.
     pub(crate) fn events(&self) -> Vec<Event> {
         self.shared.state.lock().unwrap().events.clone()
     }
 
-    /// The requests of this name that came by until now.
-    pub(crate) fn seen(&self, name: &str) -> Vec<Seen> {
+    /// The observed requests of this name.
+    pub(crate) fn seen(&self, name: &str) -> Vec<RecordedRequest> {
         let request = |event| match event {
             Event::Request(seen) if seen.name == name => Some(seen),
             _ => None,
@@ -139,7 +139,7 @@ impl Proxy {
         self.events().into_iter().filter_map(request).collect()
     }
 
-    /// Waits until a request of this name has come by.
+    /// Waits for a request of this name.
     pub(crate) async fn until_seen(&self, name: &str) {
         eventually(name, || !self.seen(name).is_empty()).await;
     }
@@ -152,8 +152,8 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    /// Notes a request down, and says what happens to it.
-    fn judge(&self, request: &Request, reused: bool) -> Option<Act> {
+    /// Records a request, and returns its fault.
+    fn choose_fault(&self, request: &Request, reused: bool) -> Option<FaultAction> {
         let mut state = self.state.lock().unwrap();
         let name = request.name();
         let named = name == self.trouble.request;
@@ -161,22 +161,24 @@ impl Shared {
         if named && state.begun.is_none() {
             state.begun = Some(Instant::now());
         }
-        let troubled = match &self.trouble.when {
-            When::First(times) => named && state.named <= *times,
-            When::EveryThird => named && state.named.is_multiple_of(3),
-            When::Always => named,
-            When::For(duration) => state.begun.is_some_and(|begun| begun.elapsed() < *duration),
-            When::Until(file) => state.begun.is_some() && !file.exists(),
-            When::Reused => reused,
+        let is_faulty = match &self.trouble.when {
+            FaultTrigger::First(times) => named && state.named <= *times,
+            FaultTrigger::EveryThird => named && state.named.is_multiple_of(3),
+            FaultTrigger::Always => named,
+            FaultTrigger::For(duration) => {
+                state.begun.is_some_and(|begun| begun.elapsed() < *duration)
+            }
+            FaultTrigger::Until(file) => state.begun.is_some() && !file.exists(),
+            FaultTrigger::Reused => reused,
         };
         let (key, body) = (request.header("idempotency-key"), request.body.clone());
-        state.events.push(Event::Request(Seen { name, key, body, troubled }));
-        troubled.then_some(self.trouble.act)
+        state.events.push(Event::Request(RecordedRequest { name, key, body, is_faulty }));
+        is_faulty.then_some(self.trouble.act)
     }
 }
 
 impl Request {
-    /// The next one; none where the client hangs up.
+    /// The next request; `None` if the client closes the connection.
     async fn read(stream: &mut BufReader<TcpStream>) -> Option<Self> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -209,7 +211,7 @@ impl Request {
         }
     }
 
-    /// What the registry answers, byte for byte.
+    /// The response of the registry, byte for byte.
     async fn forward(&self, registry: &str) -> std::io::Result<Vec<u8>> {
         let mut stream = BufReader::new(TcpStream::connect(registry).await?);
         stream.write_all(self.head.as_bytes()).await?;
@@ -223,7 +225,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let mut stream = BufReader::new(stream);
     let mut reused = false;
     while let Some(request) = Request::read(&mut stream).await {
-        let act = shared.judge(&request, reused);
+        let act = shared.choose_fault(&request, reused);
         reused = true;
         let answer = match act {
             None => {
@@ -236,26 +238,26 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
                 }
                 answer
             }
-            Some(Act::Answer(status, headers, body)) => {
+            Some(FaultAction::Answer(status, headers, body)) => {
                 let length = body.len();
                 let head = format!("HTTP/1.1 {status} Injected\r\ncontent-length: {length}\r\n");
                 format!("{head}{headers}\r\n{body}").into_bytes()
             }
-            Some(Act::Close) => return,
-            Some(Act::Reset) => {
+            Some(FaultAction::Close) => return,
+            Some(FaultAction::Reset) => {
                 stream.get_ref().set_zero_linger().unwrap();
                 return;
             }
-            Some(act @ (Act::Hang | Act::Late)) => {
+            Some(act @ (FaultAction::Hang | FaultAction::Late)) => {
                 let event = Event::HungUp(request.name());
-                if matches!(act, Act::Late) {
+                if matches!(act, FaultAction::Late) {
                     shared.state.lock().unwrap().late.push(request);
                 }
                 let _ = stream.read_u8().await;
                 shared.state.lock().unwrap().events.push(event);
                 return;
             }
-            Some(Act::Lose) => {
+            Some(FaultAction::Lose) => {
                 request.forward(&shared.registry).await.unwrap();
                 return;
             }

@@ -1,5 +1,5 @@
-//! A release site on loopback: archives, checksum files, signatures and lists, laid out as the
-//! vendors do it, signed with a key of its own. It counts its requests and misbehaves on demand.
+//! A release site on loopback: archives, checksum files, signatures and lists in the vendors'
+//! layout, signed with its own key. It counts requests and injects faults.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
@@ -28,38 +28,38 @@ use super::authority::Authority;
 use openpgp::serialize::{Marshal, MarshalInto};
 use openpgp::{Cert, cert::CertBuilder, packet::signature::SignatureBuilder, types::SignatureType};
 
-/// What the site does instead of handing out a file.
+/// The fault in place of a file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     /// 404.
     Missing,
-    /// 500, this many times; the file after that.
+    /// 500, this many times; afterwards the file.
     Failing(usize),
-    /// The connection breaks in the middle of the file, this many times; the file after that.
+    /// The connection breaks in the middle of the file, this many times; afterwards the file.
     Breaking(usize),
-    /// The first half of the file, and then nothing, with the connection open.
+    /// The first half of the file; then the connection stays open and silent.
     Hanging,
-    /// The first half of what is asked for, as if it were all of it where the rest was asked for.
+    /// The first half of the requested range, declared as complete if a range was requested.
     Piecemeal,
-    /// Something packed, and said to be.
+    /// A compressed response with `Content-Encoding`.
     Packed,
-    /// Nothing, until the site behaves again; then the file.
+    /// Nothing, until the fault is removed; then the file.
     Held,
     /// The file with one byte changed.
     Changed,
     /// The first half of the file, as if it were all of it.
     Halved,
-    /// The signature by a key that nobody trusts, in place of the right one.
+    /// A signature by an untrusted key.
     ByAnother,
-    /// Another file of the site, the one whose path ends with this.
+    /// Another file of the site, whose path ends with this.
     InPlace(&'static str),
-    /// Back to where the client comes from.
+    /// A redirect to the same path.
     Looping,
 }
 
-/// A request, as far as tests ask for it.
+/// A request with the fields that tests check.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Seen {
+pub(crate) struct RecordedRequest {
     pub(crate) path: String,
     pub(crate) range: Option<String>,
     pub(crate) authorization: Option<String>,
@@ -76,22 +76,22 @@ pub(crate) struct ReleaseSite {
 
 struct Shared {
     files: BTreeMap<String, Bytes>,
-    /// What is handed out in the place of a file.
+    /// Files that replace others.
     replaced: Mutex<BTreeMap<String, Bytes>>,
     foreign: BTreeMap<String, Bytes>,
     faults: Mutex<BTreeMap<String, Fault>>,
     requests: watch::Sender<Vec<String>>,
-    /// Changes when the site behaves again.
+    /// Changes when faults are removed.
     behaving: watch::Sender<()>,
     authorized: AtomicBool,
-    seen: Mutex<Vec<Seen>>,
-    /// What `Authorization` has to be.
+    seen: Mutex<Vec<RecordedRequest>>,
+    /// The required value of `Authorization`.
     demanded: Mutex<Option<String>>,
-    /// Where everything is redirected to.
+    /// The target of redirects for all requests.
     elsewhere: Mutex<Option<String>>,
-    /// Where single paths are redirected to.
+    /// The targets of redirects for single paths.
     leads: Mutex<BTreeMap<String, String>>,
-    /// Whether parts of files are handed out.
+    /// Whether range requests are supported.
     whole_files_only: AtomicBool,
 }
 
@@ -118,7 +118,7 @@ impl ReleaseSite {
         Self::start_as(vec![(version, archive)], None, Some(authority.acceptor()))
     }
 
-    /// Serves these files, each under its path, with TLS.
+    /// Serves these files, each at its path, over TLS.
     pub(crate) fn start_with_files(authority: &Authority, files: &[(&str, &[u8])]) -> Self {
         let files = files.iter();
         let files =
@@ -127,12 +127,12 @@ impl ReleaseSite {
         Self::serve(directory, files, BTreeMap::new(), Some(authority.acceptor()))
     }
 
-    /// Serves a version of Terraform whose signed checksum file has this text.
+    /// Serves a version of Terraform with this text as its signed checksum file.
     pub(crate) fn start_with_checksums(version: &str, text: &str) -> Self {
         Self::start_with(vec![(version, Vec::new())], Some(text))
     }
 
-    /// Serves archives with whatever content.
+    /// Serves archives with any content.
     pub(crate) fn start_with_archives(archives: Vec<(&str, Vec<u8>)>) -> Self {
         Self::start_with(archives, None)
     }
@@ -218,40 +218,40 @@ impl ReleaseSite {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
-        // A thread and a runtime of its own, so that a test may block without stopping the site.
+        // Its own thread and runtime, so that a test can block without stopping the site.
         let scheme = if acceptor.is_some() { "https" } else { "http" };
         let thread = std::thread::spawn(move || serve(listener, router, acceptor, stopped));
         Self { address, scheme, shared, directory, server: Some((stop, thread)) }
     }
 
-    /// What `--mirror` is to name.
+    /// The URL for `--mirror`.
     pub(crate) fn url(&self) -> url::Url {
         format!("{}://{}/", self.scheme, self.address).parse().unwrap()
     }
 
-    /// Serves nobody whose `Authorization` is another one.
-    pub(crate) fn demand(&self, authorization: &str) {
+    /// Requires this `Authorization`.
+    pub(crate) fn require_authorization(&self, authorization: &str) {
         *self.shared.demanded.lock().unwrap() = Some(authorization.to_owned());
     }
 
-    /// Redirects everything to the same path of another site.
-    pub(crate) fn lead_to(&self, site: &url::Url) {
+    /// Redirects all requests to the same path of another site.
+    pub(crate) fn redirect_all_to(&self, site: &url::Url) {
         let site = site.as_str().trim_end_matches('/').to_owned();
         *self.shared.elsewhere.lock().unwrap() = Some(site);
     }
 
     /// Redirects one path to another one.
-    pub(crate) fn lead(&self, path: &str, to: &str) {
+    pub(crate) fn redirect(&self, path: &str, to: &str) {
         self.shared.leads.lock().unwrap().insert(path.to_owned(), to.to_owned());
     }
 
-    /// Hands out whole files only, whatever part was asked for.
-    pub(crate) fn forget_ranges(&self) {
+    /// Ignores range requests.
+    pub(crate) fn disable_ranges(&self) {
         self.shared.whole_files_only.store(true, Ordering::Relaxed);
     }
 
     /// The requests for files whose path ends with `name`, in order.
-    pub(crate) fn seen(&self, name: &str) -> Vec<Seen> {
+    pub(crate) fn seen(&self, name: &str) -> Vec<RecordedRequest> {
         let seen = self.shared.seen.lock().unwrap();
         seen.iter().filter(|seen| seen.path.ends_with(name)).cloned().collect()
     }
@@ -263,7 +263,7 @@ impl ReleaseSite {
         (path.clone(), file.to_vec())
     }
 
-    /// Writes all files to a directory, laid out as the site is.
+    /// Writes all files to a directory in the layout of the site.
     pub(crate) fn write_to(&self, directory: &Path) {
         for (path, file) in &self.shared.files {
             let path = directory.join(path.trim_start_matches('/'));
@@ -272,51 +272,51 @@ impl ReleaseSite {
         }
     }
 
-    /// What `--signing-key` is to name: the armored public key.
+    /// The file for `--signing-key`: the armored public key.
     pub(crate) fn key_file(&self) -> PathBuf {
         self.directory.path().join("key.asc")
     }
 
-    /// Misbehaves for the file whose path ends with `name`.
-    pub(crate) fn misbehave(&self, name: &str, fault: Fault) {
+    /// Injects a fault for the file whose path ends with `name`.
+    pub(crate) fn inject_fault(&self, name: &str, fault: Fault) {
         let path = self.shared.files.keys().find(|path| path.ends_with(name)).unwrap();
         self.shared.faults.lock().unwrap().insert(path.clone(), fault);
     }
 
-    /// Hands `content` out in the place of the file whose path ends with `name`.
+    /// Serves `content` in place of the file whose path ends with `name`.
     pub(crate) fn replace(&self, name: &str, content: impl Into<Bytes>) {
         let path = self.shared.files.keys().find(|path| path.ends_with(name)).unwrap();
         self.shared.replaced.lock().unwrap().insert(path.clone(), content.into());
     }
 
-    /// Hands out one more file, at `path`, or another one that is there already.
+    /// Serves one more file at `path`, or replaces an existing one.
     pub(crate) fn put(&self, path: &str, content: impl Into<Bytes>) {
         self.shared.replaced.lock().unwrap().insert(path.to_owned(), content.into());
     }
 
-    /// Behaves again.
-    pub(crate) fn behave(&self) {
+    /// Removes all faults.
+    pub(crate) fn remove_faults(&self) {
         self.shared.faults.lock().unwrap().clear();
         self.shared.behaving.send_replace(());
     }
 
-    /// The paths that were asked for, in order.
+    /// The requested paths, in order.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.shared.requests.borrow().clone()
     }
 
-    /// Whether a request came with credentials.
+    /// Whether a request had credentials.
     pub(crate) fn authorized(&self) -> bool {
         self.shared.authorized.load(Ordering::Relaxed)
     }
 
-    /// Waits until a file whose path ends with `name` has been asked for.
-    pub(crate) async fn asked_for(&self, name: &str) {
-        self.asked_for_times(name, 1).await;
+    /// Waits until a file whose path ends with `name` has been requested.
+    pub(crate) async fn wait_for_request(&self, name: &str) {
+        self.wait_for_request_count(name, 1).await;
     }
 
-    /// Waits until it has been asked for so often.
-    pub(crate) async fn asked_for_times(&self, name: &str, times: usize) {
+    /// Waits until it has been requested this many times.
+    pub(crate) async fn wait_for_request_count(&self, name: &str, times: usize) {
         let mut requests = self.shared.requests.subscribe();
         let count = |paths: &Vec<String>| paths.iter().filter(|path| path.ends_with(name)).count();
         requests.wait_for(|paths| count(paths) >= times).await.unwrap();
@@ -332,7 +332,7 @@ impl Drop for ReleaseSite {
     }
 }
 
-/// The vendors' name of the platform that the tests run on.
+/// The vendors' name of the platform of the tests.
 pub(crate) fn platform() -> String {
     let system = match std::env::consts::OS {
         "macos" => "darwin",
@@ -358,12 +358,12 @@ pub(crate) fn archive(files: &[(&str, &[u8])]) -> Vec<u8> {
     writer.finish().unwrap().into_inner()
 }
 
-/// A stand-in for a tool: answers `version` with `version`.
+/// A stand-in for a tool: responds to `version` with `version`.
 pub(crate) fn stand_in(version: &str) -> String {
     format!("#!/bin/sh\necho '{{\"terraform_version\": \"{version}\"}}'\n")
 }
 
-/// A stand-in for Terragrunt that can nothing but say its version.
+/// A stand-in for Terragrunt that only prints its version.
 pub(crate) fn terragrunt_stand_in(version: &str) -> String {
     format!("#!/bin/sh\necho 'terragrunt version v{version}'\n")
 }
@@ -376,7 +376,7 @@ pub(crate) fn executable(path: &Path, content: impl AsRef<[u8]>) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A listener whose connections begin with a handshake; clients that do not like it are dropped.
+/// A listener with TLS. Clients that reject the certificate are dropped.
 struct Secure {
     listener: tokio::net::TcpListener,
     acceptor: SslAcceptor,
@@ -431,7 +431,7 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri)
     shared.requests.send_modify(|requests| requests.push(path.to_owned()));
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
     let (range, authorization) = (text(header::RANGE), text(header::AUTHORIZATION));
-    let seen = Seen { path: path.to_owned(), range: range.clone(), authorization };
+    let seen = RecordedRequest { path: path.to_owned(), range: range.clone(), authorization };
     let authorization = seen.authorization.clone();
     shared.seen.lock().unwrap().push(seen);
     if shared.demanded.lock().unwrap().as_ref().is_some_and(|it| authorization.as_ref() != Some(it))
@@ -454,7 +454,7 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri)
     let from: Option<usize> =
         from.map(|range| range.trim_start_matches("bytes=").trim_end_matches('-').parse().unwrap());
     let content = file.slice(from.unwrap_or(0)..);
-    let mut response = misbehaving(&shared, path, file, &content).await;
+    let mut response = faulty_response(&shared, path, file, &content).await;
     response.headers_mut().insert(header::ETAG, tag.parse().unwrap());
     if let Some(from) = from {
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;
@@ -464,8 +464,8 @@ async fn answer(State(shared): State<Arc<Shared>>, headers: HeaderMap, uri: Uri)
     response
 }
 
-/// `content`, which is `file` or the rest of it, or what the site does instead.
-async fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes) -> Response {
+/// `content`, which is the whole file or a range of it, or the fault in its place.
+async fn faulty_response(shared: &Shared, path: &str, file: &Bytes, content: &Bytes) -> Response {
     let half = content.slice(..content.len() / 2);
     let mut behaving = shared.behaving.subscribe();
     match shared.fault(path) {
@@ -475,13 +475,13 @@ async fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes)
         Some(Fault::Failing(_)) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         Some(Fault::Breaking(_)) => {
             let broken = stream::once(async {
-                // What is written already goes out when there is nothing more for the moment.
+                // Written data is flushed when no more follows immediately.
                 for _ in 0..8 {
                     tokio::task::yield_now().await;
                 }
                 Err(std::io::Error::other("broken"))
             });
-            partly(content.len(), stream::once(async { Ok(half) }).chain(broken))
+            partial_response(content.len(), stream::once(async { Ok(half) }).chain(broken))
         }
         Some(Fault::Piecemeal) if content.len() == file.len() => {
             let broken = stream::once(async {
@@ -490,7 +490,7 @@ async fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes)
                 }
                 Err(std::io::Error::other("broken"))
             });
-            partly(content.len(), stream::once(async { Ok(half) }).chain(broken))
+            partial_response(content.len(), stream::once(async { Ok(half) }).chain(broken))
         }
         Some(Fault::Piecemeal) => {
             let piece = if content.len() > 1000 { half } else { content.clone() };
@@ -499,9 +499,10 @@ async fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes)
         Some(Fault::Packed) => {
             ([(header::CONTENT_ENCODING, "gzip")], b"\x1f\x8b\x08".to_vec()).into_response()
         }
-        Some(Fault::Hanging) => {
-            partly(content.len(), stream::once(async { Ok(half) }).chain(stream::pending()))
-        }
+        Some(Fault::Hanging) => partial_response(
+            content.len(),
+            stream::once(async { Ok(half) }).chain(stream::pending()),
+        ),
         Some(Fault::Held) => {
             let _ = behaving.changed().await;
             file.clone().into_response()
@@ -520,7 +521,7 @@ async fn misbehaving(shared: &Shared, path: &str, file: &Bytes, content: &Bytes)
     }
 }
 
-fn partly(
+fn partial_response(
     length: usize,
     content: impl stream::Stream<Item = std::io::Result<Bytes>> + Send + 'static,
 ) -> Response {
@@ -528,7 +529,7 @@ fn partly(
 }
 
 impl Shared {
-    /// The fault for this request; the ones that count run out.
+    /// The fault for this request. Counted faults expire.
     fn fault(&self, path: &str) -> Option<Fault> {
         let mut faults = self.faults.lock().unwrap();
         let fault = *faults.get(path)?;

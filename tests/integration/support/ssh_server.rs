@@ -1,4 +1,4 @@
-//! The real `sshd` on 127.0.0.1, for one key and nothing but git.
+//! The real `sshd` on 127.0.0.1, for one key, with git as its only command.
 
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::git_server::{Repository, git_exec_path};
 
-/// Debian's `openssh-server` puts it here; sshd insists on an absolute path.
+/// The path in Debian's `openssh-server`; sshd needs an absolute path.
 const SSHD: &str = "/usr/sbin/sshd";
 
 /// An ssh server with a host key of its own; ends when it is dropped.
@@ -20,12 +20,12 @@ pub(crate) struct SshServer {
 }
 
 impl SshServer {
-    /// A server that lets one ed25519 key without a passphrase in.
+    /// A server that accepts one ed25519 key without a passphrase.
     pub(crate) fn start() -> Self {
         Self::start_with_key("ed25519", "")
     }
 
-    /// A server that lets a key of this type and passphrase in.
+    /// A server that accepts a key of this type and passphrase.
     pub(crate) fn start_with_key(kind: &str, passphrase: &str) -> Self {
         assert!(Path::new(SSHD).exists(), "the tests need {SSHD}: apt-get install openssh-server");
         let directory = tempfile::tempdir().unwrap();
@@ -37,12 +37,12 @@ impl SshServer {
         let command = format!("{} -c \\\"$SSH_ORIGINAL_COMMAND\\\"", shell.display());
         std::fs::write(path("authorized_keys"), format!("restrict,command=\"{command}\" {public}"))
             .unwrap();
-        // sshd drops its privileges into this directory when root runs it; nobody else can make it.
+        // As root, sshd needs this directory for privilege separation; only root can create it.
         let _ = std::fs::create_dir_all("/run/sshd");
         let user = Command::new("id").arg("-un").output().unwrap();
         let user = String::from_utf8(user.stdout).unwrap().trim().to_owned();
         loop {
-            // sshd cannot pick a port by itself; another process may take this one before it does.
+            // sshd cannot choose a free port itself; another process may take this one first.
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let config = path("sshd_config");
             std::fs::write(&config, configuration(directory.path(), port)).unwrap();
@@ -70,12 +70,12 @@ impl SshServer {
         self.port
     }
 
-    /// The file with the private key that is let in.
+    /// The file with the accepted private key.
     pub(crate) fn key_file(&self) -> PathBuf {
         self.directory.path().join("key")
     }
 
-    /// The private key that is let in.
+    /// The accepted private key.
     pub(crate) fn private_key(&self) -> String {
         std::fs::read_to_string(self.key_file()).unwrap()
     }
@@ -94,7 +94,7 @@ impl Drop for SshServer {
     }
 }
 
-/// Makes a new key pair in `file` and `file`.pub.
+/// Creates a key pair in `file` and `file`.pub.
 pub(crate) fn keygen(arguments: &[&str], file: &Path) {
     let status = Command::new("ssh-keygen")
         .args(["-q", "-C", "test"])
@@ -114,7 +114,7 @@ fn configuration(directory: &Path, port: u16) -> String {
     )
 }
 
-/// Waits until sshd greets on `port`; false when it ended first.
+/// Waits for the banner of sshd on `port`; false if it ended first.
 fn accepts(process: &mut Child, port: u16) -> bool {
     loop {
         if process.try_wait().unwrap().is_some() {

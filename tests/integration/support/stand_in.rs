@@ -6,26 +6,26 @@ use std::path::PathBuf;
 
 use super::world::{World, eventually};
 
-/// What the stand-in does at `plan`.
+/// The behaviour of the stand-in at `plan`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AtPlan {
     /// Waits, and ends with 1 at the first SIGTERM, as Terraform does.
     Wait,
     /// Waits, with a child of its own, and ignores SIGTERM.
     Ignore,
-    /// Ends with 1 at once.
+    /// Exits with 1 immediately.
     Fail,
-    /// Ends with 0 at once; `apply` then waits, and ends with 0 at the first SIGTERM, as Terraform
-    /// does where it was nearly done.
+    /// Exits with 0 immediately. `apply` then waits, and exits with 0 at the first SIGTERM, as
+    /// Terraform does if it was nearly done.
     Pass,
-    /// Does this in the module's directory, with its records in `$record`, and ends with 1.
+    /// Executes this in the module's directory, with its records in `$record`, and exits with 1.
     Do(&'static str),
-    /// Does this, as above, and ends with 0; `apply` then writes down that it was `applied` and ends
-    /// with 0 at once.
+    /// Executes this, as above, and exits with 0. `apply` then records `applied` and exits with 0
+    /// immediately.
     Through(&'static str),
 }
 
-/// A case for every other command: a line that says which.
+/// A case for every other command: prints a line with its name.
 const NAMES_ITSELF: &str = r#"*) echo "this is $1" ;;"#;
 
 /// The stand-in's records.
@@ -34,7 +34,7 @@ pub(crate) struct StandIn {
 }
 
 impl StandIn {
-    /// Puts the stand-in in front of the world's PATH.
+    /// Installs the stand-in first on the world's PATH.
     pub(crate) fn install(world: &mut World, at_plan: AtPlan) -> Self {
         let trap = match at_plan {
             AtPlan::Wait => "trap 'echo TERM >> \"$record/signals\"; echo stopping; exit 1' TERM",
@@ -64,8 +64,8 @@ apply)
         Self::write(world, &cases, "")
     }
 
-    /// The same for a stand-in that does `act` at `command`, then writes `waiting` into its output
-    /// until there is a record called `go`, and ends with 1. All other commands end with 0 at once.
+    /// A stand-in that executes `act` at `command`, then prints `waiting` until there is a record
+    /// `go`, and exits with 1. All other commands exit with 0 immediately.
     pub(crate) fn install_waiting(world: &mut World, command: &str, act: &str) -> Self {
         let cases = format!(
             r#"{command})
@@ -78,7 +78,7 @@ apply)
         Self::write(world, &cases, "")
     }
 
-    /// The same, but that it waits in `command`, and ends there with 1 at the first SIGTERM.
+    /// A stand-in that waits in `command`, and exits there with 1 at the first SIGTERM.
     pub(crate) fn waiting_at(world: &mut World, command: &str) -> Self {
         let cases = format!(
             r#"{command})
@@ -89,14 +89,14 @@ apply)
         Self::write(world, &cases, NAMES_ITSELF)
     }
 
-    /// The stand-in as it does these commands, each with its records in `$record`.
+    /// A stand-in with scripts for these commands, each with its records in `$record`.
     pub(crate) fn doing(world: &mut World, commands: &[(&str, &str)]) -> Self {
         let cases: String =
             commands.iter().flat_map(|(name, act)| [*name, ")\n  ", act, " ;;\n"]).collect();
         Self::write(world, &cases, NAMES_ITSELF)
     }
 
-    /// Installs a script with these cases before those of commands that only answer.
+    /// Installs a script with these cases before those of the other commands.
     fn write(world: &mut World, cases: &str, otherwise: &str) -> Self {
         let (directory, record) = (world.path("bin"), world.path("record"));
         std::fs::create_dir(&directory).unwrap();
@@ -123,23 +123,23 @@ esac
         Self { record }
     }
 
-    /// Lets a stand-in go on that waits for it.
-    pub(crate) fn go_on(&self) {
+    /// Lets a waiting stand-in continue.
+    pub(crate) fn resume(&self) {
         std::fs::write(self.record.join("go"), "").unwrap();
     }
 
-    /// Waits until `plan` runs, or `apply` where `plan` passes, or what it is to wait in.
-    pub(crate) async fn planning(&self) {
+    /// Waits until `plan`, `apply` or the command in which the stand-in waits is running.
+    pub(crate) async fn wait_until_running(&self) {
         let planning = self.record.join("planning");
         eventually("a plan that is asked for", || planning.exists()).await;
     }
 
-    /// Whether `apply` was carried out by [`AtPlan::Through`].
+    /// Whether `apply` was executed with [`AtPlan::Through`].
     pub(crate) fn applied(&self) -> bool {
         self.record.join("applied").exists()
     }
 
-    /// What was written down under `name`; nothing where nothing was.
+    /// The record `name`; empty if it does not exist.
     pub(crate) fn record(&self, name: &str) -> String {
         std::fs::read_to_string(self.record.join(name)).unwrap_or_default()
     }

@@ -1,5 +1,4 @@
-//! A terminal with somebody in front of it: a pseudo terminal, the screen that its reader would see,
-//! and a keyboard.
+//! A pseudo terminal with the visible screen and a keyboard.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,19 +11,19 @@ use tokio::process::{Child, Command};
 
 use super::world::{eventually, wrapped};
 
-/// Ctrl-C, and the others that a terminal acts upon itself.
+/// Ctrl-C, and other keys that the terminal driver handles.
 pub(crate) const INTERRUPT: u8 = 0x03;
 pub(crate) const SUSPEND: u8 = 0x1a;
 pub(crate) const STOP_OUTPUT: u8 = 0x13;
 
-/// A terminal that shows what is written to it.
+/// A terminal that renders its output.
 pub(crate) struct Terminal {
     keyboard: File,
     slave: OwnedFd,
-    seen: Arc<Mutex<Seen>>,
+    seen: Arc<Mutex<TerminalState>>,
 }
 
-struct Seen {
+struct TerminalState {
     emulator: vt100::Parser,
     raw: Vec<u8>,
 }
@@ -35,9 +34,9 @@ impl Terminal {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(&size, None).unwrap();
         let emulator = vt100::Parser::new(rows, columns, 0);
-        let seen = Arc::new(Mutex::new(Seen { emulator, raw: Vec::new() }));
+        let seen = Arc::new(Mutex::new(TerminalState { emulator, raw: Vec::new() }));
         let (shown, mut master) = (seen.clone(), File::from(pty.master.try_clone().unwrap()));
-        // It ends with the terminal: reading fails when nobody has the other side any more.
+        // It ends with the terminal: reading fails when the other side is closed.
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = master.read(&mut bytes) {
@@ -54,7 +53,7 @@ impl Terminal {
         self.slave.try_clone().unwrap().into()
     }
 
-    /// Starts `job` in a session of its own with this as its terminal.
+    /// Starts `job` in a new session with this as its terminal.
     pub(crate) fn start(&self, job: &Command) -> Child {
         self.command(job).spawn().unwrap()
     }
@@ -73,40 +72,40 @@ impl Terminal {
         (&self.keyboard).write_all(&[key]).unwrap();
     }
 
-    /// Makes the window as wide as this, with nothing on it.
-    pub(crate) fn widen(&self, columns: u16) {
+    /// Resizes the window to this width and clears it.
+    pub(crate) fn resize(&self, columns: u16) {
         let mut stty = std::process::Command::new("stty");
         let status = stty.args(["cols", &columns.to_string()]).stdin(self.end()).status();
         assert!(status.unwrap().success());
-        // What becomes of the lines that are there is the terminal's affair: this one forgets them.
+        // Terminals treat existing lines differently on a resize; this one clears them.
         let mut seen = self.seen.lock().unwrap();
         let rows = seen.emulator.screen().size().0;
         seen.emulator = vt100::Parser::new(rows, columns, 0);
     }
 
-    /// Everything that is to be read, line by line.
+    /// The visible text, line by line.
     pub(crate) fn text(&self) -> String {
         self.seen.lock().unwrap().emulator.screen().contents()
     }
 
-    /// How many rows have something on them; a line that is too long has several.
+    /// The number of rows with text; a long line has several.
     pub(crate) fn rows(&self) -> usize {
         let seen = self.seen.lock().unwrap();
         let screen = seen.emulator.screen();
         screen.rows(0, screen.size().1).filter(|row| !row.trim().is_empty()).count()
     }
 
-    /// The last line that is to be read.
+    /// The last visible line.
     pub(crate) fn last_line(&self) -> String {
         self.text().lines().last().unwrap_or_default().to_owned()
     }
 
-    /// What was written to it, as it was.
+    /// The raw output.
     pub(crate) fn raw(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().unwrap().raw).into_owned()
     }
 
-    /// The colour of the first letter of `text` where it stands first.
+    /// The colour of the first letter of the first `text` on the screen.
     pub(crate) fn colour_of(&self, text: &str) -> vt100::Color {
         let seen = self.seen.lock().unwrap();
         let screen = seen.emulator.screen();
@@ -117,22 +116,22 @@ impl Terminal {
         screen.cell(place(row), place(column)).unwrap().fgcolor()
     }
 
-    /// Waits until what is to be read is so.
-    pub(crate) async fn shows(&self, what: &str, is_so: impl Fn(&str) -> bool) {
+    /// Waits until `condition` holds for the screen.
+    pub(crate) async fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) {
         let so = std::panic::AssertUnwindSafe(eventually(what, || is_so(&self.text())));
         let came = futures_util::FutureExt::catch_unwind(so).await.is_ok();
         assert!(came, "the terminal never showed {what}:\n{}", self.text());
     }
 
-    /// Waits until the child has ended and everything that it wrote is there.
+    /// Waits until the child has ended and its output is complete.
     pub(crate) async fn finish(&self, mut child: Child) -> Output {
         let status: ExitStatus = child.wait().await.unwrap();
-        self.settle().await;
+        self.wait_until_rendered().await;
         Output { status, stdout: Vec::new(), stderr: self.raw().into_bytes() }
     }
 
-    /// Waits until everything that was written so far is there.
-    async fn settle(&self) {
+    /// Waits until all output so far is rendered.
+    async fn wait_until_rendered(&self) {
         let mark = "\u{1b}]7;end\u{7}";
         let before = self.raw().matches(mark).count();
         File::from(self.slave.try_clone().unwrap()).write_all(mark.as_bytes()).unwrap();

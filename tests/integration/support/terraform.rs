@@ -1,4 +1,4 @@
-//! A module on disk and the real Terraform in it, with an environment that is built on purpose.
+//! A module on disk and the real Terraform in it, in a minimal environment.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::environment::{find_program, search_path};
 
-/// A module directory of one test's own, with a directory beside it for what must not be in it.
+/// A module directory for one test, with a directory around it for other files.
 pub(crate) struct TestModule {
     base: TempDir,
 }
@@ -71,7 +71,8 @@ impl TestModule {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs Terraform and returns its standard error, in one line for each word to be found in it.
+    /// Runs Terraform and returns its standard error as one line, so that wrapped words can be
+    /// found.
     ///
     /// # Panics
     /// When it succeeds.

@@ -1,5 +1,5 @@
-//! A module registry and a provider mirror on loopback, over TLS, that notes who asked with what
-//! credentials.
+//! A module registry and a provider mirror on loopback over TLS. It records the paths and
+//! credentials of requests.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,13 +14,13 @@ use super::authority::Authority;
 use super::git_server::TlsListener;
 use super::release_site::{archive, platform};
 
-/// A provider that is there to be installed, and does nothing when it is started.
+/// A provider that can be installed, and does nothing when it is started.
 const PROVIDER: &[u8] = b"#!/bin/sh\nexit 1\n";
 
 /// A module without providers.
 const MODULE: &[u8] = b"output \"it\" {\n  value = \"from the registry\"\n}\n";
 
-/// A path, and the `Authorization` that it was asked with.
+/// A path, and the `Authorization` of its request.
 type Request = (String, Option<String>);
 
 /// A running registry; it ends when it is dropped.
@@ -50,7 +50,7 @@ impl TerraformRegistry {
         Self { port, requests, server }
     }
 
-    /// `127.0.0.1:port`; Terraform takes no name without a dot for a registry.
+    /// `127.0.0.1:port`; Terraform does not accept a registry name without a dot.
     pub(crate) fn host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
@@ -66,7 +66,7 @@ impl TerraformRegistry {
     /// A block that requires the mirror's provider.
     pub(crate) const REQUIRES_PROVIDER: &str = "terraform {\n  required_providers {\n    tiny = { source = \"example.com/acme/tiny\" }\n  }\n}\n";
 
-    /// What was asked so far.
+    /// The recorded requests.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
@@ -78,7 +78,7 @@ impl Drop for TerraformRegistry {
     }
 }
 
-/// The provider unpacked below `directory`, as a filesystem mirror has it.
+/// The provider unpacked below `directory`, in the layout of a filesystem mirror.
 pub(crate) fn unpack_provider(directory: &std::path::Path) {
     use std::os::unix::fs::PermissionsExt;
     let place = directory.join(format!("example.com/acme/tiny/1.0.0/{}", platform()));

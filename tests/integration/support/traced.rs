@@ -1,9 +1,9 @@
-//! Processes that are traced (ptrace(2)) from their first instruction on, without their knowledge: one
-//! is stopped exactly where its files are in a certain state, another is accounted for.
+//! Processes that are traced (ptrace(2)) from their first instruction on. A test can stop one at an
+//! exact state of its files, or record the programs that it starts.
 //!
-//! The first stops before and after each system call of each of its threads, and goes on only when
-//! what the test waits for is not there yet. So the state is seen right after the call that made it,
-//! and nothing has happened since.
+//! A stopped process halts before and after each system call of each of its threads, and continues
+//! only if the expected state is not reached. So the state is observed directly after the call that
+//! created it.
 
 use std::fs::File;
 use std::io::Write;
@@ -17,8 +17,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-/// A traced process. All that is asked of it has to come from the thread that started it; without
-/// that thread it is killed.
+/// A traced process. All requests must come from the thread that started it. It is killed when that
+/// thread ends.
 pub(super) struct Traced {
     pid: Pid,
     stdout: File,
@@ -26,7 +26,7 @@ pub(super) struct Traced {
 }
 
 impl Traced {
-    /// Starts what [`traceable`] has made, to be stopped as `options` say.
+    /// Starts the command of [`traceable`] with these trace options.
     pub(super) fn start(mut shell: Command, options: Options) -> Self {
         let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
         shell.stdin(Stdio::piped());
@@ -47,10 +47,9 @@ impl Traced {
         self.pid
     }
 
-    /// What became of it next, or of one of those that are traced with it; nothing when all have
-    /// ended.
+    /// The next event of the process or of a process traced with it; `None` when all have ended.
     pub(super) fn next() -> Option<WaitStatus> {
-        // Of this thread's children alone: other tests may wait for theirs.
+        // Only children of this thread: other tests may wait for theirs.
         let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD;
         match waitpid(None, Some(flags)) {
             Err(Errno::ECHILD) => None,
@@ -58,7 +57,7 @@ impl Traced {
         }
     }
 
-    /// What it printed, and that it has ended like this.
+    /// The output of the process, with its exit status.
     pub(super) fn ended(self, status: WaitStatus) -> Output {
         let raw = match status {
             WaitStatus::Exited(_, code) => code << 8,
@@ -80,8 +79,8 @@ impl Traced {
     }
 }
 
-/// `command` by a shell that can be traced before it becomes the command, so that nothing of that is
-/// missed.
+/// `command`, started by a shell that can be traced before it executes the command, so that no
+/// event is missed.
 pub(super) fn traceable(command: &Command) -> Command {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "read go; exec \"$0\" \"$@\" < /dev/null"]).arg(command.get_program());
@@ -93,7 +92,7 @@ pub(super) fn traceable(command: &Command) -> Command {
     shell
 }
 
-/// A process that stands still where the test wanted it.
+/// A process that is stopped in the state that the test waited for.
 pub(crate) struct Stopped {
     pid: Pid,
     orders: Sender<Order>,
@@ -107,7 +106,7 @@ enum Order {
 }
 
 impl Stopped {
-    /// Starts `command` and stops it right where `reached` holds for the first time.
+    /// Starts `command` and stops it as soon as `reached` holds.
     pub(crate) fn at(command: &Command, reached: impl Fn() -> bool + Send + 'static) -> Self {
         let shell = traceable(command);
         let (told, tell) = channel();
@@ -123,14 +122,14 @@ impl Stopped {
         self.pid
     }
 
-    /// Kills it where it stands.
+    /// Kills it in its stopped state.
     pub(crate) fn kill(self) {
         self.orders.send(Order::Kill).unwrap();
         self.tracer.join().unwrap();
     }
 
-    /// Lets it go on to its end.
-    pub(crate) fn go_on(self) -> Output {
+    /// Lets it continue to its end.
+    pub(crate) fn resume(self) -> Output {
         self.orders.send(Order::GoOn).unwrap();
         self.tracer.join().unwrap()
     }
@@ -170,7 +169,7 @@ fn trace(
             WaitStatus::Stopped(thread, signal) => (thread, Some(signal)),
             other => unreachable!("{other:?}"),
         };
-        // A thread may be gone meanwhile, with the process.
+        // A thread may have ended in the meantime, with its process.
         let _ = ptrace::syscall(thread, signal);
     };
     let output = traced.ended(status);

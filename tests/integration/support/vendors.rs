@@ -1,5 +1,5 @@
-//! A proxy behind which a release site is the vendors' own: whatever host is asked for, it answers,
-//! with a certificate for that host by an authority of the test's own.
+//! A proxy that makes a release site the vendors' own: it responds for every host, with a
+//! certificate for that host by its own authority.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,11 +16,11 @@ use super::authority::Authority;
 use super::machine::Machine;
 use super::release_site::ReleaseSite;
 
-/// Where the vendors publish.
+/// The hosts of the vendors.
 const HOSTS: [&str; 4] =
     ["releases.hashicorp.com", "github.com", "api.github.com", "get.opentofu.org"];
 
-/// The way to the vendors; it ends when this is dropped.
+/// The proxy. It ends when this is dropped.
 pub(crate) struct Vendors {
     address: SocketAddr,
     authority: Authority,
@@ -28,7 +28,7 @@ pub(crate) struct Vendors {
 }
 
 impl Vendors {
-    /// Has `site` answer for all vendors.
+    /// Makes `site` respond for all vendors.
     pub(crate) fn are(site: &ReleaseSite) -> Self {
         let authority = Authority::of(&HOSTS);
         let acceptor = authority.acceptor();
@@ -36,7 +36,7 @@ impl Vendors {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        // A thread and a runtime of its own, so that a test may block without stopping it.
+        // Its own thread and runtime, so that a test can block without stopping it.
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async {
@@ -49,12 +49,12 @@ impl Vendors {
         Self { address, authority, server: Some((stop, thread)) }
     }
 
-    /// What `HTTPS_PROXY` is to name.
+    /// The value of `HTTPS_PROXY`.
     pub(crate) fn proxy(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// What `--ca-bundle` is to name.
+    /// The value of `--ca-bundle`.
     pub(crate) fn bundle(&self) -> PathBuf {
         self.authority.bundle()
     }
@@ -86,7 +86,7 @@ async fn serve(listener: std::net::TcpListener, acceptor: SslAcceptor, site: Str
     }
 }
 
-/// Makes the tunnel that is asked for, and leads it to the site.
+/// Opens the requested tunnel to the site.
 async fn answer(stream: TcpStream, acceptor: SslAcceptor, site: String) -> Option<()> {
     let mut stream = BufReader::new(stream);
     let mut line = String::new();

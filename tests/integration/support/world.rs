@@ -23,10 +23,10 @@ pub(crate) const TOKEN: &str = "brce_0123456789abcdef";
 /// The id of the one run of a world.
 pub(crate) const RUN_ID: &str = "550e8400-e29b-41d4-a716-446655440000";
 
-/// The status of a [`Fault`] that is no answer: the request hangs.
+/// The status of a [`Fault`] without a response: the request hangs.
 pub(crate) const HANG: u16 = 0;
 
-/// The user and group without rights, as most systems number it.
+/// The user and group `nobody`, with the id of most systems.
 const NOBODY: u32 = 65534;
 
 /// A module without providers, whose plan has one resource and one output.
@@ -43,20 +43,20 @@ output "greeting" {
 }
 "#;
 
-/// An answer that stands in the way of the registry's own: method, endpoint, and what is answered.
+/// A response that replaces the registry's own: method, endpoint, and status.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     /// `GET` or `POST`.
     pub(crate) method: &'static str,
     /// The last segment of the path.
     pub(crate) endpoint: &'static str,
-    /// The HTTP status of the answer.
+    /// The HTTP status of the response.
     pub(crate) status: u16,
-    /// How often; then the registry answers itself.
+    /// How often. Afterwards the registry responds itself.
     pub(crate) times: usize,
 }
 
-/// One test's own world; what it started ends with it.
+/// The directory, registry and repository of one test. Everything that it started ends with it.
 pub(crate) struct World {
     pub(crate) directory: TempDir,
     pub(crate) registry: Arc<Registry>,
@@ -84,18 +84,18 @@ impl World {
         world
     }
 
-    /// Has every such request answered with `status` instead of by the registry.
+    /// Responds to all such requests with `status` instead of the registry.
     pub(crate) fn fault(&self, method: &'static str, endpoint: &'static str, status: u16) {
         self.faults.lock().unwrap().push(Fault { method, endpoint, status, times: usize::MAX });
     }
 
-    /// Lets the next such request hang.
+    /// Makes the next such request hang.
     pub(crate) fn hang(&self, method: &'static str, endpoint: &'static str) {
         self.faults.lock().unwrap().push(Fault { method, endpoint, status: HANG, times: 1 });
     }
 
     /// Waits until a request hangs.
-    pub(crate) async fn hanging(&self) {
+    pub(crate) async fn wait_for_hanging_request(&self) {
         let hangs = |fault: &Fault| fault.status == HANG && fault.times == 0;
         eventually("a request that hangs", || self.faults.lock().unwrap().iter().any(hangs)).await;
     }
@@ -213,8 +213,8 @@ impl World {
         self.set("BUTLER_SIGNING_KEY", site.key_file());
     }
 
-    /// Gives the runner a PATH of one directory that holds nothing but git and a shell.
-    /// Returns the directory.
+    /// Gives the runner a PATH of one directory that contains only git and a shell. Returns the
+    /// directory.
     pub(crate) fn use_bare_path(&mut self) -> PathBuf {
         let directory = self.path("bare-bin");
         std::fs::create_dir(&directory).unwrap();
@@ -226,9 +226,9 @@ impl World {
         directory
     }
 
-    /// Everything that the registry was told but outputs, which go there in full, and everything
-    /// that the runner printed.
-    pub(crate) fn shown(&self, end: &End) -> String {
+    /// All reports except outputs, which contain secrets by design, and everything that the runner
+    /// printed.
+    pub(crate) fn reports_and_output(&self, end: &RunEnd) -> String {
         let Received { statuses, logs, plans, .. } = self.received();
         let json: String = statuses
             .iter()
@@ -239,7 +239,7 @@ impl World {
         [&json, &log, &end.stdout, &end.stderr].map(String::as_str).concat()
     }
 
-    /// The runner with `arguments`, in an environment that has only what a job has.
+    /// The runner with `arguments`, in an environment with only the variables of a job.
     pub(crate) fn command(&self, arguments: &[&str]) -> tokio::process::Command {
         let mut command = tokio::process::Command::from(super::runner());
         command
@@ -257,7 +257,7 @@ impl World {
         command
     }
 
-    /// The runner on the world's run.
+    /// The runner with the settings of the world's run.
     pub(crate) fn execute(&self) -> tokio::process::Command {
         let mut command = self.command(&["execute"]);
         command
@@ -267,25 +267,26 @@ impl World {
         command
     }
 
-    /// The same by a shell that does `script`, in which `"$0" "$@"` is the runner.
+    /// The same, started by a shell with `script`, in which `"$0" "$@"` is the runner.
     pub(crate) fn execute_in_shell(&self, script: &str) -> tokio::process::Command {
         wrapped(&self.execute(), &["/bin/sh", "-c", script])
     }
 
-    /// The runner on the world's run, as a user who is not root: root hands the world to `nobody`.
+    /// The same as an ordinary user: root gives the world to `nobody`.
     pub(crate) fn execute_as_user(&self) -> tokio::process::Command {
         if !nix::unistd::Uid::effective().is_root() {
             return self.execute();
         }
-        // The build's own directory may be closed to others.
+        // Other users may not have access to the build directory.
         let runner = self.path("butler-runner");
-        // Copied by a process of its own: a file that this one had open for writing may still be so in
-        // a child that another test is just starting, and cannot be executed then.
+        // Another process copies the file. If this process had it open for writing, a child that
+        // another test starts at the same time could inherit the descriptor, and the file could not
+        // be executed.
         let built = env!("CARGO_BIN_EXE_butler-runner");
         assert!(
             std::process::Command::new("cp").arg(built).arg(&runner).status().unwrap().success()
         );
-        give_away(self.directory.path());
+        change_owner_to_nobody(self.directory.path());
         let job = self.execute();
         let mut command = tokio::process::Command::new(runner);
         command
@@ -301,23 +302,23 @@ impl World {
         command
     }
 
-    /// Carries out a run with this configuration and makes sure that nothing is left of it.
-    pub(crate) async fn run(&self, config: Value) -> End {
+    /// Executes a run with this configuration and asserts that it left no file and no process.
+    pub(crate) async fn run(&self, config: Value) -> RunEnd {
         self.add_run(config);
         let output = self.execute().output().await.unwrap();
         self.end(&output)
     }
 
-    /// How a run ended; asserts that it left no file and no process behind.
-    pub(crate) fn end(&self, output: &Output) -> End {
-        let end = End {
+    /// How a run ended. Asserts that it left no file and no process.
+    pub(crate) fn end(&self, output: &Output) -> RunEnd {
+        let end = RunEnd {
             code: output.status.code(),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         };
         let left: Vec<_> = ["tmp", "shm"].into_iter().flat_map(|name| self.left_in(name)).collect();
         assert!(left.is_empty(), "left behind: {left:?}\n{}", end.stderr);
-        // What was killed may take the kernel a moment.
+        // The kernel may need a moment for killed processes.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         let mut processes = self.processes();
         while !processes.is_empty() && std::time::Instant::now() < deadline {
@@ -328,7 +329,7 @@ impl World {
         end
     }
 
-    /// What is in a directory of the world, in the order of names.
+    /// The entries of a directory of the world, sorted by name.
     pub(crate) fn left_in(&self, name: &str) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.path(name)).unwrap();
         let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -336,7 +337,7 @@ impl World {
         paths
     }
 
-    /// Command lines of the processes that were started in this world and still run.
+    /// Command lines of the running processes that were started in this world.
     pub(crate) fn processes(&self) -> Vec<String> {
         let mark = self.path("tmp").into_os_string().into_encoded_bytes();
         let contains = |path: &Path| {
@@ -355,7 +356,7 @@ impl World {
     }
 }
 
-/// The job's command as the last words of `words`, with its environment and nothing else.
+/// The job's command appended to `words`, with only its own environment.
 pub(crate) fn wrapped(job: &tokio::process::Command, words: &[&str]) -> tokio::process::Command {
     let job = job.as_std();
     let mut command = tokio::process::Command::new(words[0]);
@@ -372,21 +373,20 @@ pub(crate) fn wrapped(job: &tokio::process::Command, words: &[&str]) -> tokio::p
     command
 }
 
-/// The words that start something in namespaces of its own; who is not root becomes it there.
+/// The command line of `unshare` with `options`. An ordinary user becomes root in a user namespace.
 pub(crate) fn unshare<'words>(options: &[&'words str]) -> Vec<&'words str> {
     let root = nix::unistd::Uid::effective().is_root();
     let user: &[_] = if root { &[] } else { &["--user", "--map-root-user"] };
     [&["unshare"], user, options].concat()
 }
 
-/// The job's command in a namespace of its own in which `mounts`, a shell script, is carried
-/// out first.
+/// The job's command in its own mount namespace, after the shell script `mounts`.
 pub(crate) fn with_mounts(job: &tokio::process::Command, mounts: &str) -> tokio::process::Command {
     let script = format!("{mounts}\nexec \"$0\" \"$@\"");
     wrapped(job, &unshare(&["--mount", "/bin/sh", "-e", "-c", &script]))
 }
 
-/// Waits until `condition` holds; `what` says what is waited for.
+/// Waits until `condition` holds. `what` names it in the panic message.
 pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
     let held = async {
         while !condition() {
@@ -397,23 +397,23 @@ pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
     tokio::time::timeout(bound, held).await.unwrap_or_else(|_| panic!("there never was {what}"));
 }
 
-/// Makes `nobody` the owner of everything in and of `path`.
-fn give_away(path: &Path) {
+/// Changes the owner of `path` and everything in it to `nobody`.
+fn change_owner_to_nobody(path: &Path) {
     if path.is_dir() && !path.is_symlink() {
         for entry in std::fs::read_dir(path).unwrap() {
-            give_away(&entry.unwrap().path());
+            change_owner_to_nobody(&entry.unwrap().path());
         }
     }
     std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
 }
 
-/// The requests of a run that has plan, outputs, both or neither to report.
+/// The requests of a run that reports a plan, outputs, both or neither.
 pub(crate) fn sequence(reports: &[&str]) -> Vec<String> {
     let begin = ["GET status", "GET config", "POST status", "POST logs"];
     begin.iter().chain(reports).chain(&["POST status"]).map(|name| (*name).to_owned()).collect()
 }
 
-/// Puts `changes` into `target`, member by member.
+/// Merges `changes` into `target`, member by member.
 pub(crate) fn merge(target: &mut Value, changes: &Value) {
     match (target, changes) {
         (Value::Object(target), Value::Object(changes)) => {
@@ -427,7 +427,7 @@ pub(crate) fn merge(target: &mut Value, changes: &Value) {
 
 /// How a run ended.
 #[derive(Debug)]
-pub(crate) struct End {
+pub(crate) struct RunEnd {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -458,7 +458,8 @@ async fn inject(faults: Arc<Mutex<Vec<Fault>>>, request: Request, next: Next) ->
         Some(status) => {
             let body = json!({"error": {"message": "injected", "code": "INJECTED"}}).to_string();
             let status = axum::http::StatusCode::from_u16(status).unwrap();
-            // Who closes a connection before the request was read may take the answer with it.
+            // A client that closes the connection before the request was read may lose the
+            // response.
             let _ = axum::body::to_bytes(request.into_body(), usize::MAX).await;
             (status, Body::from(body)).into_response()
         }

@@ -1,12 +1,12 @@
-//! What is wrong with settings is said before anything starts, with line, place and remedy.
+//! Errors in settings are reported before anything starts, with line, field and hint.
 
 use expect_test::expect;
 use serde_json::json;
 
-use super::lay_down;
+use super::write_settings;
 use crate::support::world::{MODULE, World};
 
-/// Files with a mistake each.
+/// Files with one error each.
 const BROKEN: &[&str] = &[
     "terraformrc:\n  providerInstallation:\n    networkMiror:\n      url: https://a\n",
     "# nothing yet\nterraformRC: {}\nlogging:\n  level: loud\n  colour: blue\n",
@@ -28,12 +28,12 @@ const BROKEN: &[&str] = &[
 ];
 
 #[tokio::test]
-async fn each_mistake_in_a_file_is_named_with_its_line_before_anything_is_sent() {
+async fn settings_file_errors_are_reported_with_their_line_before_any_request() {
     let mut shown = String::new();
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("plan"));
     for text in BROKEN {
-        let path = lay_down(&mut world, text).display().to_string();
+        let path = write_settings(&mut world, text).display().to_string();
         let output = world.execute().output().await.unwrap();
         let end = world.end(&output);
         assert_eq!(end.code, Some(2), "{text}: {}", end.stderr);
@@ -68,10 +68,10 @@ async fn each_mistake_in_a_file_is_named_with_its_line_before_anything_is_sent()
 }
 
 #[tokio::test]
-async fn a_file_that_is_none_is_refused() {
+async fn oversized_and_non_utf8_settings_files_are_refused() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("plan"));
-    let path = lay_down(&mut world, "");
+    let path = write_settings(&mut world, "");
     for (content, expected) in [
         (vec![b'#'; 1024 * 1024 + 1], "is larger than 1 MiB"),
         (b"env: {A: \xff}".to_vec(), "is not UTF-8"),
@@ -88,7 +88,7 @@ async fn a_file_that_is_none_is_refused() {
 }
 
 #[tokio::test]
-async fn settings_of_a_run_that_cannot_be_are_a_failed_run() {
+async fn unsupported_settings_in_a_run_fail_the_run() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     let mut shown = String::new();
     for settings in [

@@ -1,16 +1,16 @@
-//! What counts where several places speak about the same thing, and what is said about the rest.
+//! Which of several sources of a setting counts, and the warnings about the others.
 
 use std::path::Path;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::{assert_succeeded, lay_down, mount, warnings};
+use super::{assert_succeeded, mount, warnings, write_settings};
 use crate::support::authority::Authority;
 use crate::support::terraform_registry::{TerraformRegistry, unpack_provider};
 use crate::support::world::{MODULE, World};
 
-/// Shows the variables that everybody has an opinion on.
+/// Prints the variables that several sources set.
 const SHOWS_VARIABLES: &str = r#"
 resource "terraform_data" "shows" {
   provisioner "local-exec" {
@@ -19,7 +19,8 @@ resource "terraform_data" "shows" {
 }
 "#;
 
-/// Runs with a file, a run and an environment of these settings; what is warned of is `expected`.
+/// Runs with these settings in the file, the run and the environment; the warnings must be
+/// `expected`.
 async fn check(
     file: &str,
     run: Value,
@@ -29,7 +30,7 @@ async fn check(
     expected: Expect,
 ) {
     let mut world = World::new(&[("main.tf", SHOWS_VARIABLES)]).await;
-    lay_down(&mut world, file);
+    write_settings(&mut world, file);
     for (name, value) in ambient {
         world.set(name, *value);
     }
@@ -44,7 +45,7 @@ async fn check(
 }
 
 #[tokio::test]
-async fn variables_and_the_level_of_the_run_count_one_by_one_before_the_files() {
+async fn variables_and_log_level_of_the_run_override_the_file_one_by_one() {
     check(
         "env: {ONE: file, TWO: file}\nlogging: {level: debug}\nbackend: {type: http}\n",
         json!({"env": {"TWO": "run", "THREE": "run"}, "logging": {"level": "error", "path": "/tmp/x"}}),
@@ -66,10 +67,10 @@ async fn variables_and_the_level_of_the_run_count_one_by_one_before_the_files() 
 }
 
 #[tokio::test]
-async fn a_refused_place_of_the_runs_log_leaves_the_files_logging_in_force() {
+async fn ignored_log_path_of_the_run_keeps_the_logging_of_the_file() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let log = world.path("terraform.log");
-    lay_down(&mut world, &format!("logging: {{level: debug, path: {}}}\n", log.display()));
+    write_settings(&mut world, &format!("logging: {{level: debug, path: {}}}\n", log.display()));
     let mut config = world.config("plan");
     config["terraformSettings"] = json!({"logging": {"path": "/tmp/elsewhere"}});
     let end = world.run(config).await;
@@ -80,16 +81,16 @@ async fn a_refused_place_of_the_runs_log_leaves_the_files_logging_in_force() {
 }
 
 #[tokio::test]
-async fn a_run_says_where_providers_come_from_only_where_the_file_does_not() {
+async fn provider_sources_of_the_run_count_only_if_the_file_has_none() {
     let mut world = World::new(&[("main.tf", TerraformRegistry::REQUIRES_PROVIDER)]).await;
     let (ours, theirs) = (world.path("ours"), world.path("theirs"));
     unpack_provider(&ours);
     unpack_provider(&theirs);
     let from = |mirror: &Path| json!({"terraformrc": {"providerInstallation": {"filesystemMirror": {"path": mirror}}}});
-    lay_down(&mut world, &from(&ours).to_string());
+    write_settings(&mut world, &from(&ours).to_string());
     let mut config = world.config("plan");
     config["terraformSettings"] = from(&world.path("nowhere"));
-    // Not even looked up.
+    // Not even resolved.
     config["terraformSettings"]["terraformrc"]["credentials"] =
         json!({"app.terraform.io": {"token": {"secretId": "nobody-has-it"}}});
     let end = world.run(config).await;
@@ -98,7 +99,7 @@ async fn a_run_says_where_providers_come_from_only_where_the_file_does_not() {
         "`terraformrc` of the run's `terraformSettings` is ignored: the settings file counts";
     assert_eq!(warnings(&world, &end)[0], ignored);
 
-    lay_down(&mut world, "env: {A: 1}\n");
+    write_settings(&mut world, "env: {A: 1}\n");
     let mut config = world.config("plan");
     config["terraformSettings"] = from(&theirs);
     world.run(config).await;
@@ -106,7 +107,7 @@ async fn a_run_says_where_providers_come_from_only_where_the_file_does_not() {
 }
 
 #[tokio::test]
-async fn a_log_that_the_environment_sends_to_a_file_is_warned_of() {
+async fn log_path_in_the_environment_causes_a_warning() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let log = world.path("ambient.log");
     world.set("TF_LOG_PATH", &log);
@@ -120,7 +121,7 @@ async fn a_log_that_the_environment_sends_to_a_file_is_warned_of() {
 }
 
 #[tokio::test]
-async fn what_is_not_spoken_about_stays_as_it_is() {
+async fn variables_without_a_setting_keep_their_value() {
     check(
         "env: {ONE: file, TF_LOG: info}\n",
         json!({"logging": {"level": "off"}}),
@@ -135,7 +136,7 @@ async fn what_is_not_spoken_about_stays_as_it_is() {
 }
 
 #[tokio::test]
-async fn unknown_keys_of_a_run_and_secrets_in_the_open_are_warned_of() {
+async fn unknown_keys_and_plain_secrets_of_a_run_cause_warnings() {
     check(
         "",
         json!({"terraformrc": {"providerInstalation": {}}, "future": 1, "backend": null,
@@ -146,14 +147,14 @@ async fn unknown_keys_of_a_run_and_secrets_in_the_open_are_warned_of() {
         expect![[r"
             `terraformSettings` of the run: unknown key `future`, there are terraformrc, backend, env, logging, afterPlan
             `terraformSettings` of the run: unknown key `providerInstalation` in `terraformrc`, did you mean `providerInstallation`?
-            `env.DB_PASSWORD` of the run's `terraformSettings` looks like a secret: `env` is for what everybody may see
+            `env.DB_PASSWORD` of the run's `terraformSettings` looks like a secret: `env` is only for public values
         "]],
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_token_of_the_settings_counts_before_the_environments_and_not_before_the_runs() {
+async fn token_of_the_settings_file_overrides_the_environment_but_not_the_run() {
     let authority = Authority::create();
     let registry = TerraformRegistry::start(&authority).await;
     let host = registry.host();
@@ -164,7 +165,7 @@ async fn a_token_of_the_settings_counts_before_the_environments_and_not_before_t
     world.set(&variable, "hunter22-ambient");
     std::fs::write(world.path("home/.terraformrc"), "").unwrap();
     mount(&mut world, "ours/token", "hunter22-ours");
-    lay_down(
+    write_settings(
         &mut world,
         &format!(
             "terraformrc:\n  credentials:\n    '{host}': {{token: {{secretId: ours, key: token}}}}\n"
@@ -181,7 +182,11 @@ async fn a_token_of_the_settings_counts_before_the_environments_and_not_before_t
         `~/.terraformrc` of the environment is ignored: the settings file counts
     "]]
     .assert_eq(&shown(warnings(&world, &end)));
-    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 
     let mut config = world.config("plan");
     config["envVars"] = json!({(variable): {"value": "hunter22-of-the-run", "sensitive": true}});
@@ -194,13 +199,17 @@ async fn a_token_of_the_settings_counts_before_the_environments_and_not_before_t
         `terraformrc.credentials.127.0.0.1:PORT` of the settings file is ignored: the run's `TF_TOKEN_127.0.0.1:PORT` counts
         `~/.terraformrc` of the environment is ignored: the settings file counts
     "]].assert_eq(&shown(warnings(&world, &end)));
-    assert!(!world.shown(&end).contains("hunter22"), "{}", world.shown(&end));
+    assert!(
+        !world.reports_and_output(&end).contains("hunter22"),
+        "{}",
+        world.reports_and_output(&end)
+    );
 }
 
 #[tokio::test]
-async fn the_runs_own_backend_counts_before_all_others() {
+async fn backend_of_the_run_overrides_all_others() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    lay_down(&mut world, "backend: {type: http}\n");
+    write_settings(&mut world, "backend: {type: http}\n");
     let mut config = world.config("apply");
     config["terraformSettings"] = json!({"backend": {"type": "s3"}});
     let end = world.run(config).await;
@@ -214,10 +223,10 @@ async fn the_runs_own_backend_counts_before_all_others() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_too_short_to_be_masked_is_named_once() {
+async fn token_too_short_to_be_masked_is_named_once() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     mount(&mut world, "ours/token", "abc");
-    lay_down(
+    write_settings(
         &mut world,
         "terraformrc:\n  credentials:\n    a.example: {token: {secretId: ours, key: token}}\n",
     );

@@ -1,4 +1,4 @@
-//! The schemas that `butler-runner schema` prints, and the readers that they are for, agree.
+//! The schemas that `butler-runner schema` prints agree with the parsers.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use serde_json::{Value, json};
 use crate::support::documented::assert_documented;
 use crate::support::machine::Machine;
 
-/// What the documentation shows.
+/// The documented settings.
 const DOCUMENTATION: &str = include_str!("../../../docs/settings-file.md");
 
 fn schema(document: &str) -> Value {
-    Machine::new().run(&["schema", document]).well().json()
+    Machine::new().run(&["schema", document]).expect_success().json()
 }
 
 fn validator(document: &str) -> Validator {
     jsonschema::draft202012::new(&schema(document)).unwrap()
 }
 
-/// Whether the reader takes a settings file of this text.
+/// Parses this settings file.
 fn taken(text: &str) -> Result<(), String> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
     read_settings_file(file.path()).map(drop).map_err(|error| error.to_string())
 }
 
-/// The keys of each place that the schema knows, by the name that the reader has for the place.
+/// The keys of each object in the schema, by the parser's name of the object.
 fn keys(schema: &Value) -> BTreeMap<String, Vec<String>> {
     fn walk<'schema>(
         root: &'schema Value,
@@ -63,7 +63,7 @@ fn keys(schema: &Value) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn schema_and_reader_of_settings_know_the_same_keys() {
+fn schema_and_parser_of_settings_accept_the_same_keys() {
     let of_reader: BTreeMap<String, Vec<String>> = KEYS
         .iter()
         .map(|(place, keys)| {
@@ -80,7 +80,7 @@ fn schema_and_reader_of_settings_know_the_same_keys() {
 }
 
 #[test]
-fn every_key_with_a_mistake_in_it_is_unknown_to_both_and_the_right_one_is_named() {
+fn misspelled_keys_are_rejected_by_both_and_corrected_by_the_parser() {
     let validator = validator("settings");
     for (place, keys) in keys(&schema("settings")) {
         for key in keys {
@@ -101,7 +101,7 @@ fn every_key_with_a_mistake_in_it_is_unknown_to_both_and_the_right_one_is_named(
     }
 }
 
-/// The fenced blocks of the documentation in this language.
+/// The fenced code blocks of the documentation in this language.
 fn documented(language: &str) -> Vec<&'static str> {
     let opening = format!("```{language}\n");
     let blocks = DOCUMENTATION.split(&opening).skip(1);
@@ -109,7 +109,7 @@ fn documented(language: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn what_the_documentation_shows_is_right_for_schema_and_reader() {
+fn documented_settings_are_valid_for_schema_and_parser() {
     let validator = validator("settings");
     let examples = documented("json");
     assert!(!examples.is_empty());
@@ -130,7 +130,7 @@ fn what_the_documentation_shows_is_right_for_schema_and_reader() {
 }
 
 #[test]
-fn documents_that_one_refuses_are_refused_by_the_other() {
+fn schema_and_parser_reject_the_same_documents() {
     let validator = validator("settings");
     for document in [
         json!({"terraformrc": {"credentials": {"a.example": {"token": "hunter22"}}}}),
@@ -162,13 +162,13 @@ fn documents_that_one_refuses_are_refused_by_the_other() {
     }
 }
 
-/// The mirror at `url`.
+/// Settings with a mirror at `url`.
 fn mirror(url: &str) -> Value {
     json!({"terraformrc": {"providerInstallation": {"networkMirror": {"url": url}}}})
 }
 
 #[test]
-fn schema_and_reader_are_of_one_mind() {
+fn schema_and_parser_agree_on_edge_cases() {
     let validator = validator("settings");
     let token = |host: &str, token: Value| json!({"terraformrc": {"credentials": {(host): {"token": token}}}});
     let backend = |config: Value| json!({"backend": {"type": "s3", "config": config}});
@@ -216,7 +216,7 @@ fn schema_and_reader_are_of_one_mind() {
 }
 
 #[test]
-fn what_is_wrong_with_a_mirrors_url_is_said() {
+fn error_of_a_mirror_url_names_the_problem() {
     for (url, expected) in [
         ("http://a/", "must be an https URL"),
         ("https://u:p@a/", "must have no login in it; give `terraformrc.credentials` a reference"),
@@ -229,7 +229,7 @@ fn what_is_wrong_with_a_mirrors_url_is_said() {
 }
 
 #[test]
-fn of_many_mistakes_the_first_are_named_and_the_others_counted() {
+fn first_errors_are_listed_and_the_others_counted() {
     let members = (0..50_000).map(|index| (format!("a{index}"), json!(1)));
     let document = json!({"backend": {"type": "s3", "config": Value::Object(members.collect())}});
     taken(&document.to_string()).unwrap();
@@ -248,7 +248,7 @@ fn a_run() -> Value {
 }
 
 #[test]
-fn schema_and_reader_of_a_run_know_the_same_fields() {
+fn schema_and_parser_of_a_run_accept_the_same_fields() {
     let full = json!({
         "runId": "7", "operation": "plan", "terraformVersion": "1.9.0",
         "source": {"type": "git", "gitRepo": "https://git.example.com/a.git", "gitRef": "main",
@@ -269,7 +269,7 @@ fn schema_and_reader_of_a_run_know_the_same_fields() {
     let errors: Vec<_> = validator.iter_errors(&full).map(|it| it.to_string()).collect();
     assert!(errors.is_empty(), "{errors:?}");
     parse_config(full.to_string().as_bytes()).unwrap();
-    // Each field of the schema is in the document above, and of the wrong type both refuse it.
+    // The document above has each field of the schema; with a wrong type, both must reject it.
     let mut places = vec![(String::new(), &schema)];
     let mut fields = 0;
     while let Some((place, node)) = places.pop() {
@@ -279,7 +279,7 @@ fn schema_and_reader_of_a_run_know_the_same_fields() {
             let anything = key == "value" || pointer == "/terraformSettings";
             if !anything {
                 let mut broken = full.clone();
-                // No text, number, boolean, null, and no object.
+                // Not a string, number, boolean, null or object.
                 *broken.pointer_mut(&pointer).unwrap() = json!([[]]);
                 assert!(!validator.is_valid(&broken), "{pointer}");
                 assert!(parse_config(broken.to_string().as_bytes()).is_err(), "{pointer}");
@@ -295,12 +295,12 @@ fn schema_and_reader_of_a_run_know_the_same_fields() {
         places.push((format!("{place}/{example}"), &node["additionalProperties"]));
     }
     assert!(fields > 25, "{fields}");
-    let operations: Vec<&str> = Operation::NAMES.iter().map(|(name, _)| *name).collect();
+    let operations = Operation::ALL.map(Operation::name).to_vec();
     assert_eq!(schema["properties"]["operation"]["enum"], json!(operations));
 }
 
 #[test]
-fn a_run_needs_what_the_reader_needs_and_null_is_as_good_as_absent() {
+fn schema_of_a_run_requires_the_fields_of_the_parser_and_accepts_null() {
     let validator = validator("run");
     let mut run = a_run();
     assert!(validator.is_valid(&run));
@@ -328,7 +328,7 @@ fn a_run_needs_what_the_reader_needs_and_null_is_as_good_as_absent() {
     assert!(validator.is_valid(&run));
 }
 
-/// Settings that people write, by backend.
+/// Typical settings by backend.
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "kubernetes",
@@ -380,7 +380,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn the_documentation_has_the_names_that_terraform_gets() {
+fn documentation_lists_the_backend_setting_names_of_terraform() {
     let translated = |setting: &str| {
         let parts: Vec<_> = setting.split('.').map(terraform_name).collect();
         parts.join(".")

@@ -1,10 +1,10 @@
-//! What breaks on the way, takes long, or is not what it should be, and what is seen of a download.
+//! Interrupted, slow and modified downloads, and how progress is shown.
 
 use super::*;
 use crate::support::terminal::{INTERRUPT, Terminal};
 
 #[test]
-fn truncated_and_tampered_archives_are_refused() {
+fn truncated_and_modified_archives_are_refused() {
     for (fault, message) in [
         (
             Fault::Halved,
@@ -24,22 +24,22 @@ fn truncated_and_tampered_archives_are_refused() {
         ),
     ] {
         let site = site();
-        site.misbehave(".zip", fault);
+        site.inject_fault(".zip", fault);
         let machine = quiet(&site);
         let said = machine.run(&INSTALL);
         let sums = said.stderr.split_whitespace().map(|word| word.trim_end_matches(','));
         let sums: Vec<_> = sums.filter(|word| word.len() == 64).collect();
         let mut named = quiet(&site);
-        named.call(sums[0], "<came>");
-        named.call(sums[1], "<signed>");
+        named.replace_in_output(sums[0], "<came>");
+        named.replace_in_output(sums[1], "<signed>");
         refused(&named.run(&INSTALL), &message, &named);
     }
 }
 
 #[test]
-fn site_that_goes_silent_is_given_up_in_time() {
+fn download_from_a_silent_site_times_out() {
     let site = site();
-    site.misbehave(".zip", Fault::Hanging);
+    site.inject_fault(".zip", Fault::Hanging);
     let mut machine = quiet(&site);
     machine.set("BUTLER_TOOL_TIMEOUT", "1s");
     let said = machine.run(&INSTALL);
@@ -55,9 +55,9 @@ fn site_that_goes_silent_is_given_up_in_time() {
 }
 
 #[test]
-fn choice_of_a_version_is_part_of_the_time_that_an_install_has() {
+fn install_timeout_includes_the_choice_of_the_version() {
     let site = site();
-    site.misbehave("/index.json", Fault::Hanging);
+    site.inject_fault("/index.json", Fault::Hanging);
     let machine = quiet(&site);
     let said = machine.run(&["tool", "install", "latest", "--timeout", "1s"]);
     refused(
@@ -72,9 +72,9 @@ fn choice_of_a_version_is_part_of_the_time_that_an_install_has() {
 }
 
 #[test]
-fn site_that_breaks_off_every_time_is_given_up() {
+fn download_fails_if_every_attempt_is_interrupted() {
     let site = site();
-    site.misbehave("_SHA256SUMS", Fault::Breaking(usize::MAX));
+    site.inject_fault("_SHA256SUMS", Fault::Breaking(usize::MAX));
     let machine = quiet(&site);
     let said = machine.run(&INSTALL);
     refused(
@@ -88,16 +88,16 @@ fn site_that_breaks_off_every_time_is_given_up() {
     );
 }
 
-/// An archive that does not fit into one piece, with an executable that says `binary` in it.
+/// An archive larger than one chunk, with an executable that prints `binary`.
 fn large() -> Vec<u8> {
     let noise: Vec<u8> = (0..600_000).map(|_| fastrand::u8(..)).collect();
     archive(&[("noise", &noise), ("terraform", b"binary")])
 }
 
 #[test]
-fn broken_download_goes_on_where_it_broke_off() {
+fn interrupted_download_resumes_at_the_last_byte() {
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", large())]);
-    site.misbehave(".zip", Fault::Breaking(2));
+    site.inject_fault(".zip", Fault::Breaking(2));
     let machine = Machine::with_site(&site);
     installed(machine.run(&INSTALL), &machine);
     let ranges = site.seen(".zip").into_iter().map(|seen| seen.range);
@@ -111,9 +111,9 @@ fn broken_download_goes_on_where_it_broke_off() {
 }
 
 #[test]
-fn rest_that_comes_in_parts_is_asked_for_until_all_is_there() {
+fn download_resumes_until_all_partial_responses_arrived() {
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", large())]);
-    site.misbehave(".zip", Fault::Piecemeal);
+    site.inject_fault(".zip", Fault::Piecemeal);
     let machine = quiet(&site);
     installed(machine.run(&INSTALL), &machine);
     let ranges = site.seen(".zip").into_iter().filter(|seen| seen.range.is_some()).count();
@@ -121,10 +121,10 @@ fn rest_that_comes_in_parts_is_asked_for_until_all_is_there() {
 }
 
 #[test]
-fn file_that_is_packed_on_the_way_is_called_that() {
+fn content_encoding_of_a_proxy_is_reported() {
     for name in ["_SHA256SUMS", ".zip"] {
         let site = site();
-        site.misbehave(name, Fault::Packed);
+        site.inject_fault(name, Fault::Packed);
         let machine = quiet(&site);
         let said = machine.run(&INSTALL);
         assert_eq!(said.code, Some(1), "{said:?}");
@@ -134,12 +134,12 @@ fn file_that_is_packed_on_the_way_is_called_that() {
 }
 
 #[test]
-fn file_that_is_said_to_be_too_large_is_not_waited_for() {
+fn content_length_above_the_limit_fails_without_a_download() {
     let answer = "HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n";
     let mirror = format!("http://{}/", canned(answer.to_owned(), None));
     let mut machine = Machine::new();
     machine.set("BUTLER_LOG", "error");
-    machine.call(mirror.trim_end_matches('/').to_owned(), "<site>");
+    machine.replace_in_output(mirror.trim_end_matches('/').to_owned(), "<site>");
     refused(
         &machine.run(&[&INSTALL[..], &["--mirror", &mirror]].concat()),
         &expect![[r"
@@ -152,7 +152,7 @@ fn file_that_is_said_to_be_too_large_is_not_waited_for() {
 }
 
 #[test]
-fn limit_of_requests_is_told_from_a_login_that_is_missing() {
+fn rate_limit_is_distinguished_from_missing_credentials() {
     for (status, limit) in [
         ("403 Forbidden", "x-ratelimit-remaining: 0\r\nx-ratelimit-reset: 4102444800"),
         ("403 Forbidden", "retry-after: 3600"),
@@ -175,7 +175,7 @@ fn limit_of_requests_is_told_from_a_login_that_is_missing() {
 }
 
 #[test]
-fn site_that_asks_for_a_rest_gets_it_and_is_asked_again() {
+fn retry_after_of_the_site_delays_the_retry() {
     let answer = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     let mirror = format!("http://{}/", canned(answer.to_owned(), None));
     let mut machine = Machine::new();
@@ -196,10 +196,10 @@ fn site_that_asks_for_a_rest_gets_it_and_is_asked_again() {
 }
 
 #[test]
-fn broken_download_begins_anew_where_the_site_hands_out_whole_files_only() {
+fn interrupted_download_restarts_if_the_site_does_not_support_ranges() {
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", large())]);
-    site.forget_ranges();
-    site.misbehave(".zip", Fault::Breaking(2));
+    site.disable_ranges();
+    site.inject_fault(".zip", Fault::Breaking(2));
     let machine = Machine::with_site(&site);
     installed(machine.run(&INSTALL), &machine);
     let ranges = site.seen(".zip").into_iter().map(|seen| seen.range.is_some());
@@ -207,7 +207,7 @@ fn broken_download_begins_anew_where_the_site_hands_out_whole_files_only() {
 }
 
 #[tokio::test]
-async fn terminal_gets_a_bar_that_goes_away_and_a_pipe_gets_lines() {
+async fn terminal_shows_a_temporary_progress_bar_and_a_pipe_gets_lines() {
     let noise: Vec<u8> = (0..3_000_000).map(|_| fastrand::u8(..)).collect();
     let large = archive(&[("noise", &noise), ("terraform", b"binary")]);
     let site = ReleaseSite::start_with_archives(vec![("1.9.8", large)]);
@@ -221,37 +221,37 @@ async fn terminal_gets_a_bar_that_goes_away_and_a_pipe_gets_lines() {
         (machine, command)
     };
     let bar = "-] 1.5 of ";
-    site.misbehave(".zip", Fault::Hanging);
+    site.inject_fault(".zip", Fault::Hanging);
     for variables in [&[][..], &[("NO_COLOR", "1")]] {
         let (_machine, command) = typed(variables);
         let terminal = Terminal::new(24, 120);
         let child = terminal.start(&command);
-        terminal.shows("half a bar", |text| text.contains(bar)).await;
+        terminal.wait_until("half a bar", |text| text.contains(bar)).await;
         terminal.press(INTERRUPT);
         assert!(!terminal.finish(child).await.status.success());
         assert!(!terminal.text().contains("MB ("), "{}", terminal.text());
     }
-    site.behave();
+    site.remove_faults();
     for variables in [("TERM", "dumb"), ("CI", "true")] {
         let (machine, command) = typed(&[variables, ("NO_COLOR", "1")]);
         let terminal = Terminal::new(24, 300);
         let output = terminal.finish(terminal.start(&command)).await;
         assert!(output.status.success(), "{}", terminal.text());
         assert!(!terminal.raw().contains("\u{1b}["), "{:?}", terminal.raw());
-        let path = machine.kept("terraform", "1.9.8").join("terraform");
+        let path = machine.installation("terraform", "1.9.8").join("terraform");
         assert!(terminal.text().contains(path.to_str().unwrap()), "{}", terminal.text());
     }
 
     let mut machine = Machine::with_site(&site);
     machine.set("TERM", "xterm");
-    let said = machine.run(&INSTALL).well();
+    let said = machine.run(&INSTALL).expect_success();
     assert!(!said.stderr.contains("MB (") && !said.stderr.contains('\r'), "{said:?}");
     assert!(said.stderr.contains("downloading http://127.0.0.1"), "{said:?}");
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn full_disk_is_no_fault_of_the_directory_that_it_is_fetched_from() {
+fn disk_full_error_names_the_cache_and_not_the_mirror_directory() {
     use std::process::Command;
 
     use crate::support::environment::search_path;
@@ -272,7 +272,7 @@ fn full_disk_is_no_fault_of_the_directory_that_it_is_fetched_from() {
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).arg(install.get_program()).args(install.get_args()).env_clear();
     command.envs(install.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let said = machine.said(&command.env("PATH", search_path()).output().unwrap());
+    let said = machine.output_of(&command.env("PATH", search_path()).output().unwrap());
     assert_eq!(said.code, Some(1), "{said:?}");
     let error = said.stderr.lines().find(|line| line.starts_with("error: ")).unwrap();
     assert!(error.contains("cannot store a download in `"), "{error}");

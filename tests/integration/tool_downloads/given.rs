@@ -1,9 +1,9 @@
-//! Directories and tars as mirrors, and archives that the user names, with their sums.
+//! Directories and tar archives as mirrors, and archives that the user names with checksums.
 
 use super::*;
 
 #[test]
-fn directory_and_tar_of_it_serve_as_mirrors_and_as_urls() {
+fn directory_and_its_tar_archive_work_as_mirror_and_as_url() {
     let site = site();
     let machine = Machine::new();
     site.write_to(&machine.path("media/bundle"));
@@ -17,7 +17,7 @@ fn directory_and_tar_of_it_serve_as_mirrors_and_as_urls() {
             let mut machine = Machine::new();
             machine.set("BUTLER_SIGNING_KEY", site.key_file());
             installed(machine.run(&[&INSTALL[..], &[flag, &url]].concat()), &machine);
-            // The keys of others are not trusted for being on a disk.
+            // Keys in the mirror directory are not trusted.
             let machine = Machine::new();
             let said = machine.run(&[&INSTALL[..], &[flag, &url]].concat());
             assert!(said.stderr.contains("unknown key"), "{said:?}");
@@ -27,7 +27,7 @@ fn directory_and_tar_of_it_serve_as_mirrors_and_as_urls() {
 }
 
 #[test]
-fn version_that_a_directory_does_not_have_is_named() {
+fn missing_version_in_a_mirror_directory_is_named() {
     let site = site();
     let mut machine = Machine::new();
     machine.set("BUTLER_LOG", "error");
@@ -45,7 +45,7 @@ fn version_that_a_directory_does_not_have_is_named() {
     );
 }
 
-/// A server with nothing but the archive, under a name of its own.
+/// A server with only the archive, under its own name.
 fn bare_archive(place: &Path, executable: &str) -> (url::Url, String) {
     use sha2::Digest;
     let archive = archive(&[("terraform", executable.as_bytes())]);
@@ -56,18 +56,18 @@ fn bare_archive(place: &Path, executable: &str) -> (url::Url, String) {
 }
 
 #[test]
-fn url_with_its_checksum_is_trusted_without_a_signature_and_the_record_says_so() {
+fn url_with_a_checksum_needs_no_signature_and_is_recorded_as_such() {
     let machine = Machine::new();
     let (url, sum) = bare_archive(&machine.path("tmp"), &stand_in("1.9.8"));
     let words = [&INSTALL[..], &["--url", url.as_str(), "--checksum", &sum]].concat();
-    let said = machine.run(&words).well();
+    let said = machine.run(&words).expect_success();
     assert_eq!(std::fs::read_to_string(said.printed_path()).unwrap(), stand_in("1.9.8"));
     let record = record(&machine, "1.9.8");
     assert_eq!(record["signer"], "none, checksum given by the user");
     assert_eq!(record["archiveUrl"], url.as_str());
     assert_eq!(format!("sha256:{}", record["archiveSha256"].as_str().unwrap()), sum);
-    // It is there now; who gives another sum does not get it for the one that was meant.
-    machine.run(&words).well();
+    // The version is installed now. Another checksum must not select it.
+    machine.run(&words).expect_success();
     let other = format!("sha256:{}", "0".repeat(64));
     let said = machine.run(&[&INSTALL[..], &["--checksum", &other]].concat());
     assert!(said.stderr.contains("is installed from another archive"), "{said:?}");
@@ -75,7 +75,7 @@ fn url_with_its_checksum_is_trusted_without_a_signature_and_the_record_says_so()
 }
 
 #[test]
-fn archive_of_another_version_is_not_installed_for_its_sum() {
+fn archive_of_another_version_is_refused_even_if_its_checksum_matches() {
     let mut machine = Machine::new();
     machine.set("BUTLER_LOG", "error");
     let (url, sum) = bare_archive(&machine.path("tmp"), &stand_in("1.5.7"));
@@ -92,7 +92,7 @@ fn archive_of_another_version_is_not_installed_for_its_sum() {
 }
 
 #[test]
-fn url_without_a_checksum_needs_the_signed_one_beside_it() {
+fn url_without_a_checksum_needs_a_signed_checksum_file_beside_it() {
     let mut machine = Machine::new();
     machine.set("BUTLER_LOG", "error");
     let (url, _) = bare_archive(&machine.path("tmp"), "binary");
@@ -115,7 +115,7 @@ fn url_without_a_checksum_needs_the_signed_one_beside_it() {
         let name = path.rsplit('/').next().unwrap();
         std::fs::write(machine.path("tmp").join(name), content).unwrap();
     }
-    // What is signed is the site's archive and not ours, which has other files in it.
+    // The signature covers the archive of the site, and ours has other content.
     let said = machine.run(&words);
     assert!(said.stderr.contains("is not the archive that was signed"), "{said:?}");
     std::fs::write(machine.path("tmp/ours.zip"), site.file(".zip").1).unwrap();
@@ -124,12 +124,12 @@ fn url_without_a_checksum_needs_the_signed_one_beside_it() {
 }
 
 #[test]
-fn checksum_without_a_url_is_checked_in_addition_to_the_signature() {
+fn checksum_without_a_url_is_verified_in_addition_to_the_signature() {
     use sha2::Digest;
     let site = site();
     let sum = hex::encode(sha2::Sha256::digest(site.file(".zip").1));
     let mut machine = quiet(&site);
-    machine.call(sum.clone(), "<signed>");
+    machine.replace_in_output(sum.clone(), "<signed>");
     let with = |sum: &str| {
         let sum = format!("sha256:{sum}");
         machine.run(&[&INSTALL[..], &["--checksum", &sum]].concat())
@@ -145,14 +145,14 @@ fn checksum_without_a_url_is_checked_in_addition_to_the_signature() {
         &machine,
     );
     assert!(site.seen(".zip").is_empty(), "what was signed is known before");
-    site.misbehave("SHA256SUMS.72D7468F.sig", Fault::ByAnother);
+    site.inject_fault("SHA256SUMS.72D7468F.sig", Fault::ByAnother);
     assert!(with(&sum).stderr.contains("unknown key"));
-    site.behave();
+    site.remove_faults();
     installed(with(&sum), &machine);
 }
 
 #[test]
-fn what_is_no_url_and_no_checksum_is_a_mistake_that_shows_nothing() {
+fn malformed_url_or_checksum_is_a_usage_error_without_the_value() {
     let machine = Machine::new();
     for words in [
         ["--url", "hunter2"],

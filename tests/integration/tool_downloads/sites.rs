@@ -1,11 +1,11 @@
-//! Mirrors and their logins, redirects, certificates and proxies.
+//! Mirrors and their credentials, redirects, certificates and proxies.
 
 use super::*;
 
 #[test]
-fn redirects_are_followed_without_the_mirrors_credentials() {
+fn redirects_to_another_host_are_followed_without_the_mirrors_credentials() {
     let (mirror, store) = (site(), site());
-    mirror.lead_to(&store.url());
+    mirror.redirect_all_to(&store.url());
     let mut machine = Machine::with_site(&mirror);
     machine.set("BUTLER_SIGNING_KEY", store.key_file());
     machine.set("BUTLER_MIRROR_TOKEN", "hunter2");
@@ -18,9 +18,9 @@ fn redirects_are_followed_without_the_mirrors_credentials() {
 }
 
 #[test]
-fn redirects_without_an_end_are_given_up() {
+fn endless_redirects_are_an_error() {
     let site = site();
-    site.misbehave("_SHA256SUMS", Fault::Looping);
+    site.inject_fault("_SHA256SUMS", Fault::Looping);
     let machine = quiet(&site);
     let said = machine.run(&INSTALL);
     refused(
@@ -38,9 +38,9 @@ fn redirects_without_an_end_are_given_up() {
 fn redirect_from_https_to_http_is_refused() {
     let (authority, store) = (Authority::create(), site());
     let mirror = ReleaseSite::start_with_tls(&authority, "1.9.8");
-    mirror.lead_to(&store.url());
+    mirror.redirect_all_to(&store.url());
     let mut machine = quiet(&mirror);
-    machine.call(store.url().as_str().trim_end_matches('/'), "<store>");
+    machine.replace_in_output(store.url().as_str().trim_end_matches('/'), "<store>");
     machine.set("BUTLER_CA_BUNDLE", authority.bundle());
     let said = machine.run(&INSTALL);
     refused(
@@ -56,9 +56,9 @@ fn redirect_from_https_to_http_is_refused() {
 }
 
 #[test]
-fn mirror_that_wants_a_login_says_how_to_give_one() {
+fn unauthorized_mirror_error_names_the_credential_settings() {
     let site = site();
-    site.demand(BASIC);
+    site.require_authorization(BASIC);
     let mut machine = quiet(&site);
     let said = machine.run(&INSTALL);
     refused(
@@ -84,9 +84,9 @@ fn mirror_that_wants_a_login_says_how_to_give_one() {
 }
 
 #[test]
-fn each_way_to_give_a_login_is_taken() {
+fn mirror_credentials_are_accepted_from_each_source() {
     let site = site();
-    site.demand(BASIC);
+    site.require_authorization(BASIC);
     let url = site.url();
     let with_login = url.as_str().replace("http://", "http://user:hunter2@");
     let ways: [&dyn Fn(&mut Machine); 5] = [
@@ -122,7 +122,7 @@ fn each_way_to_give_a_login_is_taken() {
 }
 
 #[test]
-fn url_of_another_origin_is_not_told_the_mirrors_login() {
+fn mirror_credentials_are_not_sent_to_a_url_of_another_origin() {
     let (mirror, other) = (site(), site());
     let authorizations = |site: &ReleaseSite| -> Vec<_> {
         site.seen("").into_iter().map(|seen| seen.authorization).collect()
@@ -140,7 +140,7 @@ fn url_of_another_origin_is_not_told_the_mirrors_login() {
         }
     }
     assert!(mirror.requests().is_empty());
-    // The mirror itself is told, whatever of it is asked for.
+    // The mirror itself gets the credentials with every URL on it.
     let mut machine = Machine::with_site(&mirror);
     machine.set("BUTLER_MIRROR_TOKEN", "hunter2");
     let url = mirror.url();
@@ -149,7 +149,7 @@ fn url_of_another_origin_is_not_told_the_mirrors_login() {
 }
 
 #[test]
-fn mirror_with_a_certificate_of_an_own_authority_needs_it_named() {
+fn mirror_with_a_private_authority_needs_a_ca_bundle() {
     let authority = Authority::create();
     let site = ReleaseSite::start_with_tls(&authority, "1.9.8");
     let machine = quiet(&site);
@@ -177,7 +177,7 @@ fn mirror_with_a_certificate_of_an_own_authority_needs_it_named() {
 }
 
 #[test]
-fn certificate_of_the_system_that_cannot_be_read_is_passed_over() {
+fn unreadable_system_certificate_is_skipped() {
     let authority = Authority::create();
     let site = ReleaseSite::start_with_tls(&authority, "1.9.8");
     let mut machine = Machine::with_site(&site);
@@ -190,7 +190,7 @@ fn certificate_of_the_system_that_cannot_be_read_is_passed_over() {
 }
 
 #[test]
-fn where_nothing_is_trusted_that_is_said() {
+fn error_tells_that_the_system_has_no_trusted_certificates() {
     let site = ReleaseSite::start_with_tls(&Authority::create(), "1.9.8");
     let mut machine = quiet(&site);
     machine.set("SSL_CERT_FILE", "/proc/nonexistent");
@@ -208,7 +208,7 @@ fn where_nothing_is_trusted_that_is_said() {
 }
 
 #[test]
-fn server_that_signs_for_itself_is_named_by_its_own_certificate() {
+fn self_signed_server_is_accepted_if_its_certificate_is_in_the_bundle() {
     let server = Authority::for_itself();
     let site = ReleaseSite::start_with_tls(&server, "1.9.8");
     let mut machine = Machine::with_site(&site);
@@ -218,9 +218,9 @@ fn server_that_signs_for_itself_is_named_by_its_own_certificate() {
     installed(machine.run(&INSTALL), &machine);
 }
 
-/// Whoever opens the pipe waits for a writer that never comes.
+/// Opening this pipe blocks forever, because nothing writes to it.
 #[test]
-fn certificates_are_not_read_where_nobody_shows_any() {
+fn system_certificates_are_not_read_without_tls() {
     let site = site();
     let mut machine = Machine::with_site(&site);
     let pipe = machine.path("pipe.pem");
@@ -230,7 +230,7 @@ fn certificates_are_not_read_where_nobody_shows_any() {
 }
 
 #[test]
-fn proxy_is_used_with_its_login_and_spared_where_it_is_not_wanted() {
+fn proxy_is_used_with_credentials_and_bypassed_by_no_proxy() {
     let authority = Authority::create();
     let secure = ReleaseSite::start_with_tls(&authority, "1.9.8");
     let plain = site();
@@ -256,7 +256,7 @@ fn proxy_is_used_with_its_login_and_spared_where_it_is_not_wanted() {
 }
 
 #[test]
-fn proxy_that_refuses_is_named_as_what_refuses() {
+fn refusal_by_the_proxy_names_the_proxy() {
     let authority = Authority::create();
     let secure = ReleaseSite::start_with_tls(&authority, "1.9.8");
     let plain = site();
@@ -291,10 +291,10 @@ fn proxy_that_refuses_is_named_as_what_refuses() {
 }
 
 #[test]
-fn tables_of_other_tools_variables_are_those_of_the_documentation() {
-    let rows: Vec<_> = FOREIGN_MIRRORS.iter().map(ForeignMirror::row).collect();
+fn documentation_lists_the_variables_of_other_tools() {
+    let rows: Vec<_> = MIRRORS_OF_OTHER_TOOLS.iter().map(OtherToolMirror::row).collect();
     assert_documented("docs/air-gap.md", "mirror-variables", &rows);
-    let rows =
-        FOREIGN_KEYS.map(|(variable, product)| format!("| `{}` | {product} |", variable.name));
+    let rows = KEYS_OF_OTHER_TOOLS
+        .map(|(variable, product)| format!("| `{}` | {product} |", variable.name));
     assert_documented("docs/air-gap.md", "key-variables", &rows);
 }

@@ -1,4 +1,4 @@
-//! kill -9 at each point of an install and of a removal, and the install that comes after it.
+//! kill -9 at each point of an install and of a removal, and the next install.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -12,60 +12,65 @@ use crate::support::traced::Stopped;
 struct Case {
     command: &'static str,
     killed: &'static str,
-    /// What is left in the directory of the product, but for what is known about the version.
-    stays: Stays,
-    /// Whether the next install downloads it.
-    next: Next,
+    /// The leftovers in the directory of the product, except metadata of the version.
+    stays: Leftovers,
+    /// Whether the next install downloads the version.
+    next: NextInstall,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Stays {
+enum Leftovers {
     Nothing,
     Half,
     Whole,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Next {
+enum NextInstall {
     Downloads,
     FindsIt,
 }
 
-const fn case(command: &'static str, killed: &'static str, stays: Stays, next: Next) -> Case {
+const fn case(
+    command: &'static str,
+    killed: &'static str,
+    stays: Leftovers,
+    next: NextInstall,
+) -> Case {
     Case { command, killed, stays, next }
 }
 
 const CASES: [Case; 12] = [
-    case("install", "looking it up", Stays::Nothing, Next::Downloads),
-    case("install", "waiting for another process", Stays::Nothing, Next::Downloads),
-    case("install", "fetching the checksums", Stays::Nothing, Next::Downloads),
-    case("install", "downloading the archive", Stays::Nothing, Next::Downloads),
-    case("install", "unpacking", Stays::Half, Next::Downloads),
-    case("install", "before the rename", Stays::Half, Next::Downloads),
-    case("install", "after the rename", Stays::Whole, Next::FindsIt),
-    case("uninstall", "pending deletion", Stays::Whole, Next::FindsIt),
-    case("uninstall", "about to rename it", Stays::Whole, Next::FindsIt),
-    case("uninstall", "after the rename", Stays::Half, Next::Downloads),
-    case("uninstall", "in the middle of the deletion", Stays::Half, Next::Downloads),
-    case("uninstall", "after the deletion", Stays::Nothing, Next::Downloads),
+    case("install", "looking it up", Leftovers::Nothing, NextInstall::Downloads),
+    case("install", "waiting for another process", Leftovers::Nothing, NextInstall::Downloads),
+    case("install", "fetching the checksums", Leftovers::Nothing, NextInstall::Downloads),
+    case("install", "downloading the archive", Leftovers::Nothing, NextInstall::Downloads),
+    case("install", "unpacking", Leftovers::Half, NextInstall::Downloads),
+    case("install", "before the rename", Leftovers::Half, NextInstall::Downloads),
+    case("install", "after the rename", Leftovers::Whole, NextInstall::FindsIt),
+    case("uninstall", "pending deletion", Leftovers::Whole, NextInstall::FindsIt),
+    case("uninstall", "about to rename it", Leftovers::Whole, NextInstall::FindsIt),
+    case("uninstall", "after the rename", Leftovers::Half, NextInstall::Downloads),
+    case("uninstall", "in the middle of the deletion", Leftovers::Half, NextInstall::Downloads),
+    case("uninstall", "after the deletion", Leftovers::Nothing, NextInstall::Downloads),
 ];
 
 impl Case {
     fn row(&self) -> String {
         let stays = match self.stays {
-            Stays::Nothing => "nothing",
-            Stays::Half => "a directory that is taken for nothing",
-            Stays::Whole => "the version, whole",
+            Leftovers::Nothing => "nothing",
+            Leftovers::Half => "a directory that is taken for nothing",
+            Leftovers::Whole => "the version, whole",
         };
         let next = match self.next {
-            Next::Downloads => "downloads it, and removes what was left",
-            Next::FindsIt => "finds it, without a request",
+            NextInstall::Downloads => "downloads it, and removes what was left",
+            NextInstall::FindsIt => "finds it, without a request",
         };
         format!("| `{}` | {} | {stays} | {next} |", self.command, self.killed)
     }
 }
 
-/// A machine, its site, and what is looked for on it.
+/// A machine, its site, and the observed state.
 struct Scene {
     site: ReleaseSite,
     machine: Machine,
@@ -80,35 +85,45 @@ impl Scene {
         Self { site, machine, options }
     }
 
-    /// Kills a process at this point, with -9, and holds what comes of it to the table.
+    /// Kills a process at this point with -9, and asserts that the result matches the table.
     fn hold(case: &Case, kill: impl FnOnce(&Self)) {
         let scene = Self::new();
         let Self { site, machine, options } = &scene;
         if case.command == "uninstall" {
-            machine.run(&["tool", "install", "1.9.8"]).well();
+            machine.run(&["tool", "install", "1.9.8"]).expect_success();
         }
         kill(&scene);
         let found = match kept(machine).as_slice() {
-            [] => Stays::Nothing,
-            [name] if name == "1.9.8" => Stays::Whole,
-            [name] if name.starts_with(".partial-1.9.8~") => Stays::Half,
+            [] => Leftovers::Nothing,
+            [name] if name == "1.9.8" => Leftovers::Whole,
+            [name] if name.starts_with(".partial-1.9.8~") => Leftovers::Half,
             other => panic!("{}: {other:?}", case.killed),
         };
         assert_eq!(found, case.stays, "{} {}", case.command, case.killed);
-        // The dead are not believed.
+        // Records of dead processes are ignored.
         assert_eq!(queue_of(options), Queue::default(), "{}", case.killed);
-        assert_eq!(users_of(options), [], "{}", case.killed);
-        site.behave();
+        assert_eq!(note_count(options, None), 0, "{}", case.killed);
+        site.remove_faults();
         let before = site.requests().len();
-        let said = machine.run(&["tool", "install", "1.9.8", "--json"]).well();
-        assert_eq!(said.json()["downloaded"], case.next == Next::Downloads, "{}", case.killed);
-        let path = machine.kept("terraform", "1.9.8").join("terraform");
+        let said = machine.run(&["tool", "install", "1.9.8", "--json"]).expect_success();
+        assert_eq!(
+            said.json()["downloaded"],
+            case.next == NextInstall::Downloads,
+            "{}",
+            case.killed
+        );
+        let path = machine.installation("terraform", "1.9.8").join("terraform");
         assert!(is_executable(&path));
         assert_eq!(std::fs::read(path).unwrap(), b"binary ".repeat(100_000));
-        assert_eq!(site.requests().len() == before, case.next == Next::FindsIt, "{}", case.killed);
+        assert_eq!(
+            site.requests().len() == before,
+            case.next == NextInstall::FindsIt,
+            "{}",
+            case.killed
+        );
         assert_eq!(kept(machine), ["1.9.8"], "{}: leftovers", case.killed);
-        // Nobody is in the way of anybody.
-        machine.run(&["tool", "uninstall", "1.9.8", "--drain-period", "0"]).well();
+        // No process blocks another one.
+        machine.run(&["tool", "uninstall", "1.9.8", "--drain-period", "0"]).expect_success();
         assert_eq!(kept(machine), [""; 0]);
     }
 
@@ -118,7 +133,7 @@ impl Scene {
         Stopped::at(&self.machine.command(words), move || reached(&files)).kill();
     }
 
-    /// Starts `butler-runner WORDS` and kills it when `reached` holds, wherever it waits then.
+    /// Starts `butler-runner WORDS` and kills it when `reached` holds.
     fn kill_when(&self, words: &[&str], reached: impl Fn() -> bool) {
         let mut child = spawn(&self.machine, words);
         eventually("the point", reached);
@@ -134,7 +149,7 @@ impl Scene {
     }
 }
 
-/// What can be seen in the directory of the product.
+/// The entries of the product's directory.
 pub(super) struct Files(pub(super) PathBuf);
 
 impl Files {
@@ -144,7 +159,7 @@ impl Files {
         names.find(|path| path.to_string_lossy().contains(".partial-1.9.8~"))
     }
 
-    /// Whether the half-made directory is there and has `name` in it, with something in that.
+    /// Whether the temporary directory exists and contains a non-empty `name`.
     fn has_half(&self, name: &str) -> bool {
         let path = self.partial().map(|partial| partial.join(name));
         path.is_some_and(|path| path.metadata().is_ok_and(|found| found.len() > 0))
@@ -154,7 +169,7 @@ impl Files {
         self.0.join("1.9.8").exists()
     }
 
-    /// Whether a process says that it does this.
+    /// Whether a process has recorded this operation.
     pub(super) fn says(&self, doing: &str) -> bool {
         let entries = std::fs::read_dir(self.0.join(".1.9.8.users")).into_iter().flatten();
         let contents = entries.flatten().filter_map(|entry| {
@@ -164,9 +179,9 @@ impl Files {
         contents.into_iter().any(|content| content.contains(&format!("\"doing\":\"{doing}\"")))
     }
 
-    /// Whether somebody has made sure that nobody uses the version. Read from the kernel's table:
-    /// to try the lock would be to take it for a moment.
-    pub(super) fn is_claimed(&self) -> bool {
+    /// Whether a process holds the exclusive lock on the version. Read from the kernel's table,
+    /// because an attempt to lock would take the lock.
+    pub(super) fn is_exclusively_locked(&self) -> bool {
         let Ok(used) = std::fs::metadata(self.0.join(".1.9.8.users/used")) else { return false };
         let inode = format!(":{}", used.ino());
         let locks = std::fs::read_to_string("/proc/locks").unwrap();
@@ -178,16 +193,16 @@ impl Files {
 }
 
 #[test]
-fn killed_while_it_looks_the_version_up() {
+fn kill_during_the_version_lookup_leaves_a_usable_cache() {
     Scene::hold(&CASES[0], |scene| {
         scene.kill_at(&["tool", "install", "1.9.8"], |files| files.says("use"));
     });
 }
 
 #[test]
-fn killed_while_it_waits_for_another() {
+fn kill_while_waiting_for_another_install_leaves_a_usable_cache() {
     Scene::hold(&CASES[1], |scene| {
-        scene.site.misbehave(".zip", Fault::Hanging);
+        scene.site.inject_fault(".zip", Fault::Hanging);
         let mut first = spawn(&scene.machine, &["tool", "install", "1.9.8"]);
         eventually("a download", || archives(&scene.site) == 1);
         let waits = || queue_of(&scene.options).pending == 1;
@@ -200,9 +215,9 @@ fn killed_while_it_waits_for_another() {
 }
 
 #[test]
-fn killed_while_it_fetches_the_checksums() {
+fn kill_while_fetching_checksums_leaves_a_usable_cache() {
     Scene::hold(&CASES[2], |scene| {
-        scene.site.misbehave("SHA256SUMS", Fault::Hanging);
+        scene.site.inject_fault("SHA256SUMS", Fault::Hanging);
         let asked = || scene.site.requests().iter().any(|path| path.ends_with("SHA256SUMS"));
         scene.kill_when(&["tool", "install", "1.9.8"], asked);
         scene.died("Install");
@@ -210,16 +225,16 @@ fn killed_while_it_fetches_the_checksums() {
 }
 
 #[test]
-fn killed_while_it_downloads_the_archive() {
+fn kill_during_the_download_leaves_a_usable_cache() {
     Scene::hold(&CASES[3], |scene| {
-        scene.site.misbehave(".zip", Fault::Hanging);
+        scene.site.inject_fault(".zip", Fault::Hanging);
         scene.kill_when(&["tool", "install", "1.9.8"], || archives(&scene.site) == 1);
         scene.died("Install");
     });
 }
 
 #[test]
-fn killed_while_it_unpacks() {
+fn kill_while_unpacking_leaves_a_usable_cache() {
     Scene::hold(&CASES[4], |scene| {
         let unpacking = |files: &Files| files.has_half("terraform");
         scene.kill_at(&["tool", "install", "1.9.8"], unpacking);
@@ -228,7 +243,7 @@ fn killed_while_it_unpacks() {
 }
 
 #[test]
-fn killed_before_the_rename() {
+fn kill_before_the_rename_leaves_a_usable_cache() {
     Scene::hold(&CASES[5], |scene| {
         let complete = |files: &Files| files.has_half("install.json");
         scene.kill_at(&["tool", "install", "1.9.8"], complete);
@@ -237,7 +252,7 @@ fn killed_before_the_rename() {
 }
 
 #[test]
-fn killed_after_the_rename() {
+fn kill_after_the_rename_leaves_a_usable_cache() {
     Scene::hold(&CASES[6], |scene| {
         scene.kill_at(&["tool", "install", "1.9.8"], Files::has_version);
         scene.died("Install");
@@ -247,7 +262,7 @@ fn killed_after_the_rename() {
 const UNINSTALL: [&str; 5] = ["tool", "uninstall", "1.9.8", "--drain-period", "0"];
 
 #[test]
-fn killed_while_the_version_is_pending_deletion() {
+fn kill_in_the_drain_period_leaves_a_usable_cache() {
     Scene::hold(&CASES[7], |scene| {
         let pending = || working(&scene.options).is_some_and(|it| it.drains_until.is_some());
         scene.kill_when(&["tool", "uninstall", "1.9.8"], pending);
@@ -257,16 +272,16 @@ fn killed_while_the_version_is_pending_deletion() {
 }
 
 #[test]
-fn killed_when_it_is_about_to_rename_it() {
+fn kill_before_the_rename_of_a_removal_leaves_a_usable_cache() {
     Scene::hold(&CASES[8], |scene| {
-        let claimed = |files: &Files| files.says("uninstall") && files.is_claimed();
+        let claimed = |files: &Files| files.says("uninstall") && files.is_exclusively_locked();
         scene.kill_at(&UNINSTALL, claimed);
         scene.died("Uninstall");
     });
 }
 
 #[test]
-fn killed_after_it_was_renamed() {
+fn kill_after_the_rename_of_a_removal_leaves_a_usable_cache() {
     Scene::hold(&CASES[9], |scene| {
         scene.kill_at(&UNINSTALL, |files| !files.has_version());
         scene.died("Uninstall");
@@ -274,7 +289,7 @@ fn killed_after_it_was_renamed() {
 }
 
 #[test]
-fn killed_in_the_middle_of_the_deletion() {
+fn kill_during_the_deletion_leaves_a_usable_cache() {
     Scene::hold(&CASES[10], |scene| {
         let deleting = |files: &Files| !files.has_version() && !files.has_half("removed/terraform");
         scene.kill_at(&UNINSTALL, deleting);
@@ -283,7 +298,7 @@ fn killed_in_the_middle_of_the_deletion() {
 }
 
 #[test]
-fn killed_after_the_deletion() {
+fn kill_after_the_deletion_leaves_a_usable_cache() {
     Scene::hold(&CASES[11], |scene| {
         let deleted = |files: &Files| !files.has_version() && files.partial().is_none();
         scene.kill_at(&UNINSTALL, deleted);
@@ -292,7 +307,7 @@ fn killed_after_the_deletion() {
 }
 
 #[test]
-fn the_documentation_lists_the_kills_that_are_tested() {
+fn documentation_lists_the_tested_kills() {
     let rows: Vec<_> = CASES.iter().map(Case::row).collect();
     assert_documented("docs/tools.md", "tool kills", &rows);
 }

@@ -1,4 +1,4 @@
-//! Caches that somebody else made: read-only ones, those of root, and those that cannot be read.
+//! Caches that another user created: read-only ones, those of root, and unreadable ones.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -7,12 +7,13 @@ use std::process::Stdio;
 use expect_test::expect;
 
 use super::*;
+use crate::support::root::as_root;
 
 /// A user who is not root.
 const NOBODY: u32 = 65534;
 
 #[test]
-fn a_cache_that_cannot_be_read_is_not_taken_for_an_empty_one() {
+fn unreadable_cache_is_an_error_and_not_an_empty_cache() {
     let machine = Machine::new();
     std::fs::create_dir(machine.path("cache")).unwrap();
     std::fs::write(machine.path("cache/terraform"), "").unwrap();
@@ -35,43 +36,43 @@ fn a_cache_that_cannot_be_read_is_not_taken_for_an_empty_one() {
 }
 
 #[test]
-fn a_cache_of_another_user_does_not_verify() {
-    if !nix::unistd::Uid::effective().is_root() {
-        return; // Only root can give files away.
-    }
-    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let machine = Machine::with_site(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    std::os::unix::fs::chown(machine.path("cache"), Some(12345), None).unwrap();
-    for words in [["tool", "verify"], ["tool", "list"]] {
-        let said = machine.run(&words);
-        assert_eq!(said.code, Some(1), "{said:?}");
-        assert!(said.stderr.contains("it belongs to another user"), "{said:?}");
-    }
+fn cache_of_another_user_fails_verification() {
+    as_root(|| {
+        let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+        let machine = Machine::with_site(&site);
+        machine.run(&["tool", "install", "1.9.8"]).expect_success();
+        std::os::unix::fs::chown(machine.path("cache"), Some(12345), None).unwrap();
+        for words in [["tool", "verify"], ["tool", "list"]] {
+            let said = machine.run(&words);
+            assert_eq!(said.code, Some(1), "{said:?}");
+            assert!(said.stderr.contains("it belongs to another user"), "{said:?}");
+        }
+    });
 }
 
-/// A machine whose cache is where it is by itself, with 1.9.8 in it.
-fn at_home() -> (ReleaseSite, Machine) {
+/// A machine with the default cache directory and 1.9.8 in it.
+fn machine_with_default_cache() -> (ReleaseSite, Machine) {
     let site = ReleaseSite::start(&[("1.8.5", b"other"), ("1.9.8", b"binary")]);
     let mut machine = Machine::with_site(&site);
     machine.set("BUTLER_CACHE_DIR", "");
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     (site, machine)
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn tools_in_a_home_that_cannot_be_written_are_used() {
-    let (_site, machine) = at_home();
+fn tools_in_a_read_only_home_are_used() {
+    let (_site, machine) = machine_with_default_cache();
     let home = read_only(&machine.path("home"));
-    let run = |words: &[&str]| machine.said(&with_mounts(&machine, &home, words).output().unwrap());
+    let run =
+        |words: &[&str]| machine.output_of(&with_mounts(&machine, &home, words).output().unwrap());
     let said = run(&["tool", "install", "1.9.8"]);
     expect![[r"
         exit 0
         <machine>/home/.butler-runner/terraform/1.9.8/terraform
         WARN `<machine>/home/.butler-runner` is not writable: installed tools are used, but others cannot be installed; to install tools, set another directory with --cache-dir (BUTLER_CACHE_DIR)
     "]]
-    .assert_eq(said.shown());
+    .assert_eq(said.normalized());
     let said = run(&["tool", "install", "1.8.5"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.stderr.contains("Read-only file system"), "{said:?}");
@@ -84,98 +85,95 @@ fn tools_in_a_home_that_cannot_be_written_are_used() {
     about("warning  settings", "is not writable: installed tools are used");
     about("warning  cache", "cannot write to");
     about("ok       tools", "terraform 1.9.8 in the cache, unchanged");
-    // What has to be written goes elsewhere.
+    // Temporary files are written to another directory.
     let stand_in = format!("tmp/butler-runner-{}", nix::unistd::Uid::effective());
     assert!(machine.path(&stand_in).is_dir());
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_home_that_cannot_be_written_and_has_no_tools_is_not_the_cache() {
-    let (_site, machine) = at_home();
+fn read_only_home_without_tools_is_not_used_as_the_cache() {
+    let (_site, machine) = machine_with_default_cache();
     std::fs::remove_dir_all(machine.path("home/.butler-runner/terraform")).unwrap();
     let home = read_only(&machine.path("home"));
     let install = with_mounts(&machine, &home, &["tool", "install", "1.8.5"]).output().unwrap();
-    let said = machine.said(&install).well();
+    let said = machine.output_of(&install).expect_success();
     assert!(said.printed_path().starts_with(machine.path("tmp")), "{said:?}");
-    assert!(!said.stderr.contains("cannot be written"), "{said:?}");
+    assert!(!said.stderr.contains("is not writable"), "{said:?}");
 }
 
 #[test]
-fn tools_at_home_that_another_user_could_exchange_are_passed_over_with_a_warning() {
-    if !nix::unistd::Uid::effective().is_root() {
-        return; // Only root can give files away.
-    }
-    let (_site, machine) = at_home();
-    let cache = machine.path("home/.butler-runner");
-    std::os::unix::fs::chown(&cache, Some(12345), None).unwrap();
-    let home = read_only(&machine.path("home"));
-    let list = with_mounts(&machine, &home, &["tool", "list"]).output().unwrap();
-    let said = machine.said(&list).well();
-    expect![[r"
+fn tools_in_a_home_owned_by_another_user_are_ignored_with_a_warning() {
+    as_root(|| {
+        let (_site, machine) = machine_with_default_cache();
+        let cache = machine.path("home/.butler-runner");
+        std::os::unix::fs::chown(&cache, Some(12345), None).unwrap();
+        let home = read_only(&machine.path("home"));
+        let list = with_mounts(&machine, &home, &["tool", "list"]).output().unwrap();
+        let said = machine.output_of(&list).expect_success();
+        expect![[r"
         exit 0
         nothing is installed
         WARN the tools in `<machine>/home/.butler-runner` are ignored: it belongs to another user
     "]]
-    .assert_eq(said.shown());
+        .assert_eq(said.normalized());
+    });
 }
 
-/// Lets `nobody` come to the machine's files, as far as they are readable.
-fn open_up(machine: &Machine) {
+/// Makes the machine's directories accessible for `nobody`.
+fn make_accessible_to_nobody(machine: &Machine) {
     for path in [machine.path("."), machine.path("cache"), machine.path("cache/terraform")] {
         std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
     }
 }
 
 #[test]
-fn the_lock_of_a_user_who_is_not_the_caches_owner_is_seen() {
-    if !nix::unistd::Uid::effective().is_root() {
-        return; // Only root can become somebody else.
-    }
-    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let machine = Machine::with_site(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    // What is made after the cache was opened to others has to be so as well.
-    std::fs::remove_dir_all(machine.path("cache/terraform/.1.9.8.users")).unwrap();
-    machine.run(&["tool", "which", "1.9.8"]).well();
-    open_up(&machine);
-    let used = machine.path("cache/terraform/.1.9.8.users/used").display().to_string();
-    let hold = "exec 9< \"$0\" && flock --shared 9 && echo held && read end";
-    let mut holder = Command::new("/bin/sh");
-    holder.args(["-c", hold, &used]).uid(NOBODY).gid(NOBODY);
-    let mut holder = Ends::spawn(holder.stdin(Stdio::piped()).stdout(Stdio::piped()));
-    let mut line = [0; 5];
-    std::io::Read::read_exact(holder.0.stdout.as_mut().unwrap(), &mut line).unwrap();
-    let said = machine.run(&["tool", "uninstall", "1.9.8", "--drain-period", "0"]);
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.stderr.contains("in use by an unknown process"), "{said:?}");
+fn lock_held_by_a_user_other_than_the_owner_is_detected() {
+    as_root(|| {
+        let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+        let machine = Machine::with_site(&site);
+        machine.run(&["tool", "install", "1.9.8"]).expect_success();
+        // Files that are created after the cache was made readable must be readable as well.
+        std::fs::remove_dir_all(machine.path("cache/terraform/.1.9.8.users")).unwrap();
+        machine.run(&["tool", "which", "1.9.8"]).expect_success();
+        make_accessible_to_nobody(&machine);
+        let used = machine.path("cache/terraform/.1.9.8.users/used").display().to_string();
+        let hold = "exec 9< \"$0\" && flock --shared 9 && echo held && read end";
+        let mut holder = Command::new("/bin/sh");
+        holder.args(["-c", hold, &used]).uid(NOBODY).gid(NOBODY);
+        let mut holder = Ends::spawn(holder.stdin(Stdio::piped()).stdout(Stdio::piped()));
+        let mut line = [0; 5];
+        std::io::Read::read_exact(holder.0.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let said = machine.run(&["tool", "uninstall", "1.9.8", "--drain-period", "0"]);
+        assert_eq!(said.code, Some(1), "{said:?}");
+        assert!(said.stderr.contains("in use by an unknown process"), "{said:?}");
+    });
 }
 
 #[test]
-fn who_cannot_say_that_a_version_is_used_hears_of_it() {
-    if !nix::unistd::Uid::effective().is_root() {
-        return; // Only root can become somebody else.
-    }
-    let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
-    let machine = Machine::with_site(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
-    for name in ["1.9.8", "1.9.8/terraform", "1.9.8/install.json", ".1.9.8.users"] {
-        let path = machine.path("cache/terraform").join(name);
-        std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
-    }
-    let used = machine.path("cache/terraform/.1.9.8.users/used");
-    std::fs::set_permissions(&used, PermissionsExt::from_mode(0o600)).unwrap();
-    open_up(&machine);
-    // The build's own directory may be closed to others.
-    let runner = machine.path("bin/butler-runner");
-    let install = machine.command(&["tool", "install", "1.9.8"]);
-    let copied = Command::new("cp").arg(install.get_program()).arg(&runner).status().unwrap();
-    assert!(copied.success());
-    let mut command = Command::new(&runner);
-    command.args(install.get_args()).env_clear().uid(NOBODY).gid(NOBODY);
-    command.envs(install.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    command.env_remove("BUTLER_SIGNING_KEY").current_dir("/");
-    let said = machine.said(&command.output().unwrap()).well();
-    let warnings = said.stderr.matches("cannot mark this version as in use").count();
-    assert_eq!(warnings, 1, "{said:?}");
+fn user_who_cannot_mark_a_version_as_in_use_gets_a_warning() {
+    as_root(|| {
+        let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
+        let machine = Machine::with_site(&site);
+        machine.run(&["tool", "install", "1.9.8"]).expect_success();
+        for name in ["1.9.8", "1.9.8/terraform", "1.9.8/install.json", ".1.9.8.users"] {
+            let path = machine.path("cache/terraform").join(name);
+            std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        let used = machine.path("cache/terraform/.1.9.8.users/used");
+        std::fs::set_permissions(&used, PermissionsExt::from_mode(0o600)).unwrap();
+        make_accessible_to_nobody(&machine);
+        // Other users may not have access to the build directory.
+        let runner = machine.path("bin/butler-runner");
+        let install = machine.command(&["tool", "install", "1.9.8"]);
+        let copied = Command::new("cp").arg(install.get_program()).arg(&runner).status().unwrap();
+        assert!(copied.success());
+        let mut command = Command::new(&runner);
+        command.args(install.get_args()).env_clear().uid(NOBODY).gid(NOBODY);
+        command.envs(install.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.env_remove("BUTLER_SIGNING_KEY").current_dir("/");
+        let said = machine.output_of(&command.output().unwrap()).expect_success();
+        let warnings = said.stderr.matches("cannot mark this version as in use").count();
+        assert_eq!(warnings, 1, "{said:?}");
+    });
 }

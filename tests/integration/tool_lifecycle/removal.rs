@@ -1,4 +1,4 @@
-//! Removing a version: who is in the way, and that nobody gets a path that disappears.
+//! Removing a version: processes that prevent it, and that returned paths do not disappear.
 
 use butler_base::cancel::Stop;
 use butler_runner::tool::{Origin, UninstallError, Uninstalled, ready, uninstall};
@@ -14,7 +14,7 @@ use crate::support::world::{MODULE, RUN_ID, World};
 fn installed(executable: &[u8]) -> (ReleaseSite, Machine, ToolOptions) {
     let site = ReleaseSite::start(&[("1.9.8", executable)]);
     let machine = Machine::with_site(&site);
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     let options = options(&machine, &site);
     (site, machine, options)
 }
@@ -22,27 +22,27 @@ fn installed(executable: &[u8]) -> (ReleaseSite, Machine, ToolOptions) {
 const AT_ONCE: [&str; 5] = ["tool", "uninstall", "1.9.8", "--drain-period", "0"];
 
 #[test]
-fn a_version_is_removed_and_one_that_is_not_there_is_no_error() {
+fn uninstall_removes_a_version_and_accepts_a_missing_one() {
     let (_site, machine, options) = installed(b"binary");
     let said = machine.run(&AT_ONCE);
     expect![[r"
         exit 0
         removed terraform 1.9.8, which was the default; set another one with `butler-runner tool use`
     "]]
-    .assert_eq(said.shown());
+    .assert_eq(said.normalized());
     assert_eq!(kept(&machine), [""; 0]);
     let again = machine.run(&AT_ONCE);
     expect![[r"
         exit 0
         terraform 1.9.8 is not installed
     "]]
-    .assert_eq(again.shown());
-    let again = machine.run(&[AT_ONCE.as_slice(), &["--json"]].concat()).well();
+    .assert_eq(again.normalized());
+    let again = machine.run(&[AT_ONCE.as_slice(), &["--json"]].concat()).expect_success();
     let nothing = json!({
         "product": "terraform", "version": "1.9.8", "removed": false, "wasDefault": false, "bytes": 0
     });
     assert_eq!(again.json(), nothing);
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     let said = machine.run(&[
         "tool",
         "--product",
@@ -53,16 +53,16 @@ fn a_version_is_removed_and_one_that_is_not_there_is_no_error() {
         "0",
         "--json",
     ]);
-    assert!(said.well().json()["bytes"].as_u64().unwrap() > 6);
+    assert!(said.expect_success().json()["bytes"].as_u64().unwrap() > 6);
     assert_eq!(machine.run(&["tool", "which"]).code, Some(1), "there is no default any more");
     let (install, uninstall) = ("Install 1.9.8 Succeeded", "Uninstall 1.9.8 Succeeded");
     assert_eq!(history_of(&options), [install, uninstall, install, uninstall]);
     let empty = Machine::new();
-    empty.run(&["tool", "--product", "tofu", "uninstall", "1.8.5"]).well();
+    empty.run(&["tool", "--product", "tofu", "uninstall", "1.8.5"]).expect_success();
     assert!(!empty.path("cache").exists(), "nothing is made where nothing is");
 }
 
-/// A Terraform that waits in `plan` until there is a file called `go` in `record`.
+/// A Terraform that waits in `plan` until there is a file `go` in `record`.
 fn waiting_in_plan(record: &Path) -> String {
     format!(
         r#"#!/bin/sh
@@ -77,7 +77,7 @@ esac
 }
 
 #[tokio::test]
-async fn a_version_that_a_run_uses_is_not_removed() {
+async fn version_used_by_a_run_is_not_removed() {
     let record = tempfile::tempdir().unwrap();
     let script = waiting_in_plan(record.path());
     let site = ReleaseSite::start(&[("1.9.8", script.as_bytes())]);
@@ -120,9 +120,10 @@ async fn a_version_that_a_run_uses_is_not_removed() {
 }
 
 #[test]
-fn a_version_whose_executable_somebody_runs_is_not_removed() {
+fn version_with_a_running_executable_is_not_removed() {
     let (_site, machine, options) = installed(&sleeping());
-    let path = machine.run(&["tool", "install", "1.9.8"]).well().printed_path().to_owned();
+    let path =
+        machine.run(&["tool", "install", "1.9.8"]).expect_success().printed_path().to_owned();
     let sleeper = Ends::spawn(Command::new(&path).arg("1000"));
     let pid = sleeper.0.id();
     eventually("its executable", || !users_of(&options).is_empty());
@@ -135,11 +136,11 @@ fn a_version_whose_executable_somebody_runs_is_not_removed() {
     "]]
     .assert_eq(&shown(&said, pid));
     assert!(is_executable(&path));
-    machine.run(&AT_ONCE).well();
+    machine.run(&AT_ONCE).expect_success();
 }
 
 #[test]
-fn a_run_that_starts_in_the_drain_period_keeps_its_version() {
+fn run_started_in_the_drain_period_keeps_its_version() {
     let (_site, machine, options) = installed(b"binary");
     let words = ["tool", "uninstall", "1.9.8", "--drain-period", "5s"];
     let uninstall = spawn(&machine, &words);
@@ -158,11 +159,11 @@ fn a_run_that_starts_in_the_drain_period_keeps_its_version() {
     assert!(is_executable(&tool.path));
     assert_eq!(working(&options), None, "the mark is gone");
     drop(tool);
-    machine.run(&AT_ONCE).well();
+    machine.run(&AT_ONCE).expect_success();
 }
 
 #[test]
-fn a_signal_in_the_drain_period_leaves_the_version_as_it_was() {
+fn signal_in_the_drain_period_keeps_the_version() {
     let (site, machine, options) = installed(b"binary");
     for (signal, code) in [(Signal::SIGTERM, 143), (Signal::SIGINT, 130)] {
         let child = spawn(&machine, &["tool", "uninstall", "1.9.8"]);
@@ -180,12 +181,12 @@ fn a_signal_in_the_drain_period_leaves_the_version_as_it_was() {
         );
     }
     let requests = site.requests().len();
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     assert_eq!(site.requests().len(), requests, "it is there");
 }
 
 #[test]
-fn a_version_that_is_pending_deletion_is_not_removed_by_another() {
+fn version_pending_deletion_is_not_removed_by_another_process() {
     let (_site, machine, options) = installed(b"binary");
     let first = Ends::spawn(&mut machine.command(&["tool", "uninstall", "1.9.8"]));
     eventually("a mark", || working(&options).is_some());
@@ -199,17 +200,18 @@ fn a_version_that_is_pending_deletion_is_not_removed_by_another() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_run_that_starts_in_the_moment_of_the_rename_installs_anew() {
+fn run_started_during_the_rename_installs_the_version_again() {
     use super::kills::Files;
     use crate::support::traced::Stopped;
 
     let (site, machine, options) = installed(b"binary");
     let files = Files(machine.path("cache/terraform"));
-    let claimed = move || files.has_version() && files.says("uninstall") && files.is_claimed();
+    let claimed =
+        move || files.has_version() && files.says("uninstall") && files.is_exclusively_locked();
     let stopped = Stopped::at(&machine.command(&AT_ONCE), claimed);
     let pid = stopped.pid();
-    assert!(machine.kept("terraform", "1.9.8").exists());
-    // The version is still there, and must not be handed out any more.
+    assert!(machine.installation("terraform", "1.9.8").exists());
+    // The version still exists, and must not be returned any more.
     let (say, said) = std::sync::mpsc::channel();
     let starting = std::thread::spawn({
         let options = options.clone();
@@ -223,7 +225,7 @@ fn a_run_that_starts_in_the_moment_of_the_rename_installs_anew() {
     let by = format!("waiting for process {pid} (butler-runner tool), which has been uninstalling");
     assert!(waiting.starts_with(&by), "{waiting}");
     assert!(!starting.is_finished());
-    assert_eq!(stopped.go_on().status.code(), Some(0));
+    assert_eq!(stopped.resume().status.code(), Some(0));
     let tool = starting.join().unwrap();
     assert_eq!((tool.origin, archives(&site)), (Origin::Downloaded, 2));
     assert!(is_executable(&tool.path));
@@ -231,7 +233,7 @@ fn a_run_that_starts_in_the_moment_of_the_rename_installs_anew() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_run_that_is_just_looking_the_version_up_keeps_it() {
+fn run_that_is_looking_up_a_version_keeps_it() {
     use super::kills::Files;
     use crate::support::traced::Stopped;
 
@@ -247,13 +249,13 @@ fn a_run_that_is_just_looking_the_version_up_keeps_it() {
         hint: retry when the version is not in use
     "]]
     .assert_eq(&shown(&said, pid));
-    assert_eq!(stopped.go_on().status.code(), Some(0));
+    assert_eq!(stopped.resume().status.code(), Some(0));
     assert_eq!(archives(&site), 1);
-    machine.run(&AT_ONCE).well();
+    machine.run(&AT_ONCE).expect_success();
 }
 
 #[test]
-fn paths_that_are_handed_out_never_disappear() {
+fn returned_paths_never_disappear_during_concurrent_removal() {
     let (site, machine, options) = installed(b"binary");
     let is_over = std::sync::atomic::AtomicBool::new(false);
     let begun = std::time::Instant::now();
@@ -282,9 +284,9 @@ fn paths_that_are_handed_out_never_disappear() {
             .map(|_| {
                 scope.spawn(|| {
                     let runtime = runtime();
-                    // A client's connections belong to the runtime that made them.
+                    // A client's connections belong to the runtime that created them.
                     let options = self::options(&machine, &site);
-                    // Until it was removed under their eyes, and a few times more.
+                    // Until the version was removed during use, and a few more times.
                     for round in 0.. {
                         if round >= 25 && archives(&site) > 1 {
                             break;
@@ -308,10 +310,10 @@ fn paths_that_are_handed_out_never_disappear() {
     assert!(archives(&site) > 1);
 }
 
-/// A cache that is mounted read-only for a run: nobody can write who uses it.
+/// A cache that is mounted read-only for a run, so that its user cannot write to it.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_user_whose_cache_is_read_only_is_seen_but_not_named() {
+fn user_with_a_read_only_cache_is_detected_but_not_named() {
     use crate::support::world::unshare;
 
     let (_site, machine, options) = installed(&sleeping());
@@ -329,8 +331,8 @@ fn a_user_whose_cache_is_read_only_is_seen_but_not_named() {
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         command
     };
-    let said = machine.said(&mounted("exec \"$0\" \"$@\"").output().unwrap()).well();
-    assert_eq!(said.printed_path(), machine.kept("terraform", "1.9.8").join("terraform"));
+    let said = machine.output_of(&mounted("exec \"$0\" \"$@\"").output().unwrap()).expect_success();
+    assert_eq!(said.printed_path(), machine.installation("terraform", "1.9.8").join("terraform"));
     // Held as a run holds it, by a shell that has the file open for reading only.
     let used = machine.path("cache/terraform/.1.9.8.users/used").display().to_string();
     let holding = format!("exec 9< '{used}' && flock --shared 9 && echo held && read end");
@@ -343,19 +345,19 @@ fn a_user_whose_cache_is_read_only_is_seen_but_not_named() {
         error: terraform 1.9.8 is in use by an unknown process: it has no write access to the cache
         hint: retry when the version is not in use
     "]]
-    .assert_eq(said.shown());
+    .assert_eq(said.normalized());
     drop(holder.stdin.take());
     holder.wait().unwrap();
-    machine.run(&AT_ONCE).well();
-    assert_eq!(users_of(&options), []);
+    machine.run(&AT_ONCE).expect_success();
+    assert_eq!(note_count(&options, None), 0);
 }
 
 #[test]
-fn a_version_whose_path_was_asked_for_in_the_drain_period_is_kept() {
+fn version_whose_path_was_requested_in_the_drain_period_is_kept() {
     let (_site, machine, options) = installed(b"binary");
     let uninstall = spawn(&machine, &["tool", "uninstall", "1.9.8", "--drain-period", "5s"]);
     eventually("a mark", || working(&options).is_some_and(|it| it.drains_until.is_some()));
-    let path = machine.run(&["tool", "which", "1.9.8"]).well().printed_path().to_owned();
+    let path = machine.run(&["tool", "which", "1.9.8"]).expect_success().printed_path().to_owned();
     let said = ended(&machine, uninstall);
     expect![[r"
         exit 1
@@ -365,17 +367,17 @@ fn a_version_whose_path_was_asked_for_in_the_drain_period_is_kept() {
     "]]
     .assert_eq(&shown(&said, u32::MAX));
     assert!(is_executable(&path), "who was told it can start it");
-    machine.run(&AT_ONCE).well();
+    machine.run(&AT_ONCE).expect_success();
 }
 
 #[test]
-fn a_lock_on_the_default_that_somebody_holds_is_no_fault_of_the_disk() {
+fn held_lock_of_the_default_version_is_reported_as_lock_contention() {
     let (_site, machine, _) = installed(b"binary");
     let product = machine.path("cache/terraform");
     std::fs::remove_file(product.join("default.json")).unwrap();
     let lock = std::fs::File::create(product.join(".default.lock")).unwrap();
     lock.lock().unwrap();
-    let said = machine.run(&["tool", "install", "1.9.8", "--json"]).well();
+    let said = machine.run(&["tool", "install", "1.9.8", "--json"]).expect_success();
     assert_eq!(said.json()["default"], false);
     assert!(said.stderr.contains("WARN not made the default"), "{said:?}");
     let said = machine.run(&["tool", "use", "1.9.8"]);
@@ -383,7 +385,7 @@ fn a_lock_on_the_default_that_somebody_holds_is_no_fault_of_the_disk() {
         exit 1
         error: another process has held `<machine>/cache/terraform/.default.lock` for 5s
         hint: end the process that holds it (`fuser <machine>/cache/terraform/.default.lock`), and try again
-    "]].assert_eq(said.shown());
+    "]].assert_eq(said.normalized());
     drop(lock);
-    machine.run(&["tool", "use", "1.9.8"]).well();
+    machine.run(&["tool", "use", "1.9.8"]).expect_success();
 }

@@ -1,4 +1,4 @@
-//! Several processes install: one download a version, and nobody waits without a reason.
+//! Concurrent installations: one download per version, and no unnecessary waits.
 
 use expect_test::expect;
 
@@ -6,23 +6,23 @@ use super::*;
 use crate::support::release_site::Fault;
 
 #[test]
-fn ten_processes_that_install_the_same_version_make_one_download() {
+fn ten_processes_installing_one_version_download_it_once() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = Machine::with_site(&site);
     let options = options(&machine, &site);
-    site.misbehave(".zip", Fault::Held);
+    site.inject_fault(".zip", Fault::Held);
     let children: Vec<_> =
         (0..10).map(|_| spawn(&machine, &["tool", "install", "1.9.8", "--json"])).collect();
     eventually("a queue of nine", || queue_of(&options).pending == 9);
     let holder = queue_of(&options).in_progress.unwrap();
     assert_eq!(holder.version, request("1.9.8").version);
     assert!(children.iter().any(|child| child.id() == holder.pid));
-    assert_eq!(users_of(&options).len(), 10, "whoever wants it uses it");
-    site.behave();
+    assert_eq!(note_count(&options, Some("use")), 10, "each process is a user");
+    site.remove_faults();
     let mut downloads = 0;
     for child in children {
         let pid = child.id();
-        let said = ended(&machine, child).well();
+        let said = ended(&machine, child).expect_success();
         let told = format!(
             "waiting for process {} (butler-runner tool), which has been installing terraform 1.9.8 since {}",
             holder.pid, holder.since
@@ -37,29 +37,29 @@ fn ten_processes_that_install_the_same_version_make_one_download() {
 }
 
 #[test]
-fn different_versions_do_not_wait_for_each_other() {
+fn installations_of_different_versions_do_not_wait_for_each_other() {
     let site = ReleaseSite::start(&[("1.7.5", b"7"), ("1.8.5", b"8"), ("1.9.8", b"9")]);
     let machine = Machine::with_site(&site);
-    site.misbehave(&format!("1.7.5_{}.zip", platform()), Fault::Held);
+    site.inject_fault(&format!("1.7.5_{}.zip", platform()), Fault::Held);
     let mut first = spawn(&machine, &["tool", "install", "1.7.5"]);
     eventually("a download", || archives(&site) == 1);
     let others = ["1.8.5", "1.9.8"].map(|version| spawn(&machine, &["tool", "install", version]));
     for child in others {
-        ended(&machine, child).well();
+        ended(&machine, child).expect_success();
     }
     assert!(first.try_wait().unwrap().is_none(), "its archive is held");
     let options = options(&machine, &site);
     assert_eq!(queue_of(&options).in_progress.unwrap().pid, first.id());
-    site.behave();
-    ended(&machine, first).well();
+    site.remove_faults();
+    ended(&machine, first).expect_success();
     assert_eq!(kept(&machine), ["1.7.5", "1.8.5", "1.9.8"]);
 }
 
 #[test]
-fn an_install_that_is_not_to_wait_says_who_installs() {
+fn install_without_waiting_names_the_process_that_installs() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = Machine::with_site(&site);
-    site.misbehave(".zip", Fault::Held);
+    site.inject_fault(".zip", Fault::Held);
     let first = spawn(&machine, &["tool", "install", "1.9.8"]);
     eventually("a download", || archives(&site) == 1);
     let said = machine.run(&["tool", "install", "1.9.8", "--wait=false"]);
@@ -75,31 +75,32 @@ fn an_install_that_is_not_to_wait_says_who_installs() {
         error: timed out after 300ms while waiting for process <pid> (butler-runner tool), which has been installing terraform 1.9.8 since <time>
         hint: end that process, or increase --tool-timeout
     "]].assert_eq(&shown(&said, first.id()));
-    // The variable means the same.
+    // The variable has the same effect.
     let mut command = machine.command(&["tool", "install", "1.9.8"]);
     let output = command.env("BUTLER_TOOL_TIMEOUT", "300ms").output().unwrap();
-    assert!(machine.said(&output).stderr.contains("timed out after 300ms"));
-    site.behave();
-    ended(&machine, first).well();
-    machine.run(&["tool", "install", "1.9.8", "--wait=false"]).well();
+    assert!(machine.output_of(&output).stderr.contains("timed out after 300ms"));
+    site.remove_faults();
+    ended(&machine, first).expect_success();
+    machine.run(&["tool", "install", "1.9.8", "--wait=false"]).expect_success();
     let options = options(&machine, &site);
     assert_eq!(history_of(&options), ["Install 1.9.8 Succeeded"], "who only waited did nothing");
 }
 
 #[test]
-fn a_failed_install_keeps_what_was_there_is_remembered_and_can_be_tried_again() {
+fn failed_install_keeps_the_cache_is_recorded_and_can_be_retried() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = Machine::with_site(&site);
     let options = options(&machine, &site);
-    let path = machine.run(&["tool", "install", "1.9.8"]).well().printed_path().to_owned();
-    // Somebody has changed it, so it has to be installed again, and cannot be.
+    let path =
+        machine.run(&["tool", "install", "1.9.8"]).expect_success().printed_path().to_owned();
+    // The executable was modified, so it must be installed again, which fails.
     std::fs::write(&path, "changed").unwrap();
-    site.misbehave(".zip", Fault::Changed);
+    site.inject_fault(".zip", Fault::Changed);
     assert_eq!(machine.run(&["tool", "install", "1.9.8"]).code, Some(1));
     assert_eq!(std::fs::read(&path).unwrap(), b"changed");
     assert_eq!(kept(&machine), ["1.9.8"]);
-    site.behave();
-    machine.run(&["tool", "install", "1.9.8"]).well();
+    site.remove_faults();
+    machine.run(&["tool", "install", "1.9.8"]).expect_success();
     assert_eq!(std::fs::read(&path).unwrap(), b"binary");
     let history = history_of(&options);
     assert_eq!(
@@ -114,7 +115,7 @@ fn a_failed_install_keeps_what_was_there_is_remembered_and_can_be_tried_again() 
 }
 
 #[test]
-fn twenty_processes_that_fail_at_once_are_all_remembered() {
+fn twenty_concurrent_failures_are_all_recorded() {
     let site = ReleaseSite::start(&[]);
     let machine = Machine::with_site(&site);
     let versions: Vec<_> = (0..20).map(|patch| format!("1.2.{patch}")).collect();
@@ -132,11 +133,11 @@ fn twenty_processes_that_fail_at_once_are_all_remembered() {
 }
 
 #[test]
-fn an_install_that_a_signal_ends_is_remembered() {
+fn install_ended_by_a_signal_is_recorded() {
     let site = ReleaseSite::start(&[("1.9.8", b"binary")]);
     let machine = Machine::with_site(&site);
     let options = options(&machine, &site);
-    site.misbehave(".zip", Fault::Hanging);
+    site.inject_fault(".zip", Fault::Hanging);
     let child = spawn(&machine, &["tool", "install", "1.9.8"]);
     eventually("a download", || archives(&site) == 1);
     let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());

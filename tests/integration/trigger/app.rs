@@ -1,5 +1,5 @@
-//! GitHub Apps: a token that the App's key signs, one for the installation that may no more than it
-//! has to, and a new one when that has run out.
+//! GitHub Apps: a token signed with the App's key, a token of the installation with minimal
+//! permissions, and its renewal after expiry.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -12,24 +12,24 @@ use openssl::rsa::Rsa;
 use openssl::sign::Verifier;
 use serde_json::{Value, json};
 
-use super::github::{Hub, START, not_found, printed};
-use super::{complaint, machine, type_in};
+use super::github::{GitHubServer, START, not_found, printed};
+use super::{error_text, machine, run_with_server};
 use crate::support::ci_server::{CiServer, Received, Reply};
 use crate::support::machine::Machine;
 
-/// An App with one installation, in front of a [`Hub`].
+/// An App with one installation, in front of a [`GitHubServer`].
 struct Apps {
-    hub: Hub,
+    hub: GitHubServer,
     key: PKey<Private>,
-    /// How long tokens hold, in seconds.
+    /// Lifetime of tokens in seconds.
     lifetime: u64,
-    /// The token that is good now.
+    /// The valid token.
     token: Option<String>,
     given: usize,
 }
 
 impl Apps {
-    fn new(hub: Hub) -> Self {
+    fn new(hub: GitHubServer) -> Self {
         let key = PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap();
         Self { hub, key, lifetime: 3600, token: None, given: 0 }
     }
@@ -74,7 +74,7 @@ impl Apps {
         Reply::json(201, &json!({"token": token, "expires_at": until, "permissions": permissions}))
     }
 
-    /// Goes on if the token is one of the App's own, by the server's clock.
+    /// Continues if the App's JWT is valid by the clock of the server.
     fn as_app(&mut self, token: &str, then: impl FnOnce(&mut Self) -> Reply) -> Reply {
         let parts: Vec<&str> = token.split('.').collect();
         let [header, claims, signature] = parts[..] else {
@@ -125,13 +125,13 @@ fn words() -> Vec<&'static str> {
 }
 
 #[test]
-fn an_app_logs_in_with_either_form_of_key_and_asks_for_no_more_than_it_needs() {
-    let apps = Apps::new(Hub { says_details: true, ..Hub::default() });
+fn app_accepts_both_key_formats_and_requests_minimal_permissions() {
+    let apps = Apps::new(GitHubServer { says_details: true, ..GitHubServer::default() });
     let rsa = apps.key.rsa().unwrap();
     let keys = [
         rsa.private_key_to_pem().unwrap(),
         apps.key.private_key_to_pem_pkcs8().unwrap(),
-        // As a variable of one line has it.
+        // The key in the form of a one-line variable.
         String::from_utf8(rsa.private_key_to_pem().unwrap())
             .unwrap()
             .replace('\n', "\\n")
@@ -140,7 +140,7 @@ fn an_app_logs_in_with_either_form_of_key_and_asks_for_no_more_than_it_needs() {
     assert!(keys[0].starts_with(b"-----BEGIN RSA PRIVATE KEY-----"));
     let (server, _) = apps.start();
     for key in keys {
-        printed(type_in(&machine_of(&server, &key), &server, &words()));
+        printed(run_with_server(&machine_of(&server, &key), &server, &words()));
     }
     let mut exchanges = server.received_by("POST");
     exchanges.retain(|it| it.path.ends_with("/access_tokens"));
@@ -148,36 +148,36 @@ fn an_app_logs_in_with_either_form_of_key_and_asks_for_no_more_than_it_needs() {
 }
 
 #[test]
-fn a_named_installation_is_not_looked_up_and_repository_dispatch_needs_the_contents() {
-    let apps = Apps::new(Hub::default());
+fn named_installation_is_not_looked_up_and_repository_dispatch_requests_contents_permission() {
+    let apps = Apps::new(GitHubServer::default());
     let key = apps.key.private_key_to_pem_pkcs8().unwrap();
     let (server, _) = apps.start();
     let machine = machine_of(&server, &key);
     let words =
         [&words()[..], &["--installation-id", "42", "--event", "repository_dispatch"]].concat();
-    printed(type_in(&machine, &server, &words));
+    printed(run_with_server(&machine, &server, &words));
     assert!(server.received().iter().all(|it| !it.path.ends_with("/installation")));
     let exchange = &server.received_by("POST")[0].json();
     assert_eq!(exchange["permissions"], json!({"actions": "read", "contents": "write"}));
 }
 
 #[test]
-fn a_clock_that_is_wrong_does_not_keep_an_app_out() {
+fn app_logs_in_despite_clock_skew() {
     for ahead in [-3000, 3000] {
-        let apps = Apps::new(Hub { says_details: true, ahead, ..Hub::default() });
+        let apps = Apps::new(GitHubServer { says_details: true, ahead, ..GitHubServer::default() });
         let key = apps.key.private_key_to_pem_pkcs8().unwrap();
         let (server, _) = apps.start();
-        printed(type_in(&machine_of(&server, &key), &server, &words()));
+        printed(run_with_server(&machine_of(&server, &key), &server, &words()));
     }
 }
 
 #[test]
-fn a_token_that_has_run_out_or_was_revoked_is_had_anew_while_a_run_is_followed() {
-    let mut apps = Apps::new(Hub::default());
+fn expired_or_revoked_app_token_is_renewed_while_a_run_is_followed() {
+    let mut apps = Apps::new(GitHubServer::default());
     apps.hub.add("x", "workflow_dispatch", 0);
     let id = apps.hub.runs[0]["id"].as_u64().unwrap().to_string();
     let key = apps.key.private_key_to_pem_pkcs8().unwrap();
-    // Less than is worth to begin with: each question gets a new one.
+    // Below the minimum remaining lifetime: each request gets a new token.
     apps.lifetime = 60;
     let apps = Arc::new(Mutex::new(apps));
     let (shared, mut asked) = (apps.clone(), 0);
@@ -197,7 +197,7 @@ fn a_token_that_has_run_out_or_was_revoked_is_had_anew_while_a_run_is_followed()
     });
     let words = ["ci-status", "github", "--repository", "octo/infra", "--app-id", "7", "--wait"];
     let words = [&words[..], &["--external-run-id", &id]].concat();
-    let said = type_in(&machine_of(&server, &key), &server, &words).well();
+    let said = run_with_server(&machine_of(&server, &key), &server, &words).expect_success();
     assert_eq!(said.json()["status"], "succeeded");
     assert_eq!(
         apps.lock().unwrap().given,
@@ -207,8 +207,8 @@ fn a_token_that_has_run_out_or_was_revoked_is_had_anew_while_a_run_is_followed()
 }
 
 #[test]
-fn an_order_with_a_token_that_has_run_out_meanwhile_is_given_with_a_new_one() {
-    let mut apps = Apps::new(Hub { says_details: true, ..Hub::default() });
+fn dispatch_is_repeated_with_a_new_token_after_expiry() {
+    let mut apps = Apps::new(GitHubServer { says_details: true, ..GitHubServer::default() });
     let key = apps.key.private_key_to_pem_pkcs8().unwrap();
     let mut orders = 0;
     let server = CiServer::start(move |request| {
@@ -220,7 +220,7 @@ fn an_order_with_a_token_that_has_run_out_meanwhile_is_given_with_a_new_one() {
         }
         apps.reply(request)
     });
-    printed(type_in(&machine_of(&server, &key), &server, &words()));
+    printed(run_with_server(&machine_of(&server, &key), &server, &words()));
     let mut sent = server.received_by("POST");
     sent.retain(|it| it.path.ends_with("/dispatches"));
     let tokens: Vec<_> = sent.iter().map(|it| it.header("authorization")).collect();
@@ -228,7 +228,7 @@ fn an_order_with_a_token_that_has_run_out_meanwhile_is_given_with_a_new_one() {
 }
 
 #[test]
-fn an_app_that_is_not_installed_or_may_too_little_says_so() {
+fn missing_installation_or_permission_of_an_app_is_reported() {
     let key = || {
         PKey::from_rsa(Rsa::generate(2048).unwrap()).unwrap().private_key_to_pem_pkcs8().unwrap()
     };
@@ -237,7 +237,7 @@ fn an_app_that_is_not_installed_or_may_too_little_says_so() {
     expect![[r"
         error: GitHub refused to find the App's installation: 404 Not Found: Not Found
         hint: install the App on `octo` with access to `octo/infra`, or name another with --installation-id
-    "]].assert_eq(&complaint(&type_in(&machine, &server, &words()), 4));
+    "]].assert_eq(&error_text(&run_with_server(&machine, &server, &words()), 4));
     let refusal = "The permissions requested are not granted to this installation.";
     let server = CiServer::start(move |request| match request.method.as_str() {
         "GET" => Reply::json(200, &json!({"id": 42})),
@@ -247,18 +247,18 @@ fn an_app_that_is_not_installed_or_may_too_little_says_so() {
     expect![[r#"
         error: GitHub refused to get a token for the App's installation: 422 Unprocessable Entity: The permissions requested are not granted to this installation.
         hint: the installation has to have the repository and the permissions {"actions":"write"}; new permissions of an App have to be accepted by the owner of the installation
-    "#]].assert_eq(&complaint(&type_in(&machine, &server, &words()), 4));
+    "#]].assert_eq(&error_text(&run_with_server(&machine, &server, &words()), 4));
     // The key of another App.
-    let (server, _) = Apps::new(Hub::default()).start();
+    let (server, _) = Apps::new(GitHubServer::default()).start();
     let machine = machine_of(&server, &key());
     expect![[r"
         error: GitHub refused to find the App's installation: 401 Unauthorized: A JSON web token could not be decoded
         hint: check that the private key belongs to the App of --app-id and was not deleted there
-    "]].assert_eq(&complaint(&type_in(&machine, &server, &words()), 4));
+    "]].assert_eq(&error_text(&run_with_server(&machine, &server, &words()), 4));
 }
 
 #[test]
-fn a_key_that_cannot_be_used_is_told_without_showing_it() {
+fn unusable_app_key_is_reported_without_its_content() {
     let server = CiServer::start(|_| not_found());
     let rsa = Rsa::generate(2048).unwrap();
     let cipher = openssl::symm::Cipher::aes_256_cbc();
@@ -270,11 +270,11 @@ fn a_key_that_cannot_be_used_is_told_without_showing_it() {
         (other, "are a private key, but not an RSA key, as Apps have"),
         (b"-----BEGIN RSA PRIVATE KEY-----\nMII".to_vec(), "are not a private key in PEM"),
     ] {
-        let text = complaint(&type_in(&machine_of(&server, &key), &server, &words()), 2);
+        let text = error_text(&run_with_server(&machine_of(&server, &key), &server, &words()), 2);
         assert!(text.contains(message) && !text.contains("MII"), "{text}");
     }
     let key = rsa.private_key_to_pem().unwrap();
-    let text = complaint(&type_in(&machine_of(&server, &key), &server, START), 2);
+    let text = error_text(&run_with_server(&machine_of(&server, &key), &server, START), 2);
     assert!(text.contains("add --app-id ID"), "{text}");
     assert!(server.received().is_empty());
 }

@@ -1,5 +1,5 @@
-//! What `generate` writes is started by what `trigger` sends: each event, input, variable and
-//! parameter has the same name on both sides, and the job makes of it the run that was handed on.
+//! Files of `generate` work with `trigger`: events, inputs, variables and parameters have the same
+//! names, and the job executes the run that was passed.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -7,22 +7,22 @@ use std::process::Command;
 
 use serde_json::{Map, Value, json};
 
-use super::{RUN_ID, TOKEN, machine, type_in};
+use super::{RUN_ID, TOKEN, machine, run_with_server};
 use crate::support::ci_server::{CiServer, Received, Reply};
 use crate::support::linters::yaml;
 use crate::support::machine::Machine;
 
-/// The registry that the run is handed on with.
+/// The registry of the triggered run.
 const ENDPOINT: &str = "https://portal.example.com/api/registry";
 
-/// The one that the CI system's settings name.
+/// The registry in the settings of the CI system.
 const SETTING: &str = "https://setting.example.com/api/registry";
 
 fn generated(target: &str) -> String {
-    Machine::new().run(&["generate", target]).well().stdout
+    Machine::new().run(&["generate", target]).expect_success().stdout
 }
 
-/// What `script` hands to the runner that it becomes at its end.
+/// The command line and environment of the runner that `script` starts at its end.
 fn runner_environment(script: &str, variables: &Map<String, Value>) -> BTreeMap<String, String> {
     let shown = script.replace("exec butler-runner execute", "exec env");
     assert_ne!(shown, script, "the runner is not started:\n{script}");
@@ -36,13 +36,13 @@ fn runner_environment(script: &str, variables: &Map<String, Value>) -> BTreeMap<
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Makes sure that the runner is told which run it is, and where it comes from.
-fn assert_told(environment: &BTreeMap<String, String>, endpoint: &str) {
+/// Asserts that the runner gets the run and its endpoint.
+fn assert_runner_environment(environment: &BTreeMap<String, String>, endpoint: &str) {
     let told = ["BUTLER_ENDPOINT", "BUTLER_RUN_ID", "BUTLER_TOKEN"].map(|name| &*environment[name]);
     assert_eq!(told, [endpoint, RUN_ID, TOKEN]);
 }
 
-/// `text` with its expressions, which are names with `||` between them, as GitHub reads them.
+/// Evaluates the expressions in `text` as GitHub does; they are names joined by `||`.
 fn evaluated(text: &str, contexts: &Value) -> String {
     let mut parts = text.split("${{");
     let mut read = parts.next().unwrap().to_owned();
@@ -58,7 +58,7 @@ fn evaluated(text: &str, contexts: &Value) -> String {
     read
 }
 
-/// What a workflow finds when this request starts it, if it is one that does.
+/// The event that a workflow gets from this request, if the request starts one.
 fn contexts_of(workflow: &Value, request: &Received) -> Value {
     let body = request.json();
     let mut contexts = json!({"secrets": {"BUTLER_REGISTRY_URL": SETTING}});
@@ -81,7 +81,7 @@ fn contexts_of(workflow: &Value, request: &Received) -> Value {
 }
 
 #[test]
-fn a_generated_workflow_takes_both_events_and_its_run_is_found_by_its_name() {
+fn generated_workflow_accepts_both_events_and_its_run_is_found_by_name() {
     let text = generated("github-actions");
     assert!(text.contains("for .github/workflows/butler-run.yml"), "the name in `START`");
     let workflow = yaml(&text).remove(0);
@@ -98,7 +98,7 @@ fn a_generated_workflow_takes_both_events_and_its_run_is_found_by_its_name() {
             Reply::empty(204)
         });
         let words = [super::github::START, &["--event", event, "--timeout", "3s"]].concat();
-        let said = type_in(&machine(&server), &server, &words).well();
+        let said = run_with_server(&machine(&server), &server, &words).expect_success();
         assert_eq!(said.json()["externalRunId"], "7");
 
         let orders = server.received_by("POST");
@@ -109,8 +109,8 @@ fn a_generated_workflow_takes_both_events_and_its_run_is_found_by_its_name() {
         };
         let run = steps.iter().find(|step| step["id"] == "execute").unwrap();
         let environment = run["env"].as_object().unwrap().iter().map(told);
-        assert_told(&environment.collect(), endpoint);
-        // The token is masked wherever the event has it.
+        assert_runner_environment(&environment.collect(), endpoint);
+        // The token is masked in every form of the event.
         let event = tempfile::NamedTempFile::new().unwrap();
         let content = serde_json::to_string_pretty(&contexts["github"]["event"]).unwrap();
         event.as_file().write_all(content.as_bytes()).unwrap();
@@ -122,11 +122,11 @@ fn a_generated_workflow_takes_both_events_and_its_run_is_found_by_its_name() {
 }
 
 #[test]
-fn a_generated_gitlab_job_runs_in_the_pipeline_that_is_started() {
+fn generated_gitlab_job_runs_in_a_triggered_pipeline() {
     let job = yaml(&generated("gitlab-ci")).remove(0)["butler-run"].take();
     let server = CiServer::start(|_| Reply::json(201, &json!({"id": 257, "status": "created"})));
     let words = ["trigger", "gitlab-ci", "--repository", "group/infra", "--ref", "main"];
-    type_in(&machine(&server), &server, &words).well();
+    run_with_server(&machine(&server), &server, &words).expect_success();
     let order = server.received_by("POST").remove(0).json();
     let mut variables = order["variables"].as_object().unwrap().clone();
 
@@ -142,14 +142,14 @@ fn a_generated_gitlab_job_runs_in_the_pipeline_that_is_started() {
     let project = tempfile::tempdir().unwrap();
     variables.insert("CI_PROJECT_DIR".to_owned(), json!(project.path()));
     variables.insert("CI_SERVER_HOST".to_owned(), json!("gitlab.example.com"));
-    assert_told(&runner_environment(script, &variables), ENDPOINT);
-    // What starts the job by other means need not say which registry it is.
+    assert_runner_environment(&runner_environment(script, &variables), ENDPOINT);
+    // A job started by other means need not name the registry.
     variables.insert("BUTLER_REGISTRY_URL".to_owned(), json!(SETTING));
     variables.remove("BUTLER_ENDPOINT").unwrap();
-    assert_told(&runner_environment(script, &variables), SETTING);
+    assert_runner_environment(&runner_environment(script, &variables), SETTING);
 }
 
-/// The parameters of a Jenkinsfile, as the job's API has them: name and type.
+/// The parameters of a Jenkinsfile in the form of the job's API: name and type.
 fn parameters(pipeline: &str) -> Vec<Value> {
     let (_, block) = pipeline.split_once("    parameters {\n").unwrap();
     let (block, _) = block.split_once("\n    }\n").unwrap();
@@ -166,7 +166,7 @@ fn parameters(pipeline: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_generated_pipeline_has_the_parameters_that_the_job_is_started_with() {
+fn generated_jenkinsfile_declares_the_parameters_of_the_trigger() {
     let pipeline = generated("jenkins");
     let declared = parameters(&pipeline);
     let properties = json!({"property": [{"parameterDefinitions": declared}]});
@@ -178,12 +178,15 @@ fn a_generated_pipeline_has_the_parameters_that_the_job_is_started_with() {
     });
     let mut machine = machine(&server);
     machine.set("BUTLER_LOG", "warn");
-    let said =
-        type_in(&machine, &server, &["trigger", "jenkins", "--job", "infra", "--user", "bot"]);
-    assert_eq!(said.well().stderr, "", "the token is in a password parameter");
+    let said = run_with_server(
+        &machine,
+        &server,
+        &["trigger", "jenkins", "--job", "infra", "--user", "bot"],
+    );
+    assert_eq!(said.expect_success().stderr, "", "the token is in a password parameter");
     let sent = server.received_by("POST").remove(0).form();
 
-    // Jenkins hands on what is declared and drops the rest.
+    // Jenkins passes declared parameters and drops the others.
     let mut variables: Map<String, Value> = declared
         .iter()
         .map(|it| it["name"].as_str().unwrap())
@@ -194,5 +197,5 @@ fn a_generated_pipeline_has_the_parameters_that_the_job_is_started_with() {
     let told = "export BUTLER_ENDPOINT BUTLER_RUN_ID=";
     let line = pipeline.lines().find(|line| line.trim().starts_with(told)).unwrap();
     let script = format!("{line}\nexec butler-runner execute");
-    assert_told(&runner_environment(&script, &variables), SETTING);
+    assert_runner_environment(&runner_environment(&script, &variables), SETTING);
 }

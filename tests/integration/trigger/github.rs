@@ -1,15 +1,15 @@
-//! GitHub: the run that an order makes is found, whatever else is there and whatever the clocks say.
+//! GitHub: the run of a dispatch is found despite other runs and clock skew.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use super::{CI_TOKEN, RUN_ID, TOKEN, machine, type_in};
+use super::{CI_TOKEN, RUN_ID, TOKEN, machine, run_with_server};
 use crate::support::ci_server::{CiServer, Received, Reply};
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 
-/// The words of a plain order.
+/// The arguments of a plain trigger command.
 pub(super) const START: &[&str] = &[
     "trigger",
     "github-actions",
@@ -21,24 +21,25 @@ pub(super) const START: &[&str] = &[
     "main",
 ];
 
-/// A server of a company, with one repository and one workflow whose `run-name` carries the run's id.
+/// A GitHub Enterprise server with one repository and one workflow whose `run-name` contains the
+/// run id.
 #[derive(Default)]
-pub(super) struct Hub {
+pub(super) struct GitHubServer {
     /// Newest last.
     pub(super) runs: Vec<Value>,
-    /// How far its clock is ahead, in seconds.
+    /// Clock skew of the server in seconds; positive is ahead.
     pub(super) ahead: i64,
-    /// Whether it says which run a dispatch made.
+    /// Whether the dispatch response names the run.
     pub(super) says_details: bool,
-    /// How many lists there are after an order before its run shows.
+    /// Number of list requests after a dispatch before its run is listed.
     pub(super) slow: usize,
-    /// What is said to the next requests of this beginning instead.
+    /// Replies to the next requests with this prefix.
     pub(super) faults: Vec<(&'static str, Reply)>,
-    /// Runs that do not show yet, with the number of lists that they wait for.
+    /// Runs that are not listed yet, with the number of list requests until they are.
     pub(super) hidden: Vec<(usize, Value)>,
 }
 
-impl Hub {
+impl GitHubServer {
     /// Starts the server.
     pub(super) fn start(self) -> (CiServer, Arc<Mutex<Self>>) {
         let hub = Arc::new(Mutex::new(self));
@@ -61,7 +62,7 @@ impl Hub {
         if self.ahead < 0 { SystemTime::now() - ahead } else { SystemTime::now() + ahead }
     }
 
-    /// A run that somebody has started, so long ago.
+    /// A run that another user started this long ago.
     pub(super) fn add(&mut self, title: &str, event: &str, ago: u64) -> u64 {
         let run = self.run(title, event, ago);
         let id = run["id"].as_u64().unwrap();
@@ -94,7 +95,7 @@ impl Hub {
 
     pub(super) fn reply(&mut self, request: &Received) -> Reply {
         let line = request.line();
-        // What is lost on its way back was carried out all the same.
+        // A dispatch with a lost response still starts a run.
         let fault = self.faults.iter().position(|(beginning, _)| line.starts_with(beginning));
         if let Some(at) = fault {
             return self.faults.remove(at).1;
@@ -140,7 +141,7 @@ impl Hub {
         Reply::empty(204)
     }
 
-    /// Newest first, as the API has them.
+    /// Newest first, as in the API.
     fn list(&mut self, request: &Received) -> Reply {
         for (waits, run) in std::mem::take(&mut self.hidden) {
             match waits {
@@ -171,9 +172,9 @@ pub(super) fn not_found() -> Reply {
     Reply::json(404, &json!({"message": "Not Found", "documentation_url": url, "status": "404"}))
 }
 
-/// The id that was printed.
-pub(super) fn printed(said: Said) -> u64 {
-    let said = said.well();
+/// The printed id.
+pub(super) fn printed(said: CommandOutput) -> u64 {
+    let said = said.expect_success();
     let answer = said.json();
     let id = answer["externalRunId"].as_str().unwrap().parse().unwrap();
     assert_eq!(
@@ -184,8 +185,8 @@ pub(super) fn printed(said: Said) -> u64 {
     id
 }
 
-/// The runs of this id on the server.
-fn runs_of(hub: &Mutex<Hub>, run_id: &str) -> Vec<u64> {
+/// The runs with this id on the server.
+fn runs_of(hub: &Mutex<GitHubServer>, run_id: &str) -> Vec<u64> {
     let hub = hub.lock().unwrap();
     let all = hub.runs.iter().chain(hub.hidden.iter().map(|(_, run)| run));
     let title = format!("Butler run {run_id}");
@@ -195,9 +196,9 @@ fn runs_of(hub: &Mutex<Hub>, run_id: &str) -> Vec<u64> {
 }
 
 #[test]
-fn a_server_that_says_which_run_it_made_is_taken_at_its_word() {
-    let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
-    let id = printed(type_in(&machine(&server), &server, START));
+fn run_named_in_the_dispatch_response_is_used() {
+    let (server, hub) = GitHubServer { says_details: true, ..GitHubServer::default() }.start();
+    let id = printed(run_with_server(&machine(&server), &server, START));
     assert_eq!(runs_of(&hub, RUN_ID), [id]);
     let orders = server.received_by("POST");
     let [order] = &orders[..] else { panic!("{orders:?}") };
@@ -215,10 +216,10 @@ fn a_server_that_says_which_run_it_made_is_taken_at_its_word() {
 }
 
 #[test]
-fn an_older_server_is_asked_again_without_the_new_word_and_its_run_is_found_by_name() {
-    let (server, hub) = Hub { slow: 2, ..Hub::default() }.start();
+fn dispatch_without_return_run_details_finds_the_run_by_name() {
+    let (server, hub) = GitHubServer { slow: 2, ..GitHubServer::default() }.start();
     hub.lock().unwrap().add("Butler run something else", "workflow_dispatch", 0);
-    let id = printed(type_in(&machine(&server), &server, START));
+    let id = printed(run_with_server(&machine(&server), &server, START));
     assert_eq!(runs_of(&hub, RUN_ID), [id]);
     let orders = server.received_by("POST");
     assert_eq!(orders.len(), 2, "the first was refused for the word");
@@ -226,9 +227,9 @@ fn an_older_server_is_asked_again_without_the_new_word_and_its_run_is_found_by_n
 }
 
 #[test]
-fn two_orders_in_the_same_second_find_each_their_own_run() {
+fn two_dispatches_in_the_same_second_find_their_own_runs() {
     let ids = ["run-1", "run-12", "run-1-2"];
-    let hub = Arc::new(Mutex::new(Hub::default()));
+    let hub = Arc::new(Mutex::new(GitHubServer::default()));
     let shared = hub.clone();
     let server = CiServer::start(move |request| {
         let mut hub = shared.lock().unwrap();
@@ -236,7 +237,7 @@ fn two_orders_in_the_same_second_find_each_their_own_run() {
         if request.method != "GET" {
             return reply;
         }
-        // All show at once, and the one with whose id the others begin is the oldest.
+        // All appear at once, and the oldest has an id that is a prefix of the others.
         if hub.runs.len() < ids.len() {
             return Reply::json(200, &json!({"workflow_runs": []}));
         }
@@ -251,33 +252,33 @@ fn two_orders_in_the_same_second_find_each_their_own_run() {
         (machine, child)
     });
     for (run_id, (machine, child)) in ids.into_iter().zip(children) {
-        let id = printed(machine.said(&child.wait_with_output().unwrap()));
+        let id = printed(machine.output_of(&child.wait_with_output().unwrap()));
         assert_eq!(runs_of(&hub, run_id), [id], "{run_id}");
     }
 }
 
 #[test]
-fn it_is_the_servers_clock_that_counts() {
+fn run_is_searched_by_the_clock_of_the_server() {
     for ahead in [-300_000, 300_000] {
-        let (server, hub) = Hub { ahead, ..Hub::default() }.start();
-        let id = printed(type_in(&machine(&server), &server, START));
+        let (server, hub) = GitHubServer { ahead, ..GitHubServer::default() }.start();
+        let id = printed(run_with_server(&machine(&server), &server, START));
         assert_eq!(runs_of(&hub, RUN_ID), [id], "{ahead}");
     }
 }
 
 #[test]
-fn a_run_of_the_same_id_from_before_is_not_taken_for_the_new_one() {
-    let (server, hub) = Hub { slow: 1, ..Hub::default() }.start();
+fn older_run_with_the_same_id_is_not_reported_as_the_new_one() {
+    let (server, hub) = GitHubServer { slow: 1, ..GitHubServer::default() }.start();
     let old = hub.lock().unwrap().add(&format!("Butler run {RUN_ID}"), "workflow_dispatch", 1);
-    let id = printed(type_in(&machine(&server), &server, START));
+    let id = printed(run_with_server(&machine(&server), &server, START));
     assert_ne!(id, old);
     assert_eq!(runs_of(&hub, RUN_ID), [old, id]);
 }
 
 #[test]
-fn a_run_behind_a_page_of_others_is_found() {
-    let (server, hub) = Hub { slow: 0, ..Hub::default() }.start();
-    // The page with them comes between the order and the first look.
+fn run_on_the_second_page_of_the_list_is_found() {
+    let (server, hub) = GitHubServer { slow: 0, ..GitHubServer::default() }.start();
+    // Other runs appear between the dispatch and the first list request.
     let title = "Butler run of somebody else";
     let made = Mutex::new(false);
     let shared = hub.clone();
@@ -296,7 +297,7 @@ fn a_run_behind_a_page_of_others_is_found() {
         reply
     });
     drop(server);
-    let id = printed(type_in(&machine(&crowded), &crowded, START));
+    let id = printed(run_with_server(&machine(&crowded), &crowded, START));
     assert_eq!(runs_of(&hub, RUN_ID), [id]);
     let pages: Vec<_> =
         crowded.received_by("GET").iter().map(|it| it.query["page"].clone()).collect();
@@ -304,8 +305,8 @@ fn a_run_behind_a_page_of_others_is_found() {
 }
 
 #[test]
-fn repository_dispatch_sends_what_the_registry_sends() {
-    let (server, hub) = Hub::default().start();
+fn repository_dispatch_sends_the_documented_payload() {
+    let (server, hub) = GitHubServer::default().start();
     let words = [
         "trigger",
         "github",
@@ -318,7 +319,7 @@ fn repository_dispatch_sends_what_the_registry_sends() {
         "--input",
         "module_name=vpc",
     ];
-    let id = printed(type_in(&machine(&server), &server, &words));
+    let id = printed(run_with_server(&machine(&server), &server, &words));
     assert_eq!(runs_of(&hub, RUN_ID), [id]);
     let orders = server.received_by("POST");
     assert_eq!(orders[0].path, "/api/v3/repos/octo/infra/dispatches");
@@ -336,8 +337,8 @@ fn repository_dispatch_sends_what_the_registry_sends() {
 }
 
 #[test]
-fn the_place_comes_from_ci_config_and_the_credentials_from_a_mounted_secret() {
-    let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
+fn ci_config_names_the_repository_and_a_mounted_secret_the_credentials() {
+    let (server, hub) = GitHubServer { says_details: true, ..GitHubServer::default() }.start();
     let mut machine = machine(&server);
     machine.set("BUTLER_CI_TOKEN", "");
     let secret = machine.path("secrets/butler-system/github");
@@ -361,9 +362,9 @@ fn the_place_comes_from_ci_config_and_the_credentials_from_a_mounted_secret() {
 }
 
 #[test]
-fn ci_config_comes_through_standard_input_as_well() {
+fn ci_config_is_read_from_standard_input() {
     use std::io::Write;
-    let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
+    let (server, hub) = GitHubServer { says_details: true, ..GitHubServer::default() }.start();
     let machine = machine(&server);
     let config =
         json!({"url": server.url(), "repository": "octo/other", "workflowFile": "butler-run.yml"});
@@ -371,35 +372,36 @@ fn ci_config_comes_through_standard_input_as_well() {
     let mut command = machine.command(&words);
     let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(config.to_string().as_bytes()).unwrap();
-    let id = printed(machine.said(&child.wait_with_output().unwrap()));
+    let id = printed(machine.output_of(&child.wait_with_output().unwrap()));
     assert_eq!(runs_of(&hub, RUN_ID), [id]);
 }
 
 #[test]
-fn a_run_that_cannot_be_printed_is_not_lost() {
-    let (server, hub) = Hub { says_details: true, ..Hub::default() }.start();
+fn run_id_is_in_the_hint_if_it_cannot_be_printed() {
+    let (server, hub) = GitHubServer { says_details: true, ..GitHubServer::default() }.start();
     let machine = machine(&server);
     let url = server.url();
     let mut command = machine.command(&[START, &["--url", &url]].concat());
     let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let said = machine.said(&command.stdout(full).output().unwrap());
+    let said = machine.output_of(&command.stdout(full).output().unwrap());
     assert_eq!(said.code, Some(1));
     let [id] = runs_of(&hub, RUN_ID)[..] else { panic!("{said:?}") };
     let hint = format!("hint: its externalRunId is {id}; do not start it again\n");
     assert!(said.stderr.ends_with(&hint), "{}", said.stderr);
 }
 
-/// What `ci-status` says of a run in this state, and its exit code.
+/// Status and exit code of `ci-status` for a run in this state.
 fn status_of(machine: &Machine, server: &CiServer, id: u64) -> (Value, Option<i32>) {
     let words = ["ci-status", "github", "--repository", "octo/infra"];
     let id = id.to_string();
-    let said = type_in(machine, server, &[&words[..], &["--external-run-id", &id]].concat());
+    let said =
+        run_with_server(machine, server, &[&words[..], &["--external-run-id", &id]].concat());
     (said.json(), said.code)
 }
 
 #[test]
-fn the_state_is_told_in_the_registrys_words_and_by_the_exit_code() {
-    let (server, hub) = Hub::default().start();
+fn status_uses_the_names_of_the_registry_and_an_exit_code() {
+    let (server, hub) = GitHubServer::default().start();
     let machine = machine(&server);
     let id = hub.lock().unwrap().add("x", "workflow_dispatch", 0);
     for (status, conclusion, expected, code) in [
@@ -422,8 +424,8 @@ fn the_state_is_told_in_the_registrys_words_and_by_the_exit_code() {
 }
 
 #[test]
-fn a_run_is_followed_to_its_end() {
-    let (server, hub) = Hub::default().start();
+fn triggered_run_is_followed_to_its_end() {
+    let (server, hub) = GitHubServer::default().start();
     let id = hub.lock().unwrap().add("x", "workflow_dispatch", 0);
     let asked = Mutex::new(0);
     let shared = hub.clone();
@@ -433,7 +435,7 @@ fn a_run_is_followed_to_its_end() {
         let run = &mut shared.lock().unwrap().runs[0].clone();
         match *asked {
             1 => {}
-            // Once it is not there for a moment: that ends nothing.
+            // A single 404 does not end the wait.
             2 => return Reply::empty(502),
             _ => (run["status"], run["conclusion"]) = (json!("completed"), json!("cancelled")),
         }
@@ -445,6 +447,6 @@ fn a_run_is_followed_to_its_end() {
     let id = id.to_string();
     let words = ["ci-status", "github", "--repository", "octo/infra"];
     let words = [&words[..], &["--wait", "--external-run-id", &id]].concat();
-    let said = type_in(&machine, &server_that_ends, &words);
+    let said = run_with_server(&machine, &server_that_ends, &words);
     assert_eq!((said.code, &said.json()["status"]), (Some(3), &json!("cancelled")));
 }

@@ -4,8 +4,8 @@
 use expect_test::{Expect, expect};
 use serde_json::json;
 
-use super::github::{Hub, START, not_found, printed};
-use super::{CI_TOKEN, complaint, machine, type_in};
+use super::github::{GitHubServer, START, not_found, printed};
+use super::{CI_TOKEN, error_text, machine, run_with_server};
 use crate::support::ci_server::{CiServer, Reply};
 
 const DISPATCH: &str = "POST /api/v3/repos/octo/infra/actions/workflows/butler-run.yml/dispatches";
@@ -18,16 +18,20 @@ fn refusal(status: u16, message: &str) -> Reply {
 
 /// Orders at a server that answers the first request of this beginning so; says what was complained.
 fn refused(beginning: &'static str, reply: Reply, code: i32, expected: &Expect) -> CiServer {
-    let hub = Hub { says_details: true, faults: vec![(beginning, reply)], ..Hub::default() };
+    let hub = GitHubServer {
+        says_details: true,
+        faults: vec![(beginning, reply)],
+        ..GitHubServer::default()
+    };
     let (server, _) = hub.start();
     let words = [START, &["--timeout", "3s"]].concat();
-    let said = type_in(&machine(&server), &server, &words);
-    expected.assert_eq(&complaint(&said, code));
+    let said = run_with_server(&machine(&server), &server, &words);
+    expected.assert_eq(&error_text(&said, code));
     server
 }
 
 #[test]
-fn what_may_not_be_seen_says_what_to_check() {
+fn not_found_error_lists_what_to_check() {
     let server = refused(
         RUNS,
         not_found(),
@@ -41,7 +45,7 @@ fn what_may_not_be_seen_says_what_to_check() {
 }
 
 #[test]
-fn a_token_that_is_wrong_or_may_too_little_says_what_is_missing() {
+fn wrong_token_and_missing_permission_are_reported() {
     let bad = refusal(401, "Bad credentials");
     refused(
         RUNS,
@@ -91,7 +95,7 @@ fn a_token_that_is_wrong_or_may_too_little_says_what_is_missing() {
 }
 
 #[test]
-fn a_workflow_that_cannot_be_started_so_says_why() {
+fn workflow_that_rejects_the_dispatch_is_reported_with_the_reason() {
     let no_trigger = refusal(422, "Workflow does not have 'workflow_dispatch' trigger");
     refused(
         DISPATCH,
@@ -124,7 +128,7 @@ fn a_workflow_that_cannot_be_started_so_says_why() {
 }
 
 #[test]
-fn a_redirect_is_not_followed_and_a_page_is_not_taken_for_an_answer() {
+fn redirects_and_web_pages_are_errors() {
     let moved = Reply::json(301, &json!({"message": "Moved Permanently"}))
         .with("location", "/api/v3/repositories/1296269/actions/runs?a=b");
     refused(
@@ -169,31 +173,35 @@ fn a_redirect_is_not_followed_and_a_page_is_not_taken_for_an_answer() {
 }
 
 #[test]
-fn another_server_never_gets_the_credentials() {
+fn credentials_are_not_sent_to_another_server() {
     let other = CiServer::start(|_| Reply::empty(200));
     let there = format!("{}/steal", other.url());
     let moved = Reply::empty(307).with("location", &there);
-    let hub = Hub { says_details: true, faults: vec![(DISPATCH, moved)], ..Hub::default() };
+    let hub = GitHubServer {
+        says_details: true,
+        faults: vec![(DISPATCH, moved)],
+        ..GitHubServer::default()
+    };
     let (server, _) = hub.start();
     let mut machine = machine(&server);
-    machine.call(other.url(), "<other>");
+    machine.replace_in_output(other.url(), "<other>");
     expect![[r"
         error: GitHub redirects to `<other>/steal` when asked to start the workflow
         hint: requests are not sent there; set --url to this address if it is the same server
     "]]
-    .assert_eq(&complaint(&type_in(&machine, &server, START), 4));
+    .assert_eq(&error_text(&run_with_server(&machine, &server, START), 4));
     assert!(other.received().is_empty());
 }
 
 #[test]
-fn a_limit_that_ends_in_time_is_waited_for() {
-    let soon = |hub: &Hub| {
+fn rate_limit_that_ends_before_the_timeout_is_waited_for() {
+    let soon = |hub: &GitHubServer| {
         let now = hub.now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         refusal(403, "API rate limit exceeded for user ID 1.")
             .with("x-ratelimit-remaining", "0")
             .with("x-ratelimit-reset", now.to_string())
     };
-    let mut hub = Hub { says_details: true, ahead: 300_000, ..Hub::default() };
+    let mut hub = GitHubServer { says_details: true, ahead: 300_000, ..GitHubServer::default() };
     let primary = soon(&hub);
     let Reply::Answer { status, mut headers, body } = primary else { unreachable!() };
     headers.retain(|(_, value)| value != "4999");
@@ -202,13 +210,13 @@ fn a_limit_that_ends_in_time_is_waited_for() {
         refusal(429, "You have exceeded a secondary rate limit.").with("retry-after", "1");
     hub.faults.push((DISPATCH, secondary));
     let (server, hub) = hub.start();
-    printed(type_in(&machine(&server), &server, START));
+    printed(run_with_server(&machine(&server), &server, START));
     assert!(hub.lock().unwrap().faults.is_empty());
     assert_eq!(server.received_by("POST").len(), 2, "what a limit refuses was not carried out");
 }
 
 #[test]
-fn a_limit_that_takes_longer_says_until_when() {
+fn rate_limit_beyond_the_timeout_is_an_error_with_its_end() {
     let reply = refusal(403, "API rate limit exceeded for user ID 1.")
         .with("date", "Sat, 21 Nov 2026 17:00:00 GMT")
         .with("x-ratelimit-reset", "1795282200");
@@ -240,11 +248,11 @@ fn a_limit_that_takes_longer_says_until_when() {
 }
 
 #[test]
-fn a_limit_that_ends_at_once_is_no_reason_to_ask_without_a_pause() {
+fn retry_after_zero_still_pauses_between_requests() {
     let limited = refusal(429, "Too many requests").with("retry-after", "0");
     let server = CiServer::start(move |_| limited.clone());
     let words = [START, &["--timeout", "3s"]].concat();
-    let text = complaint(&type_in(&machine(&server), &server, &words), 4);
+    let text = error_text(&run_with_server(&machine(&server), &server, &words), 4);
     assert!(text.starts_with("error: GitHub refuses requests until "), "{text}");
     let asked = server.received().len();
     assert!((1..=3).contains(&asked), "{asked} times within three seconds");
@@ -252,7 +260,7 @@ fn a_limit_that_ends_at_once_is_no_reason_to_ask_without_a_pause() {
 
 /// A server that carries an order out and then answers it so.
 fn answers_orders_with(reply: Reply, carries_out: bool) -> CiServer {
-    let mut hub = Hub { says_details: true, slow: 1, ..Hub::default() };
+    let mut hub = GitHubServer { says_details: true, slow: 1, ..GitHubServer::default() };
     CiServer::start(move |request| {
         if request.method != "POST" {
             return hub.reply(request);
@@ -265,7 +273,7 @@ fn answers_orders_with(reply: Reply, carries_out: bool) -> CiServer {
 }
 
 #[test]
-fn an_order_whose_answer_was_lost_is_looked_for_and_not_given_again() {
+fn dispatch_with_a_lost_response_is_searched_and_not_repeated() {
     for reply in [
         Reply::Lost,
         Reply::page(502, "<html>"),
@@ -274,29 +282,29 @@ fn an_order_whose_answer_was_lost_is_looked_for_and_not_given_again() {
         Reply::page(200, "<html>"),
     ] {
         let server = answers_orders_with(reply, true);
-        printed(type_in(&machine(&server), &server, START));
+        printed(run_with_server(&machine(&server), &server, START));
         assert_eq!(server.received_by("POST").len(), 1);
     }
 }
 
 #[test]
-fn an_order_that_left_no_trace_is_unsure_and_not_given_again() {
+fn dispatch_without_a_matching_run_is_reported_as_unclear_and_not_repeated() {
     let server = answers_orders_with(Reply::page(502, "<title>Unicorn!</title>"), false);
     let words = [START, &["--timeout", "3s"]].concat();
-    let said = type_in(&machine(&server), &server, &words);
+    let said = run_with_server(&machine(&server), &server, &words);
     expect![[r"
         error: unclear whether GitHub started a run (GitHub refused to start the workflow: 502 Bad Gateway: Unicorn!); no matching run was found
         hint: look at the Actions page of `octo/infra` before you start it again
-    "]].assert_eq(&complaint(&said, 1));
+    "]].assert_eq(&error_text(&said, 1));
     assert_eq!(server.received_by("POST").len(), 1);
 }
 
 #[test]
-fn an_order_that_was_taken_but_shows_no_run_says_where_to_look() {
+fn accepted_dispatch_without_a_run_names_the_page_to_check() {
     let server = answers_orders_with(Reply::empty(204), false);
     let words = [START, &["--timeout", "1s"]].concat();
-    let said = type_in(&machine(&server), &server, &words);
-    let text = complaint(&said, 1);
+    let said = run_with_server(&machine(&server), &server, &words);
+    let text = error_text(&said, 1);
     assert!(
         text.starts_with("error: GitHub accepted the request, but lists no matching run within "),
         "{text}"
@@ -305,14 +313,14 @@ fn an_order_that_was_taken_but_shows_no_run_says_where_to_look() {
 }
 
 #[test]
-fn what_fails_while_the_run_is_looked_for_does_not_read_as_if_nothing_was_started() {
-    let mut hub = Hub::default();
+fn failed_search_after_an_accepted_dispatch_is_reported_as_such() {
+    let mut hub = GitHubServer::default();
     let mut lists = 0;
     let server = CiServer::start(move |request| {
         lists += usize::from(request.method == "GET");
         if lists > 1 { refusal(401, "Bad credentials") } else { hub.reply(request) }
     });
-    let text = complaint(&type_in(&machine(&server), &server, START), 1);
+    let text = error_text(&run_with_server(&machine(&server), &server, START), 1);
     expect![[r"
         error: GitHub accepted the request, but lists no matching run within 1s
         hint: look at the Actions page of `octo/infra`: its runs could not be listed (GitHub refused to list the workflow's runs: 401 Unauthorized: Bad credentials)
@@ -321,49 +329,50 @@ fn what_fails_while_the_run_is_looked_for_does_not_read_as_if_nothing_was_starte
 }
 
 #[test]
-fn questions_are_asked_again_after_failures_of_the_server() {
+fn status_requests_are_retried_after_server_errors() {
     let faults = vec![
         (RUNS, Reply::Lost),
         (RUNS, Reply::page(503, "")),
         (RUNS, Reply::page(408, "")),
         (RUNS, Reply::json(500, &json!({"message": "Server Error"}))),
     ];
-    let (server, _) = Hub { says_details: true, faults, ..Hub::default() }.start();
-    printed(type_in(&machine(&server), &server, START));
+    let (server, _) =
+        GitHubServer { says_details: true, faults, ..GitHubServer::default() }.start();
+    printed(run_with_server(&machine(&server), &server, START));
 }
 
 #[test]
-fn where_nobody_listens_nothing_was_started() {
-    let (server, _) = Hub::default().start();
+fn unreachable_server_is_reported_before_a_dispatch() {
+    let (server, _) = GitHubServer::default().start();
     let machine = machine(&server);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let nowhere = format!("https://{}", listener.local_addr().unwrap());
+    let unused_address = format!("https://{}", listener.local_addr().unwrap());
     drop(listener);
-    let said = machine.run(&[START, &["--url", &nowhere, "--timeout", "1s"]].concat());
-    let text = complaint(&said, 4);
+    let said = machine.run(&[START, &["--url", &unused_address, "--timeout", "1s"]].concat());
+    let text = error_text(&said, 4);
     assert!(text.starts_with("error: cannot reach GitHub to list the workflow's runs: "), "{text}");
     assert!(text.contains("hint: check --url, the network, the proxy, and --ca-bundle"), "{text}");
 }
 
 #[test]
-fn a_certificate_that_is_not_trusted_is_not_tried_again() {
-    let (server, _) = Hub::default().start();
+fn untrusted_certificate_of_the_ci_server_is_not_retried() {
+    let (server, _) = GitHubServer::default().start();
     let mut machine = machine(&server);
     machine.set("BUTLER_CA_BUNDLE", "");
     machine.set("BUTLER_LOG", "warn");
     let words = [START, &["--timeout", "2s"]].concat();
-    let text = complaint(&type_in(&machine, &server, &words), 4);
+    let text = error_text(&run_with_server(&machine, &server, &words), 4);
     assert!(text.contains("issued by an untrusted authority"), "{text}");
     assert!(!text.contains("trying again"), "{text}");
     assert!(server.received().is_empty());
 }
 
 #[test]
-fn what_was_typed_in_wrongly_is_usage() {
-    let (server, _) = Hub::default().start();
+fn malformed_trigger_options_are_usage_errors() {
+    let (server, _) = GitHubServer::default().start();
     let mut machine = machine(&server);
     let usage = |machine: &crate::support::machine::Machine, words: &[&str]| {
-        complaint(&type_in(machine, &server, words), 2)
+        error_text(&run_with_server(machine, &server, words), 2)
     };
     expect![[r"
         error: GitHub needs a repository

@@ -1,9 +1,10 @@
-//! GitLab: a trigger token starts a pipeline, an access token reads it and finds one that was lost.
+//! GitLab: a trigger token starts a pipeline, and an access token reads it and finds it after a
+//! lost response.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::{RUN_ID, TOKEN, complaint, machine};
+use super::{RUN_ID, TOKEN, error_text, machine};
 use crate::support::ci_server::{CiServer, Received, Reply};
 use crate::support::machine::Machine;
 
@@ -53,24 +54,25 @@ fn below(request: &Received) -> String {
     format!("{} {path}", request.method)
 }
 
-/// Types it in for a GitLab below `/gitlab`.
-fn type_in_below(
+/// Runs the command with a GitLab below `/gitlab`.
+fn run_with_server_below(
     machine: &Machine,
     server: &CiServer,
     words: &[&str],
-) -> crate::support::machine::Said {
+) -> crate::support::machine::CommandOutput {
     let url = format!("{}/gitlab", server.url());
     machine.run(&[words, &["--url", &url]].concat())
 }
 
 #[test]
-fn a_pipeline_is_started_with_the_token_in_the_body() {
+fn trigger_token_is_sent_in_the_request_body() {
     let server = CiServer::start(|request| {
         assert_eq!(below(request), "POST /trigger/pipeline");
         Reply::json(201, &pipeline(257, "pending"))
     });
     let words = [START, &["--input", "operation=plan"]].concat();
-    let said = type_in_below(&gitlab_machine(&server, false), &server, &words).well();
+    let said =
+        run_with_server_below(&gitlab_machine(&server, false), &server, &words).expect_success();
     let expected = json!({
         "externalRunId": "257",
         "externalUrl": "https://gitlab.example.com/group/sub/infra/-/pipelines/257",
@@ -93,27 +95,27 @@ fn a_pipeline_is_started_with_the_token_in_the_body() {
 }
 
 #[test]
-fn the_default_branch_is_asked_for_with_the_access_token() {
+fn default_branch_is_read_with_the_access_token() {
     let server = CiServer::start(|request| match below(request).as_str() {
         "GET " => Reply::json(200, &json!({"id": 7, "default_branch": "trunk"})),
         _ => Reply::json(201, &pipeline(257, "pending")),
     });
     let words = ["trigger", "gitlab", "--project", "group/sub/infra"];
-    type_in_below(&gitlab_machine(&server, true), &server, &words).well();
+    run_with_server_below(&gitlab_machine(&server, true), &server, &words).expect_success();
     let received = server.received();
     assert_eq!(received[0].header("private-token"), ACCESS_TOKEN);
     assert_eq!(received[1].json()["ref"], "trunk");
     assert_eq!(received[1].header("private-token"), "", "the order needs only its own token");
-    let said = type_in_below(&gitlab_machine(&server, false), &server, &words);
+    let said = run_with_server_below(&gitlab_machine(&server, false), &server, &words);
     expect![[r"
         error: GitLab needs a branch or tag
         hint: add --ref NAME; a trigger token cannot ask for the default branch
     "]]
-    .assert_eq(&complaint(&said, 2));
+    .assert_eq(&error_text(&said, 2));
 }
 
-/// A GitLab that starts pipelines but does not say which; `made` is what it then shows.
-fn forgetful(answer: Reply, made: bool, named: bool) -> CiServer {
+/// A GitLab that starts pipelines without naming them; afterwards its list contains `made`.
+fn server_without_run_id_in_response(answer: Reply, made: bool, named: bool) -> CiServer {
     let mut started = false;
     CiServer::start(move |request| match below(request).as_str() {
         "POST /trigger/pipeline" => {
@@ -150,24 +152,26 @@ fn forgetful(answer: Reply, made: bool, named: bool) -> CiServer {
 }
 
 #[test]
-fn a_pipeline_whose_answer_was_lost_is_found_by_its_name_or_its_variables() {
+fn pipeline_is_found_by_name_or_variables_after_a_lost_response() {
     for named in [true, false] {
-        let server = forgetful(Reply::Lost, true, named);
-        let said = type_in_below(&gitlab_machine(&server, true), &server, START).well();
+        let server = server_without_run_id_in_response(Reply::Lost, true, named);
+        let said =
+            run_with_server_below(&gitlab_machine(&server, true), &server, START).expect_success();
         assert_eq!(said.json()["externalRunId"], "300");
     }
 }
 
 #[test]
-fn a_pipeline_that_the_answer_to_the_order_does_not_name_is_found_as_well() {
+fn pipeline_is_found_if_the_trigger_response_does_not_name_it() {
     for answer in [
         Reply::json(201, &json!({"message": "created"})),
         Reply::page(201, "{\"id\": 3"),
         Reply::empty(202),
         Reply::page(408, "Request Timeout"),
     ] {
-        let server = forgetful(answer, true, false);
-        let said = type_in_below(&gitlab_machine(&server, true), &server, START).well();
+        let server = server_without_run_id_in_response(answer, true, false);
+        let said =
+            run_with_server_below(&gitlab_machine(&server, true), &server, START).expect_success();
         assert_eq!(said.json()["externalRunId"], "300");
         let asked = server.received();
         let asked = asked.iter().filter(|it| it.path.ends_with("/301/variables")).count();
@@ -176,11 +180,11 @@ fn a_pipeline_that_the_answer_to_the_order_does_not_name_is_found_as_well() {
 }
 
 #[test]
-fn a_pipeline_that_is_not_found_is_unsure_and_not_ordered_again() {
+fn pipeline_that_is_not_found_is_reported_as_unclear_and_not_repeated() {
     for answer in [Reply::Lost, Reply::json(201, &json!({"message": "created"}))] {
-        let server = forgetful(answer, false, false);
-        let said = type_in_below(&gitlab_machine(&server, true), &server, START);
-        let text = complaint(&said, 1);
+        let server = server_without_run_id_in_response(answer, false, false);
+        let said = run_with_server_below(&gitlab_machine(&server, true), &server, START);
+        let text = error_text(&said, 1);
         assert!(text.starts_with("error: unclear whether GitLab started a run"), "{text}");
         assert!(
             text.ends_with(
@@ -193,8 +197,9 @@ fn a_pipeline_that_is_not_found_is_unsure_and_not_ordered_again() {
         assert!(asked("/pipelines") > 1, "it is looked for more than once");
         assert_eq!(asked("/301/variables"), 1, "and what another one was started with but once");
     }
-    let server = forgetful(Reply::Lost, true, true);
-    let text = complaint(&type_in_below(&gitlab_machine(&server, false), &server, START), 1);
+    let server = server_without_run_id_in_response(Reply::Lost, true, true);
+    let text =
+        error_text(&run_with_server_below(&gitlab_machine(&server, false), &server, START), 1);
     assert!(
         text.contains("to let the runner search, set BUTLER_CI_API_TOKEN to an access token"),
         "{text}"
@@ -202,18 +207,19 @@ fn a_pipeline_that_is_not_found_is_unsure_and_not_ordered_again() {
 }
 
 #[test]
-fn what_is_no_project_is_usage() {
+fn malformed_project_is_a_usage_error() {
     let server = CiServer::start(|_| panic!("nothing is asked"));
     for project in ["/", "..", "."] {
         let place = ["--repository", project, "--ref", "main", "--timeout", "2s"];
         let words = [&["trigger", "gitlab-ci"], &place[..]].concat();
-        let text = complaint(&type_in_below(&gitlab_machine(&server, true), &server, &words), 2);
+        let text =
+            error_text(&run_with_server_below(&gitlab_machine(&server, true), &server, &words), 2);
         assert!(text.contains("is neither GROUP/PROJECT nor a number"), "{text}");
     }
 }
 
 #[test]
-fn limits_are_waited_for_and_the_order_repeated() {
+fn trigger_is_retried_after_the_rate_limit() {
     let mut asked = 0;
     let server = CiServer::start(move |_| {
         asked += 1;
@@ -224,17 +230,17 @@ fn limits_are_waited_for_and_the_order_repeated() {
             _ => Reply::json(201, &pipeline(257, "pending")),
         }
     });
-    type_in_below(&gitlab_machine(&server, false), &server, START).well();
+    run_with_server_below(&gitlab_machine(&server, false), &server, START).expect_success();
     assert_eq!(server.received().len(), 2);
 }
 
 #[test]
-fn refusals_say_what_is_missing() {
+fn gitlab_refusals_name_the_missing_permission() {
     let refused = |token: &str, status: u16, body: Value, expected: &Expect| {
         let server = CiServer::start(move |_| Reply::json(status, &body));
         let mut machine = gitlab_machine(&server, false);
         machine.set("BUTLER_CI_TOKEN", token);
-        expected.assert_eq(&complaint(&type_in_below(&machine, &server, START), 4));
+        expected.assert_eq(&error_text(&run_with_server_below(&machine, &server, START), 4));
         assert_eq!(server.received().len(), 1);
     };
     refused(
@@ -297,17 +303,17 @@ fn refusals_say_what_is_missing() {
 }
 
 #[test]
-fn a_sign_in_page_is_not_taken_for_a_pipeline() {
+fn sign_in_page_is_not_a_pipeline() {
     let server = CiServer::start(|_| Reply::empty(302).with("location", "/users/sign_in"));
-    let said = type_in_below(&gitlab_machine(&server, false), &server, START);
+    let said = run_with_server_below(&gitlab_machine(&server, false), &server, START);
     expect![[r"
         error: GitLab redirects to `<server>/users/sign_in` when asked to start the pipeline
         hint: this is a sign-in page: the credentials were rejected, or --url is not the address of the API
-    "]].assert_eq(&complaint(&said, 4));
-    // What says that it went well may have passed the order on.
+    "]].assert_eq(&error_text(&said, 4));
+    // A success page of a proxy may mean that the request was forwarded.
     let server = CiServer::start(|_| Reply::page(200, "<!DOCTYPE html>"));
-    let said = type_in_below(&gitlab_machine(&server, false), &server, START);
-    let text = complaint(&said, 1);
+    let said = run_with_server_below(&gitlab_machine(&server, false), &server, START);
+    let text = error_text(&said, 1);
     assert!(
         text.contains(
             "the response is not from GitLab's API: a web page); no matching run was found"
@@ -317,7 +323,7 @@ fn a_sign_in_page_is_not_taken_for_a_pipeline() {
 }
 
 #[test]
-fn the_state_is_read_with_the_access_token() {
+fn status_is_read_with_the_access_token() {
     for (status, expected, code) in [
         ("created", "pending", 5),
         ("waiting_for_resource", "queued", 5),
@@ -341,7 +347,7 @@ fn the_state_is_read_with_the_access_token() {
             "--external-run-id",
             "257",
         ];
-        let said = type_in_below(&gitlab_machine(&server, true), &server, &words);
+        let said = run_with_server_below(&gitlab_machine(&server, true), &server, &words);
         assert_eq!((said.code, &said.json()["status"]), (Some(code), &json!(expected)));
         assert_eq!(said.json()["reported"], status);
     }
@@ -351,9 +357,9 @@ fn the_state_is_read_with_the_access_token() {
     });
     let words =
         ["ci-status", "gitlab-ci", "--repository", "group/sub/infra", "--external-run-id", "257"];
-    let said = type_in_below(&gitlab_machine(&server, false), &server, &words);
+    let said = run_with_server_below(&gitlab_machine(&server, false), &server, &words);
     expect![[r"
         error: GitLab refused to read the pipeline's state: 404 Not Found: 404 Project Not Found
         hint: GitLab hides private projects: give an access token with the scope `read_api` in BUTLER_CI_API_TOKEN, and check `group/sub/infra`
-    "]].assert_eq(&complaint(&said, 4));
+    "]].assert_eq(&error_text(&said, 4));
 }

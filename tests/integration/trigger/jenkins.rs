@@ -1,13 +1,13 @@
-//! Jenkins: a crumb with its session, a place in the queue that becomes a build, and a server that does
-//! not know the address by which it is reached.
+//! Jenkins: a crumb with its session, a queue item that becomes a build, and a server that does not
+//! know its public URL.
 
 use base64::Engine;
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::{RUN_ID, TOKEN, complaint, machine};
+use super::{RUN_ID, TOKEN, error_text, machine};
 use crate::support::ci_server::{CiServer, Received, Reply};
-use crate::support::machine::{Machine, Said};
+use crate::support::machine::{CommandOutput, Machine};
 
 const START: &[&str] =
     &["trigger", "jenkins", "--job", "team/infra run", "--user", "bot", "--timeout", "4s"];
@@ -17,11 +17,11 @@ const CRUMB: &str = "GET /jenkins/crumbIssuer/api/json";
 const JOB: &str = "GET /jenkins/job/team/job/infra%20run/api/json";
 const ITEM: &str = "GET /jenkins/queue/item/39/api/json";
 
-/// Builds from this one on are newer than an order.
+/// Builds with this number and higher are newer than the trigger.
 const NEXT_BUILD: u64 = 30;
 
-/// Types it in for a Jenkins below `/jenkins`.
-fn type_in(machine: &Machine, server: &CiServer, words: &[&str]) -> Said {
+/// Runs the command with a Jenkins below `/jenkins`.
+fn run_with_server(machine: &Machine, server: &CiServer, words: &[&str]) -> CommandOutput {
     let url = format!("{}/jenkins", server.url());
     machine.run(&[words, &["--url", &url]].concat())
 }
@@ -43,7 +43,7 @@ fn crumb() -> Reply {
         .with("set-cookie", "JSESSIONID.9f=node0abc.node0;Path=/jenkins;Secure;HttpOnly")
 }
 
-/// The job with its parameters and its builds.
+/// The job with its parameters and builds.
 fn job(builds: &Value) -> Reply {
     let parameter = |name: &str, kind: &str| json!({"_class": format!("hudson.model.{kind}"), "name": name, "type": kind});
     let parameters = [
@@ -60,7 +60,7 @@ fn job(builds: &Value) -> Reply {
     )
 }
 
-/// The place in the queue, as a server behind a proxy says it.
+/// The queue item with the URL that a server behind a proxy returns.
 fn created() -> Reply {
     Reply::empty(201).with("location", "http://inside:8080/jenkins/queue/item/39/")
 }
@@ -84,15 +84,15 @@ fn item(build: Option<u64>) -> Reply {
     Reply::json(200, &item)
 }
 
-/// What was started, with the server's address called by name.
-fn started(server: &CiServer, said: Said) -> (String, String) {
-    let answer = said.well().json();
+/// The started run, with the server's URL replaced by a name.
+fn started(server: &CiServer, said: CommandOutput) -> (String, String) {
+    let answer = said.expect_success().json();
     let text = |name: &str| answer[name].as_str().unwrap().replace(&server.url(), "<server>");
     (text("externalRunId"), text("externalUrl"))
 }
 
 #[test]
-fn a_build_is_started_with_the_crumb_of_its_session_and_followed_out_of_the_queue() {
+fn build_is_started_with_a_crumb_and_followed_through_the_queue() {
     let mut looks = 0;
     let server = CiServer::start(move |request| match request.line().as_str() {
         JOB => job(&json!([])),
@@ -105,7 +105,7 @@ fn a_build_is_started_with_the_crumb_of_its_session_and_followed_out_of_the_queu
         other => panic!("{other}"),
     });
     let words = [START, &["--input", "OPERATION=plan & more"]].concat();
-    let said = type_in(&jenkins_machine(&server), &server, &words);
+    let said = run_with_server(&jenkins_machine(&server), &server, &words);
     let (id, url) = started(&server, said);
     assert_eq!((&*id, &*url), ("35", "<server>/jenkins/job/team/job/infra%20run/35/"));
     let order = server.received_by("POST").remove(0);
@@ -128,27 +128,27 @@ fn a_build_is_started_with_the_crumb_of_its_session_and_followed_out_of_the_queu
 }
 
 #[test]
-fn a_server_without_crumbs_is_sent_none() {
+fn no_crumb_is_sent_to_a_server_without_crumbs() {
     let server = CiServer::start(|request| match request.line().as_str() {
         JOB => job(&json!([])),
         CRUMB => Reply::page(404, "<html><title>Error 404 Not Found</title>"),
         BUILD => created(),
         _ => item(Some(35)),
     });
-    type_in(&jenkins_machine(&server), &server, START).well();
+    run_with_server(&jenkins_machine(&server), &server, START).expect_success();
     let order = server.received_by("POST").remove(0);
     assert_eq!((order.header("jenkins-crumb"), order.header("cookie")), ("", ""));
 }
 
 #[test]
-fn what_is_still_in_the_queue_at_the_end_was_started_and_can_be_asked_for() {
+fn queued_build_counts_as_started_and_can_be_queried() {
     let server = CiServer::start(|request| match request.line().as_str() {
         JOB => job(&json!([])),
         CRUMB => crumb(),
         BUILD => created(),
         _ => item(None),
     });
-    let (id, url) = started(&server, type_in(&jenkins_machine(&server), &server, START));
+    let (id, url) = started(&server, run_with_server(&jenkins_machine(&server), &server, START));
     assert_eq!((&*id, &*url), ("queue/39", "<server>/jenkins/queue/item/39/"));
     let said = status_of(&server, &id);
     assert_eq!((said.code, &said.json()["status"]), (Some(5), &json!("queued")));
@@ -156,7 +156,7 @@ fn what_is_still_in_the_queue_at_the_end_was_started_and_can_be_asked_for() {
 }
 
 #[test]
-fn what_somebody_took_out_of_the_queue_is_told() {
+fn build_cancelled_in_the_queue_is_reported() {
     let server = CiServer::start(|request| match request.line().as_str() {
         JOB => job(&json!([])),
         CRUMB => crumb(),
@@ -166,11 +166,11 @@ fn what_somebody_took_out_of_the_queue_is_told() {
     expect![[r"
         error: Jenkins accepted the request, but the run was cancelled in the queue
     "]]
-    .assert_eq(&complaint(&type_in(&jenkins_machine(&server), &server, START), 1));
+    .assert_eq(&error_text(&run_with_server(&jenkins_machine(&server), &server, START), 1));
 }
 
-/// A Jenkins that does not say where it put an order, with its queue and its builds.
-fn forgetful(answer: Reply, queue: Value, builds: Value) -> CiServer {
+/// A Jenkins with a queue and builds, whose trigger response does not name the queue item.
+fn server_without_run_id_in_response(answer: Reply, queue: Value, builds: Value) -> CiServer {
     let mut ordered = false;
     CiServer::start(move |request: &Received| match request.line().as_str() {
         CRUMB => crumb(),
@@ -185,13 +185,13 @@ fn forgetful(answer: Reply, queue: Value, builds: Value) -> CiServer {
     })
 }
 
-/// What builds and places in the queue are told of a run.
+/// The parameters of builds and queue items of a run.
 fn told(run_id: &str) -> Value {
     json!([{"parameters": [{"name": "RUN_ID", "value": run_id}, {"name": "CALLBACK_TOKEN"}]}, {}])
 }
 
 #[test]
-fn a_build_whose_answer_was_lost_is_found_in_the_queue_or_among_the_builds() {
+fn build_is_found_in_the_queue_or_the_build_list_after_a_lost_response() {
     let job = "http://inside:8080/jenkins/job/team/job/infra%20run/";
     let queue = json!([
         {"id": 36, "task": {"url": "http://inside:8080/jenkins/job/infra%20run/"}, "actions": told(RUN_ID)},
@@ -205,16 +205,22 @@ fn a_build_whose_answer_was_lost_is_found_in_the_queue_or_among_the_builds() {
     ]);
     let nameless = Reply::empty(201);
     for answer in [Reply::Lost, nameless.clone(), Reply::page(200, "<html>a page")] {
-        let server = forgetful(answer.clone(), queue.clone(), json!([]));
-        assert_eq!(started(&server, type_in(&jenkins_machine(&server), &server, START)).0, "36");
-        let server = forgetful(answer, json!([]), builds.clone());
-        assert_eq!(started(&server, type_in(&jenkins_machine(&server), &server, START)).0, "35");
+        let server = server_without_run_id_in_response(answer.clone(), queue.clone(), json!([]));
+        assert_eq!(
+            started(&server, run_with_server(&jenkins_machine(&server), &server, START)).0,
+            "36"
+        );
+        let server = server_without_run_id_in_response(answer, json!([]), builds.clone());
+        assert_eq!(
+            started(&server, run_with_server(&jenkins_machine(&server), &server, START)).0,
+            "35"
+        );
     }
-    // What was there before is of an earlier order.
+    // Builds that exist before belong to an earlier trigger.
     let earlier = json!([{"number": NEXT_BUILD - 1, "building": true, "actions": told(RUN_ID)}]);
     for answer in [Reply::Lost, nameless] {
-        let server = forgetful(answer, json!([]), earlier.clone());
-        let text = complaint(&type_in(&jenkins_machine(&server), &server, START), 1);
+        let server = server_without_run_id_in_response(answer, json!([]), earlier.clone());
+        let text = error_text(&run_with_server(&jenkins_machine(&server), &server, START), 1);
         assert!(text.contains("unclear whether Jenkins started a run"), "{text}");
         let place = "look at the queue and the builds of `team/infra run` before";
         assert!(text.contains(place), "{text}");
@@ -222,7 +228,7 @@ fn a_build_whose_answer_was_lost_is_found_in_the_queue_or_among_the_builds() {
 }
 
 #[test]
-fn an_order_that_is_made_one_with_what_waits_in_the_queue_is_followed_there() {
+fn build_merged_with_a_queued_one_is_followed() {
     let server = CiServer::start(|request| match request.line().as_str() {
         JOB => job(&json!([])),
         CRUMB => crumb(),
@@ -230,18 +236,21 @@ fn an_order_that_is_made_one_with_what_waits_in_the_queue_is_followed_there() {
         ITEM => item(Some(35)),
         other => panic!("{other}"),
     });
-    assert_eq!(started(&server, type_in(&jenkins_machine(&server), &server, START)).0, "35");
+    assert_eq!(
+        started(&server, run_with_server(&jenkins_machine(&server), &server, START)).0,
+        "35"
+    );
 }
 
-/// What `ci-status` says of this id.
-fn status_of(server: &CiServer, id: &str) -> Said {
+/// The output of `ci-status` for this id.
+fn status_of(server: &CiServer, id: &str) -> CommandOutput {
     let words = ["ci-status", "jenkins", "--job", "team/infra run", "--user", "bot"];
     let words = [&words[..], &["--external-run-id", id]].concat();
-    type_in(&jenkins_machine(server), server, &words)
+    run_with_server(&jenkins_machine(server), server, &words)
 }
 
 #[test]
-fn a_place_that_the_queue_has_forgotten_leads_to_its_build() {
+fn expired_queue_item_is_resolved_to_its_build() {
     let server = CiServer::start(|request| match request.line().as_str() {
         JOB => job(&json!([{"number": 36, "queueId": 40}, {"number": 35, "queueId": 39}])),
         "GET /jenkins/job/team/job/infra%20run/35/api/json" => {
@@ -249,27 +258,27 @@ fn a_place_that_the_queue_has_forgotten_leads_to_its_build() {
         }
         _ => Reply::page(404, "<title>Not Found</title>"),
     });
-    let said = status_of(&server, "queue/39").well();
+    let said = status_of(&server, "queue/39").expect_success();
     assert_eq!(said.json()["externalRunId"], "35");
     expect![[r"
         error: Jenkins refused to read the queue item: 404 Not Found: Not Found
         hint: no recent build of `team/infra run` started from it: it was cancelled in the queue, or its build is old; look at the job's builds
-    "]].assert_eq(&complaint(&status_of(&server, "queue/3"), 4));
+    "]].assert_eq(&error_text(&status_of(&server, "queue/3"), 4));
 }
 
 #[test]
-fn a_place_in_the_queue_of_another_job_is_not_taken_for_one_of_this() {
+fn queue_item_of_another_job_is_refused() {
     let server = CiServer::start(|_| {
         let task = json!({"url": "http://inside:8080/jenkins/job/team/job/other/"});
         Reply::json(200, &json!({"id": 39, "task": task, "executable": {"number": 35}}))
     });
     expect![[r"
         error: `externalRunId` of the CI configuration is a queue item of another job than `team/infra run`
-    "]].assert_eq(&complaint(&status_of(&server, "queue/39"), 2));
+    "]].assert_eq(&error_text(&status_of(&server, "queue/39"), 2));
 }
 
 #[test]
-fn refusals_say_what_is_missing() {
+fn jenkins_refusals_name_the_missing_permission() {
     let refused = |line: &'static str, reply: Reply, expected: &Expect| {
         let server = CiServer::start(move |request| match request.line().as_str() {
             it if it == line => reply.clone(),
@@ -277,7 +286,8 @@ fn refusals_say_what_is_missing() {
             CRUMB => crumb(),
             _ => created(),
         });
-        expected.assert_eq(&complaint(&type_in(&jenkins_machine(&server), &server, START), 4));
+        expected
+            .assert_eq(&error_text(&run_with_server(&jenkins_machine(&server), &server, START), 4));
     };
     let anonymous = Reply::page(401, "<html><title>Error 401 Unauthorized</title>");
     refused(
@@ -353,14 +363,17 @@ fn refusals_say_what_is_missing() {
 }
 
 #[test]
-fn a_job_that_would_not_hand_on_what_it_is_told_is_not_started() {
+fn job_without_the_needed_parameters_is_not_started() {
     let refused = |properties: Value, words: &[&str], expected: &Expect| {
         let server = CiServer::start(move |request| match request.line().as_str() {
             JOB => Reply::json(200, &json!({"property": properties})),
             other => panic!("{other}"),
         });
         let words = [START, words].concat();
-        expected.assert_eq(&complaint(&type_in(&jenkins_machine(&server), &server, &words), 4));
+        expected.assert_eq(&error_text(
+            &run_with_server(&jenkins_machine(&server), &server, &words),
+            4,
+        ));
     };
     // A pipeline that was never built.
     refused(
@@ -383,7 +396,7 @@ fn a_job_that_would_not_hand_on_what_it_is_told_is_not_started() {
 }
 
 #[test]
-fn a_token_that_would_be_shown_with_the_build_is_warned_of() {
+fn plain_text_token_parameter_causes_a_warning() {
     let open = json!([{"parameterDefinitions": [
         {"name": "RUN_ID", "type": "StringParameterDefinition"},
         {"name": "CALLBACK_TOKEN", "type": "StringParameterDefinition"},
@@ -396,12 +409,12 @@ fn a_token_that_would_be_shown_with_the_build_is_warned_of() {
     });
     let mut machine = jenkins_machine(&server);
     machine.set("BUTLER_LOG", "warn");
-    let said = type_in(&machine, &server, START).well();
+    let said = run_with_server(&machine, &server, START).expect_success();
     assert!(said.stderr.contains("CALLBACK_TOKEN is not a password parameter"), "{}", said.stderr);
 }
 
 #[test]
-fn the_state_is_that_of_the_build() {
+fn status_is_derived_from_the_jenkins_build() {
     for (building, result, expected, code) in [
         (true, Value::Null, "running", 5),
         (false, json!("SUCCESS"), "succeeded", 0),
@@ -416,7 +429,7 @@ fn the_state_is_that_of_the_build() {
             ITEM => item(Some(35)),
             other => panic!("{other}"),
         });
-        // A place in the queue leads to the build that came of it.
+        // A queue item is resolved to its build.
         for id in ["35", "queue/39"] {
             let said = status_of(&server, id);
             assert_eq!((said.code, &said.json()["status"]), (Some(code), &json!(expected)));

@@ -1,21 +1,21 @@
-//! Neither what the runner logs in with nor the run's token is seen on its way: not in the process
-//! list, not in the environment that others can read, not in a log, an answer or an error.
+//! Credentials and the run's token are not visible: not in the process list, the readable
+//! environment, logs, output or errors.
 
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 
-use super::github::{Hub, START};
+use super::github::{GitHubServer, START};
 use super::{CI_TOKEN, TOKEN, machine};
 use crate::support::ci_server::{CiServer, Reply};
 
 #[test]
-fn secrets_are_seen_nowhere_on_the_machine() {
+fn trigger_secrets_are_not_visible_on_the_machine() {
     let (arrived, waits) = mpsc::channel::<()>();
-    let (go_on, gone_on) = mpsc::channel::<()>();
+    let (resume, gone_on) = mpsc::channel::<()>();
     let gone_on = Arc::new(Mutex::new(gone_on));
-    let mut hub = Hub { says_details: true, ..Hub::default() };
+    let mut hub = GitHubServer { says_details: true, ..GitHubServer::default() };
     let server = CiServer::start(move |request| {
         if request.method == "POST" {
             arrived.send(()).unwrap();
@@ -29,10 +29,10 @@ fn secrets_are_seen_nowhere_on_the_machine() {
     let child = machine.command(&[START, &["--url", &url]].concat()).spawn().unwrap();
     waits.recv().unwrap();
     let commands = std::fs::read_to_string(format!("/proc/{}/cmdline", child.id())).unwrap();
-    // Only root can read it at all.
+    // Only root can read the file.
     let environment = std::fs::read(format!("/proc/{}/environ", child.id())).unwrap_or_default();
-    go_on.send(()).unwrap();
-    let said = machine.said(&child.wait_with_output().unwrap());
+    resume.send(()).unwrap();
+    let said = machine.output_of(&child.wait_with_output().unwrap());
     let environment = String::from_utf8(environment).unwrap();
     assert!(commands.contains("octo/infra"), "{commands}");
     assert!(said.stderr.contains("asked GitHub to start the workflow"), "{}", said.stderr);
@@ -43,7 +43,7 @@ fn secrets_are_seen_nowhere_on_the_machine() {
 }
 
 #[test]
-fn a_server_that_repeats_secrets_does_not_get_them_shown() {
+fn secrets_in_responses_of_the_server_are_masked() {
     let server = CiServer::start(|request| {
         let message = format!("bad {} and {TOKEN}", request.header("authorization"));
         Reply::json(403, &json!({"message": message}))
@@ -57,7 +57,7 @@ fn a_server_that_repeats_secrets_does_not_get_them_shown() {
 }
 
 #[test]
-fn a_secret_that_is_cut_off_in_the_middle_is_not_seen_either() {
+fn secret_truncated_in_the_middle_is_masked() {
     let server = CiServer::start(|_| {
         let message = format!("{}{CI_TOKEN}", "x".repeat(290));
         Reply::json(403, &json!({"message": message}))
@@ -69,8 +69,8 @@ fn a_secret_that_is_cut_off_in_the_middle_is_not_seen_either() {
 }
 
 #[test]
-fn an_answer_on_standard_output_has_no_secrets_of_the_server_s_words() {
-    let mut hub = Hub::default();
+fn secrets_in_urls_of_the_server_are_masked_on_standard_output() {
+    let mut hub = GitHubServer::default();
     let server = CiServer::start(move |request| {
         if request.method == "GET" {
             return hub.reply(request);
@@ -78,14 +78,14 @@ fn an_answer_on_standard_output_has_no_secrets_of_the_server_s_words() {
         let url = format!("https://ghe.example.com/?a={TOKEN}&b={CI_TOKEN}");
         Reply::json(200, &json!({"workflow_run_id": 7, "html_url": url}))
     });
-    let said = machine(&server).run(&[START, &["--url", &server.url()]].concat()).well();
+    let said = machine(&server).run(&[START, &["--url", &server.url()]].concat()).expect_success();
     let expected = "https://ghe.example.com/?a=***&b=***";
     assert_eq!(said.json(), json!({"externalRunId": "7", "externalUrl": expected}));
 }
 
 #[test]
-fn a_server_without_tls_is_warned_of() {
-    // An address for documentation: nobody answers there (RFC 5737).
+fn server_without_tls_causes_a_warning() {
+    // An address reserved for documentation, where no server responds (RFC 5737).
     let other = CiServer::start(|_| Reply::empty(404));
     let mut machine = machine(&other);
     machine.set("BUTLER_LOG", "warn");

@@ -1,7 +1,7 @@
 //! How much time is left for each step of a teardown after a signal.
 //!
 //! A CI system that sends a signal kills the job a fixed time later, and the final status has to be
-//! delivered before that. Each step has a limit of its own, so that the runner does not wait long for
+//! delivered before that. Each step has its own limit, so that the runner does not wait long for
 //! an unreachable registry, and must also leave enough time for the steps after it. In the worst case
 //! the tool uses its whole grace period and every step times out; the sum still fits.
 
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_steps_together_time_out_within_the_limit() {
+    async fn sum_of_all_step_timeouts_is_within_the_limit() {
         let stop = Stop::with(TIMES);
         let begun = Instant::now();
         signal(&stop);
@@ -109,7 +109,7 @@ mod tests {
         for step in Step::ALL {
             assert_eq!(stop.within(step, pending::<()>()).await, None);
             if matches!(step, Step::Lock | Step::State) {
-                // A command that holds the lock, and does not heed that it is asked to end.
+                // A command that holds the lock and ignores the signal.
                 assert!(stop.last_grace(step) > Duration::ZERO);
                 tokio::time::sleep(stop.last_grace(step)).await;
             }

@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_against_a_certificate_is_found_and_put_into_words() {
+    fn certificate_errors_are_described_in_words() {
         let (time, seconds) = (UnixTime::now(), |at| UnixTime::since_unix_epoch(at));
         let expired = CertificateError::ExpiredContext {
             time,

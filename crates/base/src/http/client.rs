@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lazy_client_is_made_once_and_reads_nothing_before_it_is_needed() {
+    fn lazy_client_is_created_once_at_its_first_use() {
         let lazy = LazyClient::new(Some("/does/not/exist.pem".into()));
         let error = lazy.get().unwrap_err();
         assert!(error.to_string().contains("/does/not/exist.pem"), "{error}");

@@ -13,7 +13,7 @@ use rustls::pki_types::UnixTime;
 /// A certificate and its key.
 pub(super) struct Pair(pub(super) X509, pub(super) PKey<Private>);
 
-/// What a certificate says of itself.
+/// The properties of a certificate.
 #[derive(Clone, Copy)]
 pub(super) struct Says {
     pub(super) name: &'static str,

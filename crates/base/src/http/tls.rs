@@ -136,7 +136,7 @@ mod tests {
     type Agreed = (ProtocolVersion, Option<Vec<u8>>, bool);
 
     #[test]
-    fn both_versions_of_tls_and_of_http_are_spoken_nothing_older_and_no_session_is_kept() {
+    fn tls_1_2_and_1_3_with_http_1_and_2_are_supported_without_session_resumption() {
         let (http2, http1) = (Some(b"h2".to_vec()), Some(b"http/1.1".to_vec()));
         let newer = agreed(SslVersion::TLS1_3, b"\x02h2\x08http/1.1").unwrap();
         assert_eq!(newer, (ProtocolVersion::TLSv1_3, http2, false));

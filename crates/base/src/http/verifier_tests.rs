@@ -27,7 +27,7 @@ fn refused(reason: &str) -> Result<(), String> {
 const UNKNOWN: &str = "was issued by an untrusted authority";
 
 #[test]
-fn authority_in_the_bundle_vouches_for_what_it_signed() {
+fn certificate_of_an_authority_in_the_bundle_is_accepted() {
     let (authority, other) = (Pair::new(AUTHORITY, None), Pair::new(AUTHORITY, None));
     let server = Pair::new(SERVER, Some(&authority));
     assert_eq!(judged(&[&authority], &server, "localhost"), Ok(()));
@@ -44,7 +44,7 @@ fn authority_in_the_bundle_vouches_for_what_it_signed() {
 }
 
 #[test]
-fn server_that_signs_for_itself_is_accepted_where_its_certificate_is_in_the_bundle() {
+fn self_signed_certificate_in_the_bundle_is_accepted() {
     for says in [BOTH, SERVER] {
         let (server, other) = (Pair::new(says, None), Pair::new(says, None));
         assert_eq!(judged(&[&other, &server], &server, "localhost"), Ok(()));
@@ -58,14 +58,14 @@ fn server_that_signs_for_itself_is_accepted_where_its_certificate_is_in_the_bund
 }
 
 #[test]
-fn authority_shows_no_certificate_of_its_own_that_is_not_in_the_bundle() {
+fn certificate_of_an_authority_outside_of_the_bundle_is_rejected() {
     let authority = Pair::new(BOTH, None);
     let other = Pair::with_key(authority.1.clone(), BOTH, None);
     assert_eq!(judged(&[&authority], &other, "localhost"), refused(UNKNOWN));
 }
 
 #[test]
-fn certificate_of_a_server_vouches_for_no_other() {
+fn certificate_of_a_server_is_not_an_authority() {
     let server = Pair::new(SERVER, None);
     let victim = Pair::new(Says { name: "git.example.com", ..SERVER }, Some(&server));
     assert_eq!(judged(&[&server], &victim, "git.example.com"), refused(UNKNOWN));
@@ -79,14 +79,14 @@ fn expired_authority_is_not_trusted() {
 }
 
 #[test]
-fn authority_of_the_first_version_vouches_for_what_it_signed() {
+fn authority_with_a_version_1_certificate_is_accepted() {
     let authority = Pair::new(Says { is_authority: None, ..AUTHORITY }, None);
     let server = Pair::new(SERVER, Some(&authority));
     assert_eq!(judged(&[&authority], &server, "localhost"), Ok(()));
 }
 
 #[test]
-fn bundle_is_read_with_the_words_between_its_certificates_but_not_with_a_broken_one() {
+fn bundle_with_text_between_certificates_is_accepted_and_a_broken_one_is_not() {
     let pem = String::from_utf8(Pair::new(AUTHORITY, None).0.to_pem().unwrap()).unwrap();
     let spoken = format!("# ours\r\n{}\nand theirs\n{pem}", pem.replace('\n', "\r\n"));
     assert_eq!(in_bundle(spoken.as_bytes()).len(), 2);

@@ -2,7 +2,7 @@
 //! features of Linux only (`linux`), with the fallback for other systems (`other`).
 //!
 //! Callers may rely on this: each name exists on each system and is safe to call. The comment of a
-//! function says if a system lacks the feature. No other module depends on the operating system.
+//! function states if a system lacks the feature. No other module depends on the operating system.
 //! `docs/platforms.md` describes the consequences for users.
 
 #[cfg(target_os = "linux")]

@@ -6,8 +6,6 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use zeroize::Zeroizing;
-
 /// The whole environment of a child, which inherits no other variables.
 #[derive(Clone, Default, Eq, PartialEq)]
 pub struct Environment(BTreeMap<OsString, OsString>);
@@ -83,7 +81,7 @@ pub enum Input {
     #[default]
     Nothing,
     /// These bytes, and then the end.
-    Bytes(Zeroizing<Vec<u8>>),
+    Bytes(Vec<u8>),
     /// This open file, from its current position. The child and its own children hold the file
     /// open, and with it the file's lock, even after the runner has exited.
     File(Arc<File>),

@@ -41,7 +41,7 @@ fn fuzz_framer_every_byte_arrives_once_in_its_line() {
             let lines = Lines::default();
             let target = PumpTarget { sink: Some(&lines), file: None, memory: Some(input.len()) };
             let kept = runtime.block_on(pump(pipe, Stream::Stdout, target)).unwrap();
-            assert_eq!(*kept, input);
+            assert_eq!(kept, input);
             let mut expected: Vec<_> = input.split(|byte| *byte == b'\n').collect();
             expected.pop_if(|last| last.is_empty());
             assert_eq!(*lines.0.borrow(), expected);

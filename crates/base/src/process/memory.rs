@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_was_killed_for_its_memory_is_counted_in_both_versions() {
+    fn oom_kill_is_detected_with_both_versions_of_control_groups() {
         let two = watched(
             "0::/kubepods/pod1\n",
             "kubepods/pod1",

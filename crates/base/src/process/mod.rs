@@ -17,6 +17,7 @@ mod memory;
 mod pump;
 mod replace;
 mod running;
+mod sink;
 mod supervise;
 mod table;
 
@@ -25,34 +26,5 @@ pub use descendants::{adopt_orphans, end_orphans, reap_orphans};
 pub use memory::{OutOfMemory, memory_left};
 pub use replace::become_program;
 pub use running::{Processes, Running};
+pub use sink::{Discard, Sink};
 pub use supervise::{Exit, Grace, ProcessError, supervise};
-
-use crate::event::Stream;
-
-/// Receives the lines of a child.
-pub trait Sink {
-    /// Receives one line, without its newline.
-    fn line(&self, stream: Stream, line: &[u8]);
-
-    /// Receives the beginning of a line that is incomplete for a while or too long. Returns how
-    /// many bytes were consumed; the rest is passed again with the bytes that follow.
-    fn partial(&self, stream: Stream, pending: &[u8]) -> usize;
-
-    /// Whether the lines show that the child received a signal already; none if its lines never
-    /// show that.
-    fn acknowledged_stop(&self) -> Option<bool> {
-        None
-    }
-}
-
-/// A sink that discards the output.
-#[derive(Clone, Copy, Debug)]
-pub struct Discard;
-
-impl Sink for Discard {
-    fn line(&self, _: Stream, _: &[u8]) {}
-
-    fn partial(&self, _: Stream, pending: &[u8]) -> usize {
-        pending.len()
-    }
-}

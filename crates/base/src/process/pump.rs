@@ -7,12 +7,10 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
-use zeroize::Zeroizing;
 
 use super::Sink;
 use crate::event::Stream;
 use crate::platform::{self, Pipe};
-use crate::secret::append;
 
 /// The size of a read: a pipe's default capacity on Linux.
 const CHUNK: usize = 64 * 1024;
@@ -99,10 +97,10 @@ pub(super) async fn pump<S: Sink>(
     mut pipe: impl Source,
     stream: Stream,
     mut target: PumpTarget<'_, S>,
-) -> std::io::Result<Zeroizing<Vec<u8>>> {
+) -> std::io::Result<Vec<u8>> {
     let mut framer = target.sink.map(|sink| Framer::new(sink, stream, LONGEST_LINE));
-    let mut kept = Zeroizing::new(Vec::new());
-    let mut chunk = Zeroizing::new(vec![0; CHUNK]);
+    let mut kept = Vec::new();
+    let mut chunk = vec![0; CHUNK];
     let mut written = Ok(());
     let mut pace = Pace::new();
     loop {
@@ -127,7 +125,7 @@ pub(super) async fn pump<S: Sink>(
         if let Some(limit) = target.memory
             && kept.len() <= limit
         {
-            append(&mut kept, bytes);
+            kept.extend_from_slice(bytes);
         }
         if let Some(framer) = &mut framer {
             framer.push(bytes);
@@ -155,7 +153,7 @@ struct Framer<'sink, S> {
     stream: Stream,
     longest: usize,
     /// The incomplete line, without the parts that were passed on.
-    pending: Zeroizing<Vec<u8>>,
+    pending: Vec<u8>,
     /// Whether its beginning was passed on because it had waited too long.
     begun: bool,
     /// When it is shown without its end.
@@ -164,7 +162,7 @@ struct Framer<'sink, S> {
 
 impl<'sink, S: Sink> Framer<'sink, S> {
     fn new(sink: &'sink S, stream: Stream, longest: usize) -> Self {
-        Self { sink, stream, longest, pending: Zeroizing::default(), begun: false, due: None }
+        Self { sink, stream, longest, pending: Vec::new(), begun: false, due: None }
     }
 
     /// When [`Framer::show_partial`] has to be called, unless more bytes arrive before.
@@ -248,7 +246,7 @@ mod tests {
     impl Source for &[u8] {}
     impl Source for tokio::io::DuplexStream {}
 
-    /// Takes what it is told to of partial lines, and remembers everything.
+    /// Consumes the part of incomplete lines that `take` returns, and records all lines.
     struct Lines {
         lines: RefCell<Vec<String>>,
         take: fn(&[u8]) -> usize,
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_a_pipe_that_brings_line_after_line_is_left_alone() {
+    async fn only_a_busy_pipe_is_paused() {
         let mut pace = Pace::new();
         let step = Duration::from_millis(1);
         for _ in 1..BUSY {
@@ -322,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_in_any_chunks_make_the_same_lines() {
+    fn lines_do_not_depend_on_the_chunks() {
         let mut random = fastrand::Rng::with_seed(11);
         for _ in 0..2000 {
             let bytes: Vec<u8> =
@@ -344,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_is_lost_or_doubled_where_lines_are_cut() {
+    fn no_byte_is_lost_or_repeated_when_lines_are_split() {
         let mut random = fastrand::Rng::with_seed(12);
         let takes: [fn(&[u8]) -> usize; 3] =
             [<[u8]>::len, |pending| pending.len().saturating_sub(7), |_| 0];
@@ -373,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn line_of_a_mebibyte_stays_whole_and_a_longer_one_is_split_visibly() {
+    async fn only_lines_longer_than_a_mebibyte_are_split() {
         let mark = std::str::from_utf8(CONTINUED).unwrap();
         let lines = Lines::new(<[u8]>::len);
         let whole = "x".repeat(LONGEST_LINE);
@@ -385,7 +383,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn prompt_is_shown_when_it_has_waited_even_where_bytes_trickle_in() {
+    async fn prompt_is_shown_after_a_wait_even_if_bytes_arrive_slowly() {
         let lines = Lines::new(|pending| pending.len() - usize::from(pending.ends_with(b"?")));
         let (pipe, mut child) = tokio::io::duplex(1000);
         let (pumped, ()) = tokio::join!(pump(pipe, Stream::Stdout, target(&lines)), async {
@@ -406,7 +404,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pipe_is_drained_where_the_file_cannot_be_written() {
+    async fn pipe_is_drained_if_the_file_cannot_be_written() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
         std::fs::write(&path, "").unwrap();
@@ -424,7 +422,7 @@ mod tests {
         let text = "0123456789".repeat(50_000);
         let target = |limit| PumpTarget { sink: None::<&Lines>, file: None, memory: Some(limit) };
         let kept = pump(text.as_bytes(), Stream::Stdout, target(text.len())).await.unwrap();
-        assert_eq!(*kept, text.as_bytes());
+        assert_eq!(kept, text.as_bytes());
         let kept = pump(text.as_bytes(), Stream::Stdout, target(100_000)).await.unwrap();
         assert!(kept.len() > 100_000 && kept.len() <= 100_000 + CHUNK);
     }

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_runs_its_executable_since_a_moment_ago() {
+    fn table_contains_this_process_with_its_executable_and_start() {
         let executable = std::env::current_exe().unwrap();
         let own = std::process::id();
         let running =

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin};
 use tokio::time::Instant;
-use zeroize::Zeroizing;
 
 use super::descendants::{Group, end_orphans, spawn};
 use super::memory::{OomWatch, OutOfMemory};
@@ -52,7 +51,7 @@ pub struct Exit {
     /// that is unknown.
     pub out_of_memory: Option<OutOfMemory>,
     /// Its standard output, with [`Output::Memory`].
-    pub output: Zeroizing<Vec<u8>>,
+    pub output: Vec<u8>,
 }
 
 /// Without the output, which may be secret.
@@ -184,7 +183,7 @@ pub async fn supervise(
                 (stdout, stderr)
             } else {
                 tracing::warn!(program = %command.program.display(), "a process outside of the group keeps the output open; the runner does not wait for it");
-                (Ok(Zeroizing::default()), Ok(Zeroizing::default()))
+                (Ok(Vec::new()), Ok(Vec::new()))
             }
         }
     };

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_pass_for_other_fields() {
+    fn name_of_a_process_is_not_parsed_as_other_fields() {
         let rest = "S 7 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 99";
         let process = parse(Pid::from_raw(5), &format!("5 (a) Z 1 (b) {rest}")).unwrap();
         let expected = Process {

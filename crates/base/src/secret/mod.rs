@@ -4,12 +4,10 @@
 //! Values themselves live in [`secrecy::SecretString`], which cannot be printed and is zeroed on
 //! drop. This module owns what happens where they could show up again.
 
-mod buffer;
 mod disk;
 mod memory;
 mod redact;
 
-pub use buffer::append;
 pub use disk::private::PrivateDirectory;
 pub use disk::wipe::WipeError;
 pub use disk::wipe::{Layout, wipe_directory, wipe_file};

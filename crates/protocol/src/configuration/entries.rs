@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// A JSON value as the very text in which it was written.
+/// A JSON value with its exact text.
 pub(super) struct JsonText(pub(super) SecretString);
 
 impl<'de> Deserialize<'de> for JsonText {
@@ -52,7 +52,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
                 let mut entries: Vec<(String, T)> = Vec::new();
                 let mut names = std::collections::BTreeSet::new();
                 while let Some((name, value)) = map.next_entry::<String, T>()? {
-                    // Two readers of such an object would see two different runs.
+                    // Two parsers of such an object could read different runs.
                     if !names.insert(name.clone()) {
                         return Err(A::Error::custom("a name is given twice"));
                     }

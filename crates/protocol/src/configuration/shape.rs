@@ -6,14 +6,14 @@ use serde_json::error::Category;
 
 use butler_base::error::visible;
 
-/// How much of a field's place is shown: names in it are the document's own.
-const SHOWN: usize = 120;
+/// The longest path of a field in a message, in characters. It contains names from the document.
+const MAX_SHOWN_PATH: usize = 120;
 
-/// What is wrong with `json`, which was read as `T` and gave `error`; without line and column.
+/// The message about `json`, which was parsed as `T` with `error`; without line and column.
 pub(super) fn problem<T: DeserializeOwned>(json: &[u8], error: &serde_json::Error) -> String {
     let message = without_place(&error.to_string());
     if error.classify() != Category::Data {
-        // What breaks JSON itself is said in fixed words.
+        // Syntax errors have fixed texts without values.
         return message;
     }
     let deserializer = &mut serde_json::Deserializer::from_slice(json);
@@ -24,12 +24,12 @@ pub(super) fn problem<T: DeserializeOwned>(json: &[u8], error: &serde_json::Erro
     let field = if place == "." {
         "the document".to_owned()
     } else {
-        format!("`{}`", visible(&place).take(SHOWN).collect::<String>())
+        format!("`{}`", visible(&place).take(MAX_SHOWN_PATH).collect::<String>())
     };
     match (expected(&message), found(&message)) {
         (Some(expected), Some(found)) => format!("{field} must be {expected}, and is {found}"),
         (Some(expected), None) => format!("{field} must be {expected}"),
-        // Of the rest nothing is known to be free of values.
+        // Other messages can contain values.
         _ if message.starts_with("a name is given twice") => {
             format!("{field}: a name is given twice")
         }
@@ -42,7 +42,7 @@ fn without_place(message: &str) -> String {
     message.rsplit_once(" at line ").map_or(message, |(text, _)| text).to_owned()
 }
 
-/// What had to be there, in the words of JSON. The value in front of it may have any text.
+/// The expected type, in terms of JSON. The value before it in the message can contain any text.
 fn expected(message: &str) -> Option<&'static str> {
     let (_, expected) = message.rsplit_once(", expected ")?;
     Some(match expected {
@@ -55,7 +55,7 @@ fn expected(message: &str) -> Option<&'static str> {
     })
 }
 
-/// What is there instead: the kind of the value, never the value.
+/// The actual type, never the value.
 fn found(message: &str) -> Option<&'static str> {
     let found = message.strip_prefix("invalid type: ")?;
     let kinds = [

@@ -9,8 +9,9 @@ use serde::Deserialize;
 use super::entries::{Entries, JsonText};
 use super::shape::problem;
 use crate::spec::{
-    Backend, EnvironmentVariable, GitCredentials, GitSource, Operation, RunSpec, SecretReference,
-    SensitiveValues, Source, TerraformSetup, UnknownOperation, Variable, Wanted, WantedError,
+    Backend, EnvironmentVariable, GitCredentials, GitSource, Operation, RequestedVersion,
+    RequestedVersionError, RunSpec, SecretReference, SensitiveValues, Source, TerraformSetup,
+    UnknownOperation, Variable,
 };
 
 /// Errors in a run's configuration.
@@ -31,7 +32,7 @@ pub enum ConfigError {
     Operation(#[from] UnknownOperation),
     /// Its `terraformVersion` is none.
     #[error("`terraformVersion` cannot be used")]
-    Version(#[from] WantedError),
+    Version(#[from] RequestedVersionError),
     /// It names no source.
     #[error("the run has no source to fetch (source type `{0}`)")]
     NoSource(String),
@@ -66,7 +67,7 @@ impl butler_base::error::Advice for ConfigError {
     fn advice(&self) -> Option<String> {
         match self {
             Self::Operation(_) => {
-                let names: Vec<_> = Operation::NAMES.iter().map(|(name, _)| *name).collect();
+                let names: Vec<_> = Operation::ALL.map(Operation::name).to_vec();
                 Some(format!("the operations are {}", names.join(", ")))
             }
             Self::NoReference => Some(
@@ -115,7 +116,7 @@ pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
     let operation = wire.operation.unwrap_or_default().parse()?;
     let tool = match wire.terraform_version.as_deref() {
         None | Some("") => None,
-        Some(version) => Some(Wanted::of_argument(version, None)?),
+        Some(version) => Some(RequestedVersion::of_argument(version, None)?),
     };
     Ok(Parsed {
         spec: RunSpec {
@@ -386,8 +387,8 @@ mod tests {
     #[test]
     fn what_cannot_be_carried_out_is_named() {
         for (json, message) in [
-            (r#"{"source":{}}"#, "the run names no operation"),
-            (r#"{"operation":"explode"}"#, "the run asks for the unknown operation `explode`"),
+            (r#"{"source":{}}"#, "the run has no operation"),
+            (r#"{"operation":"explode"}"#, "unknown operation `explode`"),
             (
                 r#"{"operation":"plan","source":{"type":"none"}}"#,
                 "the run has no source to fetch (source type `none`)",

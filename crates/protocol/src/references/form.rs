@@ -1,27 +1,25 @@
 //! Distinguishes references from secrets by their form, because a run sends both as plain text.
 //!
-//! A registry may send the name of a secret in place of its value without marking it. A text in a form
-//! that is typical for names and rare for secrets must resolve to a secret: otherwise Terraform would
-//! use the name as the password. Nothing is copied here; the text may be the secret itself.
+//! A registry can send the name of a secret instead of its value without marking it. A text in a form that is typical for
+//! names and rare for secrets must resolve to a secret. Otherwise Terraform would use the name as the password.
 
-/// The longest name that a part of a reference may have, as for any Kubernetes object.
-const LONGEST_PART: usize = 253;
+/// The longest part of a reference: the limit for names of Kubernetes objects.
+const MAX_PART_LENGTH: usize = 253;
 
 /// The longest name in screaming snake case that is shown.
-const LONGEST_SHOWN_NAME: usize = 64;
+const MAX_SHOWN_NAME: usize = 64;
 
-/// A name in screaming snake case with more digits than this may be a generated secret.
-const MOST_DIGITS_SHOWN: usize = 4;
+/// A name in screaming snake case with more digits can be a generated secret.
+const MAX_SHOWN_DIGITS: usize = 4;
 
-/// What a sensitive text is by its form.
+/// The meaning of a sensitive text by its form.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Form<'text> {
-    /// A reference; it has to lead to a secret.
+    /// A reference. Its secret must exist.
     Reference(Parts<'text>),
-    /// Probably a reference, but a part of it is not a DNS label: without a secret it is one itself.
+    /// Probably a reference, but a part is not a DNS label. If its secret does not exist, the text is the secret.
     Likely(Parts<'text>),
-    /// One word that an environment variable may be called; without such a variable it is the
-    /// secret itself.
+    /// A word that can be the name of an environment variable. Without such a variable, the text is the secret.
     Word,
     /// The secret itself.
     Secret,
@@ -33,7 +31,7 @@ pub(super) struct Parts<'text> {
     pub(super) namespace: Option<&'text str>,
     pub(super) name: &'text str,
     pub(super) key: Option<&'text str>,
-    /// Whether messages may show it: secrets never have this form.
+    /// Whether messages may contain it, because secrets never have this form.
     pub(super) showable: bool,
 }
 
@@ -43,7 +41,7 @@ pub(super) fn form(text: &str) -> Form<'_> {
         Some((path, key)) => (path, Some(key)),
         None => (text, None),
     };
-    // `NAME:` is what is left of a form whose field for the key was empty.
+    // `NAME:` comes from a form with an empty field for the key.
     let (key, ends_with_colon) = (key.filter(|key| !key.is_empty()), key == Some(""));
     let (namespace, name) = match path.split_once('/') {
         Some((namespace, name)) => (Some(namespace), name),
@@ -68,7 +66,7 @@ pub(super) fn form(text: &str) -> Form<'_> {
     }
 }
 
-/// Whether shells can write such a variable.
+/// Whether a shell accepts the text as the name of a variable.
 fn is_word(text: &str) -> bool {
     !text.starts_with(|first: char| first.is_ascii_digit())
         && !text.is_empty()
@@ -84,8 +82,8 @@ fn is_upper_snake_case(text: &str) -> bool {
 
 /// Whether a name in screaming snake case is surely not a generated secret.
 fn is_readable(name: &str) -> bool {
-    name.len() <= LONGEST_SHOWN_NAME
-        && name.bytes().filter(u8::is_ascii_digit).count() <= MOST_DIGITS_SHOWN
+    name.len() <= MAX_SHOWN_NAME
+        && name.bytes().filter(u8::is_ascii_digit).count() <= MAX_SHOWN_DIGITS
 }
 
 /// A label by RFC 1123: at most 63 lower-case letters, digits and inner hyphens.
@@ -96,9 +94,9 @@ pub(super) fn is_dns_label(text: &str) -> bool {
         && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
 }
 
-/// What Kubernetes allows in names and keys, and CI systems in names; never a path's `/` or `..`.
+/// Whether Kubernetes allows the text in names and keys, and CI systems in names. It never contains `/` and is never `..`.
 pub(super) fn is_part(text: &str) -> bool {
-    (1..=LONGEST_PART).contains(&text.len())
+    (1..=MAX_PART_LENGTH).contains(&text.len())
         && !matches!(text, "." | "..")
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
 }

@@ -1,7 +1,7 @@
 //! Terraform's version constraints: `= != > < >= <= ~>`, a comma means that both must hold.
 //!
-//! The rules are those of Terraform's own library: segments that are missing count as zero, `~>`
-//! lets only the last segment that was written grow, and a prerelease satisfies a comparison only
+//! The rules are those of Terraform's own library: missing segments count as zero, `~>`
+//! allows a higher number only for the last written segment, and a prerelease satisfies a comparison only
 //! if the constraint names a prerelease of the same version.
 
 use std::cmp::Ordering;
@@ -10,11 +10,11 @@ use std::str::FromStr;
 
 use semver::Version;
 
-/// A constraint cannot be read.
+/// A text is not a constraint.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{text}` is not a version constraint")]
 pub struct ConstraintError {
-    /// The part that cannot be read.
+    /// The part that is not valid.
     pub text: String,
 }
 
@@ -45,7 +45,7 @@ const OPERATORS: [(&str, Operator); 7] = [
 struct Comparison {
     operator: Operator,
     version: Version,
-    /// How many segments were written.
+    /// The number of written segments.
     segments: usize,
 }
 
@@ -86,7 +86,7 @@ impl Constraint {
         self.comparisons.iter().all(|comparison| comparison.allows(version))
     }
 
-    /// Whether `version` may be picked from a list: prereleases only where one is named.
+    /// Whether `version` can be selected from a list. Prereleases only if the constraint names one.
     #[must_use]
     pub fn suggests(&self, version: &Version) -> bool {
         let named = |comparison: &Comparison| {
@@ -156,7 +156,7 @@ impl FromStr for Comparison {
     }
 }
 
-/// Reads a version that may have fewer than three segments; returns how many it has, too.
+/// Parses a version with up to three segments, and returns their number.
 fn padded(text: &str) -> Option<(Version, usize)> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let end = text.find(['-', '+']).unwrap_or(text.len());
@@ -192,7 +192,7 @@ mod tests {
             ("~> 1", "2.0.0", "0.15.5"),
             (">= 1.5.0, < 1.9", "1.8.5", "1.9.0"),
             (">=1.5.0,!=1.8.5", "1.8.4", "1.8.5"),
-            // Prereleases: only where the same version's prerelease is named.
+            // Prereleases: only if a prerelease of the same version is named.
             ("= 1.10.0-rc1", "1.10.0-rc1", "1.10.0"),
             ("!= 1.9.0", "1.10.0-rc1", "1.9.0"),
             (">= 1.10.0-beta1", "1.10.0-rc1", "1.11.0-rc1"),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn prerelease_is_suggested_only_where_one_is_named() {
+    fn prerelease_is_suggested_only_if_one_is_named() {
         let prerelease = "1.10.0-rc1".parse().unwrap();
         let other: Constraint = "!= 1.9.0".parse().unwrap();
         assert!(other.allows(&prerelease) && !other.suggests(&prerelease));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_constraint_is_named() {
+    fn text_that_is_not_a_constraint_is_refused() {
         for text in ["", "latest", "=> 1.0", ">= 1.0,", "1.2.3.4", ">= 1.x", "~>", ">= 1.0 < 2.0"] {
             assert!(text.parse::<Constraint>().is_err(), "{text}");
         }

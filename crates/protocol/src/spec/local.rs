@@ -8,46 +8,46 @@ use std::path::PathBuf;
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// Everything that `plan`, `apply`, `destroy` and their neighbours take on the command line.
+/// The options of `plan`, `apply`, `destroy` and similar commands.
 #[derive(Clone, Debug, Default)]
 pub struct LocalOptions {
-    /// What the plan is made with.
+    /// The options for the plan.
     pub planning: PlanningOptions,
-    /// The workspace; none for the one that is selected in the directory.
+    /// The workspace; `None` for the selected one.
     pub workspace: Option<String>,
-    /// Whether the user must approve the plan before anything is changed.
+    /// Whether the user must approve the plan before it is applied.
     pub approval: Approval,
-    /// What a plan that is not applied at once is for.
+    /// The purpose of a plan that is not applied at once.
     pub purpose: Purpose,
-    /// Where the plan comes from or goes to.
+    /// The file of the plan.
     pub plan_file: PlanFile,
-    /// How a plan that found changes ends.
+    /// The exit code of a plan with changes.
     pub changes: ChangesExit,
 }
 
-/// What a plan is made with, as Terraform has it.
+/// Terraform's options for a plan.
 #[derive(Clone, Debug, Default)]
 pub struct PlanningOptions {
     /// Values and files of variables in the order in which they were given: a later one wins.
     pub assignments: Vec<Assignment>,
-    /// Addresses of the resources that the plan is limited to; none for all.
+    /// Addresses of the resources that the plan is limited to; empty for all.
     pub targets: Vec<String>,
     /// Addresses of the resources that are always replaced.
     pub replacements: Vec<String>,
-    /// Whether the state is brought up to date first.
+    /// Whether the state is refreshed first.
     pub refresh: Refresh,
-    /// How many operations run at the same time; none for Terraform's own limit.
+    /// The number of parallel operations; `None` for Terraform's own limit.
     pub parallelism: Option<NonZeroU16>,
 }
 
 /// One `--var` or `--var-file`.
 #[derive(Clone, Debug)]
 pub enum Assignment {
-    /// A variable and its value, as Terraform's `-var` takes them.
+    /// A variable and its value, in the form of Terraform's `-var`.
     Value {
         /// The name.
         name: String,
-        /// The value; secret if the module says so, and never shown.
+        /// The value. It is never shown, because the module can declare it sensitive.
         value: SecretString,
     },
     /// A file with variables.
@@ -73,7 +73,7 @@ impl PlanningOptions {
         })
     }
 
-    /// The names and values that were given one by one, in their order.
+    /// The names and values of single variables, in their order.
     pub fn values(&self) -> impl Iterator<Item = (&str, &str)> {
         self.assignments.iter().filter_map(|assignment| match assignment {
             Assignment::Value { name, value } => Some((name.as_str(), value.expose_secret())),
@@ -82,23 +82,23 @@ impl PlanningOptions {
     }
 }
 
-/// What a plan is for.
+/// The purpose of a plan.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Purpose {
-    /// To make of what there is what the configuration says.
+    /// To apply the configuration.
     #[default]
     Bring,
     /// To destroy everything.
     Destroy,
 }
 
-/// Whether a plan brings the state up to date first.
+/// Whether a plan refreshes the state first.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Refresh {
-    /// It asks the providers what there is.
+    /// The plan reads the current resources from the providers.
     #[default]
     First,
-    /// It takes the state as it is.
+    /// The plan uses the state without a refresh.
     Skip,
 }
 
@@ -108,29 +108,29 @@ pub enum Approval {
     /// The plan is applied without a question.
     #[default]
     Given,
-    /// The terminal asks, and only `yes` goes on.
+    /// The terminal shows a question. Only `yes` continues.
     Ask,
 }
 
-/// Where a plan comes from or goes to.
+/// The file of a plan.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum PlanFile {
-    /// It is made and, after the run, gone.
+    /// The plan is created and wiped after the run.
     #[default]
     None,
-    /// It is made and saved in this file.
+    /// The plan is created and saved in this file.
     Save(PathBuf),
-    /// It is taken from this file.
+    /// The plan is read from this file.
     Apply(PathBuf),
 }
 
-/// How a plan that found changes ends.
+/// The exit code of a plan with changes.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum ChangesExit {
-    /// As one that found none.
+    /// The same as without changes.
     #[default]
     Success,
-    /// With an exit code of its own, as Terraform's `-detailed-exitcode` has it.
+    /// A separate exit code, as with Terraform's `-detailed-exitcode`.
     Detailed,
 }
 
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_may_hold_an_equals_sign_and_be_empty_and_is_never_printed() {
+    fn value_can_be_empty_or_contain_an_equals_sign_and_is_never_printed() {
         for (text, expected) in [
             ("region=eu", Some(("region", "eu"))),
             ("a=b=c", Some(("a", "b=c"))),

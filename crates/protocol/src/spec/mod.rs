@@ -8,6 +8,7 @@ mod cli_files;
 mod constraint;
 mod local;
 mod operation;
+mod requested_version;
 mod run_id;
 mod run_spec;
 mod secret_reference;
@@ -15,7 +16,6 @@ mod sensitive_values;
 mod terraform_settings;
 mod tool;
 mod version_file;
-mod wanted;
 
 pub use cli_files::{CLI_CONFIG_VARIABLES, cli_config_files};
 pub use constraint::Constraint;
@@ -24,6 +24,8 @@ pub use local::{
     Approval, Assignment, ChangesExit, LocalOptions, PlanFile, PlanningOptions, Purpose, Refresh,
 };
 pub use operation::{Operation, UnknownOperation};
+pub use requested_version::{NEWEST_ALLOWED, OLDEST_ALLOWED, VersionSelector};
+pub use requested_version::{RequestedVersion, RequestedVersionError};
 pub use run_id::{InvalidRunId, RunId};
 pub use run_spec::{
     Backend, EnvironmentVariable, GitCredentials, GitSource, RunSpec, Source, Variable,
@@ -36,5 +38,3 @@ pub use terraform_settings::{
 };
 pub use tool::{ParseRequestError, Product, ToolRequest};
 pub use version_file::{VersionFile, VersionFileKind};
-pub use wanted::{NEWEST_ALLOWED, OLDEST_ALLOWED, What};
-pub use wanted::{Wanted, WantedError};

@@ -1,48 +1,50 @@
-//! The operations of a run.
+//! The operations of a run, their names, and the facts that differ between them.
+
+use serde::{Serialize, Serializer};
 
 /// An operation on a module.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Operation {
-    /// Show what would change.
+    /// Shows the changes that an apply would make.
     Plan,
-    /// Plan and apply exactly that plan.
+    /// Plans and applies exactly that plan.
     Apply,
-    /// Plan the destruction of everything and apply exactly that plan.
+    /// Plans the destruction of all resources and applies exactly that plan.
     Destroy,
-    /// Bring the state up to date with reality, without changing reality.
+    /// Updates the state from the infrastructure, without changing the infrastructure.
     Refresh,
-    /// Show what changed in reality, without changing anything.
+    /// Shows drift, without changing anything.
     DriftCheck,
-    /// Check the configuration without touching state.
+    /// Checks the configuration, without reading the state.
     Validate,
-    /// Run the module's own tests.
+    /// Runs the module's tests.
     Test,
 }
 
-/// The operation that a run asks for is not one that the runner knows.
+/// A configuration without a known operation.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum UnknownOperation {
-    /// No operation at all.
-    #[error("the run names no operation")]
+    /// The configuration has no operation.
+    #[error("the run has no operation")]
     Missing,
     /// The operation is unknown.
-    #[error("the run asks for the unknown operation `{0}`")]
+    #[error("unknown operation `{0}`")]
     Unknown(String),
 }
 
 impl Operation {
-    /// All operations, by the names under which the registry knows them.
-    pub const NAMES: [(&'static str, Self); 7] = [
-        ("plan", Self::Plan),
-        ("apply", Self::Apply),
-        ("destroy", Self::Destroy),
-        ("refresh", Self::Refresh),
-        ("drift-check", Self::DriftCheck),
-        ("validate", Self::Validate),
-        ("test", Self::Test),
+    /// All operations.
+    pub const ALL: [Self; 7] = [
+        Self::Plan,
+        Self::Apply,
+        Self::Destroy,
+        Self::Refresh,
+        Self::DriftCheck,
+        Self::Validate,
+        Self::Test,
     ];
 
-    /// The name under which the registry knows this operation.
+    /// The name in the registry's documents, in reports, and in messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -55,11 +57,60 @@ impl Operation {
             Self::Test => "test",
         }
     }
+
+    /// Whether the operation changes infrastructure, so that a lost state leaves resources that no
+    /// later run finds.
+    #[must_use]
+    pub const fn changes_infrastructure(self) -> bool {
+        match self {
+            Self::Apply | Self::Destroy => true,
+            Self::Plan | Self::Refresh | Self::DriftCheck | Self::Validate | Self::Test => false,
+        }
+    }
+
+    /// Whether the operation applies its plan and so writes the state: its counts are completed
+    /// actions, not planned ones.
+    #[must_use]
+    pub const fn applies_its_plan(self) -> bool {
+        match self {
+            Self::Apply | Self::Destroy | Self::Refresh => true,
+            Self::Plan | Self::DriftCheck | Self::Validate | Self::Test => false,
+        }
+    }
+
+    /// Whether the purpose of the operation is to find drift.
+    #[must_use]
+    pub const fn looks_for_drift(self) -> bool {
+        match self {
+            Self::Refresh | Self::DriftCheck => true,
+            Self::Plan | Self::Apply | Self::Destroy | Self::Validate | Self::Test => false,
+        }
+    }
+
+    /// Whether the operation needs the backend, and so credentials for it and a workspace.
+    #[must_use]
+    pub const fn uses_backend(self) -> bool {
+        match self {
+            Self::Validate => false,
+            Self::Plan
+            | Self::Apply
+            | Self::Destroy
+            | Self::Refresh
+            | Self::DriftCheck
+            | Self::Test => true,
+        }
+    }
 }
 
 impl std::fmt::Display for Operation {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(self.name())
+    }
+}
+
+impl Serialize for Operation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 
@@ -70,9 +121,9 @@ impl std::str::FromStr for Operation {
         if name.is_empty() {
             return Err(UnknownOperation::Missing);
         }
-        Self::NAMES
+        Self::ALL
             .into_iter()
-            .find_map(|(known, operation)| (known == name).then_some(operation))
+            .find(|operation| operation.name() == name)
             .ok_or_else(|| UnknownOperation::Unknown(name.to_owned()))
     }
 }

@@ -7,7 +7,7 @@ pub struct RunId(String);
 /// A text that cannot be the id of a run.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum InvalidRunId {
-    /// Nothing at all.
+    /// The text is empty.
     #[error("the run id is empty")]
     Empty,
     /// `.` and `..` are steps of a path, however they are encoded.
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uuid_is_told_from_other_ids() {
+    fn uuid_is_recognised() {
         for (text, expected) in [
             ("550e8400-e29b-41d4-a716-446655440000", true),
             ("550E8400E29B41D4A716446655440000", true),

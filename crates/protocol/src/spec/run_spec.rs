@@ -5,66 +5,66 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 use super::operation::Operation;
+use super::requested_version::RequestedVersion;
 use super::secret_reference::SecretReference;
 use super::sensitive_values::SensitiveValues;
 use super::terraform_settings::TerraformSetup;
-use super::wanted::Wanted;
 
-/// A run, as the phases need it.
+/// A run in the form that the phases need.
 #[derive(Debug)]
 pub struct RunSpec {
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
     /// The tool and version that the run names, if it names one.
-    pub tool: Option<Wanted>,
-    /// Where the module is.
+    pub tool: Option<RequestedVersion>,
+    /// The source of the module.
     pub source: Source,
     /// Input variables, in the order in which they were given.
     pub variables: Vec<(String, Variable)>,
-    /// How the sensitive ones among them are to be taken.
+    /// Whether sensitive variables can be references.
     pub sensitive_values: SensitiveValues,
     /// Outputs of other modules, as JSON text; they win over a variable of the same name.
     pub upstream_outputs: Vec<(String, SecretString)>,
     /// Terraform's additional environment, in the order in which it was given.
     pub environment: Vec<(String, EnvironmentVariable)>,
-    /// Where the state is kept, if the run says so; otherwise the module decides.
+    /// The state backend of the run; `None` to use the module's.
     pub backend: Option<Backend>,
-    /// What else of the settings for Terraform counts.
+    /// Further settings for Terraform.
     pub setup: TerraformSetup,
 }
 
-/// Where a module's files come from.
+/// The source of a module's files.
 #[derive(Debug)]
 pub enum Source {
     /// A git repository.
     Git(GitSource),
-    /// A directory of the user's, worked on in place and never deleted.
+    /// A directory of the user, which is used in place and never deleted.
     Directory(PathBuf),
 }
 
 /// A module in a git repository.
 #[derive(Debug)]
 pub struct GitSource {
-    /// `https`, `http`, `ssh` or `file` URL, or the scp-like `user@host:path`. May carry
+    /// `https`, `http`, `ssh` or `file` URL, or the scp-like `user@host:path`. May contain
     /// credentials, so it must not be shown; see [`GitSource::credentials`].
     pub repository: SecretString,
     /// A branch, a tag, or a full or abbreviated commit id; never empty.
     pub reference: String,
     /// The module's directory below the repository's root, as it was given; empty for the root.
     pub working_directory: String,
-    /// How to log in.
+    /// The login.
     pub credentials: GitCredentials,
 }
 
-/// The credentials that came with the run.
+/// The credentials in the configuration of a run.
 #[derive(Debug, Default)]
 pub enum GitCredentials {
-    /// None: use what the environment offers.
+    /// No credentials: those in the environment are used.
     #[default]
     None,
     /// An access token.
     Token {
-        /// The user name that goes with it; by default what the host expects.
+        /// The user name; by default the one that the host expects.
         username: Option<String>,
         /// The token.
         token: SecretString,
@@ -84,22 +84,22 @@ pub enum GitCredentials {
         private_key: SecretString,
         /// Its passphrase.
         passphrase: Option<SecretString>,
-        /// Lines of a `known_hosts` file; without any, the user's own file decides.
+        /// Lines of a `known_hosts` file; without lines, the user's own file is used.
         known_hosts: Option<String>,
     },
-    /// A GitHub App installation: the CI system has put its token into the environment.
+    /// A GitHub App installation. The CI system sets its token in the environment.
     GithubApp,
 }
 
 /// One input variable.
 #[derive(Debug)]
 pub struct Variable {
-    /// The value as JSON text, numbers exactly as they were written; none when only a reference
-    /// was given.
+    /// The value as JSON text, numbers exactly as they were written; `None` if only a reference
+    /// is given.
     pub value: Option<SecretString>,
     /// Whether the value must not be shown.
     pub sensitive: bool,
-    /// Where the value is to be found, when the run gave a reference (ADR-001, `source`, `ref`, `key`).
+    /// The reference to the value, if the run contains one (ADR-001, `source`, `ref`, `key`).
     pub reference: Option<SecretReference>,
 }
 
@@ -112,7 +112,7 @@ pub struct EnvironmentVariable {
     pub sensitive: bool,
 }
 
-/// Where the state is kept.
+/// A state backend and its settings.
 #[derive(Debug)]
 pub struct Backend {
     /// Terraform's name of the backend type, an identifier such as `pg` or `s3`.

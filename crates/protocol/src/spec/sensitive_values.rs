@@ -1,6 +1,6 @@
 //! The interpretation of a run's sensitive values.
 
-/// How a sensitive value that could be a reference is taken.
+/// Whether sensitive values can be references.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum SensitiveValues {
     /// As a reference if it has the form of one.

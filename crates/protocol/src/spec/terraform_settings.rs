@@ -14,33 +14,33 @@ use super::secret_reference::SecretReference;
 /// The settings of one source; a missing section is `None`.
 #[derive(Debug, Default)]
 pub struct TerraformSettings {
-    /// `terraformrc`: where providers come from, and credentials.
+    /// `terraformrc`: sources of providers, and credentials.
     pub cli_config: Option<CliConfig<SecretReference>>,
-    /// `backend`: where the state is kept.
+    /// `backend`: the state backend.
     pub backend: Option<BackendSettings>,
     /// `env`: variables that are not secret, in the order in which they were written.
     pub environment: Option<Vec<(String, String)>>,
     /// `logging`: Terraform's own log.
     pub logging: Option<LoggingSettings>,
-    /// `afterPlan`: what judges each plan.
+    /// `afterPlan`: the program that judges each plan.
     pub after_plan: Option<AfterPlan>,
 }
 
-/// A program that gets each plan before anything is applied (`--after-plan`).
+/// A program that judges each plan before it is applied (`--after-plan`).
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AfterPlan {
-    /// Its path, or a name that is looked up in `PATH`.
+    /// Its path, or a name to search in `PATH`.
     pub program: PathBuf,
     /// Its arguments. No shell reads them.
     pub arguments: Vec<String>,
-    /// Names of the variables that it gets beside those that every such program gets.
+    /// Names of further variables in its environment.
     pub environment: Vec<String>,
 }
 
 /// The content of Terraform's CLI configuration file.
 #[derive(Debug, Default)]
 pub struct CliConfig<Token> {
-    /// Where providers are installed from; nothing to leave that to Terraform.
+    /// The sources of providers; empty to use Terraform's default.
     pub installation: Vec<InstallationMethod>,
     /// Tokens by host.
     pub credentials: Vec<(RegistryHost, Token)>,
@@ -49,15 +49,15 @@ pub struct CliConfig<Token> {
 /// One way to install providers.
 #[derive(Debug, Eq, PartialEq)]
 pub struct InstallationMethod {
-    /// Where they come from.
+    /// The source of the providers.
     pub source: ProviderSource,
-    /// Patterns of the providers that it is for; none for all.
+    /// Patterns of the included providers; `None` for all.
     pub include: Option<Vec<String>>,
-    /// Patterns of the providers that it is not for.
+    /// Patterns of the excluded providers.
     pub exclude: Option<Vec<String>>,
 }
 
-/// Where providers come from.
+/// A source of providers.
 #[derive(Debug, Eq, PartialEq)]
 pub enum ProviderSource {
     /// A mirror on the network: an `https` URL that ends in `/`.
@@ -73,7 +73,7 @@ pub enum ProviderSource {
 pub struct RegistryHost(String);
 
 impl RegistryHost {
-    /// What the names of variables with credentials begin with.
+    /// The prefix of variables with credentials.
     const VARIABLE: &str = "TF_TOKEN_";
 
     /// Reads a host with or without a port; `None` if the text is not a host.
@@ -86,7 +86,7 @@ impl RegistryHost {
         let name = match url::Host::parse(name).ok()? {
             url::Host::Domain(name) => name,
             url::Host::Ipv4(address) => address.to_string(),
-            // Terraform has no way to write one.
+            // Terraform has no syntax for an IPv6 address here.
             url::Host::Ipv6(_) => return None,
         };
         Some(Self(match port.filter(|port| *port != 443) {
@@ -124,31 +124,31 @@ pub struct BackendSettings {
 pub enum BackendValue {
     /// The value itself, as JSON text.
     Json(SecretString),
-    /// A text that is looked up when the run starts.
+    /// A reference, which is resolved when the run starts.
     Reference(SecretReference),
 }
 
 /// Terraform's own log.
 #[derive(Debug, Default, Eq, PartialEq)]
 pub struct LoggingSettings {
-    /// How much it says, in capitals, as `TF_LOG` takes it.
+    /// The level in capitals, as in `TF_LOG`.
     pub level: Option<String>,
-    /// The file that it goes to instead of standard error.
+    /// The file for the log, instead of standard error.
     pub path: Option<PathBuf>,
 }
 
-/// What of the settings is given to Terraform beside its backend and its environment.
+/// The settings for Terraform that are applied to a run, except for its backend and its environment.
 #[derive(Debug, Default)]
 pub struct TerraformSetup {
-    /// The CLI configuration; none to leave the user's own in force.
+    /// The CLI configuration; `None` to use the user's own.
     pub cli_config: Option<CliConfig<SecretString>>,
     /// An absolute path for `TF_LOG_PATH`.
     pub log_path: Option<PathBuf>,
-    /// What judges each plan, with the absolute path of its program.
+    /// The program that judges each plan, by its absolute path.
     pub after_plan: Option<AfterPlan>,
-    /// Variables of the job's environment that Terraform must not see, because they would win.
+    /// Variables of the job's environment that are removed for Terraform, because they would win over these settings.
     pub overruled: Vec<OsString>,
-    /// What references were resolved to, by the names of the settings.
+    /// Resolved secrets, with the names of their settings.
     pub secrets: Vec<(String, SecretString)>,
 }
 
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_the_same_however_it_is_written() {
+    fn host_is_the_same_in_all_spellings() {
         for (text, expected) in [
             ("app.terraform.io", Some("app.terraform.io")),
             ("App.Terraform.IO:443", Some("app.terraform.io")),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_with_tokens_name_their_hosts() {
+    fn host_is_part_of_the_name_of_a_token_variable() {
         for (name, expected) in [
             ("TF_TOKEN_app_terraform_io", Some("app.terraform.io")),
             ("TF_TOKEN_my__registry_example_com", Some("my-registry.example.com")),

@@ -49,7 +49,7 @@ impl Product {
         })
     }
 
-    /// How the command line is given `version` of this product: `1.9.8`, `opentofu-1.8.3`.
+    /// The argument for `version` of this product: `1.9.8`, `opentofu-1.8.3`.
     #[must_use]
     pub fn spelled(self, version: &str) -> String {
         match self {
@@ -96,10 +96,10 @@ impl fmt::Display for Product {
     }
 }
 
-/// A version that cannot be read.
+/// A text is not an exact version.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{text}` is not an exact version such as `1.9.0` or `opentofu-1.8.3`")]
 pub struct ParseRequestError {
-    /// What was given.
+    /// The text.
     pub text: String,
 }

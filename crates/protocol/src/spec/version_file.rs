@@ -5,14 +5,14 @@ use super::Product;
 /// The kind of a version file, which decides its name and its syntax.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum VersionFileKind {
-    /// One version, of this product where the version names no other.
+    /// One version, of this product unless the text names another one.
     Of(Product),
-    /// asdf's: a line a tool, its name and its versions.
+    /// The file of asdf: a line for each tool, with its name and its versions.
     ToolVersions,
 }
 
 impl VersionFileKind {
-    /// All of them; in one directory an earlier one counts before a later one.
+    /// All kinds. In one directory, an earlier one wins over a later one.
     pub const ALL: [Self; 4] = [
         Self::Of(Product::Terraform),
         Self::Of(Product::OpenTofu),
@@ -32,13 +32,13 @@ impl VersionFileKind {
     }
 }
 
-/// A version file and what is in it.
+/// A version file and its content.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct VersionFile {
-    /// What it is called.
+    /// The kind of the file.
     pub kind: VersionFileKind,
-    /// Where it is, from the directory that it speaks for, such as `../.tool-versions`.
+    /// Its path relative to the directory that it applies to, such as `../.tool-versions`.
     pub place: String,
-    /// All of its text.
+    /// The whole text.
     pub text: String,
 }

@@ -24,7 +24,7 @@ pub(super) fn facts(result: &RunResult) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let known = [
         ("Module", &module_source(result)),
-        ("Operation", &result.operation),
+        ("Operation", &result.operation.map(|operation| operation.to_string())),
         ("Run", &result.run_id),
         ("Tool", &result.tool),
         ("Commit", &result.source_commit),
@@ -50,9 +50,9 @@ pub(super) struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     pub(super) fn of(problem: &'a crate::Problem, status: &str) -> Self {
-        let what = if status == "cancelled" { "Where it stopped" } else { "What failed" };
+        let what = if status == "cancelled" { "Stopped" } else { "Error" };
         Self {
-            title: format!("{what}: {}", problem.phase),
+            title: format!("{what} in {}", problem.phase),
             message: text(&problem.message),
             advice: problem.advice.as_deref().map(text),
         }
@@ -237,5 +237,36 @@ impl Bar {
             }
         };
         timings.phases.iter().map(bar).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::{PhaseTiming, Problem, Timings};
+    use butler_base::event::Phase;
+
+    #[test]
+    fn bar_of_the_failed_phase_is_marked_and_not_the_longest() {
+        let phase = |phase, start, duration| PhaseTiming {
+            phase,
+            start: Duration::from_secs(start),
+            duration: Some(Duration::from_secs(duration)),
+        };
+        let timings = Timings {
+            started: SystemTime::UNIX_EPOCH,
+            total: Duration::from_secs(100),
+            phases: vec![phase(Phase::Init, 0, 90), phase(Phase::Apply, 90, 10)],
+        };
+        let mut result = RunResult::of("failed", 1, timings);
+        let classes = |result: &RunResult| {
+            Bar::all(result).into_iter().map(|bar| bar.class).collect::<Vec<_>>()
+        };
+        assert_eq!(classes(&result), ["", ""]);
+        let message = "exit status 1".to_owned();
+        result.error = Some(Problem { phase: Phase::Apply, message, advice: None });
+        assert_eq!(classes(&result), ["", "ended-here"]);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-/// The commit that is checked out where `directory` is; none outside of a git repository, or where
-/// it has no commit yet.
+/// The commit that is checked out at `directory`. `None` outside of a git repository, and before the
+/// first commit.
 #[must_use]
 pub fn checked_out_commit(directory: &Path) -> Option<String> {
     let repository = git2::Repository::discover(directory).ok()?;

@@ -7,13 +7,11 @@ use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
-use zeroize::Zeroizing;
-
 use super::login::{Login, LoginSecret, login_for};
 use super::url::{RepositoryUrl, Scheme};
 
-/// Git's question is a few short lines.
-const LONGEST_QUESTION: u64 = 64 * 1024;
+/// The largest accepted request, in bytes. It has a few short lines.
+const MAX_REQUEST: u64 = 64 * 1024;
 
 /// Executes `internal-git-credential FILE get|store|erase`: reads git's request from `input` and
 /// writes the credentials, if any match, to `output`.
@@ -28,23 +26,21 @@ pub fn answer_git(
     if operation != "get" {
         return ExitCode::SUCCESS;
     }
-    let mut question = String::new();
-    let read = input.take(LONGEST_QUESTION).read_to_string(&mut question);
-    let logins: Option<Vec<Login>> = std::fs::read(file)
-        .map(Zeroizing::new)
-        .ok()
-        .and_then(|json| serde_json::from_slice(&json).ok());
+    let mut request = String::new();
+    let read = input.take(MAX_REQUEST).read_to_string(&mut request);
+    let logins: Option<Vec<Login>> =
+        std::fs::read(file).ok().and_then(|json| serde_json::from_slice(&json).ok());
     let (Ok(_), Some(logins)) = (read, logins) else { return ExitCode::FAILURE };
-    let Some(answer) = answer(&question, &logins) else { return ExitCode::SUCCESS };
-    match output.write_all(answer.as_bytes()).and_then(|()| output.flush()) {
+    let Some(credentials) = credentials_for(&request, &logins) else { return ExitCode::SUCCESS };
+    match output.write_all(credentials.as_bytes()).and_then(|()| output.flush()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn answer(question: &str, logins: &[Login]) -> Option<Zeroizing<String>> {
+fn credentials_for(request: &str, logins: &[Login]) -> Option<String> {
     let value = |name: &str| {
-        question
+        request
             .lines()
             .take_while(|line| !line.is_empty())
             .filter_map(|line| line.split_once('='))
@@ -57,16 +53,17 @@ fn answer(question: &str, logins: &[Login]) -> Option<Zeroizing<String>> {
     }
     let login = login_for(logins, &url)?;
     let (username, password) = login.basic()?;
-    // A module's URL may name a user; beside a token any will do, unless the run named one.
+    // The URL of a module may contain a user name. With a token, each user name is valid, unless the run
+    // has one.
     let username = match (value("username"), &login.secret) {
-        (Some(asked), LoginSecret::Token { username: None, .. }) => asked,
-        (Some(asked), _) if asked != username => return None,
+        (Some(requested), LoginSecret::Token { username: None, .. }) => requested,
+        (Some(requested), _) if requested != username => return None,
         _ => username,
     };
     if [username, password].iter().any(|text| text.contains(['\n', '\r', '\0'])) {
         return None;
     }
-    Some(Zeroizing::new(format!("username={username}\npassword={password}\n")))
+    Some(format!("username={username}\npassword={password}\n"))
 }
 
 #[cfg(test)]
@@ -89,16 +86,19 @@ mod tests {
         }]
     }
 
-    fn asked(question: &str, username: Option<&str>) -> Option<String> {
-        answer(question, &login(username)).map(|answer| answer.to_string())
+    fn credentials_of(request: &str, username: Option<&str>) -> Option<String> {
+        credentials_for(request, &login(username))
     }
 
     #[test]
-    fn git_gets_an_answer_for_the_right_server_only() {
+    fn git_gets_credentials_only_for_the_right_server() {
         let right = "protocol=https\nhost=git.example.com\n";
         let answer = "username=x-access-token\npassword=hunter22\n".to_owned();
-        assert_eq!(asked(right, None), Some(answer.clone()));
-        assert_eq!(asked("protocol=https\nhost=git.example.com:443\n", None), Some(answer));
+        assert_eq!(credentials_of(right, None), Some(answer.clone()));
+        assert_eq!(
+            credentials_of("protocol=https\nhost=git.example.com:443\n", None),
+            Some(answer)
+        );
         for wrong in [
             "protocol=http\nhost=git.example.com\n",
             "protocol=https\nhost=git.example.com:8443\n",
@@ -108,16 +108,16 @@ mod tests {
             "protocol=https\n\nhost=git.example.com\n",
             "",
         ] {
-            assert_eq!(asked(wrong, None), None, "{wrong}");
+            assert_eq!(credentials_of(wrong, None), None, "{wrong}");
         }
     }
 
     #[test]
-    fn a_user_name_in_the_question_counts() {
-        let question = "protocol=https\nhost=git.example.com\nusername=oauth2\n";
+    fn user_name_in_the_request_of_git_must_match() {
+        let request = "protocol=https\nhost=git.example.com\nusername=oauth2\n";
         let answer = "username=oauth2\npassword=hunter22\n".to_owned();
-        assert_eq!(asked(question, None), Some(answer.clone()));
-        assert_eq!(asked(question, Some("oauth2")), Some(answer));
-        assert_eq!(asked(question, Some("deploy")), None);
+        assert_eq!(credentials_of(request, None), Some(answer.clone()));
+        assert_eq!(credentials_of(request, Some("oauth2")), Some(answer));
+        assert_eq!(credentials_of(request, Some("deploy")), None);
     }
 }

@@ -20,46 +20,46 @@ pub enum SourceError {
     Stopped {
         /// The repository, without credentials.
         url: String,
-        /// Who wanted it.
+        /// The reason of the stop.
         reason: StopReason,
     },
-    /// The source cannot be fetched as it was asked for.
+    /// The source cannot be fetched.
     #[error("cannot fetch the module from `{url}`")]
     Fetch {
         /// The repository, without credentials.
         url: String,
-        /// What is wrong.
+        /// The cause.
         #[source]
         source: FetchError,
     },
     /// The repository's address or the reference is unusable.
     #[error(transparent)]
     Unusable(FetchError),
-    /// The process that fetches could not be run.
+    /// The fetching process cannot be started.
     #[error("cannot run the process that fetches `{url}`")]
     Process {
         /// The repository, without credentials.
         url: String,
-        /// What went wrong.
+        /// The cause.
         #[source]
         source: ProcessError,
     },
-    /// The process that fetches ended without an answer.
+    /// The fetching process ended without a result.
     #[error("the process that fetches `{url}` ended without a result ({status})")]
     Crashed {
         /// The repository, without credentials.
         url: String,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
     },
-    /// A directory or file beside the clone could not be made or read.
+    /// A directory or file next to the clone cannot be created or read.
     #[error("cannot {act} `{}`", path.display())]
     File {
-        /// What was tried.
+        /// The operation.
         act: &'static str,
-        /// On which path.
+        /// The path.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -85,7 +85,7 @@ impl Advice for SourceError {
     }
 }
 
-/// What is wrong with a repository, a reference or what was fetched.
+/// The cause of a failed fetch.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FetchError {
@@ -94,7 +94,7 @@ pub enum FetchError {
     UnusableUrl {
         /// The address, without credentials.
         url: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The reference cannot be used.
@@ -102,7 +102,7 @@ pub enum FetchError {
     UnusableReference {
         /// The reference, escaped.
         reference: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The run uses a GitHub App's token, but the environment does not contain one.
@@ -113,7 +113,7 @@ pub enum FetchError {
     Connect {
         /// Host and port.
         server: String,
-        /// What libgit2 said.
+        /// The error of libgit2.
         reason: String,
     },
     /// The server's TLS certificate is not trusted.
@@ -121,15 +121,15 @@ pub enum FetchError {
     Certificate {
         /// Host and port.
         server: String,
-        /// What libgit2 said.
+        /// The error of libgit2.
         reason: String,
     },
-    /// The server is silent.
+    /// The server did not respond in time.
     #[error("`{server}` did not answer in time: {reason}")]
     Timeout {
         /// Host and port.
         server: String,
-        /// What libgit2 said.
+        /// The error of libgit2.
         reason: String,
     },
     /// The server requires a login, and no credentials match it.
@@ -145,51 +145,51 @@ pub enum FetchError {
     CredentialsRefused {
         /// Host and port.
         server: String,
-        /// What was offered, by name: never the secret itself.
+        /// The names of the offered credentials, without secrets.
         offered: String,
     },
     /// A key file or the given key cannot be used.
     #[error("the ssh key cannot be used: {reason}")]
     UnusableKey {
-        /// What libgit2 said.
+        /// The error of libgit2.
         reason: String,
     },
-    /// The server does not know the repository, or does not admit it.
+    /// The repository does not exist, or the login may not read it.
     #[error("no repository at `{url}`: {reason}")]
     RepositoryNotFound {
         /// The repository, without credentials.
         url: String,
-        /// What the server said.
+        /// The error of the server.
         reason: String,
     },
-    /// The server sends elsewhere.
+    /// The server redirects to another host.
     #[error("`{server}` redirects to another host: {reason}")]
     Redirected {
         /// Host and port.
         server: String,
-        /// What libgit2 said.
+        /// The error of libgit2.
         reason: String,
     },
     /// The branch, tag or commit does not exist.
     #[error("no branch, tag or commit `{reference}`{}", list(" (similar: ", similar, ")"))]
     ReferenceNotFound {
-        /// What was asked for.
+        /// The requested name.
         reference: String,
-        /// Up to five references that look alike.
+        /// Up to five similar references.
         similar: Vec<String>,
     },
-    /// An abbreviated commit id fits several commits.
+    /// An abbreviated commit id matches several commits.
     #[error("the abbreviated commit id `{prefix}` is ambiguous")]
     AmbiguousCommit {
-        /// What was asked for.
+        /// The requested name.
         prefix: String,
     },
     /// The reference resolves to an object that is not a commit.
     #[error("`{reference}` is not a commit: {reason}")]
     NotACommit {
-        /// What was asked for.
+        /// The requested name.
         reference: String,
-        /// What libgit2 said.
+        /// The error of libgit2.
         reason: String,
     },
     /// The server's host key is not in `known_hosts`.
@@ -215,39 +215,39 @@ pub enum FetchError {
     Submodule {
         /// Its path in the repository.
         path: String,
-        /// What is wrong.
+        /// The cause.
         source: Box<FetchError>,
     },
-    /// A submodule is where it must not be.
+    /// A submodule has a forbidden URL or path.
     #[error("the submodule `{path}` is not allowed: {reason}")]
     ForbiddenSubmodule {
         /// Its path in the repository.
         path: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The working directory is not one of the clone.
+    /// The working directory is not a directory of the clone.
     #[error("the working directory `{directory}` cannot be used: {reason}")]
     WorkingDirectory {
-        /// What was asked for.
+        /// The requested name.
         directory: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// Files are kept in Git LFS, and only their pointers are in git.
+    /// Files are stored in Git LFS, and the repository contains only their pointers.
     #[error("{count} {} in the module: {}", if *count == 1 { "file is only a Git LFS pointer" } else { "files are only Git LFS pointers" }, list("", files, if *count > files.len() { ", …" } else { "" }))]
     LfsPointers {
         /// Up to three of them.
         files: Vec<String>,
-        /// How many there are.
+        /// The number of files.
         count: usize,
     },
-    /// Anything else that libgit2 or the operating system refuses.
+    /// Another error of libgit2 or of the operating system.
     #[error("cannot {act}: {reason}")]
     Git {
-        /// What was tried.
+        /// The operation.
         act: String,
-        /// What libgit2 said.
+        /// The error of libgit2.
         reason: String,
     },
 }
@@ -269,7 +269,7 @@ impl FetchError {
         Self::Git { act: act.to_owned(), reason: error.message().to_owned() }
     }
 
-    /// Whether asking the same server in another way could help.
+    /// Whether another kind of request to the same server may succeed.
     pub(super) const fn may_be_a_refusal(&self) -> bool {
         matches!(self, Self::Git { .. })
     }

@@ -4,13 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use secrecy::ExposeSecret;
-use zeroize::Zeroizing;
 
+use super::environment::{Checkout, FETCH_COMMAND, GitEnvironment};
 use super::failure::{FetchError, SourceError};
 use super::login::logins;
-use super::task::{Answer, Task};
+use super::task::{FetchResult, Task};
 use super::url::RepositoryUrl;
-use super::{Checkout, FETCH_COMMAND, GitEnvironment};
 use butler_base::cancel::Stop;
 use butler_base::event::Stream;
 use butler_base::platform::NULL_DEVICE;
@@ -24,15 +23,15 @@ use butler_protocol::spec::{GitCredentials, GitSource};
 const GRACE: Grace =
     Grace { normal: Duration::from_millis(500), urgent: Duration::from_millis(100) };
 
-/// An answer is a few paths, or an error message.
-const LONGEST_ANSWER: usize = 1024 * 1024;
+/// The largest accepted result, in bytes. It has a few paths or an error message.
+const MAX_RESULT: usize = 1024 * 1024;
 
 /// Fetches `source` into `destination`, which must not exist yet. Progress goes to `sink`.
 ///
 /// # Errors
 /// When the repository cannot be fetched, the reference does not exist, or the working directory
-/// is not inside the clone. A stop ends the fetch within a second. What an unsuccessful fetch
-/// leaves in `destination` is for the caller to remove.
+/// is not inside the clone. A stop ends the fetch within a second. The caller must remove the files
+/// that a failed fetch leaves in `destination`.
 pub async fn fetch(
     source: &GitSource,
     environment: &GitEnvironment,
@@ -53,7 +52,7 @@ pub async fn fetch(
         .prefix(".git-home-")
         .permissions(std::fs::Permissions::from_mode(0o700))
         .tempdir_in(beside)
-        .map_err(|source| file("create a directory in", beside, source))?;
+        .map_err(|source| file_error("create a directory in", beside, source))?;
     let task = Task {
         url: url.clone(),
         reference: source.reference.clone(),
@@ -70,8 +69,9 @@ pub async fn fetch(
         parent: std::process::id(),
     };
     // Serialization fails only for a path that is not UTF-8.
-    let input = encode(&task)
-        .map_err(|error| file("hand on the path", destination, std::io::Error::other(error)))?;
+    let input = serde_json::to_vec(&task).map_err(|error| {
+        file_error("hand on the path", destination, std::io::Error::other(error))
+    })?;
     let command = Command {
         inner: None,
         program: environment.executable.clone(),
@@ -79,19 +79,19 @@ pub async fn fetch(
         environment: child_environment(environment, scratch.path()),
         directory: None,
         input: Input::Bytes(input),
-        output: Output::Memory(LONGEST_ANSWER),
+        output: Output::Memory(MAX_RESULT),
     };
-    let shown = RunnerLines(sink);
-    shown.say(&format!("Fetching {url} at {}", source.reference));
-    let exit = match supervise(&command, &shown, stop, GRACE).await {
+    let progress = ProgressSink(sink);
+    progress.print(&format!("Fetching {url} at {}", source.reference));
+    let exit = match supervise(&command, &progress, stop, GRACE).await {
         Ok(exit) => exit,
         Err(ProcessError::Stopped(reason)) => return Err(SourceError::Stopped { url, reason }),
         Err(source) => return Err(SourceError::Process { url, source }),
     };
     let Exit { status, stopped, output, .. } = exit;
     match serde_json::from_slice(&output) {
-        // A stop that came when the answer was there already is for the next phase to see.
-        Ok(Answer::Fetched(fetched)) => Ok(Checkout {
+        // If a stop arrives after the result, the next phase handles it.
+        Ok(FetchResult::Fetched(fetched)) => Ok(Checkout {
             root: fetched.root,
             directory: fetched.directory,
             commit: fetched.commit,
@@ -102,7 +102,7 @@ pub async fn fetch(
                 .filter(|name| fetched.used_tokens.iter().any(|used| used == name))
                 .collect(),
         }),
-        Ok(Answer::Failed(error)) => Err(failed(error)),
+        Ok(FetchResult::Failed(error)) => Err(failed(error)),
         Err(_) => Err(match stopped {
             Some(reason) => SourceError::Stopped { url, reason },
             None => SourceError::Crashed { url, status },
@@ -110,7 +110,7 @@ pub async fn fetch(
     }
 }
 
-/// Git refuses such names too; an option or a control character must not get any further.
+/// Refuses names that git refuses too, in particular options and control characters.
 fn check_reference(reference: &str) -> Result<(), FetchError> {
     let refuse = |reason: &str| {
         Err(FetchError::UnusableReference {
@@ -150,9 +150,9 @@ fn known_hosts(source: &GitSource) -> Option<String> {
     }
 }
 
-/// Only what libgit2 needs: proxies, the agent, and a home directory where it finds the `known_hosts`
-/// that the child writes and nothing else. OpenSSL would read all certificates at once, of which most
-/// repositories need none: the child names them when it does.
+/// The environment of libgit2: proxies, the agent, and a home directory with only the `known_hosts` that
+/// the child writes. OpenSSL would read all certificates at its start, but most repositories need none:
+/// the child sets them later if they are needed.
 fn child_environment(environment: &GitEnvironment, home: &Path) -> Environment {
     let mut child = environment.variables.clone();
     child.set("HOME", home);
@@ -163,39 +163,20 @@ fn child_environment(environment: &GitEnvironment, home: &Path) -> Environment {
     child
 }
 
-/// `value` as JSON. Room is reserved beforehand: a vector that grows leaves copies of the secrets behind.
-pub(super) fn encode(value: &impl serde::Serialize) -> serde_json::Result<Zeroizing<Vec<u8>>> {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut size = Count(0);
-    serde_json::to_writer(&mut size, value)?;
-    let mut json = Zeroizing::new(Vec::with_capacity(size.0));
-    serde_json::to_writer(&mut *json, value)?;
-    Ok(json)
-}
-
-fn file(act: &'static str, path: &Path, source: std::io::Error) -> SourceError {
+fn file_error(act: &'static str, path: &Path, source: std::io::Error) -> SourceError {
     SourceError::File { act, path: path.to_owned(), source }
 }
 
-/// The child's lines are what the runner has to say, not a tool's error output.
-struct RunnerLines<'sink, S>(&'sink S);
+/// Forwards the child's lines as standard output, because they are the runner's progress and not errors.
+struct ProgressSink<'sink, S>(&'sink S);
 
-impl<S: Sink> RunnerLines<'_, S> {
-    fn say(&self, text: &str) {
+impl<S: Sink> ProgressSink<'_, S> {
+    fn print(&self, text: &str) {
         self.0.line(Stream::Stdout, text.as_bytes());
     }
 }
 
-impl<S: Sink> Sink for RunnerLines<'_, S> {
+impl<S: Sink> Sink for ProgressSink<'_, S> {
     fn line(&self, _: Stream, line: &[u8]) {
         self.0.line(Stream::Stdout, line);
     }
@@ -210,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_that_no_branch_can_have_are_refused() {
+    fn invalid_reference_name_is_refused() {
         for reference in ["", "  ", "-upload-pack=x", "a\nb", "a b", "main~1", "a..b", "x@{1}", "*"]
         {
             assert!(check_reference(reference).is_err(), "{reference:?}");

@@ -4,7 +4,7 @@ use super::url::{RepositoryUrl, Scheme};
 use butler_fuzz::Target;
 
 #[test]
-fn fuzz_url_an_address_leads_to_one_plain_host_and_carries_no_password() {
+fn fuzz_url_address_has_one_plain_host_and_no_password() {
     let samples: [&[u8]; 6] = [
         b"https://me:hunter22@git.example.com:8443/team/repo.git",
         b"ssh://git@host.example.com:2222/team/repo",
@@ -44,7 +44,7 @@ fn fuzz_url_an_address_leads_to_one_plain_host_and_carries_no_password() {
             "{shown}"
         );
         assert_eq!(address.host.is_empty(), address.scheme == Scheme::File, "{shown}");
-        // What is handed on is read the same way again, and there is nothing left to split off.
+        // A second parse of the address has the same result, and no credentials.
         let (again, userinfo) = RepositoryUrl::parse(shown).unwrap();
         assert_eq!(again, address, "{shown}");
         assert!(userinfo.is_none_or(|it| it.password.is_none()), "{shown}");

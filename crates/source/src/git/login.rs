@@ -5,22 +5,21 @@
 //! not sent in clear to the same host, as a submodule with an `http` URL could ask for.
 
 use secrecy::{ExposeSecret, SecretString};
-use serde::{Deserialize, Serialize};
-use zeroize::Zeroizing;
+use serde::{Deserialize, Serialize, Serializer};
 
-use super::GitEnvironment;
+use super::environment::GitEnvironment;
 use super::failure::FetchError;
 use super::url::{RepositoryUrl, Scheme, UserInfo};
 use butler_protocol::spec::{GitCredentials, GitSource};
 
-/// Credentials and where they may go.
+/// Credentials, and the server that they may be sent to.
 #[derive(Deserialize, Serialize)]
 pub(super) struct Login {
-    /// The only server that may see them.
+    /// The only server that they may be sent to.
     pub(super) audience: Audience,
     /// The credentials themselves.
     pub(super) secret: LoginSecret,
-    /// The environment variable that they are from, if they are from one.
+    /// The environment variable with the credentials, if they are from one.
     pub(super) variable: Option<String>,
 }
 
@@ -29,9 +28,9 @@ pub(super) struct Login {
 pub(super) struct Audience {
     /// In lower case, without brackets.
     pub(super) host: String,
-    /// Which ports.
+    /// The ports.
     pub(super) port: AudiencePort,
-    /// Whether they may travel over HTTP without TLS.
+    /// Whether they may be sent over HTTP without TLS.
     pub(super) in_clear: bool,
 }
 
@@ -39,7 +38,7 @@ pub(super) struct Audience {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum AudiencePort {
-    /// Every port, because the user named the host alone.
+    /// Every port, because the user named only the host.
     Any,
     /// This port only.
     Only(u16),
@@ -51,12 +50,39 @@ pub(super) enum AudiencePort {
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum LoginSecret {
-    /// An access token, for HTTP. The user name that goes with it seldom matters.
-    Token { username: Option<String>, token: Zeroizing<String> },
+    /// An access token, for HTTP. Most servers ignore the user name.
+    Token {
+        username: Option<String>,
+        #[serde(serialize_with = "expose")]
+        token: SecretString,
+    },
     /// User name and password, for HTTP and ssh.
-    Password { username: String, password: Zeroizing<String> },
+    Password {
+        username: String,
+        #[serde(serialize_with = "expose")]
+        password: SecretString,
+    },
     /// An ssh key.
-    Key { private_key: Zeroizing<String>, passphrase: Option<Zeroizing<String>> },
+    Key {
+        #[serde(serialize_with = "expose")]
+        private_key: SecretString,
+        #[serde(serialize_with = "expose_optional")]
+        passphrase: Option<SecretString>,
+    },
+}
+
+/// Serializes a secret for the fetching child, over a pipe, or for the credential helper, in a file of
+/// the run's private directory.
+fn expose<S: Serializer>(secret: &SecretString, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(secret.expose_secret())
+}
+
+#[expect(clippy::ref_option, reason = "as serde calls it")]
+fn expose_optional<S: Serializer>(
+    secret: &Option<SecretString>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    secret.as_ref().map(ExposeSecret::expose_secret).serialize(serializer)
 }
 
 impl Audience {
@@ -88,7 +114,7 @@ impl Audience {
         }
     }
 
-    /// Whether `url` leads to this server, safely enough.
+    /// Whether the credentials may be sent to the server of `url`.
     pub(super) fn includes(&self, url: &RepositoryUrl) -> bool {
         let port = match self.port {
             AudiencePort::Any => true,
@@ -104,7 +130,7 @@ impl Audience {
 }
 
 impl Login {
-    /// Whether a server that is reached by `scheme` understands such credentials.
+    /// Whether `scheme` supports these credentials.
     pub(super) const fn fits(&self, scheme: Scheme) -> bool {
         match self.secret {
             LoginSecret::Token { .. } => scheme.is_http(),
@@ -113,7 +139,7 @@ impl Login {
         }
     }
 
-    /// What to call these credentials in messages.
+    /// The name of the credentials in messages.
     pub(super) fn name(&self) -> String {
         match (&self.variable, &self.secret) {
             (Some(variable), _) => format!("the token in {variable}"),
@@ -132,16 +158,18 @@ impl Login {
                 let username = username
                     .as_deref()
                     .unwrap_or_else(|| token_user(&self.audience.host, self.variable.as_deref()));
-                Some((username, token))
+                Some((username, token.expose_secret()))
             }
-            LoginSecret::Password { username, password } => Some((username, password)),
+            LoginSecret::Password { username, password } => {
+                Some((username, password.expose_secret()))
+            }
             LoginSecret::Key { .. } => None,
         }
     }
 }
 
-/// The user name that a host expects beside a token. GitHub, Gitea and Azure take any; GitLab's
-/// job tokens and Bitbucket's access tokens have one of their own.
+/// The user name for a token. GitHub, Gitea and Azure accept any; GitLab's job tokens and Bitbucket's
+/// access tokens require a special one.
 fn token_user(host: &str, variable: Option<&str>) -> &'static str {
     if variable == Some("CI_JOB_TOKEN") {
         "gitlab-ci-token"
@@ -154,7 +182,7 @@ fn token_user(host: &str, variable: Option<&str>) -> &'static str {
     }
 }
 
-/// The first of `logins` that may and can be used for `url`.
+/// The first of `logins` that may be used for `url`.
 pub(super) fn login_for<'logins>(
     logins: &'logins [Login],
     url: &RepositoryUrl,
@@ -172,23 +200,27 @@ pub(super) fn logins(
     repository: &RepositoryUrl,
     userinfo: Option<UserInfo>,
 ) -> Result<Vec<Login>, FetchError> {
-    let secret = |secret: &SecretString| Zeroizing::new(secret.expose_secret().to_owned());
     let url_user = userinfo.as_ref().map(|user| user.username.clone());
-    let own = |secret| Login { audience: Audience::of(repository), secret, variable: None };
+    let for_repository =
+        |secret| Login { audience: Audience::of(repository), secret, variable: None };
     let mut logins = Vec::new();
     match &source.credentials {
-        GitCredentials::Token { username, token } => logins.push(own(LoginSecret::Token {
-            username: username.clone().or_else(|| url_user.filter(|_| repository.scheme.is_http())),
-            token: secret(token),
-        })),
+        GitCredentials::Token { username, token } => {
+            logins.push(for_repository(LoginSecret::Token {
+                username: username
+                    .clone()
+                    .or_else(|| url_user.filter(|_| repository.scheme.is_http())),
+                token: token.clone(),
+            }));
+        }
         GitCredentials::Password { username, password } => {
-            let password = secret(password);
-            logins.push(own(LoginSecret::Password { username: username.clone(), password }));
+            let (username, password) = (username.clone(), password.clone());
+            logins.push(for_repository(LoginSecret::Password { username, password }));
         }
         GitCredentials::SshKey { private_key, passphrase, .. } => {
-            logins.push(own(LoginSecret::Key {
-                private_key: secret(private_key),
-                passphrase: passphrase.as_ref().map(secret),
+            logins.push(for_repository(LoginSecret::Key {
+                private_key: private_key.clone(),
+                passphrase: passphrase.clone(),
             }));
         }
         GitCredentials::GithubApp if environment.tokens.is_empty() => {
@@ -199,7 +231,7 @@ pub(super) fn logins(
     let mut bare_user = None;
     match userinfo {
         Some(UserInfo { username, password: Some(password) }) => {
-            logins.push(own(LoginSecret::Password { username, password }));
+            logins.push(for_repository(LoginSecret::Password { username, password }));
         }
         Some(UserInfo { username, password: None }) if repository.scheme.is_http() => {
             bare_user = Some(username);
@@ -216,13 +248,16 @@ pub(super) fn logins(
             .then(|| "x-access-token".to_owned());
         logins.push(Login {
             audience,
-            secret: LoginSecret::Token { username, token: secret(token) },
+            secret: LoginSecret::Token { username, token: token.clone() },
             variable: Some((*variable).to_owned()),
         });
     }
     if let Some(username) = bare_user {
-        // A URL that has a user name only may have a token there, as GitHub allows.
-        logins.push(own(LoginSecret::Password { username, password: Zeroizing::default() }));
+        // The user name of a URL without a password may be a token, as GitHub allows.
+        logins.push(for_repository(LoginSecret::Password {
+            username,
+            password: SecretString::default(),
+        }));
     }
     Ok(logins)
 }
@@ -255,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_for_their_own_server_only() {
+    fn credentials_are_sent_only_to_their_own_server() {
         let own = Audience::of(&address("https://git.example.com/a"));
         assert!(own.includes(&address("https://GIT.example.com/b")));
         assert!(own.includes(&address("git@git.example.com:b")));
@@ -269,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_token_goes_to_the_named_host() {
+    fn environment_token_is_sent_only_to_the_named_host() {
         let repository = address("https://other.example.com/a");
         let named = Audience::named("Git.Example.com", &repository);
         assert!(named.includes(&address("https://git.example.com:8443/b")));
@@ -283,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn configuration_wins_over_url_and_url_over_environment() {
+    fn configuration_takes_precedence_over_url_and_url_over_environment() {
         let url = "https://me:from-url@git.example.com/a";
         let token = GitCredentials::Token { username: None, token: "from-run".into() };
         for (credentials, expected) in
@@ -299,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_github_app_needs_a_token_in_the_environment() {
+    fn github_app_needs_a_token_in_the_environment() {
         let repository = "https://github.com/a/b";
         let (url, userinfo) = RepositoryUrl::parse(repository).unwrap();
         let source = source(repository, GitCredentials::GithubApp);

@@ -2,18 +2,17 @@
 //!
 //! The user's git configuration is not changed: settings are passed in environment variables, secrets in
 //! files of the run's private directory that the variables name. A token goes through a credential
-//! helper, this executable again, which answers for the servers that the token is meant for and no
-//! other. An ssh key goes through an ssh configuration that names it for its own host alone.
+//! helper, this executable again, which prints it only for the servers of the token. An ssh key goes
+//! through an ssh configuration that names it only for its own host.
 
 use std::path::{Path, PathBuf};
 
-use secrecy::ExposeSecret;
-use zeroize::Zeroizing;
+use secrecy::{ExposeSecret, SecretString};
 
+use super::environment::{CREDENTIAL_COMMAND, GitEnvironment};
 use super::failure::SourceError;
 use super::login::{AudiencePort, Login, LoginSecret, logins};
 use super::url::{RepositoryUrl, Scheme};
-use super::{CREDENTIAL_COMMAND, GitEnvironment};
 use butler_base::platform::os_string;
 use butler_base::process::Environment;
 use butler_base::secret::PrivateDirectory;
@@ -25,8 +24,8 @@ const LOGINS_FILE: &str = "git-logins";
 /// The certificates of the system and of `--ca-bundle` together: git takes one file only.
 const BUNDLE_FILE: &str = "git-ca-bundle.pem";
 
-/// Lets `git`, when Terraform starts it for private modules, use the same credentials, without
-/// touching the user's git configuration: files in `private`, variables in `child`.
+/// Passes the credentials to the `git` that Terraform starts for private modules: files in `private`,
+/// variables in `child`. The user's git configuration is not changed.
 ///
 /// # Errors
 /// When a file cannot be written, or the repository's address cannot be used.
@@ -45,9 +44,9 @@ pub fn share_credentials(
         logins.into_iter().partition(|login| login.fits(Scheme::Https));
     if !web.is_empty() {
         let file = write_logins(&web, private)?;
-        let helper = helper(&environment.executable, &file);
+        let helper = helper_command(&environment.executable, &file);
         for server in web.iter().flat_map(|login| servers(login, &repository)) {
-            // The empty one makes git forget every helper that it was told of before.
+            // The empty value removes the helpers of earlier settings.
             let name = format!("credential.{server}.helper");
             settings.push((name.clone(), Vec::new()));
             settings.push((name, helper.clone()));
@@ -55,8 +54,8 @@ pub fn share_credentials(
         child.set("GIT_TERMINAL_PROMPT", "0");
     }
     if let Some(bundle) = &environment.ca_bundle {
-        // The variable would win over the setting; the setting leaves the user's own settings for
-        // single hosts in force.
+        // The variable takes precedence over the setting. The setting keeps the user's own settings for
+        // single hosts.
         let variable = child.value("GIT_SSL_CAINFO").map(PathBuf::from);
         let file = write_bundle(bundle, variable.as_deref(), environment, private)?;
         if variable.is_some() {
@@ -85,25 +84,25 @@ fn write(private: &PrivateDirectory, name: &str, content: &[u8]) -> Result<PathB
 }
 
 fn write_logins(logins: &[Login], private: &PrivateDirectory) -> Result<PathBuf, SourceError> {
-    let json = super::fetch::encode(&logins).map_err(|error| {
+    let json = serde_json::to_vec(&logins).map_err(|error| {
         file_error("write", Path::new(LOGINS_FILE), std::io::Error::other(error))
     })?;
     write(private, LOGINS_FILE, &json)
 }
 
 /// The command that git runs in a shell, with `get`, `store` or `erase` appended.
-fn helper(executable: &Path, file: &Path) -> Vec<u8> {
+fn helper_command(executable: &Path, file: &Path) -> Vec<u8> {
     [
         b"!",
-        quoted(executable.as_os_str().as_encoded_bytes()).as_slice(),
+        shell_word(executable.as_os_str().as_encoded_bytes()).as_slice(),
         format!(" {CREDENTIAL_COMMAND} ").as_bytes(),
-        &quoted(file.as_os_str().as_encoded_bytes()),
+        &shell_word(file.as_os_str().as_encoded_bytes()),
     ]
     .concat()
 }
 
 /// `text` as one word of a shell.
-fn quoted(text: &[u8]) -> Vec<u8> {
+fn shell_word(text: &[u8]) -> Vec<u8> {
     let mut word = vec![b'\''];
     for byte in text {
         match byte {
@@ -115,7 +114,7 @@ fn quoted(text: &[u8]) -> Vec<u8> {
     word
 }
 
-/// The servers that a login is meant for, as git's configuration names them.
+/// The servers of a login, as keys of git's configuration.
 fn servers(login: &Login, repository: &RepositoryUrl) -> Vec<String> {
     let audience = &login.audience;
     let mut ports = match audience.port {
@@ -140,7 +139,7 @@ fn servers(login: &Login, repository: &RepositoryUrl) -> Vec<String> {
         .collect()
 }
 
-/// Adds to the settings that the environment may have for git already.
+/// Adds settings for git to those that the environment contains.
 fn add_settings(settings: Vec<(String, Vec<u8>)>, child: &mut Environment) {
     if settings.is_empty() {
         return;
@@ -179,8 +178,8 @@ fn file_error(act: &'static str, path: &Path, source: std::io::Error) -> SourceE
 /// An ssh key and the host that it is for.
 struct SshKey<'a> {
     host: &'a str,
-    private_key: &'a Zeroizing<String>,
-    passphrase: Option<&'a Zeroizing<String>>,
+    private_key: &'a SecretString,
+    passphrase: Option<&'a SecretString>,
     source: &'a GitSource,
     home: Option<&'a Path>,
 }
@@ -191,24 +190,22 @@ impl SshKey<'_> {
         private: &PrivateDirectory,
         child: &mut Environment,
     ) -> Result<(), SourceError> {
-        let mut pem = Zeroizing::new(Vec::with_capacity(self.private_key.len() + 1));
-        pem.extend_from_slice(self.private_key.trim_end().as_bytes());
         // OpenSSH does not read a key without a newline at its end.
-        pem.push(b'\n');
-        let key = write(private, "git-ssh-key", &pem)?;
+        let pem = format!("{}\n", self.private_key.expose_secret().trim_end());
+        let key = write(private, "git-ssh-key", pem.as_bytes())?;
         let config = write(private, "git-ssh-config", &self.configuration(&key, private)?)?;
         let command =
-            [b"ssh -F ".as_slice(), &quoted(config.as_os_str().as_encoded_bytes())].concat();
+            [b"ssh -F ".as_slice(), &shell_word(config.as_os_str().as_encoded_bytes())].concat();
         child.set("GIT_SSH_COMMAND", os_string(command));
         if let Some(passphrase) = self.passphrase {
-            let script = ask_pass(&key, passphrase, private)?;
+            let script = write_askpass_script(&key, passphrase, private)?;
             child.set("SSH_ASKPASS", script);
             child.set("SSH_ASKPASS_REQUIRE", "force");
         }
         Ok(())
     }
 
-    /// The first value of a setting counts, so that of this host comes before the user's own.
+    /// The first value of a setting applies, so the settings of this host come before the user's.
     fn configuration(
         &self,
         key: &Path,
@@ -259,19 +256,19 @@ fn ssh_word(path: &Path) -> Vec<u8> {
     word
 }
 
-/// A program that tells ssh the passphrase of this key, and nothing to any other question: a
+/// Writes a script that prints the passphrase of this key for ssh, and nothing for other prompts: a
 /// server may ask for a password.
-fn ask_pass(
+fn write_askpass_script(
     key: &Path,
-    passphrase: &Zeroizing<String>,
+    passphrase: &SecretString,
     private: &PrivateDirectory,
 ) -> Result<PathBuf, SourceError> {
-    let file = write(private, "git-ssh-passphrase", passphrase.as_bytes())?;
+    let file = write(private, "git-ssh-passphrase", passphrase.expose_secret().as_bytes())?;
     let mut script = Vec::new();
     script.extend_from_slice(b"#!/bin/sh\ncase \"$1\" in \"Enter passphrase for key '\"");
-    script.extend_from_slice(&quoted(key.as_os_str().as_encoded_bytes()));
+    script.extend_from_slice(&shell_word(key.as_os_str().as_encoded_bytes()));
     script.extend_from_slice(b"\"'\"*) ;; *) exit 1 ;; esac\nexec cat ");
-    script.extend_from_slice(&quoted(file.as_os_str().as_encoded_bytes()));
+    script.extend_from_slice(&shell_word(file.as_os_str().as_encoded_bytes()));
     script.push(b'\n');
     private.write_executable("git-ssh-askpass", &script).map_err(SourceError::Share)
 }
@@ -293,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_adds_to_the_certificates_that_git_uses() {
+    fn ca_bundle_is_added_to_the_certificates_that_git_uses() {
         let directory = tempfile::tempdir().unwrap();
         let write = |name: &str, content: &str| {
             let path = directory.path().join(name);
@@ -328,8 +325,8 @@ mod tests {
     }
 
     #[test]
-    fn a_path_with_quotes_stays_one_word() {
-        let command = helper(Path::new("/opt/it's here/runner"), Path::new("/run/x"));
+    fn path_with_quotes_is_one_shell_word() {
+        let command = helper_command(Path::new("/opt/it's here/runner"), Path::new("/run/x"));
         let expected = "!'/opt/it'\\''s here/runner' internal-git-credential '/run/x'";
         assert_eq!(String::from_utf8(command).unwrap(), expected);
     }

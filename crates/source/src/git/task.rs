@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::failure::FetchError;
 use super::login::Login;
 
-/// What the child is to do; it reads this from its standard input.
+/// The task of the child, which it reads from its standard input.
 #[derive(Deserialize, Serialize)]
 pub(super) struct Task {
     /// The repository, without credentials.
@@ -16,7 +16,7 @@ pub(super) struct Task {
     pub(super) reference: String,
     /// The module's directory below the root; empty for the root.
     pub(super) working_directory: String,
-    /// Where the clone goes; does not exist yet.
+    /// The directory of the clone, which must not exist yet.
     pub(super) destination: PathBuf,
     /// All credentials, in order of preference.
     pub(super) logins: Vec<Login>,
@@ -24,27 +24,27 @@ pub(super) struct Task {
     pub(super) ssh_user: String,
     /// Lines of a `known_hosts` file that came with the run.
     pub(super) known_hosts: Option<String>,
-    /// A directory of the child's own, the home directory that libgit2 sees.
+    /// A private directory of the child, the home directory for libgit2.
     pub(super) scratch_home: PathBuf,
     /// The user's home directory.
     pub(super) home: Option<PathBuf>,
-    /// Whether an ssh agent can be asked.
+    /// Whether an ssh agent is available.
     pub(super) has_agent: bool,
-    /// The system's certificates, or those that the environment names in their place.
+    /// The file of `SSL_CERT_FILE`, otherwise the system's certificates.
     pub(super) certificates: Option<PathBuf>,
     /// Additional certificates.
     pub(super) ca_bundle: Option<PathBuf>,
-    /// The parent, without which the child has nothing to do.
+    /// The process id of the parent. The child ends with it.
     pub(super) parent: u32,
 }
 
-/// What the child found, on its standard output.
+/// The result of the child, which it writes to its standard output.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Answer {
+pub(super) enum FetchResult {
     /// The clone is complete.
     Fetched(Fetched),
-    /// It cannot be had.
+    /// The fetch failed.
     Failed(FetchError),
 }
 

@@ -1,15 +1,22 @@
 //! Parses the address of a repository.
 //!
-//! A URL may carry credentials. They are split off here, once, so that what the rest of the code
-//! holds, shows and writes to disk ([`RepositoryUrl::as_str`]) never has any.
+//! A URL may contain credentials. They are removed here, so that the address that the rest of the code
+//! shows and writes to disk ([`RepositoryUrl::as_str`]) never contains any.
 
 use percent_encoding::percent_decode_str;
+use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
-use zeroize::Zeroizing;
 
 use super::failure::FetchError;
 
-/// How a repository is reached.
+/// A repository's address without credentials, for messages. `None` if it is not an address.
+#[must_use]
+pub fn shown_repository(address: &str) -> Option<String> {
+    let (url, _) = RepositoryUrl::parse(address).ok()?;
+    Some(url.as_str().to_owned())
+}
+
+/// The scheme of a repository's address.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Scheme {
@@ -30,7 +37,7 @@ impl Scheme {
         }
     }
 
-    /// The port where a URL names none; 0 for files.
+    /// The port of a URL without a port; 0 for files.
     pub(super) const fn default_port(self) -> u16 {
         match self {
             Self::Https => 443,
@@ -50,7 +57,7 @@ impl Scheme {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct RepositoryUrl {
     text: String,
-    /// How it is reached.
+    /// The scheme.
     pub(super) scheme: Scheme,
     /// The host in lower case, without brackets; empty for files.
     pub(super) host: String,
@@ -63,11 +70,11 @@ pub(super) struct RepositoryUrl {
 /// User name and password of a URL.
 pub(super) struct UserInfo {
     pub(super) username: String,
-    pub(super) password: Option<Zeroizing<String>>,
+    pub(super) password: Option<SecretString>,
 }
 
 impl RepositoryUrl {
-    /// Takes `text` apart into the address and the credentials that it carries.
+    /// Parses `text` into the address and its credentials.
     ///
     /// # Errors
     /// When it is neither a URL of a supported scheme nor `user@host:path`.
@@ -101,7 +108,7 @@ impl RepositoryUrl {
             if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host }
         });
         let host = parsed.host_str().unwrap_or_default();
-        // libgit2 reads URLs in its own way; there must be one reading only of where this leads.
+        // libgit2 has its own URL parser: both parsers must find the same host.
         if known != Scheme::File && !host.eq_ignore_ascii_case(written) {
             return Err(refuse("its host is not a plain host name or address"));
         }
@@ -109,7 +116,7 @@ impl RepositoryUrl {
         if known == Scheme::File && !matches!(host, "" | "localhost") {
             return Err(refuse("a file URL cannot name a host"));
         }
-        // It becomes a pattern in ssh's configuration, and a name in git's: `*` would be all hosts.
+        // The host becomes a pattern in the configuration of ssh, where `*` would match all hosts.
         let plain = |c: char| c.is_ascii_alphanumeric() || "._-:".contains(c);
         if known != Scheme::File
             && (host.is_empty() || host.starts_with('-') || !host.chars().all(plain))
@@ -117,12 +124,12 @@ impl RepositoryUrl {
             return Err(refuse("it names no host"));
         }
         let userinfo = userinfo
-            .map(user_info)
+            .map(parse_user_info)
             .transpose()
             .map_err(|()| refuse("its user name or password is not percent-encoded UTF-8"))?;
         let user =
             userinfo.as_ref().filter(|_| known == Scheme::Ssh).map(|user| user.username.clone());
-        // It stands decoded in the address that libgit2 reads: a `/` in it would end the host there.
+        // libgit2 reads the address with the decoded user name: a `/` in it would end the host.
         if user.as_ref().is_some_and(|user| !is_plain(user)) {
             return Err(refuse("its user name is not plain"));
         }
@@ -169,17 +176,17 @@ impl RepositoryUrl {
         Ok((address, None))
     }
 
-    /// The address as libgit2 takes it and everybody may see it.
+    /// The address for libgit2 and for messages, without credentials.
     pub(super) fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// `host`, or `host:port` where the port is not the scheme's own.
+    /// `host`, or `host:port` if the port is not the default of the scheme.
     pub(super) fn authority(&self) -> String {
         authority(self.scheme, &self.host, self.port)
     }
 
-    /// The URL of a server as a whole, without a path.
+    /// The URL of a server, without a path.
     pub(super) fn server_url(scheme: Scheme, host: &str, port: u16) -> String {
         format!("{}://{}", scheme.name(), authority(scheme, host, port))
     }
@@ -201,19 +208,19 @@ fn authority(scheme: Scheme, host: &str, port: u16) -> String {
     if port == scheme.default_port() { host } else { format!("{host}:{port}") }
 }
 
-/// Whether a user or host name means nothing but itself, in a URL and in an argument.
+/// Whether a user or host name has no special characters for URLs and arguments.
 fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with('-')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
 }
 
-fn user_info(text: &str) -> Result<UserInfo, ()> {
+fn parse_user_info(text: &str) -> Result<UserInfo, ()> {
     let decode = |part: &str| {
         percent_decode_str(part).decode_utf8().map(std::borrow::Cow::into_owned).map_err(|_| ())
     };
     let (username, password) = match text.split_once(':') {
-        Some((username, password)) => (username, Some(Zeroizing::new(decode(password)?))),
+        Some((username, password)) => (username, Some(SecretString::from(decode(password)?))),
         None => (text, None),
     };
     let username = decode(username)?;
@@ -225,6 +232,8 @@ fn user_info(text: &str) -> Result<UserInfo, ()> {
 
 #[cfg(test)]
 mod tests {
+    use secrecy::ExposeSecret;
+
     use super::*;
 
     #[test]
@@ -236,13 +245,13 @@ mod tests {
         assert_eq!(url.authority(), "git.example.com:8443");
         let user = user.unwrap();
         assert_eq!(user.username, "me");
-        assert_eq!(user.password.unwrap().as_str(), "p@ss");
+        assert_eq!(user.password.unwrap().expose_secret(), "p@ss");
         let (url, _) = RepositoryUrl::parse("ssh://deploy:secret@host:2222/repo").unwrap();
         assert_eq!(url.as_str(), "ssh://deploy@host:2222/repo");
     }
 
     #[test]
-    fn an_address_with_brackets_keeps_them() {
+    fn ipv6_address_keeps_its_brackets() {
         let (url, _) = RepositoryUrl::parse("https://[::1]:8443/repo").unwrap();
         assert_eq!((url.host.as_str(), url.authority().as_str()), ("::1", "[::1]:8443"));
         assert_eq!(RepositoryUrl::parse("https://[::1]/repo").unwrap().0.port, 443);
@@ -256,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_are_refused_without_showing_a_password() {
+    fn invalid_address_is_refused_without_showing_a_password() {
         for text in [
             "",
             "/srv/repo",

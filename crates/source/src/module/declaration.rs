@@ -6,28 +6,28 @@ use secrecy::SecretString;
 
 use butler_protocol::spec::VersionFile;
 
-/// What a variable's declared type means for a value that is given as a string.
+/// How the declared type of a variable parses a value that is given as a string.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum TypeKind {
-    /// No type is declared: a string is taken as it is.
+    /// No type is declared: the string is the value.
     #[default]
     Undeclared,
-    /// `string`, `number` or `bool`: a string is taken as it is.
+    /// `string`, `number` or `bool`: the string is the value.
     Primitive,
-    /// `any`: a string is read as HCL where it is HCL, and taken as it is otherwise.
+    /// `any`: a string that is valid HCL is parsed as HCL, otherwise the string is the value.
     Any,
-    /// A list, map, object, set or tuple: a string is read as HCL.
+    /// A list, map, object, set or tuple: the string is parsed as HCL.
     Complex,
 }
 
 /// One `variable` block.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct VariableDeclaration {
-    /// What the declared type means for strings.
+    /// How the declared type parses strings.
     pub kind: TypeKind,
-    /// Whether it says `sensitive = true`.
+    /// Whether it has `sensitive = true`.
     pub sensitive: bool,
-    /// Whether it says `ephemeral = true`, so that apply needs its value again.
+    /// Whether it has `ephemeral = true`, so that apply needs its value again.
     pub ephemeral: bool,
     /// Whether it has a `default`, even `null`.
     pub has_default: bool,
@@ -38,21 +38,21 @@ pub struct VariableDeclaration {
 pub struct BackendBlock {
     /// The backend's type.
     pub kind: String,
-    /// Where a local backend keeps the state.
+    /// The state file of a local backend.
     pub path: BlockSetting,
-    /// Where a local backend keeps the states of other workspaces than the default one.
+    /// The directory of a local backend for the states of other workspaces.
     pub workspace_dir: BlockSetting,
 }
 
-/// A setting in a block, as far as it can be read without evaluating anything.
+/// A setting in a block, read without evaluation.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum BlockSetting {
-    /// It is not there.
+    /// It is not set.
     #[default]
     Unset,
-    /// A text that is written out.
+    /// A literal string.
     Text(String),
-    /// It has to be computed.
+    /// An expression that must be evaluated.
     Computed,
 }
 
@@ -62,7 +62,7 @@ pub struct Module {
     /// All `required_version` constraints, as they are written; an override file's replace those
     /// before it.
     pub required_versions: Vec<String>,
-    /// The version files that speak for it, the one that counts most first.
+    /// Its version files, in order of precedence.
     pub version_files: Vec<VersionFile>,
     /// Declared variables by name.
     pub variables: BTreeMap<String, VariableDeclaration>,
@@ -74,8 +74,8 @@ pub struct Module {
     /// Whether the module uses azurerm (a required provider, a resource or a data source) and has
     /// no `provider "azurerm"` block.
     pub lacks_azurerm_provider: bool,
-    /// Whether a file was passed over, so that it is not known what it says.
+    /// Whether a file was skipped, so that declarations may be missing.
     pub is_incomplete: bool,
-    /// Whether the directory holds no configuration but Terragrunt's, which may get it from elsewhere.
+    /// Whether the directory contains only Terragrunt's configuration, which may name another source.
     pub is_terragrunt_only: bool,
 }

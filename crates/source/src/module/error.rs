@@ -10,7 +10,7 @@ pub enum ModuleError {
     Read {
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::error::ModuleError;
 
-/// Larger files are not read: a parsed file takes up to 150 times its size in memory.
-const LARGEST: u64 = 2 * 1024 * 1024;
+/// The largest HCL file that is read, in bytes: parsed, it takes up to 150 times its size in memory.
+const MAX_HCL: u64 = 2 * 1024 * 1024;
 
-/// JSON is made by programs, and takes less.
-const LARGEST_JSON: u64 = 16 * 1024 * 1024;
+/// The largest JSON file that is read, in bytes. Parsed JSON takes less memory.
+const MAX_JSON: u64 = 16 * 1024 * 1024;
 
 /// A file that Terraform or `OpenTofu` would read.
 pub(super) struct ConfigurationFile {
@@ -18,7 +18,7 @@ pub(super) struct ConfigurationFile {
 }
 
 impl ConfigurationFile {
-    /// All of them in the order in which they count: by name, override files after the others.
+    /// All files of a directory in the order of their names, override files last.
     pub(super) fn list(directory: &Path) -> Result<Vec<Self>, ModuleError> {
         let failed = |source| ModuleError::Read { path: directory.to_owned(), source };
         let mut files = Vec::new();
@@ -44,8 +44,8 @@ impl ConfigurationFile {
     }
 }
 
-/// Whether there is any such file in `directory`.
-pub(super) fn any(directory: &Path) -> std::io::Result<bool> {
+/// Whether `directory` contains a configuration file.
+pub(super) fn has_configuration_file(directory: &Path) -> std::io::Result<bool> {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
         if entry.file_name().to_str().is_some_and(|name| stem(name).is_some())
@@ -57,8 +57,8 @@ pub(super) fn any(directory: &Path) -> std::io::Result<bool> {
     Ok(false)
 }
 
-/// A configuration file's name without its ending, and whether the ending says JSON; none for
-/// what Terraform ignores, editors' backup files among it.
+/// The name of a configuration file without its extension, and whether it is JSON. `None` for files that
+/// Terraform ignores, such as backup files of editors.
 fn stem(name: &str) -> Option<(&str, bool)> {
     let ignored = name.starts_with('.') || name.starts_with('#') && name.ends_with('#');
     let stem = [(".tf", false), (".tofu", false), (".tf.json", true), (".tofu.json", true)]
@@ -71,8 +71,8 @@ fn is_override(stem: &str) -> bool {
     stem == "override" || stem.ends_with("_override")
 }
 
-/// Whether the directory is a unit of Terragrunt's.
-pub(super) fn is_terragrunts(directory: &Path) -> bool {
+/// Whether the directory is a Terragrunt unit.
+pub(super) fn is_terragrunt_unit(directory: &Path) -> bool {
     ["terragrunt.hcl", "terragrunt.hcl.json"].iter().any(|name| directory.join(name).is_file())
 }
 
@@ -92,8 +92,7 @@ pub fn override_files(directory: &Path) -> std::io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The file's text, or none of a file that is too large; what is not UTF-8 cannot be parsed later
-/// on, which is soon enough.
+/// The text of a file; `None` if it is too large. Bytes that are not UTF-8 make a later parse fail.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -101,7 +100,7 @@ pub fn read(path: &Path) -> Result<Option<String>, ModuleError> {
     let failed = |source| ModuleError::Read { path: path.to_owned(), source };
     let size = std::fs::metadata(path).map_err(failed)?.len();
     let is_json = path.extension().is_some_and(|extension| extension == "json");
-    if size > if is_json { LARGEST_JSON } else { LARGEST } {
+    if size > if is_json { MAX_JSON } else { MAX_HCL } {
         tracing::warn!(path = %path.display(), size, "too large to read");
         return Ok(None);
     }

@@ -10,23 +10,23 @@ use super::declaration::{BackendBlock, Module, TypeKind};
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) module: Module,
-    /// Whether the file that is read now is an override file that has not yet said
-    /// `required_version`.
+    /// Whether the current file is an override file, and its first `required_version` replaces the
+    /// earlier ones.
     pub(super) constraints_are_replaced: bool,
     /// Names of providers with a `provider` block.
     pub(super) configured_providers: BTreeSet<String>,
-    /// Names of providers that a requirement, resource or data source asks for.
-    pub(super) uses: BTreeSet<String>,
+    /// Names of providers in requirements, resources and data sources.
+    pub(super) used_providers: BTreeSet<String>,
 }
 
-/// What one `variable` block says; an override file may leave the rest as it was.
+/// The settings of one `variable` block. Unset settings of an override file keep their values.
 #[derive(Default)]
 pub(super) struct PartialDeclaration {
     pub(super) kind: Option<TypeKind>,
     pub(super) sensitive: Option<bool>,
     pub(super) ephemeral: Option<bool>,
     pub(super) has_default: bool,
-    /// What is written out in its default, as JSON texts.
+    /// The literals of its default, as JSON texts.
     pub(super) defaults: Vec<SecretString>,
 }
 
@@ -43,26 +43,26 @@ impl Findings {
     }
 
     pub(super) fn required_provider(&mut self, name: &str) {
-        self.uses.insert(name.to_owned());
+        self.used_providers.insert(name.to_owned());
     }
 
     /// A resource, data source or ephemeral resource: its provider is the first word of its type.
     pub(super) fn resource(&mut self, kind: &str) {
         let provider = kind.split('_').next().unwrap_or(kind);
-        self.uses.insert(provider.to_owned());
+        self.used_providers.insert(provider.to_owned());
     }
 
     pub(super) fn provider(&mut self, name: &str) {
         self.configured_providers.insert(name.to_owned());
     }
 
-    pub(super) fn variable(&mut self, name: &str, said: PartialDeclaration) {
+    pub(super) fn variable(&mut self, name: &str, declared: PartialDeclaration) {
         let declaration = self.module.variables.entry(name.to_owned()).or_default();
-        declaration.kind = said.kind.unwrap_or(declaration.kind);
-        declaration.sensitive = said.sensitive.unwrap_or(declaration.sensitive);
-        declaration.ephemeral = said.ephemeral.unwrap_or(declaration.ephemeral);
-        declaration.has_default |= said.has_default;
-        let defaults = said.defaults.into_iter().map(|default| (name.to_owned(), default));
+        declaration.kind = declared.kind.unwrap_or(declaration.kind);
+        declaration.sensitive = declared.sensitive.unwrap_or(declaration.sensitive);
+        declaration.ephemeral = declared.ephemeral.unwrap_or(declaration.ephemeral);
+        declaration.has_default |= declared.has_default;
+        let defaults = declared.defaults.into_iter().map(|default| (name.to_owned(), default));
         self.module.defaults.extend(defaults);
     }
 }

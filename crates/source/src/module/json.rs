@@ -7,7 +7,7 @@ use super::declaration::{BackendBlock, BlockSetting};
 use super::findings::{Findings, PartialDeclaration};
 use super::native::quoted_type_kind;
 
-/// Adds what `text` says to `findings`; nothing if it is not JSON. Returns whether it is.
+/// Adds the declarations in `text` to `findings`. Returns false if it is not valid JSON.
 pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
     let Ok(file) = serde_json::from_str::<Value>(text) else {
         return false;
@@ -77,7 +77,7 @@ fn declaration(body: &Map<String, Value>) -> PartialDeclaration {
     }
 }
 
-/// The object itself, or those in the array.
+/// The object, or the objects of the array.
 fn objects(value: &Value) -> impl Iterator<Item = &Map<String, Value>> {
     let list = match value {
         Value::Array(values) => values.as_slice(),

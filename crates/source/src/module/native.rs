@@ -7,7 +7,7 @@ use super::declaration::{BackendBlock, BlockSetting, TypeKind};
 use super::findings::{Findings, PartialDeclaration};
 use crate::hcl::expression_texts;
 
-/// Adds what `text` says to `findings`; nothing if it is not HCL. Returns whether it is.
+/// Adds the declarations in `text` to `findings`. Returns false if it is not valid HCL.
 pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
     let Ok(body) = hcl_edit::parser::parse_body(text) else {
         return false;
@@ -77,8 +77,8 @@ fn declaration(body: &Body) -> PartialDeclaration {
     }
 }
 
-/// What a type expression means for strings, by Terraform's own rule: only a primitive type takes
-/// text as it is. The quoted forms are those of Terraform 0.11 and of JSON syntax.
+/// How a type parses strings, by Terraform's own rule: only a primitive type uses the text
+/// unchanged. The quoted forms are those of Terraform 0.11 and of JSON syntax.
 pub(super) fn type_kind(expression: &Expression) -> TypeKind {
     match expression {
         Expression::Variable(name) => match name.as_str() {
@@ -95,7 +95,7 @@ pub(super) fn type_kind(expression: &Expression) -> TypeKind {
 pub(super) fn quoted_type_kind(text: &str) -> TypeKind {
     let bare = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).unwrap_or(text);
     match hcl_edit::parser::parse_expr(bare.trim()) {
-        // A string in a string would let the type nest without end.
+        // A string in a string could nest without a limit.
         Ok(Expression::String(_)) | Err(_) => TypeKind::Complex,
         Ok(expression) => type_kind(&expression),
     }

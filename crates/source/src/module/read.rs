@@ -14,7 +14,7 @@ use crate::version_files;
 /// # Errors
 /// When it cannot be listed.
 pub fn has_configuration(directory: &Path) -> std::io::Result<bool> {
-    Ok(files::any(directory)? || files::is_terragrunts(directory))
+    Ok(files::has_configuration_file(directory)? || files::is_terragrunt_unit(directory))
 }
 
 impl Module {
@@ -25,7 +25,7 @@ impl Module {
     /// are skipped: Terraform reports them better.
     pub fn read(directory: &Path) -> Result<Self, ModuleError> {
         let files = ConfigurationFile::list(directory)?;
-        let is_terragrunt_only = files.is_empty() && files::is_terragrunts(directory);
+        let is_terragrunt_only = files.is_empty() && files::is_terragrunt_unit(directory);
         if files.is_empty() && !is_terragrunt_only {
             return Err(ModuleError::Empty { path: directory.to_owned() });
         }
@@ -44,8 +44,8 @@ impl Module {
             findings.module.is_incomplete |= !understood;
         }
         let mut module = findings.module;
-        module.lacks_azurerm_provider =
-            findings.uses.contains("azurerm") && !findings.configured_providers.contains("azurerm");
+        module.lacks_azurerm_provider = findings.used_providers.contains("azurerm")
+            && !findings.configured_providers.contains("azurerm");
         let Self { variables, defaults, .. } = &mut module;
         defaults.retain(|(name, _)| variables.get(name).is_some_and(|found| found.sensitive));
         module.version_files = version_files(directory)?;
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn type_decides_how_a_string_is_taken() {
+    fn declared_type_decides_how_a_string_is_parsed() {
         let native = r#"
             variable "none" {}
             variable "text" { type = string }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn override_file_changes_only_what_it_says() {
+    fn override_file_replaces_only_the_settings_that_it_has() {
         let module = module(&[
             (
                 "a_override.tf.json",
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn every_constraint_counts_and_broken_files_are_passed_over() {
+    fn all_constraints_apply_and_broken_files_are_skipped() {
         let module = module(&[
             ("broken.tf", "terraform {"),
             ("broken.tf.json", "{"),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_local_backend_keeps_its_state_is_read_where_it_is_written_out() {
+    fn literal_state_path_of_a_local_backend_is_read() {
         let text = |text: &str| BlockSetting::Text(text.to_owned());
         for (name, content, expected) in [
             ("a.tf", "terraform {\n  backend \"local\" {\n    path = \"/a\"\n  }\n}", text("/a")),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn azurerm_without_a_provider_block_is_noticed() {
+    fn azurerm_without_a_provider_block_is_detected() {
         let uses = [
             "terraform {\n  required_providers {\n    azurerm = { source = \"hashicorp/azurerm\" }\n  }\n}",
             "resource \"azurerm_resource_group\" \"a\" {}",
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_with_terragrunts_configuration_only_is_known_as_that() {
+    fn directory_with_only_terragrunt_configuration_is_detected() {
         for name in ["terragrunt.hcl", "terragrunt.hcl.json"] {
             assert!(module(&[(name, ""), (".terraform-version", "1.9.8")]).is_terragrunt_only);
             assert!(!module(&[(name, ""), ("main.tf", "")]).is_terragrunt_only);
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn file_without_end_is_passed_over() {
+    fn endless_file_is_skipped() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("main.tf"), "variable \"a\" {}").unwrap();
         let huge = std::fs::File::create(directory.path().join("huge.tf")).unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_is_not_opened() {
+    fn non_regular_file_is_not_opened() {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("main.tf"), "").unwrap();
         std::os::unix::fs::symlink("/dev/zero", directory.path().join("endless.tf")).unwrap();

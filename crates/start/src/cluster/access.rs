@@ -6,29 +6,29 @@ use hyper_util::client::proxy::matcher::Matcher;
 
 /// The settings that select a cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Access {
-    /// Files with contexts.
-    pub kubeconfig: Files,
-    /// The context; the current one where none is given.
+pub struct ClusterAccess {
+    /// The kubeconfig files.
+    pub kubeconfig: KubeconfigFiles,
+    /// The context; the default is the current one.
     pub context: Option<String>,
     /// Whether this process runs in a pod; its account is used if no kubeconfig exists.
     pub in_pod: bool,
-    /// The proxy for everything but the hosts that are asked directly, where no context names one.
+    /// The proxy, unless the context names one.
     pub proxies: Proxies,
-    /// Variables that a login's helper program does not inherit: the runner's own, which are secret.
+    /// Variables that a login's helper program does not inherit: those with the runner's own secrets.
     pub kept_back: Vec<String>,
 }
 
-/// How this process gets out, as the environment says it.
+/// The proxy settings of the environment.
 #[derive(Clone, Default)]
 pub struct Proxies {
-    /// The proxy for HTTPS; may hold a login.
+    /// The proxy for HTTPS; may contain a login.
     pub https: Option<String>,
-    /// Hosts that are asked directly.
+    /// Hosts that are contacted without the proxy.
     pub not_for: Option<String>,
 }
 
-/// Without the proxy, whose URL may hold a password.
+/// Hides the proxy, whose URL may contain a password.
 impl std::fmt::Debug for Proxies {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Proxies").field("not_for", &self.not_for).finish_non_exhaustive()
@@ -36,8 +36,8 @@ impl std::fmt::Debug for Proxies {
 }
 
 impl Proxies {
-    /// The proxy that stands before `server`.
-    pub(super) fn before(&self, server: &http::Uri) -> Option<http::Uri> {
+    /// The proxy for requests to `server`, unless the host is exempt.
+    pub(super) fn for_server(&self, server: &http::Uri) -> Option<http::Uri> {
         let proxy = self.https.as_ref()?;
         let matcher = Matcher::builder()
             .https(proxy.clone())
@@ -47,36 +47,36 @@ impl Proxies {
     }
 }
 
-/// Where clusters are described.
+/// The kubeconfig files, by the setting that names them.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub enum Files {
-    /// In this one and no other, which has to be there.
+pub enum KubeconfigFiles {
+    /// The file of `--kubeconfig`, which must exist.
     Named(PathBuf),
-    /// In those of these that are there, merged as `kubectl` merges them; `KUBECONFIG` says so.
+    /// The files in `KUBECONFIG`. The existing ones are merged as `kubectl` merges them.
     Variable(Vec<PathBuf>),
-    /// In this one of the home directory, if it is there.
+    /// The file in the home directory, if it exists.
     Home(PathBuf),
-    /// Nowhere.
+    /// No setting and no home directory.
     #[default]
     Nowhere,
 }
 
-impl Files {
-    /// Those that are to be read.
-    pub(super) fn there(&self) -> Vec<&Path> {
-        let is_there = |path: &&PathBuf| path.exists();
+impl KubeconfigFiles {
+    /// The files to read.
+    pub(super) fn existing(&self) -> Vec<&Path> {
+        let exists = |path: &&PathBuf| path.exists();
         match self {
             Self::Named(path) => vec![path],
-            Self::Variable(paths) => paths.iter().filter(is_there).map(PathBuf::as_path).collect(),
+            Self::Variable(paths) => paths.iter().filter(exists).map(PathBuf::as_path).collect(),
             Self::Home(path) => {
-                Some(path).filter(is_there).into_iter().map(PathBuf::as_path).collect()
+                Some(path).filter(exists).into_iter().map(PathBuf::as_path).collect()
             }
             Self::Nowhere => Vec::new(),
         }
     }
 
-    /// Why no file can be read.
-    pub(super) fn missing(&self) -> String {
+    /// The reason why there is no file to read, for messages.
+    pub(super) fn missing_reason(&self) -> String {
         match self {
             Self::Variable(paths) => {
                 let names: Vec<_> =

@@ -1,4 +1,4 @@
-//! The service account that clouds trust. It outlives runs, because clouds trust its name.
+//! The service account that clouds trust by its name. It is not deleted with a run.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use super::options::{Identity, JobOptions};
 use super::variable::variable;
 
 /// The account's name if the options do not set one.
-const DEFAULT: &str = "butler-runner";
+const DEFAULT_NAME: &str = "butler-runner";
 
 /// Pods with this label get a token for Entra (Azure Workload Identity).
 const AZURE_USE: &str = "azure.workload.identity/use";
 
-/// The service account of the pod.
-pub(super) fn name(options: &JobOptions) -> Option<String> {
-    let default = || options.identity.is_some().then(|| DEFAULT.to_owned());
+/// The name of the pod's service account; `None` for the namespace's default.
+pub(super) fn account_name(options: &JobOptions) -> Option<String> {
+    let default = || options.identity.is_some().then(|| DEFAULT_NAME.to_owned());
     options.service_account.clone().or_else(default)
 }
 
-/// The account with what the clouds' webhooks look for; none where no cloud is asked for.
-pub(super) fn account(options: &JobOptions) -> Option<ServiceAccount> {
+/// The account with the annotations that the clouds' webhooks read; `None` without a cloud identity.
+pub(super) fn service_account(options: &JobOptions) -> Option<ServiceAccount> {
     let Identity { aws, gcp, azure } = &options.identity;
     let mut annotations = BTreeMap::new();
     let mut annotate = |name: &str, value: &str| annotations.insert(name.into(), value.into());
@@ -38,7 +38,7 @@ pub(super) fn account(options: &JobOptions) -> Option<ServiceAccount> {
     }
     options.identity.is_some().then(|| ServiceAccount {
         metadata: ObjectMeta {
-            name: name(options),
+            name: account_name(options),
             namespace: options.namespace.clone(),
             annotations: Some(annotations),
             labels: Some(BTreeMap::from([
@@ -52,13 +52,13 @@ pub(super) fn account(options: &JobOptions) -> Option<ServiceAccount> {
     })
 }
 
-/// The pod's label that a cloud's webhook asks for.
-pub(super) fn label(identity: &Identity) -> Option<(String, String)> {
+/// The pod's label that Azure's webhook requires.
+pub(super) fn pod_label(identity: &Identity) -> Option<(String, String)> {
     identity.azure.is_some().then(|| (AZURE_USE.to_owned(), "true".to_owned()))
 }
 
-/// What Terraform's providers are told beside what the webhooks tell them.
-pub(super) fn variables(identity: &Identity) -> Vec<EnvVar> {
+/// The variables that Terraform's providers need and the webhooks do not set.
+pub(super) fn provider_variables(identity: &Identity) -> Vec<EnvVar> {
     let mut variables = Vec::new();
     if let Some((_, Some(region))) = &identity.aws {
         variables.push(variable("AWS_REGION", region));

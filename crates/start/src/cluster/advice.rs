@@ -6,10 +6,10 @@ use butler_base::error::Advice;
 impl Advice for ClusterError {
     fn advice(&self) -> Option<String> {
         Some(match self {
-            Self::Unknown { is_variable: true, .. } => {
+            Self::NoCluster { is_variable: true, .. } => {
                 "correct KUBECONFIG, or name a file with --kubeconfig".to_owned()
             }
-            Self::Unknown { .. } => "set KUBECONFIG, or name a file with --kubeconfig".to_owned(),
+            Self::NoCluster { .. } => "set KUBECONFIG, or name a file with --kubeconfig".to_owned(),
             Self::NoKubeconfig { in_pod: true, .. } => {
                 "name its file with --kubeconfig, or leave out --context to use the pod's service account".to_owned()
             }
@@ -31,7 +31,7 @@ impl Advice for ClusterError {
                 "put a user name and a password into the proxy's URL".to_owned()
             }
             Self::ProxyProtocol { .. } => "name a proxy with http:// or https://".to_owned(),
-            Self::Lacking { .. } => {
+            Self::MissingObjects { .. } => {
                 "create what is missing, or correct the option that names it".to_owned()
             }
             Self::Forbidden { request, namespace } => {
@@ -46,12 +46,12 @@ impl Advice for ClusterError {
             Self::Exists { resource, name, namespace } => format!(
                 "a run has one: look at it with `kubectl -n {namespace} describe {resource} {name}`, or delete it to start the run again"
             ),
-            Self::Silent { server, .. } | Self::SetUp { server, .. } => {
+            Self::NoResponse { server, .. } | Self::Client { server, .. } => {
                 format!(
                     "check that `{server}` can be reached from here, its certificate, and HTTPS_PROXY"
                 )
             }
-            Self::Going { name, namespace } => format!(
+            Self::BeingDeleted { name, namespace } => format!(
                 "its run may be ending: try again when `kubectl -n {namespace} get job {name}` finds nothing"
             ),
             Self::Refused { message, .. }

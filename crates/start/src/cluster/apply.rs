@@ -27,63 +27,63 @@ use super::names::{MANAGED_BY, REQUEST};
 use butler_base::cancel::Stop;
 use butler_base::error::chain;
 
-/// How long an earlier Job of the same name may take to go: its pod gets a minute by default, and the
-/// cluster tidies up after it.
-const GOING_LIMIT: Duration = Duration::from_mins(2);
-/// How often it is looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How long the deletion of an earlier Job of the same name may take: its pod has a minute by default, and the
+/// cluster removes its objects after that.
+const DELETION_LIMIT: Duration = Duration::from_mins(2);
+/// The pause between two requests for that Job.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// What is created, as permissions name it.
+/// The created resources, as permissions name them.
 pub(super) const JOBS: &str = "jobs.batch";
 pub(super) const POLICIES: &str = "networkpolicies.networking.k8s.io";
 
-/// A Job that is there.
+/// A Job that was created.
 #[derive(Clone, Debug)]
-pub struct Applied {
-    /// Its name.
+pub struct CreatedJob {
+    /// The Job's name.
     pub name: JobName,
-    /// Which one of all that had that name.
+    /// The uid, which distinguishes it from other Jobs of that name.
     pub(super) uid: String,
-    /// How long its pod may take to end.
+    /// The grace period of its pod.
     pub(super) grace: Duration,
 }
 
-/// Creates the objects; all of them, or none that could start. Once asked to stop, does not wait for
-/// an earlier Job to go.
+/// Creates the objects: all of them, or none that could start. After a stop request, it does not wait for
+/// the deletion of an earlier Job.
 ///
 /// # Errors
-/// When there is such a Job already, or the cluster does not take one of them.
+/// If the Job already exists, or the cluster refuses an object.
 pub async fn apply(
     cluster: &Cluster,
     mut manifests: Manifests,
     stop: &Stop,
-) -> Result<Applied, ClusterError> {
+) -> Result<CreatedJob, ClusterError> {
     let name = manifests.name();
     let mark = format!("{:016x}", fastrand::u64(..));
-    manifests.set_apart(&mark);
+    manifests.set_unique_names(&mark);
     let Manifests { mut secret, token, policy, mut job, .. } = manifests;
     let grace = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
     let grace = grace.and_then(|pod| pod.termination_grace_period_seconds).unwrap_or_default();
     let grace = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
-    mark_as(&mut job.metadata, &mark);
+    set_request_mark(&mut job.metadata, &mark);
     let job = cluster.create_job(&job, &name, &mark, stop).await?;
     let uid = job.metadata.uid.unwrap_or_default();
-    let applied = Applied { name: name.clone(), uid: uid.clone(), grace };
+    let applied = CreatedJob { name: name.clone(), uid: uid.clone(), grace };
     let owned = async {
         if let Some(mut policy) = policy {
-            belong(&mut policy.metadata, &name, &uid);
-            match cluster.post(&policy, POLICIES, &name, &parameters(false)).await {
-                // Its name is one that nothing else has: an earlier answer was lost.
+            set_owner(&mut policy.metadata, &name, &uid);
+            match cluster.post(&policy, POLICIES, &name, &post_parameters(false)).await {
+                // The name is unique: the object is from an earlier attempt whose response was lost.
                 Ok(_) | Err(ClusterError::Exists { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        belong(&mut secret.metadata, &name, &uid);
-        cluster.create_secret(&secret, &token, &name, &parameters(false)).await
+        set_owner(&mut secret.metadata, &name, &uid);
+        cluster.create_secret(&secret, &token, &name, &post_parameters(false)).await
     };
     if let Err(error) = owned.await {
         if let Err(left) = delete(cluster, &applied).await {
-            let may = if error.is_undecided() { "may start" } else { "never starts" };
+            let may = if error.is_outcome_unknown() { "may start" } else { "never starts" };
             tracing::warn!(
                 "the Job `{name}` stays behind in namespace `{}` and {may}: {}",
                 cluster.namespace,
@@ -95,15 +95,15 @@ pub async fn apply(
     Ok(applied)
 }
 
-/// Deletes the Job: its pod gets SIGTERM and its grace, and what it owns goes with it. A Job that is
-/// already gone is not an error.
-pub(super) async fn delete(cluster: &Cluster, applied: &Applied) -> Result<(), ClusterError> {
+/// Deletes the Job. Its pod gets SIGTERM and its grace period, and the objects that it owns are deleted too.
+/// A Job that does not exist any more is not an error.
+pub(super) async fn delete(cluster: &Cluster, applied: &CreatedJob) -> Result<(), ClusterError> {
     let api: Api<Job> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let only = Preconditions { uid: Some(applied.uid.clone()), resource_version: None };
     let parameters = DeleteParams::foreground().preconditions(only);
     let request = Request { verb: "delete", resource: JOBS };
     let name = applied.name.as_str();
-    let deleted = cluster.ask(request, &applied.name, || async {
+    let deleted = cluster.send(request, &applied.name, || async {
         match api.delete(name, &parameters).await {
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
             other => other.map(drop),
@@ -113,8 +113,8 @@ pub(super) async fn delete(cluster: &Cluster, applied: &Applied) -> Result<(), C
 }
 
 impl Cluster {
-    /// Creates the Job. Where the answer to the first request was lost, the one with the same mark
-    /// is this one; where another is being deleted, waits until it is gone.
+    /// Creates the Job. An existing Job with the same mark is from an earlier attempt whose response was lost.
+    /// If another Job of the same name is being deleted, waits until it does not exist any more.
     async fn create_job(
         &self,
         job: &Job,
@@ -123,33 +123,33 @@ impl Cluster {
         stop: &Stop,
     ) -> Result<Job, ClusterError> {
         let api: Api<Job> = Api::namespaced(self.client.clone(), &self.namespace);
-        let end = Instant::now() + GOING_LIMIT;
-        let mut is_told = false;
+        let end = Instant::now() + DELETION_LIMIT;
+        let mut is_logged = false;
         loop {
-            let created = self.post(job, JOBS, name, &parameters(false)).await;
+            let created = self.post(job, JOBS, name, &post_parameters(false)).await;
             let Err(ClusterError::Exists { .. }) = created else { return created };
             let request = Request { verb: "get", resource: JOBS };
-            let found = self.ask(request, name, || api.get(name.as_str())).await;
+            let found = self.send(request, name, || api.get(name.as_str())).await;
             match found {
                 Ok(found) if found.annotations().get(REQUEST).is_some_and(|it| it == mark) => {
                     return Ok(found);
                 }
                 Ok(found) if found.metadata.deletion_timestamp.is_none() => return created,
-                Ok(_) | Err(ClusterError::Missing { .. }) => {}
+                Ok(_) | Err(ClusterError::NoJob { .. }) => {}
                 Err(ClusterError::Forbidden { .. }) => return created,
                 Err(error) => return Err(error),
             }
             if Instant::now() >= end {
                 let (name, namespace) = (name.clone(), self.namespace.clone());
-                return Err(ClusterError::Going { name, namespace });
+                return Err(ClusterError::BeingDeleted { name, namespace });
             }
-            if !std::mem::replace(&mut is_told, true) {
+            if !std::mem::replace(&mut is_logged, true) {
                 tracing::info!(
                     "the Job {name} of an earlier start is being deleted: waiting for it"
                 );
             }
             tokio::select! {
-                () = sleep(LOOK_EVERY) => {}
+                () = sleep(POLL_INTERVAL) => {}
                 _ = stop.requested() => return created,
             }
         }
@@ -171,22 +171,22 @@ impl Cluster {
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
         let request = Request { verb: "create", resource };
-        self.ask(request, name, || api.create(parameters, object)).await
+        self.send(request, name, || api.create(parameters, object)).await
     }
 }
 
-/// How something is created, or only checked.
-pub(super) fn parameters(dry_run: bool) -> PostParams {
+/// Parameters that create an object, or only validate it.
+pub(super) fn post_parameters(dry_run: bool) -> PostParams {
     PostParams { dry_run, field_manager: Some(MANAGED_BY.to_owned()) }
 }
 
-fn mark_as(metadata: &mut ObjectMeta, mark: &str) {
+fn set_request_mark(metadata: &mut ObjectMeta, mark: &str) {
     let annotations = metadata.annotations.get_or_insert_default();
     annotations.insert(REQUEST.to_owned(), mark.to_owned());
 }
 
-/// Has the Job own the object.
-fn belong(metadata: &mut ObjectMeta, name: &JobName, uid: &str) {
+/// Makes the Job the owner of the object, so that the cluster deletes the object with the Job.
+fn set_owner(metadata: &mut ObjectMeta, name: &JobName, uid: &str) {
     metadata.owner_references = Some(vec![OwnerReference {
         api_version: "batch/v1".to_owned(),
         kind: "Job".to_owned(),

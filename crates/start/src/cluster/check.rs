@@ -14,21 +14,21 @@ use kube::api::Api;
 use serde::de::DeserializeOwned;
 
 use super::JobName;
-use super::apply::{JOBS, POLICIES, parameters};
+use super::apply::{JOBS, POLICIES, post_parameters};
 use super::client::Cluster;
 use super::error::{ClusterError, Request};
 use super::manifest::{Manifests, TOKEN_VOLUME};
 
-/// What a cluster only finds out with the pod.
-const NEVER: &str = "whether the image can be pulled, whether a node has room, and whether the network lets the pod reach the registry";
+/// The checks that are only possible with a started pod.
+const NEVER_CHECKED: &str = "whether the image can be pulled, whether a node has room, and whether the network lets the pod reach the registry";
 
-/// Checks all objects, and returns what was not checked.
+/// Checks all objects. Returns descriptions of the skipped checks.
 ///
 /// # Errors
-/// When the cluster does not take one of them, or lacks what the pod needs.
+/// If the cluster refuses an object, or an object that the pod needs does not exist.
 pub async fn check(cluster: &Cluster, manifests: &Manifests) -> Result<Vec<String>, ClusterError> {
     let name = manifests.name();
-    let dry = parameters(true);
+    let dry = post_parameters(true);
     cluster.post(&manifests.job, JOBS, &name, &dry).await?;
     if let Some(policy) = &manifests.policy {
         cluster.post(policy, POLICIES, &name, &dry).await?;
@@ -40,30 +40,33 @@ pub async fn check(cluster: &Cluster, manifests: &Manifests) -> Result<Vec<Strin
     };
     match cluster.post(&pod(template, &name), "pods", &name, &dry).await {
         Ok(_) => {}
-        Err(error @ ClusterError::Forbidden { .. }) => unchecked
-            .push(not_allowed("the pod against quotas, limits and the service account", &error)),
+        Err(error @ ClusterError::Forbidden { .. }) => unchecked.push(describe_skipped_check(
+            "the pod against quotas, limits and the service account",
+            &error,
+        )),
         Err(error) => return Err(error),
     }
     let mut missing = Vec::new();
-    for need in template.spec.as_ref().map(needs).unwrap_or_default() {
-        match cluster.has(&need, &name).await {
+    for need in template.spec.as_ref().map(dependencies).unwrap_or_default() {
+        match cluster.has_dependency(&need, &name).await {
             Ok(true) => {}
             Ok(false) => missing.push(need.to_string()),
             Err(error @ ClusterError::Forbidden { .. }) => {
-                unchecked.push(not_allowed(&format!("whether there is a {need}"), &error));
+                unchecked
+                    .push(describe_skipped_check(&format!("whether there is a {need}"), &error));
             }
             Err(error) => return Err(error),
         }
     }
     if !missing.is_empty() {
         let namespace = cluster.namespace.clone();
-        return Err(ClusterError::Lacking { namespace, what: missing });
+        return Err(ClusterError::MissingObjects { namespace, what: missing });
     }
-    unchecked.push(NEVER.to_owned());
+    unchecked.push(NEVER_CHECKED.to_owned());
     Ok(unchecked)
 }
 
-fn not_allowed(what: &str, error: &ClusterError) -> String {
+fn describe_skipped_check(what: &str, error: &ClusterError) -> String {
     match error {
         ClusterError::Forbidden { request: Request { verb, resource }, .. } => {
             format!("{what} (no permission to `{verb}` `{resource}`)")
@@ -82,15 +85,15 @@ fn pod(template: &PodTemplateSpec, name: &JobName) -> Pod {
     }
 }
 
-/// Something that the pod waits for where it is missing.
+/// An object without which the pod does not start.
 #[derive(Debug, Eq, PartialEq)]
-enum Need {
+enum PodDependency {
     Secret(String),
     ConfigMap(String),
     Claim(String),
 }
 
-impl std::fmt::Display for Need {
+impl std::fmt::Display for PodDependency {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (kind, name) = match self {
             Self::Secret(name) => ("Secret", name),
@@ -101,38 +104,46 @@ impl std::fmt::Display for Need {
     }
 }
 
-/// Everything that has to be there before the pod starts, but the Secret with the token. A login for the
-/// image's registry need not be there for the kubelet; who names one means it.
-fn needs(pod: &PodSpec) -> Vec<Need> {
+/// The objects that must exist before the pod starts, except the Secret with the token. The kubelet tolerates
+/// a missing login for the image's registry, but a user who names one needs it.
+fn dependencies(pod: &PodSpec) -> Vec<PodDependency> {
     let logins = pod.image_pull_secrets.iter().flatten();
-    let mut needs: Vec<_> = logins.map(|login| Need::Secret(login.name.clone())).collect();
+    let mut dependencies: Vec<_> =
+        logins.map(|login| PodDependency::Secret(login.name.clone())).collect();
     let from = pod.containers.iter().flat_map(|container| container.env_from.iter().flatten());
-    needs
-        .extend(from.filter_map(|from| Some(Need::Secret(from.secret_ref.as_ref()?.name.clone()))));
+    dependencies.extend(
+        from.filter_map(|from| Some(PodDependency::Secret(from.secret_ref.as_ref()?.name.clone()))),
+    );
     for volume in pod.volumes.iter().flatten().filter(|volume| volume.name != TOKEN_VOLUME) {
         let secret = volume.secret.as_ref().and_then(|secret| secret.secret_name.clone());
         let config_map = volume.config_map.as_ref().map(|it| it.name.clone());
         let claim = volume.persistent_volume_claim.as_ref().map(|it| it.claim_name.clone());
-        needs.extend(secret.map(Need::Secret));
-        needs.extend(config_map.map(Need::ConfigMap));
-        needs.extend(claim.map(Need::Claim));
+        dependencies.extend(secret.map(PodDependency::Secret));
+        dependencies.extend(config_map.map(PodDependency::ConfigMap));
+        dependencies.extend(claim.map(PodDependency::Claim));
     }
-    needs
+    dependencies
 }
 
 impl Cluster {
-    async fn has(&self, need: &Need, run: &JobName) -> Result<bool, ClusterError> {
+    async fn has_dependency(
+        &self,
+        need: &PodDependency,
+        run: &JobName,
+    ) -> Result<bool, ClusterError> {
         match need {
-            Need::Secret(name) => self.has_object::<Secret>(name, "secrets", run).await,
-            Need::ConfigMap(name) => self.has_object::<ConfigMap>(name, "configmaps", run).await,
-            Need::Claim(name) => {
+            PodDependency::Secret(name) => self.has_object::<Secret>(name, "secrets", run).await,
+            PodDependency::ConfigMap(name) => {
+                self.has_object::<ConfigMap>(name, "configmaps", run).await
+            }
+            PodDependency::Claim(name) => {
                 let resource = "persistentvolumeclaims";
                 self.has_object::<PersistentVolumeClaim>(name, resource, run).await
             }
         }
     }
 
-    /// Whether there is such an object; what is in it is not asked for.
+    /// Whether the object exists. Requests only its metadata.
     async fn has_object<K>(
         &self,
         name: &str,
@@ -147,7 +158,7 @@ impl Cluster {
     {
         let api: Api<K> = Api::namespaced(self.client.clone(), &self.namespace);
         let request = Request { verb: "get", resource };
-        let found = self.ask(request, run, || api.get_metadata_opt(name)).await?;
+        let found = self.send(request, run, || api.get_metadata_opt(name)).await?;
         Ok(found.is_some())
     }
 }

@@ -1,6 +1,6 @@
 //! The client for a cluster: login, timeouts, and retries.
 //!
-//! A request without a definite answer is retried for a limited time, and the log says so once. Requests
+//! A request without a definite answer is retried for a limited time, and logged once. Requests
 //! that create an object add a unique mark to it, so that a retry recognizes the object.
 
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use kube::Client;
 use kube::client::{Body, ClientBuilder};
 use tower::filter::FilterLayer;
 
-use super::absence::{Outage, Patience};
-use super::access::Access;
+use super::access::ClusterAccess;
+use super::classify;
 use super::error::{ClusterError, Request};
-use super::failure;
 use super::kubeconfig;
 use super::names::JobName;
+use super::outage::{Outage, OutageRetries};
 use super::token_file::TokenFile;
 use butler_base::error::chain;
 
-/// Longer than an API server under load takes for an answer.
-const ANSWER_LIMIT: Duration = Duration::from_mins(1);
-/// A load balancer that is there answers sooner.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// The timeout of one attempt: longer than an API server under load needs.
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+/// The timeout of a connection: longer than a working load balancer needs.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A cluster and a namespace in it.
 #[derive(Clone)]
@@ -34,23 +34,26 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Finds the cluster and the login for it. Starts the login's helper program, where it has one;
-    /// sends nothing.
+    /// Selects the cluster and the login. Starts the login's helper program if it has one; does not send a
+    /// request.
     ///
     /// # Errors
-    /// When no cluster is configured, or its configuration cannot be used.
-    pub async fn connect(access: &Access, namespace: Option<&str>) -> Result<Self, ClusterError> {
-        let mut config = kubeconfig::config(access).await?;
-        config.connect_timeout = Some(CONNECT_LIMIT);
-        // The library is silent about its own tries; those here are told.
+    /// If no cluster is configured, or its configuration cannot be used.
+    pub async fn connect(
+        access: &ClusterAccess,
+        namespace: Option<&str>,
+    ) -> Result<Self, ClusterError> {
+        let mut config = kubeconfig::load_config(access).await?;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        // The library does not log its retries; `send_with` does.
         config.default_retry = false;
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
         let namespace = namespace.unwrap_or(&config.default_namespace).to_owned();
         let token = TokenFile::take(&mut config.auth_info).map_err(|problem| {
             ClusterError::Login { server: server.clone(), why: chain(&problem) }
         })?;
-        let builder =
-            ClientBuilder::try_from(config).map_err(|error| failure::of_set_up(error, &server))?;
+        let builder = ClientBuilder::try_from(config)
+            .map_err(|error| classify::classify_setup_error(error, &server))?;
         let client = match token {
             None => builder.build(),
             Some(file) => {
@@ -60,22 +63,22 @@ impl Cluster {
                 builder.with_layer(&FilterLayer::new(authorize)).build()
             }
         };
-        Ok(Self::of(client, server, namespace))
+        Ok(Self::from_client(client, server, namespace))
     }
 
-    /// The cluster at `server`, which `client` asks.
-    pub(super) fn of(client: Client, server: String, namespace: String) -> Self {
+    /// The cluster at `server`, to which `client` sends requests.
+    pub(super) fn from_client(client: Client, server: String, namespace: String) -> Self {
         Self { client, server, namespace, outage: Arc::default() }
     }
 
-    /// The namespace.
+    /// The namespace of the run.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The answer to a request that can be sent again.
-    pub(super) async fn ask<T, F>(
+    /// Sends a request that can be repeated; retries it as a single request.
+    pub(super) async fn send<T, F>(
         &self,
         request: Request,
         name: &JobName,
@@ -84,13 +87,13 @@ impl Cluster {
     where
         F: Future<Output = kube::Result<T>>,
     {
-        self.ask_for(&mut Patience::for_an_answer(), request, name, send).await
+        self.send_with(&mut OutageRetries::for_request(), request, name, send).await
     }
 
-    /// The same for as long as `patience` lasts.
-    pub(super) async fn ask_for<T, F>(
+    /// Sends a request that can be repeated; retries it as long as `patience` allows.
+    pub(super) async fn send_with<T, F>(
         &self,
-        patience: &mut Patience,
+        retries: &mut OutageRetries,
         request: Request,
         name: &JobName,
         mut send: impl FnMut() -> F,
@@ -99,29 +102,29 @@ impl Cluster {
         F: Future<Output = kube::Result<T>>,
     {
         loop {
-            let answer = tokio::time::timeout(ANSWER_LIMIT, send()).await;
+            let answer = tokio::time::timeout(REQUEST_TIMEOUT, send()).await;
             let error = match answer {
                 Ok(Ok(value)) => {
                     self.outage.end(request);
-                    patience.reset();
+                    retries.reset();
                     return Ok(value);
                 }
                 Ok(Err(kube::Error::Api(status))) => {
-                    ClusterError::answer(&status, request, &self.namespace, &self.server, name)
+                    ClusterError::from_status(&status, request, &self.namespace, &self.server, name)
                 }
-                Ok(Err(error)) => failure::of(&error, &self.server),
-                Err(_) => ClusterError::Silent {
+                Ok(Err(error)) => classify::classify_request_error(&error, &self.server),
+                Err(_) => ClusterError::NoResponse {
                     server: self.server.clone(),
-                    why: format!("no answer within {} s", ANSWER_LIMIT.as_secs()),
+                    why: format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
                 },
             };
-            let Some(pause) = patience.pause(&error) else {
-                if error.is_answer() {
+            let Some(pause) = retries.pause(&error) else {
+                if error.is_rejection() {
                     self.outage.end(request);
                 }
                 return Err(error);
             };
-            self.outage.begin(request, &error, patience);
+            self.outage.begin(request, &error, retries);
             tracing::debug!("`{} {}` again: {}", request.verb, request.resource, chain(&error));
             tokio::time::sleep(pause).await;
         }

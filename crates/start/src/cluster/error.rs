@@ -7,24 +7,24 @@ use kube::core::Status;
 
 use super::JobName;
 
-/// What was asked of the cluster.
+/// A request to the cluster, as permissions describe it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Request {
-    /// As permissions name it: `create`.
+    /// The verb: `create`.
     pub verb: &'static str,
-    /// As permissions name it: `jobs.batch`.
+    /// The resource: `jobs.batch`.
     pub resource: &'static str,
 }
 
 /// Errors of requests to a cluster. No message contains parts of a kubeconfig, a login or a proxy's URL.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// Nothing says which cluster.
+    /// No cluster is configured.
     #[error("no cluster is known: {searched}, and this process is not in a pod")]
-    Unknown {
-        /// Where it was looked for.
+    NoCluster {
+        /// The searched locations.
         searched: String,
-        /// Whether KUBECONFIG said so.
+        /// Whether `KUBECONFIG` is set.
         is_variable: bool,
     },
     /// A context is requested, but no kubeconfig exists.
@@ -32,17 +32,17 @@ pub enum ClusterError {
     NoKubeconfig {
         /// The context.
         context: String,
-        /// Where a kubeconfig was looked for.
+        /// The searched locations.
         searched: String,
-        /// Whether there is a pod's account that could be used instead.
+        /// Whether the pod's service account could be used instead.
         in_pod: bool,
     },
     /// The kubeconfig has no such context.
-    #[error("the kubeconfig has no context `{context}`{}", others(known))]
+    #[error("the kubeconfig has no context `{context}`{}", list_contexts(known))]
     NoContext {
         /// The context.
         context: String,
-        /// Those that it has.
+        /// The contexts in the kubeconfig.
         known: Vec<String>,
     },
     /// A kubeconfig cannot be read.
@@ -50,7 +50,7 @@ pub enum ClusterError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
@@ -59,17 +59,17 @@ pub enum ClusterError {
     Unparsable {
         /// The file.
         path: PathBuf,
-        /// Where, from 1.
+        /// Counted from 1.
         line: u64,
-        /// Where, from 1.
+        /// Counted from 1.
         column: u64,
     },
     /// A kubeconfig cannot be used.
-    #[error("cannot use the kubeconfig{}", place(path.as_ref()))]
+    #[error("cannot use the kubeconfig{}", quoted_path(path.as_ref()))]
     Kubeconfig {
-        /// The file, where it is one.
+        /// The file, if the problem is in a single one.
         path: Option<PathBuf>,
-        /// What is wrong with it.
+        /// The library's error.
         #[source]
         source: Box<kube::config::KubeconfigError>,
     },
@@ -78,10 +78,10 @@ pub enum ClusterError {
     Account(#[source] Box<kube::config::InClusterError>),
     /// The client could not be set up.
     #[error("cannot connect to the cluster at `{server}`")]
-    SetUp {
+    Client {
         /// The API server.
         server: String,
-        /// What the library said.
+        /// The library's error.
         #[source]
         source: Box<kube::Error>,
     },
@@ -90,7 +90,7 @@ pub enum ClusterError {
     Login {
         /// The API server.
         server: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// One side does not trust the other's certificate, or the server does not use TLS.
@@ -98,7 +98,7 @@ pub enum ClusterError {
     Tls {
         /// The API server.
         server: String,
-        /// What OpenSSL said.
+        /// OpenSSL's error.
         why: String,
     },
     /// The host name does not resolve.
@@ -106,7 +106,7 @@ pub enum ClusterError {
     UnknownHost {
         /// The API server's host.
         host: String,
-        /// What the resolver said.
+        /// The resolver's error.
         why: String,
     },
     /// The proxy requires a login.
@@ -115,18 +115,18 @@ pub enum ClusterError {
         /// The API server.
         server: String,
     },
-    /// The proxy is of a kind that is not known here.
+    /// The proxy's protocol is not supported.
     #[error("a proxy with `{scheme}://` is not supported")]
     ProxyProtocol {
-        /// Its URL's scheme.
+        /// The scheme of the proxy's URL.
         scheme: String,
     },
-    /// No answer, or none that can be read.
+    /// No response, or one that cannot be read.
     #[error("the cluster at `{server}` does not answer: {why}")]
-    Silent {
+    NoResponse {
         /// The API server.
         server: String,
-        /// What happened to the connection.
+        /// The error of the connection.
         why: String,
     },
     /// The login was rejected.
@@ -134,83 +134,83 @@ pub enum ClusterError {
     Unauthorized {
         /// The API server.
         server: String,
-        /// What it said.
+        /// The cluster's message.
         message: String,
     },
     /// A permission is missing.
     #[error("no permission to `{}` `{}` in namespace `{namespace}`", request.verb, request.resource)]
     Forbidden {
-        /// What was asked.
+        /// The request.
         request: Request,
-        /// Where.
+        /// The namespace.
         namespace: String,
     },
-    /// It refuses this object: a policy, a quota, a mistake in the object.
+    /// The cluster refuses the object because of a policy, a quota or an error in the object.
     #[error("the cluster refuses to `{}` `{}` in namespace `{namespace}`: {message}", request.verb, request.resource)]
     Refused {
-        /// What was asked.
+        /// The request.
         request: Request,
-        /// Where.
+        /// The namespace.
         namespace: String,
-        /// What it said.
+        /// The cluster's message.
         message: String,
     },
     /// A temporary server error, or overload.
     #[error("the cluster fails to `{}` `{}` in namespace `{namespace}`: {message}", request.verb, request.resource)]
     Failing {
-        /// What was asked.
+        /// The request.
         request: Request,
-        /// Where.
+        /// The namespace.
         namespace: String,
-        /// What it said.
+        /// The cluster's message.
         message: String,
         /// The value of `Retry-After`, if any.
         retry_after: Option<Duration>,
     },
     /// Objects that the run needs do not exist.
     #[error("the run would never begin: namespace `{namespace}` has no {}", what.join(", "))]
-    Lacking {
-        /// Where.
+    MissingObjects {
+        /// The namespace.
         namespace: String,
-        /// What is missing, each with its kind.
+        /// The missing objects, each with its kind.
         what: Vec<String>,
     },
     /// A Job of the same name is still being deleted.
     #[error(
         "the Job `{name}` of an earlier start is still being deleted in namespace `{namespace}`"
     )]
-    Going {
+    BeingDeleted {
         /// The Job.
         name: JobName,
-        /// Where.
+        /// The namespace.
         namespace: String,
     },
-    /// There is one already.
+    /// The object already exists.
     #[error("`{resource}` `{name}` is in namespace `{namespace}` already")]
     Exists {
-        /// What kind of object.
+        /// The resource, as permissions name it.
         resource: &'static str,
-        /// Its name, which is the run's.
+        /// The name, which is derived from the run's id.
         name: JobName,
-        /// Where.
+        /// The namespace.
         namespace: String,
     },
     /// The Job does not exist.
     #[error("no Job `{name}` in namespace `{namespace}`")]
-    Missing {
+    NoJob {
         /// The Job.
         name: JobName,
-        /// Where.
+        /// The namespace.
         namespace: String,
     },
-    /// The lines of the run can be shown nowhere.
+    /// The run's log cannot be written to the terminal.
     #[error("cannot write the run's log")]
     Write(#[source] std::io::Error),
 }
 
 impl ClusterError {
-    /// What an answer means.
-    pub(super) fn answer(
+    /// The error for an error response of the API server.
+    pub(super) fn from_status(
         status: &Status,
         request: Request,
         namespace: &str,
@@ -226,7 +226,7 @@ impl ClusterError {
                 Self::Forbidden { request, namespace }
             }
             404 if request.verb == "get" && request.resource == "jobs.batch" => {
-                Self::Missing { name: name.clone(), namespace }
+                Self::NoJob { name: name.clone(), namespace }
             }
             409 if status.reason == "AlreadyExists" => {
                 Self::Exists { resource: request.resource, name: name.clone(), namespace }
@@ -243,24 +243,24 @@ impl ClusterError {
 
     /// Whether the outcome of the request is unknown: the object may have been created.
     #[must_use]
-    pub const fn is_undecided(&self) -> bool {
-        matches!(self, Self::Silent { .. } | Self::Failing { .. })
+    pub const fn is_outcome_unknown(&self) -> bool {
+        matches!(self, Self::NoResponse { .. } | Self::Failing { .. })
     }
 
-    /// Whether the cluster itself has said so, and decided.
-    pub(super) const fn is_answer(&self) -> bool {
+    /// Whether the cluster itself answered and rejected the request.
+    pub(super) const fn is_rejection(&self) -> bool {
         matches!(
             self,
             Self::Unauthorized { .. }
                 | Self::Forbidden { .. }
                 | Self::Refused { .. }
                 | Self::Exists { .. }
-                | Self::Missing { .. }
+                | Self::NoJob { .. }
         )
     }
 
-    /// Whether a cluster that has let us in before may say so for a moment only.
-    pub(super) const fn may_pass(&self) -> bool {
+    /// Whether the error may be temporary if the cluster accepted the login before.
+    pub(super) const fn may_be_temporary(&self) -> bool {
         matches!(
             self,
             Self::Unauthorized { .. }
@@ -282,12 +282,12 @@ impl ClusterError {
     }
 }
 
-fn others(known: &[String]) -> String {
+fn list_contexts(known: &[String]) -> String {
     let names: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
     if names.is_empty() { String::new() } else { format!("; it has {}", names.join(", ")) }
 }
 
-fn place(path: Option<&PathBuf>) -> String {
+fn quoted_path(path: Option<&PathBuf>) -> String {
     path.map(|path| format!(" `{}`", path.display())).unwrap_or_default()
 }
 
@@ -296,18 +296,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_answer_that_decides_says_that_nothing_was_started() {
+    fn outcome_is_unknown_after_server_errors_and_lost_responses() {
         let request = Request { verb: "create", resource: "jobs.batch" };
-        let answered = |code: u16| {
+        let error_for = |code: u16| {
             let status = Status::failure("no", "Reason").with_code(code);
-            ClusterError::answer(&status, request, "runs", "server", &JobName::of("7"))
+            ClusterError::from_status(&status, request, "runs", "server", &JobName::for_run("7"))
         };
-        for (code, is_undecided) in
+        for (code, is_outcome_unknown) in
             [(401, false), (403, false), (404, false), (422, false), (429, true), (500, true)]
         {
-            assert_eq!(answered(code).is_undecided(), is_undecided, "{code}");
+            assert_eq!(error_for(code).is_outcome_unknown(), is_outcome_unknown, "{code}");
         }
-        let lost = ClusterError::Silent { server: String::new(), why: String::new() };
-        assert!(lost.is_undecided());
+        let lost = ClusterError::NoResponse { server: String::new(), why: String::new() };
+        assert!(lost.is_outcome_unknown());
     }
 }

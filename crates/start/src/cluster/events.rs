@@ -1,4 +1,4 @@
-//! The cluster's events about objects that do not start: quotas, volumes, pull errors.
+//! The cluster's events about objects that do not start, such as quotas, volumes and pull errors.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use kube::api::{Api, ListParams};
 use super::client::Cluster;
 use super::pod::sentence;
 
-/// What the pod's own status says as well, and sooner: telling both would tell one wait twice.
+/// Reasons that are in the pod's status too, earlier than in events. Printing both would repeat them.
 const IN_STATUS: [&str; 5] =
     ["BackOff", "ErrImageNeverPull", "Failed", "FailedScheduling", "InspectFailed"];
 
-/// Events are only a help, so the wait for them is short.
+/// The timeout of the request for events. It is short because events are optional.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Warnings about the objects of a run, each told once.
+/// Warnings about the objects of a run, each returned once.
 #[derive(Default)]
 pub(super) struct Warnings {
-    told: BTreeSet<String>,
+    returned: BTreeSet<String>,
     forbidden: bool,
 }
 
 impl Warnings {
-    /// What is new about the object with this name. Who may not read events hears nothing: they
-    /// only say sooner what the end says as well.
-    pub(super) async fn about(&mut self, cluster: &Cluster, name: &str) -> Vec<String> {
+    /// The new warnings about the object with this name. Without the permission to read events the result is
+    /// empty, because the outcome of the run contains the reason too.
+    pub(super) async fn read_new(&mut self, cluster: &Cluster, name: &str) -> Vec<String> {
         if self.forbidden {
             return Vec::new();
         }
@@ -49,6 +49,6 @@ impl Warnings {
             let is_new = !IN_STATUS.contains(&&*reason);
             is_new.then(|| sentence(&reason, event.message.as_deref()))
         });
-        sentences.filter(|sentence| self.told.insert(sentence.clone())).collect()
+        sentences.filter(|sentence| self.returned.insert(sentence.clone())).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! Follows a run to its end: its log, what it waits for, and how it ended.
+//! Follows a run to its end: its log, the reasons for its waits, and its outcome.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use kube::api::Api;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::apply::{Applied, delete};
+use super::apply::{CreatedJob, delete};
 use super::client::Cluster;
 use super::error::ClusterError;
-use super::log::{self, Part};
+use super::log::{self, LogPart};
 use super::notices::Notices;
-use super::outcome::{Outcome, Verdict, endless, verdict};
+use super::outcome::{Outcome, Verdict, overdue_outcome, verdict};
 use super::pod::{Stage, ended, name, stage};
-use super::watch::{Selection, Sight, observe};
+use super::watch::{ObservedObject, Selection, observe};
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::error::chain;
 
-/// How long a Job may take to say why its pod failed: its controller sees the pod a little later.
-const SETTLE_LIMIT: Duration = Duration::from_secs(10);
-/// How often the cluster's events are read while nothing has begun.
-const EVENTS_EVERY: Duration = Duration::from_secs(3);
-/// What a pod's end may take beyond its grace: the kubelet, the watch, the rest of the log.
+/// How long to wait for the Job's reason after its pod failed, because the controller sees the pod later.
+const REASON_LIMIT: Duration = Duration::from_secs(10);
+/// The interval at which the cluster's events are read before the run begins.
+const EVENTS_INTERVAL: Duration = Duration::from_secs(3);
+/// The additional time for a pod's end after its grace period: for the kubelet, the watch and the rest of the log.
 pub(super) const BEYOND_GRACE: Duration = Duration::from_mins(1);
 
 /// Receives the progress of a run.
@@ -31,25 +31,25 @@ pub trait Follower {
     /// A line of the run's own log, as the runner wrote it.
     ///
     /// # Errors
-    /// When it cannot be shown; the run is not followed any further.
+    /// If the line cannot be written. The runner then stops following the run.
     fn line(&mut self, line: &str) -> std::io::Result<()>;
-    /// What the cluster does.
+    /// A message about the Job or the pod.
     fn notice(&mut self, notice: &str);
 }
 
-/// Follows the run until it is over. Once asked to stop, deletes the Job, so that the runner in it
-/// gets its SIGTERM, and follows it to its end; asked again, leaves.
+/// Follows the run until it is over. After a stop request it deletes the Job, so that the runner in it gets
+/// SIGTERM, and follows the run to its end. A second request makes it return at once.
 ///
 /// # Errors
-/// When the cluster cannot be asked any more, or the log cannot be shown. The run goes on.
+/// If the cluster stays unavailable, or the log cannot be written. The run continues.
 pub async fn follow(
     cluster: &Cluster,
-    applied: &Applied,
+    applied: &CreatedJob,
     stop: &Stop,
     follower: &mut dyn Follower,
 ) -> Result<Outcome, ClusterError> {
-    let (jobs, job) = watch::channel(Sight::default());
-    let (pods, pod) = watch::channel(Sight::default());
+    let (jobs, job) = watch::channel(ObservedObject::default());
+    let (pods, pod) = watch::channel(ObservedObject::default());
     let (parts, received) = mpsc::channel(256);
     let of_job = Selection {
         labels: None,
@@ -65,12 +65,12 @@ pub async fn follow(
     };
     let job_api: Api<Job> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let pod_api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
-    let reading = async {
-        log::read(cluster, pod.clone(), parts).await;
+    let log_reader = async {
+        log::send_log(cluster, pod.clone(), parts).await;
         std::future::pending::<()>().await;
     };
     let pod = pod.clone();
-    let mut attending = Attending {
+    let mut run = FollowedRun {
         cluster,
         applied,
         stop,
@@ -83,124 +83,125 @@ pub async fn follow(
         is_deleted: false,
     };
     let error = tokio::select! {
-        outcome = attending.run(follower) => match outcome {
+        outcome = run.run(follower) => match outcome {
             Ok(outcome) => return Ok(outcome),
             Err(error) => error,
         },
         error = observe(cluster, &job_api, &of_job, &applied.name, &jobs) => error,
         error = observe(cluster, &pod_api, &of_pod, &applied.name, &pods) => error,
-        () = reading => unreachable!("it waits for ever"),
+        () = log_reader => unreachable!("the future never completes"),
     };
-    if attending.stopped.is_none() {
+    if run.stopped.is_none() {
         return Err(error);
     }
     follower.notice(&format!("cannot follow the run to its end: {}", chain(&error)));
-    Ok(attending.left())
+    Ok(run.abandoned_outcome())
 }
 
-struct Attending<'run> {
+struct FollowedRun<'run> {
     cluster: &'run Cluster,
-    applied: &'run Applied,
+    applied: &'run CreatedJob,
     stop: &'run Stop,
-    job: watch::Receiver<Sight<Job>>,
-    pod: watch::Receiver<Sight<Pod>>,
-    received: mpsc::Receiver<Part>,
+    job: watch::Receiver<ObservedObject<Job>>,
+    pod: watch::Receiver<ObservedObject<Pod>>,
+    received: mpsc::Receiver<LogPart>,
     notices: Notices,
-    /// When a pod that is being deleted should have ended.
+    /// The latest expected end of a pod that is being deleted.
     overdue: Option<Instant>,
-    /// When and why the Job was to be deleted.
+    /// The time and the reason of the stop request.
     stopped: Option<(Instant, StopReason)>,
-    /// Whether the cluster has said that it deletes it.
+    /// Whether the cluster accepted the deletion.
     is_deleted: bool,
 }
 
-impl Attending<'_> {
+impl FollowedRun<'_> {
     async fn run(&mut self, follower: &mut dyn Follower) -> Result<Outcome, ClusterError> {
-        let mut look = interval(EVENTS_EVERY);
+        let mut look = interval(EVENTS_INTERVAL);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         look.reset();
         let mut is_complete = false;
-        let mut settled: Option<Instant> = None;
+        let mut reason_deadline: Option<Instant> = None;
         loop {
             let verdict = verdict(&self.job.borrow(), &self.pod.borrow(), &self.notices.seen);
             // Without a pod no log exists; with a pod, the log's reader reports the end.
-            let is_read = is_complete || matches!(*self.pod.borrow(), Sight::Nothing);
+            let is_read = is_complete || matches!(*self.pod.borrow(), ObservedObject::Nothing);
             match verdict {
                 Verdict::Final(outcome) if is_read => {
                     return Ok(self.conclude(outcome));
                 }
                 Verdict::Provisional(outcome) => {
-                    let at = *settled.get_or_insert_with(|| Instant::now() + SETTLE_LIMIT);
+                    let at = *reason_deadline.get_or_insert_with(|| Instant::now() + REASON_LIMIT);
                     if at <= Instant::now() && is_read {
                         return Ok(self.conclude(outcome));
                     }
                 }
-                Verdict::Open => settled = None,
+                Verdict::Open => reason_deadline = None,
                 Verdict::Final(_) => {}
             }
-            if let Some(outcome) = self.endless() {
+            if let Some(outcome) = self.check_overdue() {
                 return Ok(outcome);
             }
             let deadline =
                 self.stopped.as_ref().map(|(at, _)| *at + self.applied.grace + BEYOND_GRACE);
             tokio::select! {
                 part = self.received.recv(), if !is_complete => match part {
-                    Some(Part::Line(line)) => follower.line(&line).map_err(ClusterError::Write)?,
-                    Some(Part::Missing(why)) => {
+                    Some(LogPart::Line(line)) => follower.line(&line).map_err(ClusterError::Write)?,
+                    Some(LogPart::Missing(why)) => {
                         follower.notice(&format!("cannot read the rest of the log: {why}"));
                     }
                     None => is_complete = true,
                 },
-                _ = self.pod.changed() => self.tell(follower),
-                _ = self.job.changed() => self.tell(follower),
-                _ = look.tick(), if !self.has_begun() => self.warn(follower).await,
-                () = until(settled), if settled.is_some_and(|at| at > Instant::now()) => {}
+                _ = self.pod.changed() => self.report_changes(follower),
+                _ = self.job.changed() => self.report_changes(follower),
+                _ = look.tick(), if !self.has_begun() => self.report_events(follower).await,
+                () = until(reason_deadline), if reason_deadline.is_some_and(|at| at > Instant::now()) => {}
                 reason = self.stop.requested(), if self.stopped.is_none() => {
-                    self.end(reason, follower).await;
+                    self.delete_job(reason, follower).await;
                     if !self.is_deleted {
-                        return Ok(self.left());
+                        return Ok(self.abandoned_outcome());
                     }
                 }
-                () = self.stop.urgent(), if self.stopped.is_some() => return Ok(self.left()),
+                () = self.stop.urgent(), if self.stopped.is_some() => return Ok(self.abandoned_outcome()),
                 () = until(self.overdue), if self.overdue.is_some() => {}
-                () = until(deadline), if deadline.is_some() => return Ok(self.left()),
+                () = until(deadline), if deadline.is_some() => return Ok(self.abandoned_outcome()),
             }
         }
     }
 
-    /// Whether the runner runs or has run.
+    /// Whether the runner has started.
     fn has_begun(&self) -> bool {
         let is_begun = |pod: &Pod| stage(pod) == Stage::Running || ended(pod).is_some();
         self.notices.seen.has_run || self.pod.borrow().last().is_some_and(is_begun)
     }
 
-    /// Tells what pod and Job do, once each.
-    fn tell(&mut self, follower: &mut dyn Follower) {
+    /// Reports changes of the pod and the Job, each once.
+    fn report_changes(&mut self, follower: &mut dyn Follower) {
         let (job, sight) = (self.job.borrow(), self.pod.borrow());
         let Some(pod) = sight.last() else { return };
-        let notice = self.notices.of_pod(pod);
-        let Sight::There(pod) = &*sight else { return };
-        let of_job = job.last().and_then(|job| self.notices.of_job(job, pod, self.applied.grace));
+        let notice = self.notices.about_pod(pod);
+        let ObservedObject::There(pod) = &*sight else { return };
+        let of_job =
+            job.last().and_then(|job| self.notices.about_job(job, pod, self.applied.grace));
         for notice in notice.into_iter().chain(of_job) {
             follower.notice(&notice);
         }
     }
 
-    /// Tells what the cluster says about a run that does not begin.
-    async fn warn(&mut self, follower: &mut dyn Follower) {
+    /// Reports the cluster's events about a run that does not begin.
+    async fn report_events(&mut self, follower: &mut dyn Follower) {
         let pod = self.pod.borrow().last().map(|pod| name(pod).to_owned());
         let name = pod.as_deref().unwrap_or(self.applied.name.as_str());
-        for notice in self.notices.of_events(self.cluster, name).await {
+        for notice in self.notices.about_events(self.cluster, name).await {
             follower.notice(&notice);
         }
     }
 
-    /// What is left to say of a pod whose time to end is long over. The kubelet of a lost node ends
-    /// none, and the cluster does not remove what its kubelet has not ended.
-    fn endless(&mut self) -> Option<Outcome> {
+    /// The outcome if the pod did not end in time. The kubelet of a lost node does not end its pods, and the
+    /// cluster does not remove a pod before its kubelet ended it.
+    fn check_overdue(&mut self) -> Option<Outcome> {
         let sight = self.pod.borrow();
         let ending = match &*sight {
-            Sight::There(pod) if stage(pod) != Stage::Over => Some(pod),
+            ObservedObject::There(pod) if stage(pod) != Stage::Over => Some(pod),
             _ => None,
         };
         let Some(pod) = ending.filter(|pod| pod.metadata.deletion_timestamp.is_some()) else {
@@ -211,14 +212,14 @@ impl Attending<'_> {
         let grace = Duration::from_secs(u64::try_from(grace).unwrap_or_default());
         let now = Instant::now();
         let at = *self.overdue.get_or_insert(now + grace + BEYOND_GRACE);
-        let outcome = (at <= now).then(|| endless(pod, &self.job.borrow()))?;
+        let outcome = (at <= now).then(|| overdue_outcome(pod, &self.job.borrow()))?;
         let code = if self.stopped.is_some() { self.code_of_stop() } else { outcome.code };
         Some(Outcome { code, ..outcome })
     }
 
     /// Deletes the Job.
-    async fn end(&mut self, reason: StopReason, follower: &mut dyn Follower) {
-        let Applied { name, grace, .. } = self.applied;
+    async fn delete_job(&mut self, reason: StopReason, follower: &mut dyn Follower) {
+        let CreatedJob { name, grace, .. } = self.applied;
         let what = if self.has_begun() {
             format!("; the run in it has {} s to end", grace.as_secs())
         } else {
@@ -256,8 +257,8 @@ impl Attending<'_> {
         }
     }
 
-    /// The outcome if this process stops before the end of the run.
-    fn left(&self) -> Outcome {
+    /// The outcome if this process exits before the end of the run.
+    fn abandoned_outcome(&self) -> Outcome {
         let (name, namespace) = (&self.applied.name, &self.cluster.namespace);
         if !self.is_deleted {
             return Outcome {

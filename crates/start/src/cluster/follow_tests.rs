@@ -9,31 +9,31 @@ use serde_json::{Value, json};
 use super::super::JobName;
 use super::*;
 
-/// A cluster in which nothing ever changes: one Job and one pod.
-fn still(job: &Value, pod: &Value) -> Cluster {
+/// A cluster with one Job and one pod that never change.
+fn unchanging_cluster(job: &Value, pod: &Value) -> Cluster {
     let list = |object: &Value| {
         json!({"metadata": {"resourceVersion": "1"}, "items": [object]}).to_string()
     };
     let (jobs, pods) = (list(job), list(pod));
     let service = tower::service_fn(move |request: http::Request<Body>| {
         let uri = request.uri().clone();
-        let answer = match uri.path().rsplit('/').next() {
+        let response = match uri.path().rsplit('/').next() {
             _ if uri.query().is_some_and(|query| query.contains("watch")) => None,
             Some("jobs") => Some(jobs.clone()),
             Some("pods") => Some(pods.clone()),
             _ => None,
         };
         async move {
-            let Some(answer) = answer else { return std::future::pending().await };
-            Ok::<_, Infallible>(http::Response::new(Body::from(answer.into_bytes())))
+            let Some(response) = response else { return std::future::pending().await };
+            Ok::<_, Infallible>(http::Response::new(Body::from(response.into_bytes())))
         }
     });
-    Cluster::of(Client::new(service, "runs"), "https://server".into(), "runs".into())
+    Cluster::from_client(Client::new(service, "runs"), "https://server".into(), "runs".into())
 }
 
-struct Told(Vec<String>);
+struct RecordedNotices(Vec<String>);
 
-impl Follower for Told {
+impl Follower for RecordedNotices {
     fn line(&mut self, _: &str) -> std::io::Result<()> {
         Ok(())
     }
@@ -44,7 +44,7 @@ impl Follower for Told {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pod_that_a_lost_node_does_not_end_is_not_followed_for_ever() {
+async fn following_ends_if_a_lost_node_does_not_end_the_pod() {
     let job = json!({"metadata": {"name": "butler-run-7", "uid": "u"}, "status": {
         "conditions": [{
             "type": "FailureTarget", "status": "True", "reason": "DeadlineExceeded",
@@ -65,11 +65,15 @@ async fn pod_that_a_lost_node_does_not_end_is_not_followed_for_ever() {
             }],
         },
     });
-    let applied =
-        Applied { name: JobName::of("7"), uid: "u".to_owned(), grace: Duration::from_secs(70) };
-    let mut told = Told(Vec::new());
+    let applied = CreatedJob {
+        name: JobName::for_run("7"),
+        uid: "u".to_owned(),
+        grace: Duration::from_secs(70),
+    };
+    let mut recorded = RecordedNotices(Vec::new());
     let begun = Instant::now();
-    let followed = follow(&still(&job, &pod), &applied, &Stop::new(), &mut told).await;
+    let followed =
+        follow(&unchanging_cluster(&job, &pod), &applied, &Stop::new(), &mut recorded).await;
     let outcome = followed.unwrap();
     assert_eq!(begun.elapsed().as_secs(), 130, "its grace, and what its end may take");
     assert_eq!(outcome.code, 1);
@@ -78,7 +82,7 @@ async fn pod_that_a_lost_node_does_not_end_is_not_followed_for_ever() {
         "the pod `butler-run-7-abcde` did not end in time, and its node `node-1` does not answer (NotReady): DeadlineExceeded: Job was active longer than specified deadline"
     );
     assert_eq!(
-        told.0,
+        recorded.0,
         [
             "the node `node-1` does not answer (NotReady); the run may go on there",
             "DeadlineExceeded: Job was active longer than specified deadline; the run has 70 s to end",

@@ -1,8 +1,8 @@
 //! Reads the log of a pod to its end, over broken streams, without losing or repeating a line.
 //!
-//! Each line comes with its time. After a break the log is asked for again from the second of the last
-//! line on, and what was handed on already is passed over: lines before that time, and as many of that
-//! very time as there were. A line without an end is held back, because its rest may come again.
+//! Each line has a timestamp. After a break the log is requested again from the second of the last line on, and
+//! lines that were sent already are skipped: those before that timestamp, and as many with that timestamp as
+//! were sent. A line without an end is kept, because the next stream repeats it.
 
 use std::time::Duration;
 
@@ -18,35 +18,35 @@ use super::backoff::backoff;
 use super::client::Cluster;
 use super::manifest::CONTAINER;
 use super::pod::{Stage, name, stage};
-use super::watch::Sight;
+use super::watch::ObservedObject;
 
-/// How long a stream may go on after the container's end, before the rest is asked for.
+/// How long a stream may stay open after the container's end, before the rest is requested.
 const REST_LIMIT: Duration = Duration::from_secs(5);
-/// How long the rest may be silent before it is asked for again: a connection that died says nothing.
+/// The timeout for the next line of the rest: a broken connection may stay silent.
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
-/// Between a stream's end and the next one.
+/// The pause between the end of a stream and the next one.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// What is read of a log.
+/// A part of a pod's log.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Part {
-    /// A line, without its time.
+pub(super) enum LogPart {
+    /// A line, without its timestamp.
     Line(String),
-    /// The rest of the log cannot be had; why.
+    /// The rest of the log cannot be read, for this reason.
     Missing(String),
 }
 
-/// Sends the lines of the pod's log until it is complete, or never will be.
-pub(super) async fn read(
+/// Sends the lines of the pod's log until the log is complete or cannot be read any more.
+pub(super) async fn send_log(
     cluster: &Cluster,
-    mut sight: watch::Receiver<Sight<Pod>>,
-    parts: mpsc::Sender<Part>,
+    mut sight: watch::Receiver<ObservedObject<Pod>>,
+    parts: mpsc::Sender<LogPart>,
 ) {
-    let Some(pod) = begun(&mut sight).await else { return };
+    let Some(pod) = wait_for_start(&mut sight).await else { return };
     let api: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let mut position = Position::default();
     let mut pauses = backoff().build();
-    // Whether the last stream came to its own end.
+    // Whether the last stream ended without an error.
     let mut had_ended = false;
     loop {
         let over = is_over(&sight.borrow());
@@ -61,7 +61,7 @@ pub(super) async fn read(
                     had_ended = outcome.is_ok();
                     outcome
                 }
-                () = stalled(&mut watched) => Ok(()),
+                () = wait_for_stalled_stream(&mut watched) => Ok(()),
             }
         };
         match outcome {
@@ -81,19 +81,19 @@ pub(super) async fn read(
                 tracing::debug!(%error, "the log's stream broke");
                 let code = if let kube::Error::Api(status) = &error { status.code } else { 0 };
                 if code == 404 && ended_before {
-                    // A pod that is removed right after its end; nothing of its log was left.
+                    // The pod was removed right after its end, and its log was read completely.
                     position.flush(&parts).await;
                     return;
                 }
-                // While the run goes on the log is waited for; after its end not for ever. What is
-                // removed comes back no more, and who has never read a line may read none.
+                // Retries without a limit while the run continues, and with a limit after its end. A removed
+                // pod is final, and so is a rejection before the first line: the permission is missing.
                 let is_forbidden = matches!(code, 401 | 403) && position.last.is_none();
                 let is_final = is_forbidden || over && code == 404;
                 match pauses.next().filter(|_| !is_final) {
                     Some(pause) => sleep(pause).await,
                     None if over || is_final => {
                         position.flush(&parts).await;
-                        let _ = parts.send(Part::Missing(said(&error))).await;
+                        let _ = parts.send(LogPart::Missing(describe(&error))).await;
                         return;
                     }
                     None => sleep(Duration::from_secs(8)).await,
@@ -103,13 +103,13 @@ pub(super) async fn read(
     }
 }
 
-/// The name of the pod once its container has begun; none where it ended before.
-async fn begun(sight: &mut watch::Receiver<Sight<Pod>>) -> Option<String> {
+/// Waits until the pod's container has started. Returns the pod's name; `None` if the container never ran.
+async fn wait_for_start(sight: &mut watch::Receiver<ObservedObject<Pod>>) -> Option<String> {
     let seen = sight
         .wait_for(|sight| match sight {
-            Sight::Unknown | Sight::Nothing => false,
-            Sight::There(pod) => stage(pod) != Stage::Waiting,
-            Sight::Gone(_) => true,
+            ObservedObject::Unknown | ObservedObject::Nothing => false,
+            ObservedObject::There(pod) => stage(pod) != Stage::Waiting,
+            ObservedObject::Gone(_) => true,
         })
         .await
         .ok()?;
@@ -118,46 +118,46 @@ async fn begun(sight: &mut watch::Receiver<Sight<Pod>>) -> Option<String> {
     has_run.then(|| name(pod).to_owned())
 }
 
-fn is_over(sight: &Sight<Pod>) -> bool {
+fn is_over(sight: &ObservedObject<Pod>) -> bool {
     match sight {
-        Sight::Unknown | Sight::Nothing => false,
-        Sight::There(pod) => stage(pod) == Stage::Over,
-        Sight::Gone(_) => true,
+        ObservedObject::Unknown | ObservedObject::Nothing => false,
+        ObservedObject::There(pod) => stage(pod) == Stage::Over,
+        ObservedObject::Gone(_) => true,
     }
 }
 
-/// Waits until the container has ended and its stream should have, too.
-async fn stalled(sight: &mut watch::Receiver<Sight<Pod>>) {
+/// Waits until [`REST_LIMIT`] after the container's end, when its stream should have ended too.
+async fn wait_for_stalled_stream(sight: &mut watch::Receiver<ObservedObject<Pod>>) {
     if sight.wait_for(is_over).await.is_err() {
         std::future::pending::<()>().await;
     }
     sleep(REST_LIMIT).await;
 }
 
-fn said(error: &kube::Error) -> String {
+fn describe(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         other => butler_base::error::chain(other),
     }
 }
 
-/// How far the log was handed on.
+/// The position up to which the log was sent.
 #[derive(Debug, Default)]
 struct Position {
-    /// The time of the last line, and how many lines had it.
+    /// The timestamp of the last line, and the number of lines with it.
     last: Option<(Timestamp, usize)>,
-    /// A line whose end has not come.
-    begun: Vec<u8>,
+    /// A line whose end has not been read.
+    partial: Vec<u8>,
 }
 
 impl Position {
-    /// Hands on what the log has from here on.
+    /// Requests the log from this position on and sends it.
     async fn advance(
         &mut self,
         api: &Api<Pod>,
         pod: &str,
         follow: bool,
-        parts: &mpsc::Sender<Part>,
+        parts: &mpsc::Sender<LogPart>,
     ) -> kube::Result<()> {
         let parameters = LogParams {
             container: Some(CONTAINER.to_owned()),
@@ -167,76 +167,76 @@ impl Position {
             ..LogParams::default()
         };
         let limit = (!follow).then_some(SILENCE_LIMIT);
-        let stream = in_time(limit, api.log_stream(pod, &parameters)).await?;
+        let stream = with_timeout(limit, api.log_stream(pod, &parameters)).await?;
         self.drain(std::pin::pin!(stream), limit, parts).await
     }
 
-    /// Hands on a stream to its end; `limit` is how long it may be silent.
+    /// Sends the lines of a stream to its end. `limit` is the timeout for each read.
     async fn drain(
         &mut self,
         mut stream: impl AsyncBufRead + Unpin,
         limit: Option<Duration>,
-        parts: &mpsc::Sender<Part>,
+        parts: &mpsc::Sender<LogPart>,
     ) -> kube::Result<()> {
-        let mut known = self.known();
-        self.begun.clear();
+        let mut known = self.sent_lines();
+        self.partial.clear();
         loop {
-            let read = stream.read_until(b'\n', &mut self.begun);
-            let length = in_time(limit, async { read.await.map_err(kube::Error::ReadEvents) });
+            let read = stream.read_until(b'\n', &mut self.partial);
+            let length = with_timeout(limit, async { read.await.map_err(kube::Error::ReadEvents) });
             if length.await? == 0 {
                 return Ok(());
             }
-            if self.begun.ends_with(b"\n") {
-                self.begun.pop();
-                let line = std::mem::take(&mut self.begun);
-                self.take(&line, &mut known, parts).await?;
+            if self.partial.ends_with(b"\n") {
+                self.partial.pop();
+                let line = std::mem::take(&mut self.partial);
+                self.send_line(&line, &mut known, parts).await?;
             }
         }
     }
 
-    fn known(&self) -> Known {
-        self.last.map_or(Known { before: None, left: 0 }, |(time, count)| Known {
+    fn sent_lines(&self) -> SentLines {
+        self.last.map_or(SentLines { before: None, left: 0 }, |(time, count)| SentLines {
             before: Some(time),
             left: count,
         })
     }
 
-    async fn take(
+    async fn send_line(
         &mut self,
         line: &[u8],
-        known: &mut Known,
-        parts: &mpsc::Sender<Part>,
+        known: &mut SentLines,
+        parts: &mpsc::Sender<LogPart>,
     ) -> kube::Result<()> {
-        let (time, text) = split(line);
-        if time.is_some_and(|time| known.has(time)) {
+        let (time, text) = split_timestamp(line);
+        if time.is_some_and(|time| known.skip(time)) {
             return Ok(());
         }
-        // The reader may be slow, and this future may be dropped here: the line is marked as delivered only
-        // after the reservation.
+        // If the reader is slow, this future may be dropped here. So the line is marked as sent only after the
+        // reservation.
         let closed = |_| kube::Error::Service("the reader is gone".into());
-        let place = parts.reserve().await.map_err(closed)?;
+        let permit = parts.reserve().await.map_err(closed)?;
         if let Some(time) = time {
             self.last = Some(match self.last {
                 Some((last, count)) if last == time => (time, count + 1),
                 _ => (time, 1),
             });
         }
-        place.send(Part::Line(text));
+        permit.send(LogPart::Line(text));
         Ok(())
     }
 
-    /// Hands on the last line where it has no end.
-    async fn flush(&mut self, parts: &mpsc::Sender<Part>) {
-        let line = std::mem::take(&mut self.begun);
-        if !line.is_empty() && !self.known().has_line(&line) {
-            let (_, text) = split(&line);
-            let _ = parts.send(Part::Line(text)).await;
+    /// Sends the last line if it has no end.
+    async fn flush(&mut self, parts: &mpsc::Sender<LogPart>) {
+        let line = std::mem::take(&mut self.partial);
+        if !line.is_empty() && !self.sent_lines().has_line(&line) {
+            let (_, text) = split_timestamp(&line);
+            let _ = parts.send(LogPart::Line(text)).await;
         }
     }
 }
 
-/// What `answer` says, unless that takes longer than `limit`.
-async fn in_time<T>(
+/// Awaits `answer`, with a timeout if `limit` is set.
+async fn with_timeout<T>(
     limit: Option<Duration>,
     answer: impl Future<Output = kube::Result<T>>,
 ) -> kube::Result<T> {
@@ -248,15 +248,15 @@ async fn in_time<T>(
     }
 }
 
-/// What a new stream repeats.
-struct Known {
+/// The lines that a new stream repeats.
+struct SentLines {
     before: Option<Timestamp>,
     left: usize,
 }
 
-impl Known {
-    /// Whether the next line, of this time, was handed on before. The first that was not ends it.
-    fn has(&mut self, time: Timestamp) -> bool {
+impl SentLines {
+    /// Whether the next line, with this timestamp, was sent before. After the first new line, all lines are new.
+    fn skip(&mut self, time: Timestamp) -> bool {
         let Some(before) = self.before else { return false };
         if time < before {
             return true;
@@ -270,18 +270,18 @@ impl Known {
     }
 
     fn has_line(&self, line: &[u8]) -> bool {
-        let time = split(line).0;
+        let time = split_timestamp(line).0;
         self.before.zip(time).is_some_and(|(before, time)| time < before)
     }
 }
 
-/// A line's time and text.
-fn split(line: &[u8]) -> (Option<Timestamp>, String) {
+/// The timestamp and the text of a line.
+fn split_timestamp(line: &[u8]) -> (Option<Timestamp>, String) {
     let line = String::from_utf8_lossy(line);
     let parsed = line.split_once(' ').and_then(|(time, text)| Some((time.parse().ok()?, text)));
     match parsed {
         Some((time, text)) => (Some(time), text.to_owned()),
-        // An empty line is its time alone.
+        // An empty line consists of its timestamp only.
         None => match line.parse() {
             Ok(time) => (Some(time), String::new()),
             Err(_) => (None, line.into_owned()),
@@ -295,56 +295,56 @@ mod tests {
 
     use super::*;
 
-    /// What is handed on of streams that break where they end.
-    async fn shown(streams: &[&[&str]]) -> Vec<String> {
+    /// The lines that are sent from streams that break after their last line.
+    async fn sent_from(streams: &[&[&str]]) -> Vec<String> {
         let (parts, mut received) = mpsc::channel(100);
         let mut position = Position::default();
         for lines in streams {
-            let mut known = position.known();
+            let mut known = position.sent_lines();
             for line in *lines {
-                position.take(line.as_bytes(), &mut known, &parts).await.unwrap();
+                position.send_line(line.as_bytes(), &mut known, &parts).await.unwrap();
             }
         }
         drop(parts);
-        let mut shown = Vec::new();
-        while let Some(Part::Line(line)) = received.recv().await {
-            shown.push(line);
+        let mut sent = Vec::new();
+        while let Some(LogPart::Line(line)) = received.recv().await {
+            sent.push(line);
         }
-        shown
+        sent
     }
 
     #[tokio::test]
-    async fn a_stream_that_repeats_shows_nothing_twice_and_loses_nothing() {
+    async fn repeated_lines_are_sent_once_and_no_line_is_lost() {
         let (one, two) = ("2026-11-21T10:00:00.5Z", "2026-11-21T10:00:00.7Z");
         let first = [format!("{one} a"), format!("{two} b"), format!("{two} b")];
         let again =
             [format!("{one} a"), format!("{two} b"), format!("{two} b"), format!("{two} c")];
         let first: Vec<_> = first.iter().map(String::as_str).collect();
         let again: Vec<_> = again.iter().map(String::as_str).collect();
-        assert_eq!(shown(&[&first, &again]).await, ["a", "b", "b", "c"]);
-        assert_eq!(shown(&[&first, &again, &again]).await, ["a", "b", "b", "c"]);
+        assert_eq!(sent_from(&[&first, &again]).await, ["a", "b", "b", "c"]);
+        assert_eq!(sent_from(&[&first, &again, &again]).await, ["a", "b", "b", "c"]);
     }
 
     #[tokio::test]
-    async fn a_clock_that_goes_back_loses_no_line_of_a_whole_stream() {
+    async fn no_line_of_a_stream_is_lost_if_the_clock_goes_back() {
         let lines = ["2026-11-21T10:00:02Z a", "2026-11-21T10:00:01Z b", "no time c"];
-        assert_eq!(shown(&[&lines]).await, ["a", "b", "no time c"]);
+        assert_eq!(sent_from(&[&lines]).await, ["a", "b", "no time c"]);
     }
 
     #[tokio::test]
-    async fn line_that_did_not_fit_into_the_channel_comes_with_the_next_stream() {
+    async fn line_that_did_not_fit_into_the_channel_is_sent_from_the_next_stream() {
         let (parts, mut received) = mpsc::channel(1);
         let mut position = Position::default();
         let lines = b"2026-11-21T10:00:00Z a\n2026-11-21T10:00:01Z b\n".as_slice();
         // The first stream is dropped while it waits for room for the second line.
         assert!(position.drain(lines, None, &parts).now_or_never().is_none());
-        assert_eq!(received.try_recv().unwrap(), Part::Line("a".to_owned()));
+        assert_eq!(received.try_recv().unwrap(), LogPart::Line("a".to_owned()));
         position.drain(lines, None, &parts).await.unwrap();
-        assert_eq!(received.try_recv().unwrap(), Part::Line("b".to_owned()));
+        assert_eq!(received.try_recv().unwrap(), LogPart::Line("b".to_owned()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_rest_of_a_log_that_never_comes_is_not_waited_for() {
+    async fn reading_a_silent_stream_times_out() {
         use futures_util::{TryStreamExt, stream};
 
         let (parts, _received) = mpsc::channel(1);
@@ -354,10 +354,10 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_its_time_and_the_rest() {
-        let (time, text) = split(b"2026-11-21T10:00:00.123456789+01:00  two spaces ");
+    fn line_is_split_into_timestamp_and_text() {
+        let (time, text) = split_timestamp(b"2026-11-21T10:00:00.123456789+01:00  two spaces ");
         assert_eq!((time.is_some(), &*text), (true, " two spaces "));
-        assert_eq!(split(b"2026-11-21T10:00:00Z").1, "");
-        assert_eq!(split(b"plain"), (None, "plain".to_owned()));
+        assert_eq!(split_timestamp(b"2026-11-21T10:00:00Z").1, "");
+        assert_eq!(split_timestamp(b"plain"), (None, "plain".to_owned()));
     }
 }

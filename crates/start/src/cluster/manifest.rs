@@ -1,8 +1,7 @@
 //! The objects of a run: a Job, the Secret with its token, and a policy for its network.
 //!
-//! Made once as the cluster's own types, for what is printed and for what is created. The pod fits
-//! the pod security standard "restricted". The token stands beside its Secret and not in it: what is
-//! printed cannot show it.
+//! The printed and the created objects are the same, in the cluster's own types. The pod meets the pod security
+//! standard "restricted". The token is kept outside of its Secret, so that printing cannot reveal it.
 
 use std::collections::BTreeMap;
 
@@ -25,17 +24,17 @@ use super::options::{Cache, JobOptions, Run};
 use super::variable::variable;
 use super::{account, network};
 
-/// The user of the image, and the group that volumes are given to.
+/// The user of the image, and the group that owns volumes.
 const USER: i64 = 65532;
 /// The container, and the key of the token in the Secret.
 pub(super) const CONTAINER: &str = "runner";
 pub(super) const TOKEN_KEY: &str = "token";
-/// Read by owner and group: the kubelet makes root the owner, and the pod's group its group.
+/// Readable by owner and group: the kubelet sets root as the owner, and the pod's group as the group.
 const MODE_0440: i32 = 0o440;
-/// What the runner's reports take after the tool's end, with a second for the end itself.
+/// Seconds that the runner's reports need after Terraform's end, with one for the exit itself.
 const AFTER_GRACE: u64 = 10;
-/// What may stand in memory: secret files are small.
-const SECRET_ROOM: &str = "64Mi";
+/// The size limit of the volume in memory: secret files are small.
+const SECRET_VOLUME_SIZE: &str = "64Mi";
 
 /// The volume with the token.
 pub(super) const TOKEN_VOLUME: &str = "token";
@@ -44,22 +43,21 @@ const SECRET_DIRECTORY: &str = "/run/butler/secret";
 const MOUNTED_DIRECTORY: &str = "/run/butler/mounted";
 const CA_DIRECTORY: &str = "/run/butler/ca";
 const WORK_DIRECTORY: &str = "/workspace";
-/// Where the cache's volume is mounted. Every user may write to the root of an empty volume, so that the
-/// runner makes a directory of its own below it (0700).
+/// The mount point of the cache's volume. Every user may write to the root of an empty volume, so the runner
+/// creates a directory below it (0700).
 const CACHE_VOLUME: &str = "/cache";
 const CACHE_DIRECTORY: &str = "/cache/butler-runner";
 const TEMPORARY_DIRECTORY: &str = "/tmp";
 
 /// The objects of one run.
 pub struct Manifests {
-    /// The account that clouds trust; it outlives the run, and is never created with it.
+    /// The account that clouds trust. It is printed, but never created with a run.
     pub(super) account: Option<ServiceAccount>,
-    /// What holds the token, without it.
+    /// The Secret for the token, without the token.
     pub(super) secret: Secret,
     pub(super) token: SecretString,
-    /// What the pod may talk to.
+    /// The connections that the pod may open.
     pub(super) policy: Option<NetworkPolicy>,
-    /// The run.
     pub(super) job: Job,
 }
 
@@ -67,7 +65,7 @@ impl Manifests {
     /// The objects for `run`.
     #[must_use]
     pub fn new(options: &JobOptions, run: Run) -> Self {
-        let name = JobName::of(&run.id);
+        let name = JobName::for_run(&run.id);
         let metadata = ObjectMeta {
             name: Some(name.as_str().to_owned()),
             namespace: options.namespace.clone(),
@@ -76,7 +74,7 @@ impl Manifests {
             ..ObjectMeta::default()
         };
         Self {
-            account: account::account(options),
+            account: account::service_account(options),
             secret: Secret {
                 metadata: metadata.clone(),
                 string_data: None,
@@ -84,15 +82,15 @@ impl Manifests {
                 type_: Some("Opaque".to_owned()),
                 data: None,
             },
-            policy: network::policy(metadata.clone(), options, &run.endpoint),
+            policy: network::network_policy(metadata.clone(), options, &run.endpoint),
             job: job(metadata, options, &run, &name),
             token: run.token,
         }
     }
 
-    /// Gives what the Job owns names that nothing else has had: what an earlier Job of the same name
-    /// owned may still be there, and nodes may remember its token.
-    pub(super) fn set_apart(&mut self, mark: &str) {
+    /// Sets unique names for the objects that the Job owns: those of an earlier Job of the same name may still
+    /// exist, and nodes may cache its Secret.
+    pub(super) fn set_unique_names(&mut self, mark: &str) {
         let name = format!("{}-{mark}", self.name());
         let pod = self.job.spec.as_mut().and_then(|spec| spec.template.spec.as_mut());
         let volumes = pod.and_then(|pod| pod.volumes.as_mut()).into_iter().flatten();
@@ -110,25 +108,25 @@ impl Manifests {
     /// The Job's name.
     #[must_use]
     pub fn name(&self) -> JobName {
-        JobName::given(self.job.metadata.name.clone().unwrap_or_default())
+        JobName::from_existing(self.job.metadata.name.clone().unwrap_or_default())
     }
 }
 
 fn job(metadata: ObjectMeta, options: &JobOptions, run: &Run, name: &JobName) -> Job {
     let mut pod_labels = metadata.labels.clone().unwrap_or_default();
-    pod_labels.extend(account::label(&options.identity));
+    pod_labels.extend(account::pod_label(&options.identity));
     Job {
         spec: Some(JobSpec {
             active_deadline_seconds: Some(seconds(options.deadline.as_secs())),
             backoff_limit: Some(0),
             completions: Some(1),
             parallelism: Some(1),
-            pod_failure_policy: Some(PodFailurePolicy { rules: vec![disrupted()] }),
+            pod_failure_policy: Some(PodFailurePolicy { rules: vec![fail_job_on_disruption()] }),
             ttl_seconds_after_finished: i32::try_from(options.keep.as_secs()).ok(),
             template: PodTemplateSpec {
                 metadata: Some(ObjectMeta {
                     labels: Some(pod_labels),
-                    annotations: Some(not_evicted(metadata.annotations.as_ref())),
+                    annotations: Some(with_eviction_protection(metadata.annotations.as_ref())),
                     ..ObjectMeta::default()
                 }),
                 spec: Some(pod(options, run, name)),
@@ -140,16 +138,18 @@ fn job(metadata: ObjectMeta, options: &JobOptions, run: &Run, name: &JobName) ->
     }
 }
 
-/// What nodes are tidied up with leaves a run alone.
-fn not_evicted(annotations: Option<&BTreeMap<String, String>>) -> BTreeMap<String, String> {
+/// Annotations that keep autoscalers from evicting the pod.
+fn with_eviction_protection(
+    annotations: Option<&BTreeMap<String, String>>,
+) -> BTreeMap<String, String> {
     let mut annotations = annotations.cloned().unwrap_or_default();
     annotations.insert("cluster-autoscaler.kubernetes.io/safe-to-evict".into(), "false".into());
     annotations.insert("karpenter.sh/do-not-disrupt".into(), "true".into());
     annotations
 }
 
-/// A run that the cluster took away is not started a second time by the cluster.
-fn disrupted() -> PodFailurePolicyRule {
+/// Fails the Job if the cluster evicts the pod, so that the cluster does not start the run again.
+fn fail_job_on_disruption() -> PodFailurePolicyRule {
     PodFailurePolicyRule {
         action: "FailJob".to_owned(),
         on_exit_codes: None,
@@ -169,7 +169,7 @@ fn pod(options: &JobOptions, run: &Run, name: &JobName) -> PodSpec {
     let (volumes, mounts) = volumes(options, name).into_iter().unzip();
     PodSpec {
         restart_policy: Some("Never".to_owned()),
-        service_account_name: account::name(options),
+        service_account_name: account::account_name(options),
         automount_service_account_token: Some(options.mount_account_token),
         enable_service_links: Some(false),
         termination_grace_period_seconds: Some(seconds(options.grace.as_secs() + AFTER_GRACE)),
@@ -253,15 +253,15 @@ fn environment(options: &JobOptions, run: &Run) -> Vec<EnvVar> {
     if let Some(hosts) = &options.network.no_proxy {
         variables.push(variable("NO_PROXY", hosts));
     }
-    variables.extend(account::variables(&options.identity));
+    variables.extend(account::provider_variables(&options.identity));
     variables
 }
 
-/// The pod's volumes, each with where it is.
+/// The pod's volumes with their mounts.
 fn volumes(options: &JobOptions, name: &JobName) -> Vec<(Volume, VolumeMount)> {
-    let empty = |medium: Option<&str>, room: Option<&str>| EmptyDirVolumeSource {
+    let empty = |medium: Option<&str>, size: Option<&str>| EmptyDirVolumeSource {
         medium: medium.map(ToOwned::to_owned),
-        size_limit: room.map(|room| Quantity(room.to_owned())),
+        size_limit: size.map(|size| Quantity(size.to_owned())),
     };
     let secret = |name: &str| SecretVolumeSource {
         secret_name: Some(name.to_owned()),
@@ -269,7 +269,7 @@ fn volumes(options: &JobOptions, name: &JobName) -> Vec<(Volume, VolumeMount)> {
         ..SecretVolumeSource::default()
     };
     let volume = |name: &str| Volume { name: name.to_owned(), ..Volume::default() };
-    let in_memory = empty(Some("Memory"), Some(SECRET_ROOM));
+    let in_memory = empty(Some("Memory"), Some(SECRET_VOLUME_SIZE));
     let cache = match &options.cache {
         Cache::Pod => Volume { empty_dir: Some(empty(None, None)), ..volume("cache") },
         Cache::Claim(claim) => Volume {
@@ -310,8 +310,8 @@ fn volumes(options: &JobOptions, name: &JobName) -> Vec<(Volume, VolumeMount)> {
     }
     volumes.extend(options.mounted_secrets.iter().enumerate().map(|(number, name)| {
         let label = format!("mounted-{number}");
-        let place = format!("{MOUNTED_DIRECTORY}/{name}");
-        (Volume { secret: Some(secret(name)), ..volume(&label) }, mount(&label, &place, true))
+        let path = format!("{MOUNTED_DIRECTORY}/{name}");
+        (Volume { secret: Some(secret(name)), ..volume(&label) }, mount(&label, &path, true))
     }));
     volumes
 }

@@ -5,18 +5,17 @@
 //! The runner in the pod reports to the registry itself. This module only shows the progress to a waiting
 //! user; losing the connection does not affect the run.
 
-mod absence;
 mod access;
 mod account;
 mod advice;
 mod apply;
 mod backoff;
 mod check;
+mod classify;
 mod client;
 mod comments;
 mod error;
 mod events;
-mod failure;
 mod follow;
 mod kubeconfig;
 mod log;
@@ -25,6 +24,7 @@ mod names;
 mod network;
 mod notices;
 mod options;
+mod outage;
 mod outcome;
 mod pod;
 mod secret;
@@ -34,8 +34,8 @@ mod variable;
 mod watch;
 mod yaml;
 
-pub use access::{Access, Files, Proxies};
-pub use apply::{Applied, apply};
+pub use access::{ClusterAccess, KubeconfigFiles, Proxies};
+pub use apply::{CreatedJob, apply};
 pub use check::check;
 pub use client::Cluster;
 pub use error::ClusterError;

@@ -4,38 +4,38 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-/// What all Jobs of runs begin with.
+/// The prefix of all Jobs of runs.
 const PREFIX: &str = "butler-run-";
 
-/// The longest name of a Job whose pods can carry it whole: a pod's has a hyphen and five letters
-/// more, and is a label of 63 at most.
+/// The longest name of a Job that is not cut in the names of its pods: a pod's name adds a hyphen and five
+/// letters, and is a label with at most 63 characters.
 const LONGEST: usize = 57;
 
-/// How many bytes of a digest tell runs apart whose ids look the same in a name.
-const DIGEST: usize = 6;
+/// The length of the digest in a name, in bytes. It distinguishes runs whose ids look the same in a name.
+const DIGEST_LENGTH: usize = 6;
 
-/// What makes an object this program's, under `app.kubernetes.io/managed-by`.
+/// The value of the label `app.kubernetes.io/managed-by`.
 pub(super) const MANAGED_BY: &str = "butler-runner";
 
-/// The run's id: always an annotation, and also a label if it is a valid label value.
+/// The annotation with the run's id; also a label if the id is a valid label value.
 pub(super) const RUN_ID: &str = "butler.dev/run-id";
 
-/// Says which command made the Job: a request that is sent again after an unclear answer finds its own.
+/// The annotation that identifies the command that created the Job, so that a retry recognizes its own Job.
 pub(super) const REQUEST: &str = "butler.dev/request";
 
-/// What selects the objects of one run.
+/// The label that selects the objects of one run.
 pub(super) const INSTANCE: &str = "app.kubernetes.io/instance";
 
-/// The name of a run's Job, with which those of its Secret and policy begin. The same run has the same name, so that the cluster
-/// itself refuses a second Job for it.
+/// The name of a run's Job, and the prefix of the names of its Secret and policy. It is derived from the run's
+/// id, so that the cluster refuses a second Job for the same run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct JobName(String);
 
 impl JobName {
-    /// The name for the run with this id. An id that cannot be part of a name is written as far as
-    /// it can, with a digest of the whole.
+    /// The name for the run with this id. If the id cannot be part of a name, its valid characters are used with
+    /// a digest of the id.
     #[must_use]
-    pub fn of(run_id: &str) -> Self {
+    pub fn for_run(run_id: &str) -> Self {
         let is_placeholder = run_id.starts_with("${");
         if is_placeholder || is_label(run_id) && PREFIX.len() + run_id.len() <= LONGEST {
             return Self(format!("{PREFIX}{run_id}"));
@@ -44,21 +44,21 @@ impl JobName {
             .chars()
             .map(|letter| letter.to_ascii_lowercase())
             .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' })
-            .take(LONGEST - PREFIX.len() - 1 - 2 * DIGEST)
+            .take(LONGEST - PREFIX.len() - 1 - 2 * DIGEST_LENGTH)
             .collect();
         let readable = readable.trim_matches('-');
         let separator = if readable.is_empty() { "" } else { "-" };
-        let digest = hex::encode(&Sha256::digest(run_id)[..DIGEST]);
+        let digest = hex::encode(&Sha256::digest(run_id)[..DIGEST_LENGTH]);
         Self(format!("{PREFIX}{readable}{separator}{digest}"))
     }
 
-    /// A Job's name that was said before.
+    /// The name of an existing Job.
     #[must_use]
-    pub const fn given(name: String) -> Self {
+    pub const fn from_existing(name: String) -> Self {
         Self(name)
     }
 
-    /// The name.
+    /// The name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -71,7 +71,7 @@ impl std::fmt::Display for JobName {
     }
 }
 
-/// The labels of everything that belongs to the run.
+/// The labels of the run's objects.
 pub(super) fn labels(name: &JobName, run_id: &str) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([
         ("app.kubernetes.io/name".to_owned(), "butler-runner".to_owned()),
@@ -103,20 +103,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_run_has_a_name_of_its_own_that_the_cluster_takes() {
+    fn names_of_runs_are_distinct_and_valid() {
         let uuid = "550e8400-e29b-41d4-a716-446655440000";
-        assert_eq!(JobName::of(uuid).as_str(), format!("butler-run-{uuid}"));
+        assert_eq!(JobName::for_run(uuid).as_str(), format!("butler-run-{uuid}"));
         let odd = ["Run/7", "run-7", "RUN_7", "run.7", "-", "é", &"x".repeat(300)];
         let names: std::collections::BTreeSet<_> =
-            odd.iter().map(|id| JobName::of(id).as_str().to_owned()).collect();
+            odd.iter().map(|id| JobName::for_run(id).as_str().to_owned()).collect();
         assert_eq!(names.len(), odd.len());
         assert!(names.iter().all(|name| is_label(name) && name.len() <= LONGEST), "{names:?}");
         assert!(names.contains("butler-run-run-7"));
     }
 
     #[test]
-    fn an_id_that_can_be_no_label_is_none() {
-        let has = |id: &str| labels(&JobName::of(id), id).contains_key(RUN_ID);
+    fn run_id_is_a_label_only_if_it_is_a_valid_value() {
+        let has = |id: &str| labels(&JobName::for_run(id), id).contains_key(RUN_ID);
         assert!(has("Run.7_a") && !has("a/b") && !has("-a") && !has(&"x".repeat(64)));
     }
 }

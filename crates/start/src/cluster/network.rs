@@ -1,4 +1,4 @@
-//! What the pod of a run may talk to.
+//! The network policy of a run's pod.
 
 use k8s_openapi::api::networking::v1::{
     IPBlock, NetworkPolicy, NetworkPolicyEgressRule, NetworkPolicyPeer, NetworkPolicyPort,
@@ -11,14 +11,14 @@ use url::Url;
 use super::names::INSTANCE;
 use super::options::{Egress, JobOptions};
 
-/// Where GKE's metadata server answers, by data plane: the second is the old one's.
+/// Addresses and ports of GKE's metadata server: of the current and of the old data plane.
 const GKE_METADATA: [(&str, [u16; 2]); 2] =
     [("169.254.169.254/32", [80, 8080]), ("169.254.169.252/32", [987, 988])];
 
 /// The policy for the pod with the labels in `metadata`: no ingress; egress to DNS, HTTPS, the registry
 /// and the proxy. Policies contain addresses and no names, so the registry's host cannot be part of
 /// it.
-pub(super) fn policy(
+pub(super) fn network_policy(
     metadata: ObjectMeta,
     options: &JobOptions,
     endpoint: &str,
@@ -55,7 +55,7 @@ pub(super) fn policy(
     })
 }
 
-/// The ports that are open, each once: HTTPS, the registry's, the proxy's, and those asked for.
+/// The allowed ports, each once: HTTPS, the registry's, the proxy's, and the requested ones.
 fn ports(egress: &Egress, options: &JobOptions, endpoint: &str) -> Vec<NetworkPolicyPort> {
     let of_url = |url: &str| Url::parse(url).ok()?.port_or_known_default();
     let proxy = options.network.proxy.as_deref().and_then(of_url);

@@ -1,4 +1,4 @@
-//! Notices about a run for the user who follows it, each of them once.
+//! Notices about a run for the user who follows it, each printed once.
 //!
 //! The pod's status and its events report the same wait in different words. The status takes precedence;
 //! events only add what no status reports.
@@ -11,24 +11,24 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::client::Cluster;
 use super::events::Warnings;
-use super::outcome::{Seen, end, reason};
-use super::pod::{Stage, ended, is_on_silent_node, is_said_by, name, node, stage, waiting};
+use super::outcome::{RunHistory, end_condition, reason};
+use super::pod::{Stage, ended, is_on_silent_node, is_same_wait, name, node, stage, wait_reason};
 
-/// What was told, and what was seen.
+/// The notices so far, and the history of the run.
 #[derive(Default)]
 pub(super) struct Notices {
-    told: BTreeSet<String>,
+    returned: BTreeSet<String>,
     warnings: Warnings,
-    /// Whether the pod's node was silent when it was looked at last.
+    /// Whether the pod's node did not respond at the last change.
     is_silent: bool,
-    pub(super) seen: Seen,
+    pub(super) seen: RunHistory,
 }
 
 impl Notices {
-    /// What is new about the pod.
-    pub(super) fn of_pod(&mut self, pod: &Pod) -> Option<String> {
-        if let Some(why) = waiting(pod) {
-            return self.of_wait(why);
+    /// The new notice about the pod, if any.
+    pub(super) fn about_pod(&mut self, pod: &Pod) -> Option<String> {
+        if let Some(why) = wait_reason(pod) {
+            return self.about_wait(why);
         }
         let stage = stage(pod);
         self.seen.has_run |= stage == Stage::Running || ended(pod).is_some();
@@ -47,23 +47,23 @@ impl Notices {
         }
     }
 
-    /// What is new about the Job, whose pod runs and has so long to end.
-    pub(super) fn of_job(&mut self, job: &Job, pod: &Pod, grace: Duration) -> Option<String> {
-        let condition = end(job).filter(|condition| condition.type_ != "Complete")?;
+    /// The new notice about the end of the Job while its pod still runs, which has `grace` to end.
+    pub(super) fn about_job(&mut self, job: &Job, pod: &Pod, grace: Duration) -> Option<String> {
+        let condition = end_condition(job).filter(|condition| condition.type_ != "Complete")?;
         if stage(pod) != Stage::Running {
             return None;
         }
         self.once(format!("{}; the run has {} s to end", reason(condition), grace.as_secs()))
     }
 
-    /// Why the pod does not start, or why the Job has no pod.
-    pub(super) async fn of_events(&mut self, cluster: &Cluster, name: &str) -> Vec<String> {
-        let warnings = self.warnings.about(cluster, name).await;
-        warnings.into_iter().filter_map(|why| self.of_wait(why)).collect()
+    /// The new notices from events: why the pod does not start, or why the Job has no pod.
+    pub(super) async fn about_events(&mut self, cluster: &Cluster, name: &str) -> Vec<String> {
+        let warnings = self.warnings.read_new(cluster, name).await;
+        warnings.into_iter().filter_map(|why| self.about_wait(why)).collect()
     }
 
-    fn of_wait(&mut self, why: String) -> Option<String> {
-        if self.seen.wait.as_ref().is_some_and(|wait| is_said_by(&why, wait)) {
+    fn about_wait(&mut self, why: String) -> Option<String> {
+        if self.seen.wait.as_ref().is_some_and(|wait| is_same_wait(&why, wait)) {
             return None;
         }
         let notice = format!("waiting: {why}");
@@ -72,7 +72,7 @@ impl Notices {
     }
 
     fn once(&mut self, notice: String) -> Option<String> {
-        self.told.insert(notice.clone()).then_some(notice)
+        self.returned.insert(notice.clone()).then_some(notice)
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    fn waits(reason: &str, message: &str) -> Pod {
+    fn waiting_pod(reason: &str, message: &str) -> Pod {
         let state = json!({"waiting": {"reason": reason, "message": message}});
         let status = json!({"name": "runner", "image": "", "imageID": "", "ready": false,
             "restartCount": 0, "state": state});
@@ -90,29 +90,30 @@ mod tests {
         serde_json::from_value(pod).unwrap()
     }
 
-    /// The kubelet changes between the two for as long as the image is not there.
+    /// The kubelet alternates between the two reasons while the image cannot be pulled.
     #[test]
-    fn image_that_cannot_be_pulled_is_told_once_with_the_reason() {
-        let pull = || waits("ErrImagePull", "denied");
-        let newer =
-            || waits("ImagePullBackOff", "Back-off pulling image \"x\": ErrImagePull: denied");
-        let older = || waits("ImagePullBackOff", "Back-off pulling image \"x\"");
-        let courses = vec![
+    fn failed_pull_is_reported_once_with_the_reason() {
+        let pull = || waiting_pod("ErrImagePull", "denied");
+        let newer = || {
+            waiting_pod("ImagePullBackOff", "Back-off pulling image \"x\": ErrImagePull: denied")
+        };
+        let older = || waiting_pod("ImagePullBackOff", "Back-off pulling image \"x\"");
+        let sequences = vec![
             vec![pull(), newer(), pull()],
             vec![newer(), pull(), newer()],
             vec![pull(), older(), pull()],
         ];
-        for pods in courses {
+        for pods in sequences {
             let mut notices = Notices::default();
-            let told: Vec<_> = pods.iter().filter_map(|pod| notices.of_pod(pod)).collect();
-            assert_eq!(told, ["waiting: ErrImagePull: denied"]);
+            let reported: Vec<_> = pods.iter().filter_map(|pod| notices.about_pod(pod)).collect();
+            assert_eq!(reported, ["waiting: ErrImagePull: denied"]);
             assert_eq!(notices.seen.wait.as_deref(), Some("ErrImagePull: denied"));
         }
-        // A pause that is seen first says no reason yet.
+        // If the pause is seen first, its message does not contain the reason yet.
         let mut notices = Notices::default();
-        let told: Vec<_> =
-            [older(), pull(), older()].iter().filter_map(|pod| notices.of_pod(pod)).collect();
-        assert_eq!(told.len(), 2, "{told:?}");
+        let reported: Vec<_> =
+            [older(), pull(), older()].iter().filter_map(|pod| notices.about_pod(pod)).collect();
+        assert_eq!(reported.len(), 2, "{reported:?}");
         assert_eq!(notices.seen.wait.as_deref(), Some("ErrImagePull: denied"));
     }
 }

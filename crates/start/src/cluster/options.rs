@@ -1,4 +1,4 @@
-//! What the Job of a run is asked for.
+//! The options of a run's Job.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -7,27 +7,27 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 /// Replaces the token in printed manifests.
-pub(super) const TOKEN_PLACE: &str = "${BUTLER_TOKEN}";
+pub(super) const TOKEN_PLACEHOLDER: &str = "${BUTLER_TOKEN}";
 
 /// The run that a Job executes.
 #[derive(Debug)]
 pub struct Run {
     /// The registry's address.
     pub endpoint: String,
-    /// The run's id, as the registry knows it.
+    /// The run's id in the registry.
     pub id: String,
     /// The run's callback token.
     pub token: SecretString,
 }
 
 impl Run {
-    /// Stands in a template for a run that is not known yet; `envsubst` puts the real one in.
+    /// A run with variables instead of values, for templates; `envsubst` replaces them.
     #[must_use]
     pub fn placeholder(endpoint: Option<&str>) -> Self {
         Self {
             endpoint: endpoint.unwrap_or("${BUTLER_ENDPOINT}").to_owned(),
             id: "${BUTLER_RUN_ID}".to_owned(),
-            token: TOKEN_PLACE.into(),
+            token: TOKEN_PLACEHOLDER.into(),
         }
     }
 }
@@ -35,39 +35,39 @@ impl Run {
 /// The options of a Job that do not depend on the run.
 #[derive(Clone, Debug)]
 pub struct JobOptions {
-    /// Where it runs; the context's own namespace where none is given.
+    /// The namespace; the default is the context's.
     pub namespace: Option<String>,
     /// The image, with a tag or digest.
     pub image: String,
     /// Secrets with logins for the image's registry.
     pub pull_secrets: Vec<String>,
-    /// When the cluster ends it, counted from its start and including the wait for a node.
+    /// The time after which the cluster ends the Job, counted from its start, including the wait for a node.
     pub deadline: Duration,
-    /// How long the tool may take to end once the pod is told to.
+    /// The time for Terraform to end after the pod's SIGTERM.
     pub grace: Duration,
     /// How long the Job is kept after its end.
     pub keep: Duration,
-    /// What the container may use.
+    /// The container's resources.
     pub resources: Resources,
-    /// Labels of the nodes on which it may run.
+    /// Labels of the nodes on which the pod may run.
     pub node_selector: BTreeMap<String, String>,
     /// Taints of nodes that the pod tolerates.
     pub tolerations: Vec<Toleration>,
-    /// Who the pod is to the cluster; the namespace's default where none is given.
+    /// The pod's service account; the default is the namespace's.
     pub service_account: Option<String>,
-    /// Whether the pod gets a token of that account's for the cluster itself.
+    /// Whether the pod gets a token of that account for the cluster itself.
     pub mount_account_token: bool,
-    /// Who the pod is to the clouds.
+    /// The pod's identity in clouds.
     pub identity: Identity,
-    /// Where tools and providers are kept.
+    /// The storage for tools and providers.
     pub cache: Cache,
-    /// How the pod gets to the network.
+    /// Proxy and certificates.
     pub network: Network,
-    /// What the pod may reach; no policy at all where it is none.
+    /// The addresses that the pod may reach; `None` for no network policy.
     pub egress: Option<Egress>,
     /// Secrets whose keys become variables: git tokens, credentials of clouds.
     pub environment_from: Vec<String>,
-    /// Secrets that are mounted for the run's references.
+    /// Secrets that are mounted to resolve the run's references.
     pub mounted_secrets: Vec<String>,
 }
 
@@ -75,13 +75,13 @@ pub struct JobOptions {
 /// equal, so that the node does not evict a pod that holds a state.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Resources {
-    /// What it is scheduled by, `500m` for example.
+    /// The requested CPU, for example `500m`.
     pub cpu: String,
-    /// What it gets, `2Gi` for example.
+    /// The memory, for example `2Gi`.
     pub memory: String,
 }
 
-/// A taint that the pod minds not: `KEY[=VALUE][:EFFECT]`.
+/// A taint that the pod tolerates: `KEY[=VALUE][:EFFECT]`.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Toleration {
     /// The taint's key.
@@ -122,10 +122,10 @@ impl FromStr for Toleration {
     }
 }
 
-/// Who the pod is to the clouds: its service account is trusted there, and it gets no key.
+/// The pod's identity in clouds. The clouds trust its service account, so the pod needs no key.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Identity {
-    /// The role of IAM that the account takes on (EKS, IRSA), and its region.
+    /// The IAM role that the account assumes (EKS, IRSA), and the region.
     pub aws: Option<(String, Option<String>)>,
     /// The service account of Google Cloud that it maps to (GKE).
     pub gcp: Option<String>,
@@ -134,42 +134,42 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Whether it needs a service account of its own.
+    /// Whether the identity needs its own service account.
     #[must_use]
     pub const fn is_some(&self) -> bool {
         self.aws.is_some() || self.gcp.is_some() || self.azure.is_some()
     }
 }
 
-/// An application of Entra. None of it is secret.
+/// An application of Entra. The ids are not secret.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Azure {
-    /// The application.
+    /// The id of the application.
     pub client_id: String,
-    /// The directory that it is in.
+    /// The id of its directory.
     pub tenant_id: String,
-    /// What it works on.
+    /// The id of the subscription that providers manage.
     pub subscription_id: Option<String>,
 }
 
-/// Where tools and providers are kept.
+/// The storage for tools and providers.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub enum Cache {
-    /// In the pod, for this run.
+    /// A volume of the pod, for this run only.
     #[default]
     Pod,
-    /// In a claim that runs share; also keeps what could not be handed over.
+    /// A claim that runs share. It also keeps undelivered reports and states.
     Claim(String),
 }
 
-/// How the pod gets to the network.
+/// Settings for the pod's connections.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Network {
-    /// The proxy for everything but `no_proxy`.
+    /// The proxy for all hosts except `no_proxy`.
     pub proxy: Option<String>,
-    /// Hosts that are asked directly.
+    /// Hosts that are contacted without the proxy.
     pub no_proxy: Option<String>,
-    /// Certificates to trust beside the system's.
+    /// Additional trusted certificates.
     pub ca: Option<CaBundle>,
 }
 
@@ -194,10 +194,10 @@ impl FromStr for CaBundle {
     }
 }
 
-/// What the pod may reach beside the cluster's names (DNS).
+/// The connections that the pod may open, besides DNS.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Egress {
-    /// Ports beside 443 and those of the registry and the proxy.
+    /// Ports in addition to 443 and those of the registry and the proxy.
     pub ports: Vec<u16>,
     /// Networks; empty for all.
     pub networks: Vec<String>,
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tolerations_and_certificates_are_read_as_they_are_written() {
+    fn tolerations_and_ca_bundles_are_parsed() {
         let read = |text: &str| text.parse::<Toleration>();
         let toleration = read("dedicated=terraform:NoSchedule").unwrap();
         assert_eq!(

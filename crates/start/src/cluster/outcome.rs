@@ -4,74 +4,84 @@ use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 
 use super::pod::{
-    Stage, disruption, ended, is_of_image, is_on_silent_node, name, never_started, node, sentence,
-    stage, was_rejected,
+    Stage, disruption, ended, is_image_wait, is_on_silent_node, name, never_started, node,
+    sentence, stage, was_rejected,
 };
-use super::watch::Sight;
+use super::watch::ObservedObject;
 
 /// The exit code of a run that the cluster ended, or whose result is unknown.
 const FAILED: u8 = 1;
 
-/// 128 and SIGKILL.
+/// The exit code after SIGKILL.
 const KILLED: i32 = 137;
 
-/// How a run ended, as far as the cluster knows.
+/// The outcome of a run, as far as the cluster reports it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Outcome {
-    /// The runner's exit code where it had one.
+    /// The runner's exit code, or 1 if the runner did not report one.
     pub code: u8,
-    /// What happened.
+    /// One sentence without a full stop.
     pub summary: String,
-    /// What to do about it.
+    /// The hint, in the imperative.
     pub hint: Option<String>,
 }
 
-/// What can be said now.
+/// The outcome at this point of the run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Verdict {
     /// The run goes on.
     Open,
-    /// This, unless the Job still says more.
+    /// The outcome, unless the Job reports a reason soon.
     Provisional(Outcome),
-    /// This.
+    /// The outcome.
     Final(Outcome),
 }
 
-/// What was seen of a run that its pod does not say any more.
+/// Earlier states of a run, which the pod's current status does not contain.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct RunHistory {
     /// Whether the runner ran.
     pub(super) has_run: bool,
-    /// What the run waited for last.
+    /// The reason of the last wait.
     pub(super) wait: Option<String>,
 }
 
-/// What the Job and the pod say together.
-pub(super) fn verdict(job: &Sight<Job>, pod: &Sight<Pod>, seen: &Seen) -> Verdict {
+/// The outcome according to the Job and the pod.
+pub(super) fn verdict(
+    job: &ObservedObject<Job>,
+    pod: &ObservedObject<Pod>,
+    seen: &RunHistory,
+) -> Verdict {
     let decided = match job {
-        Sight::Unknown => None,
-        // There was one, which was created.
-        Sight::Nothing => Some("the Job was deleted".to_owned()),
-        Sight::There(job) => end(job).map(reason),
-        Sight::Gone(job) => Some(end(job).map_or("the Job was deleted".to_owned(), reason)),
+        ObservedObject::Unknown => None,
+        // The runner created the Job, so it must have been deleted.
+        ObservedObject::Nothing => Some("the Job was deleted".to_owned()),
+        ObservedObject::There(job) => end_condition(job).map(reason),
+        ObservedObject::Gone(job) => {
+            Some(end_condition(job).map_or("the Job was deleted".to_owned(), reason))
+        }
     };
     let is_decided = decided.is_some();
     let outcome = match pod {
-        Sight::Unknown => return Verdict::Open,
-        Sight::Nothing => match decided {
-            // Job and pod are watched apart: the pod's own end may be on its way.
+        ObservedObject::Unknown => return Verdict::Open,
+        ObservedObject::Nothing => match decided {
+            // The watches of Job and pod are independent: the pod's end may not have arrived yet.
             Some(why) if may_have_had_pod(job) => {
-                return Verdict::Provisional(without_pod(job, &why));
+                return Verdict::Provisional(outcome_without_pod(job, &why));
             }
             Some(why) => never_began(Some(&why), seen),
             None => return Verdict::Open,
         },
-        Sight::There(pod) if stage(pod) != Stage::Over => return Verdict::Open,
-        // What was seen of the pod last may be older than what the Job says.
-        Sight::There(pod) | Sight::Gone(pod) if ended(pod).is_none() && is_complete(job) => {
+        ObservedObject::There(pod) if stage(pod) != Stage::Over => return Verdict::Open,
+        // The last state of the pod may be older than the Job's.
+        ObservedObject::There(pod) | ObservedObject::Gone(pod)
+            if ended(pod).is_none() && is_complete(job) =>
+        {
             succeeded()
         }
-        Sight::There(pod) | Sight::Gone(pod) => of_pod(pod, decided.as_deref(), seen),
+        ObservedObject::There(pod) | ObservedObject::Gone(pod) => {
+            outcome_of_pod(pod, decided.as_deref(), seen)
+        }
     };
     if is_decided || outcome.code == 0 {
         Verdict::Final(outcome)
@@ -81,8 +91,8 @@ pub(super) fn verdict(job: &Sight<Job>, pod: &Sight<Pod>, seen: &Seen) -> Verdic
 }
 
 /// Whether the Job may have had a pod: its controller has counted one, or the Job was never seen.
-fn may_have_had_pod(job: &Sight<Job>) -> bool {
-    if matches!(job, Sight::Nothing) {
+fn may_have_had_pod(job: &ObservedObject<Job>) -> bool {
+    if matches!(job, ObservedObject::Nothing) {
         return true;
     }
     let status = job.last().and_then(|job| job.status.as_ref());
@@ -91,12 +101,12 @@ fn may_have_had_pod(job: &Sight<Job>) -> bool {
     })
 }
 
-fn is_complete(job: &Sight<Job>) -> bool {
-    job.last().and_then(end).is_some_and(|condition| condition.type_ == "Complete")
+fn is_complete(job: &ObservedObject<Job>) -> bool {
+    job.last().and_then(end_condition).is_some_and(|condition| condition.type_ == "Complete")
 }
 
-/// What is left to say where the pod itself is never seen.
-fn without_pod(job: &Sight<Job>, why: &str) -> Outcome {
+/// The outcome if no state of the pod is known.
+fn outcome_without_pod(job: &ObservedObject<Job>, why: &str) -> Outcome {
     if is_complete(job) {
         return succeeded();
     }
@@ -111,8 +121,8 @@ fn succeeded() -> Outcome {
     Outcome { code: 0, summary: "the run succeeded".to_owned(), hint: None }
 }
 
-/// What it waited for, and in parentheses what ended the wait.
-fn never_began(why: Option<&str>, seen: &Seen) -> Outcome {
+/// The outcome of a run that never began: the reason of the wait, and in parentheses the reason for its end.
+fn never_began(why: Option<&str>, seen: &RunHistory) -> Outcome {
     let reason = match (seen.wait.as_deref(), why) {
         (Some(wait), Some(why)) => format!("{wait} ({why})"),
         (Some(only), None) | (None, Some(only)) => only.to_owned(),
@@ -124,7 +134,7 @@ fn never_began(why: Option<&str>, seen: &Seen) -> Outcome {
 
 /// The hint for a run that waited without success.
 fn advice_on_wait(wait: &str) -> Option<String> {
-    if is_of_image(wait) {
+    if is_image_wait(wait) {
         return Some("check --image, --runner-version and --pull-secret".to_owned());
     }
     let is_missing = ["CreateContainerConfigError", "FailedMount"];
@@ -134,13 +144,13 @@ fn advice_on_wait(wait: &str) -> Option<String> {
         .then(|| "create what is missing in the namespace".to_owned())
 }
 
-fn of_pod(pod: &Pod, of_job: Option<&str>, seen: &Seen) -> Outcome {
+fn outcome_of_pod(pod: &Pod, of_job: Option<&str>, seen: &RunHistory) -> Outcome {
     let disruption = disruption(pod);
     // The reason for the failure is enough; the Job's condition only repeats that the pod failed.
     let of_job = of_job.filter(|why| !why.starts_with("BackoffLimitExceeded"));
     let why = disruption.as_deref().or(of_job);
     match ended(pod) {
-        Some(state) => of_runner(state, why),
+        Some(state) => outcome_of_runner(state, why),
         None if stage(pod) == Stage::Waiting => {
             never_began(why.or(Some("the pod was deleted")), seen)
         }
@@ -158,7 +168,7 @@ fn of_pod(pod: &Pod, of_job: Option<&str>, seen: &Seen) -> Outcome {
     }
 }
 
-fn of_runner(state: &ContainerStateTerminated, why: Option<&str>) -> Outcome {
+fn outcome_of_runner(state: &ContainerStateTerminated, why: Option<&str>) -> Outcome {
     if state.exit_code == 0 {
         return succeeded();
     }
@@ -166,8 +176,8 @@ fn of_runner(state: &ContainerStateTerminated, why: Option<&str>) -> Outcome {
     let reason = state.reason.as_deref().unwrap_or_default();
     let (summary, hint) = match reason {
         "OOMKilled" => {
-            // With cgroups v1 the kernel kills one process, which need not be the runner; the kubelet
-            // writes the same of both.
+            // With cgroups v1 the kernel kills one process, which may be a child of the runner. The
+            // kubelet reports the same reason for both.
             let summary = if state.exit_code == KILLED {
                 "the runner was killed because the container was out of memory (OOMKilled)"
                     .to_owned()
@@ -180,8 +190,8 @@ fn of_runner(state: &ContainerStateTerminated, why: Option<&str>) -> Outcome {
         }
         "" | "Error" | "Completed" => (format!("the runner ended with exit code {code}"), None),
         other => {
-            let said = sentence(other, state.message.as_deref());
-            (format!("the container ended with exit code {code}: {said}"), None)
+            let reason = sentence(other, state.message.as_deref());
+            (format!("the container ended with exit code {code}: {reason}"), None)
         }
     };
     match why {
@@ -204,12 +214,13 @@ fn advice(why: &str) -> Option<String> {
     None
 }
 
-/// What is said of a pod that does not end in its time.
-pub(super) fn endless(pod: &Pod, job: &Sight<Job>) -> Outcome {
+/// The outcome for a pod that did not end in time.
+pub(super) fn overdue_outcome(pod: &Pod, job: &ObservedObject<Job>) -> Outcome {
     let node = node(pod).unwrap_or("unknown");
     let what =
         if is_on_silent_node(pod) { "does not answer (NotReady)" } else { "does not end it" };
-    let why = job.last().and_then(end).map(|condition| format!(": {}", reason(condition)));
+    let why =
+        job.last().and_then(end_condition).map(|condition| format!(": {}", reason(condition)));
     Outcome {
         code: FAILED,
         summary: format!(
@@ -221,8 +232,8 @@ pub(super) fn endless(pod: &Pod, job: &Sight<Job>) -> Outcome {
     }
 }
 
-/// The condition that ended the Job. `FailureTarget` comes before the pods are gone, `Failed` after.
-pub(super) fn end(job: &Job) -> Option<&JobCondition> {
+/// The condition that ended the Job. The cluster sets `FailureTarget` before the pods have ended, `Failed` after.
+pub(super) fn end_condition(job: &Job) -> Option<&JobCondition> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     let ends = ["Failed", "FailureTarget", "Complete"];
     ends.iter().find_map(|type_| {
@@ -230,7 +241,7 @@ pub(super) fn end(job: &Job) -> Option<&JobCondition> {
     })
 }
 
-/// Why the Job ended.
+/// The reason for the Job's end, with its message.
 pub(super) fn reason(condition: &JobCondition) -> String {
     let reason = condition.reason.as_deref().unwrap_or(&condition.type_);
     sentence(reason, condition.message.as_deref())

@@ -6,26 +6,26 @@ use k8s_openapi::api::core::v1::{
 
 use super::manifest::CONTAINER;
 
-/// Reasons that are on the way to a start.
-const ON_THE_WAY: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+/// Reasons of a normal start.
+const NORMAL_START: [&str; 2] = ["ContainerCreating", "PodInitializing"];
 
-/// Why a kubelet does not take a pod, beside `OutOf` and a resource.
+/// Reasons why a kubelet rejects a pod, in addition to `OutOf` with a resource.
 const REJECTIONS: [&str; 3] = ["NodeAffinity", "NodeShutdown", "UnexpectedAdmissionError"];
 
-/// What a kubelet writes between two tries to pull an image.
+/// The kubelet's reason between two attempts to pull an image.
 const BACK_OFF: &str = "ImagePullBackOff";
 
-/// What a kubelet writes where it knows nothing of a container, with an exit code that it makes up.
+/// The kubelet's reason for a container that it does not know; the exit code is then not the container's.
 const UNKNOWN: &str = "ContainerStatusUnknown";
 
-/// How far a pod is.
+/// The progress of a pod.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Stage {
     /// The run has not begun.
     Waiting,
     /// The runner runs.
     Running,
-    /// It does not run any more, or never will.
+    /// The runner has ended, or will never start.
     Over,
 }
 
@@ -41,18 +41,17 @@ pub(super) fn stage(pod: &Pod) -> Stage {
     }
 }
 
-/// How the runner ended; none where the kubelet does not know.
+/// The end of the runner; `None` if the kubelet does not know it.
 pub(super) fn ended(pod: &Pod) -> Option<&ContainerStateTerminated> {
     let state = container(pod)?.terminated.as_ref()?;
     (state.reason.as_deref() != Some(UNKNOWN)).then_some(state)
 }
 
-/// Whether the container came to an end without ever having been started: its image was never there, or
-/// something that it needs.
+/// Whether the container ended without ever being started, because its image or another dependency was missing.
 pub(super) fn never_started(pod: &Pod) -> bool {
-    let is_made_up = |status: &ContainerStatus| {
+    let is_placeholder = |status: &ContainerStatus| {
         let state = status.state.as_ref().and_then(|state| state.terminated.as_ref());
-        // A container that a node has lost has an identifier, or its message says that it ran.
+        // A container that a node lost has an id, or its message contains that it was running.
         state.is_some_and(|state| {
             let message = state.message.as_deref().unwrap_or_default();
             state.reason.as_deref() == Some(UNKNOWN)
@@ -60,23 +59,23 @@ pub(super) fn never_started(pod: &Pod) -> bool {
                 && !message.contains("used to be Running")
         }) && status.container_id.as_deref().unwrap_or_default().is_empty()
     };
-    status(pod).is_some_and(is_made_up)
+    status(pod).is_some_and(is_placeholder)
 }
 
-/// Why the run has not begun: what the scheduler or the kubelet says.
-pub(super) fn waiting(pod: &Pod) -> Option<String> {
+/// The reason of the scheduler or the kubelet why the run has not begun.
+pub(super) fn wait_reason(pod: &Pod) -> Option<String> {
     if stage(pod) != Stage::Waiting {
         return None;
     }
     let waiting = container(pod).and_then(|state| state.waiting.as_ref());
     let reason = waiting.and_then(|waiting| waiting.reason.as_deref());
-    if let Some(reason) = reason.filter(|reason| !ON_THE_WAY.contains(reason)) {
+    if let Some(reason) = reason.filter(|reason| !NORMAL_START.contains(reason)) {
         let message = waiting.and_then(|waiting| waiting.message.as_deref());
-        let said = sentence(reason, message);
-        // Between two tries the kubelet says the last error behind its own words.
-        return Some(match said.find("ErrImagePull: ") {
-            Some(at) if reason == BACK_OFF => said[at..].to_owned(),
-            _ => said,
+        let text = sentence(reason, message);
+        // Between two attempts the kubelet appends the last error to its own message.
+        return Some(match text.find("ErrImagePull: ") {
+            Some(at) if reason == BACK_OFF => text[at..].to_owned(),
+            _ => text,
         });
     }
     let scheduled = condition(pod, "PodScheduled").filter(|condition| condition.status == "False");
@@ -86,14 +85,14 @@ pub(super) fn waiting(pod: &Pod) -> Option<String> {
     })
 }
 
-/// Whether that the run waits for `why` says nothing beside `other`, for which it waited before.
-pub(super) fn is_said_by(why: &str, other: &str) -> bool {
-    // Older kubelets leave the error out of their words for the pause between two tries.
-    why == other || why.starts_with(BACK_OFF) && is_of_image(other)
+/// Whether the wait for `why` adds nothing to the earlier wait for `other`.
+pub(super) fn is_same_wait(why: &str, other: &str) -> bool {
+    // Older kubelets omit the error in their message for the pause between two attempts.
+    why == other || why.starts_with(BACK_OFF) && is_image_wait(other)
 }
 
-/// Whether a wait is for the image.
-pub(super) fn is_of_image(why: &str) -> bool {
+/// Whether the reason of a wait is about the image.
+pub(super) fn is_image_wait(why: &str) -> bool {
     let reason = why.split(':').next().unwrap_or_default();
     [BACK_OFF, "ErrImagePull", "ErrImageNeverPull", "ImageInspectError", "InvalidImageName"]
         .contains(&reason)
@@ -106,14 +105,14 @@ pub(super) fn is_on_silent_node(pod: &Pod) -> bool {
     stage(pod) == Stage::Running && !is_ready(pod) && status(pod).is_some_and(|status| status.ready)
 }
 
-/// Why the cluster took the pod away, or is about to.
+/// The reason why the cluster removes or removed the pod.
 pub(super) fn disruption(pod: &Pod) -> Option<String> {
     let target = condition(pod, "DisruptionTarget").filter(|condition| condition.status == "True");
     let of_target = target.map(|condition| {
         let reason = condition.reason.as_deref().unwrap_or("disrupted");
         sentence(reason, condition.message.as_deref())
     });
-    // `Evicted` and `NodeLost` stand here; the message of an eviction says which resource ran out.
+    // The status has `Evicted` and `NodeLost`. The message of an eviction names the exhausted resource.
     let status = pod.status.as_ref();
     let own = status.and_then(|status| {
         let reason = status.reason.as_deref()?;
@@ -122,15 +121,15 @@ pub(super) fn disruption(pod: &Pod) -> Option<String> {
     own.or(of_target)
 }
 
-/// Whether the kubelet refused it before anything in it ran. An eviction is something else: nothing in
-/// the pod says whether it had begun.
+/// Whether the kubelet rejected the pod before its container ran. Not for evictions: their status does not
+/// tell whether the container had started.
 pub(super) fn was_rejected(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let reason = status.and_then(|status| status.reason.as_deref()).unwrap_or_default();
     container(pod).is_none() && (reason.starts_with("OutOf") || REJECTIONS.contains(&reason))
 }
 
-/// The node that it runs on.
+/// The name of the pod's node.
 pub(super) fn node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
@@ -157,7 +156,7 @@ fn condition<'pod>(pod: &'pod Pod, type_: &str) -> Option<&'pod PodCondition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
-/// A reason with its message, which may say it again.
+/// A reason with its message.
 pub(super) fn sentence(reason: &str, message: Option<&str>) -> String {
     match message.map(str::trim).filter(|message| !message.is_empty()) {
         Some(message) => format!("{reason}: {message}"),

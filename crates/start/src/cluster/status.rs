@@ -11,43 +11,43 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::JobName;
-use super::absence::Patience;
-use super::apply::{Applied, apply};
+use super::apply::{CreatedJob, apply};
 use super::client::Cluster;
 use super::error::{ClusterError, Request};
 use super::follow::BEYOND_GRACE;
 use super::manifest::Manifests;
-use super::outcome::end;
-use super::pod::{Stage, ended, is_on_silent_node, never_started, node, stage, waiting};
+use super::outage::OutageRetries;
+use super::outcome::end_condition;
+use super::pod::{Stage, ended, is_on_silent_node, never_started, node, stage, wait_reason};
 use butler_base::cancel::Stop;
 
-/// The first pause between two looks, and the longest.
+/// The first and the longest pause between two requests.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(15));
 
-/// What the runner ends with when its registry has ended the run.
+/// The runner's exit code if the registry cancelled the run.
 const CANCELLED: i32 = 3;
 /// 128 plus the signals that users and supervisors send: SIGHUP, SIGINT, SIGQUIT, SIGTERM.
 const SIGNALLED: [i32; 4] = [129, 130, 131, 143];
 
-/// The state of a run's Job, for the program that tracks runs.
+/// The state of a run's Job, printed as JSON for the program that tracks runs.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
     /// `NAMESPACE/JOB`.
     pub external_run_id: String,
-    /// A page about it, if a URL template is configured.
+    /// The address of a page about the run, if a URL template is configured.
     pub external_url: Option<String>,
-    /// What the registry calls how it stands.
+    /// The status, in the registry's terms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<&'static str>,
-    /// The same in the cluster's own words.
+    /// The status in the cluster's words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reported: Option<String>,
 }
 
 impl Progress {
-    /// One that only says which Job it is; `{namespace}` and `{job}` of `page` are put in.
-    fn of(cluster: &Cluster, name: &JobName, page: Option<&str>) -> Self {
+    /// A state that only identifies the Job. Replaces `{namespace}` and `{job}` in `page`.
+    fn of_created_job(cluster: &Cluster, name: &JobName, page: Option<&str>) -> Self {
         let namespace = cluster.namespace();
         let fill =
             |page: &str| page.replace("{namespace}", namespace).replace("{job}", name.as_str());
@@ -59,30 +59,30 @@ impl Progress {
         }
     }
 
-    /// Whether nothing more comes.
+    /// Whether the status is final.
     #[must_use]
     pub fn is_over(&self) -> bool {
         !matches!(self.status, None | Some("queued" | "running"))
     }
 }
 
-/// Creates the run's objects and says which Job it is.
+/// Creates the run's objects and returns the identity of the Job.
 ///
 /// # Errors
-/// As [`apply`] has them.
+/// Those of [`apply`].
 pub async fn create(
     cluster: &Cluster,
     manifests: Manifests,
     page: Option<&str>,
 ) -> Result<Progress, ClusterError> {
-    let Applied { name, .. } = Box::pin(apply(cluster, manifests, &Stop::new())).await?;
-    Ok(Progress::of(cluster, &name, page))
+    let CreatedJob { name, .. } = Box::pin(apply(cluster, manifests, &Stop::new())).await?;
+    Ok(Progress::of_created_job(cluster, &name, page))
 }
 
-/// How the Job stands; until `deadline`, where there is one, waits for its end.
+/// Reads the state of the Job. With a `deadline` it waits for the Job's end until then.
 ///
 /// # Errors
-/// When the Job does not exist, or the cluster does not answer.
+/// If the Job does not exist, or the cluster does not respond.
 pub async fn status(
     cluster: &Cluster,
     name: &JobName,
@@ -90,19 +90,19 @@ pub async fn status(
     deadline: Option<Instant>,
 ) -> Result<Progress, ClusterError> {
     let mut pause = PAUSES.0;
-    let mut told = BTreeSet::new();
-    let mut patience = match deadline {
-        Some(deadline) => Patience::for_a_run().until(deadline),
-        None => Patience::for_an_answer(),
+    let mut logged = BTreeSet::new();
+    let mut retries = match deadline {
+        Some(deadline) => OutageRetries::for_run().until(deadline),
+        None => OutageRetries::for_request(),
     };
     loop {
         let is_time_over = || deadline.is_none_or(|deadline| Instant::now() + pause >= deadline);
-        let (status, reported) = look(cluster, name, &mut patience).await?;
-        patience.mark_accepted();
-        if told.insert(reported.clone()) {
+        let (status, reported) = read_status(cluster, name, &mut retries).await?;
+        retries.mark_accepted();
+        if logged.insert(reported.clone()) {
             tracing::info!(%reported, "the run is {status}");
         }
-        let mut progress = Progress::of(cluster, name, page);
+        let mut progress = Progress::of_created_job(cluster, name, page);
         (progress.status, progress.reported) = (Some(status), Some(reported));
         if progress.is_over() || is_time_over() {
             return Ok(progress);
@@ -112,27 +112,27 @@ pub async fn status(
     }
 }
 
-async fn look(
+async fn read_status(
     cluster: &Cluster,
     name: &JobName,
-    patience: &mut Patience,
+    retries: &mut OutageRetries,
 ) -> Result<(&'static str, String), ClusterError> {
     let jobs: Api<Job> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let request = Request { verb: "get", resource: "jobs.batch" };
-    let job = cluster.ask_for(patience, request, name, || jobs.get(name.as_str())).await?;
+    let job = cluster.send_with(retries, request, name, || jobs.get(name.as_str())).await?;
     let uid = job.metadata.uid.as_deref().unwrap_or_default();
     let labels = format!("batch.kubernetes.io/controller-uid={uid}");
     let parameters = ListParams::default().labels(&labels);
     let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let request = Request { verb: "list", resource: "pods" };
-    let list = cluster.ask_for(patience, request, name, || pods.list(&parameters)).await?;
+    let list = cluster.send_with(retries, request, name, || pods.list(&parameters)).await?;
     Ok(status_of(&job, list.items.last(), Timestamp::now()))
 }
 
-/// What the registry calls it, and what the cluster says.
+/// The status in the registry's terms, and in the cluster's words.
 fn status_of(job: &Job, pod: Option<&Pod>, now: Timestamp) -> (&'static str, String) {
     let code = pod.and_then(ended).map(|state| state.exit_code);
-    if let Some(condition) = end(job) {
+    if let Some(condition) = end_condition(job) {
         let reason = condition.reason.clone().unwrap_or_else(|| condition.type_.clone());
         let status = match (&*condition.type_, &*reason, code) {
             ("Complete", ..) => "succeeded",
@@ -147,7 +147,8 @@ fn status_of(job: &Job, pod: Option<&Pod>, now: Timestamp) -> (&'static str, Str
         {
             let silent = is_on_silent_node(pod).then(|| node(pod).unwrap_or("unknown"));
             let silent = silent.map(|node| format!("node `{node}` is NotReady"));
-            // The pod has its grace, and how it ends is not known before. A lost node never says it.
+            // The outcome is not known before the pod ends within its grace period. A lost node never
+            // reports the end.
             return if is_overdue(pod, now) {
                 let silent = silent.map(|it| format!(": {it}")).unwrap_or_default();
                 (status, format!("{reason}, and the pod does not end{silent}"))
@@ -163,15 +164,15 @@ fn status_of(job: &Job, pod: Option<&Pod>, now: Timestamp) -> (&'static str, Str
     if job.metadata.deletion_timestamp.is_some() {
         return ("cancelled", "Terminating".to_owned());
     }
-    match pod.map(|pod| (stage(pod), waiting(pod))) {
+    match pod.map(|pod| (stage(pod), wait_reason(pod))) {
         Some((Stage::Running | Stage::Over, _)) => ("running", "Running".to_owned()),
         Some((Stage::Waiting, why)) => ("queued", why.unwrap_or_else(|| "Pending".to_owned())),
         None => ("queued", "no pod yet".to_owned()),
     }
 }
 
-/// Whether a pod that is being deleted should have ended by now. The API server sets the time at which
-/// its grace is over.
+/// Whether a pod that is being deleted should have ended by now. The deletion timestamp is the end of its
+/// grace period.
 fn is_overdue(pod: &Pod, now: Timestamp) -> bool {
     let over = pod.metadata.deletion_timestamp.as_ref();
     over.is_some_and(|over| over.0 + BEYOND_GRACE < now)
@@ -183,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    fn said(condition: Option<(&str, &str)>, state: Option<serde_json::Value>) -> String {
+    fn status_text(condition: Option<(&str, &str)>, state: Option<serde_json::Value>) -> String {
         let condition = condition
             .map(|(type_, reason)| json!([{"type": type_, "status": "True", "reason": reason}]));
         let job = json!({"metadata": {}, "status": {"conditions": condition}});
@@ -201,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn each_state_of_a_job_is_a_status_of_the_registrys() {
+    fn each_state_of_a_job_maps_to_a_status_of_the_registry() {
         let ended = |code: i32| Some(json!({"terminated": {"exitCode": code}}));
         let limit = Some(("Failed", "BackoffLimitExceeded"));
         for (condition, state, expected) in [
@@ -235,7 +236,7 @@ mod tests {
                 "timed_out (DeadlineExceeded, exit code 143)",
             ),
         ] {
-            assert_eq!(said(condition, state), expected);
+            assert_eq!(status_text(condition, state), expected);
         }
     }
 }

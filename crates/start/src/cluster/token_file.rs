@@ -1,7 +1,7 @@
 //! A login whose token is in a file that another process renews: a service account's, or `tokenFile` of a
 //! kubeconfig.
 //!
-//! The library takes the content as it is, and a newline at its end makes it no header value.
+//! The library does not trim the file's content, so a newline at its end would make the header value invalid.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request};
 use kube::config::AuthInfo;
-use zeroize::Zeroizing;
 
-/// How old a token may be before its file is read again; the kubelet renews tokens long before their end.
+/// The age after which the file is read again. The kubelet renews tokens long before they expire.
 const RENEW_AFTER: Duration = Duration::from_mins(1);
 
-/// Why a token file is of no use.
+/// Errors of a token file.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TokenFileError {
     #[error("the token file `{}` cannot be read", path.display())]
@@ -30,7 +29,7 @@ pub(super) enum TokenFileError {
     Unusable { path: PathBuf },
 }
 
-/// A token file and what was in it last.
+/// A token file, its last content, and the time of the last read.
 #[derive(Clone)]
 pub(super) struct TokenFile {
     path: PathBuf,
@@ -38,10 +37,10 @@ pub(super) struct TokenFile {
 }
 
 impl TokenFile {
-    /// Takes the token file out of a login, where that is what the login is.
+    /// Removes the token file from a login and reads it; `None` if the login uses another method.
     ///
     /// # Errors
-    /// When it cannot be read, or holds no token.
+    /// If the file cannot be read or does not contain a token.
     pub(super) fn take(login: &mut AuthInfo) -> Result<Option<Self>, TokenFileError> {
         let is_other = login.token.is_some() || login.username.is_some();
         if is_other || login.auth_provider.is_some() {
@@ -52,8 +51,8 @@ impl TokenFile {
         Ok(Some(Self { path, read }))
     }
 
-    /// The request with the login. Where the file cannot be read any more, the last token counts, as
-    /// `kubectl` does it: some remove the file once it was read.
+    /// Adds the login to the request. If the file cannot be read any more, the last token is used, as `kubectl`
+    /// does: some tools remove the file after the first read.
     pub(super) fn authorize<B>(&self, mut request: Request<B>) -> Request<B> {
         let mut last = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if last.1.elapsed() > RENEW_AFTER {
@@ -75,15 +74,13 @@ impl TokenFile {
 
 /// The header with the file's token.
 fn read(path: &std::path::Path) -> Result<HeaderValue, TokenFileError> {
-    let content = std::fs::read_to_string(path).map(Zeroizing::new);
-    let content =
-        content.map_err(|source| TokenFileError::Read { path: path.to_owned(), source })?;
+    let content = std::fs::read_to_string(path)
+        .map_err(|source| TokenFileError::Read { path: path.to_owned(), source })?;
     let token = content.trim();
     if token.is_empty() {
         return Err(TokenFileError::Empty { path: path.to_owned() });
     }
-    let header = Zeroizing::new(format!("Bearer {token}"));
-    let mut header = HeaderValue::from_str(&header)
+    let mut header = HeaderValue::from_str(&format!("Bearer {token}"))
         .map_err(|_| TokenFileError::Unusable { path: path.to_owned() })?;
     header.set_sensitive(true);
     Ok(header)
@@ -115,13 +112,13 @@ mod tests {
     }
 
     #[test]
-    fn file_that_holds_no_token_is_named() {
+    fn error_names_the_file_without_a_token() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("token");
-        for (content, said) in [(" \n", "is empty"), ("a\nb", "contains more than one line")] {
+        for (content, message) in [(" \n", "is empty"), ("a\nb", "contains more than one line")] {
             std::fs::write(&path, content).unwrap();
             let error = TokenFile::take(&mut login(&path)).err().unwrap();
-            assert!(error.to_string().contains(said), "{error}");
+            assert!(error.to_string().contains(message), "{error}");
         }
     }
 }

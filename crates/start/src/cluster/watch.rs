@@ -17,35 +17,35 @@ use tokio::sync::watch::Sender;
 use tokio::time::{Instant, timeout};
 
 use super::JobName;
-use super::absence::Patience;
 use super::client::Cluster;
 use super::error::{ClusterError, Request};
+use super::outage::OutageRetries;
 
-/// How long the server keeps one watch up; bounds how long a dead connection goes unnoticed.
+/// How long the server keeps a watch open, in seconds. It limits how long a broken connection stays undetected.
 const WATCH_SECONDS: u32 = 50;
 /// The timeout of a watch that the server should have ended.
 const WATCH_LIMIT: Duration = Duration::from_mins(1);
-/// Between two watches: a server that ends each at once is not asked all the time.
+/// The pause between two watches, in case the server ends each of them at once.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Says that the version is forgotten from which on changes are asked for.
+/// The status for a version that the server does not keep any more.
 const GONE: u16 = 410;
 
-/// What is seen of one kind of object: at most one counts, the newest.
+/// The observed state of one kind of object. If there are several objects, the newest is used.
 #[derive(Clone, Debug, Default)]
-pub(super) enum Sight<K> {
+pub(super) enum ObservedObject<K> {
     /// No answer has arrived yet.
     #[default]
     Unknown,
     /// The cluster has no such object, and never had one.
     Nothing,
-    /// It is there.
+    /// The object exists.
     There(Box<K>),
-    /// It was there; this is what was seen of it last.
+    /// The object was deleted; this is its last state.
     Gone(Box<K>),
 }
 
-impl<K> Sight<K> {
-    /// The object, there or as it was last seen.
+impl<K> ObservedObject<K> {
+    /// The object's current or last state.
     pub(super) fn last(&self) -> Option<&K> {
         match self {
             Self::Unknown | Self::Nothing => None,
@@ -54,50 +54,51 @@ impl<K> Sight<K> {
     }
 }
 
-/// Which objects are looked at.
+/// The objects that are watched.
 pub(super) struct Selection {
     pub(super) labels: Option<String>,
     pub(super) fields: Option<String>,
-    /// The one that is meant, of all that had its name.
+    /// The uid of the object, if several can have its name.
     pub(super) uid: Option<String>,
-    /// As permissions name them.
+    /// The resource, as permissions name it.
     pub(super) resource: &'static str,
 }
 
 impl Selection {
-    fn takes<K: Resource>(&self, object: &K) -> bool {
+    fn matches<K: Resource>(&self, object: &K) -> bool {
         self.uid.is_none() || object.meta().uid == self.uid
     }
 }
 
-/// Publishes what there is of `selection` until that cannot be known any more.
+/// Publishes the state of the selected object until an error is permanent.
 pub(super) async fn observe<K>(
     cluster: &Cluster,
     api: &Api<K>,
     selection: &Selection,
     name: &JobName,
-    sight: &Sender<Sight<K>>,
+    sight: &Sender<ObservedObject<K>>,
 ) -> ClusterError
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {
-    let mut patience = Patience::for_a_run();
+    let mut retries = OutageRetries::for_run();
     loop {
-        if let Err(error) = round(cluster, api, selection, name, sight, &mut patience).await {
+        if let Err(error) = list_and_watch(cluster, api, selection, name, sight, &mut retries).await
+        {
             return error;
         }
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// One list and what changes after it, until that has to begin again.
-async fn round<K>(
+/// Lists the objects and watches their changes, until a new list is necessary.
+async fn list_and_watch<K>(
     cluster: &Cluster,
     api: &Api<K>,
     selection: &Selection,
     name: &JobName,
-    sight: &Sender<Sight<K>>,
-    patience: &mut Patience,
+    sight: &Sender<ObservedObject<K>>,
+    retries: &mut OutageRetries,
 ) -> Result<(), ClusterError>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
@@ -108,9 +109,9 @@ where
         ..ListParams::default()
     };
     let request = Request { verb: "list", resource: selection.resource };
-    let list = cluster.ask_for(patience, request, name, || api.list(&parameters)).await?;
+    let list = cluster.send_with(retries, request, name, || api.list(&parameters)).await?;
     let mut version = list.metadata.resource_version.unwrap_or_default();
-    let items = list.items.into_iter().filter(|object| selection.takes(object));
+    let items = list.items.into_iter().filter(|object| selection.matches(object));
     let mut known: BTreeMap<String, K> = items.map(|object| (object.name_any(), object)).collect();
     publish(&known, sight);
     let parameters = WatchParams {
@@ -121,20 +122,20 @@ where
     };
     loop {
         let request = Request { verb: "watch", resource: selection.resource };
-        let stream = cluster.ask_for(patience, request, name, || async {
+        let stream = cluster.send_with(retries, request, name, || async {
             match api.watch(&parameters, &version).await {
                 Err(kube::Error::Api(status)) if status.code == GONE => Ok(None),
                 answer => Ok(Some(answer?.boxed())),
             }
         });
         let Some(mut stream) = stream.await? else { return Ok(()) };
-        patience.mark_accepted();
+        retries.mark_accepted();
         let end = Instant::now() + WATCH_LIMIT;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let event = match timeout(left, stream.try_next()).await {
                 Ok(Ok(Some(event))) => event,
-                // It ended, or did not when it should: the next watch goes on from here.
+                // The watch ended, or did not end in time. The next watch continues at `version`.
                 Ok(Ok(None)) | Err(_) => break,
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "the watch broke and is restarted");
@@ -145,7 +146,7 @@ where
                 WatchEvent::Added(object)
                 | WatchEvent::Modified(object)
                 | WatchEvent::Deleted(object)
-                    if !selection.takes(&object) =>
+                    if !selection.matches(&object) =>
                 {
                     version = object.resource_version().unwrap_or(version);
                     continue;
@@ -158,8 +159,8 @@ where
                     version = object.resource_version().unwrap_or(version);
                     known.remove(&object.name_any());
                     sight.send_if_modified(|sight| {
-                        // Its last state comes with its end.
-                        *sight = Sight::There(Box::new(object.clone()));
+                        // The event contains the last state.
+                        *sight = ObservedObject::There(Box::new(object.clone()));
                         false
                     });
                 }
@@ -167,7 +168,7 @@ where
                     version = bookmark.metadata.resource_version;
                     continue;
                 }
-                // Most often 410: what is asked for is forgotten.
+                // Usually 410: the server does not keep this version any more.
                 WatchEvent::Error(status) => {
                     tracing::debug!(%status, "the watch begins again");
                     return Ok(());
@@ -179,14 +180,16 @@ where
     }
 }
 
-/// Says what there is now.
-fn publish<K: Resource + Clone>(known: &BTreeMap<String, K>, sight: &Sender<Sight<K>>) {
+/// Publishes the newest of the known objects.
+fn publish<K: Resource + Clone>(known: &BTreeMap<String, K>, sight: &Sender<ObservedObject<K>>) {
     let newest = known.values().max_by_key(|object| object.creation_timestamp().map(|it| it.0));
     sight.send_modify(|sight| {
         *sight = match (newest, std::mem::take(sight)) {
-            (Some(object), _) => Sight::There(Box::new(object.clone())),
-            (None, Sight::There(last) | Sight::Gone(last)) => Sight::Gone(last),
-            (None, Sight::Unknown | Sight::Nothing) => Sight::Nothing,
+            (Some(object), _) => ObservedObject::There(Box::new(object.clone())),
+            (None, ObservedObject::There(last) | ObservedObject::Gone(last)) => {
+                ObservedObject::Gone(last)
+            }
+            (None, ObservedObject::Unknown | ObservedObject::Nothing) => ObservedObject::Nothing,
         };
     });
 }

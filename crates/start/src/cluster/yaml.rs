@@ -9,31 +9,31 @@ use serde_json::{Map, Value, json};
 
 use super::comments::{self, Comment};
 use super::manifest::{Manifests, TOKEN_KEY};
-use super::options::TOKEN_PLACE;
+use super::options::TOKEN_PLACEHOLDER;
 
-/// What stands first in an object, in this order; the rest follows by its name.
+/// The first members of an object, in this order; the others follow sorted by name.
 const FIRST: [&str; 6] = ["apiVersion", "kind", "metadata", "name", "namespace", "type"];
 
 impl Manifests {
-    /// All objects as one file that `kubectl create -f` takes, with a place for the token.
+    /// All objects as one file for `kubectl create -f`, with a placeholder for the token.
     ///
     /// # Errors
-    /// Never for these types; the serializer's own otherwise.
+    /// If an object cannot be serialized, which does not happen with these types.
     pub fn to_yaml(&self) -> serde_json::Result<String> {
         let account = self.account.as_ref().map(serde_json::to_value).transpose()?;
         let policy = self.policy.as_ref().map(serde_json::to_value).transpose()?;
-        let (secret, job) = (self.secret_with_place()?, serde_json::to_value(&self.job)?);
-        let mut text = comments::head(&self.name());
+        let (secret, job) = (self.secret_with_placeholder()?, serde_json::to_value(&self.job)?);
+        let mut text = comments::file_header(&self.name());
         for object in [account, Some(secret), policy, Some(job)].into_iter().flatten() {
             text.push_str("---\n");
-            Writer { text: &mut text, comments: comments::of(&object) }.document(&object);
+            Writer { text: &mut text, comments: comments::comments_for(&object) }.document(&object);
         }
         Ok(text)
     }
 
-    fn secret_with_place(&self) -> serde_json::Result<Value> {
+    fn secret_with_placeholder(&self) -> serde_json::Result<Value> {
         let mut secret = serde_json::to_value(&self.secret)?;
-        secret["stringData"] = json!({TOKEN_KEY: TOKEN_PLACE});
+        secret["stringData"] = json!({TOKEN_KEY: TOKEN_PLACEHOLDER});
         Ok(secret)
     }
 }
@@ -51,18 +51,18 @@ impl Writer<'_> {
         }
     }
 
-    /// `continued` where the first member stands behind the dash of a list.
+    /// `continued` means that the first member follows the dash of a list.
     fn members(&mut self, members: &Map<String, Value>, path: &str, depth: usize, continued: bool) {
         for (number, name) in order(members).into_iter().enumerate() {
             let value = &members[name];
-            let place = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             if number > 0 || !continued {
-                self.comment(&place, depth);
+                self.comment(&path, depth);
                 self.indent(depth);
             }
             self.text.push_str(&scalar_text(name));
             self.text.push(':');
-            self.value(value, &place, depth);
+            self.value(value, &path, depth);
         }
     }
 
@@ -75,19 +75,19 @@ impl Writer<'_> {
             Value::Array(elements) if !elements.is_empty() => {
                 self.text.push('\n');
                 for element in elements {
-                    let place = match element["name"].as_str() {
+                    let path = match element["name"].as_str() {
                         Some(name) => format!("{path}[{name}]"),
                         None => format!("{path}[]"),
                     };
-                    self.comment(&place, depth + 1);
+                    self.comment(&path, depth + 1);
                     self.indent(depth + 1);
                     self.text.push('-');
                     match element {
                         Value::Object(members) if !members.is_empty() => {
                             self.text.push(' ');
-                            self.members(members, &place, depth + 2, true);
+                            self.members(members, &path, depth + 2, true);
                         }
-                        other => self.value(other, &place, depth + 1),
+                        other => self.value(other, &path, depth + 1),
                     }
                 }
             }
@@ -124,7 +124,7 @@ fn order(members: &Map<String, Value>) -> Vec<&String> {
     names
 }
 
-/// A string as it is where every reader of YAML takes it for one, else quoted.
+/// A string, quoted if a YAML parser could read it as another type.
 fn scalar_text(text: &str) -> String {
     let begins_well = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '/');
     let is_plain =
@@ -152,24 +152,24 @@ fn scalar_text(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The places of an object, as comments name them.
-    fn places(value: &Value, path: &str, found: &mut Vec<String>) {
+    /// The paths of an object, as comments name them.
+    fn collect_paths(value: &Value, path: &str, found: &mut Vec<String>) {
         found.push(path.to_owned());
         match value {
             Value::Object(members) => members.iter().for_each(|(name, value)| {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                places(value, &path, found);
+                collect_paths(value, &path, found);
             }),
             Value::Array(elements) => elements.iter().for_each(|element| {
                 let name = element["name"].as_str().unwrap_or_default();
-                places(element, &format!("{path}[{name}]"), found);
+                collect_paths(element, &format!("{path}[{name}]"), found);
             }),
             _ => {}
         }
     }
 
     #[test]
-    fn each_comment_stands_at_a_place_that_there_is() {
+    fn each_comment_has_the_path_of_a_value() {
         use crate::cluster::{Cache, Egress, Identity, JobOptions, Network, Resources, Run};
 
         let options = JobOptions {
@@ -195,30 +195,30 @@ mod tests {
         let text = manifests.to_yaml().unwrap();
         let objects = [
             serde_json::to_value(&manifests.account).unwrap(),
-            manifests.secret_with_place().unwrap(),
+            manifests.secret_with_placeholder().unwrap(),
             serde_json::to_value(&manifests.policy).unwrap(),
             serde_json::to_value(&manifests.job).unwrap(),
         ];
         for comment in comments::COMMENTS {
             let object = objects.iter().find(|object| object["kind"] == comment.kind).unwrap();
             let mut found = Vec::new();
-            places(object, "", &mut found);
-            assert!(found.iter().any(|place| place == comment.path), "{comment:?}");
+            collect_paths(object, "", &mut found);
+            assert!(found.iter().any(|path| path == comment.path), "{comment:?}");
             let line = comment.text.lines().next().unwrap();
             assert!(text.contains(&format!("# {line}\n")), "{comment:?}");
         }
     }
 
-    /// Values come from flags; a control character, or what YAML 1.1 takes for a line's end, would
-    /// make another value of it or none.
+    /// Values come from flags. A control character, or a line separator of YAML 1.1, would change the value or make
+    /// the file invalid.
     #[test]
-    fn what_no_file_can_hold_is_escaped() {
+    fn control_characters_and_line_separators_are_escaped() {
         assert_eq!(scalar_text("a\u{85}\u{2028}\u{7f}"), r#""a\u0085\u2028\u007f""#);
         assert_eq!(scalar_text("ü\u{1f600}"), "\"ü\u{1f600}\"");
     }
 
     #[test]
-    fn what_yaml_could_take_for_something_else_is_quoted() {
+    fn strings_that_yaml_could_read_as_another_type_are_quoted() {
         for text in ["butler-run-7", "/run/butler", "butler.dev/run-id", "v1", "ALL", "nothing"] {
             assert_eq!(scalar_text(text), text);
         }

@@ -1,22 +1,22 @@
 //! The GitHub actions that generated workflows use.
 //!
-//! A tag can be moved to other code, a commit cannot. The commits are those that public repositories
-//! pin with the version beside it; two that have nothing to do with each other had to agree on each
-//! (read in November 2026). To raise one, read the tag's commit in the action's own repository.
+//! The actions are pinned to commits, because a tag can be moved to other code. The commits are those that public
+//! repositories pin with the version in a comment; at least two independent repositories agree on each (read in
+//! November 2026). To update one, read the tag's commit in the action's own repository.
 
-/// An action at one commit, with its version for people and for bots that raise it.
+/// Actions at a commit, with their version in a comment for readers and update bots.
 pub(super) struct Actions {
-    /// Keeps a directory for the next job.
+    /// Caches a directory for later jobs.
     pub(super) cache: &'static str,
-    /// Takes on a role at AWS.
+    /// Assumes a role in AWS.
     pub(super) aws: &'static str,
-    /// Writes a configuration by which Google's libraries get tokens.
+    /// Writes a configuration with which Google's libraries get tokens.
     pub(super) gcp: &'static str,
-    /// Keeps files with the workflow's run.
+    /// Stores files with the workflow run.
     pub(super) upload: &'static str,
 }
 
-/// All of them. Azure needs none: its providers speak with GitHub themselves.
+/// The actions. Azure does not need one, because its providers request tokens from GitHub themselves.
 pub(super) const ACTIONS: Actions = Actions {
     cache: "actions/cache@668228422ae6a00e4ad889ee87cd7109ec5666a7 # v5.0.4",
     aws: "aws-actions/configure-aws-credentials@e6de054238d6b7531b4efff3b6587d9aade6a06c # v6.2.3",

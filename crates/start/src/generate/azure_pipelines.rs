@@ -3,8 +3,9 @@
 use askama::Template;
 
 use super::container::Container;
+use super::render::render_template;
 use super::secret_names::SecretNames;
-use super::{Cloud, GenerateError, Need, Options, Tokens, filters, text};
+use super::{Cloud, GenerateError, Need, Options, Tokens, filters};
 
 const TARGET: &str = "azure-pipelines";
 
@@ -16,9 +17,9 @@ struct Pipeline<'a> {
     needs: Vec<Need>,
     /// Variables of the job.
     variables: Vec<(&'static str, String)>,
-    /// The pool's name, and what its agents must have.
+    /// The pool's name, and the demands on its agents.
     pool: Option<(&'a String, &'a [String])>,
-    /// The steps, which stand elsewhere in a deployment than in a job.
+    /// The rendered steps, whose place in a deployment differs from the one in a job.
     steps: String,
 }
 
@@ -28,17 +29,17 @@ struct Steps<'a> {
     options: &'a Options,
     install: Option<String>,
     identity: Option<String>,
-    /// The shell that becomes the container.
+    /// The shell code that starts the container with `exec`.
     container: Option<String>,
     started: &'static str,
     /// Reports if a step fails before the runner starts.
     failure: String,
 }
 
-/// Where the job's log is, as text of a shell between double quotes.
+/// The address of the job's log, as shell text between double quotes.
 const JOB: &str = "$SYSTEM_COLLECTIONURI$SYSTEM_TEAMPROJECT/_build/results?buildId=$BUILD_BUILDID";
 
-/// What says that the runner has taken over, so that no later step reports in its place.
+/// Marks the runner as started, so that no later step reports a failure in its place.
 const STARTED: &str = "echo \"##vso[task.setvariable variable=BUTLER_STAGE]started\"";
 
 const SECRETS: SecretNames = SecretNames {
@@ -49,19 +50,19 @@ const SECRETS: SecretNames = SecretNames {
 /// A pipeline for Azure Pipelines.
 ///
 /// # Errors
-/// When it cannot do what `options` ask for.
+/// If the target does not support an option.
 pub fn azure_pipelines(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &["${{", "$(", "$["])?;
     options.check_secrets(TARGET, SECRETS)?;
     let instead = "a pipeline has a file of its own: make a pipeline of it in the same project";
     options.refuse_fragment(TARGET, instead)?;
-    // Who to be at Azure, the service connection says.
+    // The service connection has the identity for Azure.
     let cloud = Cloud { azure: None, ..options.cloud.clone() };
-    let elsewhere = Options { cloud, ..options.clone() };
+    let other_clouds = Options { cloud, ..options.clone() };
     let steps = Steps {
         options,
         install: options.install_script("${AGENT_TEMPDIRECTORY:?}/butler-runner"),
-        identity: elsewhere.identity_script(Tokens::ValuesInEmptied, "${AGENT_TEMPDIRECTORY:?}"),
+        identity: other_clouds.identity_script(Tokens::ValuesInEmptied, "${AGENT_TEMPDIRECTORY:?}"),
         container: container(options).as_ref().map(Container::script),
         started: STARTED,
         failure: options.failure_function(JOB),
@@ -69,34 +70,34 @@ pub fn azure_pipelines(options: &Options) -> Result<String, GenerateError> {
     let pipeline = Pipeline {
         own_version: env!("CARGO_PKG_VERSION"),
         options,
-        needs: elsewhere.needs_with_secrets(),
+        needs: other_clouds.needs_with_secrets(),
         variables: options.network_variables(),
         pool: options.labels.split_first(),
-        steps: text(&steps),
+        steps: render_template(&steps),
     };
-    Ok(text(&pipeline))
+    Ok(render_template(&pipeline))
 }
 
 fn container(options: &Options) -> Option<Container> {
     let cloud = &options.cloud;
     let mut container = Container::new(options, "$AGENT_TEMPDIRECTORY")?;
-    container.announce(STARTED);
-    // The report, the summary, the cache and the tokens are below it.
+    container.set_last_command(STARTED);
+    // The directory contains the report, the summary, the cache and the tokens.
     container.mount("$AGENT_TEMPDIRECTORY", "");
-    container.hand_on(["TF_BUILD", "BUTLER_REPORT_DIR", "BUTLER_SUMMARY"]);
-    container.hand_on(["BUTLER_CACHE_DIR", "BUTLER_RECOVERY_DIR"]);
+    container.pass_variables(["TF_BUILD", "BUTLER_REPORT_DIR", "BUTLER_SUMMARY"]);
+    container.pass_variables(["BUTLER_CACHE_DIR", "BUTLER_RECOVERY_DIR"]);
     if cloud.aws.is_some() {
-        container.hand_on(["AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_REGION"]);
-        container.hand_on(["AWS_WEB_IDENTITY_TOKEN_FILE"]);
+        container.pass_variables(["AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", "AWS_REGION"]);
+        container.pass_variables(["AWS_WEB_IDENTITY_TOKEN_FILE"]);
     }
     if cloud.gcp.is_some() {
-        container.hand_on(["GOOGLE_APPLICATION_CREDENTIALS"]);
+        container.pass_variables(["GOOGLE_APPLICATION_CREDENTIALS"]);
     }
     if cloud.azure.is_some() {
-        container.hand_on(["ARM_USE_OIDC", "ARM_CLIENT_ID", "ARM_TENANT_ID"]);
-        container.hand_on(["ARM_SUBSCRIPTION_ID", "ARM_ADO_PIPELINE_SERVICE_CONNECTION_ID"]);
-        container.hand_on(["ARM_OIDC_AZURE_SERVICE_CONNECTION_ID"]);
-        container.hand_on(["SYSTEM_ACCESSTOKEN", "SYSTEM_OIDCREQUESTURI"]);
+        container.pass_variables(["ARM_USE_OIDC", "ARM_CLIENT_ID", "ARM_TENANT_ID"]);
+        container.pass_variables(["ARM_SUBSCRIPTION_ID", "ARM_ADO_PIPELINE_SERVICE_CONNECTION_ID"]);
+        container.pass_variables(["ARM_OIDC_AZURE_SERVICE_CONNECTION_ID"]);
+        container.pass_variables(["SYSTEM_ACCESSTOKEN", "SYSTEM_OIDCREQUESTURI"]);
     }
     Some(container)
 }

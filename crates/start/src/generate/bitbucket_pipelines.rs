@@ -2,13 +2,14 @@
 
 use askama::Template;
 
+use super::render::render_template;
 use super::secret_names::SecretNames;
-use super::{GenerateError, Need, Options, Tokens, filters, text};
+use super::{GenerateError, Need, Options, Tokens, filters};
 
 const TARGET: &str = "bitbucket-pipelines";
 
-/// Bitbucket's own image: curl, git and ssh are in it.
-const WITH_CURL: &str = "atlassian/default-image:4";
+/// Bitbucket's image with curl, git and ssh.
+const DEFAULT_IMAGE: &str = "atlassian/default-image:4";
 
 #[derive(Template)]
 #[template(path = "bitbucket-pipelines.yml", escape = "none", syntax = "ci")]
@@ -19,7 +20,7 @@ struct Pipelines<'a> {
     /// Variables of the step.
     variables: Vec<(&'static str, String)>,
     image: String,
-    /// Whether that is the runner's image.
+    /// Whether `image` is the runner's image.
     from_image: bool,
     install: Option<String>,
     identity: Option<String>,
@@ -27,14 +28,14 @@ struct Pipelines<'a> {
     failure: String,
 }
 
-/// Where the step's log is, as text of a shell between double quotes.
+/// The address of the step's log, as shell text between double quotes.
 const JOB: &str =
     "https://bitbucket.org/$BITBUCKET_REPO_FULL_NAME/pipelines/results/$BITBUCKET_BUILD_NUMBER";
 
 /// A custom pipeline for Bitbucket Pipelines.
 ///
 /// # Errors
-/// When it cannot do what `options` ask for.
+/// If the target does not support an option.
 pub fn bitbucket_pipelines(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &[])?;
     options.check_secrets(TARGET, SecretNames::VARIABLES)?;
@@ -47,17 +48,17 @@ pub fn bitbucket_pipelines(options: &Options) -> Result<String, GenerateError> {
         needs: options.needs_with_secrets(),
         variables: options.network_variables(),
         from_image: image.is_some(),
-        image: image.unwrap_or_else(|| WITH_CURL.to_owned()),
+        image: image.unwrap_or_else(|| DEFAULT_IMAGE.to_owned()),
         install: options.install_script("${BITBUCKET_CLONE_DIR:?}/.butler-runner"),
         identity: options.identity_script(Tokens::Values, "${BITBUCKET_CLONE_DIR:?}"),
         failure: options.failure_trap(JOB),
     };
-    let text = text(&pipelines);
-    Ok(if options.fragment { indented_comments(&text) } else { text })
+    let text = render_template(&pipelines);
+    Ok(if options.fragment { indent_comments(&text) } else { text })
 }
 
-/// The comments at the head where the lines below them stand.
-fn indented_comments(text: &str) -> String {
+/// Indents the comments of a fragment like the lines below them.
+fn indent_comments(text: &str) -> String {
     text.lines().fold(String::new(), |fragment, line| {
         let margin = if line.starts_with('#') { "    " } else { "" };
         fragment + margin + line + "\n"

@@ -2,13 +2,14 @@
 
 use askama::Template;
 
+use super::render::render_template;
 use super::secret_names::SecretNames;
-use super::{GenerateError, Need, Options, Tokens, filters, text};
+use super::{GenerateError, Need, Options, Tokens, filters};
 
 const TARGET: &str = "circleci";
 
-/// `CircleCI`'s own image: curl, git and ssh are in it.
-const WITH_CURL: &str = "cimg/base:current";
+/// `CircleCI`'s image with curl, git and ssh.
+const DEFAULT_IMAGE: &str = "cimg/base:current";
 
 #[derive(Template)]
 #[template(path = "circleci.yml", escape = "none", syntax = "ci")]
@@ -18,25 +19,25 @@ struct Configuration<'a> {
     needs: Vec<Need>,
     /// Variables of the job.
     variables: Vec<(&'static str, String)>,
-    /// The resource class, where one is asked for.
+    /// The requested resource class.
     class: Option<&'a str>,
-    /// Whether the job runs on a machine of the user's and not in an image.
+    /// Whether the job runs on the user's own machine instead of in an image.
     machine: bool,
     image: String,
-    /// Whether that is the runner's image.
+    /// Whether `image` is the runner's image.
     from_image: bool,
     install: Option<String>,
     identity: Option<String>,
     /// Reports if a step fails before the runner starts.
     failure: String,
-    /// When the runner is told to end.
+    /// The time limit of the runner, in seconds.
     seconds: u64,
 }
 
 /// A configuration for `CircleCI`.
 ///
 /// # Errors
-/// When it cannot do what `options` ask for.
+/// If the target does not support an option.
 pub fn circleci(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &["<<"])?;
     options.check_secrets(TARGET, SecretNames::VARIABLES)?;
@@ -62,14 +63,14 @@ fn render(options: &Options, class: Option<&str>) -> String {
         needs: options.needs_with_secrets(),
         variables: options.network_variables(),
         class,
-        // The classes of runners that are not CircleCI's have a namespace.
+        // Classes of self-hosted runners have a namespace.
         machine: image.is_none() && class.is_some_and(|class| class.contains('/')),
         from_image: image.is_some(),
-        image: image.unwrap_or_else(|| WITH_CURL.to_owned()),
+        image: image.unwrap_or_else(|| DEFAULT_IMAGE.to_owned()),
         install: options.install_script("$PWD/butler-runner"),
         identity: options.identity_script(Tokens::Values, "$PWD"),
         failure: options.failure_function("$CIRCLE_BUILD_URL"),
         seconds: options.timeout_minutes() * 60,
     };
-    text(&configuration)
+    render_template(&configuration)
 }

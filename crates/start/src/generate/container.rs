@@ -1,30 +1,31 @@
 //! The shell code that starts the runner in its image.
 //!
 //! CI systems with container jobs run the steps with `docker exec`, which does not forward signals: a
-//! cancelled job could not stop Terraform gracefully. So the shell runs the container itself.
+//! cancelled job could not stop Terraform gracefully. So the shell starts the container with `docker run`.
 
 use askama::Template;
 
-use super::{Options, filters, text};
+use super::render::render_template;
+use super::{Options, filters};
 
-/// What of the job's machine and environment the container gets.
+/// The volumes and variables of the container.
 #[derive(Template)]
 #[template(path = "docker-run.sh", escape = "none", syntax = "ci")]
 pub(super) struct Container {
     image: String,
-    /// A directory for temporary files, as text of a shell between double quotes.
+    /// A directory for temporary files, as shell text between double quotes.
     temporary: &'static str,
-    /// As `docker run` takes them, as text of a shell between double quotes.
+    /// The values of `--volume`, as shell text between double quotes.
     volumes: Vec<String>,
-    /// Variables with the path of a file that may not be there, which the container gets where it is.
+    /// Variables with the path of a file. The file is mounted if the variable is set.
     optional_files: Vec<&'static str>,
-    /// Names of variables.
-    handed_on: Vec<String>,
-    /// What the shell does last, when nothing but the container's start is left.
-    last: Option<&'static str>,
+    /// Names of variables that the container gets.
+    environment: Vec<String>,
+    /// The last shell command before the container's start.
+    last_command: Option<&'static str>,
 }
 
-/// What says where the run is told of, and what it is a part of.
+/// The variables of OpenTelemetry.
 const TELEMETRY: [&str; 10] = [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
@@ -39,50 +40,50 @@ const TELEMETRY: [&str; 10] = [
 ];
 
 impl Container {
-    /// The container that `options` ask for, if they do.
+    /// The container, if `options` install the runner as an image.
     pub(super) fn new(options: &Options, temporary: &'static str) -> Option<Self> {
         let mut container = Self {
             image: options.image()?,
             temporary,
             volumes: Vec::new(),
             optional_files: Vec::new(),
-            handed_on: Vec::new(),
-            last: None,
+            environment: Vec::new(),
+            last_command: None,
         };
-        container.hand_on(["CI", "BUTLER_ENDPOINT", "BUTLER_RUN_ID", "BUTLER_TOKEN"]);
-        container.hand_on(TELEMETRY);
+        container.pass_variables(["CI", "BUTLER_ENDPOINT", "BUTLER_RUN_ID", "BUTLER_TOKEN"]);
+        container.pass_variables(TELEMETRY);
         let network = options.network_variables();
-        container.hand_on(network.iter().map(|(name, _)| *name));
-        container.hand_on(options.secrets.iter().map(|secret| secret.variable.as_str()));
+        container.pass_variables(network.iter().map(|(name, _)| *name));
+        container.pass_variables(options.secrets.iter().map(|secret| secret.variable.as_str()));
         if options.network.ca_bundle.is_some() {
             container.mount("$BUTLER_CA_BUNDLE", ":ro");
         }
         Some(container)
     }
 
-    /// Shows the directory or file that a text of the shell names under the same name.
-    pub(super) fn mount(&mut self, path: &str, how: &str) {
-        self.volumes.push(format!("{path}:{path}{how}"));
+    /// Mounts a file or directory at the same path. `path` is shell text; `mode` is empty or `:ro`.
+    pub(super) fn mount(&mut self, path: &str, mode: &str) {
+        self.volumes.push(format!("{path}:{path}{mode}"));
     }
 
-    /// Sets variables as they are outside.
-    pub(super) fn hand_on<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
-        self.handed_on.extend(names.into_iter().map(ToOwned::to_owned));
+    /// Passes variables of the job to the container.
+    pub(super) fn pass_variables<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) {
+        self.environment.extend(names.into_iter().map(ToOwned::to_owned));
     }
 
-    /// Shows the file that the variable names, where it is set, and sets the variable.
-    pub(super) fn hand_on_file(&mut self, variable: &'static str) {
+    /// Passes a variable that contains a path, and mounts the file if the variable is set.
+    pub(super) fn pass_file(&mut self, variable: &'static str) {
         self.optional_files.push(variable);
-        self.hand_on([variable]);
+        self.pass_variables([variable]);
     }
 
-    /// Has the shell do this last, when nothing but the container's start is left.
-    pub(super) fn announce(&mut self, last: &'static str) {
-        self.last = Some(last);
+    /// Sets the last shell command before the container's start.
+    pub(super) fn set_last_command(&mut self, command: &'static str) {
+        self.last_command = Some(command);
     }
 
-    /// The shell that becomes the container.
+    /// Renders the shell code.
     pub(super) fn script(&self) -> String {
-        text(self)
+        render_template(self)
     }
 }

@@ -5,36 +5,36 @@ use butler_base::error::Advice;
 /// Errors of generating a wrapper.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 pub enum GenerateError {
-    /// The target has no such thing.
+    /// The target does not support an option.
     #[error("`{target}` does not support `{option}`")]
     Unsupported {
         /// The target.
         target: &'static str,
-        /// The option that it was asked for with.
+        /// The option.
         option: &'static str,
-        /// What to do instead.
+        /// The alternative, for the hint.
         instead: &'static str,
     },
-    /// The target would put something else in the place of what was typed in.
+    /// The target would evaluate a part of the text as an expression.
     #[error("`{target}` would evaluate the `{mark}` in `{text}` of `{option}`")]
     Evaluated {
         /// The target.
         target: &'static str,
         /// The option.
         option: &'static str,
-        /// What was typed in.
+        /// The text that the user entered.
         text: String,
-        /// What it would evaluate.
+        /// The beginning of an expression.
         mark: String,
     },
-    /// The target has no secrets of such a name.
+    /// The name is not valid for a secret of the target.
     #[error("a secret of `{target}` cannot be called `{name}`")]
     SecretName {
         /// The target.
         target: &'static str,
-        /// What was typed in.
+        /// The text that the user entered.
         name: String,
-        /// What a name has to be.
+        /// The rule for names.
         rule: &'static str,
     },
     /// A variable would be set twice.
@@ -43,12 +43,12 @@ pub enum GenerateError {
         /// The variable.
         variable: String,
     },
-    /// A line break, a colour, or what hides other text.
+    /// The text contains a line break, an escape sequence, or a character that hides text.
     #[error("`{option}` contains an invisible character: {text:?}")]
     Invisible {
         /// The option.
         option: &'static str,
-        /// What was typed in.
+        /// The text that the user entered.
         text: String,
     },
 }

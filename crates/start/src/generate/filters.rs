@@ -1,20 +1,20 @@
 //! Escapes values for each dialect, so that no content changes the file's structure.
 //!
-//! Every value in a template goes through one of these; a test holds the templates to it.
+//! Every value in a template must use one of these filters; a test checks it.
 
 #![expect(
     unreachable_pub,
     clippy::inline_always,
     clippy::unnecessary_wraps,
     clippy::unused_self,
-    reason = "that is how askama wants its filters, and what it makes of them"
+    reason = "askama requires these signatures, and generates this code"
 )]
 
 use std::fmt::Display;
 
 use askama::{Result, Values};
 
-/// A double-quoted scalar of YAML, which is a string of JSON.
+/// A double-quoted YAML scalar, which is a JSON string.
 #[askama::filter_fn]
 pub(super) fn yaml(value: impl Display, _: &dyn Values) -> Result<String> {
     Ok(serde_json::Value::String(value.to_string()).to_string())
@@ -26,26 +26,26 @@ pub(super) fn shell(value: impl Display, _: &dyn Values) -> Result<String> {
     Ok(format!("'{}'", value.to_string().replace('\'', r"'\''")))
 }
 
-/// A string of Groovy in which nothing is put in place of anything.
+/// A Groovy string without interpolation.
 #[askama::filter_fn]
 pub(super) fn groovy(value: impl Display, _: &dyn Values) -> Result<String> {
     Ok(format!("'{}'", value.to_string().replace('\\', r"\\").replace('\'', r"\'")))
 }
 
-/// Lines of a string of Groovy between `'''`, the last of them ended.
+/// Lines of a Groovy string between `'''`, each with an end of line.
 #[askama::filter_fn]
 pub(super) fn groovy_lines(value: impl Display, _: &dyn Values) -> Result<String> {
     Ok(value.to_string().replace('\\', r"\\").replace("'''", r"\'\'\'"))
 }
 
-/// What follows a `#` up to the end of the line.
+/// The text of a comment until the end of the line.
 #[askama::filter_fn]
 pub(super) fn comment(value: impl Display, _: &dyn Values) -> Result<String> {
     Ok(value.to_string().replace(char::is_control, " "))
 }
 
-/// A text of ours, not of the user's: a number, or a part of a file that is rendered already, whose
-/// lines begin at this column.
+/// A text that needs no escaping, because it does not come from the user: a number, or a rendered part of the
+/// file. Its lines are indented to `column`.
 #[askama::filter_fn]
 pub(super) fn at(text: impl Display, _: &dyn Values, column: usize) -> Result<String> {
     let margin = " ".repeat(column);
@@ -55,7 +55,7 @@ pub(super) fn at(text: impl Display, _: &dyn Values, column: usize) -> Result<St
         .lines()
         .map(|line| if line.is_empty() { String::new() } else { format!("{margin}{line}") });
     let indented: Vec<_> = indented.collect();
-    // The first line stands where the value does.
+    // The template already indents the first line.
     Ok(indented.join("\n").trim_start().to_owned())
 }
 
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn values_stay_values_in_every_dialect() {
+    fn values_are_escaped_in_every_dialect() {
         let shown = All { v: "it's \"$x\" \\ `y`\nz" }.render().unwrap();
         expect_test::expect![[r#"
             "it's \"$x\" \\ `y`\nz"
@@ -91,13 +91,13 @@ mod tests {
     }
 
     #[test]
-    fn every_value_in_a_template_is_written_for_its_dialect() {
+    fn every_value_in_a_template_uses_a_filter() {
         let templates = concat!(env!("CARGO_MANIFEST_DIR"), "/templates");
         let mut values = 0;
         for entry in std::fs::read_dir(templates).unwrap() {
             let path = entry.unwrap().path();
             let text = std::fs::read_to_string(&path).unwrap();
-            // Where values stand between `{=` and `=}`, `{{` belongs to the CI system.
+            // In templates with `{=` and `=}`, `{{` is syntax of the CI system.
             let (begin, end) = if text.contains("{= ") { ("{= ", " =}") } else { ("{{ ", " }}") };
             for (expression, _) in text.split(begin).skip(1).filter_map(|it| it.split_once(end)) {
                 let filter = expression.rsplit('|').next().unwrap();

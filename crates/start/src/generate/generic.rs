@@ -1,4 +1,4 @@
-//! `generate generic`: the steps of a run as JSON, for CI systems without a target of their own.
+//! `generate generic`: the steps of a run as JSON, for CI systems without a separate target.
 //!
 //! `runner` is for a script that starts the runner, `manual` for a script without the runner. The callback
 //! token is secret: the output contains a placeholder for it.
@@ -11,10 +11,10 @@ use super::{GenerateError, Install, Options, Secret};
 
 const TARGET: &str = "generic";
 
-/// What stands where the token belongs.
+/// The placeholder for the token.
 const TOKEN: &str = "<callback token, brce_...>";
 
-/// A run, as far as the answer tells of it; what is missing is a placeholder.
+/// The values of a run that the output contains. Missing values become placeholders.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RunOutline {
@@ -40,7 +40,7 @@ struct CallbacksOutline {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct GenericSteps {
     runner: Runner,
     manual: Manual,
 }
@@ -78,22 +78,22 @@ struct Manual {
     working_directory: String,
 }
 
-/// Reads the outline of a run as a registry sends it.
+/// Parses a run's configuration as a registry sends it.
 ///
 /// # Errors
-/// When it is not such JSON.
-pub fn run_outline(json: &[u8]) -> Result<RunOutline, serde_json::Error> {
+/// If the text is not valid JSON or a value has another type.
+pub fn parse_run_outline(json: &[u8]) -> Result<RunOutline, serde_json::Error> {
     serde_json::from_slice(json)
 }
 
-/// The JSON, for `run`.
+/// The JSON for `run`.
 ///
 /// # Errors
-/// When it cannot say what `options` ask for.
+/// If the target does not support an option.
 pub fn generic(options: &Options, run: &RunOutline) -> Result<String, GenerateError> {
     options.check(TARGET, &[])?;
     options.check_secrets(TARGET, SecretNames { allowed: |_| true, rule: "" })?;
-    refuse(options)?;
+    refuse_unsupported(options)?;
     let install = options.install_script("$PWD").unwrap_or_default();
     let endpoint = options.endpoint.as_ref().map(|url| url.as_str().trim_end_matches('/'));
     let endpoint = endpoint.unwrap_or("<the registry's address>").to_owned();
@@ -103,8 +103,9 @@ pub fn generic(options: &Options, run: &RunOutline) -> Result<String, GenerateEr
     let status_url = status_url.unwrap_or_else(|| format!("/v1/ci/module-runs/{run_id}/status"));
     let is_relative = status_url.starts_with('/');
     let callback_url = if is_relative { format!("{endpoint}{status_url}") } else { status_url };
-    let or = |text: Option<String>, otherwise: &str| text.unwrap_or_else(|| otherwise.to_owned());
-    let answer = Answer {
+    let or_else =
+        |text: Option<String>, otherwise: &str| text.unwrap_or_else(|| otherwise.to_owned());
+    let steps = GenericSteps {
         runner: Runner {
             install,
             command: "./butler-runner execute",
@@ -119,27 +120,27 @@ pub fn generic(options: &Options, run: &RunOutline) -> Result<String, GenerateEr
         manual: Manual {
             callback_url,
             token: TOKEN,
-            operation: or(run.operation.clone(), "<operation>"),
-            terraform_version: or(run.terraform_version.clone(), "<version>"),
+            operation: or_else(run.operation.clone(), "<operation>"),
+            terraform_version: or_else(run.terraform_version.clone(), "<version>"),
             git_repo: source.git_repo.map_or_else(|| "<repository>".to_owned(), without_login),
-            git_ref: or(source.git_ref, "<branch, tag or commit>"),
-            working_directory: or(source.working_directory, "."),
+            git_ref: or_else(source.git_ref, "<branch, tag or commit>"),
+            working_directory: or_else(source.working_directory, "."),
         },
     };
-    Ok(lines(&answer))
+    Ok(to_json(&steps))
 }
 
-/// What stands where a secret belongs.
+/// The variable of a secret, and the placeholder for its value.
 fn placeholder(secret: &Secret) -> (String, String) {
     (secret.variable.clone(), format!("<secret {}>", secret.name))
 }
 
-fn lines(answer: &Answer) -> String {
-    serde_json::to_string_pretty(answer).expect("texts are always JSON") + "\n"
+fn to_json(steps: &GenericSteps) -> String {
+    serde_json::to_string_pretty(steps).expect("strings are always valid JSON") + "\n"
 }
 
-/// Options without a key of their own.
-fn refuse(options: &Options) -> Result<(), GenerateError> {
+/// Refuses options that the output cannot express.
+fn refuse_unsupported(options: &Options) -> Result<(), GenerateError> {
     let Options { install, cloud, gate, cache, labels, timeout, fragment, .. } = options;
     let job = "set it where your CI system describes the job";
     let wanted = [
@@ -171,10 +172,10 @@ fn refuse(options: &Options) -> Result<(), GenerateError> {
     }
 }
 
-/// A repository's address without the user name and password that it may bring.
+/// A repository's address without user name and password.
 fn without_login(address: String) -> String {
     let Ok(mut url) = address.parse::<Url>() else { return address };
-    // The ssh user is not a secret, and it is part of the address.
+    // The user of ssh is not secret, and is part of the address.
     let kept =
         url.set_password(None).is_ok() && (url.scheme() == "ssh" || url.set_username("").is_ok());
     if kept && url.as_str() != address { url.to_string() } else { address }

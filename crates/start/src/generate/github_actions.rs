@@ -1,22 +1,23 @@
-//! `generate github-actions`: a workflow, and the action of this repository, which is the same steps
-//! for workflows that are written manually.
+//! `generate github-actions`: a workflow, and the action of this repository, which has the same steps for
+//! workflows that users write.
 
 use askama::Template;
 
 use super::actions::{ACTIONS, Actions};
 use super::container::Container;
+use super::render::render_template;
 use super::secret_names::SecretNames;
-use super::{Aws, Cloud, Gcp, GenerateError, Need, Options, Secret, filters, text};
+use super::{Aws, Cloud, Gcp, GenerateError, Need, Options, Secret, filters};
 
 const TARGET: &str = "github-actions";
 
-/// Where the log of the job is, as text of a shell between double quotes.
+/// The address of the job's log, as shell text between double quotes.
 const JOB: &str = "$GITHUB_SERVER_URL/$GITHUB_REPOSITORY/actions/runs/$GITHUB_RUN_ID";
 
-/// Where the binary is installed, as text of a shell between double quotes.
+/// The directory for the binary, as shell text between double quotes.
 const DIRECTORY: &str = "${RUNNER_TEMP:?}/butler-runner";
 
-/// What says that the runner has taken over, so that no later step reports in its place.
+/// Marks the runner as started, so that no later step reports a failure in its place.
 const STARTED: &str = "echo \"started=true\" >>\"$GITHUB_OUTPUT\"";
 
 #[derive(Template)]
@@ -27,7 +28,7 @@ struct Workflow<'a> {
     /// Variables and secrets of the repository that the workflow reads.
     needs: Vec<Need>,
     actions: Actions,
-    /// How long its credentials for AWS have to hold, where that is longer than they do anyway.
+    /// The lifetime of the credentials for AWS in seconds, if it must be longer than the default.
     aws_seconds: Option<u64>,
     /// Whether the job gets tokens for other systems.
     oidc: bool,
@@ -46,7 +47,7 @@ struct Workflow<'a> {
 #[template(path = "action.yml", escape = "none", syntax = "ci")]
 struct Action {
     actions: Actions,
-    /// What the runner tells later steps.
+    /// Names of the step outputs.
     outputs: Vec<&'static str>,
     mask: String,
     install: String,
@@ -70,7 +71,7 @@ struct Report {
 /// A workflow for GitHub Actions.
 ///
 /// # Errors
-/// When it cannot do what `options` ask for.
+/// If the target does not support an option.
 pub fn github_actions(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &["${{"])?;
     options.check_secrets(TARGET, SecretNames::VARIABLES)?;
@@ -94,34 +95,34 @@ pub fn github_actions(options: &Options) -> Result<String, GenerateError> {
         aws_seconds: aws_seconds(options),
         oidc: !options.cloud.is_empty(),
         variables: options.network_variables(),
-        mask: text(&Mask),
-        stage: stage(&options.cloud, options.cache, install.is_some()),
+        mask: render_template(&Mask),
+        stage: stage_expression(&options.cloud, options.cache, install.is_some()),
         install,
         container: container(options),
         started: STARTED,
-        report: text(&Report { function: options.failure_function(JOB) }),
+        report: render_template(&Report { function: options.failure_function(JOB) }),
     };
-    Ok(text(&workflow))
+    Ok(render_template(&workflow))
 }
 
-/// The file `action.yml` of this repository, with the names of what the runner tells later steps.
+/// The file `action.yml` of this repository. `outputs` are the names of the step outputs.
 #[must_use]
 pub fn action(outputs: Vec<&'static str>) -> String {
     let (aws, gcp) = (Some(Aws::default()), Some(Gcp::default()));
     let options = Options { cloud: Cloud { aws, gcp, azure: None }, ..Options::default() };
-    text(&Action {
+    render_template(&Action {
         actions: ACTIONS,
         outputs,
-        mask: text(&Mask),
+        mask: render_template(&Mask),
         install: options.install_script(DIRECTORY).unwrap_or_default(),
         started: STARTED,
-        stage: stage(&options.cloud, false, true),
-        report: text(&Report { function: options.failure_function(JOB) }),
+        stage: stage_expression(&options.cloud, false, true),
+        report: render_template(&Report { function: options.failure_function(JOB) }),
     })
 }
 
-/// What the job was doing, as an expression that goes by how its steps ended.
-fn stage(cloud: &Cloud, cache: bool, install: bool) -> String {
+/// An expression for the name of the stage in which the job failed, by the outcomes of its steps.
+fn stage_expression(cloud: &Cloud, cache: bool, install: bool) -> String {
     let steps = [
         (true, "mask", "masking the callback token"),
         (cache, "kept", "restoring the cache"),
@@ -130,13 +131,13 @@ fn stage(cloud: &Cloud, cache: bool, install: bool) -> String {
         (install, "install", "installing butler-runner"),
         (true, "execute", "starting butler-runner"),
     ];
-    let cases = steps.into_iter().filter(|(is_there, ..)| *is_there);
+    let cases = steps.into_iter().filter(|(is_used, ..)| *is_used);
     let cases =
         cases.map(|(_, id, doing)| format!("steps.{id}.outcome == 'failure' && '{doing}' || "));
     cases.collect::<String>() + "'being cancelled'"
 }
 
-/// GitHub takes each label by itself and would wait for a machine that has this one.
+/// Refuses a list of labels in one option: GitHub would take it as one label and wait for a machine with it.
 fn check_labels(labels: &[String]) -> Result<(), GenerateError> {
     let is_list = |label: &String| label.starts_with('[') || label.contains(',');
     if labels.iter().any(is_list) {
@@ -158,26 +159,25 @@ fn needs(options: &Options) -> Vec<Need> {
     let mut need = |is_needed: bool, name, what| {
         needs.extend(is_needed.then(|| Need::new(name, what)));
     };
-    let unless_sent = "the registry's address, unless the event brings it";
+    let unless_sent = "the registry's address, unless the event contains it";
     need(options.endpoint.is_none(), "secrets.BUTLER_REGISTRY_URL", unless_sent);
     if let Some(aws) = &cloud.aws {
-        let role =
-            "the role to take on, if the event names no cloud; without one the job does not log in";
+        let role = "the role to assume if the event does not name a cloud; without one the job does not log in";
         need(aws.role.is_none(), "vars.AWS_ROLE_ARN", role);
-        let region = "its region, unless the event brings it [default: us-east-1]";
+        let region = "the region, unless the event contains it [default: us-east-1]";
         need(aws.region.is_none(), "vars.AWS_REGION", region);
     }
     if let Some(gcp) = &cloud.gcp {
-        let provider = "projects/.../providers/..., if the event names no cloud; without one the job does not log in";
+        let provider = "projects/.../providers/... if the event does not name a cloud; without one the job does not log in";
         need(gcp.provider.is_none(), "vars.GCP_WORKLOAD_IDENTITY_PROVIDER", provider);
-        let account = "the account to be, unless the event brings it";
+        let account = "the service account, unless the event contains it";
         need(gcp.service_account.is_none(), "vars.GCP_SERVICE_ACCOUNT", account);
-        let project = "the project, unless the event brings it [default: the account's]";
+        let project = "the project, unless the event contains it [default: the account's]";
         need(true, "vars.GCP_PROJECT_ID", project);
     }
     if let Some(azure) = &cloud.azure {
-        need(azure.client_id.is_none(), "vars.AZURE_CLIENT_ID", "the application to be");
-        need(azure.tenant_id.is_none(), "vars.AZURE_TENANT_ID", "the directory that it is in");
+        need(azure.client_id.is_none(), "vars.AZURE_CLIENT_ID", "the id of the application");
+        need(azure.tenant_id.is_none(), "vars.AZURE_TENANT_ID", "the id of its directory");
         need(azure.subscription_id.is_none(), "vars.AZURE_SUBSCRIPTION_ID", "the subscription");
     }
     let secret =
@@ -189,27 +189,36 @@ fn needs(options: &Options) -> Vec<Need> {
 fn container(options: &Options) -> Option<String> {
     let cloud = &options.cloud;
     let mut container = Container::new(options, "${RUNNER_TEMP:?}")?;
-    container.announce(STARTED);
+    container.set_last_command(STARTED);
     container.mount("$GITHUB_OUTPUT", "");
     container.mount("$GITHUB_STEP_SUMMARY", "");
     container.mount("$BUTLER_REPORT_DIR", "");
-    container.hand_on(["GITHUB_ACTIONS", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"]);
-    container.hand_on(["GITHUB_TOKEN", "BUTLER_GIT_HOST", "BUTLER_REPORT_DIR", "BUTLER_REPORT"]);
+    container.pass_variables(["GITHUB_ACTIONS", "GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY"]);
+    container.pass_variables([
+        "GITHUB_TOKEN",
+        "BUTLER_GIT_HOST",
+        "BUTLER_REPORT_DIR",
+        "BUTLER_REPORT",
+    ]);
     if options.cache {
         container.mount("$BUTLER_CACHE_DIR", "");
         container.mount("$BUTLER_RECOVERY_DIR", "");
-        container.hand_on(["BUTLER_CACHE_DIR", "BUTLER_RECOVERY_DIR"]);
+        container.pass_variables(["BUTLER_CACHE_DIR", "BUTLER_RECOVERY_DIR"]);
     }
     if cloud.aws.is_some() {
-        container.hand_on(["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]);
-        container.hand_on(["AWS_DEFAULT_REGION", "AWS_REGION"]);
+        container.pass_variables([
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+        ]);
+        container.pass_variables(["AWS_DEFAULT_REGION", "AWS_REGION"]);
     }
     if cloud.gcp.is_some() {
-        container.hand_on_file("GOOGLE_APPLICATION_CREDENTIALS");
-        container.hand_on(["GOOGLE_CLOUD_PROJECT"]);
+        container.pass_file("GOOGLE_APPLICATION_CREDENTIALS");
+        container.pass_variables(["GOOGLE_CLOUD_PROJECT"]);
     }
     if cloud.azure.is_some() {
-        container.hand_on([
+        container.pass_variables([
             "ARM_USE_OIDC",
             "ARM_CLIENT_ID",
             "ARM_TENANT_ID",
@@ -217,7 +226,8 @@ fn container(options: &Options) -> Option<String> {
         ]);
     }
     if cloud.gcp.is_some() || cloud.azure.is_some() {
-        container.hand_on(["ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL"]);
+        container
+            .pass_variables(["ACTIONS_ID_TOKEN_REQUEST_TOKEN", "ACTIONS_ID_TOKEN_REQUEST_URL"]);
     }
     Some(container.script())
 }

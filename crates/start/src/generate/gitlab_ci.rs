@@ -2,8 +2,9 @@
 
 use askama::Template;
 
+use super::render::render_template;
 use super::secret_names::SecretNames;
-use super::{GenerateError, Need, Options, Tokens, filters, text};
+use super::{GenerateError, Need, Options, Tokens, filters};
 
 const TARGET: &str = "gitlab-ci";
 
@@ -12,7 +13,7 @@ const TARGET: &str = "gitlab-ci";
 struct Job<'a> {
     own_version: &'static str,
     options: &'a Options,
-    /// CI/CD variables of the project that the job reads, each with what it is.
+    /// CI/CD variables of the project that the job reads.
     needs: Vec<Need>,
     variables: Vec<(&'static str, String)>,
     install: Option<String>,
@@ -25,13 +26,13 @@ struct Job<'a> {
 /// A job for GitLab CI.
 ///
 /// # Errors
-/// When it cannot do what `options` ask for.
+/// If the target does not support an option.
 pub fn gitlab_ci(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &["$"])?;
     options.check_secrets(TARGET, SecretNames::VARIABLES)?;
     let mut needs = options.needs_with_secrets();
     if let Some(registry) = needs.iter_mut().find(|need| need.name == "BUTLER_REGISTRY_URL") {
-        registry.what.push_str(", unless the trigger brings BUTLER_ENDPOINT");
+        registry.what.push_str(", unless the trigger sets BUTLER_ENDPOINT");
     }
     let job = Job {
         own_version: env!("CARGO_PKG_VERSION"),
@@ -43,5 +44,5 @@ pub fn gitlab_ci(options: &Options) -> Result<String, GenerateError> {
         image: options.image(),
         failure: options.failure_trap("$CI_JOB_URL"),
     };
-    Ok(text(&job))
+    Ok(render_template(&job))
 }

@@ -1,20 +1,21 @@
-//! How a job logs in to clouds with tokens that the CI system has put into its environment.
+//! The shell code that logs a job in to clouds with the tokens of its CI system (OIDC).
 //!
-//! No key is stored anywhere, and no action or plugin of others sees what the job gets: the libraries
-//! of the clouds read a token from a file, under names that they document.
+//! No key is stored, and no third-party action or plugin gets the token: the clouds' libraries read it from
+//! files with documented names.
 
 use askama::Template;
 
-use super::{Cloud, Need, Options, filters, text};
+use super::render::render_template;
+use super::{Cloud, Need, Options, filters};
 
-/// What the CI system has put into `AWS_ID_TOKEN`, `GCP_ID_TOKEN` and `AZURE_ID_TOKEN`.
+/// The content of `AWS_ID_TOKEN`, `GCP_ID_TOKEN` and `AZURE_ID_TOKEN`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Tokens {
-    /// The tokens, in a place that may stay when the job is over.
+    /// The tokens. The CI system does not remove the job's temporary directory.
     Values,
-    /// The tokens, in a place that the CI system itself empties after the job.
+    /// The tokens. The CI system removes the job's temporary directory.
     ValuesInEmptied,
-    /// Paths of files that hold them, which the CI system removes or renews: so they are not copied.
+    /// Paths of files with the tokens. The CI system removes or renews the files, so they are not copied.
     Files,
 }
 
@@ -23,15 +24,15 @@ pub enum Tokens {
 struct Script<'a> {
     cloud: &'a Cloud,
     temporary: &'static str,
-    /// Whether the tokens are in files already.
+    /// Whether the tokens are already in files.
     in_files: bool,
-    /// Whether they are to be kept in memory.
+    /// Whether to store the tokens in memory if possible.
     in_memory: bool,
 }
 
 impl Options {
-    /// The script that logs the job in, for a POSIX shell; `temporary` is a directory of the job's, as
-    /// text of a shell between double quotes. Nothing where it logs in to no cloud.
+    /// The script that logs the job in, for a POSIX shell; `None` without a cloud. `temporary` is a directory of
+    /// the job, as shell text between double quotes.
     #[must_use]
     pub fn identity_script(&self, tokens: Tokens, temporary: &'static str) -> Option<String> {
         let script = Script {
@@ -40,10 +41,10 @@ impl Options {
             in_files: tokens == Tokens::Files,
             in_memory: tokens == Tokens::Values,
         };
-        (!self.cloud.is_empty()).then(|| text(&script))
+        (!self.cloud.is_empty()).then(|| render_template(&script))
     }
 
-    /// The variables of the CI system's that the script reads, each with what it is.
+    /// The variables of the CI system that the script reads.
     #[must_use]
     pub fn identity_needs(&self) -> Vec<Need> {
         let mut needs = Vec::new();
@@ -53,18 +54,22 @@ impl Options {
             }
         };
         if let Some(aws) = &self.cloud.aws {
-            need(aws.role.is_some(), "AWS_ROLE_ARN", "the role to take on at AWS");
+            need(aws.role.is_some(), "AWS_ROLE_ARN", "the role to assume at AWS");
             need(aws.region.is_some(), "AWS_REGION", "the region at AWS");
         }
         if let Some(gcp) = &self.cloud.gcp {
             let provider = "the provider at Google Cloud: projects/.../providers/...";
             need(gcp.provider.is_some(), "GCP_WORKLOAD_IDENTITY_PROVIDER", provider);
-            let account = "the service account to be at Google Cloud";
+            let account = "the service account at Google Cloud";
             need(gcp.service_account.is_some(), "GCP_SERVICE_ACCOUNT", account);
         }
         if let Some(azure) = &self.cloud.azure {
-            need(azure.client_id.is_some(), "AZURE_CLIENT_ID", "the application to be at Azure");
-            need(azure.tenant_id.is_some(), "AZURE_TENANT_ID", "the directory that it is in");
+            need(
+                azure.client_id.is_some(),
+                "AZURE_CLIENT_ID",
+                "the id of the application at Azure",
+            );
+            need(azure.tenant_id.is_some(), "AZURE_TENANT_ID", "the id of its directory");
             need(azure.subscription_id.is_some(), "AZURE_SUBSCRIPTION_ID", "the subscription");
         }
         needs

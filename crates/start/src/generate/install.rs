@@ -3,27 +3,28 @@
 use askama::Template;
 
 use super::options::RELEASES;
-use super::{Install, Options, Version, filters, text};
+use super::render::render_template;
+use super::{Install, Options, Version, filters};
 
-/// The script, for a POSIX shell. Afterwards `$directory/butler-runner` is what was released, or
-/// the script has ended with an error and nothing of it was run.
+/// The script, for a POSIX shell. It installs the verified release as `$directory/butler-runner`, or fails
+/// without executing any part of the download.
 #[derive(Template)]
 #[template(path = "install.sh", escape = "none")]
 struct Script {
     version: String,
-    /// Where the files of the version are.
+    /// The address of the version's files.
     from: String,
-    /// The digests that may be used, separated by spaces.
+    /// The allowed digests, separated by spaces.
     pinned: String,
-    /// Whether the project's own attestation must hold.
+    /// Whether to verify the project's attestation.
     attested: bool,
     ca_bundle: Option<String>,
     directory: &'static str,
 }
 
 impl Options {
-    /// The script that installs the runner into `directory`, which is text of a shell between double
-    /// quotes; nothing where the job runs in its image.
+    /// The script that installs the runner into `directory` (shell text between double quotes); `None` if the job
+    /// uses the image.
     #[must_use]
     pub fn install_script(&self, directory: &'static str) -> Option<String> {
         let Install::Binary { sha256, releases } = &self.install else { return None };
@@ -40,6 +41,6 @@ impl Options {
             ca_bundle: self.network.ca_bundle.clone(),
             directory,
         };
-        Some(text(&script))
+        Some(render_template(&script))
     }
 }

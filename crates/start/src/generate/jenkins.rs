@@ -3,12 +3,13 @@
 use askama::Template;
 
 use super::container::Container;
+use super::render::render_template;
 use super::secret_names::SecretNames;
-use super::{GenerateError, Need, Options, Secret, Tokens, filters, text};
+use super::{GenerateError, Need, Options, Secret, Tokens, filters};
 
 const TARGET: &str = "jenkins";
 
-/// A directory of the build's own on the agent, beside the workspace.
+/// The build's temporary directory on the agent, next to the workspace.
 const TEMPORARY: &str = "${WORKSPACE_TMP:?}";
 
 #[derive(Template)]
@@ -16,19 +17,19 @@ const TEMPORARY: &str = "${WORKSPACE_TMP:?}";
 struct Pipeline<'a> {
     own_version: &'static str,
     options: &'a Options,
-    /// Credentials and variables that the pipeline reads, each with what it is.
+    /// Credentials and variables that the pipeline reads.
     needs: Vec<Need>,
     variables: Vec<(&'static str, String)>,
-    /// Variables that hold the path of a token, and the credential that it is.
+    /// Variables with the path of a token, and the credential that provides it.
     tokens: Vec<(&'static str, &'static str)>,
-    /// On which agents it runs: an expression.
+    /// The expression that selects agents.
     label: String,
-    /// Whether the step makes files that are of no use after it.
+    /// Whether the step creates temporary files.
     leaves_files: bool,
     script: String,
 }
 
-/// What the shell of the one step does.
+/// The script of the only step.
 #[derive(Template)]
 #[template(path = "jenkins.sh", escape = "none", syntax = "ci")]
 struct Script<'a> {
@@ -40,13 +41,13 @@ struct Script<'a> {
     failure: String,
 }
 
-/// A credential can have any name.
+/// Credentials can have any name.
 const SECRETS: SecretNames = SecretNames { allowed: |_| true, rule: "" };
 
 /// A declarative pipeline for Jenkins.
 ///
 /// # Errors
-/// When it cannot do what `options` ask for.
+/// If the target does not support an option.
 pub fn jenkins(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &[])?;
     options.check_secrets(TARGET, SECRETS)?;
@@ -59,12 +60,12 @@ pub fn jenkins(options: &Options) -> Result<String, GenerateError> {
     }
     let mut tokens = Vec::new();
     let cloud = &options.cloud;
-    for (is_asked, variable, credential, name) in [
+    for (is_requested, variable, credential, name) in [
         (cloud.aws.is_some(), "AWS_ID_TOKEN", "butler-aws", "credential `butler-aws`"),
         (cloud.gcp.is_some(), "GCP_ID_TOKEN", "butler-gcp", "credential `butler-gcp`"),
         (cloud.azure.is_some(), "AZURE_ID_TOKEN", "butler-azure", "credential `butler-azure`"),
     ] {
-        if is_asked {
+        if is_requested {
             tokens.push((variable, credential));
             let what = "an id token as file, of the OpenID Connect Provider plugin";
             needs.push(Need::new(name, what));
@@ -72,7 +73,7 @@ pub fn jenkins(options: &Options) -> Result<String, GenerateError> {
     }
     needs.extend(options.identity_needs());
     needs.extend(options.secrets.iter().map(|Secret { variable, name }| {
-        let what = format!("secret text, which runs get as {variable}");
+        let what = format!("secret text, in the variable {variable}");
         Need::new(format!("credential `{name}`"), what)
     }));
     let script = Script {
@@ -88,15 +89,16 @@ pub fn jenkins(options: &Options) -> Result<String, GenerateError> {
         needs,
         variables: options.network_variables(),
         tokens,
-        label: label(&options.labels),
+        label: label_expression(&options.labels),
         leaves_files: !cloud.is_empty() || script.container.is_some(),
-        script: text(&script),
+        script: render_template(&script),
     };
-    Ok(text(&pipeline))
+    Ok(render_template(&pipeline))
 }
 
-/// What fits all of `labels`. One with a space in it is an agent's name, unless it is an expression.
-fn label(labels: &[String]) -> String {
+/// The expression that requires all of `labels`. A label with a space is the name of an agent, unless it is an
+/// expression.
+fn label_expression(labels: &[String]) -> String {
     let is_expression =
         |label: &str| ["&&", "||", "!", "->", "(", "\""].map(|it| label.contains(it));
     let atom = |label: &String| {
@@ -110,23 +112,23 @@ fn container(options: &Options) -> Option<String> {
     let cloud = &options.cloud;
     let mut container = Container::new(options, TEMPORARY)?;
     container.mount("$WORKSPACE/.butler", "");
-    container.hand_on(["JENKINS_URL", "BUTLER_CACHE_DIR", "BUTLER_RECOVERY_DIR"]);
-    container.hand_on(["BUTLER_REPORT_DIR", "BUTLER_REPORT"]);
+    container.pass_variables(["JENKINS_URL", "BUTLER_CACHE_DIR", "BUTLER_RECOVERY_DIR"]);
+    container.pass_variables(["BUTLER_REPORT_DIR", "BUTLER_REPORT"]);
     if !options.cache {
         container.mount("$BUTLER_CACHE_DIR", "");
     }
     if cloud.gcp.is_some() {
         container.mount("$identity", ":ro");
     }
-    for (is_asked, file) in [
+    for (is_requested, file) in [
         (cloud.aws.is_some(), "$AWS_ID_TOKEN"),
         (cloud.gcp.is_some(), "$GCP_ID_TOKEN"),
         (cloud.azure.is_some(), "$AZURE_ID_TOKEN"),
     ] {
-        if is_asked {
+        if is_requested {
             container.mount(file, ":ro");
         }
     }
-    container.hand_on(options.identity_variables());
+    container.pass_variables(options.identity_variables());
     Some(container.script())
 }

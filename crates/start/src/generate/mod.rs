@@ -20,6 +20,7 @@ mod identity;
 mod install;
 mod jenkins;
 mod options;
+mod render;
 mod secret;
 mod secret_names;
 mod tekton;
@@ -28,7 +29,7 @@ pub use azure_pipelines::azure_pipelines;
 pub use bitbucket_pipelines::bitbucket_pipelines;
 pub use circleci::circleci;
 pub use error::GenerateError;
-pub use generic::{RunOutline, generic, run_outline};
+pub use generic::{RunOutline, generic, parse_run_outline};
 pub use github_actions::{action, github_actions};
 pub use gitlab_ci::gitlab_ci;
 pub use identity::Tokens;
@@ -38,10 +39,3 @@ pub use options::{
 };
 pub use secret::Secret;
 pub use tekton::tekton;
-
-/// What a template makes: lines, each of them ended.
-fn text(template: &impl askama::Template) -> String {
-    let mut text = template.render().expect("writing to a string does not fail");
-    text.push('\n');
-    text
-}

@@ -7,64 +7,64 @@ use url::Url;
 use super::{GenerateError, Secret};
 use butler_base::error::visible;
 
-/// Where the project's own releases are, without the version.
+/// The address of the project's releases, without the version.
 pub const RELEASES: &str = "https://github.com/butlerdotdev/butler-runner/releases";
 
-/// The project's own image.
+/// The project's image, without a tag.
 pub const IMAGE: &str = "ghcr.io/butlerdotdev/butler-runner";
 
 /// The options of a wrapper. They are the same for all targets; an unsupported option is an error.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Options {
-    /// The registry; where none is given, a variable of the CI system's names it.
+    /// The registry's address; the default is a variable of the CI system.
     pub endpoint: Option<Url>,
-    /// Which version of the runner is used.
+    /// The version of the runner.
     pub version: Version,
-    /// How the runner gets there.
+    /// The way the runner is installed.
     pub install: Install,
-    /// Who the job is to the clouds.
+    /// The job's identity in clouds.
     pub cloud: Cloud,
-    /// The environment or approval that the job has to pass.
+    /// The environment or approval that gates the job.
     pub gate: Option<String>,
-    /// Whether installed tools and providers are kept for the next job.
+    /// Whether the CI system caches installed tools and providers.
     pub cache: bool,
-    /// On which machines of the CI system the job runs: runner labels, tags, pools, agents.
+    /// The machines on which the job may run: runner labels, tags, pools, agents.
     pub labels: Vec<String>,
-    /// When the CI system ends the job; after an hour where nothing is said.
+    /// The time limit of the job; one hour by default.
     pub timeout: Option<Duration>,
-    /// How the job gets to the network.
+    /// Proxy and certificates.
     pub network: Network,
-    /// What of the CI system's secrets the run finds in its environment.
+    /// Secrets of the CI system that the run gets as environment variables.
     pub secrets: Vec<Secret>,
-    /// Whether the text is for an existing file instead of one of its own.
+    /// Whether the text is a fragment for an existing file.
     pub fragment: bool,
 }
 
 /// A version of the runner.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Version {
-    /// This one.
+    /// A fixed version.
     Exactly(semver::Version),
-    /// The newest release when the job runs.
+    /// The newest release at the time of the job.
     Latest,
 }
 
 /// How the runner is installed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Install {
-    /// Its archive is downloaded, and verified with the release's checksum file and attestation.
+    /// The archive is downloaded, and verified with the release's checksum file and attestation.
     Binary {
-        /// The SHA-256 (hex) of each archive that may be used, one a platform; none for all that
-        /// the release's checksum file names.
+        /// The SHA-256 digests (hex) of the allowed archives, one per platform. If empty, the release's checksum
+        /// file is used.
         sha256: Vec<String>,
-        /// Where releases are, without the version; the project's own where none is given.
+        /// The address of the releases without the version; the default is the project's.
         releases: Option<Url>,
     },
-    /// The job runs in its image.
+    /// The job runs the runner's image.
     Image {
         /// The image without a tag.
         name: String,
-        /// `sha256:...`, where it is to be no other.
+        /// The image's digest: `sha256:...`.
         digest: Option<String>,
     },
 }
@@ -82,24 +82,24 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// Whether the job logs in to none.
+    /// Whether the job does not log in to a cloud.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// What a file takes from the CI system.
+/// A value that the generated file reads from the CI system.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Need {
-    /// The variable, secret or credential.
+    /// The name of the variable, secret or credential.
     pub name: String,
-    /// What it is.
+    /// A description for users.
     pub what: String,
 }
 
 impl Need {
-    /// `name`, which is `what`.
+    /// A value with its description.
     pub fn new(name: impl Into<String>, what: impl Into<String>) -> Self {
         Self { name: name.into(), what: what.into() }
     }
@@ -126,28 +126,28 @@ pub struct Gcp {
 /// An application that trusts the CI system. None of these is secret.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Azure {
-    /// The application.
+    /// The id of the application.
     pub client_id: Option<String>,
-    /// The directory that it is in.
+    /// The id of its directory.
     pub tenant_id: Option<String>,
-    /// What it works on.
+    /// The id of the subscription that providers manage.
     pub subscription_id: Option<String>,
 }
 
-/// How the job gets to the network.
+/// Settings for the job's connections.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Network {
-    /// The proxy for everything but `no_proxy`.
+    /// The proxy for all hosts except `no_proxy`.
     pub proxy: Option<Url>,
-    /// Hosts that are asked directly, separated by commas.
+    /// Hosts that are contacted without the proxy, separated by commas.
     pub no_proxy: Option<String>,
-    /// A PEM file on the job's machine with certificates to trust beside the system's.
+    /// A PEM file on the job's machine with additional trusted certificates.
     pub ca_bundle: Option<String>,
 }
 
 impl Default for Version {
     fn default() -> Self {
-        Self::Exactly(env!("CARGO_PKG_VERSION").parse().expect("cargo has read it"))
+        Self::Exactly(env!("CARGO_PKG_VERSION").parse().expect("Cargo checks the version"))
     }
 }
 
@@ -158,11 +158,11 @@ impl Default for Install {
 }
 
 impl Options {
-    /// Refuses what the target would not take as the text that it is. `evaluated` are the marks by
-    /// which its files say that something is to be put in their place.
+    /// Refuses values that the target would not use as literal text. `evaluated` are the beginnings of expressions
+    /// in its files.
     ///
     /// # Errors
-    /// When a value holds one of `evaluated`, or a character that is not to be seen.
+    /// If a value contains one of `evaluated`, or an invisible character.
     pub fn check(&self, target: &'static str, evaluated: &[&str]) -> Result<(), GenerateError> {
         for (option, text) in self.texts() {
             if !visible(&text).eq(text.chars()) {
@@ -176,7 +176,7 @@ impl Options {
         Ok(())
     }
 
-    /// Everything that was typed in, each with the option that it belongs to.
+    /// All values that the user entered, each with its option.
     fn texts(&self) -> impl Iterator<Item = (&'static str, String)> {
         let Self { endpoint, install, cloud, gate, labels, network, secrets, .. } = self;
         let url = |url: &Option<Url>| url.as_ref().map(ToString::to_string);
@@ -209,11 +209,11 @@ impl Options {
         single.chain(labels.iter().map(|label| ("--label", label.clone()))).chain(secrets)
     }
 
-    /// The variables by which the job gets to the network.
+    /// The variables for proxy and certificates.
     #[must_use]
     pub fn network_variables(&self) -> Vec<(&'static str, String)> {
         let Network { proxy, no_proxy, ca_bundle } = &self.network;
-        // A proxy is an origin, and programs differ on a slash at its end.
+        // Some programs do not accept a slash at the end of a proxy's address.
         let proxy = proxy.as_ref().map(|url| url.as_str().trim_end_matches('/').to_owned());
         [
             ("HTTPS_PROXY", proxy.clone()),
@@ -226,16 +226,16 @@ impl Options {
         .collect()
     }
 
-    /// When the CI system ends the job, in whole minutes.
+    /// The time limit of the job, in whole minutes.
     #[must_use]
     pub fn timeout_minutes(&self) -> u64 {
         self.timeout.map_or(60, |timeout| timeout.as_secs().div_ceil(60).max(1))
     }
 
-    /// Refuses a timeout that the target would not keep to.
+    /// Refuses a timeout that is longer than the target's limit.
     ///
     /// # Errors
-    /// When it is longer than `hours`.
+    /// If it is longer than `hours`.
     pub(super) fn check_timeout(
         &self,
         target: &'static str,
@@ -248,7 +248,7 @@ impl Options {
         Err(GenerateError::Unsupported { target, option: "--timeout", instead })
     }
 
-    /// The variables of the CI system's that the file reads for all runs, each with what it is.
+    /// The variables of the CI system that the file reads, without the secrets of runs.
     #[must_use]
     pub fn needs(&self) -> Vec<Need> {
         let registry = || Need::new("BUTLER_REGISTRY_URL", "the registry's address, with its path");
@@ -258,7 +258,7 @@ impl Options {
         needs
     }
 
-    /// The same with the secrets of runs.
+    /// The variables of the CI system that the file reads, including the secrets of runs.
     #[must_use]
     pub fn needs_with_secrets(&self) -> Vec<Need> {
         let secrets =
@@ -266,10 +266,10 @@ impl Options {
         self.needs().into_iter().chain(secrets).collect()
     }
 
-    /// Refuses a part of a file where the target has only whole ones.
+    /// Refuses `--fragment` for a target that only has whole files.
     ///
     /// # Errors
-    /// When a part is asked for.
+    /// If a fragment is requested.
     pub(super) fn refuse_fragment(
         &self,
         target: &'static str,
@@ -281,7 +281,7 @@ impl Options {
         Err(GenerateError::Unsupported { target, option: "--fragment", instead })
     }
 
-    /// The image with its tag and digest, where the job runs in it.
+    /// The image with its tag and digest, if the job uses the image.
     #[must_use]
     pub fn image(&self) -> Option<String> {
         let Install::Image { name, digest } = &self.install else { return None };

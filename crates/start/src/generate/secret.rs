@@ -1,26 +1,26 @@
-//! Secrets of the CI system that a job hands on to its run as environment variables.
+//! Secrets of the CI system that a job passes to its run as environment variables.
 //!
-//! A wrapper only names them. Some systems give a job what is mapped and nothing else (GitHub, Jenkins,
-//! Azure, Tekton); in the others each secret is in the job's environment already, under its own name.
+//! A wrapper only contains their names. In some systems a job gets only mapped secrets (GitHub, Jenkins, Azure,
+//! Tekton). In the others each secret is in the job's environment, under its own name.
 
-/// A secret of the CI system, and the environment variable that a run finds it in.
+/// A secret of the CI system, and the environment variable through which a run gets it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Secret {
     /// The environment variable: `DB_PASSWORD`.
     pub variable: String,
-    /// What the CI system calls the secret.
+    /// The name of the secret in the CI system.
     pub name: String,
 }
 
 /// The runner's own variables that can be secrets.
-const OWN: [&str; 4] =
+const RUNNER_SECRETS: [&str; 4] =
     ["BUTLER_GIT_TOKEN", "BUTLER_MIRROR_USER", "BUTLER_MIRROR_PASSWORD", "BUTLER_MIRROR_TOKEN"];
 
 impl Secret {
-    /// Reads `NAME`, or `VARIABLE=NAME` where the two differ.
+    /// Parses `NAME`, or `VARIABLE=NAME` if the names differ.
     ///
     /// # Errors
-    /// When the variable cannot be one, or is a setting of the runner.
+    /// If the name of the variable is not valid, or the variable is a setting of the runner.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (variable, name) = text.split_once('=').unwrap_or((text, text));
         if !is_variable(variable) {
@@ -29,7 +29,7 @@ impl Secret {
         if name.is_empty() {
             return Err("the name of the secret is missing after `=`".to_owned());
         }
-        if variable.starts_with("BUTLER_") && !OWN.contains(&variable) {
+        if variable.starts_with("BUTLER_") && !RUNNER_SECRETS.contains(&variable) {
             return Err(format!(
                 "`{variable}` is a setting of the runner and not a secret of runs"
             ));
@@ -37,17 +37,17 @@ impl Secret {
         Ok(Self { variable: variable.to_owned(), name: name.to_owned() })
     }
 
-    /// Whether the CI system calls the secret something else.
+    /// Whether the secret and the variable have different names.
     #[must_use]
     pub fn is_renamed(&self) -> bool {
         self.variable != self.name
     }
 
-    /// What it is, for the head of a file.
+    /// A description for the comment at the beginning of a file.
     #[must_use]
     pub fn description(&self) -> String {
         if self.is_renamed() {
-            format!("a secret of runs, which get it as {}", self.variable)
+            format!("a secret of runs, in the variable {}", self.variable)
         } else {
             "a secret of runs".to_owned()
         }
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_a_name_or_a_variable_with_a_name() {
+    fn secret_is_parsed_from_a_name_or_a_variable_and_a_name() {
         let read = |text: &str| Secret::parse(text).map(|secret| (secret.variable, secret.name));
         let pair = |variable: &str, name: &str| Ok((variable.to_owned(), name.to_owned()));
         assert_eq!(read("DB_PASSWORD"), pair("DB_PASSWORD", "DB_PASSWORD"));

@@ -4,20 +4,20 @@ use super::error::GenerateError;
 use super::options::Options;
 use super::secret::{Secret, is_variable};
 
-/// Variables that wrappers set, beside those for the network and for clouds.
-const OF_THE_WRAPPER: [&str; 5] = ["CALLBACK_TOKEN", "CI", "GITHUB_TOKEN", "HOME", "PATH"];
+/// Variables that wrappers set, in addition to those for the network and for clouds.
+const WRAPPER_VARIABLES: [&str; 5] = ["CALLBACK_TOKEN", "CI", "GITHUB_TOKEN", "HOME", "PATH"];
 
 /// The naming rule of a CI system for secrets.
 #[derive(Clone, Copy)]
 pub(super) struct SecretNames {
-    /// Whether a secret can have this name.
+    /// Whether the name is valid for a secret.
     pub(super) allowed: fn(&str) -> bool,
-    /// What a name has to be.
+    /// The rule for names, for the hint.
     pub(super) rule: &'static str,
 }
 
 impl SecretNames {
-    /// Systems whose secrets are environment variables.
+    /// The rule of systems whose secrets are environment variables.
     pub(super) const VARIABLES: Self = Self {
         allowed: is_variable,
         rule: "it must consist of letters, digits and `_`, without a digit at the beginning",
@@ -25,16 +25,16 @@ impl SecretNames {
 }
 
 impl Options {
-    /// Refuses secrets that `target` cannot have, and variables that are set twice.
+    /// Refuses names of secrets that are not valid for `target`, and variables that are set twice.
     ///
     /// # Errors
-    /// When there is one.
+    /// If there is such a name or variable.
     pub(super) fn check_secrets(
         &self,
         target: &'static str,
         names: SecretNames,
     ) -> Result<(), GenerateError> {
-        let mut taken: Vec<&str> = OF_THE_WRAPPER.to_vec();
+        let mut taken: Vec<&str> = WRAPPER_VARIABLES.to_vec();
         taken.extend(self.network_variables().iter().map(|(name, _)| *name));
         taken.extend(self.identity_variables());
         for Secret { variable, name } in &self.secrets {
@@ -50,7 +50,7 @@ impl Options {
         Ok(())
     }
 
-    /// Secrets that have another name in the CI system.
+    /// Secrets whose name in the CI system differs from the variable.
     #[must_use]
     pub fn renamed_secrets(&self) -> Vec<&Secret> {
         self.secrets.iter().filter(|secret| secret.is_renamed()).collect()

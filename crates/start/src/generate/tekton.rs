@@ -1,10 +1,10 @@
-//! `generate tekton`: a task, its pipeline, and what an event makes of it. The job always runs in an
-//! image.
+//! `generate tekton`: a task, its pipeline, and a template for triggers. The job always runs in an image.
 
 use askama::Template;
 
+use super::render::render_template;
 use super::secret_names::SecretNames;
-use super::{GenerateError, IMAGE, Install, Need, Options, Secret, Tokens, filters, text};
+use super::{GenerateError, IMAGE, Install, Need, Options, Secret, Tokens, filters};
 
 const TARGET: &str = "tekton";
 
@@ -16,13 +16,13 @@ struct Manifests<'a> {
     needs: Vec<Need>,
     /// Variables of the step.
     variables: Vec<(&'static str, String)>,
-    /// Variables that are secret, each with the Secret and the key in it.
+    /// Secret variables, each with the Secret and its key.
     secrets: Vec<(&'a str, &'a str, &'a str)>,
     image: String,
     script: String,
-    /// The labels of the nodes on which the pod may run.
+    /// Labels of the nodes on which the pod may run.
     selector: Vec<(&'a str, &'a str)>,
-    /// Longer than the task has, so that it is the task that runs out of time.
+    /// The pipeline's time limit. It is longer than the task's, so that the task times out first.
     pipeline_minutes: u64,
 }
 
@@ -35,10 +35,10 @@ struct Script<'a> {
     failure: String,
 }
 
-/// The Secret that secrets of runs are in, where no other is named.
-const SECRET: &str = "butler-runner";
+/// The default Secret for secrets of runs.
+const DEFAULT_SECRET: &str = "butler-runner";
 
-/// Where the step's log is, as text of a shell between double quotes.
+/// The name of the step's log, as shell text between double quotes.
 const JOB: &str = "TaskRun $(context.taskRun.namespace)/$(context.taskRun.name)";
 
 const SECRETS: SecretNames = SecretNames {
@@ -49,7 +49,7 @@ const SECRETS: SecretNames = SecretNames {
 /// Manifests for Tekton.
 ///
 /// # Errors
-/// When it cannot do what `options` ask for.
+/// If the target does not support an option.
 pub fn tekton(options: &Options) -> Result<String, GenerateError> {
     options.check(TARGET, &["$("])?;
     options.check_secrets(TARGET, SECRETS)?;
@@ -85,18 +85,18 @@ pub fn tekton(options: &Options) -> Result<String, GenerateError> {
         options,
         needs: options.needs(),
         variables: options.network_variables(),
-        secrets: options.secrets.iter().map(key).collect(),
+        secrets: options.secrets.iter().map(secret_key).collect(),
         image: image.unwrap_or_else(|| format!("{IMAGE}:{}", options.version)),
-        script: text(&script),
+        script: render_template(&script),
         selector,
         pipeline_minutes: options.timeout_minutes() + 5,
     };
-    Ok(text(&manifests))
+    Ok(render_template(&manifests))
 }
 
-/// The variable of a secret, the Secret and the key in it.
-fn key(secret: &Secret) -> (&str, &str, &str) {
-    let (name, key) = secret.name.split_once('/').unwrap_or((SECRET, &secret.name));
+/// The variable of a secret, the Secret and its key.
+fn secret_key(secret: &Secret) -> (&str, &str, &str) {
+    let (name, key) = secret.name.split_once('/').unwrap_or((DEFAULT_SECRET, &secret.name));
     (&secret.variable, name, key)
 }
 

@@ -1,7 +1,7 @@
 //! Credentials for CI systems: references to them, and their resolution.
 //!
-//! `ci_config` holds references only (ADR-001, "CI Credential Resolution"); they are looked up as
-//! references of runs are: below `--secrets-dir`, then in the environment. Never in an argument.
+//! `ci_config` holds references only (ADR-001, "CI Credential Resolution"). They are resolved like the
+//! references of runs: below `--secrets-dir`, then in the environment, never in an argument.
 
 use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
@@ -10,10 +10,10 @@ use butler_base::error::Advice;
 use butler_protocol::references::{ReferenceError, SecretSources};
 use butler_protocol::spec::SecretReference;
 
-/// The variable that holds the credentials where no reference names them.
+/// The variable that holds the credentials if no reference names them.
 const VARIABLE: &str = "BUTLER_CI_TOKEN";
 
-/// Where credentials are.
+/// The location of credentials: a mounted secret or a variable.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct CredentialReference(SecretReference);
 
@@ -25,15 +25,15 @@ pub enum CredentialsError {
     NotFound {
         /// The provider.
         server: &'static str,
-        /// What to do.
+        /// The places where the secret is expected.
         advice: String,
     },
-    /// What the reference names cannot be read.
+    /// The referenced secret cannot be read.
     #[error("cannot read the credentials for {server}")]
     Unreadable {
         /// The provider.
         server: &'static str,
-        /// Why not.
+        /// The reason.
         #[source]
         source: ReferenceError,
     },
@@ -42,15 +42,15 @@ pub enum CredentialsError {
     Missing {
         /// The provider.
         server: &'static str,
-        /// What would do.
+        /// The kind of credentials that the provider needs.
         wanted: &'static str,
     },
-    /// They cannot be sent.
+    /// The credentials cannot be sent.
     #[error("the credentials for {server} {problem}")]
-    Impossible {
+    Unusable {
         /// The provider.
         server: &'static str,
-        /// What is wrong with them; shows nothing of them.
+        /// The problem, as a predicate without any part of the credentials.
         problem: &'static str,
     },
 }
@@ -62,17 +62,21 @@ impl Advice for CredentialsError {
             Self::Missing { wanted, .. } => Some(format!(
                 "put {wanted} into {VARIABLE}, or name a mounted secret with --credentials NAMESPACE/NAME:KEY and --secrets-dir"
             )),
-            Self::Unreadable { .. } | Self::Impossible { .. } => None,
+            Self::Unreadable { .. } | Self::Unusable { .. } => None,
         }
     }
 }
 
 impl CredentialReference {
-    /// The one that `ci_config` describes: `source` is `secret`, or `environment` for a variable.
+    /// The reference that `ci_config` describes: `source` is `secret`, or `environment` for a variable.
     ///
     /// # Errors
-    /// What cannot be; shows nothing of it.
-    pub fn new(source: Option<&str>, reference: &str, key: Option<String>) -> Result<Self, String> {
+    /// The problem, as a predicate without any part of the reference.
+    pub fn from_config(
+        source: Option<&str>,
+        reference: &str,
+        key: Option<String>,
+    ) -> Result<Self, String> {
         match source {
             None | Some("secret") => {}
             Some("environment" | "env") if key.is_none() => {}
@@ -92,7 +96,7 @@ impl CredentialReference {
 
     /// Parses `NAMESPACE/NAME:KEY`, `NAME:KEY` or the name of a variable.
     #[must_use]
-    pub fn written(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let (path, key) = match text.split_once(':') {
             Some((path, key)) => (path, Some(key.to_owned())),
             None => (text, None),
@@ -104,12 +108,12 @@ impl CredentialReference {
         Self(SecretReference { namespace, name, key })
     }
 
-    /// What it leads to.
+    /// Reads the referenced secret.
     ///
     /// # Errors
-    /// When that is nothing, or cannot be read. The reference is only shown where it cannot be the
-    /// secret itself, written down in the wrong place.
-    pub fn find(
+    /// If the secret does not exist or cannot be read. The message shows the reference only if it cannot
+    /// be a secret that a user entered by mistake.
+    pub fn resolve(
         &self,
         server: &'static str,
         sources: &SecretSources,
@@ -124,27 +128,27 @@ impl CredentialReference {
     }
 }
 
-/// A token as it can be sent in a header: one word of visible ASCII.
+/// Checks that a token can be sent in a header: one word of visible ASCII.
 pub(super) fn parse_token(
     server: &'static str,
     secret: &SecretString,
 ) -> Result<SecretString, CredentialsError> {
     let word = secret.expose_secret().trim();
-    let impossible = |problem| Err(CredentialsError::Impossible { server, problem });
+    let unusable = |problem| Err(CredentialsError::Unusable { server, problem });
     if word.is_empty() {
-        return impossible("are empty");
+        return unusable("are empty");
     }
     if !word.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return impossible("contain whitespace, control or non-ASCII characters");
+        return unusable("contain whitespace, control or non-ASCII characters");
     }
     if word.starts_with("brce_") || word.starts_with("breg_") {
-        return impossible("are a token of the registry, not of a CI system");
+        return unusable("are a token of the registry, not of a CI system");
     }
     Ok(SecretString::from(word))
 }
 
-/// A header's value that no log shows.
-pub(super) fn sensitive(text: &str) -> HeaderValue {
+/// A header's value that its `Debug` output hides.
+pub(super) fn sensitive_header(text: &str) -> HeaderValue {
     let mut value = HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""));
     value.set_sensitive(true);
     value

@@ -12,116 +12,116 @@ use butler_base::http::HttpError;
 /// Why no run was started, or why that is unclear.
 #[derive(Debug, thiserror::Error)]
 pub enum TriggerError {
-    /// The place of the run is not fully described.
+    /// The CI configuration is incomplete or not valid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// Credentials are missing or unusable.
     #[error(transparent)]
     Credentials(#[from] CredentialsError),
-    /// No HTTP client could be made.
+    /// The HTTP client cannot be created.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// A read request was not answered.
+    /// The connection failed before a response.
     #[error("cannot reach {server} to {what}")]
     Unreachable {
-        /// Who was asked.
+        /// The CI system.
         server: &'static str,
-        /// What was tried.
+        /// The request, as an infinitive: `start the job`.
         what: String,
-        /// What the HTTP client said.
+        /// The HTTP client's error.
         #[source]
         source: reqwest::Error,
     },
-    /// The answer took too long.
+    /// The response took too long.
     #[error("{server} did not answer within {limit:?} when asked to {what}")]
     Timeout {
-        /// Who was asked.
+        /// The CI system.
         server: &'static str,
-        /// What was tried.
+        /// The request, as an infinitive: `start the job`.
         what: String,
         /// The time limit of one attempt.
         limit: Duration,
     },
-    /// It refused the request.
+    /// The CI system refused the request.
     #[error("{server} refused to {what}: {status}{message}")]
     Refused {
-        /// Who was asked.
+        /// The CI system.
         server: &'static str,
-        /// What was tried.
+        /// The request, as an infinitive: `start the job`.
         what: String,
         /// The HTTP status.
         status: StatusCode,
-        /// `: ` and its own words, cut to a readable length; empty when it had none.
+        /// `: ` and the CI system's message, cut to a readable length; empty without a message.
         message: String,
-        /// What to do about it.
+        /// The hint.
         advice: Option<String>,
     },
     /// A rate limit lasts longer than the remaining time.
     #[error("{server} refuses requests until {until} ({which})")]
     RateLimited {
-        /// Who was asked.
+        /// The CI system.
         server: &'static str,
         /// When the limit ends.
         until: String,
-        /// Which of its limits it is.
+        /// The kind of limit.
         which: &'static str,
     },
-    /// It redirects. The runner does not follow redirects.
+    /// The CI system redirects. The runner does not follow redirects.
     #[error("{server} redirects to `{to}` when asked to {what}")]
     Redirected {
-        /// Who was asked.
+        /// The CI system.
         server: &'static str,
-        /// What was tried.
+        /// The request, as an infinitive: `start the job`.
         what: String,
-        /// Where to, without a query.
+        /// The target, without a query.
         to: String,
-        /// What to do about it.
+        /// The hint.
         advice: String,
     },
-    /// The answer is not what the API promises.
+    /// The response does not have the format of the API.
     #[error("cannot {what}: the response is not from {server}'s API: {seen}")]
     NotTheApi {
-        /// Who was asked.
+        /// The CI system.
         server: &'static str,
-        /// What was tried.
+        /// The request, as an infinitive: `start the job`.
         what: String,
-        /// What was seen instead.
+        /// What the response is instead.
         seen: &'static str,
     },
-    /// It accepted the request, but lists no run for it.
+    /// The CI system accepted the request, but lists no run for it.
     #[error("{server} accepted the request, but lists no matching run within {waited:?}")]
-    NotSeen {
-        /// Who was asked.
+    RunNotListed {
+        /// The CI system.
         server: &'static str,
-        /// For how long it was looked for.
+        /// The duration of the search.
         waited: Duration,
-        /// Where to look for it, and why it may not be found.
+        /// Where the user can look for the run, and why it may not be listed.
         advice: String,
     },
     /// The response was lost, and no matching run was found.
     #[error("unclear whether {server} started a run ({why}); no matching run was found")]
-    Unsure {
-        /// Who was asked.
+    OutcomeUnclear {
+        /// The CI system.
         server: &'static str,
-        /// How the answer was lost.
+        /// Why the response was lost.
         why: String,
-        /// Where to look for it.
+        /// Where the user can look for the run.
         advice: String,
     },
     /// The job lacks a parameter that the runner needs.
     #[error("cannot start a run on {server}: {problem}")]
-    Unfit {
-        /// Who was asked.
+    UnusableJob {
+        /// The CI system.
         server: &'static str,
-        /// What is missing.
+        /// The missing parameter.
         problem: String,
-        /// What to do about it.
+        /// The hint.
         advice: String,
     },
     /// The run was cancelled in the queue.
     #[error("{server} accepted the request, but the run was cancelled in the queue")]
-    Withdrawn {
-        /// Who was asked.
+    CancelledInQueue {
+        /// The CI system.
         server: &'static str,
     },
 }
@@ -130,12 +130,15 @@ impl TriggerError {
     /// Whether a run may have been started, so that a repeated request could start a second one.
     #[must_use]
     pub const fn may_have_started(&self) -> bool {
-        matches!(self, Self::NotSeen { .. } | Self::Unsure { .. } | Self::Withdrawn { .. })
+        matches!(
+            self,
+            Self::RunNotListed { .. } | Self::OutcomeUnclear { .. } | Self::CancelledInQueue { .. }
+        )
     }
 
     /// Whether the input is wrong, so that the exit code is the one of a usage error.
     #[must_use]
-    pub const fn is_usage(&self) -> bool {
+    pub const fn is_usage_error(&self) -> bool {
         matches!(self, Self::Config(_) | Self::Credentials(_) | Self::Http(_))
     }
 }
@@ -155,14 +158,14 @@ impl Advice for TriggerError {
                     .to_owned(),
             ),
             Self::Redirected { advice, .. }
-            | Self::Unfit { advice, .. }
-            | Self::NotSeen { advice, .. }
-            | Self::Unsure { advice, .. } => Some(advice.clone()),
+            | Self::UnusableJob { advice, .. }
+            | Self::RunNotListed { advice, .. }
+            | Self::OutcomeUnclear { advice, .. } => Some(advice.clone()),
             Self::NotTheApi { .. } => Some(
                 "check that --url is the address of the API, and that no sign-in page or proxy is in front of it"
                     .to_owned(),
             ),
-            Self::Withdrawn { .. } => None,
+            Self::CancelledInQueue { .. } => None,
         }
     }
 }

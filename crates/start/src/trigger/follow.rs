@@ -9,23 +9,23 @@ use super::provider::Provider;
 use super::state::RunState;
 use butler_base::pace::jittered;
 
-/// The first pause between two questions for the state of a run.
+/// The first pause between two requests for the state of a run.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest: runs take minutes, and each question counts against a rate limit.
+/// The longest pause: runs take minutes, and each request counts against a rate limit.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// Asks for the state of a run until it is over or `deadline` has come. Says each change.
+/// Polls the state of a run until the run ends or `deadline` is reached. Logs each change.
 ///
 /// # Errors
-/// As [`Provider::state`] has them.
+/// Those of [`Provider::state`].
 pub async fn follow(
     provider: &Provider,
     external_run_id: &str,
     deadline: Instant,
 ) -> Result<RunState, TriggerError> {
     let mut pause = FIRST_PAUSE;
-    // The CI system may give it another name on its way: a place in the queue becomes a build.
+    // The id may change while the run waits: in Jenkins, a queue item becomes a build.
     let mut known: Option<RunState> = None;
     loop {
         let id = known.as_ref().map_or(external_run_id, |known| &known.external_run_id);

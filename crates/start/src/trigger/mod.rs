@@ -6,7 +6,6 @@
 //! and never to the target of a redirect. Each provider has its own module; `server` is the HTTP client
 //! that they share.
 
-mod answer;
 mod config;
 mod credentials;
 mod error;
@@ -14,12 +13,13 @@ mod follow;
 mod github;
 mod gitlab;
 mod jenkins;
-mod lost;
-mod order;
+mod lost_response;
 mod provider;
-mod rest;
+mod rate_limit;
+mod response;
 mod server;
 mod settings;
+mod start_request;
 mod state;
 
 pub use config::{
@@ -28,8 +28,8 @@ pub use config::{
 pub use credentials::{CredentialReference, CredentialsError};
 pub use error::TriggerError;
 pub use follow::follow;
-pub use order::{Order, Started};
 pub use provider::{Provider, reported_states};
 pub use server::Connection;
 pub use settings::TriggerSettings;
-pub use state::{RunState, State};
+pub use start_request::{StartRequest, StartedRun};
+pub use state::{RunState, RunStatus};

@@ -11,10 +11,10 @@ use super::error::TriggerError;
 use super::github::{self, GitHub};
 use super::gitlab::{self, GitLab};
 use super::jenkins::{self, Jenkins};
-use super::order::{Order, Started};
 use super::server::Connection;
 use super::settings::TriggerSettings;
-use super::state::{RunState, State};
+use super::start_request::{StartRequest, StartedRun};
+use super::state::{RunState, RunStatus};
 use butler_base::secret::Redactor;
 
 /// A CI system and the workflow, project or job in it that starts runs.
@@ -29,11 +29,11 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// The provider that `config` describes. Registers its credentials with the redactor before they are
-    /// used.
+    /// The provider that `config` describes. Registers the credentials with the redactor before their first
+    /// use.
     ///
     /// # Errors
-    /// When a setting or the credentials are missing or not valid.
+    /// If a setting or the credentials are missing or not valid.
     pub fn new(
         name: ProviderName,
         config: &CiConfig,
@@ -41,15 +41,15 @@ impl Provider {
         deadline: Instant,
         redactor: &Arc<Redactor>,
     ) -> Result<Self, TriggerError> {
-        let find = |reference: &Option<CredentialReference>, own: &Option<SecretString>| {
+        let resolve = |reference: &Option<CredentialReference>, own: &Option<SecretString>| {
             let found = match reference {
-                Some(reference) => Some(reference.find(name.title(), &settings.secrets)?),
+                Some(reference) => Some(reference.resolve(name.title(), &settings.secrets)?),
                 None => own.clone(),
             };
             redactor.register(found.iter());
             Ok::<_, CredentialsError>(found)
         };
-        let credential = find(&config.credentials, &settings.ci_token)?;
+        let credential = resolve(&config.credentials, &settings.ci_token)?;
         let connection = Connection {
             ca_bundle: settings.ca_bundle.clone(),
             attempt: settings.request_timeout,
@@ -65,7 +65,7 @@ impl Provider {
                 GitHub::new(config, &credential, &connection).map(Self::GitHub)
             }
             ProviderName::GitLab => {
-                let access = find(&config.api_credentials, &settings.ci_api_token)?;
+                let access = resolve(&config.api_credentials, &settings.ci_api_token)?;
                 GitLab::new(config, credential, access, &connection).map(Self::GitLab)
             }
             ProviderName::Jenkins => {
@@ -74,22 +74,22 @@ impl Provider {
         }
     }
 
-    /// Starts a run. Waits until the CI system says which one it is, for as long as the limits allow.
+    /// Starts a run. Waits until the CI system names the run, at most until the deadline.
     ///
     /// # Errors
-    /// When no run was started, or when that is unclear ([`TriggerError::may_have_started`]).
-    pub async fn start(&self, order: &Order) -> Result<Started, TriggerError> {
+    /// If no run was started, or if that is unclear ([`TriggerError::may_have_started`]).
+    pub async fn start(&self, start: &StartRequest) -> Result<StartedRun, TriggerError> {
         match self {
-            Self::GitHub(github) => github.start(order).await,
-            Self::GitLab(gitlab) => gitlab.start(order).await,
-            Self::Jenkins(jenkins) => jenkins.start(order).await,
+            Self::GitHub(github) => github.start(start).await,
+            Self::GitLab(gitlab) => gitlab.start(start).await,
+            Self::Jenkins(jenkins) => jenkins.start(start).await,
         }
     }
 
     /// Reads the state of a run.
     ///
     /// # Errors
-    /// When the CI system cannot be reached, refuses the request, or does not have this run.
+    /// If the CI system cannot be reached, refuses the request, or does not have this run.
     pub async fn state(&self, external_run_id: &str) -> Result<RunState, TriggerError> {
         match self {
             Self::GitHub(github) => github.state(external_run_id).await,
@@ -99,9 +99,9 @@ impl Provider {
     }
 }
 
-/// The known states in a provider's own words, and their meaning.
+/// The known states in the CI system's words, and their meaning.
 #[must_use]
-pub const fn reported_states(provider: ProviderName) -> &'static [(&'static str, State)] {
+pub const fn reported_states(provider: ProviderName) -> &'static [(&'static str, RunStatus)] {
     match provider {
         ProviderName::GitHub => github::STATES,
         ProviderName::GitLab => gitlab::STATES,

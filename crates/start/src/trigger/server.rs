@@ -1,7 +1,8 @@
-//! The HTTP client for a CI system: one origin, no redirects, bounded waits, no start request sent twice.
+//! The HTTP client for a CI system: one origin, no redirects, bounded waits. A start request is never repeated
+//! if it may have had an effect.
 //!
 //! Read requests are retried. A start request is repeated only if it certainly had no effect: the
-//! connection failed, or a rate limit refused it. Otherwise the result is [`Sent::Lost`], and the provider
+//! connection failed, or a rate limit refused it. Otherwise the result is [`StartOutcome::Lost`], and the provider
 //! searches for the run instead.
 
 use std::path::PathBuf;
@@ -15,33 +16,33 @@ use tokio::time::Instant;
 use url::{Host, Url};
 
 use super::TriggerError;
-use super::answer::Answer;
-use super::rest::{Limit, limit};
+use super::rate_limit::{RateLimit, parse_rate_limit};
+use super::response::ApiResponse;
 use butler_base::http::{Redirects, clients};
 use butler_base::secret::Redactor;
 
-/// How long server errors are retried: long enough for a restart during a deployment.
-const PATIENCE: Duration = Duration::from_mins(5);
+/// The time limit for retries after server errors: long enough for a restart during a deployment.
+const RETRY_LIMIT: Duration = Duration::from_mins(5);
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// The least that an attempt gets, and that a rate limit is waited for: some say zero.
+/// The shortest timeout of an attempt, and the shortest wait for a rate limit: some servers send zero.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// How much of what a server says is shown, in characters.
+/// The longest part of a server's message that errors show, in characters.
 const LONGEST_SHOWN: usize = 300;
 
-/// How a CI system is spoken to.
+/// Settings of the connection to a CI system.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// Certificates that are trusted beside the system's.
+    /// Additional trusted certificates.
     pub ca_bundle: Option<PathBuf>,
-    /// How long one attempt of a request may take.
+    /// The timeout of one attempt of a request.
     pub attempt: Duration,
-    /// When everything has to be over.
+    /// The end of all requests and waits.
     pub deadline: Instant,
-    /// What is told each secret before it is used, and masks them in what servers say.
+    /// Masks secrets in messages of servers. Each secret is registered before its first use.
     pub redactor: Arc<Redactor>,
 }
 
@@ -54,22 +55,22 @@ pub(super) struct Server {
     connection: Connection,
 }
 
-/// What became of an order.
-pub(super) enum Sent {
-    /// It was answered.
-    Answered(Answer),
+/// The outcome of a start request.
+pub(super) enum StartOutcome {
+    /// The CI system responded.
+    Responded(ApiResponse),
     /// It is unclear whether the request had an effect, for this reason.
     Lost(String),
 }
 
-/// Why an attempt failed that may succeed later.
-enum Trouble {
-    /// There was no connection: the request cannot have been seen.
+/// A failed attempt that may succeed later.
+enum RetryableFailure {
+    /// The connection failed, so the server cannot have received the request.
     NotSent(TriggerError),
-    /// It may have been seen.
+    /// The server may have received the request.
     Lost(TriggerError),
-    /// A rate limit refused it; it had no effect.
-    Limited(Limit),
+    /// A rate limit refused the request, which had no effect.
+    RateLimited(RateLimit),
 }
 
 impl Server {
@@ -96,7 +97,7 @@ impl Server {
         &self.connection.redactor
     }
 
-    /// How much time is left for everything.
+    /// The time until the deadline.
     pub(super) fn left(&self) -> Duration {
         self.connection.deadline.saturating_duration_since(Instant::now())
     }
@@ -110,30 +111,30 @@ impl Server {
         url
     }
 
-    /// The HTTP client, to make a request with.
+    /// The HTTP client, for building requests.
     pub(super) const fn http(&self) -> &Client {
         &self.http
     }
 
-    /// Sends a request that changes nothing, again where that can help.
+    /// Sends a read request. Retries it after connection errors, server errors and rate limits.
     ///
     /// # Errors
-    /// When no answer came in time.
-    pub(super) async fn ask(
+    /// If no response arrives before the retries end.
+    pub(super) async fn send_read(
         &self,
         what: &str,
         request: impl Fn() -> RequestBuilder,
-    ) -> Result<Answer, TriggerError> {
-        let mut patience = self.patience();
+    ) -> Result<ApiResponse, TriggerError> {
+        let mut retries = self.new_retries();
         loop {
             match self.attempt(what, &request).await? {
-                Ok(answer) => return Ok(answer),
-                Err(Trouble::Limited(limit)) => {
-                    self.rest(limit).await?;
-                    patience = self.patience();
+                Ok(response) => return Ok(response),
+                Err(RetryableFailure::RateLimited(limit)) => {
+                    self.wait_for_rate_limit(limit).await?;
+                    retries = self.new_retries();
                 }
-                Err(Trouble::NotSent(error) | Trouble::Lost(error)) => {
-                    patience.wait_or_fail(error).await?;
+                Err(RetryableFailure::NotSent(error) | RetryableFailure::Lost(error)) => {
+                    retries.wait_or_fail(error).await?;
                 }
             }
         }
@@ -142,111 +143,117 @@ impl Server {
     /// Sends a start request. Repeats it only if it certainly had no effect.
     ///
     /// # Errors
-    /// When the request had no effect.
-    pub(super) async fn order(
+    /// If the request had no effect.
+    pub(super) async fn send_start(
         &self,
         what: &str,
         request: impl Fn() -> RequestBuilder,
-    ) -> Result<Sent, TriggerError> {
-        let mut patience = self.patience();
+    ) -> Result<StartOutcome, TriggerError> {
+        let mut retries = self.new_retries();
         loop {
             match self.attempt(what, &request).await? {
-                Ok(answer) => return Ok(Sent::Answered(answer)),
-                Err(Trouble::Limited(limit)) => {
-                    self.rest(limit).await?;
-                    patience = self.patience();
+                Ok(response) => return Ok(StartOutcome::Responded(response)),
+                Err(RetryableFailure::RateLimited(limit)) => {
+                    self.wait_for_rate_limit(limit).await?;
+                    retries = self.new_retries();
                 }
-                Err(Trouble::Lost(error)) => {
-                    return Ok(Sent::Lost(butler_base::error::chain(&error)));
+                Err(RetryableFailure::Lost(error)) => {
+                    return Ok(StartOutcome::Lost(butler_base::error::chain(&error)));
                 }
-                Err(Trouble::NotSent(error)) => patience.wait_or_fail(error).await?,
+                Err(RetryableFailure::NotSent(error)) => retries.wait_or_fail(error).await?,
             }
         }
     }
 
-    fn patience(&self) -> Patience {
+    fn new_retries(&self) -> Retries {
         let pauses = ExponentialBuilder::default()
             .with_min_delay(Duration::from_millis(250))
             .with_max_delay(LONGEST_PAUSE)
             .with_jitter()
             .without_max_times()
             .build();
-        Patience { end: self.connection.deadline.min(Instant::now() + PATIENCE), pauses }
+        Retries { end: self.connection.deadline.min(Instant::now() + RETRY_LIMIT), pauses }
     }
 
-    /// Waits for the end of a rate limit where there is time for that.
-    async fn rest(&self, Limit { rest, until, which }: Limit) -> Result<(), TriggerError> {
-        let rest = rest.max(SHORTEST);
-        if rest.saturating_add(SHORTEST) > self.left() {
+    /// Waits for the end of a rate limit.
+    ///
+    /// # Errors
+    /// If the limit lasts longer than the remaining time.
+    async fn wait_for_rate_limit(
+        &self,
+        RateLimit { wait, until, which }: RateLimit,
+    ) -> Result<(), TriggerError> {
+        let wait = wait.max(SHORTEST);
+        if wait.saturating_add(SHORTEST) > self.left() {
             return Err(TriggerError::RateLimited { server: self.name, until, which });
         }
         tracing::warn!("waiting until {until}: {} refuses requests ({which})", self.name);
-        tokio::time::sleep(rest).await;
+        tokio::time::sleep(wait).await;
         Ok(())
     }
 
-    /// One attempt. An error is for good.
+    /// Sends a request once. The outer error is permanent, the inner one may succeed later.
     async fn attempt(
         &self,
         what: &str,
         request: impl Fn() -> RequestBuilder,
-    ) -> Result<Result<Answer, Trouble>, TriggerError> {
+    ) -> Result<Result<ApiResponse, RetryableFailure>, TriggerError> {
         let limit_of_attempt = self.connection.attempt.min(self.left().max(SHORTEST));
         let (server, what_owned) = (self.name, what.to_owned());
         let answered = tokio::time::timeout(limit_of_attempt, async {
-            Answer::read(request().send().await?).await
+            ApiResponse::read(request().send().await?).await
         });
-        let answer = match answered.await {
+        let response = match answered.await {
             Err(_) => {
                 let limit = limit_of_attempt;
                 let error = TriggerError::Timeout { server, what: what_owned, limit };
-                return Ok(Err(Trouble::Lost(error)));
+                return Ok(Err(RetryableFailure::Lost(error)));
             }
             Ok(Err(error)) => {
                 let (is_connect, source) = (error.is_connect(), error.without_url());
-                let is_for_good = butler_base::error::is_about_certificate(&source);
+                let is_permanent = butler_base::error::is_about_certificate(&source);
                 let error = TriggerError::Unreachable { server, what: what_owned, source };
-                return match (is_connect, is_for_good) {
+                return match (is_connect, is_permanent) {
                     (true, true) => Err(error),
-                    (true, false) => Ok(Err(Trouble::NotSent(error))),
-                    (false, _) => Ok(Err(Trouble::Lost(error))),
+                    (true, false) => Ok(Err(RetryableFailure::NotSent(error))),
+                    (false, _) => Ok(Err(RetryableFailure::Lost(error))),
                 };
             }
-            Ok(Ok(answer)) => answer,
+            Ok(Ok(response)) => response,
         };
-        let status = answer.status;
-        tracing::debug!(%status, path = answer.url.path(), "asked {server} to {what}");
-        if let Some(limit) = limit(status, &answer.headers, answer.body()) {
-            return Ok(Err(Trouble::Limited(limit)));
+        let status = response.status;
+        tracing::debug!(%status, path = response.url.path(), "asked {server} to {what}");
+        if let Some(limit) = parse_rate_limit(status, &response.headers, response.body()) {
+            return Ok(Err(RetryableFailure::RateLimited(limit)));
         }
-        // A gateway that has waited for too long says so with 408 as well.
+        // Gateways also answer 408 after their own timeout.
         if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT {
             let advice = Some(format!("{server} reports an internal error; try again later"));
-            return Ok(Err(Trouble::Lost(self.refused(what, &answer, advice))));
+            return Ok(Err(RetryableFailure::Lost(self.refused(what, &response, advice))));
         }
-        Ok(Ok(answer))
+        Ok(Ok(response))
     }
 
-    /// The error for an answer that is a refusal, or sends elsewhere.
+    /// The error for a refusal or a redirect.
     pub(super) fn refused(
         &self,
         what: &str,
-        answer: &Answer,
+        response: &ApiResponse,
         advice: Option<String>,
     ) -> TriggerError {
-        if answer.status.is_redirection() {
-            return self.redirected(what, answer);
+        if response.status.is_redirection() {
+            return self.redirected(what, response);
         }
-        let advice = match answer.status {
+        let advice = match response.status {
             StatusCode::PROXY_AUTHENTICATION_REQUIRED => Some(
                 "the proxy asks for a login: put it into HTTPS_PROXY, or name the host in NO_PROXY"
                     .to_owned(),
             ),
             _ => advice,
         };
-        let message = answer.message().map(|it| self.shown(&it)).filter(|it| !it.is_empty());
+        let message = response.message().map(|it| self.shown(&it)).filter(|it| !it.is_empty());
         let message = message.map(|it| format!(": {it}")).unwrap_or_default();
-        let (server, what, status) = (self.name, what.to_owned(), answer.status);
+        let (server, what, status) = (self.name, what.to_owned(), response.status);
         TriggerError::Refused { server, what, status, message, advice }
     }
 
@@ -263,8 +270,8 @@ impl Server {
         line
     }
 
-    fn redirected(&self, what: &str, answer: &Answer) -> TriggerError {
-        let target = answer.location();
+    fn redirected(&self, what: &str, response: &ApiResponse) -> TriggerError {
+        let target = response.location();
         let to = target.as_ref().map_or_else(
             || "nowhere".to_owned(),
             |url| format!("{}{}", url.origin().ascii_serialization(), url.path()),
@@ -288,26 +295,26 @@ impl Server {
     /// Parses a response of the API.
     ///
     /// # Errors
-    /// When it is not one.
+    /// If the body does not have the format of the API.
     pub(super) fn parse<T: DeserializeOwned>(
         &self,
         what: &str,
-        answer: &Answer,
+        response: &ApiResponse,
     ) -> Result<T, TriggerError> {
-        serde_json::from_slice(answer.body()).map_err(|_| {
-            let seen = if answer.is_page() { "a web page" } else { "an unknown format" };
+        serde_json::from_slice(response.body()).map_err(|_| {
+            let seen = if response.is_page() { "a web page" } else { "an unknown format" };
             TriggerError::NotTheApi { server: self.name, what: what.to_owned(), seen }
         })
     }
 }
 
 /// The retries after server errors.
-struct Patience {
+struct Retries {
     end: Instant,
     pauses: ExponentialBackoff,
 }
 
-impl Patience {
+impl Retries {
     /// Waits for the next attempt, if there is time for one.
     async fn wait_or_fail(&mut self, error: TriggerError) -> Result<(), TriggerError> {
         let pause = self.pauses.next().unwrap_or(LONGEST_PAUSE);
@@ -320,7 +327,7 @@ impl Patience {
     }
 }
 
-/// Whether what is sent there does not leave this machine.
+/// Whether requests to this address stay on this machine.
 fn is_this_machine(url: &Url) -> bool {
     match url.host() {
         Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),

@@ -6,16 +6,16 @@ use std::time::Duration;
 use butler_protocol::references::SecretSources;
 use secrecy::SecretString;
 
-/// How a CI system is spoken to.
+/// Settings of the connection and the credentials.
 pub struct TriggerSettings {
     /// Additional trusted certificates.
     pub ca_bundle: Option<PathBuf>,
-    /// How long one attempt of a request may take.
+    /// The timeout of one attempt of a request.
     pub request_timeout: Duration,
-    /// Where credentials that are referred to are looked for.
+    /// The sources in which references to credentials are resolved.
     pub secrets: SecretSources,
-    /// What the runner logs in with where no reference says so (`BUTLER_CI_TOKEN`).
+    /// The credentials if no reference names them (`BUTLER_CI_TOKEN`).
     pub ci_token: Option<SecretString>,
-    /// The token that reads, where another one starts runs (`BUTLER_CI_API_TOKEN`).
+    /// GitLab's access token, if the other token can only start pipelines (`BUTLER_CI_API_TOKEN`).
     pub ci_api_token: Option<SecretString>,
 }

@@ -4,36 +4,36 @@ use serde::Serialize;
 
 use super::config::ConfigError;
 
-/// A status of the registry's that a CI system can know.
+/// The status of a run, in the registry's terms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
-    /// It waits for an approval or another condition outside of the queue.
+pub enum RunStatus {
+    /// The run waits for an approval or another condition outside of the queue.
     Pending,
-    /// It waits for its turn or for a machine.
+    /// The run waits in the queue or for a machine.
     Queued,
-    /// It is under way.
+    /// The run has started.
     Running,
-    /// It did what it was to do.
+    /// The run ended without an error.
     Succeeded,
-    /// It failed.
+    /// The run failed.
     Failed,
-    /// A user or another process cancelled it.
+    /// A user or another process cancelled the run.
     Cancelled,
-    /// It took too long.
+    /// The CI system's timeout ended the run.
     TimedOut,
-    /// It was never executed.
+    /// The run was never executed.
     Skipped,
 }
 
-impl State {
-    /// Whether nothing more comes.
+impl RunStatus {
+    /// Whether the status is final.
     #[must_use]
     pub const fn is_over(self) -> bool {
         !matches!(self, Self::Pending | Self::Queued | Self::Running)
     }
 
-    /// What the registry calls it.
+    /// The registry's name of the status.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -49,26 +49,30 @@ impl State {
     }
 }
 
-/// What became of a run.
+/// The state of a run.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunState {
-    /// What the CI system calls it.
+    /// The CI system's id of the run.
     pub external_run_id: String,
-    /// Its page, where it has one.
+    /// The address of the run's page, if it has one.
     pub external_url: Option<String>,
-    /// How it stands.
-    pub status: State,
-    /// The same in the CI system's own words.
+    /// The status, in the registry's terms.
+    pub status: RunStatus,
+    /// The status in the CI system's words.
     pub reported: String,
 }
 
-/// What `word` means by `states`; `otherwise` for one that is newer than this list.
-pub(super) fn state_of_word(states: &[(&str, State)], word: &str, otherwise: State) -> State {
+/// The status for `word` in `states`; `otherwise` for a word that the list does not contain.
+pub(super) fn status_of_word(
+    states: &[(&str, RunStatus)],
+    word: &str,
+    otherwise: RunStatus,
+) -> RunStatus {
     states.iter().find(|(known, _)| *known == word).map_or(otherwise, |(_, state)| *state)
 }
 
-/// Makes sure that the number of a run is one, and so leads nowhere else.
+/// Checks that the id of a run is a number, because it becomes a segment of a URL.
 pub(super) fn check_number(id: &str, problem: &str) -> Result<(), ConfigError> {
     if is_number(id) {
         return Ok(());
@@ -76,7 +80,7 @@ pub(super) fn check_number(id: &str, problem: &str) -> Result<(), ConfigError> {
     Err(ConfigError::Value { key: "externalRunId", problem: problem.to_owned() })
 }
 
-/// Whether these are digits and nothing else.
+/// Whether the text consists of digits only.
 pub(super) fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }

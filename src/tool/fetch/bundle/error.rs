@@ -13,7 +13,7 @@ pub enum BundleError {
     Write {
         /// What.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: io::Error,
     },
@@ -23,7 +23,7 @@ pub enum BundleError {
         /// The directory.
         path: PathBuf,
     },
-    /// A list of versions in it is none.
+    /// A list of versions in it has an unknown format.
     #[error("`{}` is not the list of versions of a bundle", path.display())]
     List {
         /// The file.
@@ -32,7 +32,7 @@ pub enum BundleError {
         #[source]
         source: Option<io::Error>,
     },
-    /// A release cannot be verified where the bundle is taken to.
+    /// A release has no signature, so the machine that installs it could not verify it.
     #[error("{request} was published without a signature")]
     Unsigned {
         /// The release.

@@ -7,18 +7,19 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::tool::vendor::platform::Platform;
-use crate::tool::vendor::product::Release;
+use crate::tool::vendor::release_urls::Release;
 use butler_protocol::spec::{Product, ToolRequest};
 
-/// A release as the lists of versions name it.
-pub(super) struct Entry {
+/// A release in the lists of versions.
+pub(super) struct BundledRelease {
     pub(super) request: ToolRequest,
     pub(super) official: Release,
     pub(super) builds: Vec<(Platform, Release)>,
 }
 
-impl Entry {
-    fn terraform(&self) -> Value {
+impl BundledRelease {
+    /// The entry in the list of versions of Terraform.
+    fn to_terraform_entry(&self) -> Value {
         let version = self.request.version.to_string();
         let name = |url: &Url| {
             url.path_segments()
@@ -42,7 +43,7 @@ impl Entry {
         })
     }
 
-    fn files(&self) -> Vec<&str> {
+    fn file_names(&self) -> Vec<&str> {
         self.builds.iter().map(|(_, release)| release.archive_name.as_str()).collect()
     }
 }
@@ -56,30 +57,30 @@ pub(super) fn is_list(product: Product, list: &Value) -> bool {
     }
 }
 
-/// The list of versions: what is `known`, which is a list, and `entries`.
-pub(super) fn list(product: Product, known: Option<Value>, entries: &[Entry]) -> Value {
-    let version = |entry: &Entry| entry.request.version.to_string();
+/// The list of versions: `entries`, and the other versions of the list `known`.
+pub(super) fn list(product: Product, known: Option<Value>, entries: &[BundledRelease]) -> Value {
+    let version = |entry: &BundledRelease| entry.request.version.to_string();
     match product {
         Product::Terraform => {
             let mut list = known.unwrap_or_else(|| json!({"name": "terraform", "versions": {}}));
             for entry in entries {
-                let mut added = entry.terraform();
+                let mut added = entry.to_terraform_entry();
                 let known = &list["versions"][version(entry)];
-                keep(&mut added, known, "builds", "filename");
+                merge_files(&mut added, known, "builds", "filename");
                 list["versions"][version(entry)] = added;
             }
             list
         }
         Product::OpenTofu => {
             let known = known.map(|known| known["versions"].clone());
-            let added = |entry| json!({"id": version(entry), "files": entry.files()});
+            let added = |entry| json!({"id": version(entry), "files": entry.file_names()});
             let added = entries.iter().map(added);
-            json!({"versions": listed(known, "id", ("files", ""), added)})
+            json!({"versions": merge_versions(known, "id", ("files", ""), added)})
         }
         Product::Terragrunt => {
-            let added = |entry: &Entry| {
+            let added = |entry: &BundledRelease| {
                 let tag = format!("v{}", entry.request.version);
-                let assets = entry.files().into_iter().map(|name| json!({"name": name}));
+                let assets = entry.file_names().into_iter().map(|name| json!({"name": name}));
                 let prerelease = !entry.request.version.pre.is_empty();
                 json!({
                     "tag_name": tag, "draft": false, "prerelease": prerelease,
@@ -87,19 +88,19 @@ pub(super) fn list(product: Product, known: Option<Value>, entries: &[Entry]) ->
                 })
             };
             let added = entries.iter().map(added);
-            Value::Array(listed(known, "tag_name", ("assets", "name"), added))
+            Value::Array(merge_versions(known, "tag_name", ("assets", "name"), added))
         }
     }
 }
 
-/// What a list of versions of Terraform says of the version of `entry`.
-pub(super) fn version_of<'list>(list: &'list Value, entry: &Entry) -> &'list Value {
+/// The version of `entry` in a list of versions of Terraform.
+pub(super) fn version_of<'list>(list: &'list Value, entry: &BundledRelease) -> &'list Value {
     &list["versions"][entry.request.version.to_string()]
 }
 
-/// What is known and not among `added`, after that; `files` are the files of a version, and what
-/// they are called by.
-fn listed(
+/// `added`, followed by the `known` versions that are not among them. `name` is the key of a version's
+/// name, `files` the keys of its files and of their names.
+fn merge_versions(
     known: Option<Value>,
     name: &str,
     files: (&str, &str),
@@ -109,22 +110,22 @@ fn listed(
     let Some(Value::Array(known)) = known else { return list };
     for entry in known {
         match list.iter_mut().find(|added| added[name] == entry[name]) {
-            Some(added) => keep(added, &entry, files.0, files.1),
+            Some(added) => merge_files(added, &entry, files.0, files.1),
             None => list.push(entry),
         }
     }
     list
 }
 
-/// Adds to the files of a version those that were known and are others; files are texts, or are
-/// called by `name`.
-fn keep(version: &mut Value, known: &Value, files: &str, name: &str) {
-    let called = |file: &Value| if name.is_empty() { file.clone() } else { file[name].clone() };
+/// Adds the other files of the `known` version to `version`. Files are strings, or objects whose name
+/// is at the key `name`.
+fn merge_files(version: &mut Value, known: &Value, files: &str, name: &str) {
+    let name_of = |file: &Value| if name.is_empty() { file.clone() } else { file[name].clone() };
     let (Some(list), Some(known)) = (version[files].as_array_mut(), known[files].as_array()) else {
         return;
     };
     for file in known {
-        if list.iter().all(|added| called(added) != called(file)) {
+        if list.iter().all(|added| name_of(added) != name_of(file)) {
             list.push(file.clone());
         }
     }
@@ -134,15 +135,15 @@ fn keep(version: &mut Value, known: &Value, files: &str, name: &str) {
 mod tests {
     use super::*;
 
-    fn entry(version: &str, platform: &str) -> Entry {
+    fn entry(version: &str, platform: &str) -> BundledRelease {
         let request: ToolRequest = version.parse().unwrap();
         let platform = platform.parse().unwrap();
         let official = Release::of(&request, platform, None);
-        Entry { request, builds: vec![(platform, official.clone())], official }
+        BundledRelease { request, builds: vec![(platform, official.clone())], official }
     }
 
     #[test]
-    fn a_list_grows_by_versions_and_by_platforms() {
+    fn list_keeps_known_versions_and_platforms() {
         for (first, other, files) in [
             ("1.9.8", "1.9.9", "/versions/1.9.8/builds"),
             ("opentofu-1.8.5", "opentofu-1.8.6", "/versions/0/files"),

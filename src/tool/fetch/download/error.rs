@@ -10,7 +10,7 @@ use reqwest::StatusCode;
 use butler_base::error::{Advice, chain, is_about_certificate};
 use butler_base::http::HttpError;
 
-/// How a mirror can be told who asks.
+/// The settings with a login for a mirror.
 const LOGINS: &str = "BUTLER_MIRROR_USER and BUTLER_MIRROR_PASSWORD, BUTLER_MIRROR_TOKEN, or an entry for the host in ~/.netrc";
 
 /// Why a file could not be fetched.
@@ -22,29 +22,29 @@ pub enum DownloadError {
         /// The file.
         url: String,
     },
-    /// The site answered something else than the file.
+    /// The site returned an error.
     #[error("`{url}` returned {status}")]
     Status {
         /// The file.
         url: String,
-        /// The answer.
+        /// The status of the response.
         status: StatusCode,
         /// How long the site asks to wait.
         after: Option<Duration>,
     },
-    /// The site has answered too often.
+    /// The rate limit of the site is exceeded.
     #[error("`{url}` returned {status}: the rate limit of the site is exceeded{}", Until(*after))]
     Limited {
         /// The file.
         url: String,
-        /// The answer: 429, or 403 with a limit.
+        /// The status of the response: 429, or 403 with a limit.
         status: StatusCode,
         /// How long the site asks to wait.
         after: Option<Duration>,
     },
     /// The response is compressed, although the request did not ask for it.
     #[error("the site compressed `{url}` with gzip")]
-    Packed {
+    Compressed {
         /// The file.
         url: String,
     },
@@ -53,27 +53,27 @@ pub enum DownloadError {
     Short {
         /// The file.
         url: String,
-        /// How much of it had come.
+        /// The number of received bytes.
         received: u64,
         /// The declared size.
         expected: u64,
     },
     /// The site requires a login, or refuses the one that was sent.
-    #[error("`{url}` returned {status} to a request {asked}")]
+    #[error("`{url}` returned {status} to a request {login}")]
     Refused {
-        /// The file, or where a redirect led.
+        /// The file, or the target of a redirect.
         url: String,
-        /// The answer: 401 or 403.
+        /// The status of the response: 401 or 403.
         status: StatusCode,
         /// The login that was sent.
-        asked: Box<Asked>,
+        login: Box<SentLogin>,
     },
     /// The proxy requires a login.
     #[error("the proxy refused to fetch `{url}`: {status}")]
     Proxy {
         /// The file.
         url: String,
-        /// Its answer.
+        /// The status of its response.
         status: StatusCode,
     },
     /// The site could not be reached.
@@ -81,7 +81,7 @@ pub enum DownloadError {
     Request {
         /// The file.
         url: String,
-        /// What went wrong.
+        /// The error.
         #[source]
         source: reqwest::Error,
     },
@@ -90,15 +90,15 @@ pub enum DownloadError {
     Broken {
         /// The file.
         url: String,
-        /// How much of it had come.
+        /// The number of received bytes.
         received: u64,
         /// The declared size.
         expected: Option<NonZeroU64>,
-        /// What went wrong.
+        /// The error.
         #[source]
         source: reqwest::Error,
     },
-    /// The site leads from one place to the next without an end.
+    /// The site redirects too often.
     #[error("`{url}` is redirected more than {} times", super::remote::MOST_REDIRECTS)]
     Redirects {
         /// The file.
@@ -109,18 +109,18 @@ pub enum DownloadError {
     Redirected {
         /// The file.
         url: String,
-        /// Where it leads.
+        /// The target.
         to: Box<str>,
     },
-    /// The site went silent, or took too long.
+    /// The site sent no data for too long, or the download took too long.
     #[error("timed out after {} s while downloading `{url}`", (after.as_millis() + 500) / 1000)]
     TimedOut {
         /// The file.
         url: String,
-        /// How long it was waited for.
+        /// The timeout.
         after: Duration,
     },
-    /// The file is larger than anything that is expected there.
+    /// The file is larger than the limit.
     #[error("`{url}` is larger than {limit} bytes")]
     TooLarge {
         /// The file.
@@ -128,21 +128,21 @@ pub enum DownloadError {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// A file of this machine cannot be read.
+    /// A local file cannot be read.
     #[error("cannot read `{url}`")]
     Local {
         /// The file.
         url: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// The file cannot be kept.
+    /// The download cannot be stored.
     #[error("cannot store a download in `{}`", directory.display())]
     Store {
-        /// Where.
+        /// The directory.
         directory: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
@@ -151,23 +151,23 @@ pub enum DownloadError {
     Client(Box<HttpError>),
 }
 
-/// With which login a refused file was requested.
+/// The login of a refused request.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Asked {
+pub enum SentLogin {
     /// No login is known.
-    Anonymously,
-    /// A login was sent; this names where it was given.
-    With(String),
+    Unknown,
+    /// A login was sent. The text names its source.
+    From(String),
     /// No login was sent, because a redirect led away from the mirror that it is for.
-    Elsewhere,
+    NotAfterRedirect,
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for SentLogin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Anonymously => formatter.write_str("without a login"),
-            Self::With(by) => write!(formatter, "with {by}"),
-            Self::Elsewhere => formatter.write_str(
+            SentLogin::Unknown => formatter.write_str("without a login"),
+            SentLogin::From(by) => write!(formatter, "with {by}"),
+            SentLogin::NotAfterRedirect => formatter.write_str(
                 "without a login: a redirect led here, and the login is sent only to the mirror",
             ),
         }
@@ -228,7 +228,7 @@ impl DownloadError {
         }
     }
 
-    /// Whether the file does not exist; some object stores answer 403 for a missing file.
+    /// Whether the file does not exist; some object stores return 403 for a missing file.
     pub(in crate::tool) fn is_missing(&self) -> bool {
         matches!(
             self,
@@ -248,7 +248,7 @@ enum Cause {
 }
 
 impl Cause {
-    /// The types of the library do not tell a tunnel error, so its message is searched.
+    /// The library has no error type for a failed tunnel, so its message is searched.
     fn of(error: &reqwest::Error) -> Self {
         if is_about_certificate(error) {
             return Self::Certificate;
@@ -277,16 +277,16 @@ impl Advice for DownloadError {
             Self::TimedOut { .. } => {
                 "check the network and HTTPS_PROXY, increase --tool-timeout, or name a reachable site with --mirror"
             }
-            Self::Refused { asked, .. } => match **asked {
-                Asked::Anonymously => {
+            Self::Refused { login, .. } => match **login {
+                SentLogin::Unknown => {
                     return Some(format!(
                         "give a login with {LOGINS}; it is not sent to vendors' sites"
                     ));
                 }
-                Asked::With(_) => {
+                SentLogin::From(_) => {
                     "check that this login has read access, and that it has not expired"
                 }
-                Asked::Elsewhere => {
+                SentLogin::NotAfterRedirect => {
                     "configure the mirror to serve the files itself, or to redirect to presigned URLs"
                 }
             },
@@ -299,7 +299,7 @@ impl Advice for DownloadError {
             Self::Limited { .. } => {
                 "retry later, request an exact version, which needs no list of versions, or name another site with --mirror"
             }
-            Self::Packed { .. } => {
+            Self::Compressed { .. } => {
                 "configure the mirror or proxy to serve files unchanged, without `Content-Encoding`"
             }
             Self::Short { .. } => NETWORK,

@@ -1,15 +1,70 @@
-//! Files of this machine: below a directory, or in a tar of one.
+//! Local files: below a directory, or in a tar of one.
 //!
 //! A tar is read in place: its entry is a section of the file, and nothing is unpacked.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Take};
+use std::io::{self, Read, Seek, SeekFrom, Take, Write};
 use std::path::{Component, Path, PathBuf};
 
+use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::error::DownloadError;
+use crate::tool::digest::{Sha256Sum, Summing, copy};
+use crate::tool::fetch::login::redacted;
+use butler_base::blocking::blocking;
+
+/// Reads a local file of at most `limit` bytes.
+pub(super) async fn read_local<T: Send + 'static>(
+    url: &Url,
+    limit: u64,
+    read: impl FnOnce(&mut Take<Take<File>>) -> io::Result<T> + Send + 'static,
+) -> Result<T, DownloadError> {
+    let wanted = url.clone();
+    let read = blocking(move |_| -> io::Result<(T, bool)> {
+        let mut file = open(&wanted)?.take(limit + 1);
+        let content = read(&mut file)?;
+        Ok((content, file.limit() == 0))
+    });
+    match read.await {
+        Ok((content, false)) => Ok(content),
+        Ok((_, true)) => Err(DownloadError::TooLarge { url: redacted(url), limit }),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => {
+            Err(DownloadError::NotFound { url: redacted(url) })
+        }
+        Err(source) => Err(DownloadError::Local { url: redacted(url), source }),
+    }
+}
+
+/// Copies a local file into an unnamed one, so that it cannot change after its checksum is computed.
+pub(super) async fn copy_to_unnamed(
+    url: &Url,
+    limit: u64,
+    directory: &Path,
+) -> Result<(File, Sha256Sum), DownloadError> {
+    let store = |source| DownloadError::Store { directory: directory.to_owned(), source };
+    let mut file = tempfile::tempfile_in(directory).map_err(store)?;
+    let abandoned = CancellationToken::new();
+    let _guard = abandoned.clone().drop_guard();
+    let copied = read_local(url, limit, move |source| {
+        let mut summing = Summing::default();
+        let mut full = None;
+        let read = copy(source, &abandoned, |bytes| {
+            summing.update(bytes);
+            let written = file.write_all(bytes);
+            written.map_err(|error| full.insert(error).kind().into())
+        });
+        // A write error, such as a full disk, is not an error of the source file.
+        match full {
+            Some(error) => Ok(Err(error)),
+            None => read.map(|()| Ok((file, summing.finish()))),
+        }
+    });
+    copied.await?.map_err(store)
+}
+
 /// Opens the file that `url` names, to be read to its end.
-pub(super) fn open(url: &Url) -> io::Result<Take<File>> {
+fn open(url: &Url) -> io::Result<Take<File>> {
     let path = url.to_file_path().map_err(|()| {
         io::Error::new(io::ErrorKind::InvalidInput, "the URL does not name a local file")
     })?;
@@ -22,20 +77,20 @@ pub(super) fn open(url: &Url) -> io::Result<Take<File>> {
         Ok(_) => return Err(io::Error::other("it is not a regular file")),
         Err(_) => {}
     }
-    match archive_above(&path) {
+    match parent_archive(&path) {
         Some((archive, name)) => section(&archive, &name),
         None => Err(metadata.expect_err("handled above")),
     }
 }
 
-/// The tar that stands where a directory of `path` should, and the name in it.
-fn archive_above(path: &Path) -> Option<(PathBuf, PathBuf)> {
+/// The tar that is one of the parents of `path`, and the name in it.
+fn parent_archive(path: &Path) -> Option<(PathBuf, PathBuf)> {
     let archive = path.ancestors().skip(1).find(|above| above.is_file())?;
     Some((archive.to_owned(), path.strip_prefix(archive).ok()?.to_owned()))
 }
 
-/// The section of a tar that is the regular file `name`: the last of that name, because a tar grows
-/// by what is appended to it.
+/// The section of a tar with the regular file `name`: the last one of that name, because a newer file
+/// is appended.
 fn section(archive: &Path, name: &Path) -> io::Result<Take<File>> {
     if is_compressed(archive)? {
         return Err(io::Error::other(
@@ -84,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_found_in_directories_and_in_tars() {
+    fn local_file_is_found_in_a_directory_and_in_a_tar() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path();
         std::fs::create_dir(place.join("a")).unwrap();

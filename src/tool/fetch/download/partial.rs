@@ -15,7 +15,7 @@ use tokio::io::AsyncWriteExt;
 use url::Url;
 
 use super::error::DownloadError;
-use super::remote::{Rest, SiteClient, ask, chunk, is_packed};
+use super::remote::{MissingRange, SiteClient, is_compressed, next_chunk, request_file};
 use crate::tool::digest::{Sha256Sum, Summing};
 use crate::tool::fetch::login::redacted;
 use crate::tool::fetch::transfer::{Transfer, Watch};
@@ -44,12 +44,12 @@ impl Partial {
         })
     }
 
-    /// How many bytes are there.
-    pub(super) fn done(&self) -> u64 {
+    /// How many bytes were received.
+    pub(super) fn received(&self) -> u64 {
         self.done
     }
 
-    /// Fetches what is missing.
+    /// Fetches the missing bytes.
     pub(super) async fn download_rest(
         &mut self,
         client: &SiteClient<'_>,
@@ -57,15 +57,15 @@ impl Partial {
         limit: u64,
         watch: &mut Watch<'_>,
     ) -> Result<(), DownloadError> {
-        let mut response = self.ask(client, url).await?;
+        let mut response = self.request_rest(client, url).await?;
         if self.total.is_some_and(|total| total > limit) {
             return Err(DownloadError::TooLarge { url: redacted(url), limit });
         }
         loop {
-            let piece = match chunk(client, url, &mut response).await? {
-                Ok(Some(piece)) => piece,
+            let chunk = match next_chunk(client, url, &mut response).await? {
+                Ok(Some(chunk)) => chunk,
                 Ok(None) => {
-                    self.file.flush().await.map_err(|source| self.store(source))?;
+                    self.file.flush().await.map_err(|source| self.store_error(source))?;
                     let (url, received) = (redacted(url), self.done);
                     return match self.total.filter(|total| received < *total) {
                         Some(expected) => Err(DownloadError::Short { url, received, expected }),
@@ -82,39 +82,45 @@ impl Partial {
                     });
                 }
             };
-            if self.done + piece.len() as u64 > limit {
+            if self.done + chunk.len() as u64 > limit {
                 return Err(DownloadError::TooLarge { url: redacted(url), limit });
             }
-            if self.done == 0 && is_packed(&response, &piece) {
-                return Err(DownloadError::Packed { url: redacted(url) });
+            if self.done == 0 && is_compressed(&response, &chunk) {
+                return Err(DownloadError::Compressed { url: redacted(url) });
             }
-            self.file.write_all(&piece).await.map_err(|source| self.store(source))?;
-            self.summing.update(&piece);
-            self.done += piece.len() as u64;
+            self.file.write_all(&chunk).await.map_err(|source| self.store_error(source))?;
+            self.summing.update(&chunk);
+            self.done += chunk.len() as u64;
             watch.moved(Transfer { done: self.done, total: self.total });
         }
     }
 
-    /// The file, at any position, and its sum.
+    /// The file, at any position, and its checksum.
     pub(super) async fn finish(self) -> (File, Sha256Sum) {
         (self.file.into_std().await, self.summing.finish())
     }
 
     /// Requests the missing part, or the whole file if the site does not send the part.
-    async fn ask(&mut self, client: &SiteClient<'_>, url: &Url) -> Result<Response, DownloadError> {
-        let mut answer = None;
+    async fn request_rest(
+        &mut self,
+        client: &SiteClient<'_>,
+        url: &Url,
+    ) -> Result<Response, DownloadError> {
+        let mut whole = None;
         if let Some(validator) = self.validator.as_deref().filter(|_| self.done > 0) {
-            let response = ask(client, url, Some(Rest { from: self.done, validator })).await?;
+            let response =
+                request_file(client, url, Some(MissingRange { from: self.done, validator }))
+                    .await?;
             if self.is_continued_by(&response) {
                 tracing::info!(url = redacted(url), from = self.done, "resuming the download");
                 return Ok(response);
             }
-            answer = (response.status() == StatusCode::OK).then_some(response);
+            whole = (response.status() == StatusCode::OK).then_some(response);
         }
         self.restart().await?;
-        let response = match answer {
+        let response = match whole {
             Some(response) => response,
-            None => ask(client, url, None).await?,
+            None => request_file(client, url, None).await?,
         };
         self.total = response.content_length();
         self.validator = validator(response.headers());
@@ -132,16 +138,16 @@ impl Partial {
         if self.done == 0 {
             return Ok(());
         }
-        self.file.flush().await.map_err(|source| self.store(source))?;
+        self.file.flush().await.map_err(|source| self.store_error(source))?;
         self.summing = Summing::default();
         self.done = 0;
-        let copy = self.file.try_clone().await.map_err(|source| self.store(source))?;
+        let copy = self.file.try_clone().await.map_err(|source| self.store_error(source))?;
         let mut file = copy.into_std().await;
         let emptied = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0)));
-        emptied.map(drop).map_err(|source| self.store(source))
+        emptied.map(drop).map_err(|source| self.store_error(source))
     }
 
-    fn store(&self, source: std::io::Error) -> DownloadError {
+    fn store_error(&self, source: std::io::Error) -> DownloadError {
         DownloadError::Store { directory: self.directory.clone(), source }
     }
 }
@@ -156,7 +162,7 @@ fn validator(headers: &HeaderMap) -> Option<String> {
     text(ETAG).filter(|tag| !tag.starts_with("W/")).or_else(|| text(LAST_MODIFIED))
 }
 
-/// Whether `bytes FROM-LAST/TOTAL` is what is missing.
+/// Whether `bytes FROM-LAST/TOTAL` is the missing range.
 fn is_rest(range: &str, from: u64, total: Option<u64>) -> bool {
     let parts = range.strip_prefix("bytes ").and_then(|range| range.split_once('/'));
     let Some(((first, last), size)) =

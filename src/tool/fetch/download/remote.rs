@@ -10,7 +10,7 @@ use reqwest::header::{CONTENT_ENCODING, HeaderMap, IF_RANGE, LOCATION, RANGE, RE
 use reqwest::{RequestBuilder, Response, StatusCode};
 use url::Url;
 
-use super::error::{Asked, DownloadError};
+use super::error::{DownloadError, SentLogin};
 use crate::tool::fetch::login::{Credentials, redacted, without_login};
 use butler_base::http::{LazyClient, now, retry_after, seconds};
 
@@ -18,41 +18,42 @@ use butler_base::http::{LazyClient, now, retry_after, seconds};
 pub(super) struct SiteClient<'a> {
     pub(super) http: &'a LazyClient,
     pub(super) credentials: Option<Credentials>,
-    /// How long the site may send nothing.
-    pub(super) silence: Duration,
+    /// The longest time without data from the site.
+    pub(super) idle_timeout: Duration,
 }
 
 /// How many redirects are followed.
 pub(super) const MOST_REDIRECTS: usize = 10;
 
-/// The rest of a file, of which the beginning is there.
-pub(super) struct Rest<'a> {
-    /// How much is there.
+/// The missing end of a file.
+pub(super) struct MissingRange<'a> {
+    /// How many bytes were received.
     pub(super) from: u64,
-    /// What the site called the file then: it sends all of it if it is another one now.
+    /// The tag or time of the file in the earlier response. If it differs now, the site sends all of
+    /// the file.
     pub(super) validator: &'a str,
 }
 
-impl Rest<'_> {
+impl MissingRange<'_> {
     fn add_to(&self, request: RequestBuilder) -> RequestBuilder {
         request.header(RANGE, format!("bytes={}-", self.from)).header(IF_RANGE, self.validator)
     }
 }
 
-/// Asks for `url`, or for the rest of it, and follows redirects. An answer without the file is an
-/// error, but for one to a range that cannot be satisfied.
-pub(super) async fn ask(
+/// Requests `url`, or the rest of it, and follows redirects. A response without the file is an error,
+/// except if the range cannot be satisfied.
+pub(super) async fn request_file(
     client: &SiteClient<'_>,
     url: &Url,
-    rest: Option<Rest<'_>>,
+    rest: Option<MissingRange<'_>>,
 ) -> Result<Response, DownloadError> {
-    let (at, response) = answer(client, url, rest.as_ref()).await?;
+    let (at, response) = request_following_redirects(client, url, rest.as_ref()).await?;
     let url = redacted(&at);
     match response.status() {
         StatusCode::RANGE_NOT_SATISFIABLE if rest.is_some() => Ok(response),
         status if status.is_success() => Ok(response),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN if is_limited(&response) => {
-            let (status, after) = (response.status(), rest_asked(response.headers()));
+            let (status, after) = (response.status(), retry_delay(response.headers()));
             Err(DownloadError::Limited { url, status, after })
         }
         StatusCode::NOT_FOUND => Err(DownloadError::NotFound { url }),
@@ -60,24 +61,26 @@ pub(super) async fn ask(
             Err(DownloadError::Proxy { url, status })
         }
         status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
-            let asked = match &client.credentials {
-                Some(known) if known.origin == at.origin() => Asked::With(known.given.by.clone()),
-                Some(_) => Asked::Elsewhere,
-                None => Asked::Anonymously,
+            let login = match &client.credentials {
+                Some(known) if known.origin == at.origin() => {
+                    SentLogin::From(known.given.by.clone())
+                }
+                Some(_) => SentLogin::NotAfterRedirect,
+                None => SentLogin::Unknown,
             };
-            Err(DownloadError::Refused { url, status, asked: Box::new(asked) })
+            Err(DownloadError::Refused { url, status, login: Box::new(login) })
         }
         status => {
-            let after = rest_asked(response.headers());
+            let after = retry_delay(response.headers());
             Err(DownloadError::Status { url, status, after })
         }
     }
 }
 
-/// How many requests GitHub answers until its limit is reset.
+/// The number of requests that GitHub accepts until it resets its limit.
 const REMAINING: &str = "x-ratelimit-remaining";
 
-/// When GitHub's limit is reset, in seconds since 1970.
+/// The time when GitHub resets its limit, in seconds since 1970.
 const RESET: &str = "x-ratelimit-reset";
 
 /// Whether a response refuses the request because of a rate limit, and not because of its login.
@@ -88,8 +91,8 @@ fn is_limited(response: &Response) -> bool {
         || headers.contains_key(RETRY_AFTER)
 }
 
-/// How long the site asks to wait before the next request.
-fn rest_asked(headers: &HeaderMap) -> Option<Duration> {
+/// The time that the site sets until the next request.
+fn retry_delay(headers: &HeaderMap) -> Option<Duration> {
     retry_after(headers).or_else(|| {
         headers.get(REMAINING).filter(|left| *left == "0")?;
         let reset = seconds(headers.get(RESET)?.to_str().ok()?)?;
@@ -100,16 +103,16 @@ fn rest_asked(headers: &HeaderMap) -> Option<Duration> {
 
 /// Whether a file that begins with `start` is compressed although the request did not ask for it. The
 /// header alone is not enough: some sites send it with an uncompressed file.
-pub(super) fn is_packed(response: &Response, start: &[u8]) -> bool {
+pub(super) fn is_compressed(response: &Response, start: &[u8]) -> bool {
     let encoding = response.headers().get(CONTENT_ENCODING);
     encoding.is_some_and(|encoding| encoding == "gzip") && start.starts_with(b"\x1f\x8b")
 }
 
 /// The response, with any status, and the URL that the redirects led to.
-pub(super) async fn answer(
+pub(super) async fn request_following_redirects(
     client: &SiteClient<'_>,
     url: &Url,
-    rest: Option<&Rest<'_>>,
+    rest: Option<&MissingRange<'_>>,
 ) -> Result<(Url, Response), DownloadError> {
     let http = client.http.get()?;
     let mut at = without_login(url);
@@ -122,10 +125,11 @@ pub(super) async fn answer(
         if let Some(rest) = rest {
             request = rest.add_to(request);
         }
-        let response = match speaking(&at, client.silence, client.http.send(request)).await? {
-            Ok(response) => response,
-            Err(source) => return Err(DownloadError::Request { url: redacted(&at), source }),
-        };
+        let response =
+            match with_idle_timeout(&at, client.idle_timeout, client.http.send(request)).await? {
+                Ok(response) => response,
+                Err(source) => return Err(DownloadError::Request { url: redacted(&at), source }),
+            };
         match location(&response) {
             Some(to) => at = follow(&at, &to)?,
             None => return Ok((at, response)),
@@ -134,7 +138,7 @@ pub(super) async fn answer(
     Err(DownloadError::Redirects { url: redacted(url) })
 }
 
-/// Where an answer leads.
+/// The target of a redirect.
 fn location(response: &Response) -> Option<String> {
     matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308)
         .then(|| response.headers().get(LOCATION)?.to_str().ok().map(str::to_owned))?
@@ -149,23 +153,23 @@ fn follow(from: &Url, to: &str) -> Result<Url, DownloadError> {
     }
 }
 
-/// The next piece of an answer.
-pub(super) async fn chunk(
+/// The next chunk of the body.
+pub(super) async fn next_chunk(
     client: &SiteClient<'_>,
     url: &Url,
     response: &mut Response,
 ) -> Result<Result<Option<Bytes>, reqwest::Error>, DownloadError> {
-    speaking(url, client.silence, response.chunk()).await
+    with_idle_timeout(url, client.idle_timeout, response.chunk()).await
 }
 
-/// Waits for the site, for at most `silence`.
-async fn speaking<T>(
+/// Fails if `response` takes longer than `idle_timeout`.
+async fn with_idle_timeout<T>(
     url: &Url,
-    silence: Duration,
-    answer: impl Future<Output = reqwest::Result<T>>,
+    idle_timeout: Duration,
+    response: impl Future<Output = reqwest::Result<T>>,
 ) -> Result<Result<T, reqwest::Error>, DownloadError> {
-    match tokio::time::timeout(silence, answer).await {
-        Ok(answer) => Ok(answer.map_err(reqwest::Error::without_url)),
-        Err(_) => Err(DownloadError::TimedOut { url: redacted(url), after: silence }),
+    match tokio::time::timeout(idle_timeout, response).await {
+        Ok(response) => Ok(response.map_err(reqwest::Error::without_url)),
+        Err(_) => Err(DownloadError::TimedOut { url: redacted(url), after: idle_timeout }),
     }
 }

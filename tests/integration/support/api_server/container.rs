@@ -15,10 +15,11 @@ use tokio::process::{Child, Command};
 
 use super::Shared;
 
-/// Kills everything that the node's containers have started, as the kernel does with a container:
-/// what a runner that is killed leaves behind would go on otherwise.
+/// Kills all processes of the node's containers, as the kernel does with a container. Children of a
+/// killed runner would continue otherwise.
 pub(super) fn kill_all(shared: &Shared) {
-    // A runner is shielded from who is not root, and so not found by its environment.
+    // The environment of the runner is protected from ordinary users, so the runner is not found by
+    // it.
     for process in shared.store.lock().unwrap().processes.values() {
         let _ = kill(Pid::from_raw(i32::try_from(*process).unwrap()), Signal::SIGKILL);
     }
@@ -33,14 +34,14 @@ pub(super) fn kill_all(shared: &Shared) {
     }
 }
 
-/// What the pod says of a volume.
+/// The pod's definition of a volume.
 fn source<'pod>(pod: &'pod Value, volume: &str) -> &'pod Value {
     let volumes = pod["spec"]["volumes"].as_array().unwrap();
     volumes.iter().find(|other| other["name"] == volume).unwrap()
 }
 
-/// Makes a volume as the kubelet does for a pod with a group: everybody may write to an empty one,
-/// and the files of a Secret are links to where the current ones are, with the mode that it says.
+/// Creates a volume as the kubelet does for a pod with a group: all users can write to an empty
+/// one, and the files of a Secret are symbolic links to its current version, with the given mode.
 fn make_volume(place: &Path, source: &Value, secret: &Value) {
     std::fs::create_dir_all(place).unwrap();
     let mode = |path: &Path, mode: u32| {
@@ -60,8 +61,8 @@ fn make_volume(place: &Path, source: &Value, secret: &Value) {
     }
 }
 
-/// Starts the container's command: volumes are directories of the node, and paths below them are
-/// theirs in the variables.
+/// Starts the container's command. Volumes are directories of the node, and variables with paths
+/// below them are translated.
 pub(super) fn start(shared: &Arc<Shared>, name: &str, pod: &Value, secret: &Value) -> Child {
     let container = &pod["spec"]["containers"][0];
     let root = shared.node.join(name);
@@ -118,7 +119,7 @@ pub(super) fn start(shared: &Arc<Shared>, name: &str, pod: &Value, secret: &Valu
     child
 }
 
-/// Keeps the lines of one stream of the container's.
+/// Stores the lines of one stream of the container.
 async fn keep(shared: &Shared, name: &str, stream: impl AsyncRead + Unpin) {
     let mut lines = BufReader::new(stream).lines();
     while let Ok(Some(line)) = lines.next_line().await {

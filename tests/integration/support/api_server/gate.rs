@@ -1,4 +1,5 @@
-//! A way to the API server that can be shut: what is open breaks, and nothing new comes through.
+//! A gate in front of the API server. When it closes, open connections break and new ones are
+//! refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// The way; it ends with the value.
+/// The gate; it closes with the value.
 pub(crate) struct Gate {
     port: u16,
     is_open: watch::Sender<bool>,
@@ -17,7 +18,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// An open way to the server at this address.
+    /// An open gate to the server at this address.
     pub(crate) async fn before(address: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -57,7 +58,7 @@ impl Gate {
         self.is_open.send_replace(true);
     }
 
-    /// How many connections came while it was shut.
+    /// The number of connections while it was closed.
     pub(crate) fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What becomes of a Job: its pod, what its kubelet says about the container, and how both end.
+//! The course of a Job: its pod, the container status of its kubelet, and how both end.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use tokio::process::Child;
 
 use super::container::{kill_all, start};
 use super::server::now;
-use super::{Course, NAMESPACE, Shared};
+use super::{NAMESPACE, PodCourse, Shared};
 
-/// What the scheduler says about a pod that fits nowhere.
+/// The scheduler's message about an unschedulable pod.
 const NO_ROOM: &str = "0/3 nodes are available: 3 Insufficient memory.";
-/// An image that nobody has, and what containerd says about it.
+/// A missing image, and containerd's message about it.
 const IMAGE: &str = "ghcr.io/butlerdotdev/butler-runner:0.0.0";
 const NOT_FOUND: &str =
     "rpc error: code = NotFound desc = failed to pull and unpack image: not found";
 const DEADLINE: &str = "Job was active longer than specified deadline";
 
-/// Creates the Job's pod, runs it, and says how it ended.
-pub(super) async fn carry_out(shared: Arc<Shared>, job_path: String, job: Value) {
+/// Creates the Job's pod, runs it, and reports how it ended.
+pub(super) async fn run_job(shared: Arc<Shared>, job_path: String, job: Value) {
     let mut course = shared.course.subscribe();
-    if *course.borrow() == Course::Quota {
+    if *course.borrow() == PodCourse::Quota {
         shared.update(|store| {
             let name = &job["metadata"]["name"];
             store.put(&format!("/api/v1/namespaces/{NAMESPACE}/events/quota"), json!({
@@ -33,20 +33,20 @@ pub(super) async fn carry_out(shared: Arc<Shared>, job_path: String, job: Value)
                 "message": "Error creating: pods is forbidden: exceeded quota: runs, requested: pods=1, used: pods=5, limited: pods=5",
             }));
         });
-        course.wait_for(|course| *course != Course::Quota).await.unwrap();
+        course.wait_for(|course| *course != PodCourse::Quota).await.unwrap();
     }
     let (path, pod) = create_pod(&shared, &job_path, &job);
     let status = |status: Value| {
         shared.update(|store| store.change(&path, |pod| merge(&mut pod["status"], &status)));
     };
-    if *course.borrow() == Course::Unschedulable {
+    if *course.borrow() == PodCourse::Unschedulable {
         status(json!({"conditions": [{
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
             "message": NO_ROOM,
         }]}));
         warn(&shared, &pod, "FailedScheduling", NO_ROOM);
     }
-    course.wait_for(|course| *course != Course::Unschedulable).await.unwrap();
+    course.wait_for(|course| *course != PodCourse::Unschedulable).await.unwrap();
     shared.update(|store| {
         store.change(&path, |pod| pod["spec"]["nodeName"] = json!("node-1"));
     });
@@ -54,7 +54,7 @@ pub(super) async fn carry_out(shared: Arc<Shared>, job_path: String, job: Value)
         "conditions": [{"type": "PodScheduled", "status": "True"}],
         "containerStatuses": container(&json!({"waiting": {"reason": "ContainerCreating"}})),
     }));
-    if *course.borrow() == Course::NoImage {
+    if *course.borrow() == PodCourse::NoImage {
         let waits = |reason: &str, message: &str| {
             let waiting = json!({"waiting": {"reason": reason, "message": message}});
             status(json!({"containerStatuses": container(&waiting)}));
@@ -66,15 +66,15 @@ pub(super) async fn carry_out(shared: Arc<Shared>, job_path: String, job: Value)
         waits("ImagePullBackOff", &backs_off);
         warn(&shared, &pod, "Failed", "Error: ImagePullBackOff");
     }
-    course.wait_for(|course| *course != Course::NoImage).await.unwrap();
-    if *course.borrow() == Course::NoSecret {
+    course.wait_for(|course| *course != PodCourse::NoImage).await.unwrap();
+    if *course.borrow() == PodCourse::NoSecret {
         let message = "secret \"git-token\" not found";
         let waiting =
             json!({"waiting": {"reason": "CreateContainerConfigError", "message": message}});
         status(json!({"containerStatuses": container(&waiting)}));
         warn(&shared, &pod, "Failed", &format!("Error: {message}"));
     }
-    course.wait_for(|course| *course != Course::NoSecret).await.unwrap();
+    course.wait_for(|course| *course != PodCourse::NoSecret).await.unwrap();
     let Some(secret) = volumes_are_there(&shared, &job_path, &pod).await else { return };
     let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
     let child = start(&shared, &name, &pod, &secret);
@@ -87,10 +87,10 @@ pub(super) async fn carry_out(shared: Arc<Shared>, job_path: String, job: Value)
         "containerStatuses": container(&json!({"running": {"startedAt": now()}})),
     }));
     let terminated = run(&shared, &job_path, &path, &name, child).await;
-    settle(&shared, &job_path, &path, terminated.as_ref());
+    finish_job(&shared, &job_path, &path, terminated.as_ref());
 }
 
-/// The state in which the container ended; none where the pod was gone before.
+/// The state in which the container ended; `None` if the pod was removed before.
 async fn run(
     shared: &Arc<Shared>,
     job_path: &str,
@@ -99,7 +99,7 @@ async fn run(
     mut child: Child,
 ) -> Option<Value> {
     let mut course = shared.course.subscribe();
-    let interfered = course.wait_for(|course| *course != Course::Run);
+    let interfered = course.wait_for(|course| *course != PodCourse::Run);
     let happened = tokio::select! {
         happened = interfered => Ok(*happened.unwrap()),
         status = child.wait() => Err(status.unwrap()),
@@ -110,12 +110,12 @@ async fn run(
     };
     let process = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
     match happened {
-        Some(Course::OutOfMemory) => {
+        Some(PodCourse::OutOfMemory) => {
             kill_all(shared);
             let status = child.wait().await.unwrap();
             Some(ended(shared, name, status, Some("OOMKilled")).await)
         }
-        Some(Course::NodeLost) => {
+        Some(PodCourse::NodeLost) => {
             kill_all(shared);
             child.wait().await.unwrap();
             shared.update(|store| {
@@ -131,12 +131,12 @@ async fn run(
             None
         }
         other => {
-            if other == Some(Course::Deadline) {
+            if other == Some(PodCourse::Deadline) {
                 condition(shared, job_path, "FailureTarget", "DeadlineExceeded", DEADLINE);
             }
             kill(process, Signal::SIGTERM).unwrap();
             let status = child.wait().await.unwrap();
-            if other == Some(Course::Evicted) {
+            if other == Some(PodCourse::Evicted) {
                 shared.update(|store| {
                     store.change(path, |pod| {
                         pod["status"]["reason"] = json!("Evicted");
@@ -171,8 +171,8 @@ async fn ended(
     }})
 }
 
-/// The last states of pod and Job; what is being deleted goes.
-fn settle(shared: &Arc<Shared>, job_path: &str, path: &str, terminated: Option<&Value>) {
+/// The final states of pod and Job. Objects that are being deleted are removed.
+fn finish_job(shared: &Arc<Shared>, job_path: &str, path: &str, terminated: Option<&Value>) {
     let succeeded = terminated.as_ref().is_some_and(|state| state["terminated"]["exitCode"] == 0);
     if let Some(state) = terminated {
         shared.update(|store| {
@@ -203,8 +203,8 @@ fn settle(shared: &Arc<Shared>, job_path: &str, path: &str, terminated: Option<&
             "CompletionsReached",
             "Reached expected number of succeeded pods",
         ),
-        Course::Deadline => condition(shared, job_path, "Failed", "DeadlineExceeded", DEADLINE),
-        Course::Evicted | Course::NodeLost => condition(
+        PodCourse::Deadline => condition(shared, job_path, "Failed", "DeadlineExceeded", DEADLINE),
+        PodCourse::Evicted | PodCourse::NodeLost => condition(
             shared,
             job_path,
             "Failed",
@@ -262,8 +262,8 @@ pub(super) fn end_pods(shared: &Arc<Shared>, job_path: &str) {
     }
 }
 
-/// The end of a pod whose container never started. Where it has a node, the kubelet there makes up a
-/// terminated state for the container, with an exit code that no process had.
+/// The end of a pod whose container never started. If it has a node, the kubelet there reports a
+/// terminated state with an exit code that no process had.
 fn never_start(shared: &Shared, path: &str) {
     let unknown = json!({"terminated": {
         "exitCode": 137, "reason": "ContainerStatusUnknown", "startedAt": null, "finishedAt": null,
@@ -288,9 +288,9 @@ fn never_start(shared: &Shared, path: &str) {
     });
 }
 
-/// What the node's controller does to a pod whose kubelet says nothing any more.
-pub(super) fn lose_sight(shared: &Shared) {
-    let path = only_path(shared, "pods", "api/v1");
+/// The changes that the node controller makes to a pod whose kubelet does not report.
+pub(super) fn mark_pod_of_lost_node(shared: &Shared) {
+    let path = path_of_the_only(shared, "pods", "api/v1");
     shared.update(|store| {
         store.change(&path, |pod| {
             pod["status"]["conditions"] = json!([
@@ -301,12 +301,12 @@ pub(super) fn lose_sight(shared: &Shared) {
     });
 }
 
-/// The Job's deadline has come, and nobody on the pod's node ends the pod. Its time to end was over
-/// at `over`.
-pub(super) fn pass_deadline_in_vain(shared: &Shared, over: Timestamp) {
-    let job = only_path(shared, "jobs", "apis/batch/v1");
+/// The Job's deadline has passed, and nothing on the pod's node ends the pod. Its grace period was
+/// over at `over`.
+pub(super) fn pass_deadline_without_pod_end(shared: &Shared, over: Timestamp) {
+    let job = path_of_the_only(shared, "jobs", "apis/batch/v1");
     condition(shared, &job, "FailureTarget", "DeadlineExceeded", DEADLINE);
-    let path = only_path(shared, "pods", "api/v1");
+    let path = path_of_the_only(shared, "pods", "api/v1");
     shared.update(|store| {
         store.change(&path, |pod| {
             pod["metadata"]["deletionTimestamp"] = json!(over.to_string());
@@ -315,13 +315,13 @@ pub(super) fn pass_deadline_in_vain(shared: &Shared, over: Timestamp) {
     });
 }
 
-fn only_path(shared: &Shared, plural: &str, group: &str) -> String {
+fn path_of_the_only(shared: &Shared, plural: &str, group: &str) -> String {
     let store = shared.store.lock().unwrap();
     let name = store.of(plural).next().unwrap()["metadata"]["name"].clone();
     format!("/{group}/namespaces/{NAMESPACE}/{plural}/{}", name.as_str().unwrap())
 }
 
-/// A warning about the pod, as `kubectl describe` shows it.
+/// A warning event about the pod.
 fn warn(shared: &Shared, pod: &Value, reason: &str, message: &str) {
     let name = format!("event-{:032x}", fastrand::u128(..));
     shared.update(|store| {
@@ -336,11 +336,11 @@ fn warn(shared: &Shared, pod: &Value, reason: &str, message: &str) {
     });
 }
 
-/// The deadline of the one Job has come, and no container has begun.
+/// The deadline of the only Job has passed before a container started.
 pub(super) fn pass_deadline(shared: &Arc<Shared>) {
-    let job = only_path(shared, "jobs", "apis/batch/v1");
+    let job = path_of_the_only(shared, "jobs", "apis/batch/v1");
     condition(shared, &job, "FailureTarget", "DeadlineExceeded", DEADLINE);
-    never_start(shared, &only_path(shared, "pods", "api/v1"));
+    never_start(shared, &path_of_the_only(shared, "pods", "api/v1"));
     condition(shared, &job, "Failed", "DeadlineExceeded", DEADLINE);
 }
 
@@ -370,7 +370,7 @@ fn create_pod(shared: &Shared, job_path: &str, job: &Value) -> (String, Value) {
     (path, pod)
 }
 
-/// Waits for the Secrets of the volumes, as the kubelet does; none where the Job goes first.
+/// Waits for the Secrets of the volumes, as the kubelet does; `None` if the Job is deleted first.
 async fn volumes_are_there(shared: &Arc<Shared>, job_path: &str, pod: &Value) -> Option<Value> {
     let volumes = pod["spec"]["volumes"].as_array().unwrap();
     let name = volumes.iter().find_map(|volume| volume["secret"]["secretName"].as_str()).unwrap();
@@ -389,7 +389,7 @@ async fn volumes_are_there(shared: &Arc<Shared>, job_path: &str, pod: &Value) ->
     }
 }
 
-/// The status of the one container; one that has started has an identifier.
+/// The status of the only container. A started one has an identifier.
 fn container(state: &Value) -> Value {
     let is_running = state["running"].is_object();
     let has_started = is_running || state["terminated"]["startedAt"].is_string();

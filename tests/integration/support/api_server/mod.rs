@@ -1,10 +1,10 @@
-//! A stand-in for a Kubernetes cluster: an API server with the requests that the runner sends it, and
-//! behind it a scheduler, a kubelet and a controller of Jobs that know one kind of Job.
+//! A stand-in for a Kubernetes cluster: an API server with the requests of the runner, and a
+//! scheduler, a kubelet and a Job controller for one kind of Job.
 //!
-//! It is none: nothing of admission, quotas or validation is real, and no registry of packages has a
-//! real one. The shapes of answers, watches and logs are those that the Kubernetes API documentation
-//! shows. The container is real: its command is started as a process with the pod's variables, and its
-//! volumes as directories.
+//! It has no real admission, quotas or validation, because no package registry has a real API
+//! server. The formats of responses, watches and logs follow the Kubernetes API documentation. The
+//! container is real: its command is started as a process with the pod's variables, and its volumes
+//! are directories.
 
 mod container;
 mod gate;
@@ -28,64 +28,64 @@ use super::authority::Authority;
 use super::git_server::TlsListener;
 use store::Store;
 
-/// The one token that it knows.
+/// The only valid token.
 pub(crate) const TOKEN: &str = "eyJhbGciOi.cluster-token.x1";
-/// The one namespace.
+/// The only namespace.
 pub(crate) const NAMESPACE: &str = "runs";
 
-/// What stands in the way of a request.
+/// A fault at a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     /// `POST`.
     pub(crate) method: &'static str,
-    /// How the path ends, with `?watch` where it is one.
+    /// The end of the path, with `?watch` for a watch.
     pub(crate) path: &'static str,
-    pub(crate) what: Broken,
-    /// How often; then the server answers itself.
+    pub(crate) what: FaultEffect,
+    /// How often. Afterwards the server responds itself.
     pub(crate) times: usize,
 }
 
-/// What happens instead of an answer, or to it.
+/// The effect of a fault.
 #[derive(Clone, Debug)]
-pub(crate) enum Broken {
+pub(crate) enum FaultEffect {
     /// A `Status` with this code, reason and message.
     Status(u16, &'static str, &'static str),
     /// 429 with `Retry-After: 1`.
     Later,
-    /// The request is carried out, and the answer is a 500.
+    /// The request is executed, and the response is a 500.
     AnswerLost,
-    /// The watch says 410.
+    /// The watch returns 410.
     Gone,
-    /// The log breaks off in the middle of the line after so many.
+    /// The log stream ends in the middle of a line, after this many lines.
     LogAfter(usize),
-    /// The log never says anything.
+    /// The log stream never sends anything.
     Silence,
 }
 
-/// What the cluster does with the pod.
+/// The course of the pod.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Course {
-    /// It runs.
+pub(crate) enum PodCourse {
+    /// The pod runs.
     Run,
-    /// No node has room for it.
+    /// The pod fits on no node.
     Unschedulable,
     /// The image cannot be pulled.
     NoImage,
     /// A Secret whose keys become variables is missing.
     NoSecret,
-    /// The controller may not create it.
+    /// The controller is not allowed to create it.
     Quota,
-    /// The node ran full: the kubelet ends it.
+    /// The disk of the node is full: the kubelet evicts it.
     Evicted,
-    /// The container takes too much memory: the kernel ends it.
+    /// The container exceeds its memory limit: the kernel kills it.
     OutOfMemory,
-    /// The Job's deadline has come.
+    /// The Job's deadline has passed.
     Deadline,
-    /// The node is gone, and the pod with it.
+    /// The node and its pod are lost.
     NodeLost,
 }
 
-/// A running cluster; what it started ends with it.
+/// A running cluster. Everything that it started ends with it.
 pub(crate) struct ApiServer {
     endpoint: String,
     authority: Authority,
@@ -95,26 +95,26 @@ pub(crate) struct ApiServer {
 
 struct Shared {
     store: Mutex<Store>,
-    /// Counts changes of the store.
+    /// Version of the store, incremented by each change.
     changes: watch::Sender<u64>,
     faults: Mutex<Vec<Fault>>,
-    course: watch::Sender<Course>,
-    /// What each request was: `POST /path?query`.
+    course: watch::Sender<PodCourse>,
+    /// The requests: `POST /path?query`.
     requests: Mutex<Vec<String>>,
-    /// Where volumes are, and the variables of the node.
+    /// The directory of volumes, and the variables of the node.
     node: PathBuf,
     variables: Vec<(String, String)>,
-    /// Whether a client has to show a certificate and no token.
+    /// Whether clients must authenticate with a certificate instead of a token.
     by_certificate: bool,
 }
 
 impl ApiServer {
-    /// A cluster whose node keeps its volumes in `node`, and has these variables.
+    /// A cluster whose node stores its volumes in `node`, and has these variables.
     pub(crate) async fn start(node: &Path, variables: &[(&str, &str)]) -> Self {
         Self::with(node, variables, false).await
     }
 
-    /// One that knows its clients by their certificates.
+    /// A cluster that authenticates clients by certificates.
     pub(crate) async fn by_certificate(node: &Path) -> Self {
         Self::with(node, &[], true).await
     }
@@ -125,7 +125,7 @@ impl ApiServer {
             store: Mutex::default(),
             changes: watch::Sender::new(0),
             faults: Mutex::default(),
-            course: watch::Sender::new(Course::Run),
+            course: watch::Sender::new(PodCourse::Run),
             requests: Mutex::default(),
             node: node.to_owned(),
             variables: variables.collect(),
@@ -142,7 +142,7 @@ impl ApiServer {
         Self { endpoint, authority, server, shared }
     }
 
-    /// A kubeconfig for it with this user, and with this in the cluster's entry.
+    /// A kubeconfig with this user, and with these fields in the cluster's entry.
     pub(crate) fn kubeconfig_of(&self, user: &Value, cluster: &[(&str, &str)]) -> String {
         let pem = std::fs::read(self.authority.bundle()).unwrap();
         let mut entry = json!({
@@ -171,12 +171,12 @@ impl ApiServer {
         .to_string()
     }
 
-    /// A kubeconfig for it with its token.
+    /// A kubeconfig with the token.
     pub(crate) fn kubeconfig(&self) -> String {
         self.kubeconfig_of(&json!({"token": TOKEN}), &[])
     }
 
-    /// A kubeconfig for it with a client's certificate.
+    /// A kubeconfig with a client certificate.
     pub(crate) fn kubeconfig_with_certificate(&self) -> String {
         let (certificate, key) = self.authority.client("somebody");
         let user = json!({
@@ -196,8 +196,8 @@ impl ApiServer {
         self.authority.bundle()
     }
 
-    /// Has the next such request go wrong.
-    pub(crate) fn fault(&self, method: &'static str, path: &'static str, what: Broken) {
+    /// Makes the next such request fail.
+    pub(crate) fn fault(&self, method: &'static str, path: &'static str, what: FaultEffect) {
         self.faults(method, path, what, 1);
     }
 
@@ -205,18 +205,18 @@ impl ApiServer {
         &self,
         method: &'static str,
         path: &'static str,
-        what: Broken,
+        what: FaultEffect,
         times: usize,
     ) {
         self.shared.faults.lock().unwrap().push(Fault { method, path, what, times });
     }
 
-    /// What becomes of pods from here on, also of the one that is there.
-    pub(crate) fn course(&self, course: Course) {
+    /// Sets the course of all pods, including the existing one.
+    pub(crate) fn course(&self, course: PodCourse) {
         self.shared.course.send_replace(course);
     }
 
-    /// What was asked so far.
+    /// The received requests.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.shared.requests.lock().unwrap().clone()
     }
@@ -230,20 +230,20 @@ impl ApiServer {
         only
     }
 
-    /// Where the node keeps this volume of the one pod.
+    /// The directory of this volume of the only pod.
     pub(crate) fn volume(&self, name: &str) -> PathBuf {
         let pod = self.names("pods").remove(0);
         self.shared.node.join(pod).join(name)
     }
 
-    /// The lines of the one pod's log.
+    /// The log lines of the only pod.
     pub(crate) fn log(&self) -> Vec<String> {
         let store = self.shared.store.lock().unwrap();
         let log = store.logs.values().next().unwrap();
         log.lines.iter().map(|(_, line)| line.clone()).collect()
     }
 
-    /// Somebody deletes the Job, whose pod takes its time.
+    /// Another user deletes the Job, whose pod needs time to end.
     pub(crate) fn begin_deleting(&self, job: &str) {
         self.shared.update(|store| {
             store.change(&format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}"), |job| {
@@ -252,8 +252,8 @@ impl ApiServer {
         });
     }
 
-    /// The Job that is being deleted goes with its pods; what else it owned stays, as the collector
-    /// of what nobody owns has much to do.
+    /// The Job that is being deleted disappears with its pods. Its other objects remain, because
+    /// the garbage collector is slow.
     pub(crate) fn end_deleting(&self, job: &str) {
         self.shared.update(|store| store.collects = false);
         kubelet::end_pods(
@@ -262,7 +262,7 @@ impl ApiServer {
         );
     }
 
-    /// The Job is gone, and there is another one of its name.
+    /// The Job is deleted, and another one with its name is created.
     pub(crate) fn replace(&self, job: &str) {
         let path = format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs/{job}");
         self.shared.update(|store| {
@@ -277,29 +277,29 @@ impl ApiServer {
         });
     }
 
-    /// The Job's deadline comes before its pod has a node: the controller removes it.
+    /// The Job's deadline passes before its pod has a node: the controller removes it.
     pub(crate) fn end_before_it_began(&self) {
         kubelet::pass_deadline(&self.shared);
     }
 
-    /// Pods that have ended stay, as they do until their Job goes.
+    /// Ended pods remain until their Job is deleted.
     pub(crate) fn keeps_pods(&self) {
         self.shared.update(|store| store.keeps_pods = true);
     }
 
-    /// The pod's node says nothing any more.
-    pub(crate) fn lose_sight_of_node(&self) {
-        kubelet::lose_sight(&self.shared);
+    /// The pod's node stops reporting.
+    pub(crate) fn lose_node(&self) {
+        kubelet::mark_pod_of_lost_node(&self.shared);
     }
 
-    /// The Job's deadline has come; the time that its pod had to end was over so long ago, and nobody
-    /// on its node ends it.
-    pub(crate) fn pass_deadline_in_vain(&self, ago: std::time::Duration) {
+    /// The Job's deadline has passed and its pod's grace period is over since this time, but
+    /// nothing on its node ends the pod.
+    pub(crate) fn pass_deadline_without_pod_end(&self, ago: std::time::Duration) {
         let over = k8s_openapi::jiff::Timestamp::now() - ago;
-        kubelet::pass_deadline_in_vain(&self.shared, over);
+        kubelet::pass_deadline_without_pod_end(&self.shared, over);
     }
 
-    /// Has the namespace have this object, of which nobody looks at more than its name.
+    /// Creates this object in the namespace; only its name matters.
     pub(crate) fn keep(&self, plural: &str, name: &str) {
         let path = format!("/api/v1/namespaces/{NAMESPACE}/{plural}/{name}");
         self.shared.update(|store| {
@@ -314,7 +314,7 @@ impl ApiServer {
         store.of(plural).map(name).collect()
     }
 
-    /// How many objects there are, of all kinds but events.
+    /// The number of objects of all kinds except events.
     pub(crate) fn objects(&self) -> usize {
         let store = self.shared.store.lock().unwrap();
         ["jobs", "pods", "secrets", "networkpolicies"]

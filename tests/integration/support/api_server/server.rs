@@ -13,7 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::store::is_in;
-use super::{Broken, Shared, TOKEN, kubelet};
+use super::{FaultEffect, Shared, TOKEN, kubelet};
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     let answer = move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
@@ -43,8 +43,8 @@ fn answer(
     let is_watch = query.contains_key("watch");
     let broken = shared.broken(method, uri.path(), is_watch);
     match &broken {
-        Some(Broken::Status(code, reason, message)) => return failure(*code, reason, message),
-        Some(Broken::Later) => {
+        Some(FaultEffect::Status(code, reason, message)) => return failure(*code, reason, message),
+        Some(FaultEffect::Later) => {
             let answer =
                 failure(429, "TooManyRequests", "the server has received too many requests");
             return ([(header::RETRY_AFTER, "1")], answer).into_response();
@@ -55,7 +55,7 @@ fn answer(
     let answer = if let Some(pod) = path.strip_suffix("/log") {
         log(shared, pod, &query, broken.as_ref())
     } else if is_watch {
-        watched(shared, path, &query, matches!(broken, Some(Broken::Gone)))
+        watched(shared, path, &query, matches!(broken, Some(FaultEffect::Gone)))
     } else {
         match method.as_str() {
             "POST" => create(shared, path, body, &query),
@@ -65,14 +65,16 @@ fn answer(
         }
     };
     match broken {
-        Some(Broken::AnswerLost) => failure(500, "InternalError", "etcdserver: leader changed"),
+        Some(FaultEffect::AnswerLost) => {
+            failure(500, "InternalError", "etcdserver: leader changed")
+        }
         _ => answer,
     }
 }
 
 impl Shared {
-    /// The fault for this request; each runs out.
-    fn broken(&self, method: &Method, path: &str, is_watch: bool) -> Option<Broken> {
+    /// The fault for this request; each is used a limited number of times.
+    fn broken(&self, method: &Method, path: &str, is_watch: bool) -> Option<FaultEffect> {
         let mut faults = self.faults.lock().unwrap();
         let fault = faults.iter_mut().find(|fault| {
             let (wanted, of_watch) = match fault.path.strip_suffix("?watch") {
@@ -88,7 +90,7 @@ impl Shared {
         Some(fault.what.clone())
     }
 
-    /// Does something with the store and wakes those who watch it.
+    /// Changes the store and notifies watchers.
     pub(super) fn update<T>(&self, update: impl FnOnce(&mut super::Store) -> T) -> T {
         let value = update(&mut self.store.lock().unwrap());
         self.changes.send_modify(|count| *count += 1);
@@ -125,12 +127,12 @@ fn create(
     }
     let object = shared.update(|store| store.put(&path, object));
     if collection.ends_with("/jobs") {
-        tokio::spawn(kubelet::carry_out(Arc::clone(shared), path, object.clone()));
+        tokio::spawn(kubelet::run_job(Arc::clone(shared), path, object.clone()));
     }
     created(&object)
 }
 
-/// Why a pod is not admitted: its service account has to be there.
+/// The reason why a pod is not admitted: its service account must exist.
 fn admit(store: &super::Store, collection: &str, pod: &Value) -> Option<String> {
     let account = pod["spec"]["serviceAccountName"].as_str().filter(|name| *name != "default")?;
     let path = collection.replace("/pods", &format!("/serviceaccounts/{account}"));
@@ -242,7 +244,7 @@ fn log(
     shared: &Arc<Shared>,
     pod: &str,
     query: &BTreeMap<String, String>,
-    broken: Option<&Broken>,
+    broken: Option<&FaultEffect>,
 ) -> Response {
     assert_eq!(query.get("container").map(String::as_str), Some("runner"));
     assert!(query.contains_key("timestamps"), "lines are told apart by their times");
@@ -257,8 +259,8 @@ fn log(
     let follows = query.get("follow").is_some_and(|follow| follow == "true");
     let since: Option<Timestamp> = query.get("sinceTime").map(|time| time.parse().unwrap());
     let left = match broken {
-        Some(Broken::LogAfter(lines)) => Some(*lines),
-        Some(Broken::Silence) => {
+        Some(FaultEffect::LogAfter(lines)) => Some(*lines),
+        Some(FaultEffect::Silence) => {
             return Body::from_stream(stream::pending::<Result<Bytes, std::io::Error>>())
                 .into_response();
         }

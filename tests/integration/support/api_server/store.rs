@@ -1,10 +1,10 @@
-//! What the cluster keeps: objects by their path, and every change that there was.
+//! The objects of the cluster by their path, and the history of changes.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// One change, as a watch tells it.
+/// One change, in the form of a watch event.
 pub(super) struct Change {
     pub(super) version: u64,
     pub(super) what: &'static str,
@@ -17,13 +17,13 @@ pub(super) struct Store {
     objects: BTreeMap<String, Value>,
     pub(super) history: Vec<Change>,
     pub(super) version: u64,
-    /// By the pod's name: lines with their times, and whether there will be more.
+    /// By pod name: lines with their times, and whether more will follow.
     pub(super) logs: BTreeMap<String, Log>,
-    /// The processes of containers, by the pod's name.
+    /// The processes of containers, by pod name.
     pub(super) processes: BTreeMap<String, u32>,
-    /// Whether what nobody owns any more is removed.
+    /// Whether objects without an owner are removed.
     pub(super) collects: bool,
-    /// Whether pods that have ended stay.
+    /// Whether ended pods remain.
     pub(super) keeps_pods: bool,
 }
 
@@ -58,7 +58,7 @@ impl Store {
         objects.filter(move |(path, _)| is_in(path, collection)).map(|(_, object)| object)
     }
 
-    /// Keeps a new object, or a new state of one.
+    /// Stores a new object, or a new version of one.
     pub(super) fn put(&mut self, path: &str, mut object: Value) -> Value {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
@@ -68,7 +68,7 @@ impl Store {
         object
     }
 
-    /// Changes an object that is there.
+    /// Changes an existing object.
     pub(super) fn change(&mut self, path: &str, change: impl FnOnce(&mut Value)) {
         if let Some(mut object) = self.objects.get(path).cloned() {
             change(&mut object);
@@ -76,7 +76,7 @@ impl Store {
         }
     }
 
-    /// Removes an object and what it owns.
+    /// Removes an object and the objects that it owns.
     pub(super) fn remove(&mut self, path: &str) {
         let Some(mut object) = self.objects.remove(path) else { return };
         self.version += 1;

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_rest_ends_with_the_last_who_writes_and_not_with_what_is_written() {
+    async fn pause_ends_with_the_last_writer_and_not_with_a_write() {
         let (pipe, mut writer) = std::io::pipe().unwrap();
         writer.write_all(b"written before").unwrap();
         let pipe = Pipe::from_owned_fd(pipe.into()).unwrap();

@@ -161,7 +161,7 @@ fn let_go(process: u32) -> std::io::Result<()> {
         ..THREADENTRY32::default()
     };
     let mut found = false;
-    // SAFETY: the snapshot is open, and the entry says how large it is.
+    // SAFETY: the snapshot is open, and the entry contains its size.
     let mut more = unsafe { Thread32First(threads.as_raw_handle(), &raw mut entry) } != 0;
     while more {
         if entry.th32OwnerProcessID == process {
@@ -261,5 +261,5 @@ pub async fn rest(pipe: Pipe, pause: Duration) -> std::io::Result<Pipe> {
 /// No effect: a child ends with its parent, because its job is closed.
 pub fn end_with(_: u32) {}
 
-/// No effect: there is no limit for the size of a file.
+/// No effect: Windows does not limit the size of a file.
 pub fn bear_limits() {}

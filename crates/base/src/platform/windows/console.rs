@@ -65,7 +65,7 @@ pub fn is_the_platforms(stdout: impl AsHandle, stderr: impl AsHandle) -> bool {
 pub struct Changes(());
 
 impl Changes {
-    /// There is no event for a change of size: it is noticed when the line is drawn the next time.
+    /// Always `None`: Windows does not report a change of size; the next drawing reads it.
     #[must_use]
     pub fn watch() -> Option<Self> {
         None

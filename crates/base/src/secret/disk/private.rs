@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wipe_overwrites_files_and_spares_what_is_not_its_own() {
+    fn wipe_overwrites_files_and_keeps_files_of_other_programs() {
         let base = tempfile::tempdir().unwrap();
         let outside = base.path().join("outside");
         std::fs::write(&outside, "precious").unwrap();

@@ -5,7 +5,6 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use zeroize::Zeroizing;
 
 /// The least number of characters: shorter pieces can appear by chance. Six bytes have one of this
 /// size in each alignment.
@@ -14,7 +13,7 @@ const SHORTEST: usize = 7;
 /// A value in one alignment.
 pub(in crate::secret) struct Encoded {
     /// The characters in the standard alphabet, with the end of a text that ends with the value.
-    pub(in crate::secret) text: Zeroizing<Vec<u8>>,
+    pub(in crate::secret) text: Vec<u8>,
     /// The number of characters that do not depend on the bytes after the value.
     pub(in crate::secret) certain: usize,
 }
@@ -29,10 +28,10 @@ impl AsRef<[u8]> for Encoded {
 pub(in crate::secret) fn alignments(value: &[u8]) -> impl Iterator<Item = Encoded> {
     // The characters that depend on the bytes before the value.
     [0, 2, 3].into_iter().enumerate().filter_map(|(before, shared)| {
-        let mut bytes = Zeroizing::new(vec![0; before + value.len()]);
+        let mut bytes = vec![0; before + value.len()];
         bytes[before..].copy_from_slice(value);
         let certain = (bytes.len() * 4 / 3).checked_sub(shared)?;
-        let mut text = Zeroizing::new(vec![0; bytes.len().div_ceil(3) * 4]);
+        let mut text = vec![0; bytes.len().div_ceil(3) * 4];
         // The slice has exactly the required size.
         STANDARD.encode_slice(&bytes, &mut text).ok()?;
         text.drain(..shared);

@@ -1,15 +1,12 @@
 //! Escaped forms of a value that [`super::unescape`] does not undo: in templates of HCL, between
 //! the quotation marks of shells, SQL, CSV and YAML, and in URLs.
 //!
-//! Each form is written in two passes over the value, one to count and one to write, so that no
-//! buffer with a copy has to grow.
+//! Forms that equal the value are omitted.
 
 use std::fmt::{Result, Write};
 
-use zeroize::Zeroizing;
-
 /// The rarer forms of URLs are only searched for values up to this size: the lines of a long value
-/// are values of their own.
+/// are separate values.
 const ORDINARY: usize = 16 * 1024;
 
 /// The escaped form of a quotation mark between two such marks.
@@ -43,36 +40,27 @@ const URLS: [(&str, bool); 9] = [
 ];
 
 /// `value` in each of these forms, without those that equal `value`.
-pub(in crate::secret) fn escaped(value: &str) -> Vec<Zeroizing<String>> {
-    let mut forms = vec![in_two_passes(|out| template(value, out))];
+pub(in crate::secret) fn escaped(value: &str) -> Vec<String> {
+    let mut forms = vec![written(|out| template(value, out))];
     for (mark, form) in QUOTES {
-        forms.push(in_two_passes(|out| quoted(value, mark, form, out)));
+        forms.push(written(|out| quoted(value, mark, form, out)));
     }
     let urls = if value.len() <= ORDINARY { &URLS[..] } else { &URLS[1..3] };
     for (kept, plus) in urls {
         for digits in [b"0123456789ABCDEF", b"0123456789abcdef"] {
-            forms.push(in_two_passes(|out| percent(value, kept, *plus, digits, out)));
+            forms.push(written(|out| percent(value, kept, *plus, digits, out)));
         }
     }
-    forms.retain(|form| **form != *value);
-    forms.sort_unstable_by(|one, other| one.as_str().cmp(other));
+    forms.retain(|form| form != value);
+    forms.sort_unstable();
     forms.dedup();
     forms
 }
 
-fn in_two_passes(write: impl Fn(&mut dyn Write) -> Result) -> Zeroizing<String> {
-    struct Length(usize);
-    impl Write for Length {
-        fn write_str(&mut self, text: &str) -> Result {
-            self.0 += text.len();
-            Ok(())
-        }
-    }
-    let mut length = Length(0);
-    // Neither counting nor writing to a string can fail.
-    let _ = write(&mut length);
-    let mut text = Zeroizing::new(String::with_capacity(length.0));
-    let _ = write(&mut *text);
+fn written(write: impl FnOnce(&mut dyn Write) -> Result) -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = write(&mut text);
     text
 }
 
@@ -125,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_known_between_quotation_marks_and_in_templates() {
+    fn quoted_and_template_forms_are_generated() {
         let value = "it's \"${a}\" %{b}";
         for form in [
             r#"it'\''s "${a}" %{b}"#,
@@ -139,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn url_encodings_are_known_in_both_cases_and_with_plus() {
+    fn url_forms_are_generated_in_both_cases_and_with_plus() {
         let value = "p@ss /ü+%~";
         for form in [
             "p%40ss%20%2F%C3%BC%2B%25~",

@@ -25,7 +25,7 @@ const TEXTS: [&[u8]; 3] = [
 ];
 
 #[test]
-fn fuzz_redactor_no_secret_passes_whole_or_in_chunks() {
+fn fuzz_redactor_masks_secrets_whole_or_in_chunks() {
     Target {
         name: "redactor",
         samples: &TEXTS,
@@ -62,7 +62,7 @@ fn fuzz_redactor_no_secret_passes_whole_or_in_chunks() {
 }
 
 #[test]
-fn fuzz_plan_masked_json_stays_json_without_a_secret_in_a_value() {
+fn fuzz_plan_masked_json_is_valid_and_has_no_secret_in_a_value() {
     let samples: [&[u8]; 2] = [
         br#"{"format_version":"1.2","planned_values":{"outputs":{"a":{"sensitive":true,"value":"abca\n"}}},
             "resource_changes":[{"address":"x.y","change":{"actions":["create"],"before":null,"after":{"i":[1,-2.5e3,"b\"c"]}}}]}"#,
@@ -88,7 +88,7 @@ fn fuzz_plan_masked_json_stays_json_without_a_secret_in_a_value() {
 }
 
 #[test]
-fn fuzz_junit_masked_xml_stays_xml_without_a_secret_in_an_attribute() {
+fn fuzz_junit_masked_xml_is_valid_and_has_no_secret_in_an_attribute() {
     let samples: [&[u8]; 2] = [
         b"<?xml version=\"1.0\"?><a b=\"abc1\" c='&quot;aab&#x61;'><!-- ab --><![CDATA[<abca>]]>1%/ &amp; c</a>",
         "<abc1 abca=\"x > y = é\"><aaaa/>abca</abc1>".as_bytes(),

@@ -2,7 +2,7 @@
 //!
 //! An automaton searches for the first bytes of each form; after a match, the rest is compared. So
 //! its size does not depend on the length of the secrets, and it contains only their beginnings.
-//! The forms are zeroed on drop.
+//! Dropped forms are zeroed by the allocator.
 //!
 //! Escapes are undone, and the search is repeated; a match covers the text with its escapes. Base64
 //! is found if it is on one line: the line breaks that an encoder inserts end a match.
@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, MatchKind};
-use zeroize::Zeroizing;
 
 use super::base64::{Encoded, alignments, standard};
 use super::escapes::escaped;
@@ -40,7 +39,7 @@ const LEVELS: usize = 3;
 /// All forms of a set of secrets.
 pub(in crate::secret) struct Patterns {
     /// Unchanged, for URLs, and quoted for shells and tables.
-    texts: Sorted<Zeroizing<String>>,
+    texts: Sorted<String>,
     /// In base64.
     encoded: Sorted<Encoded>,
     heads: AhoCorasick,
@@ -69,7 +68,7 @@ impl Patterns {
         values.sort_by_key(|value| value.len());
         let (mut texts, mut encoded, mut size) = (Vec::new(), Vec::new(), 0);
         for value in values {
-            texts.push(Zeroizing::new(value.to_owned()));
+            texts.push(value.to_owned());
             texts.append(&mut escaped(value));
             size += value.len();
             if size <= MOST_ENCODED {
@@ -77,18 +76,18 @@ impl Patterns {
             }
         }
         let (texts, encoded) = (Sorted::new(texts), Sorted::new(encoded));
-        let mut heads: Vec<(Zeroizing<Vec<u8>>, Form)> = Vec::new();
+        let mut heads: Vec<(Vec<u8>, Form)> = Vec::new();
         for (index, text) in texts.iter().enumerate() {
             let head = &text.as_bytes()[..text.len().min(HEAD)];
-            heads.push((Zeroizing::new(head.to_vec()), Form::Text(index)));
+            heads.push((head.to_vec(), Form::Text(index)));
         }
         for (index, one) in encoded.iter().enumerate() {
             let head = &one.text[..one.certain.min(ENCODED_HEAD)];
-            let url_safe = Zeroizing::new(head.iter().copied().map(url_safe).collect::<Vec<_>>());
-            if *url_safe != head {
+            let url_safe = head.iter().copied().map(url_safe).collect::<Vec<_>>();
+            if url_safe != head {
                 heads.push((url_safe, Form::Encoded(index)));
             }
-            heads.push((Zeroizing::new(head.to_vec()), Form::Encoded(index)));
+            heads.push((head.to_vec(), Form::Encoded(index)));
         }
         let mut forms: BTreeMap<&[u8], Vec<Form>> = BTreeMap::new();
         for (head, form_of_head) in &heads {
@@ -134,7 +133,7 @@ impl Patterns {
     /// The begin of that end, with this number of levels of escapes undone.
     fn begun(&self, pending: &[u8], levels: usize) -> usize {
         let tail = &pending[pending.len().saturating_sub(self.encoded.longest())..];
-        let tail = Zeroizing::new(tail.iter().copied().map(standard).collect::<Vec<_>>());
+        let tail = tail.iter().copied().map(standard).collect::<Vec<_>>();
         let begun =
             pending.len() - self.texts.unfinished(pending).max(self.encoded.unfinished(&tail));
         let Some(levels) = levels.checked_sub(1) else { return begun };
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn beginning_of_a_long_secret_alone_is_none() {
+    fn beginning_of_a_long_secret_is_not_a_match() {
         let secret = "0123456789".repeat(5);
         let text = format!("{} {secret}", &secret[..49]);
         assert_eq!(masked(&patterns(&secret), &text), format!("{} ***", &secret[..49]));

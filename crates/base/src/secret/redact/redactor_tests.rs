@@ -1,11 +1,11 @@
-//! What must never be seen, and what must be.
+//! Secrets are masked in all their forms, and other text is unchanged.
 
 use base64::Engine;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 
 use super::*;
 
-/// All but letters and digits is escaped.
+/// Escapes all characters except letters and digits.
 const STRICT: &AsciiSet = NON_ALPHANUMERIC;
 
 /// RFC 3986.
@@ -19,7 +19,7 @@ fn redactor(secrets: &[&str]) -> Redactor {
 }
 
 #[test]
-fn secrets_never_get_through() {
+fn all_forms_of_secrets_are_masked() {
     let redactor = redactor(&["hunter22", "first line\n  second line\r\n"]);
     assert_eq!(redactor.redact(b"password=hunter22;"), "password=***;");
     assert_eq!(redactor.redact(b"second line"), "***");
@@ -43,7 +43,7 @@ fn overlapping_secrets_are_masked_in_whole() {
 }
 
 #[test]
-fn beginning_of_a_secret_is_held_back() {
+fn incomplete_secret_is_held_back() {
     let redactor = redactor(&["hunter22", "xhunter", "ababac"]);
     assert_eq!(redactor.showable(b"password=hunt"), "password=".len());
     assert_eq!(redactor.showable(b"password="), "password=".len());
@@ -54,7 +54,7 @@ fn beginning_of_a_secret_is_held_back() {
 }
 
 #[test]
-fn character_cut_in_two_is_held_back() {
+fn incomplete_character_is_held_back() {
     let redactor = Redactor::new();
     let euro = "€".as_bytes();
     assert_eq!(redactor.showable(&[b"\xff1", &euro[..1]].concat()), 2);
@@ -115,7 +115,7 @@ fn observer_receives_each_line_once_before_the_registration_returns() {
 }
 
 #[test]
-fn secret_of_several_lines_is_masked_in_one_piece_where_it_is_encoded() {
+fn encoded_secret_of_several_lines_is_masked_as_a_whole() {
     let key = "-----BEGIN\nabc\n  def\n}\n-----END";
     let redactor = redactor(&[&format!("\n{key}\n")]);
     let json = serde_json::to_string(key).unwrap();
@@ -125,7 +125,7 @@ fn secret_of_several_lines_is_masked_in_one_piece_where_it_is_encoded() {
 }
 
 #[test]
-fn no_secret_can_be_put_together_from_parts_of_a_line() {
+fn parts_of_a_line_do_not_reveal_a_secret() {
     let secrets = ["abab", "babba", "aabbaa", "bbbbb"];
     let redactor = redactor(&secrets);
     let mut random = fastrand::Rng::with_seed(7);
@@ -143,7 +143,7 @@ fn no_secret_can_be_put_together_from_parts_of_a_line() {
     }
 }
 
-/// A value that is hard to write anywhere, as long as `length` says.
+/// A random value with characters that many formats escape, with this `length`.
 fn awkward(random: &mut fastrand::Rng, length: usize) -> String {
     let alphabet = [
         'a', 'b', 'Z', '7', '"', '\\', '\n', '<', '&', '/', '%', '+', '=', ' ', 'é', '😀', '$',
@@ -153,7 +153,7 @@ fn awkward(random: &mut fastrand::Rng, length: usize) -> String {
     ['x'].into_iter().chain(middle).chain(['x']).collect()
 }
 
-/// `text` as XML, with any of the ways to write each character.
+/// `text` as XML, with a random notation for each character.
 fn xml(random: &mut fastrand::Rng, text: &str) -> String {
     let mut written = String::new();
     for character in text.chars() {
@@ -175,7 +175,7 @@ fn xml(random: &mut fastrand::Rng, text: &str) -> String {
     written
 }
 
-/// `text` with nothing but ASCII, as Python writes the inside of JSON.
+/// `text` in ASCII, as Python escapes strings in JSON.
 fn ascii(text: &str) -> String {
     use std::fmt::Write;
     let mut written = String::new();
@@ -188,7 +188,7 @@ fn ascii(text: &str) -> String {
     written
 }
 
-/// What bash writes between `$'` and `'` in the locale `C`.
+/// The escapes of bash between `$'` and `'` in the locale `C`.
 fn bash(text: &str) -> String {
     let escape = |byte: u8| match byte {
         b'\'' => r"\'".to_owned(),
@@ -250,7 +250,7 @@ fn forms(random: &mut fastrand::Rng, value: &str) -> Vec<(String, Range<usize>)>
 }
 
 #[test]
-fn no_form_of_a_secret_gets_through_in_any_chunks() {
+fn all_forms_of_a_secret_are_masked_in_any_chunks() {
     let mut random = fastrand::Rng::with_seed(5);
     for _ in 0..150 {
         let secrets: Vec<String> = (0..random.usize(1..4))
@@ -281,7 +281,7 @@ fn no_form_of_a_secret_gets_through_in_any_chunks() {
 }
 
 #[test]
-fn text_without_secrets_stays_as_it_is() {
+fn text_without_secrets_is_unchanged() {
     let mut random = fastrand::Rng::with_seed(6);
     let redactor = redactor(&[
         "correct horse battery",

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn longest_beginning_is_found_as_by_trying_all() {
+    fn longest_prefix_equals_the_result_of_a_linear_search() {
         let mut random = fastrand::Rng::with_seed(3);
         let mut text = |longest| {
             let length = random.usize(1..longest);

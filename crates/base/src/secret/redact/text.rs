@@ -2,10 +2,7 @@
 
 use std::io::{Read, Result, Write};
 
-use zeroize::Zeroizing;
-
 use crate::secret::Redactor;
-use crate::secret::buffer::append;
 
 /// The size of a read.
 const CHUNK: usize = 64 * 1024;
@@ -16,14 +13,14 @@ const CHUNK: usize = 64 * 1024;
 /// # Errors
 /// If `text` cannot be read or `into` cannot be written.
 pub fn redact_text(redactor: &Redactor, mut text: impl Read, mut into: impl Write) -> Result<()> {
-    let mut chunk = Zeroizing::new(vec![0; CHUNK]);
-    let mut pending = Zeroizing::new(Vec::with_capacity(2 * CHUNK));
+    let mut chunk = vec![0; CHUNK];
+    let mut pending = Vec::with_capacity(2 * CHUNK);
     loop {
         let read = match text.read(&mut chunk) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             read => read?,
         };
-        append(&mut pending, &chunk[..read]);
+        pending.extend_from_slice(&chunk[..read]);
         // Secrets are registered line by line, so that none continues after the end of a line.
         let end = match memchr::memrchr(b'\n', &pending) {
             _ if read == 0 => pending.len(),
@@ -54,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_masked_however_it_is_cut() {
+    fn text_is_masked_in_any_chunks() {
         let redactor = Redactor::new();
         redactor.register(&[SecretString::from("hunter22")]);
         let text = "a hunter22 b\n\u{20ac}\0 hunt\nhunter22hunter22\nhunter".repeat(20);

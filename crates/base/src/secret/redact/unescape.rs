@@ -7,15 +7,13 @@
 
 use std::ops::Range;
 
-use zeroize::Zeroizing;
-
 /// The longest name or number of an entity.
 const LONGEST_ENTITY: usize = 10;
 
 /// A text without its escapes, and the positions in the original.
 pub(in crate::secret) struct Plain {
     /// The text, up to an incomplete escape at its end.
-    pub(in crate::secret) text: Zeroizing<Vec<u8>>,
+    pub(in crate::secret) text: Vec<u8>,
     /// In ascending order.
     escapes: Vec<Escape>,
 }
@@ -54,7 +52,7 @@ pub(in crate::secret) fn plain(text: &[u8]) -> impl Iterator<Item = Plain> {
 impl Plain {
     fn of(text: &[u8], mark: u8, read: Read) -> Option<Self> {
         let mut next = memchr::memchr(mark, text)?;
-        let mut plain = Zeroizing::new(Vec::with_capacity(text.len()));
+        let mut plain = Vec::with_capacity(text.len());
         let (mut escapes, mut copied) = (Vec::new(), 0);
         let end = loop {
             let length = match read(&text[next..]) {
@@ -251,11 +249,11 @@ mod tests {
     /// `text` without its escapes, which are of one kind.
     fn shown(text: &str) -> String {
         let [plain] = plain(text.as_bytes()).collect::<Vec<_>>().try_into().ok().unwrap();
-        String::from_utf8(plain.text.to_vec()).unwrap()
+        String::from_utf8(plain.text.clone()).unwrap()
     }
 
     #[test]
-    fn every_way_of_writing_a_character_is_read() {
+    fn every_escape_of_a_character_is_decoded() {
         for (escaped, text) in [
             (r#"\"\\\/\b\f\n\r\t"#, "\"\\/\u{8}\u{c}\n\r\t"),
             (r"\u00e9\u00C9\ud83d\ude00\uD83D\uDE00", "éÉ😀😀"),
@@ -272,10 +270,10 @@ mod tests {
     }
 
     #[test]
-    fn places_lead_back_to_whole_escapes() {
+    fn positions_map_to_whole_escapes() {
         let text = br"a\u00e9b&c\\d\";
         let plain = plain(text).next().unwrap();
-        assert_eq!(*plain.text, "aéb&c\\d".as_bytes());
+        assert_eq!(plain.text, "aéb&c\\d".as_bytes());
         for (range, original) in [
             (0..1, r"a"),
             (0..2, r"a\u00e9"),
@@ -292,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_escapes_are_left_out() {
+    fn incomplete_escapes_are_omitted() {
         for text in [
             r"\",
             r"\u",

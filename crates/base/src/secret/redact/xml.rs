@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_masked_in_what_xml_says_and_it_stays_xml() {
+    fn secrets_in_xml_are_masked_and_the_xml_stays_valid() {
         let xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!-- a test --><testsuites>\n\
             <testsuite name=\"a test &lt;1&gt;\" tests='2'><testcase name='x > y'/>\n\
             <failure message=\"a&lt;b&amp;&#34;c is &quot;\"><![CDATA[no <test>]]>line-one\nline-two &amp; a&#x3c;b&amp;&quot;c</failure>\n\
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn xml_without_secrets_stays_as_it_is() {
+    fn xml_without_secrets_is_unchanged() {
         let xml = "<a b=\"&apos;&#9;\" c='\"'>&#x41;&nbsp; é\r\n<d/></a>";
         assert_eq!(redact_xml(&redactor(), xml.as_bytes()), xml);
     }

@@ -1,6 +1,6 @@
 //! Handles libgit2's callbacks for credentials and host keys.
 //!
-//! libgit2 asks again after every refusal, without a limit, so each credential is tried once. The
+//! libgit2 requests credentials again after every refusal, without a limit, so each credential is tried once. The
 //! attempts are recorded, because libgit2's own error does not contain them.
 
 use std::cell::RefCell;
@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use git2::{CertificateCheckStatus, Cred, CredentialType, RemoteCallbacks};
+use secrecy::ExposeSecret;
 
 use super::super::login::{Login, LoginSecret, login_for};
 use super::super::task::Task;
@@ -17,18 +18,18 @@ use super::super::url::{RepositoryUrl, Scheme};
 /// Private keys that are tried, the strongest first: servers hang up after a few refusals.
 const KEY_FILES: [&str; 3] = ["id_ed25519", "id_ecdsa", "id_rsa"];
 
-/// What is known of the connections that were tried.
+/// The login attempts of a connection, for error messages.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    /// What was offered to it, by name.
+    /// The names of the credentials that were offered.
     pub(super) offered: Vec<String>,
-    /// The host key that it presented.
+    /// The fingerprint of the server's host key.
     pub(super) fingerprint: Option<String>,
     /// The environment's tokens that were sent to any server.
     pub(super) used_tokens: Vec<String>,
 }
 
-/// Logs in everywhere in one fetch.
+/// Provides the credentials for all connections of one fetch.
 pub(super) struct Authenticator<'task> {
     task: &'task Task,
     attempts: RefCell<Attempts>,
@@ -46,14 +47,14 @@ impl<'task> Authenticator<'task> {
         }
     }
 
-    /// Forgets what is known of the server before.
-    pub(super) fn begin(&self) {
+    /// Clears the attempts of the previous server.
+    pub(super) fn clear_attempts(&self) {
         let mut attempts = self.attempts.borrow_mut();
         attempts.offered.clear();
         attempts.fingerprint = None;
     }
 
-    /// What is known of the last server.
+    /// The attempts of the last server.
     pub(super) fn attempts(&self) -> std::cell::Ref<'_, Attempts> {
         self.attempts.borrow()
     }
@@ -63,23 +64,23 @@ impl<'task> Authenticator<'task> {
         &'call self,
         url: &'call RepositoryUrl,
     ) -> RemoteCallbacks<'call> {
-        let mut ways = match url.scheme {
-            Scheme::Ssh => self.ssh_ways(url),
+        let mut ssh_logins = match url.scheme {
+            Scheme::Ssh => self.ssh_logins(url),
             _ => Vec::new(),
         };
-        ways.reverse();
+        ssh_logins.reverse();
         let mut http_offered = false;
         let mut callbacks = RemoteCallbacks::new();
-        callbacks.credentials(move |asked_by, user, allowed| {
+        callbacks.credentials(move |server, user, allowed| {
             if allowed == CredentialType::USERNAME {
                 return Cred::username(&self.ssh_user(url));
             }
             if url.scheme == Scheme::Ssh {
                 let user = user.map_or_else(|| self.ssh_user(url), str::to_owned);
-                while let Some(way) = ways.pop() {
-                    if allowed.intersects(way.kind()) {
-                        self.attempts.borrow_mut().offered.push(way.name());
-                        return way.credentials(&user);
+                while let Some(login) = ssh_logins.pop() {
+                    if allowed.intersects(login.kind()) {
+                        self.attempts.borrow_mut().offered.push(login.name());
+                        return login.credentials(&user);
                     }
                 }
                 return Err(refusal());
@@ -88,7 +89,7 @@ impl<'task> Authenticator<'task> {
                 return Err(refusal());
             }
             http_offered = true;
-            self.http_credentials(asked_by)
+            self.http_credentials(server)
         });
         callbacks.certificate_check(|certificate, _| {
             if let Some(key) = certificate.as_hostkey() {
@@ -99,15 +100,15 @@ impl<'task> Authenticator<'task> {
                 );
                 self.attempts.borrow_mut().fingerprint = Some(fingerprint);
             }
-            // libgit2's own judgement stands: the certificate store, or `known_hosts` in HOME.
+            // libgit2 itself checks the certificate store, or `known_hosts` in HOME.
             Ok(CertificateCheckStatus::CertificatePassthrough)
         });
         callbacks
     }
 
-    /// `asked_by` is where the connection really leads, after redirects.
-    fn http_credentials(&self, asked_by: &str) -> Result<Cred, git2::Error> {
-        let login = RepositoryUrl::parse(asked_by)
+    /// `server` is the URL of the connection after redirects.
+    fn http_credentials(&self, server: &str) -> Result<Cred, git2::Error> {
+        let login = RepositoryUrl::parse(server)
             .ok()
             .and_then(|(url, _)| login_for(&self.task.logins, &url))
             .and_then(|login| Some((login, login.basic()?)));
@@ -126,26 +127,26 @@ impl<'task> Authenticator<'task> {
         url.user.clone().unwrap_or_else(|| self.task.ssh_user.clone())
     }
 
-    /// What can be tried, in order. Where the run brought a login for this server, nothing else.
-    fn ssh_ways(&self, url: &RepositoryUrl) -> Vec<SshWay<'task>> {
+    /// The ways to log in over ssh, in order. If the run has a login for this server, only that.
+    fn ssh_logins(&self, url: &RepositoryUrl) -> Vec<SshLogin<'task>> {
         if let Some(login) = login_for(&self.task.logins, url) {
-            return vec![SshWay::Login(login)];
+            return vec![SshLogin::Login(login)];
         }
-        let agent = self.task.has_agent.then_some(SshWay::Agent);
+        let agent = self.task.has_agent.then_some(SshLogin::Agent);
         let directory = self.task.home.as_ref().map(|home| home.join(".ssh"));
         let files = KEY_FILES.iter().filter_map(|name| Some(directory.as_ref()?.join(name)));
-        agent.into_iter().chain(files.filter(|file| file.is_file()).map(SshWay::File)).collect()
+        agent.into_iter().chain(files.filter(|file| file.is_file()).map(SshLogin::File)).collect()
     }
 }
 
 /// One way to log in over ssh.
-enum SshWay<'task> {
+enum SshLogin<'task> {
     Login(&'task Login),
     Agent,
     File(PathBuf),
 }
 
-impl SshWay<'_> {
+impl SshLogin<'_> {
     fn kind(&self) -> CredentialType {
         match self {
             Self::Login(Login { secret: LoginSecret::Key { .. }, .. }) => {
@@ -167,8 +168,8 @@ impl SshWay<'_> {
     fn credentials(&self, user: &str) -> Result<Cred, git2::Error> {
         match self {
             Self::Login(Login { secret: LoginSecret::Key { private_key, passphrase }, .. }) => {
-                let passphrase = passphrase.as_ref().map(|phrase| phrase.as_str());
-                Cred::ssh_key_from_memory(user, None, private_key, passphrase)
+                let passphrase = passphrase.as_ref().map(ExposeSecret::expose_secret);
+                Cred::ssh_key_from_memory(user, None, private_key.expose_secret(), passphrase)
             }
             Self::Login(login) => match login.basic() {
                 Some((_, password)) => Cred::userpass_plaintext(user, password),

@@ -1,8 +1,8 @@
 //! Puts the files of a commit into the working tree.
 //!
-//! libgit2 refuses names such as `..` and `.git`. What it does not notice is a tree with the same
-//! name twice, which git never writes: with a symbolic link and a directory of one name it follows
-//! the link and makes directories wherever the link leads. Such trees are refused here.
+//! libgit2 refuses names such as `..` and `.git`, but accepts a tree with the same name twice, which git
+//! never writes. With a symbolic link and a directory of one name, it follows the link and creates
+//! directories outside of the clone. Such trees are refused here.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -12,8 +12,8 @@ use git2::{ObjectType, Oid, Repository, Tree};
 
 use super::super::failure::FetchError;
 
-/// How much of a commit's subject is shown, in characters.
-const SUBJECT: usize = 72;
+/// The longest subject of a commit in messages, in characters.
+const MAX_SUBJECT: usize = 72;
 
 /// Puts the files of `commit` into the working tree and HEAD on the commit itself.
 ///
@@ -22,17 +22,17 @@ const SUBJECT: usize = 72;
 pub(super) fn check_out(repository: &Repository, commit: Oid) -> Result<(), FetchError> {
     let failed = |error| FetchError::git("check out the commit", &error);
     let commit = repository.find_commit(commit).map_err(failed)?;
-    let has_attributes = look_through(repository, commit.tree().map_err(failed)?)?;
+    let has_attributes = check_trees(repository, commit.tree().map_err(failed)?)?;
     let mut options = CheckoutBuilder::new();
     // libgit2 resolves the path of each file twice to see which attributes it has.
-    options.disable_filters(!has_attributes && !converts_everything(repository));
+    options.disable_filters(!has_attributes && !has_global_conversion(repository));
     repository.checkout_tree(commit.as_object(), Some(options.force())).map_err(failed)?;
     repository.set_head_detached(commit.id()).map_err(failed)
 }
 
-/// Whether there is something beside the commit that may convert what is checked out: the lines' ends
-/// of all text, or attributes of the user or the system (gitattributes(5)).
-fn converts_everything(repository: &Repository) -> bool {
+/// Whether settings outside of the commit may convert files: line endings, or attributes of the user or
+/// the system (gitattributes(5)).
+fn has_global_conversion(repository: &Repository) -> bool {
     let Ok(config) = repository.config().and_then(|mut config| config.snapshot()) else {
         return true;
     };
@@ -43,11 +43,11 @@ fn converts_everything(repository: &Repository) -> bool {
         || repository.path().join("info/attributes").exists()
 }
 
-/// Whether any directory below `root` says what attributes its files have.
+/// Checks all trees. Returns whether one of them contains `.gitattributes`.
 ///
 /// # Errors
 /// When one of them is malformed or cannot be read.
-fn look_through(repository: &Repository, root: Tree<'_>) -> Result<bool, FetchError> {
+fn check_trees(repository: &Repository, root: Tree<'_>) -> Result<bool, FetchError> {
     let mut has_attributes = false;
     let failed = |error| FetchError::git("read the tree of the commit", &error);
     let mut seen = HashSet::from([root.id()]);
@@ -79,10 +79,10 @@ pub(super) fn subject(repository: &Repository, commit: Oid) -> String {
     let summary = String::from_utf8_lossy(summary);
     let mut short: String = summary
         .chars()
-        .take(SUBJECT)
+        .take(MAX_SUBJECT)
         .map(|character| if character.is_control() { ' ' } else { character })
         .collect();
-    if summary.chars().count() > SUBJECT {
+    if summary.chars().count() > MAX_SUBJECT {
         short.push('…');
     }
     short
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// What a commit of these files is checked out as, with these settings.
+    /// The content of a file after the checkout of a commit of these files, with these settings.
     fn checked_out(files: &[(&str, &str)], settings: &[(&str, &str)]) -> String {
         let directory = tempfile::tempdir().unwrap();
         let repository = Repository::init(directory.path()).unwrap();
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_converted_as_attributes_and_settings_ask_for() {
+    fn checkout_applies_attributes_and_line_ending_settings() {
         let file = ("a/b/main.tf", "one\ntwo\n");
         assert_eq!(checked_out(&[file], &[]), "one\ntwo\n");
         for attributes in [".gitattributes", "a/.gitattributes", "a/b/.gitattributes"] {

@@ -23,20 +23,20 @@ pub(super) fn clone(task: &Task, progress: &Progress) -> Result<Fetched, FetchEr
             reason: format!("`{}` exists already", task.destination.display()),
         });
     }
-    // The user's templates would bring hooks and settings that this clone has no use for.
+    // The user's templates could add hooks and settings to the clone.
     let mut options = RepositoryInitOptions::new();
     options.external_template(false).no_reinit(true).mkpath(true);
     let repository = Repository::init_opts(&task.destination, &options)
         .map_err(|error| FetchError::git("create the clone", &error))?;
-    // What a module finds out about its own repository, and what submodules are relative to.
+    // Modules may read the address of their repository, and relative submodules depend on it.
     repository
         .remote("origin", url.as_str())
         .map_err(|error| FetchError::git("configure the clone", &error))?;
 
     let transfer = Transfer::new(task, progress);
-    let commit = transfer.get(&repository, &url, &task.reference)?;
+    let commit = transfer.fetch_commit(&repository, &url, &task.reference)?;
     check_out(&repository, commit)?;
-    progress.say(&format!("Checked out {commit} (\"{}\")", subject(&repository, commit)));
+    progress.print(&format!("Checked out {commit} (\"{}\")", subject(&repository, commit)));
     submodules::update(&repository, &url, &transfer, progress)?;
 
     let (root, directory) = inspect::working_directory(&task.destination, &task.working_directory)?;

@@ -6,8 +6,8 @@ use super::super::failure::FetchError;
 use super::super::url::{RepositoryUrl, Scheme};
 use super::authenticate::Attempts;
 
-/// How libgit2 and libssh2 complain of a private key.
-const KEY_COMPLAINTS: [&str; 6] = [
+/// Messages of libgit2 and libssh2 about an unusable private key.
+const KEY_ERRORS: [&str; 6] = [
     "unable to extract public key",
     "unable to parse private key",
     "unable to initialize private key",
@@ -16,7 +16,7 @@ const KEY_COMPLAINTS: [&str; 6] = [
     "callback returned error",
 ];
 
-/// How servers and libgit2 report a missing repository.
+/// Messages of servers and libgit2 about a missing repository.
 const NO_REPOSITORY: [&str; 6] = [
     "status code: 404",
     "status code: 410",
@@ -26,33 +26,33 @@ const NO_REPOSITORY: [&str; 6] = [
     "failed to resolve path",
 ];
 
-/// How far a conversation with a server has come.
+/// The step of a fetch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Step {
+pub(super) enum FetchStep {
     /// Connecting, logging in, reading the references.
     Connect,
     /// Fetching objects.
     Transfer,
 }
 
-/// What is known when an error comes up.
-pub(super) struct Circumstances<'a> {
+/// The connection in which an error occurred.
+pub(super) struct ErrorContext<'a> {
     pub(super) url: &'a RepositoryUrl,
     /// Whether any key of this ssh host is known.
     pub(super) host_known: bool,
     pub(super) attempts: &'a Attempts,
-    pub(super) step: Step,
+    pub(super) step: FetchStep,
 }
 
-/// What `error` means in these circumstances.
-pub(super) fn explain(circumstances: &Circumstances<'_>, error: &git2::Error) -> FetchError {
-    let Circumstances { url, host_known, attempts, step } = *circumstances;
-    // A server may have put anything into it.
+/// The cause of `error`.
+pub(super) fn explain(context: &ErrorContext<'_>, error: &git2::Error) -> FetchError {
+    let ErrorContext { url, host_known, attempts, step } = *context;
+    // The text may be from a server, so it is cleaned.
     let reason = without_userinfo(error.message()).replace(char::is_control, " ");
     let text = reason.to_ascii_lowercase();
-    let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
+    let has = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
     let server = url.server();
-    if url.scheme == Scheme::Ssh && says(&["hostkey"]) {
+    if url.scheme == Scheme::Ssh && has(&["hostkey"]) {
         let fingerprint = attempts.fingerprint.clone().unwrap_or_else(|| "none".to_owned());
         return if host_known {
             FetchError::HostKeyMismatch { server, fingerprint }
@@ -60,29 +60,29 @@ pub(super) fn explain(circumstances: &Circumstances<'_>, error: &git2::Error) ->
             FetchError::HostKeyUnknown { server, fingerprint }
         };
     }
-    if error.code() == ErrorCode::Certificate || says(&["certificate"]) {
+    if error.code() == ErrorCode::Certificate || has(&["certificate"]) {
         return FetchError::Certificate { server, reason };
     }
-    if says(&["timed out", "timeout"]) {
+    if has(&["timed out", "timeout"]) {
         return FetchError::Timeout { server, reason };
     }
-    if says(&["cannot redirect", "unexpected redirect", "too many redirects"]) {
+    if has(&["cannot redirect", "unexpected redirect", "too many redirects"]) {
         return FetchError::Redirected { server, reason };
     }
-    if says(&KEY_COMPLAINTS) {
+    if has(&KEY_ERRORS) {
         return FetchError::UnusableKey { reason };
     }
-    if error.code() == ErrorCode::Auth || says(&["status code: 401", "status code: 403"]) {
+    if error.code() == ErrorCode::Auth || has(&["status code: 401", "status code: 403"]) {
         return match attempts.offered.as_slice() {
             [] => FetchError::CredentialsMissing { server, scheme: url.scheme.name().to_owned() },
             offered => FetchError::CredentialsRefused { server, offered: offered.join(", ") },
         };
     }
-    if step == Step::Transfer {
-        // A transfer that breaks off may be the server's way of refusing what was asked for.
+    if step == FetchStep::Transfer {
+        // Some servers refuse a request by closing the connection.
         return FetchError::Git { act: "fetch from the repository".to_owned(), reason };
     }
-    if error.code() == ErrorCode::NotFound || says(&NO_REPOSITORY) {
+    if error.code() == ErrorCode::NotFound || has(&NO_REPOSITORY) {
         return FetchError::RepositoryNotFound { url: url.to_string(), reason };
     }
     match error.class() {
@@ -93,7 +93,7 @@ pub(super) fn explain(circumstances: &Circumstances<'_>, error: &git2::Error) ->
     }
 }
 
-/// `message` without the credentials of any URL in it: the user's `insteadOf` may have put some in.
+/// `message` without the credentials of URLs, which the user's `insteadOf` may contain.
 fn without_userinfo(message: &str) -> String {
     let mut clean = String::with_capacity(message.len());
     let mut rest = message;
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_cut_out_of_messages() {
+    fn credentials_are_removed_from_messages() {
         assert_eq!(
             without_userinfo("cannot `https://a:b@host/x` or 'http://c@h': mail me@host"),
             "cannot `https://host/x` or 'http://h': mail me@host"
@@ -124,24 +124,24 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_server_and_a_forbidden_repository_have_names_of_their_own() {
+    fn timeout_refused_login_and_failed_connection_are_distinct_errors() {
         let (url, _) = RepositoryUrl::parse("https://git.example.com/a").unwrap();
-        let meaning = |message: &str, attempts: &Attempts| {
+        let cause = |message: &str, attempts: &Attempts| {
             let error = git2::Error::new(ErrorCode::GenericError, ErrorClass::Net, message);
-            let step = Step::Connect;
-            explain(&Circumstances { url: &url, host_known: true, attempts, step }, &error)
+            let step = FetchStep::Connect;
+            explain(&ErrorContext { url: &url, host_known: true, attempts, step }, &error)
         };
         let nothing = Attempts::default();
         let token = Attempts { offered: vec!["the given token".to_owned()], ..Attempts::default() };
         assert!(matches!(
-            meaning("could not read from socket: timed out", &nothing),
+            cause("could not read from socket: timed out", &nothing),
             FetchError::Timeout { .. }
         ));
         let forbidden = "unexpected http status code: 403";
-        assert!(matches!(meaning(forbidden, &nothing), FetchError::CredentialsMissing { .. }));
-        assert!(matches!(meaning(forbidden, &token), FetchError::CredentialsRefused { .. }));
+        assert!(matches!(cause(forbidden, &nothing), FetchError::CredentialsMissing { .. }));
+        assert!(matches!(cause(forbidden, &token), FetchError::CredentialsRefused { .. }));
         assert!(matches!(
-            meaning("failed to resolve address for git.example.com", &nothing),
+            cause("failed to resolve address for git.example.com", &nothing),
             FetchError::Connect { .. }
         ));
     }

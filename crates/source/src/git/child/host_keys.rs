@@ -1,8 +1,8 @@
-//! Which ssh host keys are trusted, by OpenSSH's rules for `known_hosts` (sshd(8)).
+//! Selects the trusted ssh host keys, by OpenSSH's rules for `known_hosts` (sshd(8)).
 //!
-//! libgit2 reads `known_hosts` in the home directory, asks the server for a kind of key that it
-//! finds there, and refuses others. It knows neither patterns nor markers, so the lines that apply
-//! to one host are picked out here and written for it in their plainest form.
+//! libgit2 reads `known_hosts` in the home directory, requests a kind of key that it finds there from
+//! the server, and refuses others. It supports neither patterns nor markers, so the lines of one host
+//! are selected here and written in the simplest form.
 
 use std::path::Path;
 
@@ -21,13 +21,14 @@ const SYSTEM_FILE: &str = "/etc/ssh/ssh_known_hosts";
 /// Prepares the scratch home directory for a connection to `url`. Returns whether any key of this
 /// host is known.
 ///
-/// The lines that came with the run decide where they name this host; otherwise the user's file
-/// and the system's.
+/// The lines of the run take precedence if they name this host; otherwise the files of the user and the
+/// system apply.
 ///
 /// # Errors
 /// When the file cannot be written.
-pub(super) fn prepare(task: &Task, url: &RepositoryUrl) -> Result<bool, FetchError> {
-    let mut keys = trusted(task.known_hosts.as_deref().unwrap_or_default(), &url.host, url.port);
+pub(super) fn write_known_hosts(task: &Task, url: &RepositoryUrl) -> Result<bool, FetchError> {
+    let mut keys =
+        trusted_keys(task.known_hosts.as_deref().unwrap_or_default(), &url.host, url.port);
     if keys.is_empty() {
         let user = task.home.as_ref().map(|home| home.join(".ssh/known_hosts"));
         let text: String = user
@@ -37,7 +38,7 @@ pub(super) fn prepare(task: &Task, url: &RepositoryUrl) -> Result<bool, FetchErr
             .filter_map(|file| std::fs::read(file).ok())
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned() + "\n")
             .collect();
-        keys = trusted(&text, &url.host, url.port);
+        keys = trusted_keys(&text, &url.host, url.port);
     }
     let name = lookup_name(&url.host, url.port);
     let lines: Vec<String> = keys.iter().map(|key| format!("{name} {key}\n")).collect();
@@ -52,7 +53,7 @@ pub(super) fn prepare(task: &Task, url: &RepositoryUrl) -> Result<bool, FetchErr
 }
 
 /// The keys (type and base64) that `text` trusts for a host; revoked ones are left out.
-fn trusted<'text>(text: &'text str, host: &str, port: u16) -> Vec<String> {
+fn trusted_keys<'text>(text: &'text str, host: &str, port: u16) -> Vec<String> {
     let name = lookup_name(host, port);
     let mut keys: Vec<(&'text str, &'text str)> = Vec::new();
     let mut revoked: Vec<&'text str> = Vec::new();
@@ -138,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_apply_by_the_rules_of_openssh() {
+    fn known_hosts_lines_match_as_in_openssh() {
         let name = "git.example.com";
         assert!(matches("git.example.com,10.0.0.1", name));
         assert!(matches("*.example.com", name));
@@ -156,16 +157,16 @@ mod tests {
     #[test]
     fn hashed_names_are_recognised() {
         assert_eq!(
-            trusted(HASHED, "git.example.com", 22),
+            trusted_keys(HASHED, "git.example.com", 22),
             ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEUO"]
         );
-        assert_eq!(trusted(HASHED, "git.example.org", 22), [""; 0]);
+        assert_eq!(trusted_keys(HASHED, "git.example.org", 22), [""; 0]);
     }
 
     #[test]
-    fn revoked_keys_and_authorities_are_not_trusted() {
+    fn revoked_keys_and_authorities_are_not_trusted_keys() {
         let text = "# comment\n\nh ssh-rsa AAAA comment\nh ssh-ed25519 BBBB\n@revoked * ssh-rsa AAAA\n\
                     @cert-authority h ssh-rsa CCCC\nh\n";
-        assert_eq!(trusted(text, "h", 22), ["ssh-ed25519 BBBB"]);
+        assert_eq!(trusted_keys(text, "h", 22), ["ssh-ed25519 BBBB"]);
     }
 }

@@ -1,5 +1,4 @@
-//! Looks at what was fetched: the module's directory must be inside the clone, and its files must
-//! be there and not just Git LFS pointers.
+//! Checks a clone: the module's directory must be inside, and its files must not be Git LFS pointers.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,11 +6,11 @@ use std::path::{Component, Path, PathBuf};
 
 use super::super::failure::FetchError;
 
-/// How every pointer begins, by the specification of Git LFS.
+/// The beginning of every pointer, by the specification of Git LFS.
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1";
 
-/// No pointer is longer, by the same specification.
-const LONGEST_POINTER: u64 = 1024;
+/// The largest size of a pointer, by the same specification.
+const MAX_POINTER: u64 = 1024;
 
 /// How many files an error names.
 const NAMED_FILES: usize = 3;
@@ -40,7 +39,7 @@ pub(super) fn check_relative(directory: &str) -> Result<(), FetchError> {
 /// The clone's root and the module's directory in it, both without symbolic links.
 ///
 /// # Errors
-/// When the directory does not exist, is none, or is elsewhere.
+/// When the directory does not exist, is not a directory, or is outside of the clone.
 pub(super) fn working_directory(
     root: &Path,
     directory: &str,
@@ -75,7 +74,7 @@ fn unusable(directory: &str, reason: &str) -> FetchError {
 }
 
 /// Refuses a module that has Git LFS pointers in place of its files: Terraform would read them as
-/// configuration, or deploy them as if they were the archive or image that they stand for.
+/// configuration, or deploy them instead of the archive or image that they represent.
 ///
 /// # Errors
 /// When there is any, or a directory cannot be read.
@@ -88,7 +87,7 @@ pub(super) fn refuse_lfs_pointers(directory: &Path) -> Result<(), FetchError> {
     if pointers.is_empty() {
         return Ok(());
     }
-    // What Terraform itself reads is named first.
+    // Files that Terraform reads are named first.
     pointers.sort_by_cached_key(|file| (!is_configuration(file), file.clone()));
     let count = pointers.len();
     let files = pointers
@@ -116,7 +115,7 @@ fn find_pointers(directory: &Path, pointers: &mut Vec<PathBuf>) -> std::io::Resu
         let kind = entry.file_type()?;
         if kind.is_dir() && entry.file_name() != ".git" {
             find_pointers(&entry.path(), pointers)?;
-        } else if kind.is_file() && entry.metadata()?.len() <= LONGEST_POINTER {
+        } else if kind.is_file() && entry.metadata()?.len() <= MAX_POINTER {
             let mut beginning = Vec::with_capacity(LFS_POINTER.len());
             File::open(entry.path())?.take(LFS_POINTER.len() as u64).read_to_end(&mut beginning)?;
             if beginning == LFS_POINTER {
@@ -132,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_working_directory_stays_inside_the_clone() {
+    fn working_directory_must_be_inside_the_clone() {
         let base = tempfile::tempdir().unwrap();
         let root = base.path().join("clone");
         std::fs::create_dir_all(root.join("modules/network")).unwrap();

@@ -1,8 +1,8 @@
-//! A repository in a directory of this machine: its objects are read where they are.
+//! Repositories in a local directory: their objects are shared and not copied.
 //!
 //! libgit2 has no shallow fetch from a directory. It walks the whole history, compresses all of it
 //! again, and unpacks the result. Instead the clone names the repository's objects as its alternate
-//! (gitrepository-layout(5)), as `git clone --shared` does: nothing is copied but what is checked out.
+//! (gitrepository-layout(5)), as `git clone --shared` does: only files of the checkout are written.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,11 +11,10 @@ use git2::Repository;
 
 use super::super::failure::FetchError;
 
-/// How a URL begins whose repository is in a directory.
+/// The prefix of the URL of a local repository.
 const PREFIX: &str = "file://";
 
-/// Has `clone` read the objects of the repository at `url`, a URL as libgit2 is going to use it.
-/// False if the objects must be fetched instead: the repository is not in a directory, or git
+/// Makes `clone` read the objects of the repository at `url`, the URL that libgit2 uses. Returns false if the objects must be fetched instead: the repository is not in a directory, or git
 /// cannot name that directory as an alternate.
 ///
 /// Must come before the first object is looked up in `clone`, which reads the list of alternates once.
@@ -25,7 +24,7 @@ const PREFIX: &str = "file://";
 /// cannot be written.
 pub(super) fn share_objects(clone: &Repository, url: &str) -> Result<bool, FetchError> {
     let Some(path) = directory(url) else { return Ok(false) };
-    // This checks whose it is. A worktree has its objects elsewhere.
+    // This checks the owner. The objects of a worktree are in another directory.
     let source =
         Repository::open(path).map_err(|error| FetchError::git("open the repository", &error))?;
     let objects = source.commondir().join("objects");
@@ -39,7 +38,7 @@ pub(super) fn share_objects(clone: &Repository, url: &str) -> Result<bool, Fetch
         act: "share the repository's objects".to_owned(),
         reason: butler_base::error::chain(&error),
     })?;
-    // What is fetched has been hashed on its way; what is read from here has not.
+    // Fetched objects were hashed when they were received; these were not.
     git2::opts::strict_hash_verification(true);
     Ok(true)
 }
@@ -50,7 +49,7 @@ fn directory(url: &str) -> Option<std::path::PathBuf> {
     url.to_file_path().ok()
 }
 
-/// Writes the alternate, and where the history ends if the repository has only a part of it.
+/// Writes the alternate, and copies the list of shallow commits if the repository has one.
 fn write(clone: &Path, objects: &[u8], shallow: &Path) -> std::io::Result<()> {
     let mut alternates = fs_err::File::create(clone.join("objects/info/alternates"))?;
     alternates.write_all(objects)?;

@@ -11,7 +11,7 @@ impl Progress {
         Self(RefCell::new(Box::new(output)))
     }
 
-    pub(super) fn say(&self, text: &str) {
+    pub(super) fn print(&self, text: &str) {
         // If the parent has closed the pipe, it is about to end this process.
         let _ = writeln!(self.0.borrow_mut(), "{text}");
     }

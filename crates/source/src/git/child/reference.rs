@@ -5,63 +5,64 @@
 
 use git2::Oid;
 
-/// Git takes no abbreviation that is shorter than 4; below 7 a typing error finds something.
-const SHORTEST_ID: usize = 7;
+/// The shortest accepted abbreviation. Git accepts 4 digits, but a typing error of so few matches another
+/// commit.
+const MIN_ID: usize = 7;
 
-/// A full commit id.
+/// The length of a full commit id.
 const FULL_ID: usize = 40;
 
 /// How many similar references an error names.
-const SIMILAR: usize = 5;
+const MAX_SIMILAR: usize = 5;
 
-/// What a reference turned out to be.
+/// The result of resolving a reference.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Meaning {
-    /// A reference of the server's, by its full name.
+pub(super) enum ResolvedReference {
+    /// A reference of the server, by its full name. `hides` is a branch of the same name.
     Reference { name: String, hides: Option<String> },
-    /// The object at the tip of this reference of the server's.
+    /// The object at the tip of this reference of the server.
     Tip { name: String, id: Oid },
-    /// A commit that no reference of the server's points at.
+    /// A commit that is not at the tip of a reference.
     Commit(Oid),
-    /// The beginning of a commit id that no reference of the server's points at.
+    /// The beginning of a commit id that is not at the tip of a reference.
     Abbreviation(String),
-    /// The beginning of several.
+    /// The beginning of several commit ids.
     Ambiguous,
-    /// Nothing; these look alike.
+    /// An unknown reference, with similar names.
     Unknown { similar: Vec<String> },
 }
 
-/// Finds out what `reference` means where the server advertises `heads`.
-pub(super) fn meaning(reference: &str, heads: &[(String, Oid)]) -> Meaning {
+/// Resolves `reference` on a server that advertises `heads`.
+pub(super) fn resolve_reference(reference: &str, heads: &[(String, Oid)]) -> ResolvedReference {
     let exists = |name: &str| heads.iter().any(|(head, _)| head == name);
     let hexadecimal = reference.bytes().all(|byte| byte.is_ascii_hexdigit());
     // A branch with such a name must not replace a pinned commit.
     if hexadecimal && reference.len() == FULL_ID {
-        return by_id(reference, heads);
+        return resolve_id(reference, heads);
     }
     if reference.starts_with("refs/") {
         return if exists(reference) {
-            Meaning::Reference { name: reference.to_owned(), hides: None }
+            ResolvedReference::Reference { name: reference.to_owned(), hides: None }
         } else {
-            Meaning::Unknown { similar: similar(reference, heads) }
+            ResolvedReference::Unknown { similar: similar(reference, heads) }
         };
     }
     let (tag, branch) = (format!("refs/tags/{reference}"), format!("refs/heads/{reference}"));
     match (exists(&tag), exists(&branch)) {
-        (true, true) => return Meaning::Reference { name: tag, hides: Some(branch) },
-        (true, false) => return Meaning::Reference { name: tag, hides: None },
-        (false, true) => return Meaning::Reference { name: branch, hides: None },
+        (true, true) => return ResolvedReference::Reference { name: tag, hides: Some(branch) },
+        (true, false) => return ResolvedReference::Reference { name: tag, hides: None },
+        (false, true) => return ResolvedReference::Reference { name: branch, hides: None },
         (false, false) => {}
     }
-    if hexadecimal && (SHORTEST_ID..FULL_ID).contains(&reference.len()) {
-        by_id(reference, heads)
+    if hexadecimal && (MIN_ID..FULL_ID).contains(&reference.len()) {
+        resolve_id(reference, heads)
     } else {
-        Meaning::Unknown { similar: similar(reference, heads) }
+        ResolvedReference::Unknown { similar: similar(reference, heads) }
     }
 }
 
 /// A reference that points at the commit can be fetched from any server.
-fn by_id(reference: &str, heads: &[(String, Oid)]) -> Meaning {
+fn resolve_id(reference: &str, heads: &[(String, Oid)]) -> ResolvedReference {
     let prefix = reference.to_ascii_lowercase();
     let mut tips: Vec<&(String, Oid)> =
         heads.iter().filter(|(_, id)| id.to_string().starts_with(&prefix)).collect();
@@ -70,14 +71,14 @@ fn by_id(reference: &str, heads: &[(String, Oid)]) -> Meaning {
         (!name.starts_with("refs/heads/"), !name.starts_with("refs/tags/"))
     });
     match tips.first() {
-        Some((_, id)) if tips.iter().any(|(_, other)| other != id) => Meaning::Ambiguous,
+        Some((_, id)) if tips.iter().any(|(_, other)| other != id) => ResolvedReference::Ambiguous,
         // `^{}` marks the commit below an annotated tag.
         Some((name, id)) if name != "HEAD" => {
-            Meaning::Tip { name: name.trim_end_matches("^{}").to_owned(), id: *id }
+            ResolvedReference::Tip { name: name.trim_end_matches("^{}").to_owned(), id: *id }
         }
         _ => match (prefix.len(), Oid::from_str(&prefix)) {
-            (FULL_ID, Ok(id)) => Meaning::Commit(id),
-            _ => Meaning::Abbreviation(prefix),
+            (FULL_ID, Ok(id)) => ResolvedReference::Commit(id),
+            _ => ResolvedReference::Abbreviation(prefix),
         },
     }
 }
@@ -97,18 +98,18 @@ pub(super) fn similar(reference: &str, heads: &[(String, Oid)]) -> Vec<String> {
         .filter_map(|name| {
             let candidate = name.to_lowercase();
             let contains = candidate.contains(&wanted) || wanted.contains(&candidate);
-            let distance = distance(&wanted, &candidate);
+            let distance = edit_distance(&wanted, &candidate);
             let close = distance * 3 <= wanted.chars().count().max(3);
             (contains || close).then_some((distance, name))
         })
         .collect();
     names.sort_unstable();
     names.dedup();
-    names.into_iter().take(SIMILAR).map(|(_, name)| name.to_owned()).collect()
+    names.into_iter().take(MAX_SIMILAR).map(|(_, name)| name.to_owned()).collect()
 }
 
-/// Levenshtein's distance.
-fn distance(left: &str, right: &str) -> usize {
+/// The Levenshtein distance.
+fn edit_distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();
     for (line, character) in left.chars().enumerate() {
@@ -145,19 +146,19 @@ mod tests {
         .to_vec()
     }
 
-    fn reference(name: &str) -> Meaning {
-        Meaning::Reference { name: name.to_owned(), hides: None }
+    fn reference(name: &str) -> ResolvedReference {
+        ResolvedReference::Reference { name: name.to_owned(), hides: None }
     }
 
     #[test]
-    fn names_come_before_commit_ids_and_tags_before_branches() {
-        assert_eq!(meaning("main", &heads()), reference("refs/heads/main"));
-        assert_eq!(meaning("v1.2.0", &heads()), reference("refs/tags/v1.2.0"));
-        assert_eq!(meaning("refs/pull/7/head", &heads()), reference("refs/pull/7/head"));
-        assert_eq!(meaning("deadbeef", &heads()), reference("refs/heads/deadbeef"));
+    fn names_take_precedence_over_commit_ids_and_tags_over_branches() {
+        assert_eq!(resolve_reference("main", &heads()), reference("refs/heads/main"));
+        assert_eq!(resolve_reference("v1.2.0", &heads()), reference("refs/tags/v1.2.0"));
+        assert_eq!(resolve_reference("refs/pull/7/head", &heads()), reference("refs/pull/7/head"));
+        assert_eq!(resolve_reference("deadbeef", &heads()), reference("refs/heads/deadbeef"));
         assert_eq!(
-            meaning("both", &heads()),
-            Meaning::Reference {
+            resolve_reference("both", &heads()),
+            ResolvedReference::Reference {
                 name: "refs/tags/both".to_owned(),
                 hides: Some("refs/heads/both".to_owned())
             }
@@ -165,34 +166,44 @@ mod tests {
     }
 
     #[test]
-    fn commit_ids_at_the_tip_of_a_reference_are_that_reference() {
-        let tip = |name: &str, digit| Meaning::Tip { name: name.to_owned(), id: id(digit) };
-        assert_eq!(meaning(&"1".repeat(40), &heads()), tip("refs/heads/main", '1'));
-        assert_eq!(meaning("6666666", &heads()), tip("refs/tags/v1.2.0", '6'));
+    fn commit_id_at_the_tip_of_a_reference_resolves_to_it() {
+        let tip =
+            |name: &str, digit| ResolvedReference::Tip { name: name.to_owned(), id: id(digit) };
+        assert_eq!(resolve_reference(&"1".repeat(40), &heads()), tip("refs/heads/main", '1'));
+        assert_eq!(resolve_reference("6666666", &heads()), tip("refs/tags/v1.2.0", '6'));
         let mut trap = heads();
         trap.push((format!("refs/heads/{}", "c".repeat(40)), id('d')));
-        assert_eq!(meaning(&"c".repeat(40), &trap), Meaning::Commit(id('c')));
-        assert_eq!(meaning("abcdef0", &heads()), Meaning::Abbreviation("abcdef0".to_owned()));
-        assert_eq!(meaning("ABCDEF0", &heads()), Meaning::Abbreviation("abcdef0".to_owned()));
-        assert_eq!(meaning(&"a".repeat(40), &heads()), Meaning::Commit(id('a')));
+        assert_eq!(resolve_reference(&"c".repeat(40), &trap), ResolvedReference::Commit(id('c')));
+        assert_eq!(
+            resolve_reference("abcdef0", &heads()),
+            ResolvedReference::Abbreviation("abcdef0".to_owned())
+        );
+        assert_eq!(
+            resolve_reference("ABCDEF0", &heads()),
+            ResolvedReference::Abbreviation("abcdef0".to_owned())
+        );
+        assert_eq!(
+            resolve_reference(&"a".repeat(40), &heads()),
+            ResolvedReference::Commit(id('a'))
+        );
         let mut twins = heads();
         twins.push((
             "refs/heads/twin".to_owned(),
             Oid::from_str(&format!("{}2", "1".repeat(39))).unwrap(),
         ));
-        assert_eq!(meaning("1111111", &twins), Meaning::Ambiguous);
+        assert_eq!(resolve_reference("1111111", &twins), ResolvedReference::Ambiguous);
     }
 
     #[test]
-    fn unknown_names_come_with_similar_ones() {
-        let unknown = |names: &[&str]| Meaning::Unknown {
+    fn unknown_reference_lists_similar_names() {
+        let unknown = |names: &[&str]| ResolvedReference::Unknown {
             similar: names.iter().map(ToString::to_string).collect(),
         };
-        assert_eq!(meaning("mian", &heads()), unknown(&[]));
-        assert_eq!(meaning("maim", &heads()), unknown(&["main"]));
-        assert_eq!(meaning("1.2.0", &heads()), unknown(&["v1.2.0"]));
-        assert_eq!(meaning("v1.2.1", &heads()), unknown(&["v1.2.0"]));
-        assert_eq!(meaning("HEAD", &heads()), unknown(&[]));
-        assert_eq!(meaning("abc123", &heads()), unknown(&[]));
+        assert_eq!(resolve_reference("mian", &heads()), unknown(&[]));
+        assert_eq!(resolve_reference("maim", &heads()), unknown(&["main"]));
+        assert_eq!(resolve_reference("1.2.0", &heads()), unknown(&["v1.2.0"]));
+        assert_eq!(resolve_reference("v1.2.1", &heads()), unknown(&["v1.2.0"]));
+        assert_eq!(resolve_reference("HEAD", &heads()), unknown(&[]));
+        assert_eq!(resolve_reference("abc123", &heads()), unknown(&[]));
     }
 }

@@ -4,15 +4,13 @@ use std::io::{Read, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use zeroize::Zeroizing;
-
 use super::super::failure::FetchError;
-use super::super::task::{Answer, Task};
+use super::super::task::{FetchResult, Task};
 use super::clone;
 use super::progress::Progress;
 use butler_base::platform::{bear_limits, end_with};
 
-/// Long enough for a slow link, short enough to be told about before a job's own timeout.
+/// Long enough for a slow link, and shorter than the timeout of a job, so that the error is reported.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Git servers send something every 5 s once they work, but may count objects for a while first.
@@ -27,7 +25,7 @@ pub fn run_child(
     mut output: impl Write,
     mut progress: impl Write + 'static,
 ) -> ExitCode {
-    let mut json = Zeroizing::new(Vec::with_capacity(64 * 1024));
+    let mut json = Vec::new();
     let task: Option<Task> =
         input.read_to_end(&mut json).ok().and_then(|_| serde_json::from_slice(&json).ok());
     let Some(task) = task else {
@@ -37,11 +35,11 @@ pub fn run_child(
     end_with(task.parent);
     bear_limits();
     let progress = Progress::new(progress);
-    let answer = match configure(&task).and_then(|()| clone::clone(&task, &progress)) {
-        Ok(fetched) => Answer::Fetched(fetched),
-        Err(error) => Answer::Failed(error),
+    let result = match configure(&task).and_then(|()| clone::clone(&task, &progress)) {
+        Ok(fetched) => FetchResult::Fetched(fetched),
+        Err(error) => FetchResult::Failed(error),
     };
-    let written = serde_json::to_vec(&answer)
+    let written = serde_json::to_vec(&result)
         .map_err(std::io::Error::other)
         .and_then(|json| output.write_all(&json))
         .and_then(|()| output.flush());
@@ -54,7 +52,7 @@ pub fn run_child(
 )]
 fn configure(task: &Task) -> Result<(), FetchError> {
     let failed = |error| FetchError::git("set up libgit2", &error);
-    // All that is read here was received, and so hashed, by this process a moment ago.
+    // This process received and hashed all objects that it reads.
     git2::opts::strict_hash_verification(false);
     let milliseconds = |duration: Duration| i32::try_from(duration.as_millis()).unwrap_or(i32::MAX);
     // SAFETY: nothing else uses libgit2 in this process, and nothing has used it before.

@@ -1,4 +1,4 @@
-//! Fetches submodules, and theirs: each from its own server, with the credentials of that server.
+//! Fetches submodules recursively: each from its own server, with the credentials of that server.
 //!
 //! The author of the module writes `.gitmodules`, so it is not trusted: it may name only remote URLs
 //! (and file URLs if the module has one), and only paths inside the clone.
@@ -13,11 +13,11 @@ use super::check_out::check_out;
 use super::progress::Progress;
 use super::transfer::Transfer;
 
-/// How the address of a file on this machine begins.
+/// The prefix of the address of a local repository.
 const FILE: &str = "file:///";
 
-/// More is a mistake or an attack.
-const DEEPEST: usize = 10;
+/// The deepest accepted nesting: more is a mistake or an attack.
+const MAX_DEPTH: usize = 10;
 
 /// Fetches and checks out all submodules of `repository`, which came from `url`.
 ///
@@ -45,10 +45,10 @@ impl Submodules<'_> {
             repository.submodules().map_err(|error| FetchError::git("read .gitmodules", &error))?;
         for mut submodule in submodules {
             let path = printable(submodule.path());
-            if depth > DEEPEST {
+            if depth > MAX_DEPTH {
                 return Err(FetchError::ForbiddenSubmodule {
                     path,
-                    reason: format!("it is nested more than {DEEPEST} levels deep"),
+                    reason: format!("it is nested more than {MAX_DEPTH} levels deep"),
                 });
             }
             self.update_one(repository, &mut submodule, depth).map_err(|error| match error {
@@ -66,10 +66,10 @@ impl Submodules<'_> {
         depth: usize,
     ) -> Result<(), FetchError> {
         let path = submodule.path().to_owned();
-        // An entry of .gitmodules without a commit in the tree is a left-over; git ignores it too.
+        // Git also ignores an entry of .gitmodules without a commit in the tree.
         let Some(commit) = submodule.index_id() else { return Ok(()) };
         if submodule.update_strategy() == SubmoduleUpdate::None {
-            self.progress.say(&format!(
+            self.progress.print(&format!(
                 "The submodule `{}` says `update = none`: left out",
                 printable(&path)
             ));
@@ -82,7 +82,7 @@ impl Submodules<'_> {
         if submodule.opt_url_bytes().is_none() {
             return Err(forbidden(".gitmodules does not say where it is"));
         }
-        inside(repository, &path).map_err(forbidden)?;
+        refuse_outside(repository, &path).map_err(forbidden)?;
         let failed = |error| FetchError::git("set up the submodule", &error);
         // This resolves a relative URL against that of `origin`.
         submodule.init(true).map_err(failed)?;
@@ -90,7 +90,7 @@ impl Submodules<'_> {
         let setting = format!("submodule.{name}.url");
         let mut config = repository.config().map_err(failed)?;
         let mut resolved = config.get_string(&setting).map_err(failed)?;
-        if is_beside_files(repository, submodule) && !resolved.starts_with(FILE) {
+        if is_relative_to_file(repository, submodule) && !resolved.starts_with(FILE) {
             resolved = resolved.replacen("file://", FILE, 1);
         }
         let (url, _) = RepositoryUrl::parse(&resolved)?;
@@ -101,18 +101,18 @@ impl Submodules<'_> {
         }
         config.set_str(&setting, url.as_str()).map_err(failed)?;
 
-        self.progress.say(&format!("Fetching the submodule `{}` from {url}", printable(&path)));
+        self.progress.print(&format!("Fetching the submodule `{}` from {url}", printable(&path)));
         let clone = submodule.repo_init(true).map_err(failed)?;
         clone.remote_set_url("origin", url.as_str()).map_err(failed)?;
-        let commit = self.transfer.get(&clone, &url, &commit.to_string())?;
+        let commit = self.transfer.fetch_commit(&clone, &url, &commit.to_string())?;
         check_out(&clone, commit)?;
         self.update(&clone, depth + 1)
     }
 }
 
-/// Whether the address of `submodule` is relative to that of a repository in a file. Of such an
-/// address libgit2 drops the first slash of the path, so that a directory becomes a host.
-fn is_beside_files(repository: &Repository, submodule: &Submodule<'_>) -> bool {
+/// Whether the address of `submodule` is relative to that of a local repository. libgit2 drops the first
+/// slash of the path of such an address, so that a directory becomes a host.
+fn is_relative_to_file(repository: &Repository, submodule: &Submodule<'_>) -> bool {
     let written = submodule.opt_url_bytes().unwrap_or_default();
     let is_relative = written.starts_with(b"./") || written.starts_with(b"../");
     is_relative
@@ -121,21 +121,21 @@ fn is_beside_files(repository: &Repository, submodule: &Submodule<'_>) -> bool {
             .is_ok_and(|origin| origin.url().is_ok_and(|url| url.starts_with(FILE)))
 }
 
-/// A path may contain anything, a line break for example.
+/// The path for messages, because it may contain control characters.
 fn printable(path: &Path) -> String {
     path.to_string_lossy().escape_debug().to_string()
 }
 
 /// Refuses a path that leads out of the working tree or through a symbolic link.
-fn inside(repository: &Repository, path: &Path) -> Result<(), &'static str> {
-    let mut place = repository.workdir().ok_or("the clone has no working tree")?.to_owned();
+fn refuse_outside(repository: &Repository, path: &Path) -> Result<(), &'static str> {
+    let mut walked = repository.workdir().ok_or("the clone has no working tree")?.to_owned();
     for component in path.components() {
         let Component::Normal(name) = component else { return Err("its path leaves the clone") };
         if name.eq_ignore_ascii_case(".git") {
             return Err("its path leads into a .git directory");
         }
-        place.push(name);
-        match std::fs::symlink_metadata(&place) {
+        walked.push(name);
+        match std::fs::symlink_metadata(&walked) {
             Ok(found) if !found.is_dir() => {
                 return Err("its path leads through a file or a symbolic link");
             }

@@ -1,8 +1,8 @@
-//! Gets one commit from a server into a repository: shallow where that is possible, in full where
-//! the server refuses, and without a copy where the server is a directory ([`local`]).
+//! Fetches one commit into a repository: shallow if possible, with its history if the server refuses,
+//! and without a copy if the repository is in a directory ([`local`]).
 //!
-//! libgit2 does not report a reference that the server does not have. So the server's references
-//! are looked at first, and what they promised is looked up afterwards.
+//! libgit2 does not report a missing reference. So the server's references are read first, and the
+//! fetched object is looked up afterwards.
 
 use std::cell::{Cell, RefCell};
 
@@ -16,39 +16,40 @@ use super::super::task::Task;
 use super::super::url::{RepositoryUrl, Scheme};
 use super::authenticate::Authenticator;
 use super::certificates::trust;
-use super::explain::{Circumstances, Step, explain};
+use super::explain::{ErrorContext, FetchStep, explain};
 use super::progress::Progress;
-use super::reference::{Meaning, meaning, similar};
+use super::reference::{ResolvedReference, resolve_reference, similar};
 use super::{host_keys, local};
 
-/// Where a commit that has no name of its own is kept.
-const NAMELESS: &str = "refs/butler/fetched";
+/// The local reference of a commit without a name.
+const UNNAMED_REFERENCE: &str = "refs/butler/fetched";
 
-/// Everything that a commit can be reachable from.
-const EVERYTHING: [&str; 2] = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"];
+/// All branches and tags.
+const ALL_REFERENCES: [&str; 2] =
+    ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"];
 
-/// What the transfers of one clone have in common.
+/// Fetches the commits of one clone and its submodules.
 pub(super) struct Transfer<'task> {
     task: &'task Task,
     progress: &'task Progress,
     pub(super) authenticator: Authenticator<'task>,
-    /// Whether certificates are known, which is only done where a server may show some.
-    trusts: Cell<bool>,
+    /// Whether the certificates are loaded, which is done before the first HTTP connection.
+    has_certificates: Cell<bool>,
 }
 
-/// One server, and the repository that is filled from it.
+/// A connection to a server, and the local repository.
 struct Server<'repository, 'connection> {
     repository: &'repository Repository,
     url: &'connection RepositoryUrl,
     host_known: bool,
     heads: Vec<(String, Oid)>,
-    /// Whether the repository reads the server's objects where they are: nothing has to be fetched.
+    /// Whether the local repository shares the server's objects, so that nothing has to be fetched.
     shares_objects: bool,
-    /// The connection that the references came over, until something else was fetched by it.
+    /// The connection of the references, until the first fetch uses it.
     connection: RefCell<Option<RemoteConnection<'repository, 'connection, 'connection>>>,
 }
 
-/// How much of the history is wanted.
+/// How much of the history is fetched.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Depth {
     One,
@@ -57,32 +58,37 @@ enum Depth {
 
 impl<'task> Transfer<'task> {
     pub(super) const fn new(task: &'task Task, progress: &'task Progress) -> Self {
-        Self { task, progress, authenticator: Authenticator::new(task), trusts: Cell::new(false) }
+        Self {
+            task,
+            progress,
+            authenticator: Authenticator::new(task),
+            has_certificates: Cell::new(false),
+        }
     }
 
-    /// Brings the commit that `reference` means into `repository` and returns its id.
+    /// Fetches the commit of `reference` into `repository` and returns its id.
     ///
     /// # Errors
     /// When the server cannot be reached or refuses, or the commit does not exist.
-    pub(super) fn get(
+    pub(super) fn fetch_commit(
         &self,
         repository: &Repository,
         url: &RepositoryUrl,
         reference: &str,
     ) -> Result<Oid, FetchError> {
-        let host_known = url.scheme != Scheme::Ssh || host_keys::prepare(self.task, url)?;
-        self.authenticator.begin();
-        // Credentials must not follow a redirect to another host; libgit2 asks the configuration
-        // whether the first request may.
+        let host_known = url.scheme != Scheme::Ssh || host_keys::write_known_hosts(self.task, url)?;
+        self.authenticator.clear_attempts();
+        // Credentials must not follow a redirect to another host. For the first request, libgit2 reads the
+        // configuration.
         let settings = |error| FetchError::git("configure the clone", &error);
         let mut config = repository.config().map_err(settings)?;
         config.set_str("http.followRedirects", "false").map_err(settings)?;
 
-        let failed = |error| self.explain(url, host_known, Step::Connect, &error);
+        let failed = |error| self.explain(url, host_known, FetchStep::Connect, &error);
         let mut remote = repository.remote_anonymous(url.as_str()).map_err(failed)?;
-        // As the user's configuration may have rewritten it.
+        // The user's configuration (`insteadOf`) may have changed it.
         let address = remote.url().unwrap_or_default().to_owned();
-        if address.starts_with("http") && !self.trusts.replace(true) {
+        if address.starts_with("http") && !self.has_certificates.replace(true) {
             trust(self.task)?;
         }
         let callbacks = self.authenticator.callbacks(url);
@@ -94,51 +100,55 @@ impl<'task> Transfer<'task> {
         let connection = RefCell::new(Some(connection));
         let shares_objects = local::share_objects(repository, &address)?;
         let server = Server { repository, url, host_known, heads, shares_objects, connection };
-        let id = self.get_from(&server, reference)?;
+        let id = self.fetch_reference_from(&server, reference)?;
         config.remove("http.followRedirects").map_err(settings)?;
         Ok(id)
     }
 
-    fn get_from(&self, server: &Server<'_, '_>, reference: &str) -> Result<Oid, FetchError> {
+    fn fetch_reference_from(
+        &self,
+        server: &Server<'_, '_>,
+        reference: &str,
+    ) -> Result<Oid, FetchError> {
         let repository = server.repository;
         let unknown =
             |similar| FetchError::ReferenceNotFound { reference: reference.to_owned(), similar };
-        match meaning(reference, &server.heads) {
-            Meaning::Reference { name, hides } => {
+        match resolve_reference(reference, &server.heads) {
+            ResolvedReference::Reference { name, hides } => {
                 if let Some(hidden) = hides {
-                    self.progress.say(&format!("`{name}` is used; `{hidden}` has the same name"));
+                    self.progress.print(&format!("`{name}` is used; `{hidden}` has the same name"));
                 }
-                let local = self.get_reference(server, &name)?;
+                let local = self.fetch_named(server, &name)?;
                 let found = repository
                     .find_reference(&local)
                     .and_then(|found| found.peel(git2::ObjectType::Any));
-                // One that was deleted a moment ago is fetched as nothing at all.
+                // A fetch of a reference that was just deleted succeeds without an object.
                 commit_of(&found.map_err(|_| unknown(Vec::new()))?, reference)
             }
-            Meaning::Tip { name, id } => {
-                self.get_reference(server, &name)?;
-                // The reference may have moved on; the id that was asked for counts.
+            ResolvedReference::Tip { name, id } => {
+                self.fetch_named(server, &name)?;
+                // The reference may have moved: the requested id decides.
                 let found = repository.find_object(id, None);
                 commit_of(&found.map_err(|_| unknown(Vec::new()))?, reference)
             }
-            Meaning::Commit(id) => {
-                let spec = format!("+{id}:{NAMELESS}");
+            ResolvedReference::Commit(id) => {
+                let spec = format!("+{id}:{UNNAMED_REFERENCE}");
                 if !server.shares_objects && self.is_refused(server, &spec)? {
-                    self.progress.say(
+                    self.progress.print(
                         "The server does not give out single commits: fetching the whole history",
                     );
-                    self.fetch(server, &EVERYTHING, Depth::All)?;
+                    self.fetch(server, &ALL_REFERENCES, Depth::All)?;
                 }
                 repository
                     .find_commit(id)
                     .map(|commit| commit.id())
                     .map_err(|_| unknown(Vec::new()))
             }
-            Meaning::Abbreviation(prefix) => {
+            ResolvedReference::Abbreviation(prefix) => {
                 if !server.shares_objects {
                     let why = "An abbreviated commit id needs the whole history: fetching it";
-                    self.progress.say(why);
-                    self.fetch(server, &EVERYTHING, Depth::All)?;
+                    self.progress.print(why);
+                    self.fetch(server, &ALL_REFERENCES, Depth::All)?;
                 }
                 let found = repository.find_commit_by_prefix(&prefix);
                 found.map(|commit| commit.id()).map_err(|error| match error.code() {
@@ -146,17 +156,19 @@ impl<'task> Transfer<'task> {
                     _ => unknown(similar(reference, &server.heads)),
                 })
             }
-            Meaning::Ambiguous => Err(FetchError::AmbiguousCommit { prefix: reference.to_owned() }),
-            Meaning::Unknown { similar } => Err(unknown(similar)),
+            ResolvedReference::Ambiguous => {
+                Err(FetchError::AmbiguousCommit { prefix: reference.to_owned() })
+            }
+            ResolvedReference::Unknown { similar } => Err(unknown(similar)),
         }
     }
 
-    /// Fetches one of the server's references; returns under which name it is kept.
-    fn get_reference(&self, server: &Server<'_, '_>, name: &str) -> Result<String, FetchError> {
+    /// Fetches a reference of the server. Returns its local name.
+    fn fetch_named(&self, server: &Server<'_, '_>, name: &str) -> Result<String, FetchError> {
         let local = local_name(name);
         if server.shares_objects {
             let failed =
-                |error| self.explain(server.url, server.host_known, Step::Transfer, &error);
+                |error| self.explain(server.url, server.host_known, FetchStep::Transfer, &error);
             for (_, id) in server.heads.iter().filter(|(head, _)| head == name) {
                 server.repository.reference(&local, *id, true, "fetch").map_err(failed)?;
             }
@@ -165,14 +177,15 @@ impl<'task> Transfer<'task> {
         let spec = format!("+{name}:{local}");
         if self.is_refused(server, &spec)? {
             if server.url.scheme != Scheme::File {
-                self.progress.say("The server refuses a shallow fetch: fetching the whole history");
+                self.progress
+                    .print("The server refuses a shallow fetch: fetching the whole history");
             }
             self.fetch(server, &[&spec], Depth::All)?;
         }
         Ok(local)
     }
 
-    /// Fetches `spec` with one commit, and says whether that must be done in another way.
+    /// Fetches `spec` without history. Returns whether the server refused that.
     fn is_refused(&self, server: &Server<'_, '_>, spec: &str) -> Result<bool, FetchError> {
         // libgit2 has no shallow fetch from a directory.
         if server.url.scheme == Scheme::File {
@@ -209,18 +222,20 @@ impl<'task> Transfer<'task> {
                 .remote_anonymous(server.url.as_str())
                 .and_then(|mut remote| remote.fetch(specs, Some(&mut options), None)),
         };
-        fetched.map_err(|error| self.explain(server.url, server.host_known, Step::Transfer, &error))
+        fetched.map_err(|error| {
+            self.explain(server.url, server.host_known, FetchStep::Transfer, &error)
+        })
     }
 
     fn explain(
         &self,
         url: &RepositoryUrl,
         host_known: bool,
-        step: Step,
+        step: FetchStep,
         error: &git2::Error,
     ) -> FetchError {
         let attempts = &self.authenticator.attempts();
-        explain(&Circumstances { url, host_known, attempts, step }, error)
+        explain(&ErrorContext { url, host_known, attempts, step }, error)
     }
 }
 
@@ -231,12 +246,12 @@ fn commit_of(object: &Object<'_>, reference: &str) -> Result<Oid, FetchError> {
     })
 }
 
-/// Under which name a reference of the server's is kept: where git keeps it.
+/// The local name of a reference of the server, as git uses it.
 fn local_name(name: &str) -> String {
     match name.strip_prefix("refs/heads/") {
         Some(branch) => format!("refs/remotes/origin/{branch}"),
         None if name.starts_with("refs/tags/") => name.to_owned(),
-        None => NAMELESS.to_owned(),
+        None => UNNAMED_REFERENCE.to_owned(),
     }
 }
 

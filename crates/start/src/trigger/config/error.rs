@@ -8,52 +8,52 @@ use butler_base::error::Advice;
 /// Errors in the CI configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the CI configuration `{}`", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
-    /// It is not a JSON object.
+    /// The text is not a JSON object.
     #[error("the CI configuration is not a JSON object")]
     Syntax(#[source] Option<serde_json::Error>),
-    /// A value that cannot be.
+    /// The value of a key is not valid.
     #[error("`{key}` of the CI configuration {problem}")]
     Value {
         /// The key.
         key: &'static str,
-        /// What is wrong with it.
+        /// The problem, as a predicate: `is empty`.
         problem: String,
     },
-    /// What a provider cannot do without.
+    /// A required setting is missing.
     #[error("{server} needs {what}")]
     Missing {
         /// The provider.
         server: &'static str,
         /// What is missing.
         what: &'static str,
-        /// How to give it.
+        /// The flag that sets it.
         how: &'static str,
     },
-    /// It is about another provider.
+    /// The configuration is for another provider.
     #[error("the CI configuration is for `{given}`, not for `{wanted}`")]
     OtherProvider {
-        /// What it names.
+        /// The provider in the configuration.
         given: String,
-        /// What was asked for.
+        /// The provider on the command line.
         wanted: &'static str,
     },
-    /// More than GitHub takes.
+    /// There are more values than the provider accepts.
     #[error("{server} accepts at most {most} values, but {given} are given")]
     TooMany {
         /// The provider.
         server: &'static str,
-        /// Its limit.
+        /// The provider's limit.
         most: usize,
-        /// How many there are.
+        /// The number of values.
         given: usize,
     },
 }

@@ -1,18 +1,19 @@
-//! `ci_config` as the registry keeps it, in JSON.
+//! Parses `ci_config`, the registry's JSON.
 //!
-//! Unknown keys are tolerated, because a registry may know more than this; each is named once, in case
-//! it was meant to be one of these. A known key with a value that cannot be is an error with its name.
+//! Unknown keys are tolerated, because a newer registry may send more; a warning names each, because it may
+//! be a typing error. A known key with a value that is not valid is an error with the key's name.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{CiConfig, ConfigError, Event, input_name, parse_url, value};
+use super::ci_config::{CiConfig, check_input_name, parse_url, value_error};
+use super::{ConfigError, Event};
 use crate::trigger::CredentialReference;
 use butler_base::error::visible;
 use butler_base::similar::closest;
 
-/// The keys, as the JSON has them.
+/// The known keys.
 const KEYS: [&str; 13] = [
     "provider",
     "url",
@@ -30,15 +31,15 @@ const KEYS: [&str; 13] = [
 ];
 
 impl CiConfig {
-    /// Reads the JSON. Adds to `warnings` what is not known.
+    /// Parses the JSON. Adds a warning for each unknown key.
     ///
     /// # Errors
-    /// When it is not an object, or the value of a key is not valid.
+    /// If the text is not a JSON object, or the value of a key is not valid.
     pub fn parse(text: &[u8], warnings: &mut Vec<String>) -> Result<Self, ConfigError> {
         let object: Map<String, Value> =
             serde_json::from_slice(text).map_err(|error| ConfigError::Syntax(Some(error)))?;
         for key in object.keys().filter(|key| !KEYS.contains(&key.as_str())) {
-            let near = closest(&plain(key), KEYS);
+            let near = closest(&camel_case(key), KEYS);
             let near = near.map(|it| format!("; did you mean `{it}`?")).unwrap_or_default();
             let key: String = visible(key).take(60).collect();
             warnings.push(format!("unknown key `{key}` in the CI configuration{near}"));
@@ -53,8 +54,11 @@ impl CiConfig {
             event: reader
                 .text("event")?
                 .map(|text| {
-                    Event::named(&text).ok_or_else(|| {
-                        value("event", "is neither `workflow_dispatch` nor `repository_dispatch`")
+                    Event::parse(&text).ok_or_else(|| {
+                        value_error(
+                            "event",
+                            "is neither `workflow_dispatch` nor `repository_dispatch`",
+                        )
                     })
                 })
                 .transpose()?,
@@ -69,8 +73,8 @@ impl CiConfig {
     }
 }
 
-/// `workflow_file` as it is meant.
-fn plain(key: &str) -> String {
+/// `workflow_file` as `workflowFile`.
+fn camel_case(key: &str) -> String {
     let mut words = key.split(['_', '-']);
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |mut name, word| {
@@ -81,7 +85,7 @@ fn plain(key: &str) -> String {
     })
 }
 
-/// Reads the fields of an object; `null` is as good as nothing.
+/// Reads the fields of an object. `null` is treated as a missing field.
 struct Fields<'a>(&'a Map<String, Value>);
 
 impl Fields<'_> {
@@ -92,12 +96,12 @@ impl Fields<'_> {
     fn text(&self, key: &'static str) -> Result<Option<String>, ConfigError> {
         match self.present(key) {
             None => Ok(None),
-            Some(Value::String(text)) if text.is_empty() => Err(value(key, "is empty")),
+            Some(Value::String(text)) if text.is_empty() => Err(value_error(key, "is empty")),
             Some(Value::String(text)) if text.chars().any(char::is_control) => {
-                Err(value(key, "holds a control character"))
+                Err(value_error(key, "holds a control character"))
             }
             Some(Value::String(text)) => Ok(Some(text.clone())),
-            Some(other) => Err(value(key, &format!("is {}, not a string", kind(other)))),
+            Some(other) => Err(value_error(key, &format!("is {}, not a string", type_name(other)))),
         }
     }
 
@@ -113,36 +117,37 @@ impl Fields<'_> {
         let Some(found) = self.present(key) else { return Ok(None) };
         let object = found
             .as_object()
-            .ok_or_else(|| value(key, &format!("is {}, not an object", kind(found))))?;
+            .ok_or_else(|| value_error(key, &format!("is {}, not an object", type_name(found))))?;
         let fields = Fields(object);
         let part = |name: &'static str| {
             fields.text(name).map_err(|error| match error {
                 ConfigError::Value { problem, .. } => {
-                    value(key, &format!("has a `{name}` that {problem}"))
+                    value_error(key, &format!("has a `{name}` that {problem}"))
                 }
                 other => other,
             })
         };
         let source = part("source")?;
-        let reference = part("ref")?.ok_or_else(|| value(key, "has no `ref`"))?;
-        CredentialReference::new(source.as_deref(), &reference, part("key")?)
+        let reference = part("ref")?.ok_or_else(|| value_error(key, "has no `ref`"))?;
+        CredentialReference::from_config(source.as_deref(), &reference, part("key")?)
             .map(Some)
-            .map_err(|problem| value(key, &problem))
+            .map_err(|problem| value_error(key, &problem))
     }
 
     fn inputs(&self) -> Result<BTreeMap<String, String>, ConfigError> {
         let Some(found) = self.present("inputs") else { return Ok(BTreeMap::new()) };
-        let object = found
-            .as_object()
-            .ok_or_else(|| value("inputs", &format!("is {}, not an object", kind(found))))?;
+        let object = found.as_object().ok_or_else(|| {
+            value_error("inputs", &format!("is {}, not an object", type_name(found)))
+        })?;
         let pair = |(name, given): (&String, &Value)| {
-            input_name(name)?;
+            check_input_name(name)?;
             let text = match given {
                 Value::String(text) => text.clone(),
                 Value::Number(_) | Value::Bool(_) => given.to_string(),
                 other => {
-                    let problem = format!("has `{name}`, which is {}, not a string", kind(other));
-                    return Err(value("inputs", &problem));
+                    let problem =
+                        format!("has `{name}`, which is {}, not a string", type_name(other));
+                    return Err(value_error("inputs", &problem));
                 }
             };
             Ok((name.clone(), text))
@@ -151,7 +156,7 @@ impl Fields<'_> {
     }
 }
 
-const fn kind(value: &Value) -> &'static str {
+const fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -173,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_registry_keeps_is_understood() {
+    fn registry_configuration_is_parsed() {
         let (config, warnings) = parse(
             r#"{"provider": "github-actions", "repository": "org/infra", "workflowFile": "butler-run.yml",
             "credentials": {"source": "secret", "ref": "butler-system/github-app-key", "key": "private-key"},
@@ -191,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_are_tolerated_and_wrong_values_are_named() {
+    fn unknown_keys_are_tolerated_and_errors_name_the_key() {
         let (_, warnings) = parse(r#"{"workflow_file": "x", "later": {"a": 1}}"#).unwrap();
         assert_eq!(
             warnings,

@@ -1,6 +1,6 @@
 //! The names of CI systems and events in `ci_config` and on the command line.
 
-/// A CI system that can be asked to start runs.
+/// A CI system that can start runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ProviderName {
     /// GitHub Actions.
@@ -15,7 +15,7 @@ impl ProviderName {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::GitHub, Self::GitLab, Self::Jenkins];
 
-    /// What it is called in `ci_config` and on the command line.
+    /// The name in `ci_config` and on the command line.
     #[must_use]
     pub const fn id(self) -> &'static str {
         match self {
@@ -39,15 +39,15 @@ impl ProviderName {
 /// The event by which GitHub starts a workflow.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Event {
-    /// One workflow is named, and gets inputs.
+    /// Starts one workflow, with inputs.
     #[default]
     WorkflowDispatch,
-    /// Every workflow that waits for `butler-run` starts, and gets a payload.
+    /// Starts every workflow that has the event type `butler-run`, with a payload.
     RepositoryDispatch,
 }
 
 impl Event {
-    /// What GitHub calls it.
+    /// GitHub's name of the event.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -56,9 +56,9 @@ impl Event {
         }
     }
 
-    /// The one of this name.
+    /// The event with this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         [Self::WorkflowDispatch, Self::RepositoryDispatch].into_iter().find(|it| it.name() == name)
     }
 }

@@ -1,5 +1,6 @@
-//! Logs in as a GitHub App: a token signed with the App's key gets one for the installation, which
-//! holds for an hour, for one repository, and for what an order needs and no more.
+//! Logs in as a GitHub App: a token that is signed with the App's key is exchanged for a token of the
+//! installation. That token is valid for an hour and limited to one repository and the permissions that a
+//! start request needs.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -13,26 +14,25 @@ use reqwest::{Method, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde_json::json;
-use zeroize::Zeroizing;
 
-use super::super::answer::Answer;
-use super::super::server::Server;
-use super::super::{CredentialsError, Event, TriggerError};
 use super::headers::with_headers;
+use crate::trigger::response::ApiResponse;
+use crate::trigger::server::Server;
+use crate::trigger::{CredentialsError, Event, TriggerError};
 use butler_base::http::now;
 
-/// The token says that it is this old, against clocks that are apart (GitHub, "Generating a JSON Web
-/// Token").
+/// How far the issue time of a signed token lies in the past, because clocks differ (GitHub, "Generating a
+/// JSON Web Token").
 const BACKDATED: Duration = Duration::from_mins(1);
 
-/// How long it holds; with the above the ten minutes that GitHub allows.
+/// The lifetime of a signed token. With [`BACKDATED`] it is the ten minutes that GitHub allows.
 const LIFETIME: Duration = Duration::from_mins(9);
 
 /// A token with less time left is renewed.
-const SPARE: Duration = Duration::from_mins(2);
+const RENEWAL_MARGIN: Duration = Duration::from_mins(2);
 
-/// How long a token of an installation holds, where its answer does not say.
-const HOUR: Duration = Duration::from_hours(1);
+/// The lifetime of an installation's token if the response does not state one.
+const DEFAULT_LIFETIME: Duration = Duration::from_hours(1);
 
 /// An App and the token of its installation.
 pub(super) struct App {
@@ -42,7 +42,7 @@ pub(super) struct App {
     token: Mutex<Option<(SecretString, SystemTime)>>,
 }
 
-/// Without the key.
+/// Hides the key and the token.
 impl std::fmt::Debug for App {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("App").field("id", &self.id).finish_non_exhaustive()
@@ -56,20 +56,20 @@ impl App {
         installation: Option<String>,
         key: &SecretString,
     ) -> Result<Self, CredentialsError> {
-        let impossible = |problem| CredentialsError::Impossible { server: "GitHub", problem };
-        // Where a variable can have one line only, the ends of lines are written out.
-        let pem = Zeroizing::new(key.expose_secret().replace("\\n", "\n"));
+        let unusable = |problem| CredentialsError::Unusable { server: "GitHub", problem };
+        // CI systems that limit variables to one line need `\n` written out.
+        let pem = key.expose_secret().replace("\\n", "\n");
         // An empty passphrase prevents a prompt.
         let key = PKey::private_key_from_pem_passphrase(pem.as_bytes(), b"").map_err(|_| {
-            impossible("are not a private key in PEM format, or the key has a passphrase")
+            unusable("are not a private key in PEM format, or the key has a passphrase")
         })?;
         if key.id() != Id::RSA {
-            return Err(impossible("are a private key, but not an RSA key, as Apps have"));
+            return Err(unusable("are a private key, but not an RSA key, as Apps have"));
         }
         Ok(Self { id, installation, key, token: Mutex::default() })
     }
 
-    /// A token of the installation that has the repository.
+    /// Returns the installation's token; requests a new one if the kept one expires soon.
     pub(super) async fn token(
         &self,
         server: &Server,
@@ -77,8 +77,8 @@ impl App {
         name: &str,
         event: Event,
     ) -> Result<SecretString, TriggerError> {
-        if let Some((token, until)) = &*self.kept()
-            && SystemTime::now() + SPARE < *until
+        if let Some((token, until)) = &*self.kept_token()
+            && SystemTime::now() + RENEWAL_MARGIN < *until
         {
             return Ok(token.clone());
         }
@@ -88,16 +88,16 @@ impl App {
         };
         let (token, until) = self.exchange(server, &installation, name, event).await?;
         server.redactor().register([&token]);
-        *self.kept() = Some((token.clone(), until));
+        *self.kept_token() = Some((token.clone(), until));
         Ok(token)
     }
 
-    /// Forgets the token; whether there was one.
-    pub(super) fn forget(&self) -> bool {
-        self.kept().take().is_some()
+    /// Discards the kept token. Returns whether there was one.
+    pub(super) fn discard_token(&self) -> bool {
+        self.kept_token().take().is_some()
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Option<(SecretString, SystemTime)>> {
+    fn kept_token(&self) -> std::sync::MutexGuard<'_, Option<(SecretString, SystemTime)>> {
         self.token.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -113,17 +113,17 @@ impl App {
         }
         let what = "find the App's installation";
         let url = server.url(["repos", owner, name, "installation"]);
-        let answer = self.as_app(server, what, &Method::GET, &url, None).await?;
-        if answer.status.is_success() {
-            return Ok(server.parse::<Installation>(what, &answer)?.id.to_string());
+        let response = self.request_as_app(server, what, &Method::GET, &url, None).await?;
+        if response.status.is_success() {
+            return Ok(server.parse::<Installation>(what, &response)?.id.to_string());
         }
-        let advice = match answer.status {
+        let advice = match response.status {
             StatusCode::NOT_FOUND => format!(
                 "install the App on `{owner}` with access to `{owner}/{name}`, or name another with --installation-id"
             ),
-            _ => advice(answer.status),
+            _ => advice_on_status(response.status),
         };
-        Err(server.refused(what, &answer, Some(advice)))
+        Err(server.refused(what, &response, Some(advice)))
     }
 
     async fn exchange(
@@ -145,40 +145,43 @@ impl App {
         };
         let body = json!({"repositories": [name], "permissions": permissions});
         let url = server.url(["app", "installations", installation, "access_tokens"]);
-        let answer = self.as_app(server, what, &Method::POST, &url, Some(&body)).await?;
-        if !answer.status.is_success() {
-            let advice = match answer.status {
+        let response = self.request_as_app(server, what, &Method::POST, &url, Some(&body)).await?;
+        if !response.status.is_success() {
+            let advice = match response.status {
                 StatusCode::NOT_FOUND => {
                     "check --installation-id: the App has no such installation".to_owned()
                 }
                 StatusCode::UNPROCESSABLE_ENTITY => format!(
                     "the installation has to have the repository and the permissions {permissions}; new permissions of an App have to be accepted by the owner of the installation"
                 ),
-                status => advice(status),
+                status => advice_on_status(status),
             };
-            return Err(server.refused(what, &answer, Some(advice)));
+            return Err(server.refused(what, &response, Some(advice)));
         }
-        let token: Token = server.parse(what, &answer)?;
-        // By our clock: what counts is how long it holds from now on.
-        let there = now(&answer.headers);
+        let token: Token = server.parse(what, &response)?;
+        // `expires_at` is by the server's clock; only the remaining time can be compared with the local clock.
+        let server_time = now(&response.headers);
         let until = token.expires_at.as_deref().and_then(|it| humantime::parse_rfc3339(it).ok());
-        let left = until.map_or(HOUR, |until| until.duration_since(there).unwrap_or_default());
+        let left = until.map_or(DEFAULT_LIFETIME, |until| {
+            until.duration_since(server_time).unwrap_or_default()
+        });
         Ok((token.token, SystemTime::now() + left))
     }
 
-    /// Asks as the App itself; with the server's time where ours is not believed.
-    async fn as_app(
+    /// Sends a request as the App itself. If GitHub rejects the signed token, the local clock may be wrong:
+    /// signs once more with the server's time.
+    async fn request_as_app(
         &self,
         server: &Server,
         what: &str,
         method: &Method,
         url: &url::Url,
         body: Option<&serde_json::Value>,
-    ) -> Result<Answer, TriggerError> {
+    ) -> Result<ApiResponse, TriggerError> {
         let mut time = SystemTime::now();
         let mut corrected = false;
         loop {
-            let token = self.sign(time)?;
+            let token = self.sign_token(time)?;
             server.redactor().register([&token]);
             let request = || {
                 let request = server.http().request(method.clone(), url.clone());
@@ -188,19 +191,19 @@ impl App {
                     None => request,
                 }
             };
-            // A token too many does no harm, so that it can be asked for again.
-            let answer = server.ask(what, request).await?;
-            if answer.status == StatusCode::UNAUTHORIZED && !corrected {
+            // A repeated request only creates an additional token, so it is safe to retry.
+            let response = server.send_read(what, request).await?;
+            if response.status == StatusCode::UNAUTHORIZED && !corrected {
                 corrected = true;
-                time = now(&answer.headers);
+                time = now(&response.headers);
                 continue;
             }
-            return Ok(answer);
+            return Ok(response);
         }
     }
 
     /// A JSON Web Token for the App (RFC 7519, RS256).
-    fn sign(&self, time: SystemTime) -> Result<SecretString, TriggerError> {
+    fn sign_token(&self, time: SystemTime) -> Result<SecretString, TriggerError> {
         let seconds = |time: SystemTime| {
             time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
         };
@@ -217,13 +220,13 @@ impl App {
         };
         let signature = sign().map_err(|_: openssl::error::ErrorStack| {
             let problem = "are a private key that cannot sign";
-            CredentialsError::Impossible { server: "GitHub", problem }
+            CredentialsError::Unusable { server: "GitHub", problem }
         })?;
         Ok(SecretString::from(format!("{content}.{}", URL_SAFE_NO_PAD.encode(signature))))
     }
 }
 
-fn advice(status: StatusCode) -> String {
+fn advice_on_status(status: StatusCode) -> String {
     match status {
         StatusCode::UNAUTHORIZED => {
             "check that the private key belongs to the App of --app-id and was not deleted there"

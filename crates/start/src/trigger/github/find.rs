@@ -11,61 +11,65 @@ use serde::Deserialize;
 use tokio::time::Instant;
 use url::Url;
 
-use super::{GitHub, Run};
-use crate::trigger::lost::contains_id;
-use crate::trigger::{Event, Order, Started, TriggerError};
+use super::client::{GitHub, Run};
+use crate::trigger::lost_response::contains_id;
+use crate::trigger::{Event, StartRequest, StartedRun, TriggerError};
 use butler_base::http::now;
 use butler_base::pace::jittered;
 
-/// How far the clocks of the server's machines may be apart.
+/// The largest assumed difference between the clocks of the server's machines.
 const SKEW: Duration = Duration::from_mins(1);
 
-/// How many runs are asked for at a time (the most that the API gives).
+/// Runs in a page: the API's maximum.
 const PAGE: usize = 100;
 
-/// How many pages are read: the API ends after a thousand.
+/// Pages that are read: the API lists at most a thousand runs.
 const PAGES: usize = 10;
 
-/// The first pause between two looks, and the longest.
+/// The first and the longest pause between two searches.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How things stood before the order.
-pub(super) struct Before {
-    /// What time it was there.
+/// The runs that existed before the start request.
+pub(super) struct RunsBeforeStart {
+    /// The server's time.
     time: SystemTime,
-    /// The runs of this name that were there already.
+    /// The runs with the id in their names.
     known: BTreeSet<u64>,
 }
 
 impl GitHub {
-    /// Looks before the order is given.
-    pub(super) async fn look_before(&self, order: &Order) -> Result<Before, TriggerError> {
-        let (runs, time) = self.page(None, 1).await?;
-        let known = runs.iter().filter(|run| self.is_of(run, order)).map(|run| run.id).collect();
-        Ok(Before { time, known })
+    /// Lists the runs that exist before the start request.
+    pub(super) async fn list_runs_before_start(
+        &self,
+        start: &StartRequest,
+    ) -> Result<RunsBeforeStart, TriggerError> {
+        let (runs, time) = self.list_runs(None, 1).await?;
+        let known =
+            runs.iter().filter(|run| self.is_requested(run, start)).map(|run| run.id).collect();
+        Ok(RunsBeforeStart { time, known })
     }
 
-    /// Searches for the run until it is listed or the time is over. `lost` says why it is unclear
-    /// whether one exists.
+    /// Searches for the run until it is listed or the time is over. `lost` is the reason why it is unclear
+    /// whether the run exists.
     pub(super) async fn find(
         &self,
-        order: &Order,
-        before: &Before,
+        start: &StartRequest,
+        before: &RunsBeforeStart,
         lost: Option<String>,
-    ) -> Result<Started, TriggerError> {
+    ) -> Result<StartedRun, TriggerError> {
         let begun = Instant::now();
         let since =
             before.time.checked_sub(SKEW).unwrap_or(before.time).max(SystemTime::UNIX_EPOCH);
         let mut pause = FIRST_PAUSE;
         loop {
-            let found = match self.find_once(order, before, since).await {
+            let found = match self.find_once(start, before, since).await {
                 Ok(found) => found,
-                // The order is given: what fails now must not read as if nothing had been started.
+                // The request was sent, so the error must not claim that no run was started.
                 Err(error) => return Err(self.not_found(begun.elapsed(), lost, Some(&error))),
             };
             if let Some(run) = found {
-                return Ok(Started {
+                return Ok(StartedRun {
                     external_run_id: run.id.to_string(),
                     external_url: run.html_url,
                 });
@@ -80,14 +84,15 @@ impl GitHub {
 
     async fn find_once(
         &self,
-        order: &Order,
-        before: &Before,
+        start: &StartRequest,
+        before: &RunsBeforeStart,
         since: SystemTime,
     ) -> Result<Option<Run>, TriggerError> {
         for number in 1..=PAGES {
-            let (runs, _) = self.page(Some(since), number).await?;
+            let (runs, _) = self.list_runs(Some(since), number).await?;
             let is_last = runs.len() < PAGE;
-            let is_new = |run: &Run| !before.known.contains(&run.id) && self.is_of(run, order);
+            let is_new =
+                |run: &Run| !before.known.contains(&run.id) && self.is_requested(run, start);
             // If two processes requested the same run at the same time, either match is correct.
             if let Some(run) = runs.into_iter().find(is_new) {
                 return Ok(Some(run));
@@ -99,8 +104,8 @@ impl GitHub {
         Ok(None)
     }
 
-    /// A page of runs, newest first, and what time it is there.
-    async fn page(
+    /// A page of runs, newest first, and the server's time.
+    async fn list_runs(
         &self,
         since: Option<SystemTime>,
         number: usize,
@@ -110,7 +115,7 @@ impl GitHub {
             workflow_runs: Vec<Run>,
         }
         let what = "list the workflow's runs";
-        let mut url = self.runs();
+        let mut url = self.runs_url();
         {
             let mut query = url.query_pairs_mut();
             query.append_pair("event", self.event.name());
@@ -121,12 +126,12 @@ impl GitHub {
                 query.append_pair("created", &format!(">={since}"));
             }
         }
-        let answer = self.get(what, &url).await?;
-        let time = now(&answer.headers);
-        Ok((self.server.parse::<Page>(what, &answer)?.workflow_runs, time))
+        let response = self.get(what, &url).await?;
+        let time = now(&response.headers);
+        Ok((self.server.parse::<Page>(what, &response)?.workflow_runs, time))
     }
 
-    fn runs(&self) -> Url {
+    fn runs_url(&self) -> Url {
         match (&self.workflow, self.event) {
             (Some(workflow), Event::WorkflowDispatch) => {
                 self.url(["actions", "workflows", workflow, "runs"])
@@ -135,8 +140,8 @@ impl GitHub {
         }
     }
 
-    /// Whether a run is named after the order's, and is one of this workflow.
-    fn is_of(&self, run: &Run, order: &Order) -> bool {
+    /// Whether a run belongs to this workflow and has the id of the requested run in its name.
+    fn is_requested(&self, run: &Run, start: &StartRequest) -> bool {
         let file = run.path.as_deref().and_then(|path| path.split('@').next()?.rsplit('/').next());
         let is_workflow = match (&self.workflow, file) {
             (Some(workflow), Some(file)) if !workflow.bytes().all(|it| it.is_ascii_digit()) => {
@@ -145,10 +150,11 @@ impl GitHub {
             _ => true,
         };
         let title = run.display_title.as_deref().unwrap_or_default();
-        is_workflow && contains_id(title, order.run_id.as_str())
+        is_workflow && contains_id(title, start.run_id.as_str())
     }
 
-    /// `lost` says why it is unclear whether the request was accepted, `trouble` why the search ended.
+    /// The error after an unsuccessful search. `lost` is the reason why it is unclear whether the request was
+    /// accepted, `trouble` the error that ended the search.
     fn not_found(
         &self,
         waited: Duration,
@@ -160,7 +166,7 @@ impl GitHub {
         let trouble = trouble.map(|error| butler_base::error::chain(error));
         if let Some(why) = lost {
             let why = trouble.map_or(why.clone(), |trouble| format!("{why}; {trouble}"));
-            return self.server.unsure(why, &place);
+            return self.server.outcome_unclear(why, &place);
         }
         let reason = match (trouble, self.event) {
             (Some(trouble), _) => format!("its runs could not be listed ({trouble})"),
@@ -172,11 +178,11 @@ impl GitHub {
             }
         };
         let advice = format!("look at {place}: {reason}");
-        TriggerError::NotSeen { server, waited: rounded(waited), advice }
+        TriggerError::RunNotListed { server, waited: rounded(waited), advice }
     }
 }
 
-/// In full seconds, for people.
+/// Full seconds, at least one, for messages.
 fn rounded(duration: Duration) -> Duration {
     Duration::from_secs(duration.as_secs().max(1))
 }

@@ -3,7 +3,7 @@
 use reqwest::RequestBuilder;
 use secrecy::{ExposeSecret, SecretString};
 
-/// The API version that requests ask for; GitHub Enterprise Server supports it too.
+/// The API version of the requests; GitHub Enterprise Server supports it too.
 const VERSION: &str = "2022-11-28";
 
 /// Adds the login and the API version.

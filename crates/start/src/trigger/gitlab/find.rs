@@ -8,15 +8,15 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::{GitLab, Pipeline, RUN_ID};
-use crate::trigger::lost::contains_id;
-use crate::trigger::{Order, Started, TriggerError};
+use super::client::{GitLab, Pipeline, RUN_ID};
+use crate::trigger::lost_response::contains_id;
+use crate::trigger::{StartRequest, StartedRun, TriggerError};
 use butler_base::http::now;
 
-/// How far the clocks of the server's machines may be apart.
+/// The largest assumed difference between the clocks of the server's machines.
 const SKEW: Duration = Duration::from_secs(10);
 
-/// How many pipelines are asked for at a time (the most that the API gives), and how often.
+/// Pipelines in a page (the API's maximum), and pages that are read.
 const PAGE: usize = 100;
 const PAGES: usize = 5;
 
@@ -28,45 +28,45 @@ struct Variable {
 }
 
 impl GitLab {
-    /// Searches for the pipeline of a request that was sent at `begun`. `why` says why it is unclear
-    /// whether one exists.
+    /// Searches for the pipeline of a request that was sent at `begun`. `why` is the reason why it is unclear
+    /// whether the pipeline exists.
     pub(super) async fn find(
         &self,
-        order: &Order,
+        start: &StartRequest,
         git_ref: &str,
         begun: Instant,
         why: String,
-    ) -> Result<Started, TriggerError> {
+    ) -> Result<StartedRun, TriggerError> {
         let place = format!("the pipelines of `{}`", self.project);
         if self.access.is_none() {
             let how = "to let the runner search, set BUTLER_CI_API_TOKEN to an access token";
-            return Err(self.server.unsure(why, &format!("{place} ({how})")));
+            return Err(self.server.outcome_unclear(why, &format!("{place} ({how})")));
         }
-        // What a pipeline was started with does not change: each is asked for once.
+        // The variables of a pipeline do not change, so they are requested once per pipeline.
         let mut others = BTreeSet::new();
-        let look = async || self.find_once(order, git_ref, begun, &mut others).await;
-        self.server.find_lost(why, &place, look).await
+        let look = async || self.find_once(start, git_ref, begun, &mut others).await;
+        self.server.find_lost_run(why, &place, look).await
     }
 
     async fn find_once(
         &self,
-        order: &Order,
+        start: &StartRequest,
         git_ref: &str,
         begun: Instant,
         others: &mut BTreeSet<u64>,
-    ) -> Result<Option<Started>, TriggerError> {
+    ) -> Result<Option<StartedRun>, TriggerError> {
         for number in 1..=PAGES {
-            let (pipelines, time) = self.page(git_ref, number).await?;
+            let (pipelines, time) = self.list_pipelines(git_ref, number).await?;
             let since = time - begun.elapsed() - SKEW;
             let is_last = pipelines.len() < PAGE;
             for pipeline in pipelines {
-                if created(&pipeline).is_some_and(|at| at < since) {
+                if created_at(&pipeline).is_some_and(|at| at < since) {
                     return Ok(None);
                 }
                 if others.contains(&pipeline.id) {
                     continue;
                 }
-                if self.is_of(&pipeline, order).await? {
+                if self.is_requested(&pipeline, start).await? {
                     return Ok(Some(pipeline.into()));
                 }
                 others.insert(pipeline.id);
@@ -78,8 +78,8 @@ impl GitLab {
         Ok(None)
     }
 
-    /// A page of pipelines, newest first, and what time it is there.
-    async fn page(
+    /// A page of pipelines, newest first, and the server's time.
+    async fn list_pipelines(
         &self,
         git_ref: &str,
         number: usize,
@@ -92,30 +92,34 @@ impl GitLab {
             .append_pair("order_by", "id")
             .append_pair("per_page", &PAGE.to_string())
             .append_pair("page", &number.to_string());
-        let answer = self.get(what, &url).await?;
-        Ok((self.server.parse(what, &answer)?, now(&answer.headers)))
+        let response = self.get(what, &url).await?;
+        Ok((self.server.parse(what, &response)?, now(&response.headers)))
     }
 
-    /// Whether a pipeline is named after the order's run, or was told of it.
-    async fn is_of(&self, pipeline: &Pipeline, order: &Order) -> Result<bool, TriggerError> {
-        let run_id = order.run_id.as_str();
+    /// Whether a pipeline has the id of the requested run in its name or as a variable.
+    async fn is_requested(
+        &self,
+        pipeline: &Pipeline,
+        start: &StartRequest,
+    ) -> Result<bool, TriggerError> {
+        let run_id = start.run_id.as_str();
         if contains_id(pipeline.name.as_deref().unwrap_or_default(), run_id) {
             return Ok(true);
         }
         let what = "read the pipeline's variables";
         let url = self.url(["pipelines", &pipeline.id.to_string(), "variables"]);
-        let answer = self.get(what, &url).await?;
-        let variables: Vec<Variable> = self.server.parse(what, &answer)?;
+        let response = self.get(what, &url).await?;
+        let variables: Vec<Variable> = self.server.parse(what, &response)?;
         Ok(variables.iter().any(|it| it.key == RUN_ID && it.value == *run_id))
     }
 }
 
-fn created(pipeline: &Pipeline) -> Option<SystemTime> {
-    time(pipeline.created_at.as_deref()?)
+fn created_at(pipeline: &Pipeline) -> Option<SystemTime> {
+    parse_time(pipeline.created_at.as_deref()?)
 }
 
-/// A moment by RFC 3339: in UTC, or with an offset, as servers with a time zone of their own say it.
-fn time(text: &str) -> Option<SystemTime> {
+/// Parses a time by RFC 3339 in UTC or with an offset, which servers with a time zone send.
+fn parse_time(text: &str) -> Option<SystemTime> {
     let (local, offset) = text.len().checked_sub(6).and_then(|at| text.split_at_checked(at))?;
     let (is_ahead, hours, minutes) = match (offset.get(..1), offset.get(1..3), offset.get(4..6)) {
         (Some(sign @ ("+" | "-")), Some(hours), Some(minutes)) => (sign == "+", hours, minutes),
@@ -132,17 +136,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_the_same_in_every_time_zone() {
+    fn time_with_an_offset_is_converted_to_utc() {
         let expected = humantime::parse_rfc3339("2026-11-21T17:00:00Z").ok();
         for text in [
             "2026-11-21T17:00:00.000Z",
             "2026-11-21T18:30:00.000+01:30",
             "2026-11-21T12:00:00-05:00",
         ] {
-            assert_eq!(time(text), expected, "{text}");
+            assert_eq!(parse_time(text), expected, "{text}");
         }
         for text in ["", "soon", "2026-11-21", "2026-11-21T12:00:00-0a:00"] {
-            assert_eq!(time(text), None, "{text}");
+            assert_eq!(parse_time(text), None, "{text}");
         }
     }
 }

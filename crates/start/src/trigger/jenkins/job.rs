@@ -1,16 +1,16 @@
-//! A job with its folders: how people write it, and how the server's addresses name it.
+//! The path of a job with its folders, as users write it and as it appears in addresses.
 
 use std::fmt::{Display, Formatter};
 
 use percent_encoding::percent_decode_str;
 
-/// Folders and name.
+/// The names of the folders and the job.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) struct JobPath(Vec<String>);
 
 impl JobPath {
-    /// `folder/name`, as people write it, or `job/folder/job/name`, as the address of its page has it.
-    /// A branch of a multibranch job has a name with `%2F` for each `/`, and an address with `%252F`.
+    /// Parses `folder/name`, or `job/folder/job/name` as in the address of the job's page. The name of a
+    /// multibranch job's branch has `%2F` for each `/`, its address `%252F`.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let words: Vec<&str> = text.trim_matches('/').split('/').collect();
         let is_address = words.len() >= 2
@@ -25,7 +25,7 @@ impl JobPath {
         names.iter().all(is_name).then_some(Self(names))
     }
 
-    /// The segments of its path below the server's address.
+    /// The segments of the job's path below the server's address.
     pub(super) fn segments(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(|name| ["job", name])
     }
@@ -40,7 +40,7 @@ impl JobPath {
     }
 }
 
-/// As people write it.
+/// `folder/name`.
 impl Display for JobPath {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.0.join("/"))
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_named_as_people_write_it_or_as_its_address_has_it() {
+    fn job_path_is_parsed_from_folders_or_from_an_address() {
         for job in [
             "team/infra run",
             "/team/infra run/",
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_that_of_the_job_and_not_of_its_namesake_in_a_folder() {
+    fn address_of_a_job_with_the_same_name_in_a_folder_does_not_match() {
         let job = JobPath::parse("infra/feature%2Fx y").unwrap();
         for address in [
             "http://inside:8080/jenkins/job/infra/job/feature%252Fx%20y/",

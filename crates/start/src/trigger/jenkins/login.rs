@@ -1,4 +1,4 @@
-//! How a request logs in, what guards against forged ones, and what refusals mean.
+//! Login and crumbs (Jenkins' protection against forged requests), and hints for refusals.
 
 use reqwest::header::SET_COOKIE;
 use reqwest::{RequestBuilder, StatusCode};
@@ -6,11 +6,12 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use url::Url;
 
-use super::Jenkins;
+use super::client::Jenkins;
 use crate::trigger::TriggerError;
-use crate::trigger::answer::Answer;
+use crate::trigger::response::ApiResponse;
 
-/// What a POST needs where the server guards against forged requests. It belongs to a session.
+/// A crumb, which each POST needs if the server's protection against forged requests is on. It is valid only
+/// with the cookies of its session.
 pub(super) struct Crumb {
     pub(super) field: String,
     pub(super) value: SecretString,
@@ -18,8 +19,8 @@ pub(super) struct Crumb {
 }
 
 impl Jenkins {
-    /// What guards against forged requests, where the server wants it.
-    pub(super) async fn crumb(&self) -> Result<Option<Crumb>, TriggerError> {
+    /// Requests a crumb; `None` if the server does not use crumbs.
+    pub(super) async fn request_crumb(&self) -> Result<Option<Crumb>, TriggerError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Issued {
@@ -29,14 +30,14 @@ impl Jenkins {
         let what = "get a crumb";
         let url = self.server.url(["crumbIssuer", "api", "json"]);
         let request = || self.with_login(self.server.http().get(url.clone()));
-        let answer = self.server.ask(what, request).await?;
-        if answer.status == StatusCode::NOT_FOUND {
+        let response = self.server.send_read(what, request).await?;
+        if response.status == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        if !answer.status.is_success() {
-            return Err(self.explained(what, &answer));
+        if !response.status.is_success() {
+            return Err(self.refused_with_hint(what, &response));
         }
-        let issued: Issued = self.server.parse(what, &answer)?;
+        let issued: Issued = self.server.parse(what, &response)?;
         let is_header = issued
             .crumb_request_field
             .bytes()
@@ -45,7 +46,7 @@ impl Jenkins {
             let (server, what) = ("Jenkins", what.to_owned());
             return Err(TriggerError::NotTheApi { server, what, seen: "a crumb without a header" });
         }
-        let cookies = answer.headers.get_all(SET_COOKIE).iter();
+        let cookies = response.headers.get_all(SET_COOKIE).iter();
         let cookies: Vec<_> =
             cookies.filter_map(|it| it.to_str().ok()?.split(';').next()).collect();
         let session = cookies.iter().filter_map(|it| it.split_once('='));
@@ -58,11 +59,15 @@ impl Jenkins {
         }))
     }
 
-    /// Asks for something that has to be there.
-    pub(super) async fn get(&self, what: &str, url: &Url) -> Result<Answer, TriggerError> {
+    /// Sends a read request; every status except success is an error.
+    pub(super) async fn get(&self, what: &str, url: &Url) -> Result<ApiResponse, TriggerError> {
         let request = || self.with_login(self.server.http().get(url.clone()));
-        let answer = self.server.ask(what, request).await?;
-        if answer.status.is_success() { Ok(answer) } else { Err(self.explained(what, &answer)) }
+        let response = self.server.send_read(what, request).await?;
+        if response.status.is_success() {
+            Ok(response)
+        } else {
+            Err(self.refused_with_hint(what, &response))
+        }
     }
 
     pub(super) fn with_login(&self, request: RequestBuilder) -> RequestBuilder {
@@ -70,12 +75,12 @@ impl Jenkins {
         request.basic_auth(user, Some(token.expose_secret()))
     }
 
-    /// The error for this refusal of an order, with what to do about it.
-    pub(super) fn refused_start(&self, answer: &Answer) -> TriggerError {
-        // What the queue does not take is sent back to the job's own page.
-        let is_sent_back = answer.location().is_some_and(|url| self.job.is_at(url.path()));
-        if answer.status == StatusCode::FOUND && is_sent_back {
-            return TriggerError::Unfit {
+    /// The error for a refused start request, with a hint.
+    pub(super) fn refused_start(&self, response: &ApiResponse) -> TriggerError {
+        // If the queue does not accept the job, Jenkins redirects to the job's page.
+        let is_to_job_page = response.location().is_some_and(|url| self.job.is_at(url.path()));
+        if response.status == StatusCode::FOUND && is_to_job_page {
+            return TriggerError::UnusableJob {
                 server: "Jenkins",
                 problem: format!("the queue does not accept the job `{}`", self.job),
                 advice:
@@ -83,24 +88,24 @@ impl Jenkins {
                         .to_owned(),
             };
         }
-        self.explained("start the job", answer)
+        self.refused_with_hint("start the job", response)
     }
 
-    /// The error for this refusal, with what to do about it.
-    fn explained(&self, what: &str, answer: &Answer) -> TriggerError {
+    /// The error for a refusal, with a hint.
+    fn refused_with_hint(&self, what: &str, response: &ApiResponse) -> TriggerError {
         let job = &self.job;
-        let who = answer.header("x-you-are-authenticated-as").unwrap_or("anonymous");
+        let who = response.header("x-you-are-authenticated-as").unwrap_or("anonymous");
         let who = self.server.shown(who);
-        let advice = match answer.status {
+        let advice = match response.status {
             StatusCode::UNAUTHORIZED => {
                 "the API token was rejected: check --user and the token (the user's page > Security); a password does not work".to_owned()
             }
-            StatusCode::FORBIDDEN if answer.body_contains("crumb") => {
+            StatusCode::FORBIDDEN if response.body_contains("crumb") => {
                 "the crumb was rejected: behind a proxy that changes the client's address, let Jenkins' crumb issuer ignore that (proxy compatibility)".to_owned()
             }
-            StatusCode::FORBIDDEN => match answer.header("x-required-permission") {
+            StatusCode::FORBIDDEN => match response.header("x-required-permission") {
                 Some(wanted) => {
-                    format!("`{who}` needs the permission `{}`", permission(&self.server.shown(wanted)))
+                    format!("`{who}` needs the permission `{}`", permission_title(&self.server.shown(wanted)))
                 }
                 None => format!("`{who}` needs the permissions Job/Build and Job/Read for `{job}`"),
             },
@@ -111,14 +116,15 @@ impl Jenkins {
             StatusCode::BAD_REQUEST => format!(
                 "the job `{job}` has to have the parameters RUN_ID and CALLBACK_TOKEN (a password parameter)"
             ),
-            _ => return self.server.refused(what, answer, None),
+            _ => return self.server.refused(what, response, None),
         };
-        self.server.refused(what, answer, Some(advice))
+        self.server.refused(what, response, Some(advice))
     }
 }
 
-/// `Job/Build`, which Jenkins calls `hudson.model.Item.Build` in its headers.
-fn permission(id: &str) -> String {
+/// The permission's name in Jenkins' settings (`Job/Build`) for the one in headers
+/// (`hudson.model.Item.Build`).
+fn permission_title(id: &str) -> String {
     match id.strip_prefix("hudson.model.Item.") {
         Some(name) => format!("Job/{name}"),
         None => id.to_owned(),

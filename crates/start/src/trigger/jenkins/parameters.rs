@@ -5,8 +5,8 @@
 
 use serde::Deserialize;
 
-use super::{CALLBACK_TOKEN, Jenkins, RUN_ID};
-use crate::trigger::{Order, TriggerError};
+use super::client::{CALLBACK_TOKEN, Jenkins, RUN_ID};
+use crate::trigger::{StartRequest, TriggerError};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -31,22 +31,22 @@ struct Parameter {
 }
 
 impl Jenkins {
-    /// Reads what the job declares. Returns the number that its next build gets.
-    pub(super) async fn check(&self, order: &Order) -> Result<u64, TriggerError> {
+    /// Checks that the job declares all parameters. Returns the number of its next build.
+    pub(super) async fn check_parameters(&self, start: &StartRequest) -> Result<u64, TriggerError> {
         let what = "read the job's parameters";
         let mut url = self.job_url(&["api", "json"]);
         url.set_query(Some("tree=nextBuildNumber,property[parameterDefinitions[name,type]]"));
-        let answer = self.get(what, &url).await?;
-        let job: Job = self.server.parse(what, &answer)?;
+        let response = self.get(what, &url).await?;
+        let job: Job = self.server.parse(what, &response)?;
         let declared: Vec<_> =
             job.property.into_iter().flat_map(|it| it.parameter_definitions).collect();
         let named = |name: &str| declared.iter().find(|it| it.name == name);
         let wanted = [RUN_ID, CALLBACK_TOKEN].into_iter();
-        let wanted = wanted.chain(order.inputs.keys().map(String::as_str));
+        let wanted = wanted.chain(start.inputs.keys().map(String::as_str));
         let missing: Vec<_> = wanted.filter(|name| named(name).is_none()).collect();
         if !missing.is_empty() {
             let missing = missing.join("`, `");
-            return Err(TriggerError::Unfit {
+            return Err(TriggerError::UnusableJob {
                 server: "Jenkins",
                 problem: format!("the job `{}` has no parameter `{missing}`", self.job),
                 advice: "`butler-runner generate jenkins` writes a pipeline with RUN_ID and CALLBACK_TOKEN; Jenkins reads the parameters of a pipeline in its first build: build it once manually".to_owned(),

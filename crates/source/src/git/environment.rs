@@ -1,0 +1,57 @@
+//! The inputs and the result of a fetch.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use secrecy::SecretString;
+
+use butler_base::process::Environment;
+
+/// The first argument that makes this executable the child that fetches.
+pub const FETCH_COMMAND: &str = "internal-fetch";
+
+/// The first argument that makes this executable a credential helper for git.
+pub const CREDENTIAL_COMMAND: &str = "internal-git-credential";
+
+/// The settings and credentials for git from the runner's environment.
+#[derive(Debug, Default)]
+pub struct GitEnvironment {
+    /// `BUTLER_GIT_TOKEN`, `GITHUB_TOKEN`, `CI_JOB_TOKEN`: those that are set, in this order, by
+    /// name. The first one is used.
+    pub tokens: Vec<(&'static str, SecretString)>,
+    /// `BUTLER_GIT_HOST`, a host with or without a port: the only one that a token from the
+    /// environment may be sent to; by default the host of the repository.
+    pub token_host: Option<String>,
+    /// `SSH_AUTH_SOCK`.
+    pub ssh_agent: Option<OsString>,
+    /// The user's home directory, for `~/.ssh`.
+    pub home: Option<PathBuf>,
+    /// Additional certificates (`--ca-bundle`).
+    pub ca_bundle: Option<PathBuf>,
+    /// The variables that libgit2 reads, if they are set: `HTTPS_PROXY` and `NO_PROXY` in upper and lower
+    /// case, `SSL_CERT_FILE`, `SSL_CERT_DIR`. libgit2 does not use a proxy for plain HTTP.
+    pub variables: Environment,
+    /// This executable, which serves as the child.
+    pub executable: PathBuf,
+}
+
+impl GitEnvironment {
+    /// The file of `SSL_CERT_FILE`, otherwise the system's certificates.
+    pub(super) fn certificates(&self) -> Option<PathBuf> {
+        let given = self.variables.value("SSL_CERT_FILE").map(PathBuf::from);
+        given.filter(|file| file.exists()).or_else(|| openssl_probe::probe().cert_file)
+    }
+}
+
+/// A module's source on disk.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Checkout {
+    /// The repository's root.
+    pub root: PathBuf,
+    /// The module's directory, inside the root.
+    pub directory: PathBuf,
+    /// The full id of the commit that was checked out.
+    pub commit: String,
+    /// The names of the environment tokens that were used. Terraform must not inherit them.
+    pub used_tokens: Vec<&'static str>,
+}

@@ -1,0 +1,200 @@
+//! The plugin cache that the user configured for Terraform itself.
+//!
+//! If one is configured, the runner's provider cache is not used. Terraform works in a plugin cache
+//! directly, and two concurrent runs would damage each other's packages: a lock keeps them apart.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use semver::Version;
+
+use super::lock;
+use butler_base::process::Environment;
+use butler_protocol::spec::{CLI_CONFIG_VARIABLES, Product, ToolRequest, cli_config_files};
+
+/// The variable that names a plugin cache; it takes precedence over a configuration file.
+pub const VARIABLE: &str = "TF_PLUGIN_CACHE_DIR";
+
+/// The setting in a CLI configuration file.
+const SETTING: &str = "plugin_cache_dir";
+
+/// The lock file, in the plugin cache.
+const LOCK: &str = ".butler-runner.lock";
+
+/// The first `OpenTofu` that locks the packages in its plugin cache itself.
+const LOCKING_OPENTOFU: Version = Version::new(1, 10, 0);
+
+/// The plugin cache that `environment` sets up for a tool that runs in `directory`.
+#[must_use]
+pub fn plugin_cache(
+    environment: &Environment,
+    directory: &Path,
+    product: Product,
+) -> Option<PathBuf> {
+    if let Some(path) = environment.value(VARIABLE).filter(|path| !path.is_empty()) {
+        return Some(directory.join(path));
+    }
+    let files = configuration_files(environment, directory, product);
+    let mut texts = files.iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    let named = texts.find_map(|text| plugin_cache_setting(&text))?;
+    Some(directory.join(expand_variables(&named, environment)))
+}
+
+/// Locks the plugin cache at `directory` for `init`; `None` if the tool locks it itself. Reports to
+/// `progress` if it has to wait.
+///
+/// # Errors
+/// When there can be no lock; with [`io::ErrorKind::TimedOut`] when it takes longer than `timeout`.
+pub async fn lock_plugin_cache(
+    directory: &Path,
+    tool: &ToolRequest,
+    timeout: Duration,
+    progress: &(dyn Fn(&str) + Sync),
+) -> io::Result<Option<File>> {
+    if tool.product == Product::OpenTofu && tool.version >= LOCKING_OPENTOFU {
+        return Ok(None);
+    }
+    let path = directory.join(LOCK);
+    let shown = directory.display();
+    let waits =
+        || progress(&format!("Waiting for another run's init on the plugin cache `{shown}`"));
+    match tokio::time::timeout(timeout, lock::acquire(&path, waits)).await {
+        Ok(lock) => lock.map(Some),
+        Err(_) => Err(io::ErrorKind::TimedOut.into()),
+    }
+}
+
+/// The CLI configuration files, in order of precedence.
+fn configuration_files(
+    environment: &Environment,
+    directory: &Path,
+    product: Product,
+) -> Vec<PathBuf> {
+    for name in CLI_CONFIG_VARIABLES {
+        if let Some(path) = environment.value(name).filter(|path| !path.is_empty()) {
+            return vec![directory.join(path)];
+        }
+    }
+    cli_config_files(product, |name| environment.value(name).map(Into::into))
+}
+
+/// The plugin cache in a CLI configuration file, in HCL or JSON.
+fn plugin_cache_setting(text: &str) -> Option<String> {
+    let mut values = text.lines().filter_map(|line| {
+        let line = line.trim_start_matches([' ', '\t', '{', '"']).strip_prefix(SETTING)?;
+        let line = line.trim_start_matches(['"', ' ', '\t']).strip_prefix(['=', ':'])?;
+        line.split('"').nth(1)
+    });
+    values.next_back().map(str::to_owned)
+}
+
+/// `text` with the variables that it names as `$NAME` or `${NAME}`, as Terraform reads it.
+fn expand_variables(text: &str, environment: &Environment) -> String {
+    let mut parts = text.split('$');
+    let mut expanded = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let braced = part.strip_prefix('{').and_then(|part| part.split_once('}'));
+        let (name, rest) = braced.unwrap_or_else(|| {
+            let end = part.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
+            part.split_at(end.unwrap_or(part.len()))
+        });
+        let value = environment.value(name).unwrap_or_default();
+        expanded.push_str(&value.to_string_lossy());
+        expanded.push_str(rest);
+    }
+    expanded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn environment_takes_precedence_over_the_configuration_file() {
+        let home = tempfile::tempdir().unwrap();
+        let set = |variables: &[(&str, &str)]| {
+            let mut environment = Environment::default();
+            environment.set("HOME", home.path());
+            for (name, value) in variables {
+                environment.set(name, value);
+            }
+            plugin_cache(&environment, Path::new("/module"), Product::Terraform)
+        };
+        assert_eq!(set(&[]), None);
+        assert_eq!(set(&[(VARIABLE, "/cache")]), Some("/cache".into()));
+        assert_eq!(set(&[(VARIABLE, "cache")]), Some("/module/cache".into()));
+        for (text, expected) in [
+            ("plugin_cache_dir = \"/cache\"", Some("/cache".into())),
+            ("plugin_cache_dir=\"$HOME/cache\"\n", Some(home.path().join("cache"))),
+            ("\n  plugin_cache_dir   = \"${HOME}/cache\" # mine", Some(home.path().join("cache"))),
+            ("{\"plugin_cache_dir\": \"/cache\"}", Some("/cache".into())),
+            ("# plugin_cache_dir = \"/cache\"", None),
+            ("plugin_cache_dir", None),
+            ("plugin_cache_may_break_dependency_lock_file = true", None),
+            ("disable_checkpoint = true", None),
+        ] {
+            std::fs::write(home.path().join(".terraformrc"), text).unwrap();
+            assert_eq!(set(&[]), expected, "{text}");
+            let other = home.path().join("other");
+            let other = other.to_str().unwrap();
+            assert_eq!(set(&[("TF_CLI_CONFIG_FILE", other)]), None, "{text}");
+            std::fs::write(other, text).unwrap();
+            assert_eq!(set(&[("TF_CLI_CONFIG_FILE", other)]), expected, "{text}");
+            assert_eq!(set(&[("TF_CLI_CONFIG_FILE", other), (VARIABLE, "/x")]), Some("/x".into()));
+            std::fs::remove_file(other).unwrap();
+        }
+    }
+
+    #[test]
+    fn first_configuration_file_that_the_tool_reads_takes_precedence() {
+        let home = tempfile::tempdir().unwrap();
+        let module = home.path().join("module");
+        for (file, text) in [
+            (".tofurc", "plugin_cache_dir = \"/tofu\""),
+            (".terraform.d/a.tfrc", "plugin_cache_dir = \"/a\""),
+            (".terraform.d/b.tfrc.json", "{\"plugin_cache_dir\": \"/b\"}"),
+            ("module/relative.tfrc", "plugin_cache_dir = \"relative\""),
+        ] {
+            let path = home.path().join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let mut environment = Environment::default();
+        environment.set("HOME", home.path());
+        let found =
+            |environment: &Environment, product| plugin_cache(environment, &module, product);
+        assert_eq!(found(&environment, Product::Terraform), Some("/a".into()));
+        assert_eq!(found(&environment, Product::OpenTofu), Some("/tofu".into()));
+        environment.set("TF_CLI_CONFIG_FILE", "relative.tfrc");
+        assert_eq!(found(&environment, Product::Terraform), Some(module.join("relative")));
+    }
+
+    #[tokio::test]
+    async fn plugin_cache_is_locked_except_for_opentofu_with_its_own_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let lock = async |version: &str| {
+            let timeout = Duration::from_millis(1);
+            lock_plugin_cache(directory.path(), &version.parse().unwrap(), timeout, &|_| {}).await
+        };
+        let held = lock("1.11.4").await.unwrap();
+        assert!(held.is_some());
+        for (version, waits) in [
+            ("1.11.4", true),
+            ("1.5.7", true),
+            ("opentofu-1.9.1", true),
+            ("opentofu-1.10.0", false),
+            ("opentofu-1.11.0", false),
+        ] {
+            let locked = lock(version).await;
+            assert_eq!(
+                locked.is_err_and(|it| it.kind() == io::ErrorKind::TimedOut),
+                waits,
+                "{version}"
+            );
+        }
+        drop(held);
+        assert!(lock("1.11.4").await.unwrap().is_some());
+    }
+}

@@ -1,0 +1,129 @@
+//! The body of POST status: a view of the result of a run.
+
+use serde::Serialize;
+
+use butler_base::event::Phase;
+use butler_result::{Problem, RunResult, TestResults, UndeliveredLogs};
+
+/// The body of POST status. A registry ignores the fields that it does not support.
+#[derive(Debug, Default, Serialize)]
+pub(in crate::run) struct StatusReport<'a> {
+    status: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources_to_add: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources_to_change: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources_to_destroy: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource_count_after: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan_summary: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tests: Option<TestResults>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ReportedProblem<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_commit: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    undelivered_logs: Option<&'a UndeliveredLogs>,
+}
+
+/// A [`Problem`] that omits a missing hint; in `result.json` it is `null`.
+#[derive(Debug, Serialize)]
+struct ReportedProblem<'a> {
+    phase: Phase,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<&'a str>,
+}
+
+impl StatusReport<'_> {
+    /// The status with which a run begins.
+    pub(in crate::run) fn running() -> Self {
+        Self { status: "running", ..Self::default() }
+    }
+
+    /// The body of the request.
+    pub(in crate::run) fn json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("a status contains only texts and numbers")
+    }
+}
+
+/// The final status. The result must be masked.
+impl<'a> From<&'a RunResult> for StatusReport<'a> {
+    fn from(result: &'a RunResult) -> Self {
+        let counts = result.counts;
+        // Registries that do not show `error` show the reason as part of the summary.
+        let error = result.error.as_ref().map(|problem| problem.lines().join("\n"));
+        let summary: Vec<_> = error.into_iter().chain(result.summary.clone()).collect();
+        Self {
+            status: &result.status,
+            exit_code: Some(result.exit_code),
+            resources_to_add: counts.map(|counts| counts.add),
+            resources_to_change: counts.map(|counts| counts.change),
+            resources_to_destroy: counts.map(|counts| counts.destroy),
+            resource_count_after: result.resources_after,
+            plan_summary: (!summary.is_empty()).then(|| summary.join("\n")),
+            tests: result.tests,
+            error: result.error.as_ref().map(|Problem { phase, message, advice }| {
+                ReportedProblem { phase: *phase, message, advice: advice.as_deref() }
+            }),
+            source_commit: result.source_commit.as_deref(),
+            tool: result.tool.as_deref(),
+            undelivered_logs: result.undelivered_logs.as_ref(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use butler_result::{ChangeCounts, Timings};
+
+    fn result(status: &str, exit_code: u8) -> RunResult {
+        let timings =
+            Timings { started: SystemTime::UNIX_EPOCH, total: Duration::ZERO, phases: Vec::new() };
+        RunResult::of(status, exit_code, timings)
+    }
+
+    fn json(report: &StatusReport<'_>) -> String {
+        String::from_utf8(report.json()).unwrap()
+    }
+
+    #[test]
+    fn unknown_values_are_omitted() {
+        assert_eq!(json(&StatusReport::running()), r#"{"status":"running"}"#);
+        let result = result("succeeded", 0);
+        assert_eq!(json(&StatusReport::from(&result)), r#"{"status":"succeeded","exit_code":0}"#);
+    }
+
+    #[test]
+    fn final_status_contains_the_reason_in_summary_and_error() {
+        let mut result = result("failed", 1);
+        let counts = ChangeCounts { add: 1, change: 2, destroy: 3, ..ChangeCounts::default() };
+        result.counts = Some(counts);
+        result.resources_after = Some(4);
+        result.summary = Some("Applied before it ended.".to_owned());
+        result.error =
+            Some(Problem { phase: Phase::Apply, message: "no".to_owned(), advice: None });
+        result.source_commit = Some("4f2a".to_owned());
+        result.tool = Some("terraform 1.11.4".to_owned());
+        result.undelivered_logs =
+            Some(UndeliveredLogs { lines: 1, first: 2, last: 2, kept_in: None, problem: None });
+        let expected = concat!(
+            r#"{"status":"failed","exit_code":1,"resources_to_add":1,"resources_to_change":2,"#,
+            r#""resources_to_destroy":3,"resource_count_after":4,"#,
+            r#""plan_summary":"Error: apply: no\nApplied before it ended.","#,
+            r#""error":{"phase":"apply","message":"no"},"source_commit":"4f2a","#,
+            r#""tool":"terraform 1.11.4","undelivered_logs":{"lines":1,"first":2,"last":2}}"#
+        );
+        assert_eq!(json(&StatusReport::from(&result)), expected);
+    }
+}

@@ -1,0 +1,161 @@
+//! Applies a plan, and finds out what an incomplete apply has done.
+
+use std::time::{Duration, SystemTime};
+
+use super::command_input::CommandInput;
+use super::planning::{make_plan, run_after_plan};
+use crate::engine::{AppliedChanges, Engine, PlanMode, Planned, ReportedResources};
+use crate::report::RunLog;
+use crate::run::directory::recovery;
+use crate::run::failure::Failure;
+use crate::run::findings::{ApplyOutcome, Findings};
+use butler_base::cancel::{Step, StopReason};
+use butler_base::error::chain;
+use butler_base::event::Phase;
+use butler_plan::Counts;
+
+/// How long state and outputs may be read after the registry has ended the run.
+const READING_AFTER_CANCEL: Duration = Duration::from_secs(3);
+
+/// How long the state may be read after a failed apply.
+const READING_AFTER_FAILURE: Duration = Duration::from_mins(1);
+
+/// Plans, waits for the approval, applies, and reads the outputs.
+pub(in crate::run) async fn apply(
+    engine: &Engine<'_, RunLog>,
+    mode: PlanMode,
+    input: &CommandInput<'_>,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let plan = make_plan(engine, mode, input, findings).await?;
+    findings.summary = Some(plan.summary.line());
+    findings.plan = Some(plan);
+    // Before the question: the user must not approve a plan that is rejected afterwards.
+    run_after_plan(input, findings).await?;
+    let plan = findings.plan.as_ref().expect("the plan was put there above");
+    if let Some(approver) = &input.approver {
+        approver.approve(plan, mode, engine).await?;
+    }
+    let _span = input.timeline.begin(Phase::Apply);
+    if let Err((failure, reported)) = apply_plan(engine, plan, input).await {
+        // The state shows which changes were made before the failure.
+        if let Some(applied) = applied_changes(engine, plan, &reported).await {
+            findings.counts = Some(applied.counts);
+            findings.resources_after = Some(applied.resources);
+            let outcome = ApplyOutcome::Incomplete {
+                planned: plan.summary.counts,
+                changes: applied.outcomes,
+            };
+            let incomplete = outcome.incomplete().map(|incomplete| format!("; {incomplete}"));
+            findings.apply_outcome = Some(outcome);
+            findings.summary = Some(format!(
+                "Applied before it ended: {}{}. {}",
+                applied.counts.done(),
+                incomplete.unwrap_or_default(),
+                plan.summary.line()
+            ));
+        }
+        return Err(failure);
+    }
+    findings.counts = Some(plan.summary.counts);
+    findings.resources_after = Some(plan.summary.resources_after);
+    findings.apply_outcome = Some(ApplyOutcome::Complete);
+    findings.summary = Some(format!("Applied: {}.", plan.summary.counts.done()));
+    // After the apply has succeeded for the report: a failure here does not undo it.
+    read_outputs(engine, findings).await
+}
+
+/// Applies a refresh-only plan: stores changes that were made outside of Terraform in the state.
+pub(in crate::run) async fn refresh(
+    engine: &Engine<'_, RunLog>,
+    input: &CommandInput<'_>,
+    findings: &mut Findings,
+) -> Result<(), Failure> {
+    let plan = make_plan(engine, PlanMode::RefreshOnly, input, findings).await?;
+    let plan = findings.plan.insert(plan);
+    findings.counts = Some(Counts::default());
+    let _span = input.timeline.begin(Phase::Apply);
+    findings.summary = Some(plan.summary.drift_line());
+    // Terraform refuses a refresh-only plan whose new values are all still unknown.
+    if plan.summary.applyable != Some(false) {
+        apply_plan(engine, plan, input).await.map_err(|(failure, _)| failure)?;
+    }
+    read_outputs(engine, findings).await
+}
+
+/// The changes that an incomplete apply has made; none if the state cannot be read in time.
+async fn applied_changes(
+    engine: &Engine<'_, RunLog>,
+    plan: &Planned,
+    reported: &ReportedResources,
+) -> Option<AppliedChanges> {
+    let applied =
+        tokio::time::timeout(READING_AFTER_FAILURE, engine.read_applied_changes(plan, reported));
+    let applied = tokio::select! {
+        applied = applied => applied.ok(),
+        _ = grace_after_stop(engine) => None,
+    };
+    match applied {
+        Some(Ok(applied)) => return Some(applied),
+        Some(Err(error)) => {
+            tracing::warn!(error = %chain(&error), "cannot read which changes were applied");
+        }
+        None => tracing::warn!(
+            "cannot read which changes were applied: reading the state took too long"
+        ),
+    }
+    None
+}
+
+/// Applies a plan. If the tool could not store the state, stores it now or reports where it is.
+///
+/// # Errors
+/// If the apply fails or is stopped; also returns what the tool printed about resources.
+async fn apply_plan(
+    engine: &Engine<'_, RunLog>,
+    plan: &Planned,
+    input: &CommandInput<'_>,
+) -> Result<(), (Failure, ReportedResources)> {
+    let begun = SystemTime::now();
+    let Err(mut unfinished) =
+        engine.apply(plan, &input.variables.apply, &input.options.planning).await
+    else {
+        return Ok(());
+    };
+    if let Some(downloads) = engine.downloads() {
+        recovery::collect_errored_state(downloads, engine.directory);
+    }
+    let state_note = if input.in_place {
+        engine.release_lock(&mut unfinished).await;
+        recovery::describe_errored_state(engine, &unfinished, begun)
+    } else {
+        recovery::push_state(engine, &mut unfinished).await
+    };
+    let mut failure = Failure::of_engine(Phase::Apply, &unfinished.error);
+    if let Some(note) = state_note {
+        failure.reason = format!("{}; {note}", failure.reason);
+    }
+    Err((failure, unfinished.reported))
+}
+
+/// Reads the outputs of the module.
+async fn read_outputs(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> Result<(), Failure> {
+    // A stop in the last moment of the apply does not change its result, but shortens the time for this.
+    let outputs = tokio::select! {
+        outputs = engine.read_outputs() => outputs.map_err(|error| Failure::of_engine(Phase::Apply, &error))?,
+        reason = grace_after_stop(engine) => return Err(Failure::stopped(Phase::Apply, &reason)),
+    };
+    findings.outputs = Some(outputs);
+    Ok(())
+}
+
+/// Completes when the time for reading state and outputs after a stop is over.
+async fn grace_after_stop(engine: &Engine<'_, RunLog>) -> StopReason {
+    let late = engine.stop.overdue(Step::State);
+    let reason = engine.stop.requested().await;
+    tokio::select! {
+        () = late => {}
+        () = tokio::time::sleep(READING_AFTER_CANCEL), if engine.stop.run_is_over() => {}
+    }
+    reason
+}

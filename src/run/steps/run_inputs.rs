@@ -1,0 +1,122 @@
+//! The inputs of a run: variables, environment variables and secrets, from the configuration to the
+//! arguments of commands.
+
+use super::command_input::CommandVariables;
+use super::terraform_settings::secret_sources;
+use crate::run::context::Context;
+use crate::run::failure::Failure;
+use crate::run::masking::secrets::register_inputs;
+use crate::run::plan::plan_report::PlanOptions;
+use crate::settings::RunSource;
+use crate::workspace::{self, Inputs, VariableError};
+use butler_base::event::Phase;
+use butler_protocol::spec::{RunSpec, ToolRequest};
+use butler_source::module::Module;
+
+/// Resolves references to secrets and registers the values with the redactor.
+///
+/// # Errors
+/// If a reference cannot be resolved.
+pub(in crate::run) fn resolve_inputs(
+    context: &Context<'_>,
+    spec: &RunSpec,
+) -> Result<Inputs, Failure> {
+    let inputs = workspace::resolve(spec, &secret_sources(context.settings))
+        .map_err(|error| variables_failure(context, &error))?;
+    register_inputs(context.log.redactor(), &inputs);
+    for message in &inputs.messages {
+        context.log.announce(message);
+    }
+    for warning in &inputs.warnings {
+        context.log.warn(warning);
+    }
+    Ok(inputs)
+}
+
+/// Assigns the inputs to the variables that the module declares.
+///
+/// # Errors
+/// If a sensitive variable has neither a value nor a default.
+pub(in crate::run) fn resolve_declared(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    inputs: &mut Inputs,
+    module: &Module,
+) -> Result<(), Failure> {
+    let before = inputs.environment.len();
+    let messages = workspace::apply_declarations(inputs, spec, module)
+        .map_err(|error| variables_failure(context, &error))?;
+    if inputs.environment.len() > before {
+        // An input that has become an environment variable may be secret by its name.
+        register_inputs(context.log.redactor(), inputs);
+    }
+    for message in &messages {
+        context.log.announce(message);
+    }
+    Ok(())
+}
+
+/// The failure. If a secret is missing, its hint names where the current CI system stores secrets.
+fn variables_failure(context: &Context<'_>, error: &VariableError) -> Failure {
+    let failure = Failure::new(Phase::Variables, error);
+    let system = context.settings.job.system;
+    let secret_store = match error {
+        VariableError::Unresolved(_) => system.secret_place(),
+        _ => None,
+    };
+    let secret_store = secret_store.map(|store| format!("in {}, {store}", system.title()));
+    let advice: Vec<_> = secret_store.into_iter().chain(failure.advice.clone()).collect();
+    if advice.is_empty() { failure } else { failure.advise(advice.join("; ")) }
+}
+
+/// Logs the names of secrets that are too short to be redacted.
+pub(in crate::run) fn warn_of_short_secrets(context: &Context<'_>) {
+    let short = context.log.redactor().too_short();
+    if !short.is_empty() {
+        context.log.warn(&format!("Too short to be masked in the log: {}", short.join(", ")));
+    }
+}
+
+/// How the plan is reported: which variables are sensitive, and the size limit of the registry.
+pub(in crate::run) fn plan_options(
+    context: &Context<'_>,
+    inputs: &Inputs,
+    module: &Module,
+) -> PlanOptions {
+    let given = inputs.variables.iter().filter(|(.., sensitive)| *sensitive).map(|(name, ..)| name);
+    let ambient = inputs.environment.iter().filter(|(.., sensitive)| *sensitive);
+    let ambient = ambient.filter_map(|(name, ..)| name.strip_prefix("TF_VAR_"));
+    let declared = module.variables.iter().filter(|(_, declared)| declared.sensitive);
+    let declared = declared.map(|(name, _)| name.as_str());
+    let has_registry = matches!(context.settings.source, RunSource::Registry { .. });
+    PlanOptions {
+        sensitive: given
+            .map(String::as_str)
+            .chain(ambient)
+            .chain(declared)
+            .map(str::to_owned)
+            .collect(),
+        json: context.settings.plan_json,
+        limit: has_registry.then_some(context.settings.body_limit as u64),
+    }
+}
+
+/// Writes the variable files. Returns the arguments for `plan` and `apply`.
+pub(in crate::run) fn write_variables(
+    context: &Context<'_>,
+    inputs: &Inputs,
+    module: &Module,
+    tool: &ToolRequest,
+) -> Result<CommandVariables, Failure> {
+    let private = context.directory.secrets();
+    let files = workspace::write_variable_files(inputs, module, &tool.version, private)
+        .map_err(|error| Failure::new(Phase::Variables, &error))?;
+    let mut variables = CommandVariables::from(files);
+    variables.plan.extend_from_slice(&context.options.planning.assignments);
+    let ephemeral = module.variables.values().any(|declared| declared.ephemeral);
+    if ephemeral && workspace::saved_plan_takes_variables(&tool.version) {
+        // The user's assignments may name ephemeral variables, and an apply accepts all others too.
+        variables.apply.extend_from_slice(&context.options.planning.assignments);
+    }
+    Ok(variables)
+}
