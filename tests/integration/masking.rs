@@ -55,6 +55,7 @@ resource "terraform_data" "values" {
     command     = <<-EOT
       env
       for value in "$KEY" "$QUOTED" "$PERCENT" "$PHRASE" "$SETTINGS" "$LISTED" "$UPSTREAM" "$RUN_SECRET" "$AWS_SECRET_ACCESS_KEY"; do
+        printf '%s' "$value" | base64
         printf '%s' "$value" | base64 -w 0; echo
         printf 'a%s' "$value" | base64 -w 0; echo
         printf 'ab%sz' "$value" | base64 -w 0; echo
@@ -183,6 +184,10 @@ fn forms(text: &str) -> Vec<(&'static str, String)> {
         .map(|(form, text)| (*form, text.replace('+', "-").replace('/', "_")))
         .collect();
     forms.extend(url_safe);
+    // The lines of `base64`, each of which can be decoded on its own.
+    let encoded = STANDARD.encode(text);
+    let lines = encoded.as_bytes().chunks(76).filter(|line| line.len() >= 8);
+    forms.extend(lines.map(|line| ("wrapped base64", String::from_utf8(line.to_vec()).unwrap())));
     forms
 }
 

@@ -11,4 +11,5 @@ pub(super) mod redactor;
 pub(super) mod sorted;
 pub(super) mod text;
 pub(super) mod unescape;
+mod wrapped;
 pub(super) mod xml;

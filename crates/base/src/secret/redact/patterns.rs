@@ -4,8 +4,8 @@
 //! its size does not depend on the length of the secrets, and it contains only their beginnings.
 //! Dropped forms are zeroed by the allocator.
 //!
-//! Escapes are undone, and the search is repeated; a match covers the text with its escapes. Base64
-//! is found if it is on one line: the line breaks that an encoder inserts end a match.
+//! Escapes are undone, and the search is repeated; a match covers the text with its escapes. For
+//! base64 that is broken across lines, see [`super::wrapped`].
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,6 +16,7 @@ use super::base64::{Encoded, alignments, standard};
 use super::escapes::escaped;
 use super::sorted::Sorted;
 use super::unescape::plain;
+use super::wrapped::{Windows, common, reaches_line_end};
 
 /// How many bytes of a form the automaton searches for.
 const HEAD: usize = 32;
@@ -42,6 +43,7 @@ pub(in crate::secret) struct Patterns {
     texts: Sorted<String>,
     /// In base64.
     encoded: Sorted<Encoded>,
+    windows: Windows,
     heads: AhoCorasick,
     /// The forms that begin with each head.
     forms: Vec<Vec<Form>>,
@@ -76,6 +78,7 @@ impl Patterns {
             }
         }
         let (texts, encoded) = (Sorted::new(texts), Sorted::new(encoded));
+        let windows = Windows::new(&encoded);
         let mut heads: Vec<(Vec<u8>, Form)> = Vec::new();
         for (index, text) in texts.iter().enumerate() {
             let head = &text.as_bytes()[..text.len().min(HEAD)];
@@ -105,7 +108,7 @@ impl Patterns {
             .prefilter(false)
             .build(forms.keys())?;
         let forms = forms.into_values().collect();
-        Ok(Self { texts, encoded, heads: automaton, forms })
+        Ok(Self { texts, encoded, windows, heads: automaton, forms })
     }
 
     /// The ranges of `text` that secrets cover, in ascending order and without overlaps.
@@ -167,14 +170,16 @@ impl Patterns {
                     }
                     Form::Encoded(index) => {
                         let one = &self.encoded[index];
-                        let length = common(&text[head.start()..], &one.text);
-                        if length >= one.certain {
+                        let text = &text[head.start()..];
+                        let length = common(text, &one.text);
+                        if length >= one.certain || reaches_line_end(text, length) {
                             ranges.push(head.start()..head.start() + length);
                         }
                     }
                 }
             }
         }
+        self.windows.pieces(&self.encoded, text, &mut ranges);
         ranges
     }
 }
@@ -185,11 +190,6 @@ const fn url_safe(byte: u8) -> u8 {
         b'/' => b'_',
         byte => byte,
     }
-}
-
-/// The length of the common beginning of `text`, in either alphabet, and `encoded`.
-fn common(text: &[u8], encoded: &[u8]) -> usize {
-    text.iter().zip(encoded).take_while(|(one, other)| standard(**one) == **other).count()
 }
 
 /// Sorts ranges, and merges those that overlap.
