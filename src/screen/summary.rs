@@ -9,7 +9,7 @@ use super::text::{beginning, end, printable, time, width};
 use butler_protocol::spec::Operation;
 use butler_result::{
     Action, ChangeCounts, ChangeOutcome, Incomplete, PlannedChange, Problem, RunResult, Severity,
-    TestResults, table,
+    TestCounts, table,
 };
 
 /// The largest number of listed changes; the complete plan is above, and in the reports.
@@ -166,7 +166,7 @@ fn amounts(result: &RunResult) -> String {
     let resources =
         |count| if count == 1 { "1 resource now".into() } else { format!("{count} resources now") };
     amounts.extend(result.resources_after.map(resources));
-    amounts.extend(result.tests.map(|TestResults { passed, failed, skipped }| {
+    amounts.extend(result.tests.map(|TestCounts { passed, failed, skipped }| {
         format!("{passed} passed, {failed} failed, {skipped} skipped")
     }));
     amounts.join("; ")

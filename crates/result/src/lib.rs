@@ -22,7 +22,7 @@ mod visible;
 mod wording;
 
 pub use change::{Action, AttributeChange, ChangeOutcome, Changes, PlannedChange, Shown};
-pub use counts::{ChangeCounts, TestResults};
+pub use counts::{ChangeCounts, TestCounts};
 pub use diagnostic::{Diagnostic, Severity, SourceLocation};
 pub use incomplete::{Incomplete, IncompleteChange};
 pub use log_copy::LogCopy;

@@ -9,7 +9,7 @@ use butler_base::secret::Redactor;
 use butler_protocol::spec::Operation;
 
 use crate::change::{AttributeChange, Changes, PlannedChange};
-use crate::counts::{ChangeCounts, TestResults};
+use crate::counts::{ChangeCounts, TestCounts};
 use crate::diagnostic::Diagnostic;
 use crate::incomplete::{Incomplete, IncompleteChange};
 use crate::output::Output;
@@ -57,7 +57,7 @@ pub struct RunResult {
     /// The number of resource instances after an apply.
     pub resources_after: Option<u32>,
     /// Tests by result.
-    pub tests: Option<TestResults>,
+    pub tests: Option<TestCounts>,
     /// The planned changes; not part of the JSON, because the report contains the plan.
     #[serde(skip)]
     pub changes: Vec<PlannedChange>,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use butler_base::event::Phase;
-use butler_result::{Problem, RunResult, TestResults, UndeliveredLogs};
+use butler_result::{Problem, RunResult, TestCounts, UndeliveredLogs};
 
 /// The body of POST status. A registry ignores the fields that it does not support.
 #[derive(Debug, Default, Serialize)]
@@ -22,7 +22,7 @@ pub(in crate::run) struct StatusReport<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     plan_summary: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tests: Option<TestResults>,
+    tests: Option<TestCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ReportedProblem<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]

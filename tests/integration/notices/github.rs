@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use butler_protocol::spec::Operation;
-use butler_result::{ChangeCounts, RunResult, TestResults, Timings};
+use butler_result::{ChangeCounts, RunResult, TestCounts, Timings};
 use butler_runner::ci::{System, step_outputs};
 use serde_json::json;
 
@@ -176,7 +176,7 @@ fn documentation_lists_the_step_outputs() {
         moved: 0,
         forget: 0,
     });
-    result.tests = Some(TestResults { passed: 3, failed: 0, skipped: 1 });
+    result.tests = Some(TestCounts { passed: 3, failed: 0, skipped: 1 });
     let rows = step_outputs(&result).into_iter();
     let rows: Vec<_> = rows.map(|(name, value)| format!("| `{name}` | `{value}` |")).collect();
     assert_documented("docs/ci-output.md", "outputs", &rows);
