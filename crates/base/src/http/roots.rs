@@ -48,7 +48,7 @@ pub(super) struct Shown<'shown> {
 
 /// The purpose of a certificate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Purpose {
+enum CertificatePurpose {
     /// An authority, which signs others.
     Authority,
     /// A server.
@@ -67,10 +67,14 @@ impl Roots {
         for certificate in certificates {
             // Version 1 does not have this extension; it was used for authorities.
             let purpose = ParsedCertificate::try_from(&certificate)
-                .map_or(Ok(Purpose::Authority), |it| purpose(&it, now, algorithms));
+                .map_or(Ok(CertificatePurpose::Authority), |it| {
+                    certificate_purpose(&it, now, algorithms)
+                });
             let is_usable = match purpose {
-                Ok(Purpose::Authority) => roots.authorities.add(certificate.clone()).is_ok(),
-                Ok(Purpose::Server) => true,
+                Ok(CertificatePurpose::Authority) => {
+                    roots.authorities.add(certificate.clone()).is_ok()
+                }
+                Ok(CertificatePurpose::Server) => true,
                 Err(_) => false,
             };
             if is_usable {
@@ -91,11 +95,11 @@ impl Roots {
     /// Why the certificate is not trusted.
     pub(super) fn vouch_for(&self, shown: Shown<'_>) -> Result<(), Error> {
         let Shown { certificate, parsed, intermediates, now, algorithms } = shown;
-        let purpose = purpose(parsed, now, algorithms)?;
+        let purpose = certificate_purpose(parsed, now, algorithms)?;
         if self.named.contains(certificate) {
             return Ok(());
         }
-        if purpose == Purpose::Authority {
+        if purpose == CertificatePurpose::Authority {
             // The library reports only the constraint; the unknown issuer is the error that a user
             // can fix.
             return Err(CertificateError::UnknownIssuer.into());
@@ -112,11 +116,11 @@ impl Roots {
 
 /// The purpose of `certificate`, if it is valid now. Without authorities, the library checks in
 /// this order: the time, whether it is an authority, then the issuer.
-fn purpose(
+fn certificate_purpose(
     certificate: &ParsedCertificate<'_>,
     now: UnixTime,
     algorithms: &WebPkiSupportedAlgorithms,
-) -> Result<Purpose, Error> {
+) -> Result<CertificatePurpose, Error> {
     let no_roots = RootCertStore::empty();
     match verify_server_cert_signed_by_trust_anchor(
         certificate,
@@ -125,9 +129,11 @@ fn purpose(
         now,
         algorithms.all,
     ) {
-        Err(Error::InvalidCertificate(CertificateError::Other(_))) => Ok(Purpose::Authority),
+        Err(Error::InvalidCertificate(CertificateError::Other(_))) => {
+            Ok(CertificatePurpose::Authority)
+        }
         Ok(()) | Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            Ok(Purpose::Server)
+            Ok(CertificatePurpose::Server)
         }
         Err(error) => Err(error),
     }

@@ -33,11 +33,11 @@ type Observer = Arc<dyn Fn(&str) + Send + Sync>;
 /// The secrets of a run, shared by all code that shows text.
 #[derive(Default)]
 pub struct Redactor {
-    state: Mutex<State>,
+    state: Mutex<RegisteredSecrets>,
 }
 
 #[derive(Default)]
-struct State {
+struct RegisteredSecrets {
     /// Sorted, without duplicates.
     secrets: Vec<SecretString>,
     too_short: Vec<String>,
@@ -105,7 +105,7 @@ impl Redactor {
     /// Zeroes and drops all secrets. Text that is shown after this must not contain any of them;
     /// secrets that are still in use must be registered again.
     pub fn forget(&self) {
-        *self.state() = State::default();
+        *self.state() = RegisteredSecrets::default();
     }
 
     fn add<'a>(&self, secrets: impl Iterator<Item = (Option<&'a str>, &'a SecretString)>) {
@@ -225,12 +225,12 @@ impl Redactor {
         before_backslashes(pending, end)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RegisteredSecrets> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl RegisteredSecrets {
     /// Whether `value` is one of the first `known` secrets, which are sorted.
     fn knows(&self, known: usize, value: &str) -> bool {
         let secrets = &self.secrets[..known];
