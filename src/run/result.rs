@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::settings::{PlanStatus, Settings};
 use butler_base::secret::Redactor;
 use butler_protocol::spec::{RunSpec, Source};
-use butler_result::{RunResult, Timings};
+use butler_result::{FinalStatus, RunResult, Timings};
 use butler_source::git::shown_repository;
 
 /// Builds the result of a run that ended with `findings` and perhaps a `failure`. Only the outputs
@@ -73,11 +73,11 @@ const fn status(
     failure: Option<&Failure>,
     findings: &Findings,
     plan_status: PlanStatus,
-) -> &'static str {
+) -> FinalStatus {
     match (failure, plan_status) {
         (Some(failure), _) => failure.cause.status(),
-        (None, PlanStatus::Planned) if findings.awaits_confirmation => "planned",
-        (None, PlanStatus::Planned | PlanStatus::Succeeded) => "succeeded",
+        (None, PlanStatus::Planned) if findings.awaits_confirmation => FinalStatus::Planned,
+        (None, PlanStatus::Planned | PlanStatus::Succeeded) => FinalStatus::Succeeded,
     }
 }
 
@@ -103,12 +103,12 @@ mod tests {
     #[test]
     fn only_a_plan_with_changes_awaits_confirmation_and_only_if_requested() {
         let mut findings = Findings::default();
-        assert_eq!(status(None, &findings, PlanStatus::Planned), "succeeded");
+        assert_eq!(status(None, &findings, PlanStatus::Planned), FinalStatus::Succeeded);
         findings.awaits_confirmation = true;
-        assert_eq!(status(None, &findings, PlanStatus::Planned), "planned");
-        assert_eq!(status(None, &findings, PlanStatus::Succeeded), "succeeded");
+        assert_eq!(status(None, &findings, PlanStatus::Planned), FinalStatus::Planned);
+        assert_eq!(status(None, &findings, PlanStatus::Succeeded), FinalStatus::Succeeded);
         let failure = Failure::because(Phase::Plan, "no");
-        assert_eq!(status(Some(&failure), &findings, PlanStatus::Planned), "failed");
+        assert_eq!(status(Some(&failure), &findings, PlanStatus::Planned), FinalStatus::Failed);
     }
 
     #[test]

@@ -70,10 +70,11 @@ impl Trace {
     pub(super) fn end(&self, result: &RunResult) {
         let span = self.run.span();
         let operation = result.operation.map(|operation| operation.to_string());
+        let status = result.status.to_string();
         let texts = [
             ("butler.run.id", result.run_id.as_ref()),
             ("butler.run.operation", operation.as_ref()),
-            ("butler.run.status", Some(&result.status)),
+            ("butler.run.status", Some(&status)),
             ("butler.run.tool", result.tool.as_ref()),
             ("vcs.ref.head.revision", result.source_commit.as_ref()),
         ];
@@ -88,7 +89,7 @@ impl Trace {
         }
         span.set_status(match &result.error {
             Some(problem) => Status::error(problem.message.clone()),
-            None if result.exit_code != 0 => Status::error(result.status.clone()),
+            None if result.exit_code != 0 => Status::error(result.status.name()),
             None => Status::Ok,
         });
         span.end();

@@ -7,6 +7,7 @@
 mod change;
 mod counts;
 mod diagnostic;
+mod final_status;
 mod incomplete;
 mod line_diff;
 mod log_copy;
@@ -24,6 +25,7 @@ mod wording;
 pub use change::{Action, AttributeChange, ChangeOutcome, Changes, PlannedChange, Shown};
 pub use counts::{ChangeCounts, TestCounts};
 pub use diagnostic::{Diagnostic, Severity, SourceLocation};
+pub use final_status::FinalStatus;
 pub use incomplete::{Incomplete, IncompleteChange};
 pub use log_copy::LogCopy;
 pub use output::Output;
