@@ -10,7 +10,7 @@ use url::Url;
 
 use super::Job;
 use super::description::Annotation;
-use butler_result::{Diagnostic, RunResult, Severity, SourceLocation};
+use butler_result::{Diagnostic, FinalStatus, RunResult, Severity, SourceLocation};
 
 /// GitHub shows at most this many annotations of each severity in a step.
 const MAX_PER_SEVERITY: usize = 10;
@@ -33,9 +33,11 @@ pub fn annotations(result: &RunResult, job: &Job) -> Vec<String> {
         let advice = problem.advice.iter().map(|advice| format!("\nhint: {advice}"));
         let text = [problem.message.clone()].into_iter().chain(advice).collect();
         // A cancelled run has not failed.
-        let (severity, outcome) = match result.status.as_str() {
-            "cancelled" => (Severity::Warning, "stopped"),
-            _ => (Severity::Error, "failed"),
+        let (severity, outcome) = match result.status {
+            FinalStatus::Cancelled => (Severity::Warning, "stopped"),
+            FinalStatus::Succeeded | FinalStatus::Planned | FinalStatus::Failed => {
+                (Severity::Error, "failed")
+            }
         };
         let title = format!("{} {outcome}", problem.phase);
         annotations.push(Annotation { severity, title, text, place: None });
@@ -169,7 +171,7 @@ mod tests {
             total: std::time::Duration::ZERO,
             phases: Vec::new(),
         };
-        let mut result = RunResult::of("failed", 1, timings);
+        let mut result = RunResult::of(FinalStatus::Failed, 1, timings);
         result.source_repository = Some("https://git.example/Org/infra.git".to_owned());
         result.source_directory = Some("modules/a, b".to_owned());
         result.diagnostics.push(Diagnostic {
@@ -279,7 +281,7 @@ mod tests {
         });
         let lines = annotations(&result, &job(System::GitHubActions));
         assert_eq!(lines[0], "::error title=source failed::cannot clone%0Ahint: log in");
-        result.status = "cancelled".to_owned();
+        result.status = FinalStatus::Cancelled;
         let lines = annotations(&result, &job(System::GitHubActions));
         assert_eq!(lines[0], "::warning title=source stopped::cannot clone%0Ahint: log in");
     }

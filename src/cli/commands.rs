@@ -23,7 +23,7 @@ use crate::exit::Exit;
 use crate::settings::{Arguments, Environment, LocalRequest, Settings};
 use butler_base::error::{Advice, chain};
 use butler_protocol::spec::{
-    ChangesExit, LocalOptions, Operation, PlanFile, PlanningOptions, Purpose,
+    ChangesExit, LocalOptions, Operation, PlanFile, PlanPurpose, PlanningOptions,
 };
 
 /// The exit code of `drift`, and of `plan` with `--detailed-exitcode`, after a usage error, because their 2 means
@@ -128,7 +128,7 @@ impl Plan {
                 options.changes = ChangesExit::Detailed;
             }
             if self.destroy {
-                options.purpose = Purpose::Destroy;
+                options.purpose = PlanPurpose::Destroy;
             }
             if let Some(out) = &self.out {
                 options.plan_file = PlanFile::Save(plan_to_save(out)?);

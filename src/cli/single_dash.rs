@@ -164,6 +164,20 @@ mod tests {
     }
 
     #[test]
+    fn each_command_on_a_directory_accepts_terraforms_spelling() {
+        let command = crate::cli::command();
+        let names: Vec<_> = command
+            .get_subcommands()
+            .filter(|command| {
+                let has_flag = command.get_opts().any(|it| it.get_long() == Some("lock-timeout"));
+                has_flag && command.get_positionals().any(|it| it.get_id() == "directory")
+            })
+            .map(clap::Command::get_name)
+            .collect();
+        assert_eq!(names, COMMANDS);
+    }
+
+    #[test]
     fn terraforms_spelling_is_translated() {
         for (given, expected) in [
             ("plan -out=x.plan -var a=-b", "plan --out=x.plan --var a=-b"),

@@ -16,7 +16,7 @@ use super::invocation::Engine;
 use super::locks::locking::{APPLY, LockingExit, UnfinishedCommand};
 use super::plan::applied::AppliedChanges;
 use super::plan::reported::ReportedResources;
-use super::test_results::counts::TestCounts;
+use super::test_results::counts::counts_of_junit;
 use super::test_results::junit::readable_junit;
 use super::watching::TestMessages;
 use butler_base::event::Stream;
@@ -24,6 +24,7 @@ use butler_base::process::{Command, Output, Sink};
 use butler_base::secret::Redactor;
 use butler_plan::{Content, CopiedPlan, PlanSummary, Survey, read};
 use butler_protocol::spec::{Assignment, PlanningOptions};
+use butler_result::TestCounts;
 
 /// The largest output of `output -json` and `validate -json`, in bytes. The registry accepts 50 MiB.
 const MAX_OUTPUT: usize = 48 * 1024 * 1024;
@@ -249,7 +250,7 @@ impl<S: Sink> Engine<'_, S> {
             if xml.is_none() {
                 self.check_exit("test", &exit, headline, None)?;
             }
-            (exit, xml.and_then(|xml| TestCounts::from_junit(&readable_junit(&xml))))
+            (exit, xml.and_then(|xml| counts_of_junit(&readable_junit(&xml))))
         } else {
             let messages = TestMessages {
                 sink: self.log,

@@ -27,6 +27,5 @@ pub use locks::lock::{Holder, LeftLock, StateLock};
 pub use locks::locking::UnfinishedCommand;
 pub use plan::applied::AppliedChanges;
 pub use plan::reported::ReportedResources;
-pub use test_results::counts::TestCounts;
 pub use test_results::junit::readable_junit;
 pub use wrapper::{OLDEST_WRAPPER, Wrapper, can_wrap};

@@ -9,10 +9,11 @@ use serde::Deserialize;
 use super::diagnostics::Diagnostic;
 use super::locks::lock_output::{LockMessage, lock_id_in_address, shows_end, shows_work};
 use super::plan::reported::ReportedResources;
-use super::test_results::counts::TestCounts;
+use super::test_results::counts::counts_of_json_line;
 use super::test_results::junit::{JunitCases, TestFields};
 use butler_base::event::Stream;
 use butler_base::process::Sink;
+use butler_result::TestCounts;
 
 /// The longest headline that is used, in bytes. A longer one is ignored and not cut: it is redacted later, and
 /// a part of a secret is not recognised.
@@ -183,7 +184,7 @@ impl<S: Sink> Sink for TestMessages<'_, S> {
         let Ok(message) = serde_json::from_slice::<Message>(line) else {
             return self.sink.line(stream, line);
         };
-        if let Some(counts) = TestCounts::from_json_line(line) {
+        if let Some(counts) = counts_of_json_line(line) {
             *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = Some(counts);
         }
         let diagnostic = message.diagnostic.as_ref();

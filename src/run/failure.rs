@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use butler_base::cancel::StopReason;
 use butler_base::error::{Advice, chain};
 use butler_base::event::Phase;
-use butler_result::Problem;
+use butler_result::{FinalStatus, Problem};
 
 /// Why a run did not succeed. Its texts are not redacted.
 #[derive(Clone, Debug)]
@@ -42,10 +42,10 @@ impl Cause {
     }
 
     /// The status of the run.
-    pub(super) const fn status(&self) -> &'static str {
+    pub(super) const fn status(&self) -> FinalStatus {
         match self {
-            Self::Stopped(_) => "cancelled",
-            Self::Registry | Self::Run => "failed",
+            Self::Stopped(_) => FinalStatus::Cancelled,
+            Self::Registry | Self::Run => FinalStatus::Failed,
         }
     }
 }
@@ -110,10 +110,14 @@ mod tests {
         let signal = StopReason::Signal(Signal::SIGTERM);
         let over = StopReason::RunOver { status: "cancelled".to_owned() };
         for (failure, code, status) in [
-            (Failure::because(Phase::Plan, "no"), 1, "failed"),
-            (Failure::stopped(Phase::Plan, &over), 3, "cancelled"),
-            (Failure::because(Phase::Config, "no").caused_by(Cause::Registry), 4, "failed"),
-            (Failure::stopped(Phase::Apply, &signal), 143, "cancelled"),
+            (Failure::because(Phase::Plan, "no"), 1, FinalStatus::Failed),
+            (Failure::stopped(Phase::Plan, &over), 3, FinalStatus::Cancelled),
+            (
+                Failure::because(Phase::Config, "no").caused_by(Cause::Registry),
+                4,
+                FinalStatus::Failed,
+            ),
+            (Failure::stopped(Phase::Apply, &signal), 143, FinalStatus::Cancelled),
         ] {
             assert_eq!((failure.cause.exit().code(), failure.cause.status()), (code, status));
         }

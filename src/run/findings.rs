@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use super::plan::plan_report::PlanReport;
-use crate::engine::{Planned, TestCounts};
-use butler_plan::Counts;
-use butler_result::{ChangeCounts, ChangeOutcome, Incomplete, PlannedChange};
+use crate::engine::Planned;
+use butler_result::{ChangeCounts, ChangeOutcome, Incomplete, PlannedChange, TestCounts};
 
 /// The results of the phases. They contain secrets, so the type does not implement `Debug`.
 #[derive(Default)]
@@ -22,7 +21,7 @@ pub(super) struct Findings {
     /// Whether the run found changes or drift and ends with the exit code for them.
     pub(super) ends_with_changes: bool,
     /// Resources by action: planned actions, or after an apply the completed ones.
-    pub(super) counts: Option<Counts>,
+    pub(super) counts: Option<ChangeCounts>,
     /// The outcome of the plan's changes; absent if nothing was applied, and if it is unknown.
     pub(super) apply_outcome: Option<ApplyOutcome>,
     /// The number of resource instances after an apply.
@@ -45,7 +44,7 @@ pub(super) enum ApplyOutcome {
     /// The apply ended early.
     Incomplete {
         /// The counts of the plan.
-        planned: Counts,
+        planned: ChangeCounts,
         /// The outcome of each change, in the order of the plan's list.
         changes: Vec<Option<ChangeOutcome>>,
     },
@@ -72,22 +71,7 @@ impl ApplyOutcome {
     pub(super) fn incomplete(&self) -> Option<Incomplete> {
         match self {
             Self::Complete => None,
-            Self::Incomplete { planned, changes } => {
-                Incomplete::of(change_counts(*planned), changes)
-            }
+            Self::Incomplete { planned, changes } => Incomplete::of(*planned, changes),
         }
-    }
-}
-
-/// The counts as the result of a run contains them.
-pub(super) const fn change_counts(counts: Counts) -> ChangeCounts {
-    ChangeCounts {
-        add: counts.create,
-        change: counts.update,
-        destroy: counts.delete,
-        replace: counts.replace,
-        import: counts.import,
-        moved: counts.moved,
-        forget: counts.forget,
     }
 }

@@ -7,14 +7,14 @@ use secrecy::ExposeSecret;
 
 use super::context::run_id;
 use super::failure::Failure;
-use super::findings::{ApplyOutcome, Findings, change_counts};
+use super::findings::{ApplyOutcome, Findings};
 use super::reporting::outputs;
 use crate::engine::Planned;
 use crate::exit::Exit;
 use crate::settings::{PlanStatus, Settings};
 use butler_base::secret::Redactor;
 use butler_protocol::spec::{RunSpec, Source};
-use butler_result::{RunResult, TestResults, Timings};
+use butler_result::{FinalStatus, RunResult, Timings};
 use butler_source::git::shown_repository;
 
 /// Builds the result of a run that ended with `findings` and perhaps a `failure`. Only the outputs
@@ -40,7 +40,7 @@ pub(super) fn build_result(
     result.plan_changes = findings.plan.as_ref().map(|Planned { summary, .. }| {
         summary.has_changes() || looks_for_drift && !summary.drift.is_empty()
     });
-    result.counts = findings.counts.map(change_counts);
+    result.counts = findings.counts;
     result.incomplete = findings.apply_outcome.as_ref().and_then(ApplyOutcome::incomplete);
     if let Some(Ok(mut plan)) = findings.plan_report {
         if let Some(outcome) = &findings.apply_outcome {
@@ -49,11 +49,7 @@ pub(super) fn build_result(
         result.set_changes(plan.changes);
     }
     result.resources_after = findings.resources_after;
-    result.tests = findings.tests.map(|tests| TestResults {
-        passed: tests.passed,
-        failed: tests.failed,
-        skipped: tests.skipped,
-    });
+    result.tests = findings.tests;
     if let Some(json) = &findings.outputs {
         // A bug in the redactor costs the outputs in the documents, and not the final status.
         let shown = catch_unwind(AssertUnwindSafe(|| outputs::shown(json, redactor)));
@@ -77,11 +73,11 @@ const fn status(
     failure: Option<&Failure>,
     findings: &Findings,
     plan_status: PlanStatus,
-) -> &'static str {
+) -> FinalStatus {
     match (failure, plan_status) {
         (Some(failure), _) => failure.cause.status(),
-        (None, PlanStatus::Planned) if findings.awaits_confirmation => "planned",
-        (None, PlanStatus::Planned | PlanStatus::Succeeded) => "succeeded",
+        (None, PlanStatus::Planned) if findings.awaits_confirmation => FinalStatus::Planned,
+        (None, PlanStatus::Planned | PlanStatus::Succeeded) => FinalStatus::Succeeded,
     }
 }
 
@@ -107,12 +103,12 @@ mod tests {
     #[test]
     fn only_a_plan_with_changes_awaits_confirmation_and_only_if_requested() {
         let mut findings = Findings::default();
-        assert_eq!(status(None, &findings, PlanStatus::Planned), "succeeded");
+        assert_eq!(status(None, &findings, PlanStatus::Planned), FinalStatus::Succeeded);
         findings.awaits_confirmation = true;
-        assert_eq!(status(None, &findings, PlanStatus::Planned), "planned");
-        assert_eq!(status(None, &findings, PlanStatus::Succeeded), "succeeded");
+        assert_eq!(status(None, &findings, PlanStatus::Planned), FinalStatus::Planned);
+        assert_eq!(status(None, &findings, PlanStatus::Succeeded), FinalStatus::Succeeded);
         let failure = Failure::because(Phase::Plan, "no");
-        assert_eq!(status(Some(&failure), &findings, PlanStatus::Planned), "failed");
+        assert_eq!(status(Some(&failure), &findings, PlanStatus::Planned), FinalStatus::Failed);
     }
 
     #[test]

@@ -94,7 +94,7 @@ impl Board {
         let room = columns.saturating_sub(used + gap.len());
         let said = match &self.note {
             Some(note) => beginning(&printable(note), room).into_owned(),
-            None => self.progress.said(self.phases.last().map(|(phase, _)| *phase), now, room),
+            None => self.progress.describe(self.phases.last().map(|(phase, _)| *phase), now, room),
         };
         if !said.is_empty() && room > 0 {
             line.rest = format!("{gap}{said}");
@@ -139,7 +139,7 @@ impl Progress {
     }
 
     /// A description in at most `columns` columns.
-    fn said(&self, phase: Option<Phase>, now: Instant, columns: usize) -> String {
+    fn describe(&self, phase: Option<Phase>, now: Instant, columns: usize) -> String {
         let mut said = match (phase, self.planned) {
             (Some(Phase::Apply), Some(planned)) if planned > 0 => {
                 format!("{} of {} done", self.done.min(planned), planned)

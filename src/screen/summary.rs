@@ -8,8 +8,8 @@ use super::paint::{BOLD, CYAN, DIM, GREEN, RED, RESET, YELLOW};
 use super::text::{beginning, end, printable, time, width};
 use butler_protocol::spec::Operation;
 use butler_result::{
-    Action, ChangeCounts, ChangeOutcome, Incomplete, PlannedChange, Problem, RunResult, Severity,
-    TestResults, table,
+    Action, ChangeCounts, ChangeOutcome, FinalStatus, Incomplete, PlannedChange, Problem,
+    RunResult, Severity, TestCounts, table,
 };
 
 /// The largest number of listed changes; the complete plan is above, and in the reports.
@@ -74,11 +74,11 @@ impl Page {
         let mut letters = operation.chars();
         let first = letters.next().map(|letter| letter.to_ascii_uppercase());
         let operation: String = first.into_iter().chain(letters).collect();
-        let (said, colour) = match result.status.as_str() {
-            "succeeded" => ("complete", GREEN),
-            "planned" => ("complete, to be confirmed", YELLOW),
-            "cancelled" => ("cancelled", YELLOW),
-            _ => ("failed", RED),
+        let (said, colour) = match result.status {
+            FinalStatus::Succeeded => ("complete", GREEN),
+            FinalStatus::Planned => ("complete, to be confirmed", YELLOW),
+            FinalStatus::Cancelled => ("cancelled", YELLOW),
+            FinalStatus::Failed => ("failed", RED),
         };
         let headline = format!("{operation} {said}");
         let tool = result.tool.as_ref().map(|tool| format!("{}, ", printable(tool)));
@@ -166,7 +166,7 @@ fn amounts(result: &RunResult) -> String {
     let resources =
         |count| if count == 1 { "1 resource now".into() } else { format!("{count} resources now") };
     amounts.extend(result.resources_after.map(resources));
-    amounts.extend(result.tests.map(|TestResults { passed, failed, skipped }| {
+    amounts.extend(result.tests.map(|TestCounts { passed, failed, skipped }| {
         format!("{passed} passed, {failed} failed, {skipped} skipped")
     }));
     amounts.join("; ")
@@ -237,7 +237,7 @@ mod tests {
     use butler_base::event::Phase;
     use butler_result::{PhaseTiming, Timings};
 
-    fn result(status: &str, operation: &str) -> RunResult {
+    fn result(status: FinalStatus, operation: &str) -> RunResult {
         let phase = |phase, start, duration: u64| PhaseTiming {
             phase,
             start: Duration::from_secs(start),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     fn applied() -> RunResult {
-        let mut result = result("succeeded", "apply");
+        let mut result = result(FinalStatus::Succeeded, "apply");
         result.counts = Some(ChangeCounts {
             add: 2,
             change: 1,
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn summary_of_a_failed_apply_separates_completed_from_open_changes() {
         let mut result = applied();
-        result.status = "failed".to_owned();
+        result.status = FinalStatus::Failed;
         result.error =
             Some(Problem { phase: Phase::Apply, message: "no".to_owned(), advice: None });
         let outcomes =
@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn summary_of_a_failed_run_omits_planned_changes() {
         let mut result = applied();
-        result.status = "failed".to_owned();
+        result.status = FinalStatus::Failed;
         let advice = Some("try again".to_owned());
         result.error = Some(Problem { phase: Phase::Apply, message: "no".to_owned(), advice });
         let text = shown(&result, 80);
@@ -403,7 +403,7 @@ mod tests {
 
     #[test]
     fn long_lists_are_cut_and_plans_are_in_the_future_tense() {
-        let mut result = result("planned", "plan");
+        let mut result = result(FinalStatus::Planned, "plan");
         result.changes = vec![change(Action::Delete, "aws_instance.many"); 50];
         result.counts = Some(ChangeCounts {
             add: 0,

@@ -29,6 +29,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn help_names_each_choice() {
+        // The help of the log filter does not name `off`.
+        for setting in SETTINGS.iter().filter(|setting| **setting != &LOG) {
+            let words: Vec<_> = setting.help.split([' ', ',', ':', ';']).collect();
+            for choice in choices(setting) {
+                assert!(words.contains(&choice), "`{choice}` in the help of {setting}");
+            }
+        }
+    }
+
+    #[test]
     fn each_choice_is_a_valid_value() {
         let mut known = 0;
         for setting in SETTINGS {

@@ -66,6 +66,16 @@ pub(super) fn stop_times(environment: &Environment) -> StopTimes {
 mod tests {
     use super::*;
     use crate::settings::VARIABLES;
+    use crate::settings::setting::GRACE_PERIOD;
+
+    #[test]
+    fn documented_grace_period_names_each_system_that_shortens_it() {
+        for system in System::ALL {
+            let is_named = GRACE_PERIOD.default.contains(system.title());
+            let shortens = system.description().stop_times.is_some();
+            assert_eq!(is_named, shortens, "{}", system.title());
+        }
+    }
 
     #[test]
     fn variables_of_all_systems_are_listed_for_the_documentation() {

@@ -100,7 +100,7 @@ impl Metrics {
         let operation = result.operation.map_or("unknown", Operation::name);
         let attributes = [
             KeyValue::new("butler.run.operation", operation),
-            KeyValue::new("butler.run.status", result.status.clone()),
+            KeyValue::new("butler.run.status", result.status.name()),
         ];
         self.run.record(result.timings.total.as_secs_f64(), &attributes);
         for timing in &result.timings.phases {

@@ -19,7 +19,7 @@ use reqwest::header::{HeaderName, HeaderValue};
 use super::exporter::{SERVICE, Transport};
 use super::metrics::Metrics;
 use butler_base::event::Phase;
-use butler_base::http::{Asked, Exchange, Observer, Peer};
+use butler_base::http::{Exchange, Observer, OutgoingRequest, Peer};
 use butler_result::RunResult;
 use butler_result::timeline::Watcher;
 
@@ -70,10 +70,11 @@ impl Trace {
     pub(super) fn end(&self, result: &RunResult) {
         let span = self.run.span();
         let operation = result.operation.map(|operation| operation.to_string());
+        let status = result.status.to_string();
         let texts = [
             ("butler.run.id", result.run_id.as_ref()),
             ("butler.run.operation", operation.as_ref()),
-            ("butler.run.status", Some(&result.status)),
+            ("butler.run.status", Some(&status)),
             ("butler.run.tool", result.tool.as_ref()),
             ("vcs.ref.head.revision", result.source_commit.as_ref()),
         ];
@@ -88,7 +89,7 @@ impl Trace {
         }
         span.set_status(match &result.error {
             Some(problem) => Status::error(problem.message.clone()),
-            None if result.exit_code != 0 => Status::error(result.status.clone()),
+            None if result.exit_code != 0 => Status::error(result.status.name()),
             None => Status::Ok,
         });
         span.end();
@@ -140,36 +141,36 @@ pub(super) struct Requests {
 }
 
 impl Observer for Requests {
-    fn begin(&self, asked: &Asked<'_>) -> Box<dyn Exchange> {
-        let method = asked.method.as_str().to_owned();
+    fn begin(&self, request: &OutgoingRequest<'_>) -> Box<dyn Exchange> {
+        let method = request.method.as_str().to_owned();
         // A span name must have few values: there are few callbacks, but many files of releases.
-        let last = asked.url.path_segments().and_then(|mut segments| segments.next_back());
-        let name = match (asked.peer, last) {
+        let last = request.url.path_segments().and_then(|mut segments| segments.next_back());
+        let name = match (request.peer, last) {
             (Peer::Registry, Some(last)) => format!("{method} {last}"),
             _ => method.clone(),
         };
-        let server = asked.url.host_str().unwrap_or_default().to_owned();
+        let server = request.url.host_str().unwrap_or_default().to_owned();
         let mut attributes = vec![
             KeyValue::new("http.request.method", method),
             KeyValue::new("server.address", server),
-            KeyValue::new("url.full", without_secrets(asked.url)),
+            KeyValue::new("url.full", without_secrets(request.url)),
         ];
-        if let Some(port) = asked.url.port_or_known_default() {
+        if let Some(port) = request.url.port_or_known_default() {
             attributes.push(KeyValue::new("server.port", i64::from(port)));
         }
-        if let Some(length) = asked.length {
+        if let Some(length) = request.length {
             let length = i64::try_from(length).unwrap_or(i64::MAX);
             attributes.push(KeyValue::new("http.request.body.size", length));
         }
         let tracer = &self.trace.tracer;
         let builder =
             tracer.span_builder(name).with_kind(SpanKind::Client).with_attributes(attributes);
-        let span = tracer.build_with_context(builder, &self.trace.parent_of(asked.peer));
+        let span = tracer.build_with_context(builder, &self.trace.parent_of(request.peer));
         Box::new(RequestSpan {
             span,
             begun: Instant::now(),
-            peer: asked.peer,
-            length: asked.length,
+            peer: request.peer,
+            length: request.length,
             metrics: Arc::clone(&self.metrics),
             answered: false,
         })

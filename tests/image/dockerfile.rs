@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::root::{Root, take_in};
+use crate::root::{Root, copy_build_context};
 
 /// The lines of a Dockerfile with the arguments of its build.
 pub(crate) struct Recipe {
@@ -160,7 +160,7 @@ impl Image {
                 Some(stage) => {
                     std::fs::copy(stage.root.inside(from), &to).unwrap();
                 }
-                None if *from == "." => take_in(context, &to),
+                None if *from == "." => copy_build_context(context, &to),
                 None => {
                     std::fs::copy(context.join(from), &to).unwrap();
                 }

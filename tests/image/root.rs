@@ -141,7 +141,7 @@ impl Root {
 }
 
 /// `COPY . to`: all files except those that .dockerignore names.
-pub(crate) fn take_in(context: &Path, to: &Path) {
+pub(crate) fn copy_build_context(context: &Path, to: &Path) {
     let ignored = std::fs::read_to_string(context.join(".dockerignore")).unwrap();
     let ignored = ignored.lines().map(|name| format!("--exclude=./{name}"));
     let mut pack = Command::new("tar");

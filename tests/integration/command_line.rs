@@ -272,7 +272,7 @@ fn long_help_has_each_setting_in_a_group() {
 }
 
 /// The error for each of these malformed command lines.
-fn said(lines: &[&[&str]]) -> String {
+fn usage_errors(lines: &[&[&str]]) -> String {
     let mut all = String::new();
     for words in lines {
         let output = runner().args(*words).output().unwrap();
@@ -284,7 +284,7 @@ fn said(lines: &[&[&str]]) -> String {
 
 #[test]
 fn misspelled_command_error_suggests_the_nearest_one() {
-    let shown = said(&[
+    let shown = usage_errors(&[
         &["tool", "instal"],
         &["tool", "unistall", "1.9.8"],
         &["generate", "github"],
@@ -331,7 +331,7 @@ fn misspelled_command_error_suggests_the_nearest_one() {
 
 #[test]
 fn unexpected_argument_error_suggests_the_right_form() {
-    let shown = said(&[
+    let shown = usage_errors(&[
         &["execute", "plan"],
         &["execute", "./network"],
         &["execute", "run.json"],
@@ -379,7 +379,7 @@ fn unexpected_argument_error_suggests_the_right_form() {
 
 #[test]
 fn log_filter_that_hides_errors_of_the_runner_is_refused() {
-    let shown = said(&[&["--log", "debg", "clean"], &["clean", "--log", "info,tool"]]);
+    let shown = usage_errors(&[&["--log", "debg", "clean"], &["clean", "--log", "info,tool"]]);
     expect![[r"
         error: `debg` is neither a log level (error, warn, info, debug, trace, off) nor MODULE=LEVEL; did you mean `debug`? (--log, BUTLER_LOG)
         hint: for example --log debug
@@ -471,20 +471,15 @@ fn closed_pipe_on_standard_output_is_not_an_error() {
 
 #[test]
 fn unknown_value_error_lists_the_possible_values() {
-    let said = |words: &[&str]| {
-        let output = runner().args(words).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{words:?}");
-        String::from_utf8(output.stderr).unwrap()
-    };
-    let shown = [
-        said(&["generate", "github-actions", "--oidc", "foo"]),
-        said(&["generate", "github-actions", "--oidc", "aws,gcp"]),
-        said(&["generate", "github-actions", "--oidc", "azur"]),
-        said(&["generate", "github-actions", "--oidc=brce_secret"]),
-        said(&["generate", "github-actions", "--oidc"]),
-        said(&["completions", "foo"]),
-        said(&["schema", "foo"]),
-    ];
+    let shown = usage_errors(&[
+        &["generate", "github-actions", "--oidc", "foo"],
+        &["generate", "github-actions", "--oidc", "aws,gcp"],
+        &["generate", "github-actions", "--oidc", "azur"],
+        &["generate", "github-actions", "--oidc=brce_secret"],
+        &["generate", "github-actions", "--oidc"],
+        &["completions", "foo"],
+        &["schema", "foo"],
+    ]);
     expect![[r"
         error: unknown value `foo` for `--oidc <CLOUD>`
         hint: use one of: aws, gcp, azure
@@ -500,5 +495,5 @@ fn unknown_value_error_lists_the_possible_values() {
         error: unknown value `foo` for `<DOCUMENT>`
         hint: use one of: settings, run, status
     "]]
-    .assert_eq(&shown.concat());
+    .assert_eq(&shown);
 }

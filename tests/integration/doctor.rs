@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use butler_runner::ci::System;
 
 use crate::support::authority::Authority;
-use crate::support::canned::{answer, canned};
+use crate::support::canned::{canned, json_response};
 use crate::support::documented::assert_documented;
 use crate::support::machine::{CommandOutput, Machine};
 use crate::support::release_site::{ReleaseSite, executable, stand_in};
@@ -164,7 +164,7 @@ fn unreachable_registry_fails() {
 fn private_certificate_authority_needs_a_ca_bundle() {
     let site = ReleaseSite::start(&[]);
     let authority = Authority::create();
-    let queued = answer("200 OK", SystemTime::now(), r#"{"status":"queued"}"#);
+    let queued = json_response("200 OK", SystemTime::now(), r#"{"status":"queued"}"#);
     let registry = canned(queued, Some(&authority));
     let mut machine = machine(&site);
     machine.set("BUTLER_ENDPOINT", format!("https://{registry}"));
@@ -218,7 +218,7 @@ fn release_site_is_required_only_if_no_tool_is_installed() {
 fn wrong_mirror_credentials_are_reported() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
-    let mirror = canned(answer("401 Unauthorized", SystemTime::now(), ""), None);
+    let mirror = canned(json_response("401 Unauthorized", SystemTime::now(), ""), None);
     machine.set("BUTLER_MIRROR", format!("http://user:hunter22@{mirror}"));
     machine.replace_in_output(&mirror, "<mirror>");
     let said = machine.run(&["doctor"]);
@@ -234,7 +234,7 @@ fn wrong_clock_fails() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
     let yesterday = SystemTime::now() - Duration::from_hours(24);
-    let mirror = canned(answer("200 OK", yesterday, "{}"), None);
+    let mirror = canned(json_response("200 OK", yesterday, "{}"), None);
     machine.set("BUTLER_MIRROR", format!("http://{mirror}"));
     let said = machine.run(&["doctor", "--json"]);
     assert_eq!(said.code, Some(1), "{said:?}");
@@ -264,7 +264,7 @@ fn modified_version_is_a_warning_with_a_hint() {
 fn proxy_in_use_is_named() {
     let site = ReleaseSite::start(&[]);
     let mut machine = machine(&site);
-    let proxy = canned(answer("200 OK", SystemTime::now(), "{}"), None);
+    let proxy = canned(json_response("200 OK", SystemTime::now(), "{}"), None);
     machine.set("BUTLER_MIRROR", "http://releases.example");
     machine.set("BUTLER_ENDPOINT", "http://registry.example");
     machine.set("HTTP_PROXY", format!("http://user:hunter22@{proxy}"));
@@ -281,7 +281,8 @@ fn doctor_prints_no_secret() {
     let site = ReleaseSite::start(&[]);
     let token = "brce_correct_horse_battery";
     let said_by_registry = json!({"error": {"message": format!("not yours: {token}")}});
-    let refused = answer("401 Unauthorized", SystemTime::now(), &said_by_registry.to_string());
+    let refused =
+        json_response("401 Unauthorized", SystemTime::now(), &said_by_registry.to_string());
     let registry = canned(refused.clone(), None);
     let mirror = canned(refused, None);
     let mut machine = machine(&site);

@@ -108,7 +108,7 @@ fn platform_code_is_in_one_module_and_each_difference_documented() {
     assert_eq!(functions("crates/base/src/platform/other.rs"), explained);
 }
 
-/// Conditional compilation by operating system, in a file's code but not in its tests.
+/// Conditions on the operating system, `#[cfg(…)]` and `cfg!(…)`, in a file's code but not in its tests.
 #[derive(Default)]
 struct SystemConditions(Vec<String>);
 
@@ -134,6 +134,13 @@ impl<'ast> Visit<'ast> for SystemConditions {
         {
             self.check(&list.tokens.to_string());
         }
+    }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        if call.path.is_ident("cfg") {
+            self.check(&call.tokens.to_string());
+        }
+        syn::visit::visit_macro(self, call);
     }
 }
 

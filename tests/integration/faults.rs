@@ -77,11 +77,11 @@ impl Fault {
         let refused = r#"{"error":{"code":"RATE_LIMITED","message":"slow down"}}"#;
         let (html, page) = ("content-type: text/html\r\n", "<!doctype html><h1>Sign in</h1>");
         let (act, when) = match self {
-            Self::Failing => (FaultAction::Answer(500, "", "{}"), FaultTrigger::First(3)),
+            Self::Failing => (FaultAction::Respond(500, "", "{}"), FaultTrigger::First(3)),
             Self::Limited => {
                 // Longer than the fault lasts, so a client that waits meets the fault once.
                 (
-                    FaultAction::Answer(429, "retry-after: 2\r\n", refused),
+                    FaultAction::Respond(429, "retry-after: 2\r\n", refused),
                     FaultTrigger::For(Duration::from_secs(1)),
                 )
             }
@@ -89,8 +89,8 @@ impl Fault {
             Self::Hanging => (FaultAction::Hang, FaultTrigger::First(1)),
             Self::Lost => (FaultAction::Lose, FaultTrigger::First(1)),
             Self::Outage => (FaultAction::Close, FaultTrigger::For(Duration::from_secs(10))),
-            Self::Page => (FaultAction::Answer(200, html, page), FaultTrigger::First(2)),
-            Self::Portal => (FaultAction::Answer(200, html, page), FaultTrigger::Always),
+            Self::Page => (FaultAction::Respond(200, html, page), FaultTrigger::First(2)),
+            Self::Portal => (FaultAction::Respond(200, html, page), FaultTrigger::Always),
             Self::Refused => (FaultAction::Close, FaultTrigger::Always),
             Self::Gone => (FaultAction::Close, FaultTrigger::For(Duration::MAX)),
         };

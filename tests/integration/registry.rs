@@ -259,7 +259,7 @@ async fn server_error_for_an_unusual_run_id_prints_a_hint_after_the_first_attemp
         let server = devregistry::serve(registry).await.unwrap();
         let trouble = ProxyFault {
             request: "GET status",
-            act: FaultAction::Answer(500, "", "{}"),
+            act: FaultAction::Respond(500, "", "{}"),
             when: FaultTrigger::First(2),
         };
         let proxy = Proxy::start(server.endpoint().as_str(), trouble).await;

@@ -66,7 +66,7 @@ impl World {
             assert!(
                 child.try_wait().unwrap().is_none(),
                 "{}",
-                said(&child.wait_with_output().unwrap())
+                combined_output(&child.wait_with_output().unwrap())
             );
             std::thread::yield_now();
         }
@@ -85,7 +85,7 @@ fn is_locked(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| file.try_lock().is_err())
 }
 
-fn said(output: &Output) -> String {
+fn combined_output(output: &Output) -> String {
     let [stdout, stderr] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
     format!("{stdout}\n{stderr}")
 }
@@ -93,7 +93,7 @@ fn said(output: &Output) -> String {
 pub(crate) fn demo_goes_through() {
     let world = World::new();
     let output = world.runner(&["demo"]).output().unwrap();
-    let said = said(&output);
+    let said = combined_output(&output);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("plan, apply and destroy went through"), "{said}");
     assert!(said.contains("the secret in it: masked"), "{said}");
@@ -116,8 +116,8 @@ pub(crate) fn commands_end_with_their_runner() {
     let module = world.path("module");
     let mut next = world.runner(&["execute", "--local", "--operation", "plan"]);
     let output = next.arg("--module-dir").arg(module).output().unwrap();
-    assert!(output.status.success(), "{}", said(&output));
-    assert_eq!(world.left(), [] as [PathBuf; 0], "{}", said(&output));
+    assert!(output.status.success(), "{}", combined_output(&output));
+    assert_eq!(world.left(), [] as [PathBuf; 0], "{}", combined_output(&output));
 }
 
 #[expect(unsafe_code, reason = "console events are sent by a C function only")]
@@ -136,7 +136,7 @@ pub(crate) fn command_is_asked_to_end() {
         return;
     }
     let output = runner.wait_with_output().unwrap();
-    let shown = said(&output);
+    let shown = combined_output(&output);
     assert!(shown.contains("Gracefully shutting down..."), "{shown}");
     assert!(!shown.contains("grace period is over"), "{shown}");
     assert_eq!(output.status.code(), Some(128 + 15), "{shown}");

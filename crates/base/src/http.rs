@@ -16,5 +16,5 @@ mod verifier;
 pub use client::{Clients, LazyClient, Redirects, client, clients};
 pub use error::HttpError;
 pub use headers::{now, retry_after, seconds};
-pub use observed::{Asked, Exchange, Observed, Observer, Peer};
+pub use observed::{Exchange, Observed, Observer, OutgoingRequest, Peer};
 pub use tls::{check_bundle, has_system_certificates};

@@ -21,7 +21,7 @@ mod walk;
 
 pub use changes::{action, is_listed};
 pub use clean::Content;
-pub use plan::{Counts, PlanSummary, counted};
+pub use plan::{PlanSummary, counted};
 pub use reading::{CopiedPlan, read};
 pub use survey::Survey;
 pub use walk::Member;

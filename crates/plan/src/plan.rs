@@ -1,6 +1,5 @@
 //! The summary of a saved plan, from its JSON (`show -json`, plan format 1.x).
 
-use std::fmt::Formatter;
 use std::io::{Error, ErrorKind, Result};
 
 use serde::Deserialize;
@@ -8,31 +7,13 @@ use serde_json::value::RawValue;
 
 use super::marks::PieceVisitor;
 use super::walk::PlanVisitor;
-
-/// The number of resources by action.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Counts {
-    /// Created, replacements included.
-    pub create: u32,
-    /// Changed in place.
-    pub update: u32,
-    /// Destroyed, replacements included.
-    pub delete: u32,
-    /// Destroyed and created: counted in both.
-    pub replace: u32,
-    /// Imported.
-    pub import: u32,
-    /// Renamed, with or without another change.
-    pub moved: u32,
-    /// Removed from the state without being destroyed.
-    pub forget: u32,
-}
+use butler_result::ChangeCounts;
 
 /// The summary of a plan.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PlanSummary {
     /// Resources by action.
-    pub counts: Counts,
+    pub counts: ChangeCounts,
     /// Resources that were changed outside of Terraform: address and action.
     pub drift: Vec<String>,
     /// The number of outputs that change.
@@ -47,13 +28,13 @@ impl PlanSummary {
     /// Whether an apply of the plan would change anything.
     #[must_use]
     pub fn has_changes(&self) -> bool {
-        self.counts != Counts::default() || self.outputs > 0
+        self.counts != ChangeCounts::default() || self.outputs > 0
     }
 
     /// One line for users, in Terraform's own words.
     #[must_use]
     pub fn line(&self) -> String {
-        match (self.counts == Counts::default(), self.outputs) {
+        match (self.counts == ChangeCounts::default(), self.outputs) {
             (true, 0) => "No changes.".to_owned(),
             (true, outputs) => format!("Changes to {} only.", counted(outputs, "output")),
             (false, _) => format!("Plan: {}.", self.counts),
@@ -81,58 +62,21 @@ pub fn counted(count: u32, noun: &str) -> String {
     format!("{count} {noun}{plural}")
 }
 
-impl Counts {
-    fn count_planned(&mut self, change: &ResourceChange) {
-        if change.mode == "data" {
-            return;
-        }
-        let actions = &change.change.actions;
-        let does = |action: &str| u32::from(actions.iter().any(|other| other == action));
-        self.create += does("create");
-        self.update += does("update");
-        self.delete += does("delete");
-        self.replace += does("create") * (does("delete") | does("forget"));
-        self.forget += does("forget");
-        self.import += u32::from(change.change.importing.is_some());
-        self.moved += u32::from(
-            change.previous_address.as_ref().is_some_and(|before| *before != change.address),
-        );
+/// Adds the planned actions of `change` to `counts`.
+fn count_planned(counts: &mut ChangeCounts, change: &ResourceChange) {
+    if change.mode == "data" {
+        return;
     }
-}
-
-impl Counts {
-    /// `1 added, 0 changed, 2 destroyed`: the counts after an apply.
-    #[must_use]
-    pub fn done(&self) -> String {
-        let usual = [(self.create, "added"), (self.update, "changed"), (self.delete, "destroyed")];
-        let imported = (self.import > 0).then_some((self.import, "imported"));
-        let rare = [(self.replace, "replaced"), (self.moved, "moved"), (self.forget, "forgotten")];
-        let rare = rare.into_iter().filter(|(count, _)| *count > 0);
-        let all = imported.into_iter().chain(usual).chain(rare);
-        all.map(|(count, word)| format!("{count} {word}")).collect::<Vec<_>>().join(", ")
-    }
-}
-
-/// `1 to add, 0 to change, 2 to destroy`, with the rarer actions if there are any.
-impl std::fmt::Display for Counts {
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
-        if self.import > 0 {
-            write!(formatter, "{} to import, ", self.import)?;
-        }
-        write!(
-            formatter,
-            "{} to add, {} to change, {} to destroy",
-            self.create, self.update, self.delete
-        )?;
-        for (count, name) in
-            [(self.replace, "replaced"), (self.moved, "moved"), (self.forget, "forgotten")]
-        {
-            if count > 0 {
-                write!(formatter, ", {count} {name}")?;
-            }
-        }
-        Ok(())
-    }
+    let actions = &change.change.actions;
+    let does = |action: &str| u32::from(actions.iter().any(|other| other == action));
+    counts.add += does("create");
+    counts.change += does("update");
+    counts.destroy += does("delete");
+    counts.replace += does("create") * (does("delete") | does("forget"));
+    counts.forget += does("forget");
+    counts.import += u32::from(change.change.importing.is_some());
+    counts.moved +=
+        u32::from(change.previous_address.as_ref().is_some_and(|before| *before != change.address));
 }
 
 /// Builds the summary of a plan from its pieces.
@@ -183,7 +127,7 @@ impl PieceVisitor for SummaryBuilder {
                 self.is_plan = serde_json::from_str::<String>(text).is_ok();
             }
             Section::Applyable => summary.applyable = serde_json::from_str(text)?,
-            Section::Changes => summary.counts.count_planned(&serde_json::from_str(text)?),
+            Section::Changes => count_planned(&mut summary.counts, &serde_json::from_str(text)?),
             Section::Drift => self.note_drift(serde_json::from_str(text)?),
             Section::Outputs => {
                 let change: Change = serde_json::from_str(text)?;
@@ -290,18 +234,20 @@ mod tests {
         let json =
             format!(r#"{{"format_version":"1.2","resource_changes":[{}]}}"#, changes.join(","));
         let summary = read(json.as_bytes()).unwrap();
-        let counts =
-            Counts { create: 3, update: 1, delete: 3, replace: 2, import: 1, moved: 1, forget: 1 };
+        let counts = ChangeCounts {
+            add: 3,
+            change: 1,
+            destroy: 3,
+            replace: 2,
+            import: 1,
+            moved: 1,
+            forget: 1,
+        };
         assert_eq!(summary.counts, counts);
         assert_eq!(
             summary.line(),
             "Plan: 1 to import, 3 to add, 1 to change, 3 to destroy, 2 replaced, 1 moved, 1 forgotten."
         );
-        assert_eq!(
-            summary.counts.done(),
-            "1 imported, 3 added, 1 changed, 3 destroyed, 2 replaced, 1 moved, 1 forgotten"
-        );
-        assert_eq!(Counts::default().done(), "0 added, 0 changed, 0 destroyed");
     }
 
     #[test]

@@ -312,7 +312,7 @@ mod tests {
         let redactor = Redactor::new();
         let (survey, copied) =
             read(open, full, BTreeSet::new(), Content::Clean, &redactor).unwrap();
-        assert_eq!(survey.summary.counts.create, 1);
+        assert_eq!(survey.summary.counts.add, 1);
         assert_eq!(copied.unwrap_err().kind(), std::io::ErrorKind::WriteZero);
         let none = || -> Result<Vec<u8>> { Err(std::io::Error::other("no room")) };
         let (_, copied) = read(open, none, BTreeSet::new(), Content::Clean, &redactor).unwrap();

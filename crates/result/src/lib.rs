@@ -7,6 +7,7 @@
 mod change;
 mod counts;
 mod diagnostic;
+mod final_status;
 mod incomplete;
 mod line_diff;
 mod log_copy;
@@ -22,8 +23,9 @@ mod visible;
 mod wording;
 
 pub use change::{Action, AttributeChange, ChangeOutcome, Changes, PlannedChange, Shown};
-pub use counts::{ChangeCounts, TestResults};
+pub use counts::{ChangeCounts, TestCounts};
 pub use diagnostic::{Diagnostic, Severity, SourceLocation};
+pub use final_status::FinalStatus;
 pub use incomplete::{Incomplete, IncompleteChange};
 pub use log_copy::LogCopy;
 pub use output::Output;

@@ -18,7 +18,7 @@ use self::log::LogLines;
 use self::view::{Attribute, Bar, Change, Diagnostic, Problem};
 use super::log_copy::LogCopy;
 use super::wording::{counted, counts, duration, headline, module, sign, started, verb};
-use crate::RunResult;
+use crate::{FinalStatus, RunResult};
 
 /// The page's style sheet.
 const STYLE: &str = include_str!("../templates/page.css");
@@ -49,13 +49,13 @@ pub fn page(result: &RunResult, log: Option<LogCopy>, into: &mut impl Write) -> 
         title: title(result),
         headline: headline(result),
         module: module(result).map(|name| view::text(&name).into_owned()),
-        status: result.status.as_str(),
-        icon_colour: icon_colour(&result.status),
-        status_path: status_path(&result.status),
+        status: result.status.name(),
+        icon_colour: icon_colour(result.status),
+        status_path: status_path(result.status),
         summary: result.summary.iter().flat_map(|text| text.lines()).map(view::text).collect(),
         facts: view::facts(result),
         parts: parts(result, lines),
-        problem: result.error.as_ref().map(|problem| Problem::of(problem, &result.status)),
+        problem: result.error.as_ref().map(|problem| Problem::of(problem, result.status)),
         tiles: tiles(result),
         has_plan: has_plan(result),
         verbs: verbs(result),
@@ -193,21 +193,21 @@ fn tiles(result: &RunResult) -> Vec<(&'static str, u32, &'static str)> {
     counts.chain(tests).collect()
 }
 
-fn icon_colour(status: &str) -> &'static str {
+const fn icon_colour(status: FinalStatus) -> &'static str {
     match status {
-        "succeeded" => "%231a8f4a",
-        "planned" => "%230b5cad",
-        "cancelled" => "%23b97a00",
-        _ => "%23c62f26",
+        FinalStatus::Succeeded => "%231a8f4a",
+        FinalStatus::Planned => "%230b5cad",
+        FinalStatus::Cancelled => "%23b97a00",
+        FinalStatus::Failed => "%23c62f26",
     }
 }
 
 /// A tick, a pause, a bar or a cross.
-fn status_path(status: &str) -> &'static str {
+const fn status_path(status: FinalStatus) -> &'static str {
     match status {
-        "succeeded" => "M6.5 12.5l3.8 3.8 7.2-8",
-        "planned" => "M9 7.5v9M15 7.5v9",
-        "cancelled" => "M7 12h10",
-        _ => "M8 8l8 8M16 8l-8 8",
+        FinalStatus::Succeeded => "M6.5 12.5l3.8 3.8 7.2-8",
+        FinalStatus::Planned => "M9 7.5v9M15 7.5v9",
+        FinalStatus::Cancelled => "M7 12h10",
+        FinalStatus::Failed => "M8 8l8 8M16 8l-8 8",
     }
 }

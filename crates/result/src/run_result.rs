@@ -9,8 +9,9 @@ use butler_base::secret::Redactor;
 use butler_protocol::spec::Operation;
 
 use crate::change::{AttributeChange, Changes, PlannedChange};
-use crate::counts::{ChangeCounts, TestResults};
+use crate::counts::{ChangeCounts, TestCounts};
 use crate::diagnostic::Diagnostic;
+use crate::final_status::FinalStatus;
 use crate::incomplete::{Incomplete, IncompleteChange};
 use crate::output::Output;
 use crate::timings::Timings;
@@ -30,9 +31,8 @@ pub struct RunResult {
     pub run_id: Option<String>,
     /// Absent if the configuration could not be read.
     pub operation: Option<Operation>,
-    /// `succeeded`, `planned`, `failed` or `cancelled`: the status that was sent to the registry, or the
-    /// one that results from a failed delivery.
-    pub status: String,
+    /// The status that was sent to the registry, or the one that results from a failed delivery.
+    pub status: FinalStatus,
     /// The exit code of the process.
     pub exit_code: u8,
     /// Why the run did not succeed.
@@ -57,7 +57,7 @@ pub struct RunResult {
     /// The number of resource instances after an apply.
     pub resources_after: Option<u32>,
     /// Tests by result.
-    pub tests: Option<TestResults>,
+    pub tests: Option<TestCounts>,
     /// The planned changes; not part of the JSON, because the report contains the plan.
     #[serde(skip)]
     pub changes: Vec<PlannedChange>,
@@ -87,12 +87,12 @@ pub struct RunResult {
 impl RunResult {
     /// A result that contains only how the run ended.
     #[must_use]
-    pub fn of(status: &str, exit_code: u8, timings: Timings) -> Self {
+    pub const fn of(status: FinalStatus, exit_code: u8, timings: Timings) -> Self {
         Self {
             format_version: FORMAT_VERSION,
             run_id: None,
             operation: None,
-            status: status.to_owned(),
+            status,
             exit_code,
             error: None,
             summary: None,
@@ -230,7 +230,7 @@ mod tests {
     fn failed() -> RunResult {
         let timings =
             Timings { started: SystemTime::UNIX_EPOCH, total: Duration::ZERO, phases: Vec::new() };
-        let mut result = RunResult::of("failed", 1, timings);
+        let mut result = RunResult::of(FinalStatus::Failed, 1, timings);
         let text = |name: &str| format!("{name} hunter22");
         result.error = Some(Problem {
             phase: Phase::Source,
@@ -269,7 +269,7 @@ mod tests {
             text.to_owned()
         });
         let error = result.error.unwrap();
-        assert_eq!((result.status.as_str(), error.message.as_str()), ("failed", OMITTED));
+        assert_eq!((result.status, error.message.as_str()), (FinalStatus::Failed, OMITTED));
         assert_eq!(error.advice.as_deref(), Some("advice hunter22"));
     }
 }

@@ -12,7 +12,7 @@ use crate::wording::{
     counted, counts, duration, headline, label, module, module_source, remarks, share, sign,
     started, verb,
 };
-use crate::{ChangeOutcome, PlannedChange, RunResult, Severity};
+use crate::{ChangeOutcome, FinalStatus, PlannedChange, RunResult, Severity};
 
 /// The limit of GitHub for one step in bytes (1 MiB), minus a reserve for other output of the step.
 pub const SUMMARY_LIMIT: usize = 1000 * 1024;
@@ -45,11 +45,11 @@ pub fn summary(result: &RunResult, limit: usize) -> String {
 
 /// The icon for the status of the run.
 fn icon(result: &RunResult) -> &'static str {
-    match result.status.as_str() {
-        "succeeded" => "✅",
-        "planned" => "⏸️",
-        "cancelled" => "🚫",
-        _ => "❌",
+    match result.status {
+        FinalStatus::Succeeded => "✅",
+        FinalStatus::Planned => "⏸️",
+        FinalStatus::Cancelled => "🚫",
+        FinalStatus::Failed => "❌",
     }
 }
 
@@ -81,7 +81,7 @@ fn head(result: &RunResult) -> String {
 
 fn problems(result: &RunResult, text: &mut String) {
     if let Some(problem) = &result.error {
-        let what = if result.status == "cancelled" { "Stopped" } else { "Error" };
+        let what = if result.status == FinalStatus::Cancelled { "Stopped" } else { "Error" };
         let _ = write!(text, "\n### {what} in {}\n\n", problem.phase);
         text.push_str(&fenced("", cut(&problem.message)));
         if let Some(advice) = &problem.advice {
@@ -201,7 +201,7 @@ mod tests {
             total: Duration::from_secs(95),
             phases: vec![phase(Phase::Tool, 10, Some(19_000)), phase(Phase::Plan, 19_500, None)],
         };
-        RunResult::of("failed", 1, timings)
+        RunResult::of(FinalStatus::Failed, 1, timings)
     }
 
     fn change(address: &str, after: Shown) -> PlannedChange {

@@ -20,9 +20,9 @@ pub trait Watcher: Send {
 
 /// The phases of one run; clones share it.
 #[derive(Clone)]
-pub struct Timeline(Arc<Mutex<State>>);
+pub struct Timeline(Arc<Mutex<TimelineState>>);
 
-struct State {
+struct TimelineState {
     started: SystemTime,
     clock: Instant,
     phases: Vec<PhaseTiming>,
@@ -45,7 +45,7 @@ impl Timeline {
     /// A run that starts now.
     #[must_use]
     pub fn start() -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(TimelineState {
             started: SystemTime::now(),
             clock: Instant::now(),
             phases: Vec::new(),
@@ -92,7 +92,7 @@ impl Timeline {
         }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, TimelineState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

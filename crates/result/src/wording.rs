@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::{Action, ChangeOutcome, Incomplete, PlannedChange, RunResult, Shown};
+use crate::{Action, ChangeOutcome, FinalStatus, Incomplete, PlannedChange, RunResult, Shown};
 use butler_protocol::spec::Operation;
 
 /// `Plan succeeded`.
@@ -12,8 +12,8 @@ pub(super) fn headline(result: &RunResult) -> String {
     let mut letters = operation.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase()).into_iter();
     let operation: String = first.chain(letters).collect();
-    match result.status.as_str() {
-        "planned" => format!("{operation} awaits confirmation"),
+    match result.status {
+        FinalStatus::Planned => format!("{operation} awaits confirmation"),
         status => format!("{operation} {status}"),
     }
 }
@@ -230,7 +230,7 @@ mod tests {
                 total: Duration::ZERO,
                 phases: Vec::new(),
             };
-            let mut result = RunResult::of("failed", 1, timings);
+            let mut result = RunResult::of(FinalStatus::Failed, 1, timings);
             result.source_repository = repository.map(str::to_owned);
             result.source_directory = directory.map(str::to_owned);
             assert_eq!(module(&result).as_deref(), name);

@@ -10,15 +10,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::reported::ReportedResources;
-use butler_plan::Counts;
 use butler_plan::{action, is_listed};
-use butler_result::{Action, ChangeOutcome};
+use butler_result::{Action, ChangeCounts, ChangeOutcome};
 
 /// The changes that an apply has made.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct AppliedChanges {
     /// Completed changes by action.
-    pub counts: Counts,
+    pub counts: ChangeCounts,
     /// The number of resource instances in the state, including tainted ones.
     pub resources: u32,
     /// The outcome of each change, in the order of [`butler_result::Changes`]; none if it is not known.
@@ -60,7 +59,7 @@ impl AppliedChanges {
 
 /// Adds the completed parts of `change` to `counts`, and returns its outcome. `now` is the current state.
 fn count_applied(
-    counts: &mut Counts,
+    counts: &mut ChangeCounts,
     change: &WireChange,
     now: &StateResources,
     reported: &ReportedResources,
@@ -81,10 +80,10 @@ fn count_applied(
     let deleted = planned("delete") && if creates { differs && !has_deposed } else { !exists };
     let updated = planned("update") && exists && differs && !is_unfinished;
     let forgotten = planned("forget") && !exists;
-    counts.create += u32::from(is_created);
-    counts.delete += u32::from(deleted);
+    counts.add += u32::from(is_created);
+    counts.destroy += u32::from(deleted);
     counts.replace += u32::from(is_created && deleted);
-    counts.update += u32::from(updated);
+    counts.change += u32::from(updated);
     counts.forget += u32::from(forgotten);
     counts.import += u32::from(change.change.importing.is_some() && exists);
     counts.moved += u32::from(change.previous_address.is_some() && exists);
@@ -272,7 +271,8 @@ mod tests {
             resource("nothing", 1),
         ];
         let applied = compare(&changes, &resources, &[]);
-        let counts = Counts { create: 2, update: 1, delete: 3, replace: 1, ..Counts::default() };
+        let counts =
+            ChangeCounts { add: 2, change: 1, destroy: 3, replace: 1, ..ChangeCounts::default() };
         assert_eq!((applied.counts, applied.resources), (counts, 7));
         assert_eq!(
             applied.outcomes,
@@ -316,7 +316,7 @@ mod tests {
             "  with a.half_updated,",
         ];
         let applied = compare(&changes, &resources, &lines);
-        assert_eq!(applied.counts, Counts { delete: 1, ..Counts::default() });
+        assert_eq!(applied.counts, ChangeCounts { destroy: 1, ..ChangeCounts::default() });
         let expected = [Tainted, Failed, Interrupted, Failed, Interrupted, Tainted, NotStarted];
         assert_eq!(applied.outcomes[..7], expected.map(Some));
         assert_eq!(applied.outcomes[7..], [None, Some(Interrupted)]);
@@ -328,7 +328,7 @@ mod tests {
         let mut old = resource("a", 1);
         old["deposed_key"] = json!("0a1b");
         let applied = compare(&changes, &[resource("a", 2), old.clone()], &[]);
-        assert_eq!(applied.counts, Counts { create: 1, ..Counts::default() });
+        assert_eq!(applied.counts, ChangeCounts { add: 1, ..ChangeCounts::default() });
         assert_eq!(applied.outcomes, [Some(ChangeOutcome::Interrupted)]);
         // An object that an earlier apply has deposed is a change of its own.
         let mut change = change("a", &["delete"], &json!({"v": 1}));

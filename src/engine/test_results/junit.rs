@@ -151,8 +151,9 @@ const fn is_forbidden(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::counts::TestCounts;
+    use super::super::counts::counts_of_junit;
     use super::*;
+    use butler_result::TestCounts;
 
     #[test]
     fn file_contains_each_test_once_with_its_diagnostics() {
@@ -194,7 +195,7 @@ mod tests {
         "#]]
         .assert_eq(&xml);
         let counts = TestCounts { passed: 1, failed: 1, skipped: 1 };
-        assert_eq!(TestCounts::from_junit(&xml), Some(counts));
+        assert_eq!(counts_of_junit(&xml), Some(counts));
         assert_eq!(JunitCases::default().to_xml(), None);
     }
 }

@@ -11,7 +11,7 @@ use butler_base::cancel::{Step, Stop, StopReason};
 use butler_base::error::{Advice, chain};
 use butler_base::event::Phase;
 use butler_base::secret::Redactor;
-use butler_result::{Problem, RunResult};
+use butler_result::{FinalStatus, Problem, RunResult};
 
 /// Why the registry did not get the final status.
 #[derive(Debug)]
@@ -45,11 +45,11 @@ impl UndeliveredStatus {
     ) -> Exit {
         let (new_exit, status) = match (&self, exit) {
             // The signal came first.
-            (Self::RunOver(_), Exit::Signal(_)) => (exit, "cancelled"),
+            (Self::RunOver(_), Exit::Signal(_)) => (exit, FinalStatus::Cancelled),
             // The failure of the run is that the registry has ended it: the result contains that.
             (Self::RunOver(_), Exit::Cancelled) => return exit,
-            (Self::RunOver(_), _) => (Exit::Cancelled, "cancelled"),
-            (Self::Lost { .. }, _) => (Exit::Registry, "failed"),
+            (Self::RunOver(_), _) => (Exit::Cancelled, FinalStatus::Cancelled),
+            (Self::Lost { .. }, _) => (Exit::Registry, FinalStatus::Failed),
         };
         result.exit_code = new_exit.code();
         let mut problem = self.problem();
@@ -60,7 +60,7 @@ impl UndeliveredStatus {
         if result.error.is_some() {
             result.warnings.push(problem.message);
         } else {
-            status.clone_into(&mut result.status);
+            result.status = status;
             result.error = Some(problem);
         }
         new_exit

@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use butler_base::event::Phase;
-use butler_result::{Problem, RunResult, TestResults, UndeliveredLogs};
+use butler_result::{Problem, RunResult, TestCounts, UndeliveredLogs};
 
 /// The body of POST status. A registry ignores the fields that it does not support.
 #[derive(Debug, Default, Serialize)]
 pub(in crate::run) struct StatusReport<'a> {
-    status: &'a str,
+    status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,7 +22,7 @@ pub(in crate::run) struct StatusReport<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     plan_summary: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tests: Option<TestResults>,
+    tests: Option<TestCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ReportedProblem<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ impl<'a> From<&'a RunResult> for StatusReport<'a> {
         let error = result.error.as_ref().map(|problem| problem.lines().join("\n"));
         let summary: Vec<_> = error.into_iter().chain(result.summary.clone()).collect();
         Self {
-            status: &result.status,
+            status: result.status.name(),
             exit_code: Some(result.exit_code),
             resources_to_add: counts.map(|counts| counts.add),
             resources_to_change: counts.map(|counts| counts.change),
@@ -85,9 +85,9 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use butler_result::{ChangeCounts, Timings};
+    use butler_result::{ChangeCounts, FinalStatus, Timings};
 
-    fn result(status: &str, exit_code: u8) -> RunResult {
+    fn result(status: FinalStatus, exit_code: u8) -> RunResult {
         let timings =
             Timings { started: SystemTime::UNIX_EPOCH, total: Duration::ZERO, phases: Vec::new() };
         RunResult::of(status, exit_code, timings)
@@ -100,13 +100,13 @@ mod tests {
     #[test]
     fn unknown_values_are_omitted() {
         assert_eq!(json(&StatusReport::running()), r#"{"status":"running"}"#);
-        let result = result("succeeded", 0);
+        let result = result(FinalStatus::Succeeded, 0);
         assert_eq!(json(&StatusReport::from(&result)), r#"{"status":"succeeded","exit_code":0}"#);
     }
 
     #[test]
     fn final_status_contains_the_reason_in_summary_and_error() {
-        let mut result = result("failed", 1);
+        let mut result = result(FinalStatus::Failed, 1);
         let counts = ChangeCounts { add: 1, change: 2, destroy: 3, ..ChangeCounts::default() };
         result.counts = Some(counts);
         result.resources_after = Some(4);

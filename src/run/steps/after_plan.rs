@@ -23,6 +23,7 @@ use butler_base::blocking::blocking;
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::error::chain;
 use butler_base::event::{Phase, Stream};
+use butler_base::platform;
 use butler_base::process::{
     Command, Environment, Exit, Grace, Input, Output, ProcessError, Sink, supervise,
 };
@@ -193,8 +194,7 @@ impl AfterPlanProgram<'_> {
     fn environment(&self) -> Environment {
         let is_needed = |name: &OsStr| {
             let Some(name) = name.to_str() else { return false };
-            let is_named =
-                |known: &str| name == known || cfg!(windows) && name.eq_ignore_ascii_case(known);
+            let is_named = |known: &str| platform::is_same_variable(name, known);
             VARIABLES.into_iter().chain(variable::NETWORK).any(is_named)
                 || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
                 || self.command.environment.iter().any(|given| is_named(given))

@@ -12,7 +12,7 @@ use crate::run::findings::{ApplyOutcome, Findings};
 use butler_base::cancel::{Step, StopReason};
 use butler_base::error::chain;
 use butler_base::event::Phase;
-use butler_plan::Counts;
+use butler_result::ChangeCounts;
 
 /// How long state and outputs may be read after the registry has ended the run.
 const READING_AFTER_CANCEL: Duration = Duration::from_secs(3);
@@ -73,7 +73,7 @@ pub(in crate::run) async fn refresh(
 ) -> Result<(), Failure> {
     let plan = make_plan(engine, PlanMode::RefreshOnly, input, findings).await?;
     let plan = findings.plan.insert(plan);
-    findings.counts = Some(Counts::default());
+    findings.counts = Some(ChangeCounts::default());
     let _span = input.timeline.begin(Phase::Apply);
     findings.summary = Some(plan.summary.drift_line());
     // Terraform refuses a refresh-only plan whose new values are all still unknown.

@@ -13,8 +13,8 @@ use crate::run::directory::recovery;
 use crate::run::failure::Failure;
 use crate::run::findings::Findings;
 use butler_base::event::Phase;
-use butler_plan::Counts;
-use butler_protocol::spec::{ChangesExit, Operation, Purpose};
+use butler_protocol::spec::{ChangesExit, Operation, PlanPurpose};
+use butler_result::ChangeCounts;
 
 /// Runs `init` and the commands of the operation. Results are stored in `findings`, also those of an
 /// operation that fails.
@@ -70,8 +70,8 @@ async fn plan_only(
     // Before `plan`, so that files that it creates are recognised.
     let pending = PendingPlanFile::prepare(engine, input).await?;
     let mode = match input.options.purpose {
-        Purpose::Bring => PlanMode::Normal,
-        Purpose::Destroy => PlanMode::Destroy,
+        PlanPurpose::Apply => PlanMode::Normal,
+        PlanPurpose::Destroy => PlanMode::Destroy,
     };
     let plan = make_plan(engine, mode, input, findings).await?;
     findings.counts = Some(plan.summary.counts);
@@ -95,7 +95,7 @@ async fn check_drift(
     findings: &mut Findings,
 ) -> Result<(), Failure> {
     let plan = make_plan(engine, PlanMode::RefreshOnly, input, findings).await?;
-    findings.counts = Some(Counts::default());
+    findings.counts = Some(ChangeCounts::default());
     findings.summary = Some(plan.summary.drift_line());
     findings.ends_with_changes = is_detailed(input) && !plan.summary.drift.is_empty();
     findings.plan = Some(plan);

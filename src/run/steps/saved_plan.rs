@@ -11,7 +11,7 @@ use crate::report::RunLog;
 use crate::run::failure::Failure;
 use butler_base::blocking::blocking;
 use butler_base::event::Phase;
-use butler_protocol::spec::{Operation, PlanFile, Purpose};
+use butler_protocol::spec::{Operation, PlanFile, PlanPurpose};
 use butler_source::git::checked_out_commit;
 
 /// The name of Terraform's own plan in the run's directory.
@@ -24,7 +24,7 @@ pub(in crate::run) struct PendingPlanFile {
     before: Snapshot,
     /// Files that the run itself writes, which are not saved.
     reports: Vec<PathBuf>,
-    purpose: Purpose,
+    purpose: PlanPurpose,
 }
 
 impl PendingPlanFile {
@@ -61,8 +61,8 @@ impl PendingPlanFile {
         let Self { path, before, reports, purpose } = self;
         let head = Head {
             operation: match purpose {
-                Purpose::Bring => Operation::Apply,
-                Purpose::Destroy => Operation::Destroy,
+                PlanPurpose::Apply => Operation::Apply,
+                PlanPurpose::Destroy => Operation::Destroy,
             },
             tool: engine.tool.clone(),
             directory: engine.directory.to_owned(),

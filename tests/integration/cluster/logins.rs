@@ -51,17 +51,17 @@ async fn proxy_of_the_kubeconfig_or_the_environment_is_used() {
     let connect = format!("CONNECT {}", scene.cluster.address());
     scene.log_in(&scene.cluster.kubeconfig_of(&token, &[("proxy-url", &proxy.url(""))]));
     assert_eq!(scene.applied(&["--dry-run", "server"]).await.code, Some(0));
-    assert!(proxy.asked().contains(&connect), "{:?}", proxy.asked());
+    assert!(proxy.request_lines().contains(&connect), "{:?}", proxy.request_lines());
     // NO_PROXY applies to the environment's proxy; the proxy of the kubeconfig gets the cluster's
     // own address.
-    let before = proxy.asked().len();
+    let before = proxy.request_lines().len();
     let mut command = scene.apply(&["--dry-run", "server"]);
     command.env("NO_PROXY", "127.0.0.1,localhost");
     assert!(command.output().await.unwrap().status.success());
     assert!(
-        proxy.asked().len() > before,
+        proxy.request_lines().len() > before,
         "the kubeconfig's proxy is left out: {:?}",
-        proxy.asked()
+        proxy.request_lines()
     );
 
     let proxy = ForwardProxy::start(None);
@@ -72,9 +72,13 @@ async fn proxy_of_the_kubeconfig_or_the_environment_is_used() {
         command
     };
     assert!(through("127.0.0.1").output().await.unwrap().status.success());
-    assert!(proxy.asked().is_empty(), "NO_PROXY is about the cluster: {:?}", proxy.asked());
+    assert!(
+        proxy.request_lines().is_empty(),
+        "NO_PROXY is about the cluster: {:?}",
+        proxy.request_lines()
+    );
     assert!(through("portal.example.com").output().await.unwrap().status.success());
-    assert!(proxy.asked().contains(&connect), "{:?}", proxy.asked());
+    assert!(proxy.request_lines().contains(&connect), "{:?}", proxy.request_lines());
 }
 
 #[tokio::test]

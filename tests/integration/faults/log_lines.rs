@@ -34,7 +34,7 @@ async fn many_lines_arrive_once_if_every_third_request_is_refused() {
     let (world, count) = chatty_world().await;
     let trouble = ProxyFault {
         request: "POST logs",
-        act: FaultAction::Answer(500, "", "{}"),
+        act: FaultAction::Respond(500, "", "{}"),
         when: FaultTrigger::EveryThird,
     };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
@@ -64,7 +64,7 @@ async fn many_lines_arrive_if_every_third_response_is_lost() {
 async fn refused_log_is_kept() {
     for answer in [400, 413] {
         let (world, tool) = quick_world().await;
-        let act = FaultAction::Answer(answer, "", "{}");
+        let act = FaultAction::Respond(answer, "", "{}");
         let trouble = ProxyFault { request: "POST logs", act, when: FaultTrigger::Always };
         let proxy = Proxy::start(&world.endpoint(), trouble).await;
         let end = run(&world, &proxy, "apply").await;
@@ -106,7 +106,7 @@ async fn unsent_lines_are_kept_after_a_signal_and_the_status_is_sent() {
 #[tokio::test]
 async fn reports_of_a_run_ended_by_the_registry_are_not_kept() {
     let (world, _tool) = quick_world().await;
-    let act = FaultAction::Answer(409, "", "{}");
+    let act = FaultAction::Respond(409, "", "{}");
     let trouble = ProxyFault { request: "POST logs", act, when: FaultTrigger::Always };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;
     let end = run(&world, &proxy, "apply").await;

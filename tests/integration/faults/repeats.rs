@@ -45,7 +45,7 @@ async fn idempotency_key_identifies_repeated_requests() {
         let (mut world, _tool) = quick_world().await;
         // All lines in one batch, at the end.
         world.set("BUTLER_LOG_INTERVAL", "2s");
-        let act = FaultAction::Answer(answer, "", "{}");
+        let act = FaultAction::Respond(answer, "", "{}");
         let trouble = ProxyFault { request: "POST logs", act, when: FaultTrigger::First(1) };
         let proxy = Proxy::start(&world.endpoint(), trouble).await;
         let end = run(&world, &proxy, "apply").await;

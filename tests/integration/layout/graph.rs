@@ -174,15 +174,15 @@ impl Reader {
             syn::UseTree::Path(path) => self.import(&joined(&path.ident), &path.tree, is_exported),
             syn::UseTree::Name(name) if name.ident == "self" => {
                 let last = prefix.last().unwrap().clone();
-                self.bring(last, prefix.to_vec(), is_exported);
+                self.record_import(last, prefix.to_vec(), is_exported);
             }
             syn::UseTree::Name(name) => {
-                self.bring(name.ident.to_string(), joined(&name.ident), is_exported);
+                self.record_import(name.ident.to_string(), joined(&name.ident), is_exported);
             }
             syn::UseTree::Rename(name) => {
                 let target =
                     if name.ident == "self" { prefix.to_vec() } else { joined(&name.ident) };
-                self.bring(name.rename.to_string(), target, is_exported);
+                self.record_import(name.rename.to_string(), target, is_exported);
             }
             syn::UseTree::Glob(_) => {}
             syn::UseTree::Group(group) => {
@@ -193,7 +193,7 @@ impl Reader {
         }
     }
 
-    fn bring(&mut self, name: String, target: ModulePath, is_exported: bool) {
+    fn record_import(&mut self, name: String, target: ModulePath, is_exported: bool) {
         if is_exported {
             self.file.exports.insert(name.clone());
         } else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use butler_protocol::spec::Operation;
-use butler_result::{ChangeCounts, RunResult, TestResults, Timings};
+use butler_result::{ChangeCounts, FinalStatus, RunResult, TestCounts, Timings};
 use butler_runner::ci::{System, step_outputs};
 use serde_json::json;
 
@@ -162,7 +162,7 @@ fn documentation_lists_the_step_outputs() {
         total: std::time::Duration::ZERO,
         phases: Vec::new(),
     };
-    let mut result = RunResult::of("succeeded", 0, timings);
+    let mut result = RunResult::of(FinalStatus::Succeeded, 0, timings);
     result.run_id = Some("550e8400-e29b-41d4-a716-446655440000".to_owned());
     result.operation = Some(Operation::Plan);
     result.summary = Some("Plan: 2 to add, 0 to change, 1 to destroy.".to_owned());
@@ -176,7 +176,7 @@ fn documentation_lists_the_step_outputs() {
         moved: 0,
         forget: 0,
     });
-    result.tests = Some(TestResults { passed: 3, failed: 0, skipped: 1 });
+    result.tests = Some(TestCounts { passed: 3, failed: 0, skipped: 1 });
     let rows = step_outputs(&result).into_iter();
     let rows: Vec<_> = rows.map(|(name, value)| format!("| `{name}` | `{value}` |")).collect();
     assert_documented("docs/ci-output.md", "outputs", &rows);

@@ -32,7 +32,7 @@ fn converse(stream: impl Read + Write, answer: &str) {
 }
 
 /// A response with a status such as `401 Unauthorized`, a date, and a JSON body.
-pub(crate) fn answer(status: &str, date: std::time::SystemTime, body: &str) -> String {
+pub(crate) fn json_response(status: &str, date: std::time::SystemTime, body: &str) -> String {
     format!(
         "HTTP/1.1 {status}\r\ndate: {}\r\ncontent-type: application/json\r\n\
          content-length: {}\r\nconnection: close\r\n\r\n{body}",

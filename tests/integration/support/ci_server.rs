@@ -48,7 +48,7 @@ impl Received {
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// A response.
-    Answer { status: u16, headers: Vec<(String, String)>, body: String },
+    Response { status: u16, headers: Vec<(String, String)>, body: String },
     /// The connection is closed without a response.
     Lost,
 }
@@ -58,23 +58,23 @@ impl Reply {
     pub(crate) fn json(status: u16, body: &Value) -> Self {
         let headers =
             vec![("content-type".to_owned(), "application/json; charset=utf-8".to_owned())];
-        Self::Answer { status, headers, body: body.to_string() }
+        Self::Response { status, headers, body: body.to_string() }
     }
 
     /// A response without a body.
     pub(crate) fn empty(status: u16) -> Self {
-        Self::Answer { status, headers: Vec::new(), body: String::new() }
+        Self::Response { status, headers: Vec::new(), body: String::new() }
     }
 
     /// A web page.
     pub(crate) fn page(status: u16, body: &str) -> Self {
         let headers = vec![("content-type".to_owned(), "text/html;charset=utf-8".to_owned())];
-        Self::Answer { status, headers, body: body.to_owned() }
+        Self::Response { status, headers, body: body.to_owned() }
     }
 
     /// The same with one more header.
     pub(crate) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
-        if let Self::Answer { headers, .. } = &mut self {
+        if let Self::Response { headers, .. } = &mut self {
             headers.push((name.to_owned(), value.into()));
         }
         self
@@ -107,7 +107,7 @@ impl CiServer {
                     kept.lock().unwrap().push(request.clone());
                     let reply = (handler.lock().unwrap())(&request);
                     let mut stream = stream.into_inner();
-                    if let Reply::Answer { status, headers, body } = reply {
+                    if let Reply::Response { status, headers, body } = reply {
                         let _ = stream.write_all(text(status, &headers, &body).as_bytes());
                         let _ = stream.shutdown();
                     }

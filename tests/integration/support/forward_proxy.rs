@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 /// A proxy; its connections end with their clients.
 pub(crate) struct ForwardProxy {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
+    request_lines: Arc<Mutex<Vec<String>>>,
 }
 
 impl ForwardProxy {
@@ -16,15 +16,15 @@ impl ForwardProxy {
     pub(crate) fn start(demanded: Option<&'static str>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
-        let noted = Arc::clone(&asked);
+        let request_lines: Arc<Mutex<Vec<String>>> = Arc::default();
+        let noted = Arc::clone(&request_lines);
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 let (client, noted) = (client.unwrap(), Arc::clone(&noted));
                 std::thread::spawn(move || serve(client, demanded, &noted));
             }
         });
-        Self { address, asked }
+        Self { address, request_lines }
     }
 
     /// The value of `HTTP_PROXY` or `HTTPS_PROXY`, with credentials if given.
@@ -33,12 +33,12 @@ impl ForwardProxy {
     }
 
     /// The recorded request lines: `GET http://…` or `CONNECT …`.
-    pub(crate) fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    pub(crate) fn request_lines(&self) -> Vec<String> {
+        self.request_lines.lock().unwrap().clone()
     }
 }
 
-fn serve(client: TcpStream, demanded: Option<&str>, asked: &Mutex<Vec<String>>) {
+fn serve(client: TcpStream, demanded: Option<&str>, request_lines: &Mutex<Vec<String>>) {
     let mut reader = BufReader::new(client.try_clone().unwrap());
     let mut lines = Vec::new();
     loop {
@@ -54,7 +54,7 @@ fn serve(client: TcpStream, demanded: Option<&str>, asked: &Mutex<Vec<String>>) 
     let mut client = client;
     let mut words = lines[0].split(' ');
     let (method, target) = (words.next().unwrap(), words.next().unwrap());
-    asked.lock().unwrap().push(format!("{method} {target}"));
+    request_lines.lock().unwrap().push(format!("{method} {target}"));
     let field = |line: &String, name: &str| {
         let (field, value) = line.split_once(": ")?;
         field.eq_ignore_ascii_case(name).then(|| value.to_owned())

@@ -122,10 +122,10 @@ impl<'world> Job<'world> {
                 () => "success",
             };
             self.note(step, outcome, &Map::new());
-            return Step { name, outcome, given: self.given(&step["with"]), output: None };
+            return Step { name, outcome, given: self.interpolated(&step["with"]), output: None };
         };
         assert_eq!(step["shell"], "bash", "{name}");
-        let given = self.given(&step["env"]);
+        let given = self.interpolated(&step["env"]);
         let output = self.run(script, &given).await;
         let outputs = read_outputs(&self.world.path("GITHUB_OUTPUT"));
         std::fs::write(self.world.path("GITHUB_OUTPUT"), "").unwrap();
@@ -141,7 +141,7 @@ impl<'world> Job<'world> {
         }
     }
 
-    fn given(&self, values: &Value) -> BTreeMap<String, String> {
+    fn interpolated(&self, values: &Value) -> BTreeMap<String, String> {
         let values = values.as_object().into_iter().flatten();
         values.map(|(name, value)| (name.clone(), self.interpolate(&as_text(value)))).collect()
     }
@@ -189,7 +189,7 @@ struct Reader<'text, 'job, 'world> {
 }
 
 impl Reader<'_, '_, '_> {
-    fn takes(&mut self, token: &str) -> bool {
+    fn skip_token(&mut self, token: &str) -> bool {
         let rest = self.rest.trim_start();
         let Some(rest) = rest.strip_prefix(token) else { return false };
         self.rest = rest;
@@ -198,7 +198,7 @@ impl Reader<'_, '_, '_> {
 
     fn either(&mut self) -> Value {
         let mut value = self.both();
-        while self.takes("||") {
+        while self.skip_token("||") {
             let other = self.both();
             value = if is_truthy(&value) { value } else { other };
         }
@@ -207,7 +207,7 @@ impl Reader<'_, '_, '_> {
 
     fn both(&mut self) -> Value {
         let mut value = self.compared();
-        while self.takes("&&") {
+        while self.skip_token("&&") {
             let other = self.compared();
             value = if is_truthy(&value) { other } else { value };
         }
@@ -216,9 +216,9 @@ impl Reader<'_, '_, '_> {
 
     fn compared(&mut self) -> Value {
         let value = self.single();
-        if self.takes("==") {
+        if self.skip_token("==") {
             json!(as_text(&value) == as_text(&self.single()))
-        } else if self.takes("!=") {
+        } else if self.skip_token("!=") {
             json!(as_text(&value) != as_text(&self.single()))
         } else {
             value
@@ -226,15 +226,15 @@ impl Reader<'_, '_, '_> {
     }
 
     fn single(&mut self) -> Value {
-        if self.takes("!") {
+        if self.skip_token("!") {
             return json!(!is_truthy(&self.single()));
         }
-        if self.takes("(") {
+        if self.skip_token("(") {
             let value = self.either();
-            assert!(self.takes(")"), "{}", self.rest);
+            assert!(self.skip_token(")"), "{}", self.rest);
             return value;
         }
-        if self.takes("'") {
+        if self.skip_token("'") {
             let (text, rest) = self.rest.split_once('\'').unwrap();
             self.rest = rest;
             return json!(text);
@@ -248,7 +248,7 @@ impl Reader<'_, '_, '_> {
         let end = rest.find(|it| !is_name(it)).unwrap_or(rest.len());
         let (name, rest) = rest.split_at(end);
         self.rest = rest;
-        if self.takes("()") {
+        if self.skip_token("()") {
             return json!(match name {
                 "always" => true,
                 "success" => !self.job.has_failed && !self.job.is_cancelled,

@@ -16,7 +16,7 @@ use super::world::eventually;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FaultAction {
     /// The proxy responds with this status, these header lines and this body.
-    Answer(u16, &'static str, &'static str),
+    Respond(u16, &'static str, &'static str),
     /// The proxy closes the connection; the registry does not get the request.
     Close,
     /// The proxy resets the connection; the registry does not get the request.
@@ -238,7 +238,7 @@ async fn serve(stream: TcpStream, shared: Arc<Shared>) {
                 }
                 answer
             }
-            Some(FaultAction::Answer(status, headers, body)) => {
+            Some(FaultAction::Respond(status, headers, body)) => {
                 let length = body.len();
                 let head = format!("HTTP/1.1 {status} Injected\r\ncontent-length: {length}\r\n");
                 format!("{head}{headers}\r\n{body}").into_bytes()

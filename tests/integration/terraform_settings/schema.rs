@@ -25,7 +25,7 @@ fn validator(document: &str) -> Validator {
 }
 
 /// Parses this settings file.
-fn taken(text: &str) -> Result<(), String> {
+fn parse_settings(text: &str) -> Result<(), String> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
     read_settings_file(file.path()).map(drop).map_err(|error| error.to_string())
@@ -92,7 +92,7 @@ fn misspelled_keys_are_rejected_by_both_and_corrected_by_the_parser() {
                     document = json!({(name): document});
                 }
                 assert!(!validator.is_valid(&document), "{document}");
-                let error = taken(&document.to_string()).unwrap_err();
+                let error = parse_settings(&document.to_string()).unwrap_err();
                 let expected = format!("unknown key `{wrong}`");
                 assert!(error.contains(&expected), "{document}: {error}");
                 assert!(error.contains(&format!("did you mean `{key}`?")), "{document}: {error}");
@@ -117,7 +117,7 @@ fn documented_settings_are_valid_for_schema_and_parser() {
         let document: Value = serde_json::from_str(example).unwrap();
         let errors: Vec<_> = validator.iter_errors(&document).map(|it| it.to_string()).collect();
         assert!(errors.is_empty(), "{example}: {errors:?}");
-        taken(example).unwrap();
+        parse_settings(example).unwrap();
         let mut run = a_run();
         run["terraformSettings"] = document;
         assert!(self::validator("run").is_valid(&run), "{example}");
@@ -125,7 +125,7 @@ fn documented_settings_are_valid_for_schema_and_parser() {
     let examples = documented("yaml");
     assert!(!examples.is_empty());
     for example in examples {
-        taken(example).unwrap();
+        parse_settings(example).unwrap();
     }
 }
 
@@ -151,13 +151,13 @@ fn schema_and_parser_reject_the_same_documents() {
         json!([]),
     ] {
         assert!(!validator.is_valid(&document), "{document}");
-        assert!(taken(&document.to_string()).is_err(), "{document}");
+        assert!(parse_settings(&document.to_string()).is_err(), "{document}");
     }
     for level in LOG_LEVELS {
         for level in [level.to_owned(), level.to_lowercase()] {
             let document = json!({"logging": {"level": level}});
             assert!(validator.is_valid(&document), "{document}");
-            taken(&document.to_string()).unwrap();
+            parse_settings(&document.to_string()).unwrap();
         }
     }
 }
@@ -210,7 +210,7 @@ fn schema_and_parser_agree_on_edge_cases() {
         (backend(json!({"a": {"secretId": "x", "foo": 1}})), false),
     ] {
         assert_eq!(validator.is_valid(&document), is_right, "the schema on {document}");
-        let answer = taken(&document.to_string());
+        let answer = parse_settings(&document.to_string());
         assert_eq!(answer.is_ok(), is_right, "the reader on {document}: {answer:?}");
     }
 }
@@ -222,7 +222,7 @@ fn error_of_a_mirror_url_names_the_problem() {
         ("https://u:p@a/", "must have no login in it; give `terraformrc.credentials` a reference"),
         ("https://a/?b", "must end in a path, without `?` or `#`"),
     ] {
-        let error = taken(&mirror(url).to_string()).unwrap_err();
+        let error = parse_settings(&mirror(url).to_string()).unwrap_err();
         let expected = format!("`terraformrc.providerInstallation.networkMirror.url` {expected}");
         assert!(error.contains(&expected), "{error}");
     }
@@ -232,10 +232,10 @@ fn error_of_a_mirror_url_names_the_problem() {
 fn first_errors_are_listed_and_the_others_counted() {
     let members = (0..50_000).map(|index| (format!("a{index}"), json!(1)));
     let document = json!({"backend": {"type": "s3", "config": Value::Object(members.collect())}});
-    taken(&document.to_string()).unwrap();
+    parse_settings(&document.to_string()).unwrap();
     let members = (0..30_000).map(|index| (format!("A={index}"), json!(1)));
     let document = json!({"env": Value::Object(members.collect())});
-    let error = taken(&document.to_string()).unwrap_err();
+    let error = parse_settings(&document.to_string()).unwrap_err();
     assert!(error.ends_with("; and 29980 more"), "{}", error.len());
     let large = json!({"env": {"A": "x".repeat(1024 * 1024)}}).to_string();
     let error = parse_run_settings(&large.into()).map(drop).unwrap_err().to_string();

@@ -242,8 +242,12 @@ fn proxy_is_used_with_credentials_and_bypassed_by_no_proxy() {
         machine.set("BUTLER_CA_BUNDLE", authority.bundle());
         machine.set(variable, proxy.url("user:hunter2@"));
         installed(machine.run(&INSTALL), &machine);
-        assert!(proxy.asked().iter().all(|line| line.starts_with(way)), "{:?}", proxy.asked());
-        let asked = proxy.asked().len();
+        assert!(
+            proxy.request_lines().iter().all(|line| line.starts_with(way)),
+            "{:?}",
+            proxy.request_lines()
+        );
+        let asked = proxy.request_lines().len();
         assert!(asked > 0);
 
         let mut machine = quiet(site);
@@ -251,7 +255,7 @@ fn proxy_is_used_with_credentials_and_bypassed_by_no_proxy() {
         machine.set("ALL_PROXY", proxy.url("user:hunter2@"));
         machine.set("NO_PROXY", "127.0.0.1");
         installed(machine.run(&INSTALL), &machine);
-        assert_eq!(proxy.asked().len(), asked);
+        assert_eq!(proxy.request_lines().len(), asked);
     }
 }
 

@@ -49,7 +49,7 @@ impl GitHubServer {
             let reply = hub.reply(request);
             let is_dated = matches!(
                 &reply,
-                Reply::Answer { headers, .. } if headers.iter().any(|(name, _)| name == "date")
+                Reply::Response { headers, .. } if headers.iter().any(|(name, _)| name == "date")
             );
             let date = httpdate::fmt_http_date(hub.now());
             if is_dated { reply } else { reply.with("date", date) }
@@ -286,7 +286,7 @@ fn run_on_the_second_page_of_the_list_is_found() {
         let mut hub = shared.lock().unwrap();
         let reply = hub.reply(request);
         let is_order =
-            request.method == "POST" && matches!(reply, Reply::Answer { status: 204, .. });
+            request.method == "POST" && matches!(reply, Reply::Response { status: 204, .. });
         if is_order && !std::mem::replace(&mut *made.lock().unwrap(), true) {
             let (_, run) = hub.hidden.pop().unwrap();
             hub.runs.push(run);

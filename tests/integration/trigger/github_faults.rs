@@ -203,9 +203,9 @@ fn rate_limit_that_ends_before_the_timeout_is_waited_for() {
     };
     let mut hub = GitHubServer { says_details: true, ahead: 300_000, ..GitHubServer::default() };
     let primary = soon(&hub);
-    let Reply::Answer { status, mut headers, body } = primary else { unreachable!() };
+    let Reply::Response { status, mut headers, body } = primary else { unreachable!() };
     headers.retain(|(_, value)| value != "4999");
-    hub.faults.push((RUNS, Reply::Answer { status, headers, body }));
+    hub.faults.push((RUNS, Reply::Response { status, headers, body }));
     let secondary =
         refusal(429, "You have exceeded a secondary rate limit.").with("retry-after", "1");
     hub.faults.push((DISPATCH, secondary));
@@ -220,12 +220,12 @@ fn rate_limit_beyond_the_timeout_is_an_error_with_its_end() {
     let reply = refusal(403, "API rate limit exceeded for user ID 1.")
         .with("date", "Sat, 21 Nov 2026 17:00:00 GMT")
         .with("x-ratelimit-reset", "1795282200");
-    let Reply::Answer { status, mut headers, body } = reply else { unreachable!() };
+    let Reply::Response { status, mut headers, body } = reply else { unreachable!() };
     headers.retain(|(_, value)| value != "4999");
     headers.push(("x-ratelimit-remaining".to_owned(), "0".to_owned()));
     let server = refused(
         DISPATCH,
-        Reply::Answer { status, headers, body },
+        Reply::Response { status, headers, body },
         4,
         &expect![[r"
         error: GitHub refuses requests until 2026-11-21T17:30:01Z (request quota)

@@ -186,7 +186,7 @@ fn server_without_run_id_in_response(answer: Reply, queue: Value, builds: Value)
 }
 
 /// The parameters of builds and queue items of a run.
-fn told(run_id: &str) -> Value {
+fn run_parameters(run_id: &str) -> Value {
     json!([{"parameters": [{"name": "RUN_ID", "value": run_id}, {"name": "CALLBACK_TOKEN"}]}, {}])
 }
 
@@ -194,14 +194,14 @@ fn told(run_id: &str) -> Value {
 fn build_is_found_in_the_queue_or_the_build_list_after_a_lost_response() {
     let job = "http://inside:8080/jenkins/job/team/job/infra%20run/";
     let queue = json!([
-        {"id": 36, "task": {"url": "http://inside:8080/jenkins/job/infra%20run/"}, "actions": told(RUN_ID)},
-        {"id": 37, "task": {"url": "http://inside:8080/job/a/job/team/job/infra%20run/"}, "actions": told(RUN_ID)},
-        {"id": 38, "task": {"url": job}, "actions": told("another")},
-        {"id": 39, "task": {"url": job}, "actions": told(RUN_ID)},
+        {"id": 36, "task": {"url": "http://inside:8080/jenkins/job/infra%20run/"}, "actions": run_parameters(RUN_ID)},
+        {"id": 37, "task": {"url": "http://inside:8080/job/a/job/team/job/infra%20run/"}, "actions": run_parameters(RUN_ID)},
+        {"id": 38, "task": {"url": job}, "actions": run_parameters("another")},
+        {"id": 39, "task": {"url": job}, "actions": run_parameters(RUN_ID)},
     ]);
     let builds = json!([
-        {"number": 36, "building": true, "result": null, "actions": told("another")},
-        {"number": 35, "building": true, "result": null, "actions": told(RUN_ID)},
+        {"number": 36, "building": true, "result": null, "actions": run_parameters("another")},
+        {"number": 35, "building": true, "result": null, "actions": run_parameters(RUN_ID)},
     ]);
     let nameless = Reply::empty(201);
     for answer in [Reply::Lost, nameless.clone(), Reply::page(200, "<html>a page")] {
@@ -217,7 +217,8 @@ fn build_is_found_in_the_queue_or_the_build_list_after_a_lost_response() {
         );
     }
     // Builds that exist before belong to an earlier trigger.
-    let earlier = json!([{"number": NEXT_BUILD - 1, "building": true, "actions": told(RUN_ID)}]);
+    let earlier =
+        json!([{"number": NEXT_BUILD - 1, "building": true, "actions": run_parameters(RUN_ID)}]);
     for answer in [Reply::Lost, nameless] {
         let server = server_without_run_id_in_response(answer, json!([]), earlier.clone());
         let text = error_text(&run_with_server(&jenkins_machine(&server), &server, START), 1);

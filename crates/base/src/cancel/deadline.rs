@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::step::Step;
-use super::stop::{State, Stop};
+use super::stop::{Stop, StopState};
 use super::times::Times;
 
 /// The least time for the final status: one attempt is made even if no time is left.
@@ -20,7 +20,7 @@ const LEAST: Duration = Duration::from_secs(1);
 /// only if it is not killed immediately.
 const LAST_GRACE: Duration = Duration::from_secs(2);
 
-impl State {
+impl StopState {
     /// When a step that began at `begun` has to end; none without a deadline.
     fn end_of(&self, step: Step, begun: Instant, times: Times) -> Option<Instant> {
         if self.over && step.is_for_the_registry() {

@@ -32,7 +32,7 @@ impl std::fmt::Display for StopReason {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct State {
+pub(super) struct StopState {
     reason: Option<StopReason>,
     /// Whether the registry has ended the run.
     pub(super) over: bool,
@@ -45,7 +45,7 @@ pub(super) struct State {
 /// A handle on the stop of one run; clones share it.
 #[derive(Clone, Debug)]
 pub struct Stop {
-    pub(super) state: Arc<watch::Sender<State>>,
+    pub(super) state: Arc<watch::Sender<StopState>>,
     pub(super) times: Times,
 }
 
@@ -65,7 +65,7 @@ impl Stop {
     /// A run that was not asked to stop yet, and has `times` to end after a signal.
     #[must_use]
     pub fn with(times: Times) -> Self {
-        Self { state: Arc::new(watch::Sender::new(State::default())), times }
+        Self { state: Arc::new(watch::Sender::new(StopState::default())), times }
     }
 
     /// How much time the run has to end after a signal.
@@ -117,7 +117,7 @@ impl Stop {
         self.wait(|state| state.urgent.map(|_| ())).await;
     }
 
-    async fn wait<T>(&self, mut read: impl FnMut(&State) -> Option<T>) -> T {
+    async fn wait<T>(&self, mut read: impl FnMut(&StopState) -> Option<T>) -> T {
         let mut changes = self.state.subscribe();
         loop {
             if let Some(value) = read(&changes.borrow_and_update()) {

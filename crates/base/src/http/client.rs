@@ -10,20 +10,20 @@ use super::error::HttpError;
 use super::observed::{Observed, Peer};
 use super::tls;
 
-/// How long the runner waits for a connection.
+/// The timeout for opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Closes idle connections before the registry does, which closes them after 5 s: a request on a
-/// connection that is being closed would fail.
+/// The time after which idle connections are closed. It is shorter than the registry's 5 s, because
+/// a request on a connection that the registry is closing fails.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// What a client does with a redirect.
+/// How a client handles a redirect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Redirects {
     /// Follows it: release sites redirect downloads to other hosts.
     Follow,
-    /// Returns the redirect as the response. A client that follows it turns a POST into a GET without
-    /// its body, and the 200 of a sign-in page would count as a delivery.
+    /// Returns the redirect as the response. A client that follows a redirect turns a POST into a GET
+    /// without a body, and the status 200 of a sign-in page would count as a delivery.
     Refuse,
 }
 
@@ -32,14 +32,14 @@ pub enum Redirects {
 pub struct Clients {
     /// Keeps its connections for the next request.
     pub kept: reqwest::Client,
-    /// Opens a connection for each request and closes it: the buffers of an idle connection still
-    /// contain the last request and response.
+    /// Opens a connection for each request and closes it, because the buffers of an idle connection
+    /// still contain the last request and response.
     pub closed: reqwest::Client,
     /// The observer of their requests.
     pub observed: Observed,
 }
 
-/// Builds both clients, as [`client`] does.
+/// Builds both clients with the settings of [`client`].
 ///
 /// # Errors
 /// The errors of [`client`].
@@ -60,8 +60,8 @@ pub fn client(
     builder(ca_bundle, redirects)?.build().map_err(HttpError::Build)
 }
 
-/// A client that is built for the first request, because most commands do not send one. It does not
-/// follow redirects.
+/// A client that is built when it is first used, because most commands do not send a request. It
+/// does not follow redirects.
 #[derive(Clone, Debug)]
 pub struct LazyClient {
     made: Arc<OnceLock<reqwest::Client>>,

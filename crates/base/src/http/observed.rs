@@ -1,6 +1,6 @@
-//! Notifies an observer of requests: their begin, their outcome, and their destination.
+//! Notifies an observer when a request begins and ends.
 //!
-//! Without an observer, a request is sent unchanged.
+//! If there is no observer, requests are sent unchanged.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ pub enum Peer {
 
 /// A request before it is sent.
 #[derive(Debug)]
-pub struct Asked<'request> {
-    /// The destination.
+pub struct OutgoingRequest<'request> {
+    /// The server that receives it.
     pub peer: Peer,
-    /// Its method.
+    /// The HTTP method.
     pub method: &'request Method,
     /// The URL; it may contain credentials.
     pub url: &'request Url,
@@ -32,15 +32,16 @@ pub struct Asked<'request> {
 
 /// Is notified of requests. It must not block.
 pub trait Observer: Send + Sync + std::fmt::Debug {
-    /// Is called before a request is sent. The result is dropped with a cancelled request.
-    fn begin(&self, asked: &Asked<'_>) -> Box<dyn Exchange>;
+    /// Is called before a request is sent. If the request is cancelled, the result is dropped
+    /// without a call of [`Exchange::ended`].
+    fn begin(&self, request: &OutgoingRequest<'_>) -> Box<dyn Exchange>;
 }
 
 /// A request in progress.
 pub trait Exchange: Send {
-    /// A header that identifies the trace of the request.
+    /// The header that identifies the trace of the request; only the registry receives it.
     fn header(&self) -> Option<(HeaderName, HeaderValue)>;
-    /// The request was answered, or it failed.
+    /// Is called when the response has arrived, or the request has failed.
     fn ended(self: Box<Self>, answer: &Result<Response>);
 }
 
@@ -49,7 +50,7 @@ pub trait Exchange: Send {
 pub struct Observed(Option<Arc<dyn Observer>>);
 
 impl Observed {
-    /// Requests with an observer.
+    /// Notifies `observer` of all requests that are sent with the result.
     #[must_use]
     pub fn by(observer: Arc<dyn Observer>) -> Self {
         Self(Some(observer))
@@ -61,7 +62,7 @@ impl Observed {
     /// The errors of `RequestBuilder::send`.
     pub async fn send(&self, peer: Peer, request: RequestBuilder) -> Result<Response> {
         match &self.0 {
-            // Boxed, so that requests without an observer do not reserve space for it.
+            // The box keeps the future small for requests without an observer.
             Some(observer) => Box::pin(watched(observer.as_ref(), peer, request)).await,
             None => request.send().await,
         }
@@ -74,7 +75,7 @@ async fn watched(observer: &dyn Observer, peer: Peer, request: RequestBuilder) -
     let length = request.headers().get(reqwest::header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
     let (method, url) = (request.method(), request.url());
-    let exchange = observer.begin(&Asked { peer, method, url, length });
+    let exchange = observer.begin(&OutgoingRequest { peer, method, url, length });
     // Only the registry receives the trace header.
     if peer == Peer::Registry
         && let Some((name, value)) = exchange.header()

@@ -2,8 +2,8 @@
 //!
 //! Reading the system's certificates takes longer than a request, so they are read when a server
 //! presents a certificate. The directories, which contain many small files, are read only if the
-//! issuer is not in the system's one file. Unreadable certificates of the system are skipped. In
-//! the bundle, which the user has named, they are an error.
+//! system's single file does not contain the issuer. Unreadable certificates of the system are
+//! skipped. In the bundle, which the user selects, they are an error.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -21,43 +21,43 @@ use crate::platform::has_keychain;
 /// A location of the system's certificates.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Location {
-    /// The one file with all of them, or the keychain.
+    /// The single file that contains all certificates, or the keychain.
     File,
-    /// Directories with a file for each.
+    /// Directories that contain one file for each certificate.
     Directories,
 }
 
-/// Certificates that are trusted.
+/// Trusted certificates.
 #[derive(Debug)]
 pub(super) struct Roots {
-    /// Certificate authorities.
+    /// The certificates that can sign others.
     authorities: RootCertStore,
-    /// All of them. A server may present one of these as its own.
+    /// All trusted certificates. A server is also trusted if it presents one of these.
     named: Vec<CertificateDer<'static>>,
 }
 
-/// The certificates that a server has presented, and when.
+/// The certificates that a server presented, and the time and algorithms of the verification.
 #[derive(Clone, Copy)]
-pub(super) struct Shown<'shown> {
-    pub(super) certificate: &'shown CertificateDer<'shown>,
-    pub(super) parsed: &'shown ParsedCertificate<'shown>,
-    pub(super) intermediates: &'shown [CertificateDer<'shown>],
+pub(super) struct Presented<'chain> {
+    pub(super) certificate: &'chain CertificateDer<'chain>,
+    pub(super) parsed: &'chain ParsedCertificate<'chain>,
+    pub(super) intermediates: &'chain [CertificateDer<'chain>],
     pub(super) now: UnixTime,
-    pub(super) algorithms: &'shown WebPkiSupportedAlgorithms,
+    pub(super) algorithms: &'chain WebPkiSupportedAlgorithms,
 }
 
-/// The purpose of a certificate.
+/// Whether a certificate can sign others.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Purpose {
-    /// An authority, which signs others.
+enum CertificatePurpose {
+    /// The certificate of a certificate authority, which signs others.
     Authority,
-    /// A server.
+    /// The certificate of a server, which must not sign others.
     Server,
 }
 
 impl Roots {
-    /// Separates authorities from other certificates: the key of one server must not be trusted for
-    /// others. Certificates that are not valid `now` are omitted.
+    /// Separates authorities from the certificates of servers, because the key of a server must not
+    /// sign certificates of other servers. Omits certificates that are not valid `now`.
     pub(super) fn new(
         certificates: Vec<CertificateDer<'static>>,
         now: UnixTime,
@@ -65,12 +65,16 @@ impl Roots {
     ) -> Self {
         let mut roots = Self { authorities: RootCertStore::empty(), named: Vec::new() };
         for certificate in certificates {
-            // Version 1 does not have this extension; it was used for authorities.
+            // Version 1 lacks the extension that identifies authorities, and was used for them.
             let purpose = ParsedCertificate::try_from(&certificate)
-                .map_or(Ok(Purpose::Authority), |it| purpose(&it, now, algorithms));
+                .map_or(Ok(CertificatePurpose::Authority), |it| {
+                    certificate_purpose(&it, now, algorithms)
+                });
             let is_usable = match purpose {
-                Ok(Purpose::Authority) => roots.authorities.add(certificate.clone()).is_ok(),
-                Ok(Purpose::Server) => true,
+                Ok(CertificatePurpose::Authority) => {
+                    roots.authorities.add(certificate.clone()).is_ok()
+                }
+                Ok(CertificatePurpose::Server) => true,
                 Err(_) => false,
             };
             if is_usable {
@@ -84,20 +88,20 @@ impl Roots {
         self.named.is_empty()
     }
 
-    /// Verifies that the certificate of a server is one of these or signed by one of these, and
-    /// valid now. Does not verify the name.
+    /// Verifies that the certificate of a server is valid now, and is trusted or signed by a trusted
+    /// authority. Does not verify the name.
     ///
     /// # Errors
-    /// Why the certificate is not trusted.
-    pub(super) fn vouch_for(&self, shown: Shown<'_>) -> Result<(), Error> {
-        let Shown { certificate, parsed, intermediates, now, algorithms } = shown;
-        let purpose = purpose(parsed, now, algorithms)?;
+    /// If the certificate is not valid or not trusted.
+    pub(super) fn check_trust(&self, presented: Presented<'_>) -> Result<(), Error> {
+        let Presented { certificate, parsed, intermediates, now, algorithms } = presented;
+        let purpose = certificate_purpose(parsed, now, algorithms)?;
         if self.named.contains(certificate) {
             return Ok(());
         }
-        if purpose == Purpose::Authority {
-            // The library reports only the constraint; the unknown issuer is the error that a user
-            // can fix.
+        if purpose == CertificatePurpose::Authority {
+            // The library would report a violated constraint. The user can only fix the unknown
+            // issuer.
             return Err(CertificateError::UnknownIssuer.into());
         }
         verify_server_cert_signed_by_trust_anchor(
@@ -110,13 +114,15 @@ impl Roots {
     }
 }
 
-/// The purpose of `certificate`, if it is valid now. Without authorities, the library checks in
-/// this order: the time, whether it is an authority, then the issuer.
-fn purpose(
+/// The purpose of `certificate`, if it is valid now.
+///
+/// Derives it from the error of a verification without authorities: the library first checks the
+/// time, then whether the certificate is an authority, then the issuer.
+fn certificate_purpose(
     certificate: &ParsedCertificate<'_>,
     now: UnixTime,
     algorithms: &WebPkiSupportedAlgorithms,
-) -> Result<Purpose, Error> {
+) -> Result<CertificatePurpose, Error> {
     let no_roots = RootCertStore::empty();
     match verify_server_cert_signed_by_trust_anchor(
         certificate,
@@ -125,15 +131,17 @@ fn purpose(
         now,
         algorithms.all,
     ) {
-        Err(Error::InvalidCertificate(CertificateError::Other(_))) => Ok(Purpose::Authority),
+        Err(Error::InvalidCertificate(CertificateError::Other(_))) => {
+            Ok(CertificatePurpose::Authority)
+        }
         Ok(()) | Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
-            Ok(Purpose::Server)
+            Ok(CertificatePurpose::Server)
         }
         Err(error) => Err(error),
     }
 }
 
-/// The certificates in a bundle; none if one of them is unusable.
+/// The certificates in a bundle; empty if one of them is not usable.
 pub(super) fn in_bundle(pem: &[u8]) -> Vec<CertificateDer<'static>> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     let is_usable = |certificate: &CertificateDer<'_>| {
@@ -142,8 +150,8 @@ pub(super) fn in_bundle(pem: &[u8]) -> Vec<CertificateDer<'static>> {
     found.ok().filter(|all| all.iter().all(is_usable)).unwrap_or_default()
 }
 
-/// The system's certificates at this location. `SSL_CERT_FILE` and `SSL_CERT_DIR` replace all of
-/// the system's own.
+/// Reads the system's certificates at `location`. `SSL_CERT_FILE` and `SSL_CERT_DIR` replace the
+/// locations of the system.
 pub(super) fn of_system(location: Location) -> Vec<CertificateDer<'static>> {
     let (file, directories) = (given("SSL_CERT_FILE"), given("SSL_CERT_DIR"));
     let is_given = file.is_some() || directories.is_some();

@@ -1,7 +1,7 @@
 //! The TLS configuration of all clients: versions 1.2 and 1.3, HTTP/2 if the server supports it,
 //! and certificates that are read on demand ([`super::verifier`]).
 //!
-//! All clients with the same bundle share one configuration, and so the certificates.
+//! Clients with the same bundle share one configuration, and therefore the certificates.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,8 @@ use super::error::HttpError;
 use super::roots::{Location, in_bundle, of_system};
 use super::verifier::Verifier;
 
-/// The last configuration, and the content of its CA bundle, because the file can be renewed.
+/// The last configuration, with the content of its CA bundle. If the file has changed since, a new
+/// configuration is built.
 static LAST: Mutex<Option<(Option<Vec<u8>>, ClientConfig)>> = Mutex::new(None);
 
 /// A configuration that trusts the system's certificates and those in the bundle.
@@ -45,8 +46,8 @@ fn trusting(bundle: Vec<CertificateDer<'static>>) -> Result<ClientConfig, rustls
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // The stored state of a TLS 1.2 session can decrypt the session, and the library stores it even
-    // if only resumption of TLS 1.2 is disabled.
+    // The stored state of a TLS 1.2 session can decrypt the session. The library stores it even if
+    // resumption is disabled for TLS 1.2 only, so resumption is disabled for all versions.
     config.resumption = Resumption::disabled();
     Ok(config)
 }
@@ -90,8 +91,8 @@ mod tests {
     use super::*;
     use crate::http::test_certificates::{Pair, SERVER};
 
-    /// The version and protocol that a client agrees on with a server that supports only one
-    /// version of TLS and the protocols of this ALPN list. Connects twice.
+    /// The TLS version and protocol of a connection to a server that supports only `version` and the
+    /// ALPN list `protocol`, and whether a second connection resumes the session.
     fn agreed(version: SslVersion, protocol: &'static [u8]) -> Result<Agreed, String> {
         let server = Pair::new(SERVER, None);
         let mut acceptor = SslAcceptor::mozilla_intermediate_v5(SslMethod::tls_server()).unwrap();

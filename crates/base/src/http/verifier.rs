@@ -1,5 +1,5 @@
-//! Verifies the certificates of servers with certificates that are read when the first server
-//! presents one: a client that only uses HTTP never reads them.
+//! Verifies the certificates of servers. The trusted certificates are read when the first server
+//! presents its own, so that a client that only uses HTTP never reads them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +10,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, SignatureScheme};
 
-use super::roots::{Location, Roots, Shown, of_system};
+use super::roots::{Location, Presented, Roots, of_system};
 
 /// The system does not have trusted certificates.
 #[derive(Debug, thiserror::Error)]
@@ -22,9 +22,9 @@ struct NothingTrusted;
 pub(super) struct Verifier {
     bundle: Vec<CertificateDer<'static>>,
     algorithms: WebPkiSupportedAlgorithms,
-    /// The bundle and the system's file.
+    /// The certificates of the bundle and of the system's file.
     first: OnceLock<Roots>,
-    /// The system's directories, for issuers that the others do not contain.
+    /// The certificates of the system's directories, for issuers that `first` does not contain.
     more: OnceLock<Roots>,
 }
 
@@ -49,14 +49,14 @@ impl Verifier {
             .get_or_init(|| Roots::new(of_system(Location::Directories), now, &self.algorithms))
     }
 
-    fn vouch_for(&self, shown: Shown<'_>) -> Result<(), Error> {
-        let (first, now) = (self.first(shown.now), shown.now);
-        first.vouch_for(shown).or_else(|error| {
+    fn check_trust(&self, presented: Presented<'_>) -> Result<(), Error> {
+        let (first, now) = (self.first(presented.now), presented.now);
+        first.check_trust(presented).or_else(|error| {
             let more = self.more(now);
             if first.is_empty() && more.is_empty() {
                 return Err(CertificateError::Other(OtherError(Arc::new(NothingTrusted))).into());
             }
-            more.vouch_for(shown).map_err(|_| error)
+            more.check_trust(presented).map_err(|_| error)
         })
     }
 }
@@ -72,7 +72,7 @@ impl ServerCertVerifier for Verifier {
     ) -> Result<ServerCertVerified, Error> {
         let parsed = &ParsedCertificate::try_from(certificate)?;
         let algorithms = &self.algorithms;
-        self.vouch_for(Shown { certificate, parsed, intermediates, now, algorithms })?;
+        self.check_trust(Presented { certificate, parsed, intermediates, now, algorithms })?;
         verify_server_name(parsed, name)?;
         Ok(ServerCertVerified::assertion())
     }

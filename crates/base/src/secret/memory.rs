@@ -4,7 +4,7 @@
 //! trees, argument and environment blocks of children, the plaintext of TLS records. The allocator
 //! covers all of them. Callers may rely on this: once a value is dropped, its bytes are not on the
 //! heap. It does not cover stacks, registers, and the memory that C libraries allocate.
-#![expect(unsafe_code, reason = "the trait of allocators is unsafe")]
+#![expect(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -27,11 +27,11 @@ unsafe impl GlobalAlloc for ZeroingAllocator {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller passes a block of this layout that is not used any more, so that all of
-        // it may be written, and read after that.
+        // SAFETY: the caller passes a block of this layout that is no longer in use, so all of it may
+        // be written, and read after the write.
         unsafe {
             block.write_bytes(0, layout.size());
-            // Without the barrier, the compiler removes writes to memory that is freed next.
+            // Without the barrier, the compiler removes the write because the memory is freed next.
             zeroize::optimization_barrier(std::slice::from_raw_parts(block, layout.size()));
             System.dealloc(block, layout);
         }

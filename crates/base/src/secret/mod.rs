@@ -1,8 +1,8 @@
-//! Keeps secrets from being seen: replaced in every line before any sink, wiped from the disk, and
-//! from memory when it is freed.
+//! Prevents leaks of secrets: redacts output, wipes files that contain secrets, and zeroes memory
+//! when it is freed.
 //!
-//! Values themselves live in [`secrecy::SecretString`], which cannot be printed and is zeroed on
-//! drop. This module owns what happens where they could show up again.
+//! The values themselves are [`secrecy::SecretString`]s, which cannot be printed and are zeroed on
+//! drop. This module handles the copies of a value outside of that type.
 
 mod disk;
 mod memory;

@@ -1,7 +1,7 @@
 //! The run configuration in the registry's format, and its conversion into a [`RunSpec`].
 //!
-//! Unknown fields are ignored and absent or null ones tolerated: a newer or older registry must
-//! not stop a run that can be understood. Values keep their exact text, numbers included.
+//! Unknown fields are ignored, and a field that is `null` counts as absent, so that runs of newer and
+//! older registries can be executed. Values keep their exact text, including numbers.
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -14,51 +14,52 @@ use crate::spec::{
     UnknownOperation, Variable,
 };
 
-/// Errors in a run's configuration.
+/// An error in a run's configuration. The messages never contain a value of the configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It is not JSON of the expected shape. The message names no value.
+    /// The configuration is not JSON of the expected structure.
     #[error("the run's configuration cannot be read: line {line}, column {column}: {problem}")]
     Syntax {
-        /// Line of the error, from 1.
+        /// The line of the error; the first line is 1.
         line: usize,
-        /// Column of the error, from 1.
+        /// The column of the error; the first column is 1.
         column: usize,
-        /// Which field is wrong, and what it must be.
+        /// The field that is not valid, and what it must be.
         problem: String,
     },
-    /// It asks for an operation that does not exist.
+    /// `operation` is not the name of an operation.
     #[error(transparent)]
     Operation(#[from] UnknownOperation),
-    /// Its `terraformVersion` is none.
+    /// `terraformVersion` is not a version.
     #[error("`terraformVersion` cannot be used")]
     Version(#[from] RequestedVersionError),
-    /// It names no source.
+    /// `source` is missing, or its type is not `git`.
     #[error("the run has no source to fetch (source type `{0}`)")]
     NoSource(String),
-    /// It names no repository.
+    /// The source does not have a repository.
     #[error("the run's source names no repository")]
     NoRepository,
-    /// It names no reference.
+    /// The source does not have a branch, tag or commit.
     #[error("the run's source names no git reference")]
     NoReference,
-    /// The credentials are of an unknown type, or incomplete.
+    /// The type of the credentials is unknown, or the credentials are incomplete.
     #[error("the source credentials of type `{kind}` cannot be used: {problem}")]
     Credentials {
-        /// The type.
+        /// The type of the credentials.
         kind: String,
-        /// What is wrong with them.
+        /// The missing field, or that the type is unknown.
         problem: &'static str,
     },
-    /// A value that must be text, a number or a boolean is something else.
+    /// The value of an environment variable is not text, a number or a boolean.
     #[error(
         "the environment variable `{0}` has a value that is neither text nor a number nor a boolean"
     )]
     EnvironmentValue(String),
-    /// Its `sensitiveValues` are none that are known: whether secrets are sent is not to be guessed.
+    /// `sensitiveValues` is neither `auto` nor `literal`. The runner does not assume one of them,
+    /// because it could apply a reference as if it were the secret.
     #[error("`sensitiveValues` of the run is neither `auto` nor `literal`")]
     SensitiveValues,
-    /// A backend without a type.
+    /// The state backend does not have a type.
     #[error("the run's state backend has no type")]
     NoBackendType,
 }
@@ -92,20 +93,20 @@ impl butler_base::error::Advice for ConfigError {
 /// A parsed configuration.
 #[derive(Debug)]
 pub struct Parsed {
-    /// The run.
+    /// The description of the run.
     pub spec: RunSpec,
-    /// Its settings for Terraform, as JSON text.
+    /// The settings for Terraform, as JSON text.
     pub terraform_settings: Option<SecretString>,
-    /// The id that the configuration carries, if any.
+    /// The id of the run, if the configuration contains one.
     pub run_id: Option<String>,
-    /// The callback paths it carries: status, logs, plan, outputs.
+    /// The callback paths, in this order: status, logs, plan, outputs.
     pub callbacks: [Option<String>; 4],
 }
 
-/// Reads a configuration. No value of it appears in an error.
+/// Parses a configuration.
 ///
 /// # Errors
-/// When it is not JSON of the known shape or does not describe a run that can be executed.
+/// If it is not JSON of the expected structure, or does not describe a run that can be executed.
 pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
     let wire: WireConfig = serde_json::from_slice(json).map_err(|error| ConfigError::Syntax {
         line: error.line(),
@@ -231,7 +232,7 @@ impl From<WireVariable> for Variable {
         let reference = reference(wire.source.as_deref(), wire.reference.as_deref(), wire.key);
         Self {
             value: wire.value.map(|value| value.0),
-            // A reference is to a secret, whether or not it says so.
+            // A reference always refers to a secret, even if `sensitive` is false or missing.
             sensitive: wire.sensitive.unwrap_or(false) || reference.is_some(),
             reference,
         }
@@ -252,7 +253,7 @@ impl WireVariable {
     }
 }
 
-/// `source: secret, ref: [namespace/]name, key: ...` (ADR-001, config response).
+/// Parses `source: secret, ref: [namespace/]name, key: ...` (ADR-001, config response).
 fn reference(
     source: Option<&str>,
     reference: Option<&str>,
@@ -335,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_adrs_example_is_understood() {
+    fn example_of_the_adr_is_parsed() {
         let parsed = with(
             r#""runId":"550e8400","terraformVersion":"1.9.0","future":{"x":1},
             "variables":{"region":{"value":"us-east-1"},"count":{"value":12345678901234567890.10},
@@ -372,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn null_is_as_good_as_absent() {
+    fn null_counts_as_absent() {
         let parsed = with(
             r#""terraformVersion":null,"variables":null,"envVars":null,"upstreamOutputs":null,"stateBackend":null,"callbacks":null"#,
         )
@@ -385,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_carried_out_is_named() {
+    fn error_names_the_setting_that_prevents_the_run() {
         for (json, message) in [
             (r#"{"source":{}}"#, "the run has no operation"),
             (r#"{"operation":"explode"}"#, "unknown operation `explode`"),
@@ -407,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_says_how_its_sensitive_values_are_to_be_taken() {
+    fn sensitive_values_of_a_run_are_auto_or_literal() {
         for (field, expected) in [
             (r#""future":1"#, SensitiveValues::Auto),
             (r#""sensitiveValues":null"#, SensitiveValues::Auto),

@@ -18,7 +18,7 @@ pub struct LocalOptions {
     /// Whether the user must approve the plan before it is applied.
     pub approval: Approval,
     /// The purpose of a plan that is not applied at once.
-    pub purpose: Purpose,
+    pub purpose: PlanPurpose,
     /// The file of the plan.
     pub plan_file: PlanFile,
     /// The exit code of a plan with changes.
@@ -82,13 +82,13 @@ impl PlanningOptions {
     }
 }
 
-/// The purpose of a plan.
+/// Whether a plan applies or destroys the configuration.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Purpose {
+pub enum PlanPurpose {
     /// To apply the configuration.
     #[default]
-    Bring,
-    /// To destroy everything.
+    Apply,
+    /// To destroy all resources of the state.
     Destroy,
 }
 

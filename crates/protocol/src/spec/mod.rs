@@ -21,7 +21,8 @@ pub use cli_files::{CLI_CONFIG_VARIABLES, cli_config_files};
 pub use constraint::Constraint;
 pub use constraint::ConstraintError;
 pub use local::{
-    Approval, Assignment, ChangesExit, LocalOptions, PlanFile, PlanningOptions, Purpose, Refresh,
+    Approval, Assignment, ChangesExit, LocalOptions, PlanFile, PlanPurpose, PlanningOptions,
+    Refresh,
 };
 pub use operation::{Operation, UnknownOperation};
 pub use requested_version::{NEWEST_ALLOWED, OLDEST_ALLOWED, VersionSelector};

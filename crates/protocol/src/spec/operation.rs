@@ -2,23 +2,44 @@
 
 use serde::{Serialize, Serializer};
 
-/// An operation on a module.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Operation {
+macro_rules! operations {
+    ($($(#[$documentation:meta])* $operation:ident => $name:literal,)*) => {
+        /// An operation on a module.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub enum Operation {
+            $($(#[$documentation])* $operation,)*
+        }
+
+        impl Operation {
+            /// All operations.
+            pub const ALL: [Self; [$(Self::$operation),*].len()] = [$(Self::$operation),*];
+
+            /// The name in the registry's documents, in reports, and in messages.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$operation => $name,)*
+                }
+            }
+        }
+    };
+}
+
+operations! {
     /// Shows the changes that an apply would make.
-    Plan,
+    Plan => "plan",
     /// Plans and applies exactly that plan.
-    Apply,
+    Apply => "apply",
     /// Plans the destruction of all resources and applies exactly that plan.
-    Destroy,
+    Destroy => "destroy",
     /// Updates the state from the infrastructure, without changing the infrastructure.
-    Refresh,
+    Refresh => "refresh",
     /// Shows drift, without changing anything.
-    DriftCheck,
+    DriftCheck => "drift-check",
     /// Checks the configuration, without reading the state.
-    Validate,
+    Validate => "validate",
     /// Runs the module's tests.
-    Test,
+    Test => "test",
 }
 
 /// A configuration without a known operation.
@@ -33,31 +54,6 @@ pub enum UnknownOperation {
 }
 
 impl Operation {
-    /// All operations.
-    pub const ALL: [Self; 7] = [
-        Self::Plan,
-        Self::Apply,
-        Self::Destroy,
-        Self::Refresh,
-        Self::DriftCheck,
-        Self::Validate,
-        Self::Test,
-    ];
-
-    /// The name in the registry's documents, in reports, and in messages.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Plan => "plan",
-            Self::Apply => "apply",
-            Self::Destroy => "destroy",
-            Self::Refresh => "refresh",
-            Self::DriftCheck => "drift-check",
-            Self::Validate => "validate",
-            Self::Test => "test",
-        }
-    }
-
     /// Whether the operation changes infrastructure, so that a lost state leaves resources that no
     /// later run finds.
     #[must_use]

@@ -9,7 +9,7 @@ use crate::wording::{
     counted, duration, label, module_source, outcome_style, remarks, share, sign, started, value,
     verb,
 };
-use crate::{AttributeChange, PlannedChange, RunResult, Severity, Shown};
+use crate::{AttributeChange, FinalStatus, PlannedChange, RunResult, Severity, Shown};
 
 /// The least width of a bar in percent, so that short phases are visible.
 const LEAST: f64 = 0.5;
@@ -49,8 +49,8 @@ pub(super) struct Problem<'a> {
 }
 
 impl<'a> Problem<'a> {
-    pub(super) fn of(problem: &'a crate::Problem, status: &str) -> Self {
-        let what = if status == "cancelled" { "Stopped" } else { "Error" };
+    pub(super) fn of(problem: &'a crate::Problem, status: FinalStatus) -> Self {
+        let what = if status == FinalStatus::Cancelled { "Stopped" } else { "Error" };
         Self {
             title: format!("{what} in {}", problem.phase),
             message: text(&problem.message),
@@ -260,7 +260,7 @@ mod tests {
             total: Duration::from_secs(100),
             phases: vec![phase(Phase::Init, 0, 90), phase(Phase::Apply, 90, 10)],
         };
-        let mut result = RunResult::of("failed", 1, timings);
+        let mut result = RunResult::of(FinalStatus::Failed, 1, timings);
         let classes = |result: &RunResult| {
             Bar::all(result).into_iter().map(|bar| bar.class).collect::<Vec<_>>()
         };

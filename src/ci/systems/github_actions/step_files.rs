@@ -22,7 +22,7 @@ pub fn step_outputs(result: &RunResult) -> Vec<(&'static str, String)> {
     let (counts, tests) = (result.counts, result.tests);
     let incomplete = result.incomplete.as_ref();
     vec![
-        ("status", result.status.clone()),
+        ("status", result.status.to_string()),
         ("exit-code", result.exit_code.to_string()),
         ("run-id", text(result.run_id.as_ref())),
         ("operation", text(result.operation.as_ref())),

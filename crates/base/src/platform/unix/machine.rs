@@ -39,6 +39,12 @@ pub fn variables(all: std::env::VarsOs) -> BTreeMap<OsString, OsString> {
     all.collect()
 }
 
+/// Whether two names are of the same environment variable.
+#[must_use]
+pub fn is_same_variable(left: &str, right: &str) -> bool {
+    left == right
+}
+
 /// The name of this process's user.
 #[must_use]
 pub fn user_name() -> Option<String> {

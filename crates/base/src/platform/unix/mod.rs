@@ -11,7 +11,8 @@ pub use children::{
     signal_of, stderr_pipe, stdout_pipe,
 };
 pub use machine::{
-    NULL_DEVICE, REPLACES_RUNNING, host_name, open_files, os_string, room, user_name, variables,
+    NULL_DEVICE, REPLACES_RUNNING, host_name, is_same_variable, open_files, os_string, room,
+    user_name, variables,
 };
 pub use nix::sys::signal::Signal;
 pub use nix::unistd::Pid;

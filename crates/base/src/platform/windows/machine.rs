@@ -51,6 +51,12 @@ pub fn variables(all: std::env::VarsOs) -> BTreeMap<OsString, OsString> {
     variables
 }
 
+/// Whether two names are of the same environment variable: they are not case-sensitive on Windows.
+#[must_use]
+pub fn is_same_variable(left: &str, right: &str) -> bool {
+    left.eq_ignore_ascii_case(right)
+}
+
 /// The name of this process's user: `DOMAIN\name`, as Terraform prints it.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "this is where the system says it")]

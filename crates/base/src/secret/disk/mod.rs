@@ -1,4 +1,4 @@
-//! Files with secrets: private directories, and wiping.
+//! Files that contain secrets: creates them in private directories, and wipes them.
 
 pub(super) mod mounts;
 pub(super) mod private;

@@ -1,7 +1,9 @@
-//! Finds the mounts below a directory, whose content does not belong to the run.
+//! Finds the mounts below a directory. The content of a mount does not belong to the run.
 //!
-//! A bind mount is on the same device as its surroundings, so the mounts are read from the system's
-//! list if there is one. On all systems, a directory on another device counts as a mount.
+//! A bind mount can be on the same device as its parent directory. The mounts are therefore read
+//! from the system's list if it exists. On all systems, a directory on another device counts as a
+//! mount.
+
 use std::fs::FileType;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ const MOUNTS: &str = "/proc/self/mountinfo";
 #[derive(Debug)]
 pub(in crate::secret) struct Mounts {
     device: Option<u64>,
-    /// None if the system does not have such a list.
+    /// The mount points; none if the system does not have a list of them.
     points: Option<Vec<PathBuf>>,
 }
 
@@ -39,7 +41,7 @@ impl Mounts {
         Ok(Self { device, points })
     }
 
-    /// Whether the directory certainly does not contain a mount.
+    /// Whether the list of the system proves that the directory does not contain a mount.
     pub(in crate::secret) fn is_empty(&self) -> bool {
         self.points.as_ref().is_some_and(Vec::is_empty)
     }
@@ -47,7 +49,8 @@ impl Mounts {
     /// Whether `path`, an entry of a directory that is not on a mount, is a mount point.
     pub(in crate::secret) fn is_mount_point(&self, path: &Path, kind: FileType) -> bool {
         let listed = self.points.iter().flatten().any(|point| point == path);
-        // A listed mount is not accessed: a file system whose server does not respond can hang.
+        // A listed mount is not accessed: the call blocks if the server of a network file system
+        // does not respond.
         listed
             || (kind.is_dir()
                 && std::fs::symlink_metadata(path).is_ok_and(|it| Some(it.dev()) != self.device))
@@ -65,7 +68,8 @@ fn points_below(root: &Path, list: &[u8]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Decodes a path in which blanks, line ends and backslashes are three octal digits.
+/// Decodes a path in which spaces, tabs, newlines and backslashes are escaped as a backslash and
+/// three octal digits.
 fn unescaped(text: &[u8]) -> PathBuf {
     let mut path = Vec::new();
     let mut rest = text;

@@ -17,7 +17,8 @@ pub struct PrivateDirectory {
 }
 
 impl PrivateDirectory {
-    /// Creates the directory `prefix` + a random suffix in `parent`, which is created if needed.
+    /// Creates a directory in `parent`, which is created if it does not exist. The name is `prefix`
+    /// followed by a random suffix.
     ///
     /// # Errors
     /// If a directory cannot be created.
@@ -39,7 +40,7 @@ impl PrivateDirectory {
         Ok(Self { path, layout: Layout::default(), spare: None, wiped: false })
     }
 
-    /// Sets the parts that the wipe treats differently.
+    /// Sets the parts that the wipe removes without overwriting them.
     #[must_use]
     pub const fn with_layout(mut self, layout: Layout) -> Self {
         self.layout = layout;
@@ -118,8 +119,8 @@ impl PrivateDirectory {
         wipe_directory(&self.path, self.layout)
     }
 
-    /// Overwrites the files that were written into the checkout that the layout names, and removes
-    /// the checkout. The rest of the directory has to be wiped separately.
+    /// Overwrites the files that the run wrote into the checkout of the layout, and removes the
+    /// checkout. The rest of the directory must be wiped separately.
     ///
     /// # Errors
     /// The first file that could not be overwritten or removed; the rest is still wiped.
@@ -169,7 +170,7 @@ mod tests {
         let secret = private.write("secret", b"hunter22").unwrap();
         assert_eq!(std::fs::metadata(&secret).unwrap().mode() & 0o777, 0o600);
         assert_eq!(std::fs::metadata(private.path()).unwrap().mode() & 0o777, 0o700);
-        // A handle that was opened before shows the overwritten content.
+        // A handle that was opened before the wipe reads the overwritten content.
         let open = std::fs::File::open(&secret).unwrap();
         std::os::unix::fs::symlink(&outside, private.path().join("link")).unwrap();
         let path = private.path().to_owned();

@@ -14,11 +14,13 @@ use crate::platform::fs::{
     MetadataExt, OFlag, OpenOptionsExt, PermissionsExt, has_other_names, remove_file,
 };
 
-/// The time limit for overwriting the files that the run wrote into a checkout: a module can have
-/// built gigabytes there, and the final status waits. After that, files are only removed.
+/// The time limit for overwriting the files that the run wrote into a checkout. A module can write
+/// gigabytes, and the final status is delayed until the wipe ends. After the limit, files are
+/// removed without being overwritten.
 const CHANGED_LIMIT: Duration = Duration::from_secs(2);
 
-/// The largest file of a checkout that is overwritten: larger files are not texts with secrets.
+/// The size limit for overwriting a file of a checkout, in bytes. Larger files are unlikely to be
+/// text that contains secrets.
 const LARGEST_CHANGED: u64 = 64 * 1024 * 1024;
 
 /// The suffix of files that are removed last.
@@ -124,7 +126,7 @@ impl<'root> Wipe<'root> {
     fn private(&self) -> Result<(), WipeError> {
         let mark = self.layout.changed.map(|(_, mark)| self.root.join(mark));
         self.each_entry(self.root, &mut |path, kind| {
-            // The owner in a lock file is needed until the end.
+            // Other processes read the owner from a lock file until the directory is removed.
             if is_lock(path) || mark.as_deref() == Some(path) {
                 Ok(())
             } else {
@@ -144,13 +146,14 @@ impl<'root> Wipe<'root> {
             return Ok(());
         }
         let result = self.each_entry(path, &mut |path, kind| self.wipe_entry(path, kind));
-        // A directory that is not empty contains public files, and is removed with them.
+        // The removal fails if the directory contains public files; `rest` removes both later.
         let _ = std::fs::remove_dir(path);
         result
     }
 
-    /// Overwrites the files of a checkout that the run wrote, and not those that git checked out.
-    /// The change time of a file cannot be set back, unlike its modification time.
+    /// Overwrites the files of a checkout that the run wrote, but not those that git checked out.
+    /// Compares change times, because a module can set back the modification time of a file but not
+    /// its change time.
     fn changed(&self) -> Result<(), WipeError> {
         let Some((directory, mark)) = self.layout.changed else { return Ok(()) };
         let (directory, mark) = (self.root.join(directory), self.root.join(mark));
@@ -177,7 +180,8 @@ impl<'root> Wipe<'root> {
 
     /// Removes the rest, and the directory itself.
     fn rest(&self) -> Result<(), WipeError> {
-        // A directory that cannot be removed keeps its locks, by which a later run finds it.
+        // If an entry cannot be removed, the directory keeps its locks, so that a later run finds
+        // it.
         self.each_entry(self.root, &mut |path, kind| {
             if is_lock(path) { Ok(()) } else { self.remove(path, kind) }
         })?;
@@ -185,24 +189,25 @@ impl<'root> Wipe<'root> {
         locks.and(unless_gone("remove", self.root, std::fs::remove_dir(self.root)))
     }
 
-    /// Removes `path` and its content, as far as possible.
+    /// Removes `path` and its content. If an entry cannot be removed, the others are still removed.
     fn remove(&self, path: &Path, kind: FileType) -> Result<(), WipeError> {
         if !kind.is_dir() {
             return unless_gone("remove", path, remove_file(path));
         }
-        // This would enter a mount, but can remove trees that are too deep for a path.
+        // `remove_dir_all` enters mounts, so it is called only if there are none. It can remove trees
+        // that are too deep for a path.
         if self.mounts.is_empty() && std::fs::remove_dir_all(path).is_ok() {
             return Ok(());
         }
-        // It stopped at the first file that cannot be removed.
+        // `remove_dir_all` stops at the first file that it cannot remove.
         let inner = self.each_entry(path, &mut |path, kind| self.remove(path, kind));
         inner.and(unless_gone("remove", path, std::fs::remove_dir(path)))
     }
 
-    /// Calls `act` for each entry of `directory`, if that exists, and returns the first error. A
-    /// mount point is an error, and is not touched.
+    /// Calls `act` for each entry of `directory`, and returns the first error. A missing directory
+    /// is not an error. A mount point is an error and is not passed to `act`.
     fn each_entry(&self, directory: &Path, act: Act<'_>) -> Result<(), WipeError> {
-        // Read-only files of a module could neither be overwritten nor removed.
+        // The entries of a directory that a module made read-only could not be removed.
         allow_owner(directory, 0o700);
         let entries = match std::fs::read_dir(directory) {
             Ok(entries) => entries,

@@ -1,32 +1,30 @@
-//! Escaped forms of a value that [`super::unescape`] does not undo: in templates of HCL, between
-//! the quotation marks of shells, SQL, CSV and YAML, and in URLs.
-//!
-//! Forms that equal the value are omitted.
+//! The escaped forms of a value that [`super::unescape`] does not decode: in HCL templates, in
+//! quoted strings of shells, SQL, CSV and YAML, and in URLs.
 
 use std::fmt::{Result, Write};
 
-/// The rarer forms of URLs are only searched for values up to this size: the lines of a long value
-/// are separate values.
+/// The largest value for which the rarer URL forms are searched, in bytes. The lines of a longer
+/// value are separate values.
 const ORDINARY: usize = 16 * 1024;
 
-/// The escaped form of a quotation mark between two such marks.
+/// The escaped forms of a quotation mark in a string that the same mark encloses.
 const QUOTES: [(char, &str); 5] = [
-    // Shells: the mark ends the string, and another one follows the escaped mark. `bash -x` prints
+    // Shells: the string ends, an escaped mark follows, and a new string starts. `bash -x` prints
     // the first form.
     ('\'', r"'\''"),
     ('\'', r#"'"'"'"#),
-    // The first form in a text whose backslashes were undone.
+    // The first form after `unescape` has decoded the backslash.
     ('\'', "'''"),
     // SQL, YAML and PowerShell.
     ('\'', "''"),
-    // CSV and SQL's names.
+    // CSV, and identifiers in SQL.
     ('"', "\"\""),
 ];
 
-/// The characters besides letters and digits that URL encoders leave unchanged, and whether a space
-/// becomes `+`. In this order: none (Rust), RFC 3986 (also Terraform's `urlencode`), the same in a
-/// query, WHATWG forms, paths by Python, components by JavaScript, user names and path segments by
-/// Go, logins by WHATWG.
+/// The characters besides letters and digits that URL encoders do not escape, and whether a space
+/// becomes `+`. In this order: no characters (Rust), RFC 3986 (also Terraform's `urlencode`), RFC
+/// 3986 in a query, WHATWG forms, Python's paths, JavaScript's components, Go's user names and path
+/// segments, WHATWG logins.
 const URLS: [(&str, bool); 9] = [
     ("", false),
     ("-._~", false),
@@ -39,7 +37,7 @@ const URLS: [(&str, bool); 9] = [
     ("-._~!$&'()*+,%\"`", false),
 ];
 
-/// `value` in each of these forms, without those that equal `value`.
+/// The escaped forms of `value`, without forms that equal `value`.
 pub(in crate::secret) fn escaped(value: &str) -> Vec<String> {
     let mut forms = vec![written(|out| template(value, out))];
     for (mark, form) in QUOTES {

@@ -1,4 +1,4 @@
-//! Fuzzes redaction: no secret passes, in any context and in any chunks.
+//! Fuzzes redaction: secrets are masked in any context and in any chunks.
 
 use secrecy::{ExposeSecret, SecretString};
 
@@ -8,7 +8,7 @@ use crate::secret::redact_values;
 use crate::secret::redact_xml;
 use butler_fuzz::Target;
 
-/// Neither the mask's own character nor one that JSON or the log would change.
+/// Characters without the one of the mask, and without those that JSON or the log would change.
 const ALPHABET: [char; 9] = ['a', 'b', 'c', '1', '%', '/', '=', 'é', '"'];
 
 fn secrets(random: &mut fastrand::Rng) -> Vec<SecretString> {

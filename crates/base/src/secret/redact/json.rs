@@ -1,4 +1,4 @@
-//! Redacts JSON without breaking it: only inside of strings, which remain strings.
+//! Redacts JSON and keeps it valid: a redacted string or number becomes another string.
 
 use std::borrow::Cow;
 
@@ -9,49 +9,47 @@ use super::redactor::{MASK, Redactor};
 
 /// The kind of a JSON document.
 enum Kind<'a> {
-    /// A line of a log, whose names are the runner's.
+    /// A line of a log. The runner defines its member names, so they are not redacted.
     Record,
-    /// Values, in which names may be secrets too.
+    /// Values. Member names may be secrets too.
     Values(&'a mut Names),
-    /// Fixed words, among which a short secret can appear by chance.
+    /// Fixed words. A short secret can equal one of them by chance.
     Labels(&'a mut Names),
 }
 
-/// Whether no part of `json` would be masked as a value or label. False if that is unclear, because
-/// of escapes or a text that equals the mask.
+/// Whether [`redact_values`] and [`redact_labels`] would not change `json`. False if that is
+/// unclear: if `json` contains a backslash or [`MASK`].
 #[must_use]
 pub fn holds_no_secret(redactor: &Redactor, json: &str) -> bool {
     let bytes = json.as_bytes();
     memchr::memchr(b'\\', bytes).is_none()
-        // Such a name could collide with a masked one.
+        // A name that contains the mask could collide with a masked name.
         && memchr::memmem::find(bytes, MASK.as_bytes()).is_none()
         && redactor.is_open(bytes)
 }
 
-/// A line of a log in JSON with each registered secret replaced in its string values, and each
-/// number that is a secret. Names of fields and the layout remain unchanged. Other text is redacted
-/// as plain text.
+/// Redacts the string values of a log line in JSON, and the numbers that are secrets. Member names
+/// and whitespace remain unchanged. A line that is not JSON is redacted as plain text.
 #[must_use]
 pub fn redact_json(redactor: &Redactor, json: &str) -> String {
     redact(redactor, json, &mut Kind::Record)
 }
 
-/// `json` with each registered secret replaced in strings and in `names` of members, and each
-/// number that is a secret.
+/// Redacts the strings of `json`, its member names (with `names`), and the numbers that are secrets.
 #[must_use]
 pub fn redact_values(redactor: &Redactor, names: &mut Names, json: &str) -> String {
     redact(redactor, json, &mut Kind::Values(names))
 }
 
-/// `json` that consists of fixed words: a short secret is masked only if it is an index key, as in
-/// `a.b["key"]`. Names of members are always redacted.
+/// Redacts `json` that consists of fixed words: masks a short secret only if it is an index key, as
+/// in `a.b["key"]`. Redacts all member names with `names`.
 #[must_use]
 pub fn redact_labels(redactor: &Redactor, names: &mut Names, json: &str) -> String {
     redact(redactor, json, &mut Kind::Labels(names))
 }
 
 fn redact(redactor: &Redactor, json: &str, kind: &mut Kind<'_>) -> String {
-    // The fast path for values and labels: most do not contain a secret.
+    // The fast path for values and labels, because most do not contain a secret.
     if !matches!(kind, Kind::Record) && holds_no_secret(redactor, json) {
         return json.to_owned();
     }
@@ -72,7 +70,7 @@ fn redact(redactor: &Redactor, json: &str, kind: &mut Kind<'_>) -> String {
     masked
 }
 
-/// The texts and numbers that `json` contains as values, at any depth.
+/// The string and number values in `json`, at any depth.
 pub fn scalars(json: &str) -> impl Iterator<Item = SecretString> {
     let mut rest = json;
     std::iter::from_fn(move || {
@@ -103,7 +101,7 @@ const fn is_number(c: char) -> bool {
     c.is_ascii_digit() || matches!(c, '-' | '+' | '.' | 'e' | 'E')
 }
 
-/// Copies the text between two strings; a number that is a secret becomes a masked string.
+/// Copies the text between two strings. A number that is a secret becomes the string [`MASK`].
 fn mask_numbers(redactor: &Redactor, text: &str, kind: &Kind<'_>, masked: &mut String) {
     let mut rest = text;
     if let Kind::Labels(_) = kind {
@@ -125,7 +123,8 @@ fn mask_numbers(redactor: &Redactor, text: &str, kind: &Kind<'_>, masked: &mut S
     masked.push_str(rest);
 }
 
-/// The length of the string literal at the start of `text`, including its quotes.
+/// The length of the string literal at the start of `text`, including its quotes; none if its end
+/// is missing.
 fn end_of_string(text: &str) -> Option<usize> {
     let mut escaped = false;
     for (index, byte) in text.bytes().enumerate().skip(1) {
@@ -139,7 +138,7 @@ fn end_of_string(text: &str) -> Option<usize> {
     None
 }
 
-/// Copies a string literal, which is the name of a member or not.
+/// Copies a string literal, redacted. `is_name` states whether it is a member name.
 fn mask_literal(
     redactor: &Redactor,
     (literal, is_name): (&str, bool),
@@ -164,7 +163,7 @@ fn mask_literal(
     }
 }
 
-/// `text` without long secrets, and without any in its index keys.
+/// Redacts long secrets in `text`, and all secrets in its index keys.
 fn label(redactor: &Redactor, text: &str) -> String {
     let text = redactor.redact_name(text.as_bytes());
     let (mut masked, mut rest) = (String::new(), text.as_ref());

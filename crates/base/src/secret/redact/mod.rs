@@ -1,4 +1,4 @@
-//! Replaces secrets in text, in every encoding that tools print them in.
+//! Redacts secrets in text, in every encoding in which tools print them.
 
 pub(super) mod base64;
 pub(super) mod escapes;

@@ -1,4 +1,4 @@
-//! Redacts names of members, so that different names stay different.
+//! Redacts member names, and keeps different names different.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -6,20 +6,20 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::redactor::{MASK, Redactor};
 
-/// The masked names of a document: a name always gets the same mask, so that references remain
-/// intact, and different names never get the same mask.
+/// The masked names of a document. A name always gets the same masked name, so that references
+/// remain intact. Different names get different masked names.
 #[derive(Default)]
 pub struct Names {
     hasher: RandomState,
-    /// The masked name by the hash of the name, which is not stored itself.
+    /// The masked name by the hash of the name. The name is not stored because it contains a secret.
     given: HashMap<u64, String>,
     taken: HashSet<String>,
-    /// How many names have the same masked text.
+    /// The number of names by masked text.
     counts: HashMap<String, usize>,
 }
 
 impl Names {
-    /// `name` without secrets, followed by a number if another name has the same masked text.
+    /// Redacts `name`, and appends a number if another name has the same masked text.
     pub fn masked<'name>(&mut self, redactor: &Redactor, name: &'name str) -> Cow<'name, str> {
         let shown = redactor.redact(name.as_bytes());
         if !shown.contains(MASK) {

@@ -1,9 +1,8 @@
 //! Replaces each registered secret by `***`, in one pass over the bytes for any number of secrets.
 //!
-//! A secret is found unchanged, line by line, escaped for a literal, XML, a shell or a URL, and in
-//! base64 on one line at any offset. Overlapping matches are masked as a whole, so that the end of
-//! one secret does not remain if another one began before it. Values are zeroed on drop and by
-//! [`Redactor::forget`].
+//! A secret is found unchanged; line by line; escaped for a literal, XML, a shell or a URL; and in
+//! base64 on one line at any offset. Overlapping matches are masked as one, so that no part of
+//! either secret remains. Values are zeroed on drop and by [`Redactor::forget`].
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,29 +15,30 @@ use super::patterns::Patterns;
 /// The replacement of a secret.
 pub const MASK: &str = "***";
 
-/// Shorter values, and shorter lines of a value, are not masked: `a` would remove half of the log.
-/// Escaped forms are longer than the value; base64 has its own limit.
+/// The shortest value, or line of a value, that is masked, in bytes. Masking a value such as `a`
+/// would make the log unreadable. Escaped forms are longer than the value; base64 has its own limit.
 const SHORTEST: usize = 4;
 
-/// Longer values are masked in pieces of this size, so that an incomplete line never holds back
-/// more than two pieces in base64.
+/// The size of the pieces in which longer values are masked, in bytes. It limits the text of an
+/// incomplete line that is held back to two pieces in base64.
 const LONGEST: usize = 64 * 1024;
 
-/// How many consecutive backslashes are kept together: more than an escape of one character has.
+/// The largest number of consecutive backslashes that are not split. Repeated escaping of one
+/// character results in fewer.
 const MOST_BACKSLASHES: usize = 64;
 
-/// Is called with each value and each line of a value that is registered.
+/// Is called with each registered line of a value.
 type Observer = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The secrets of a run, shared by all code that shows text.
 #[derive(Default)]
 pub struct Redactor {
-    state: Mutex<State>,
+    state: Mutex<RegisteredSecrets>,
 }
 
 #[derive(Default)]
-struct State {
-    /// Sorted, without duplicates.
+struct RegisteredSecrets {
+    /// The registered values, lines and pieces, sorted and without duplicates.
     secrets: Vec<SecretString>,
     too_short: Vec<String>,
     search: Search,
@@ -69,8 +69,8 @@ impl Redactor {
         Self::default()
     }
 
-    /// Registers secrets, which are masked from now on. Each line of a value is a secret of its
-    /// own, because the log consists of lines.
+    /// Registers secrets, which are masked from now on. Each line of a value is a separate secret,
+    /// because the log consists of lines.
     pub fn register<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) {
         self.add(secrets.into_iter().map(|secret| (None, secret)));
     }
@@ -105,7 +105,7 @@ impl Redactor {
     /// Zeroes and drops all secrets. Text that is shown after this must not contain any of them;
     /// secrets that are still in use must be registered again.
     pub fn forget(&self) {
-        *self.state() = State::default();
+        *self.state() = RegisteredSecrets::default();
     }
 
     fn add<'a>(&self, secrets: impl Iterator<Item = (Option<&'a str>, &'a SecretString)>) {
@@ -122,7 +122,7 @@ impl Redactor {
                     state.secrets.extend(pieces(line).map(SecretString::from));
                 }
             }
-            // As a whole, for its escaped and encoded forms.
+            // The whole value is a secret too, because tools print it escaped or encoded on one line.
             if value.contains('\n') && value.len() >= SHORTEST && !state.knows(known, value) {
                 state.secrets.extend(pieces(value).map(SecretString::from));
             }
@@ -149,8 +149,8 @@ impl Redactor {
         }
     }
 
-    /// `text` without secrets, as valid UTF-8 without NUL: other bytes become U+FFFD. Unchanged
-    /// text is not copied.
+    /// Redacts `text`. The result is valid UTF-8 without NUL: other bytes become U+FFFD. A text that
+    /// does not change is not copied.
     #[must_use]
     pub fn redact<'text>(&self, text: &'text [u8]) -> Cow<'text, str> {
         self.mask(text, Patterns::covered)
@@ -208,15 +208,15 @@ impl Redactor {
         if masked.contains('\0') { Cow::Owned(masked.replace('\0', "\u{fffd}")) } else { masked }
     }
 
-    /// How many bytes of the beginning of an incomplete line can be shown: neither a secret nor a
-    /// character is split. At most a piece of a secret is held back.
+    /// The length of the beginning of an incomplete line that can be shown, in bytes. It does not
+    /// end within a secret or a character. The held back rest is at most one piece of a secret.
     #[must_use]
     pub fn showable(&self, pending: &[u8]) -> usize {
         let search = self.state().search();
         let mut end = pending.len() - unfinished_character(pending);
         let Search::Any(patterns) = search else { return end };
         end = end.min(pending.len() - patterns.unfinished(pending));
-        // The bytes that are held back can begin in the middle of another secret.
+        // The held back bytes can start in the middle of another secret.
         let ranges = patterns.covered(pending);
         let end = ranges
             .into_iter()
@@ -225,19 +225,19 @@ impl Redactor {
         before_backslashes(pending, end)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RegisteredSecrets> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl RegisteredSecrets {
     /// Whether `value` is one of the first `known` secrets, which are sorted.
     fn knows(&self, known: usize, value: &str) -> bool {
         let secrets = &self.secrets[..known];
         secrets.binary_search_by(|secret| secret.expose_secret().cmp(value)).is_ok()
     }
 
-    /// The search for the registered secrets, which is built again if it is outdated.
+    /// The search for the registered secrets. Builds it again if it is outdated.
     fn search(&mut self) -> Search {
         if matches!(self.search, Search::Outdated) {
             let secrets = self.secrets.iter().map(ExposeSecret::expose_secret);
@@ -248,8 +248,9 @@ impl State {
     }
 }
 
-/// `end`, or the begin of the backslashes around it: two halves of them would be parsed
-/// differently. A long row of backslashes is a drawing, and is not held back.
+/// Returns `end`, or the start of the backslashes around it: two halves of a row of backslashes
+/// would be decoded differently. A row longer than [`MOST_BACKSLASHES`] is not an escape and can be
+/// split.
 fn before_backslashes(pending: &[u8], end: usize) -> usize {
     if pending.get(end) != Some(&b'\\') {
         return end;
@@ -259,7 +260,7 @@ fn before_backslashes(pending: &[u8], end: usize) -> usize {
     if row > MOST_BACKSLASHES { end } else { end - row }
 }
 
-/// Splits `line` into pieces of at most [`LONGEST`] bytes; the last one overlaps the one before, so
+/// Splits `line` into pieces of at most [`LONGEST`] bytes. The last piece overlaps the one before, so
 /// that it is not too short to be masked. The other pieces do not overlap, because an incomplete
 /// line is split between them.
 fn pieces(line: &str) -> impl Iterator<Item = &str> {

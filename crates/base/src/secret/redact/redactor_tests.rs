@@ -201,8 +201,8 @@ fn bash(text: &str) -> String {
     text.bytes().map(escape).collect()
 }
 
-/// `value` as programs write it that have nothing to do with the redactor, and which part of that
-/// is the value's alone.
+/// The encodings of `value` by code that is independent of the redactor, and the range of each that
+/// encodes only `value`.
 fn forms(random: &mut fastrand::Rng, value: &str) -> Vec<(String, Range<usize>)> {
     use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
     let inner = |json: String| json[1..json.len() - 1].to_owned();

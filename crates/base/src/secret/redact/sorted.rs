@@ -1,11 +1,11 @@
-//! Sorted texts, so that the beginning of a text is found by a binary search.
+//! Sorted texts, in which a binary search finds a prefix.
 
 use std::ops::Deref;
 
 /// Texts in ascending order, without duplicates.
 pub(in crate::secret) struct Sorted<T> {
     texts: Vec<T>,
-    /// Whether a text begins with this byte.
+    /// Whether a text begins with the byte of this index.
     begins: [bool; 256],
     longest: usize,
 }
@@ -31,7 +31,7 @@ impl<T: AsRef<[u8]>> Sorted<T> {
         self.longest
     }
 
-    /// The length of the longest end of `pending` that is a proper prefix of a text.
+    /// The length of the longest suffix of `pending` that is a proper prefix of a text.
     pub(in crate::secret) fn unfinished(&self, pending: &[u8]) -> usize {
         let first = (pending.len() + 1).saturating_sub(self.longest);
         (first..pending.len())
@@ -42,7 +42,7 @@ impl<T: AsRef<[u8]>> Sorted<T> {
 
     /// Whether a text begins with `beginning` and is longer.
     fn continues(&self, beginning: &[u8]) -> bool {
-        // Texts with this prefix follow one another, the shortest first.
+        // Texts with the same prefix are adjacent, the shortest first.
         let next = self.texts.partition_point(|text| text.as_ref() <= beginning);
         self.texts.get(next).is_some_and(|text| text.as_ref().starts_with(beginning))
     }

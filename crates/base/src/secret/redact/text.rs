@@ -1,14 +1,14 @@
-//! Redacts a text of any length while it is copied.
+//! Redacts a text of any length while copying it.
 
 use std::io::{Read, Result, Write};
 
 use crate::secret::Redactor;
 
-/// The size of a read.
+/// The size of a read, in bytes.
 const CHUNK: usize = 64 * 1024;
 
-/// Copies `text` without its secrets, as valid UTF-8 without NUL. Only a chunk and the beginning of
-/// a secret are in memory.
+/// Copies `text` without secrets, as valid UTF-8 without NUL. Holds at most one chunk and the
+/// beginning of a secret in memory.
 ///
 /// # Errors
 /// If `text` cannot be read or `into` cannot be written.
@@ -21,7 +21,7 @@ pub fn redact_text(redactor: &Redactor, mut text: impl Read, mut into: impl Writ
             read => read?,
         };
         pending.extend_from_slice(&chunk[..read]);
-        // Secrets are registered line by line, so that none continues after the end of a line.
+        // Secrets are registered line by line, so a secret does not continue after the end of a line.
         let end = match memchr::memrchr(b'\n', &pending) {
             _ if read == 0 => pending.len(),
             Some(end) => end + 1,

@@ -1,24 +1,25 @@
-//! Undoes escapes, so that a secret is found in any escaped form: with backslashes, as in JSON, in
-//! programs and in shells, or with the entities of XML.
+//! Decodes escapes, so that a secret is found in any escaped form: backslash escapes of JSON,
+//! programming languages and shells, and XML entities.
 //!
-//! A character can be escaped in many ways, forms can be mixed, and escaped text can be escaped
-//! again: a value has too many forms to search for each. So a text with escapes is searched a
-//! second time without them. Most lines have none, which costs a search for two bytes.
+//! Most characters have several escapes, a text can mix them, and escaped text can be escaped
+//! again. A value has therefore too many escaped forms to search for each of them. Instead, a text
+//! that contains escapes is also searched in its decoded form. Most lines do not contain escapes;
+//! for them, the cost is one search for each of the two marks.
 
 use std::ops::Range;
 
-/// The longest name or number of an entity.
+/// The length of the longest name or number of an entity, in bytes.
 const LONGEST_ENTITY: usize = 10;
 
-/// A text without its escapes, and the positions in the original.
+/// A decoded text, and the positions of its escapes in the original.
 pub(in crate::secret) struct Plain {
-    /// The text, up to an incomplete escape at its end.
+    /// The decoded text, without an incomplete escape at the end.
     pub(in crate::secret) text: Vec<u8>,
     /// In ascending order.
     escapes: Vec<Escape>,
 }
 
-/// The positions of an escape and of its character.
+/// The position of an escape in the original, and of its character in the decoded text.
 struct Escape {
     plain: Range<usize>,
     original: Range<usize>,
@@ -30,20 +31,20 @@ enum Reading {
     Nothing,
     /// An incomplete escape at the end of the text.
     Unfinished,
-    /// An escape of this length, and its bytes.
+    /// The length of an escape, and its decoded bytes.
     Escape(usize, Bytes),
 }
 
-/// Parses a text that starts with a mark.
+/// Parses a text that starts with the mark of an escape: a backslash or `&`.
 type Read = fn(&[u8]) -> Reading;
 
-/// At most a character.
+/// The UTF-8 encoding of a character, or one byte.
 struct Bytes {
     bytes: [u8; 4],
     length: usize,
 }
 
-/// `text` without one level of escapes, once for each kind of escape in it.
+/// Decodes one level of escapes in `text`, separately for each kind of escape that it contains.
 pub(in crate::secret) fn plain(text: &[u8]) -> impl Iterator<Item = Plain> {
     let kinds: [(u8, Read); 2] = [(b'\\', backslash), (b'&', entity)];
     kinds.into_iter().filter_map(|(mark, read)| Plain::of(text, mark, read))
@@ -76,7 +77,7 @@ impl Plain {
         (!escapes.is_empty() || end < text.len()).then_some(Self { text: plain, escapes })
     }
 
-    /// The original of `range`, which includes each escape as a whole.
+    /// The range in the original that `range` was decoded from. Includes escapes as a whole.
     pub(in crate::secret) fn original(&self, range: Range<usize>) -> Range<usize> {
         let end = match range.end.checked_sub(1) {
             Some(last) if last >= range.start => self.place(last).end,
@@ -85,7 +86,8 @@ impl Plain {
         self.place(range.start).start..end
     }
 
-    /// The original of the byte at `index`, which may be one behind the last.
+    /// The range in the original that the byte at `index` was decoded from. `index` may be the
+    /// length of the decoded text.
     fn place(&self, index: usize) -> Range<usize> {
         let before = self.escapes.partition_point(|escape| escape.plain.start <= index);
         let Some(escape) = before.checked_sub(1).map(|last| &self.escapes[last]) else {
@@ -112,8 +114,8 @@ impl Reading {
     }
 }
 
-/// Parses a backslash escape of JSON, Go, Rust, HCL, or a shell's `$'...'` and `printf %q`: they
-/// agree on all escapes that they share.
+/// Parses a backslash escape of JSON, Go, Rust, HCL, or a shell's `$'...'` and `printf %q`. An
+/// escape that several of them support has the same meaning in all of them.
 fn backslash(text: &[u8]) -> Reading {
     let Some(letter) = text.get(1) else { return Reading::Unfinished };
     let literal = Reading::byte(2, *letter);
@@ -163,7 +165,8 @@ fn backslash(text: &[u8]) -> Reading {
     }
 }
 
-/// Two `\u` escapes for one character, the first of which is `high` (RFC 8259, section 7).
+/// Parses a surrogate pair: two `\u` escapes for one character (RFC 8259, section 7). `high` is the
+/// value of the first.
 fn surrogates(high: u32, text: &[u8]) -> Reading {
     let (rest, mark) = (&text[6..], b"\\u");
     if rest.len() < mark.len() && mark.starts_with(rest) {
@@ -186,7 +189,7 @@ enum Number {
     Whole(u32),
 }
 
-/// Parses a number of exactly this many hexadecimal digits.
+/// Parses a number of exactly `digits` hexadecimal digits.
 fn hexadecimal(text: &[u8], digits: usize) -> Number {
     let (length, code) = number(text, digits, 16, u8::is_ascii_hexdigit);
     match length {
@@ -196,7 +199,7 @@ fn hexadecimal(text: &[u8], digits: usize) -> Number {
     }
 }
 
-/// Parses a number of at most this many digits, and returns the number of digits.
+/// Parses a number of at most `most` digits. Returns the number of digits, and the value.
 fn number(text: &[u8], most: usize, radix: u32, is_digit: fn(&u8) -> bool) -> (usize, u32) {
     let digits = text.iter().take(most).take_while(|byte| is_digit(byte));
     digits.fold((0, 0), |(length, code), digit| {
@@ -223,7 +226,7 @@ fn entity(text: &[u8]) -> Reading {
     }
 }
 
-/// The character of an entity: XML has five names, and numbers.
+/// The character of an entity: one of the five names of XML, or a number.
 pub(in crate::secret) fn character(entity: &str) -> Option<char> {
     match entity {
         "amp" => Some('&'),
@@ -246,7 +249,7 @@ pub(in crate::secret) fn character(entity: &str) -> Option<char> {
 mod tests {
     use super::*;
 
-    /// `text` without its escapes, which are of one kind.
+    /// Decodes `text`, which contains one kind of escape.
     fn shown(text: &str) -> String {
         let [plain] = plain(text.as_bytes()).collect::<Vec<_>>().try_into().ok().unwrap();
         String::from_utf8(plain.text.clone()).unwrap()
@@ -286,7 +289,7 @@ mod tests {
             let place = plain.original(range);
             assert_eq!(&text[place], original.as_bytes());
         }
-        assert_eq!(plain.original(8..8).start, text.len() - 1, "what is not finished stays behind");
+        assert_eq!(plain.original(8..8).start, text.len() - 1, "the incomplete escape is omitted");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Redacts XML without breaking it: only in values of attributes, texts and comments.
+//! Redacts XML and keeps it well-formed: changes only attribute values, text and comments.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -6,8 +6,8 @@ use std::fmt::Write;
 use super::unescape::character;
 use crate::secret::Redactor;
 
-/// `xml` with each registered secret replaced in its text, but not in names of elements and
-/// attributes. From the first syntax error on, it is redacted as plain text.
+/// Redacts attribute values, text and comments of `xml`, but not the names of elements and
+/// attributes. After the first syntax error, the rest is redacted as plain text.
 #[must_use]
 pub fn redact_xml(redactor: &Redactor, xml: &[u8]) -> String {
     let xml = String::from_utf8_lossy(xml);
@@ -26,7 +26,8 @@ pub fn redact_xml(redactor: &Redactor, xml: &[u8]) -> String {
     masked
 }
 
-/// Copies the markup at the start of `xml`. Returns its length, or none if it does not end.
+/// Copies the markup at the start of `xml`, redacted. Returns its length in `xml`, or none if its
+/// end is missing.
 fn mask_markup(redactor: &Redactor, xml: &str, masked: &mut String) -> Option<usize> {
     for (begin, end, is_text) in
         [("<!--", "-->", true), ("<![CDATA[", "]]>", true), ("<?", "?>", false), ("<!", ">", false)]
@@ -46,7 +47,7 @@ fn mask_markup(redactor: &Redactor, xml: &str, masked: &mut String) -> Option<us
     mask_tag(redactor, xml, masked)
 }
 
-/// Copies a tag, and redacts the values of its attributes.
+/// Copies a tag, with redacted attribute values.
 fn mask_tag(redactor: &Redactor, xml: &str, masked: &mut String) -> Option<usize> {
     let (mut tag, mut place) = (String::new(), 0);
     loop {
@@ -65,7 +66,7 @@ fn mask_tag(redactor: &Redactor, xml: &str, masked: &mut String) -> Option<usize
     }
 }
 
-/// Copies a text with entities; secrets are searched for in the decoded text.
+/// Copies a text that contains entities, redacted. Searches for secrets in the decoded text.
 fn mask_escaped(redactor: &Redactor, text: &str, masked: &mut String) {
     let plain = unescaped(text);
     let shown = redactor.redact(plain.as_bytes());
