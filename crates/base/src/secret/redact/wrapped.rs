@@ -105,10 +105,10 @@ pub(super) fn common(text: &[u8], encoded: &[u8]) -> usize {
     text.iter().zip(encoded).take_while(|(one, other)| standard(**one) == **other).count()
 }
 
-/// The first and the last run of base64 characters of `line`, without indentation and padding.
+/// The first and the last run of base64 characters of `line`. The first one follows the
+/// indentation; quotes and padding can follow the last one.
 fn runs(line: &[u8]) -> impl Iterator<Item = Range<usize>> {
-    let end = line.trim_ascii_end();
-    let end = end.len() - end.iter().rev().take_while(|byte| **byte == b'=').count();
+    let end = line.iter().rposition(|byte| is_base64(*byte)).map_or(0, |last| last + 1);
     let last = end - line[..end].iter().rev().take_while(|byte| is_base64(**byte)).count();
     let first = line.len() - line.trim_ascii_start().len();
     let first_run = line[first..].iter().take_while(|byte| is_base64(**byte)).count();
@@ -189,6 +189,8 @@ mod tests {
         let json = serde_json::to_string(&encoded).unwrap();
         assert_eq!(masked(&format!("content = {json}")), "content = \"***\\n***\"");
         assert_eq!(masked(&format!("{encoded}\"")), "***\n***\"");
+        let last = encoded.lines().last().unwrap();
+        assert_eq!(masked(&format!("(local-exec): {last}'")), "(local-exec): ***'");
     }
 
     #[test]
