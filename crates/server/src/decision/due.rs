@@ -1,0 +1,240 @@
+//! Which work is due when no run waits.
+
+use super::gates;
+use super::progress::{Failure, Progress, fraction, progress};
+use super::types::{Decision, Input, Step};
+use crate::model::{
+    Action, Breaker, Cause, Closed, Gate, Layer, Moment, NewRun, Observation, Phase, Reason,
+    Revision, Run, RunId, SavedPlan, Strategy,
+};
+
+/// Decides about a layer of which no run waits or runs.
+pub(super) fn due(
+    input: &Input<'_>,
+    layer: &Layer,
+    observation: &Observation,
+    revision: &Revision,
+) -> Decision {
+    let work = Work { input, layer, change: observation.change, revision };
+    let is_current = |run: &&Run| {
+        run.change == observation.change
+            && matches!(run.action, Action::Plan | Action::Apply | Action::Destroy)
+    };
+    match input.facts.runs.iter().rev().find(is_current) {
+        None if work.is_applied() => work.settled(Phase::Noop),
+        None => work.create(Action::Plan, Cause::Commit { change: observation.change }),
+        Some(run) if run.action == Action::Plan => work.after_plan(run),
+        Some(run) => work.after_apply(run),
+    }
+}
+
+/// The layer at its current revision.
+struct Work<'a> {
+    input: &'a Input<'a>,
+    layer: &'a Layer,
+    change: u64,
+    revision: &'a Revision,
+}
+
+impl Work<'_> {
+    fn is_applied(&self) -> bool {
+        let applied = self.input.facts.applied.as_ref();
+        applied.is_some_and(|applied| applied.digest == self.revision.digest)
+    }
+
+    /// What follows the newest plan of this change, which does not wait.
+    fn after_plan(&self, run: &Run) -> Decision {
+        match progress(self.input, self.layer, run) {
+            Progress::Succeeded => match &run.plan {
+                Some(plan) if !plan.is_empty => self.after_changes(run, plan),
+                _ => self.settled(Phase::Noop),
+            },
+            other => self.after_failure(run, other),
+        }
+    }
+
+    /// What follows a plan that has changes.
+    fn after_changes(&self, run: &Run, plan: &SavedPlan) -> Decision {
+        if let Some(by) = &plan.discarded {
+            return self.discarded(by);
+        }
+        if let Some(step) = self.after_upstream() {
+            return step;
+        }
+        let destroys = run.destroys;
+        if self.layer.strategy == Strategy::PlanOnly && !destroys {
+            return self.settled(Phase::Succeeded);
+        }
+        // A plan that can no longer be applied is made again.
+        let expires = plan.saved + self.layer.plan_lifetime;
+        if plan.stale.is_some() || self.input.now >= expires {
+            return self.replan(run);
+        }
+        let action = if destroys { Action::Destroy } else { Action::Apply };
+        if let Some(text) = gates::no_backend(self.layer, action) {
+            return Decision::blocked(Reason::new(Gate::Policy, text)).look_at(expires);
+        }
+        if let Some(text) = gates::why_approval(self.layer, plan, destroys) {
+            let reason = Reason::new(Gate::Approval, text);
+            return Decision::rest(Phase::PendingTrigger).because(reason).look_at(expires);
+        }
+        if self.input.surroundings.breaker == Breaker::Open {
+            let reason = Reason::new(Gate::Breaker, gates::BREAKER_OPEN);
+            return Decision::blocked(reason).look_at(expires);
+        }
+        self.create(action, Cause::Plan { plan: plan.digest.clone() })
+    }
+
+    /// What follows the newest apply of this change, which does not wait.
+    fn after_apply(&self, run: &Run) -> Decision {
+        match progress(self.input, self.layer, run) {
+            Progress::Succeeded if run.action == Action::Destroy => {
+                let text = "the layer was destroyed; a new commit or `layer plan` plans it again";
+                Decision::rest(Phase::Noop).because(Reason::new(Gate::Source, text))
+            }
+            Progress::Succeeded => self.settled(Phase::Noop),
+            // Its plan was discarded, became stale or expired while it waited.
+            Progress::Closed(Closed::Superseded) => match self.discarded_by(run) {
+                Some(by) => self.discarded(by),
+                None => self.replan(run),
+            },
+            other => self.after_failure(run, other),
+        }
+    }
+
+    /// What follows a run that did not succeed.
+    fn after_failure(&self, run: &Run, progress: Progress) -> Decision {
+        let action = run.action.as_str();
+        match progress {
+            Progress::NeedsPlan { not_before } if self.input.now >= not_before => self.replan(run),
+            Progress::NeedsPlan { not_before } => {
+                let text = format!("the {action} may have changed something; it is planned again");
+                let reason = Reason::new(Gate::Retry, text);
+                Decision::rest(Phase::Failed).because(reason).look_at(not_before)
+            }
+            Progress::Exhausted { failure, failed } => {
+                let text = format!(
+                    "the {action} failed {failed} times, the last time because {}; `layer retry` \
+                     tries again",
+                    failure.describe()
+                );
+                Decision::blocked(Reason::new(Gate::Retry, text))
+            }
+            Progress::Failed(failure) => {
+                Decision::rest(Phase::Failed).because(failed(action, failure))
+            }
+            Progress::Closed(Closed::Cancelled) => {
+                let text = format!("the {action} was cancelled; `layer plan` plans again");
+                Decision::rest(Phase::Failed).because(Reason::new(Gate::Approval, text))
+            }
+            // A run of the current change is not superseded; should it be, it is planned again.
+            Progress::Closed(Closed::Superseded) => self.replan(run),
+            // These are handled before.
+            Progress::Open { .. } | Progress::Running | Progress::Succeeded => {
+                Decision::rest(Phase::Observed)
+            }
+        }
+    }
+
+    /// Nothing is left to do for this revision, except what others or the clock ask for.
+    fn settled(&self, phase: Phase) -> Decision {
+        let facts = self.input.facts;
+        if let Some(decision) = self.after_upstream() {
+            return decision;
+        }
+        let Some((check, applied)) = self.layer.drift.zip(facts.applied.as_ref()) else {
+            return Decision::rest(phase);
+        };
+        if let Some(found) = &facts.drift
+            && check.repair
+            && found.difference.is_some()
+            && self.is_applied()
+        {
+            let cause = Cause::Drift { run: found.run.clone() };
+            if !self.exists(Action::Plan, &cause, self.revision) {
+                return self.create(Action::Plan, cause);
+            }
+        }
+        let due = self.drift_due(check.every);
+        if self.input.now < due {
+            return Decision::rest(phase).look_at(due);
+        }
+        // After a long time without a server, one check is enough.
+        let every = u64::try_from(check.every.as_millis()).unwrap_or(u64::MAX).max(1);
+        let late = u64::try_from(self.input.now.since(due).as_millis()).unwrap_or(u64::MAX);
+        let due = Moment::from_millis(due.as_millis().saturating_add(late / every * every));
+        self.create_at(Action::Drift, Cause::Schedule { due }, applied, false)
+    }
+
+    /// A plan after an upstream layer has changed, if there is none yet.
+    fn after_upstream(&self) -> Option<Decision> {
+        let run = self.input.facts.upstream_apply.clone()?;
+        let cause = Cause::Dependency { run, change: self.change };
+        let is_new = !self.exists(Action::Plan, &cause, self.revision);
+        is_new.then(|| self.create(Action::Plan, cause))
+    }
+
+    /// A new plan after `run`. What destroys goes on to destroy.
+    fn replan(&self, run: &Run) -> Decision {
+        let cause = Cause::Replan { run: run.id.clone() };
+        self.create_at(Action::Plan, cause, self.revision, run.destroys)
+    }
+
+    /// Who discarded the plan that `run` applies.
+    fn discarded_by(&self, run: &Run) -> Option<&str> {
+        let Cause::Plan { plan } = &run.cause else { return None };
+        let mut plans = self.input.facts.runs.iter().filter_map(|run| run.plan.as_ref());
+        plans.find(|saved| saved.digest == *plan)?.discarded.as_deref()
+    }
+
+    fn discarded(&self, by: &str) -> Decision {
+        let text = format!("the plan was discarded by {by}; `layer plan` makes a new one");
+        self.settled(Phase::Succeeded).because(Reason::new(Gate::Approval, text))
+    }
+
+    /// When the next check for drift is due: after the last one, or spread over the first interval
+    /// by the layer's name, so that layers that were applied together are not checked together.
+    fn drift_due(&self, every: std::time::Duration) -> Moment {
+        let checks = self.input.facts.runs.iter().rev().filter_map(|run| match run.cause {
+            Cause::Schedule { due } => Some(due),
+            _ => None,
+        });
+        checks.max().map_or_else(
+            || {
+                let applied = self.input.facts.applied_at.unwrap_or_default();
+                applied + every.mul_f64(fraction(&[self.input.name.as_str().as_bytes()]))
+            },
+            |last| last + every,
+        )
+    }
+
+    fn exists(&self, action: Action, cause: &Cause, revision: &Revision) -> bool {
+        let id = RunId::derived(self.input.name, &revision.digest, action, cause);
+        self.input.facts.runs.iter().any(|run| run.id == id)
+    }
+
+    fn create(&self, action: Action, cause: Cause) -> Decision {
+        self.create_at(action, cause, self.revision, action == Action::Destroy)
+    }
+
+    fn create_at(
+        &self,
+        action: Action,
+        cause: Cause,
+        revision: &Revision,
+        destroys: bool,
+    ) -> Decision {
+        let id = RunId::derived(self.input.name, &revision.digest, action, &cause);
+        let (revision, change) = (revision.clone(), self.change);
+        let run = NewRun { id, action, cause, revision, change, destroys };
+        Decision::step(Phase::PendingTrigger, Step::Create(run))
+    }
+}
+
+fn failed(action: &str, failure: Failure) -> Reason {
+    let text = format!(
+        "the {action} failed because {}; it is not retried: push a fix, or use `layer retry`",
+        failure.describe()
+    );
+    Reason::new(Gate::Source, text)
+}

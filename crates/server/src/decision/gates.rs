@@ -1,0 +1,176 @@
+//! The gates before a start. All of them are asked, so that a person sees every closed one.
+
+use super::types::{Decision, Input, Step};
+use crate::model::{
+    Action, Breaker, Cause, Gate, Layer, Moment, Phase, Reason, Run, SavedPlan, Strategy,
+};
+
+/// A closed gate, and when it opens by itself.
+struct ClosedGate {
+    reason: Reason,
+    opens: Option<Moment>,
+}
+
+impl ClosedGate {
+    fn until_an_event(gate: Gate, text: impl Into<String>) -> Self {
+        Self { reason: Reason::new(gate, text), opens: None }
+    }
+
+    fn until(gate: Gate, moment: Moment, text: impl Into<String>) -> Self {
+        Self { reason: Reason::new(gate, text), opens: Some(moment) }
+    }
+
+    /// Whether only a person or a change can open the gate.
+    fn needs_person(&self) -> bool {
+        match self.reason.gate {
+            Gate::Breaker | Gate::Policy | Gate::Source | Gate::Pause => true,
+            Gate::Approval
+            | Gate::Concurrency
+            | Gate::Dependency
+            | Gate::Lease
+            | Gate::Platform
+            | Gate::Rate
+            | Gate::Retry
+            | Gate::Window => false,
+        }
+    }
+}
+
+/// Starts `run` if all gates are open.
+pub(super) fn start(input: &Input<'_>, layer: &Layer, run: &Run, not_before: Moment) -> Decision {
+    let mut closed = Vec::new();
+    for gate in [policy, approval, breaker, window, dependency, lease, capacity, platform] {
+        closed.extend(gate(input, layer, run));
+    }
+    let is_wait = input.now < not_before && !run.attempts.is_empty();
+    if is_wait {
+        let text = "the last attempt failed; it is retried after a wait";
+        closed.push(ClosedGate::until(Gate::Retry, not_before, text));
+    }
+    if closed.is_empty() {
+        let attempt = run.attempts.last().map_or(1, |attempt| attempt.number + 1);
+        let changes = run.action.changes_infrastructure();
+        let timeout = if changes { layer.timeouts.apply } else { layer.timeouts.plan };
+        let step = Step::Start { run: run.id.clone(), attempt, timeout };
+        return Decision::step(Phase::Triggering, step);
+    }
+    let phase = if closed.iter().any(ClosedGate::needs_person) {
+        Phase::Blocked
+    } else if is_wait {
+        Phase::Failed
+    } else {
+        Phase::PendingTrigger
+    };
+    closed.into_iter().fold(Decision::rest(phase), |decision, gate| {
+        let decision = decision.because(gate.reason);
+        match gate.opens {
+            Some(moment) => decision.look_at(moment),
+            None => decision,
+        }
+    })
+}
+
+/// Without a backend, an apply would lose its state with the attempt's directory.
+fn policy(_: &Input<'_>, layer: &Layer, run: &Run) -> Option<ClosedGate> {
+    let plan_only = layer.strategy == Strategy::PlanOnly && run.action == Action::Apply;
+    let text = if plan_only {
+        Some("the layer's strategy is `plan-only`: its plans are not applied")
+    } else {
+        no_backend(layer, run.action)
+    };
+    text.map(|text| ClosedGate::until_an_event(Gate::Policy, text))
+}
+
+/// The configuration can have changed since the apply was created without an approval.
+fn approval(input: &Input<'_>, layer: &Layer, run: &Run) -> Option<ClosedGate> {
+    let Cause::Plan { plan } = &run.cause else { return None };
+    if run.approved_by.is_some() {
+        return None;
+    }
+    let mut plans = input.facts.runs.iter().filter_map(|run| run.plan.as_ref());
+    let saved = plans.find(|saved| saved.digest == *plan)?;
+    let text = why_approval(layer, saved, run.destroys)?;
+    Some(ClosedGate::until_an_event(Gate::Approval, text))
+}
+
+/// Why the plan must be approved by a person, if it must.
+pub(super) fn why_approval(layer: &Layer, plan: &SavedPlan, destroys: bool) -> Option<String> {
+    let counts = plan.counts;
+    let summary = format!(
+        "waiting for approval: {} to add, {} to change, {} to destroy",
+        counts.add, counts.change, counts.destroy
+    );
+    let over_limit = layer.destroy_limit.filter(|limit| counts.destroy > *limit);
+    match (layer.strategy, over_limit) {
+        (_, _) if destroys => Some(summary),
+        (Strategy::Auto, Some(limit)) => Some(format!("{summary}; `destroy-limit` is {limit}")),
+        (Strategy::Auto, None) => None,
+        (Strategy::Approve | Strategy::PlanOnly, _) => Some(summary),
+    }
+}
+
+/// Why a layer without a backend is not applied.
+pub(super) fn no_backend(layer: &Layer, action: Action) -> Option<&'static str> {
+    (!layer.has_backend && action.changes_infrastructure()).then_some(
+        "no state backend: every plan starts from nothing; set `backend` or add one to the module",
+    )
+}
+
+/// An approval by a person goes through an open breaker.
+fn breaker(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
+    let is_automatic = run.action == Action::Apply && run.approved_by.is_none();
+    (is_automatic && input.surroundings.breaker == Breaker::Open)
+        .then(|| ClosedGate::until_an_event(Gate::Breaker, BREAKER_OPEN))
+}
+
+/// The sentence about an open breaker.
+pub(super) const BREAKER_OPEN: &str =
+    "automatic applies are stopped after failures in a row; approve the plan, or reset the breaker";
+
+fn window(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
+    let mut windows = input.surroundings.closed_windows.iter();
+    let (_, end) = windows.find(|(action, _)| *action == run.action)?;
+    let text = format!("a window forbids `{}` at this time", run.action.as_str());
+    Some(ClosedGate::until(Gate::Window, *end, text))
+}
+
+/// A check for drift does not depend on what comes first.
+fn dependency(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
+    if run.action == Action::Drift {
+        return None;
+    }
+    let missing = input.surroundings.upstreams.iter().filter(|upstream| !upstream.satisfied);
+    let names: Vec<&str> = missing.map(|upstream| upstream.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        let text = format!("not applied yet at this commit: {}", names.join(", "));
+        ClosedGate::until_an_event(Gate::Dependency, text)
+    })
+}
+
+fn lease(input: &Input<'_>, _: &Layer, _: &Run) -> Option<ClosedGate> {
+    let holder = &input.facts.lease.as_ref()?.holder;
+    let text = format!(
+        "attempt {} of run {} of layer {} uses the state",
+        holder.fence, holder.run, holder.layer
+    );
+    Some(ClosedGate::until_an_event(Gate::Lease, text))
+}
+
+fn capacity(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
+    let surroundings = input.surroundings;
+    let is_drift = run.action == Action::Drift;
+    if surroundings.free_slots == 0 || (is_drift && surroundings.free_drift_slots == 0) {
+        let text = "as many attempts run as `concurrency` allows";
+        return Some(ClosedGate::until_an_event(Gate::Concurrency, text));
+    }
+    let is_limited = is_drift || surroundings.is_first_pass;
+    (is_limited && surroundings.starts_left == 0).then(|| {
+        let text = "as many attempts were started this minute as `starts-per-minute` allows";
+        ClosedGate::until(Gate::Rate, surroundings.starts_again, text)
+    })
+}
+
+fn platform(input: &Input<'_>, _: &Layer, _: &Run) -> Option<ClosedGate> {
+    let why = input.surroundings.no_starts.as_ref()?;
+    Some(ClosedGate::until_an_event(Gate::Platform, why))
+}

@@ -1,0 +1,143 @@
+//! Decides what happens next to one layer.
+//!
+//! [`decide`] is pure and total: it knows neither git, SQL, HTTP nor Kubernetes, and it takes the
+//! time as an argument. It returns at most one [`Step`]. A step is one transaction of the store, or
+//! one request to an attempt that can be repeated; after each step, the facts are read again. So a
+//! crash between two steps loses nothing, and a step that was decided on old facts is refused by
+//! the store, which compares them in the same transaction.
+
+mod attempts;
+mod due;
+mod gates;
+mod progress;
+mod types;
+
+#[cfg(test)]
+mod table_tests;
+
+use crate::model::{
+    Action, Attempt, Cause, Closed, Facts, Gate, Layer, Moment, Observation, Phase, Reason,
+    Revision, Run, Sighting,
+};
+
+pub use attempts::{FATE_UNKNOWN, LEASE};
+pub use progress::backoff;
+pub use types::{Decision, Input, Step};
+
+/// Decides what happens next to a layer.
+#[must_use]
+pub fn decide(input: &Input<'_>) -> Decision {
+    // An attempt that runs comes first, also if the layer is paused or gone: it holds the lease.
+    if let Some((run, attempt)) = running(input.facts) {
+        return attempts::watch(input, run, attempt);
+    }
+    let Some(layer) = input.layer else {
+        // Runs that wait stay open, so that a layer that comes back goes on with them.
+        let text = "the layer is no longer in the configuration; its infrastructure is left alone";
+        return Decision::rest(Phase::Skipped).because(Reason::new(Gate::Source, text));
+    };
+    let Some(observation) = input.observation else {
+        let text = "the repository has not been read yet";
+        return Decision::rest(Phase::Observed).because(Reason::new(Gate::Source, text));
+    };
+    // Before the pause: what a newer digest took over can never start again.
+    if let Some(run) =
+        input.facts.runs.iter().find(|run| is_overtaken(input, layer, observation, run))
+    {
+        let step = Step::Close { run: run.id.clone(), why: Closed::Superseded };
+        return Decision::step(Phase::Superseded, step);
+    }
+    if let Some(by) = &input.facts.paused_by {
+        let text = format!("paused by {by}; `butler-runner layer resume` continues");
+        return Decision::rest(Phase::Skipped).because(Reason::new(Gate::Pause, text));
+    }
+    let revision = match usable(observation) {
+        Ok(revision) => revision,
+        Err(reason) => return Decision::blocked(reason),
+    };
+    let open = open_runs(input, layer);
+    // A check for drift that waits must not keep a commit from being planned.
+    if open.iter().all(|(run, _)| run.action == Action::Drift) {
+        let due = due::due(input, layer, observation, revision);
+        let is_work = matches!(&due.step, Some(Step::Create(run)) if run.action != Action::Drift);
+        if open.is_empty() || is_work {
+            return due;
+        }
+    }
+    // The first run whose gates are open starts. If there is none, the first one says why.
+    let mut decisions =
+        open.into_iter().map(|(run, not_before)| gates::start(input, layer, run, not_before));
+    let first = decisions.next();
+    match first {
+        Some(first) if first.step.is_none() => {
+            decisions.find(|decision| decision.step.is_some()).unwrap_or(first)
+        }
+        Some(first) => first,
+        None => due::due(input, layer, observation, revision),
+    }
+}
+
+/// The run that has an attempt without an end, and this attempt.
+fn running(facts: &Facts) -> Option<(&Run, &Attempt)> {
+    facts.runs.iter().rev().find_map(|run| run.running().map(|attempt| (run, attempt)))
+}
+
+/// The revision, or why there is none.
+fn usable(observation: &Observation) -> Result<&Revision, Reason> {
+    let text = match &observation.sighting {
+        Sighting::Found(revision) => return Ok(revision),
+        Sighting::RefMissing => {
+            "the repository does not have the layer's ref; push it, or change `ref`".to_owned()
+        }
+        Sighting::PathMissing { commit } => {
+            format!("commit {commit} does not have the layer's path; nothing is destroyed")
+        }
+        Sighting::Invalid { why, .. } => why.clone(),
+    };
+    Err(Reason::new(Gate::Source, text))
+}
+
+/// Whether `run` can still start, but must not.
+fn is_overtaken(input: &Input<'_>, layer: &Layer, observation: &Observation, run: &Run) -> bool {
+    if !matches!(progress::progress(input, layer, run), progress::Progress::Open { .. }) {
+        return false;
+    }
+    // While the path is missing, nothing is newer.
+    let is_older = observation.revision().is_some() && run.change != observation.change;
+    match run.action {
+        Action::Plan | Action::Trigger => is_older,
+        Action::Apply | Action::Destroy => is_older || !applies_a_valid_plan(input, layer, run),
+        // A check belongs to what is applied, whatever was pushed since.
+        Action::Drift => {
+            input.facts.applied.as_ref().map(|applied| &applied.digest) != Some(run.digest())
+        }
+    }
+}
+
+/// Whether the plan that `run` applies is the newest one, and was neither discarded, voided nor has
+/// expired.
+fn applies_a_valid_plan(input: &Input<'_>, layer: &Layer, run: &Run) -> bool {
+    let Cause::Plan { plan } = &run.cause else { return false };
+    let mut plans = input.facts.runs.iter().rev().filter_map(|run| run.plan.as_ref());
+    plans.next().is_some_and(|newest| {
+        let is_fresh = input.now < newest.saved + layer.plan_lifetime;
+        newest.digest == *plan && newest.is_valid() && is_fresh
+    })
+}
+
+/// The runs that wait, and the time before which each must not start: applies before plans, and
+/// both before checks for drift.
+fn open_runs<'a>(input: &Input<'a>, layer: &Layer) -> Vec<(&'a Run, Moment)> {
+    let open =
+        input.facts.runs.iter().filter_map(|run| match progress::progress(input, layer, run) {
+            progress::Progress::Open { not_before } => Some((run, not_before)),
+            _ => None,
+        });
+    let mut open: Vec<_> = open.collect();
+    open.sort_by_key(|(run, _)| match run.action {
+        Action::Apply | Action::Destroy | Action::Trigger => 0,
+        Action::Plan => 1,
+        Action::Drift => 2,
+    });
+    open
+}

@@ -1,0 +1,190 @@
+//! How far a run has come, and whether it gets another attempt.
+
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+
+use super::types::Input;
+use crate::model::{Attempt, Closed, Ending, FailureClass, Layer, Moment, Run, RunId, StopReason};
+
+/// The wait after the first failure.
+const FIRST_WAIT: Duration = Duration::from_secs(15);
+
+/// The longest wait.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Progress {
+    /// It waits for its first or next attempt.
+    Open {
+        /// The end of the wait after a failure.
+        not_before: Moment,
+    },
+    /// An attempt runs.
+    Running,
+    /// It is done.
+    Succeeded,
+    /// It failed and is not retried: the failure is not of the kind that goes away.
+    Failed(Failure),
+    /// It may have changed something, or its plan is stale: only a new plan can go on.
+    NeedsPlan {
+        /// The end of the wait before it.
+        not_before: Moment,
+    },
+    /// Its attempts are used up.
+    Exhausted {
+        /// What went wrong last.
+        failure: Failure,
+        /// How many attempts have failed.
+        failed: u32,
+    },
+    /// It gets no further attempt, for this reason.
+    Closed(Closed),
+}
+
+/// What went wrong.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Failure {
+    /// A failure that the attempt reported.
+    Class(FailureClass),
+    /// It took too long.
+    TimedOut,
+    /// It ended without a report.
+    Lost,
+    /// It was never started.
+    NeverStarted,
+    /// The plan was stale.
+    Stale,
+}
+
+impl Failure {
+    /// What went wrong, for a sentence: "failed: {}".
+    pub(super) const fn describe(self) -> &'static str {
+        match self {
+            Self::Class(class) => class.describe(),
+            Self::TimedOut => "it took longer than its timeout",
+            Self::Lost => "its process ended without a report",
+            Self::NeverStarted => "its process could not be started",
+            Self::Stale => "its plan was stale",
+        }
+    }
+}
+
+/// How far `run` has come.
+pub(super) fn progress(input: &Input<'_>, layer: &Layer, run: &Run) -> Progress {
+    if let Some(closed) = run.closed {
+        return Progress::Closed(closed);
+    }
+    let Some(attempt) = run.attempts.last() else {
+        return Progress::Open { not_before: run.created };
+    };
+    let Some((ending, ended)) = attempt.end else { return Progress::Running };
+    let failure = match ending {
+        Ending::Succeeded => return Progress::Succeeded,
+        Ending::Stopped(StopReason::Superseded) => return Progress::Closed(Closed::Superseded),
+        Ending::Stopped(StopReason::Cancelled) => return Progress::Closed(Closed::Cancelled),
+        Ending::Stopped(StopReason::TimedOut) => Failure::TimedOut,
+        Ending::Failed(class) => Failure::Class(class),
+        Ending::StalePlan => Failure::Stale,
+        Ending::Lost => Failure::Lost,
+        Ending::NeverStarted => Failure::NeverStarted,
+    };
+    // A lost attempt may have begun after its last report.
+    let may_have_changed = run.action.changes_infrastructure()
+        && match failure {
+            Failure::Class(_) | Failure::TimedOut => attempt.began,
+            Failure::Lost => true,
+            Failure::NeverStarted | Failure::Stale => false,
+        };
+    let needs_plan = may_have_changed || failure == Failure::Stale;
+    let is_retried = match failure {
+        Failure::Class(class) => class.is_retried(),
+        Failure::Lost | Failure::NeverStarted => true,
+        Failure::TimedOut | Failure::Stale => false,
+    };
+    if !needs_plan && !is_retried {
+        return Progress::Failed(failure);
+    }
+    let failed = failed_attempts(input, run);
+    if failed >= layer.most_attempts {
+        return Progress::Exhausted { failure, failed };
+    }
+    let not_before = ended + backoff(&run.id, failed);
+    if needs_plan { Progress::NeedsPlan { not_before } } else { Progress::Open { not_before } }
+}
+
+/// The attempts that failed for the run's digest and action, across the plans in between, since the
+/// last success or since a person asked for a run.
+fn failed_attempts(input: &Input<'_>, run: &Run) -> u32 {
+    let runs = input.facts.runs.iter().rev().skip_while(|other| other.id != run.id);
+    let mut failed = 0;
+    for other in runs {
+        let is_same = other.action == run.action && other.digest() == run.digest();
+        if is_same && other.change == run.change {
+            if other.id != run.id && other.has_succeeded() {
+                break;
+            }
+            let failures = other.attempts.iter().filter(|attempt| has_failed(attempt));
+            failed += u32::try_from(failures.count()).unwrap_or(u32::MAX);
+            // Each check for drift counts for itself: the next one is a new question.
+            if run.action == crate::model::Action::Drift {
+                break;
+            }
+        }
+        if other.cause.is_person() {
+            break;
+        }
+    }
+    failed
+}
+
+/// Whether the attempt ended by itself, and without success.
+fn has_failed(attempt: &Attempt) -> bool {
+    match attempt.end {
+        None | Some((Ending::Succeeded, _)) => false,
+        Some((Ending::Stopped(why), _)) => why == StopReason::TimedOut,
+        Some((Ending::Failed(_) | Ending::StalePlan | Ending::Lost | Ending::NeverStarted, _)) => {
+            true
+        }
+    }
+}
+
+/// The wait after the `failed`-th failed attempt: 15 s, doubled with each one, at most an hour, and
+/// up to a fifth more or less. The difference depends on the run, so that runs that failed together
+/// do not start together.
+#[must_use]
+pub fn backoff(run: &RunId, failed: u32) -> Duration {
+    let doubled =
+        FIRST_WAIT.saturating_mul(1_u32.checked_shl(failed.saturating_sub(1)).unwrap_or(u32::MAX));
+    let wait = doubled.min(LONGEST_WAIT);
+    wait.mul_f64(0.8 + 0.4 * fraction(&[run.as_str().as_bytes(), &failed.to_le_bytes()]))
+}
+
+/// A number from 0 to 1 that is always the same for `parts`.
+pub(super) fn fraction(parts: &[&[u8]]) -> f64 {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part);
+    }
+    let digest = hash.finalize();
+    f64::from(u16::from_le_bytes([digest[0], digest[1]])) / f64::from(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_an_hour_and_differ_by_a_fifth() {
+        for (failed, seconds) in [(1, 15.0), (2, 30.0), (3, 60.0), (9, 3600.0), (80, 3600.0)] {
+            let waits: Vec<f64> = (0..200)
+                .map(|run| backoff(&RunId::new(format!("run-{run}")), failed).as_secs_f64())
+                .collect();
+            let least = waits.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = waits.iter().copied().fold(0.0, f64::max);
+            assert!(least >= seconds * 0.799 && least < seconds * 0.85, "{failed}: {least}");
+            assert!(most <= seconds * 1.201 && most > seconds * 1.15, "{failed}: {most}");
+        }
+    }
+}

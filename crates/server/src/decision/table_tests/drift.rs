@@ -1,0 +1,101 @@
+//! Dependencies and drift.
+
+use super::*;
+use Phase::{Noop, PendingTrigger, Succeeded, Superseded, Triggering};
+
+pub(super) fn rows() -> Vec<Row> {
+    vec![
+        (
+            "upstream changed",
+            auto().with(|w| {
+                w.settled();
+                w.facts.upstream_apply = Some(RunId::new("up"));
+            }),
+            (PendingTrigger, "create plan dependency", &[], false),
+        ),
+        (
+            "drift check not due",
+            drifting(false).with(|w| w.facts.applied_at = Some(NOW)),
+            (Noop, "", &[], true),
+        ),
+        ("drift check due", drifting(false), (PendingTrigger, "create drift schedule", &[], false)),
+        (
+            "never applied, never in sync",
+            drifting(false).with(|w| {
+                w.planned();
+                w.facts.applied = None;
+                w.layer.as_mut().unwrap().strategy = Strategy::PlanOnly;
+            }),
+            (Succeeded, "", &[], false),
+        ),
+        (
+            "drift check waits, another revision applied",
+            drifting(false).with(|w| {
+                w.run(Action::Drift, Cause::Schedule { due: NOW }, "old");
+            }),
+            (Superseded, "close Superseded", &[], false),
+        ),
+        (
+            "drift check does not wait for upstreams",
+            drifting(false).with(|w| {
+                w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
+                w.surroundings.upstreams =
+                    vec![Upstream { name: "dns".parse().unwrap(), satisfied: false }];
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+        (
+            "plan before drift check",
+            drifting(false).with(|w| {
+                w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
+                w.plan();
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+        (
+            "drift found",
+            drifting(false).with(|w| {
+                ended(w.run(Action::Drift, Cause::Schedule { due: NOW }, "new"), Ending::Succeeded);
+                w.facts.drift =
+                    Some(DriftFinding { run: RunId::new("d"), difference: Some("x".into()) });
+            }),
+            (Noop, "", &[], true),
+        ),
+        (
+            "drift found, repaired",
+            drifting(true).with(|w| {
+                ended(w.run(Action::Drift, Cause::Schedule { due: NOW }, "new"), Ending::Succeeded);
+                w.facts.drift =
+                    Some(DriftFinding { run: RunId::new("d"), difference: Some("x".into()) });
+            }),
+            (PendingTrigger, "create plan drift", &[], false),
+        ),
+        (
+            "no drift",
+            drifting(true).with(|w| {
+                ended(w.run(Action::Drift, Cause::Schedule { due: NOW }, "new"), Ending::Succeeded);
+                w.facts.drift = Some(DriftFinding { run: RunId::new("d"), difference: None });
+            }),
+            (Noop, "", &[], true),
+        ),
+        (
+            "drift check waits, new digest",
+            drifting(false).with(|w| {
+                w.facts.applied = Some(revision("old"));
+                w.run(Action::Drift, Cause::Schedule { due: NOW }, "old").change = 1;
+                w.surroundings.free_drift_slots = 0;
+            }),
+            (PendingTrigger, "create plan commit", &[], false),
+        ),
+        (
+            "plan waits for an upstream layer, drift check starts",
+            drifting(false).with(|w| {
+                w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
+                w.plan();
+                w.surroundings.upstreams =
+                    vec![Upstream { name: "dns".parse().unwrap(), satisfied: false }];
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+    ]
+}

@@ -1,0 +1,137 @@
+//! Runs that fail.
+
+use super::*;
+use Phase::{Blocked, Failed, PendingTrigger, Triggering};
+
+#[expect(clippy::too_many_lines, reason = "a table")]
+pub(super) fn rows() -> Vec<Row> {
+    vec![
+        (
+            "plan failed of the network",
+            auto().with(|w| ended(w.plan(), Ending::Failed(FailureClass::Network))),
+            (Failed, "", &[Gate::Retry], true),
+        ),
+        (
+            "plan failed of the network, wait over",
+            auto().with(|w| {
+                ended(w.plan(), Ending::Failed(FailureClass::Network));
+                w.now = NOW + secs(20);
+            }),
+            (Triggering, "start 2", &[], false),
+        ),
+        (
+            "plan lost",
+            auto().with(|w| {
+                ended(w.plan(), Ending::Lost);
+                w.now = NOW + secs(20);
+            }),
+            (Triggering, "start 2", &[], false),
+        ),
+        (
+            "plan failed of the module",
+            auto().with(|w| ended(w.plan(), Ending::Failed(FailureClass::Module))),
+            (Failed, "", &[Gate::Source], false),
+        ),
+        (
+            "plan timed out",
+            auto().with(|w| ended(w.plan(), Ending::Stopped(StopReason::TimedOut))),
+            (Failed, "", &[Gate::Source], false),
+        ),
+        (
+            "plan failed three times",
+            auto().with(|w| {
+                let plan = w.plan();
+                for _ in 0..3 {
+                    ended(plan, Ending::Failed(FailureClass::Lock));
+                }
+            }),
+            (Blocked, "", &[Gate::Retry], false),
+        ),
+        (
+            "a person retries",
+            auto().with(|w| {
+                let plan = w.plan();
+                for _ in 0..3 {
+                    ended(plan, Ending::Failed(FailureClass::Lock));
+                }
+                ended(
+                    w.run(Action::Plan, Cause::Person { request: "1".into() }, "new"),
+                    Ending::Failed(FailureClass::Lock),
+                );
+            }),
+            (Failed, "", &[Gate::Retry], true),
+        ),
+        (
+            "apply failed before it began",
+            auto().with(|w| {
+                ended(w.apply(), Ending::Failed(FailureClass::Lock));
+                w.now = NOW + secs(20);
+            }),
+            (Triggering, "start 2", &[], false),
+        ),
+        (
+            "apply failed after it began",
+            auto().with(|w| {
+                let apply = w.apply();
+                ended(apply, Ending::Failed(FailureClass::Network));
+                apply.attempts[0].began = true;
+            }),
+            (Failed, "", &[Gate::Retry], true),
+        ),
+        (
+            "apply failed after it began, wait over",
+            auto().with(|w| {
+                let apply = w.apply();
+                ended(apply, Ending::Failed(FailureClass::Module));
+                apply.attempts[0].began = true;
+                w.now = NOW + secs(20);
+            }),
+            (PendingTrigger, "create plan replan", &[], false),
+        ),
+        (
+            "apply lost",
+            auto().with(|w| {
+                ended(w.apply(), Ending::Lost);
+                w.now = NOW + secs(20);
+            }),
+            (PendingTrigger, "create plan replan", &[], false),
+        ),
+        (
+            "apply never started",
+            auto().with(|w| {
+                ended(w.apply(), Ending::NeverStarted);
+                w.now = NOW + secs(20);
+            }),
+            (Triggering, "start 2", &[], false),
+        ),
+        (
+            "apply found the plan stale",
+            auto().with(|w| {
+                ended(w.apply(), Ending::StalePlan);
+                w.now = NOW + secs(20);
+            }),
+            (PendingTrigger, "create plan replan", &[], false),
+        ),
+        (
+            "apply refused by credentials",
+            auto().with(|w| ended(w.apply(), Ending::Failed(FailureClass::Credentials))),
+            (Failed, "", &[Gate::Source], false),
+        ),
+        (
+            "apply cancelled",
+            auto().with(|w| ended(w.apply(), Ending::Stopped(StopReason::Cancelled))),
+            (Failed, "", &[Gate::Approval], false),
+        ),
+        (
+            "superseded attempts are not failures",
+            auto().with(|w| {
+                let plan = w.plan();
+                for _ in 0..3 {
+                    ended(plan, Ending::Stopped(StopReason::Superseded));
+                }
+                ended(plan, Ending::Failed(FailureClass::Lock));
+            }),
+            (Failed, "", &[Gate::Retry], true),
+        ),
+    ]
+}

@@ -1,0 +1,149 @@
+//! Gates before a start.
+
+use super::*;
+use Phase::{Blocked, PendingTrigger, Triggering};
+
+#[expect(clippy::too_many_lines, reason = "a table")]
+pub(super) fn rows() -> Vec<Row> {
+    vec![
+        (
+            "upstream not applied",
+            auto().with(|w| {
+                w.plan();
+                w.surroundings.upstreams =
+                    vec![Upstream { name: "dns".parse().unwrap(), satisfied: false }];
+            }),
+            (PendingTrigger, "", &[Gate::Dependency], false),
+        ),
+        (
+            "upstream applied",
+            auto().with(|w| {
+                w.plan();
+                w.surroundings.upstreams =
+                    vec![Upstream { name: "dns".parse().unwrap(), satisfied: true }];
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+        (
+            "another attempt uses the state",
+            auto().with(|w| {
+                w.plan();
+                w.facts.lease = Some(foreign_lease());
+            }),
+            (PendingTrigger, "", &[Gate::Lease], false),
+        ),
+        (
+            "no free slot",
+            auto().with(|w| {
+                w.plan();
+                w.surroundings.free_slots = 0;
+            }),
+            (PendingTrigger, "", &[Gate::Concurrency], false),
+        ),
+        (
+            "no free slot for drift",
+            drifting(false).with(|w| {
+                w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
+                w.surroundings.free_drift_slots = 0;
+            }),
+            (PendingTrigger, "", &[Gate::Concurrency], false),
+        ),
+        (
+            "drift slots do not concern plans",
+            auto().with(|w| {
+                w.plan();
+                w.surroundings.free_drift_slots = 0;
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+        (
+            "starts of the first pass used up",
+            auto().with(|w| {
+                w.plan();
+                w.surroundings.starts_left = 0;
+                w.surroundings.is_first_pass = true;
+                w.surroundings.starts_again = NOW + secs(9);
+            }),
+            (PendingTrigger, "", &[Gate::Rate], true),
+        ),
+        (
+            "disk full",
+            auto().with(|w| {
+                w.plan();
+                w.surroundings.no_starts = Some("below 1 GiB free".into());
+            }),
+            (PendingTrigger, "", &[Gate::Platform], false),
+        ),
+        (
+            "window forbids applies",
+            auto().with(|w| {
+                w.apply();
+                w.surroundings.closed_windows = vec![(Action::Apply, NOW + secs(60))];
+            }),
+            (PendingTrigger, "", &[Gate::Window], true),
+        ),
+        (
+            "window does not forbid plans",
+            auto().with(|w| {
+                w.plan();
+                w.surroundings.closed_windows = vec![(Action::Apply, NOW + secs(60))];
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+        (
+            "several gates",
+            auto().with(|w| {
+                w.plan();
+                w.surroundings.free_slots = 0;
+                w.facts.lease = Some(foreign_lease());
+            }),
+            (PendingTrigger, "", &[Gate::Lease, Gate::Concurrency], false),
+        ),
+        (
+            "starts of drift checks used up",
+            drifting(false).with(|w| {
+                w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
+                w.surroundings.starts_left = 0;
+                w.surroundings.starts_again = NOW + secs(9);
+            }),
+            (PendingTrigger, "", &[Gate::Rate], true),
+        ),
+        (
+            "starts of plans are not limited",
+            auto().with(|w| {
+                w.plan();
+                w.surroundings.starts_left = 0;
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+        (
+            "apply waits, strategy is now approve",
+            approve().with(|w| {
+                w.apply();
+            }),
+            (PendingTrigger, "", &[Gate::Approval], false),
+        ),
+        (
+            "apply waits, destroy limit is now lower",
+            auto().with(|w| {
+                w.apply();
+                w.layer.as_mut().unwrap().destroy_limit = Some(1);
+            }),
+            (PendingTrigger, "", &[Gate::Approval], false),
+        ),
+        (
+            "approved apply waits, strategy is now plan-only",
+            plan_only().with(|w| w.apply().approved_by = Some("ana".into())),
+            (Blocked, "", &[Gate::Policy], false),
+        ),
+        (
+            "apply waits in a window, a plan does not",
+            auto().with(|w| {
+                w.apply();
+                w.surroundings.closed_windows = vec![(Action::Apply, NOW + secs(60))];
+                w.run(Action::Plan, Cause::Person { request: "1".into() }, "new");
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+    ]
+}

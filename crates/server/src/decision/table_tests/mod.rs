@@ -1,0 +1,273 @@
+//! The table of the decision: what happens in each situation, and that every phase has a way out.
+
+mod attempts;
+mod commits;
+mod drift;
+mod failures;
+mod gates;
+mod plans;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::*;
+use crate::model::{
+    Attempt, Breaker, ChangeCounts, Commit, Digest, DriftCheck, DriftFinding, Ending, FailureClass,
+    LayerName, Lease, LeaseHolder, Liveness, NewRun, PlanDigest, RunId, SavedPlan, StalePlan,
+    StopReason, Strategy, Surroundings, Timeouts, Upstream,
+};
+
+/// The time of all decisions, unless a row says otherwise.
+const NOW: Moment = Moment::from_millis(100 * 24 * 3600 * 1000);
+
+/// A layer in a situation.
+struct World {
+    name: LayerName,
+    layer: Option<Layer>,
+    observation: Option<Observation>,
+    facts: Facts,
+    surroundings: Surroundings,
+    now: Moment,
+}
+
+fn revision(digest: &str) -> Revision {
+    Revision { commit: Commit::new(format!("commit-of-{digest}")), digest: Digest::new(digest) }
+}
+
+fn ago(duration: Duration) -> Moment {
+    Moment::from_millis(NOW.as_millis() - u64::try_from(duration.as_millis()).unwrap())
+}
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+impl World {
+    /// A layer whose second change, `new`, was just read. `old` is applied.
+    fn new(strategy: Strategy) -> Self {
+        let name: LayerName = "network-prod".parse().unwrap();
+        Self {
+            layer: Some(Layer {
+                name: name.clone(),
+                strategy,
+                drift: None,
+                destroy_limit: None,
+                most_attempts: 3,
+                timeouts: Timeouts { plan: secs(3600), apply: secs(4 * 3600) },
+                plan_lifetime: secs(7 * 24 * 3600),
+                after: Vec::new(),
+                has_backend: true,
+            }),
+            name,
+            observation: Some(Observation {
+                sighting: Sighting::Found(revision("new")),
+                change: 2,
+                digest: Some(Digest::new("new")),
+                at: NOW,
+            }),
+            facts: Facts {
+                applied: Some(revision("old")),
+                applied_at: Some(ago(secs(3600))),
+                ..Facts::default()
+            },
+            surroundings: Surroundings::default(),
+            now: NOW,
+        }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    fn run(&mut self, action: Action, cause: Cause, digest: &str) -> &mut Run {
+        let id = RunId::derived(&self.name, &Digest::new(digest), action, &cause);
+        let destroys = matches!(cause, Cause::Destroy { .. });
+        let revision = revision(digest);
+        let run = NewRun { id, action, cause, revision, change: 2, destroys };
+        self.facts.runs.push(Run::new(run, ago(secs(600))));
+        self.facts.runs.last_mut().unwrap()
+    }
+
+    /// A plan of the current revision.
+    fn plan(&mut self) -> &mut Run {
+        self.run(Action::Plan, Cause::Commit { change: 2 }, "new")
+    }
+
+    /// A plan that succeeded with one change and two deletions.
+    fn planned(&mut self) -> &mut SavedPlan {
+        let plan = self.plan();
+        ended(plan, Ending::Succeeded);
+        plan.plan.insert(SavedPlan {
+            digest: PlanDigest::new("p1"),
+            counts: ChangeCounts { add: 0, change: 1, destroy: 2 },
+            is_empty: false,
+            saved: ago(secs(500)),
+            discarded: None,
+            stale: None,
+        })
+    }
+
+    /// An apply of that plan.
+    fn apply(&mut self) -> &mut Run {
+        self.planned();
+        self.run(Action::Apply, Cause::Plan { plan: PlanDigest::new("p1") }, "new")
+    }
+
+    fn settled(&mut self) {
+        self.facts.applied = Some(revision("new"));
+    }
+
+    fn decide(&self) -> Decision {
+        decide(&Input {
+            name: &self.name,
+            layer: self.layer.as_ref(),
+            observation: self.observation.as_ref(),
+            facts: &self.facts,
+            surroundings: &self.surroundings,
+            now: self.now,
+        })
+    }
+}
+
+fn ended(run: &mut Run, ending: Ending) {
+    attempt(run).end = Some((ending, ago(secs(1))));
+}
+
+fn attempt(run: &mut Run) -> &mut Attempt {
+    let number = u32::try_from(run.attempts.len()).unwrap() + 1;
+    let created = ago(secs(30));
+    let place = "this machine".to_owned();
+    run.attempts.push(Attempt::new(number, place, 1, created, NOW + secs(60)));
+    let attempt = run.attempts.last_mut().unwrap();
+    attempt.launched = true;
+    attempt
+}
+
+/// A situation, and what happens.
+type Row = (&'static str, World, Expected);
+
+/// What a row expects: phase, step, closed gates, and whether time alone goes on.
+type Expected = (Phase, &'static str, &'static [Gate], bool);
+
+fn short(step: Option<&Step>) -> String {
+    match step {
+        None => String::new(),
+        Some(Step::Create(run)) => format!("create {} {}", run.action.as_str(), run.cause.kind()),
+        Some(Step::Start { attempt, .. }) => format!("start {attempt}"),
+        Some(Step::Close { why, .. }) => format!("close {why:?}"),
+        Some(Step::Stop { why, .. }) => format!("stop {why:?}"),
+        Some(Step::Probe { .. }) => "probe".to_owned(),
+        Some(Step::EndAttempt { ending, .. }) => format!("end {ending:?}"),
+    }
+}
+
+fn auto() -> World {
+    World::new(Strategy::Auto)
+}
+
+fn approve() -> World {
+    World::new(Strategy::Approve)
+}
+
+fn plan_only() -> World {
+    World::new(Strategy::PlanOnly)
+}
+
+/// A layer at rest that is checked for drift every hour, and was applied an hour ago.
+fn drifting(repair: bool) -> World {
+    auto().with(|world| {
+        world.settled();
+        world.layer.as_mut().unwrap().drift = Some(DriftCheck { every: secs(3600), repair });
+    })
+}
+
+/// Other layers hold the lease.
+fn foreign_lease() -> Lease {
+    Lease {
+        holder: LeaseHolder { layer: "other".parse().unwrap(), run: RunId::new("r"), fence: 1 },
+    }
+}
+
+/// All situations with what must happen.
+fn table() -> Vec<Row> {
+    let parts = [
+        commits::rows(),
+        attempts::rows(),
+        gates::rows(),
+        plans::rows(),
+        failures::rows(),
+        drift::rows(),
+    ];
+    parts.into_iter().flatten().collect()
+}
+
+#[test]
+fn each_situation_has_its_phase_step_and_reasons() {
+    let mut wrong = Vec::new();
+    for (name, world, expected) in table() {
+        let decision = world.decide();
+        let gates: Vec<Gate> = decision.reasons.iter().map(|reason| reason.gate).collect();
+        let timed = decision.next_look.is_some();
+        let step = short(decision.step.as_ref());
+        if (decision.phase, &*step, &*gates, timed) != expected {
+            wrong.push(format!("{name}: {:?} `{step}` {gates:?} {timed}", decision.phase));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_phase_has_a_way_out() {
+    let mut seen = BTreeSet::new();
+    for (name, world, _) in table() {
+        let decision = world.decide();
+        seen.insert(decision.phase);
+        let is_at_rest = matches!(decision.phase, Phase::Noop | Phase::Succeeded);
+        let goes_on = decision.step.is_some()
+            || decision.next_look.is_some_and(|next| next > world.now)
+            || !decision.reasons.is_empty();
+        assert!(is_at_rest || goes_on, "{name}");
+        // A step and a reason to wait exclude each other, except for an attempt that is looked for.
+        assert!(decision.step.is_none() || decision.reasons.is_empty(), "{name}");
+        for reason in &decision.reasons {
+            assert!(reason.text.len() > 10 || reason.text == "x", "{name}: {reason}");
+        }
+    }
+    assert_eq!(seen, BTreeSet::from(Phase::ALL));
+}
+
+#[test]
+fn plan_of_the_new_revision_precedes_the_check_of_the_old_one() {
+    let world = World::new(Strategy::Auto).with(|world| {
+        world.run(Action::Drift, Cause::Schedule { due: NOW }, "old");
+        world.plan();
+    });
+    let Some(Step::Start { run, .. }) = world.decide().step else { panic!("no start") };
+    assert_eq!(run, world.facts.runs[1].id);
+}
+
+#[test]
+fn missed_checks_for_drift_are_made_up_for_by_one() {
+    let mut world = World::new(Strategy::Auto);
+    world.settled();
+    world.layer.as_mut().unwrap().drift = Some(DriftCheck { every: secs(3600), repair: false });
+    let last = ago(secs(10 * 3600 + 60));
+    ended(world.run(Action::Drift, Cause::Schedule { due: last }, "new"), Ending::Succeeded);
+    let Some(Step::Create(run)) = world.decide().step else { panic!("no check") };
+    assert_eq!(run.cause, Cause::Schedule { due: last + secs(10 * 3600) });
+}
+
+#[test]
+fn destroy_that_failed_is_planned_again_as_a_destroy() {
+    let mut world = World::new(Strategy::Auto).with(|world| {
+        world.planned();
+        let run = world.run(Action::Destroy, Cause::Plan { plan: PlanDigest::new("p1") }, "new");
+        run.destroys = true;
+        ended(run, Ending::Failed(FailureClass::Module));
+        run.attempts[0].began = true;
+    });
+    world.now = NOW + secs(20);
+    let Some(Step::Create(plan)) = world.decide().step else { panic!("no plan") };
+    assert!(plan.destroys && plan.action == Action::Plan);
+}

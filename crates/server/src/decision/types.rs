@@ -1,0 +1,123 @@
+//! What a decision is made from, and what it is.
+
+use std::time::Duration;
+
+use crate::model::{
+    Closed, Ending, Facts, Layer, LayerName, Moment, NewRun, Observation, Phase, Reason, RunId,
+    StopReason, Surroundings,
+};
+
+/// What a decision is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The layer's name.
+    pub name: &'a LayerName,
+    /// What the configuration says. `None` if the layer is no longer in it.
+    pub layer: Option<&'a Layer>,
+    /// The last reading of the repository. `None` before the first one.
+    pub observation: Option<&'a Observation>,
+    /// What happened to the layer.
+    pub facts: &'a Facts,
+    /// What a start depends on outside of the layer.
+    pub surroundings: &'a Surroundings,
+    /// The time.
+    pub now: Moment,
+}
+
+/// What happens next.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Decision {
+    /// The state of the layer's newest unfinished work.
+    pub phase: Phase,
+    /// What to do now.
+    pub step: Option<Step>,
+    /// When to decide again, if nothing happens before. `None`: only an event can change anything.
+    pub next_look: Option<Moment>,
+    /// Why nothing is started.
+    pub reasons: Vec<Reason>,
+}
+
+/// One change of the stored facts, or one request to an attempt.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Step {
+    /// Insert the run if it does not exist.
+    Create(NewRun),
+    /// Record the next attempt with its lease, then start its process.
+    Start {
+        /// The run.
+        run: RunId,
+        /// The number of the new attempt.
+        attempt: u32,
+        /// How long it may take.
+        timeout: Duration,
+    },
+    /// Give the run no further attempts.
+    Close {
+        /// The run.
+        run: RunId,
+        /// Why.
+        why: Closed,
+    },
+    /// Record the request to stop, then deliver it.
+    Stop {
+        /// The run.
+        run: RunId,
+        /// The number of its attempt.
+        attempt: u32,
+        /// Why.
+        why: StopReason,
+    },
+    /// Find out whether the attempt's process exists, and record the answer. If it has ended and
+    /// left a result, record that instead.
+    Probe {
+        /// The run.
+        run: RunId,
+        /// The number of its attempt.
+        attempt: u32,
+        /// How often it has reported anything. The answer counts only if that is still so.
+        reports: u32,
+    },
+    /// Record the end of an attempt that cannot report any more, and free its lease.
+    EndAttempt {
+        /// The run.
+        run: RunId,
+        /// The number of its attempt.
+        attempt: u32,
+        /// How it ended.
+        ending: Ending,
+    },
+}
+
+impl Decision {
+    /// Nothing happens until an event.
+    pub(super) fn rest(phase: Phase) -> Self {
+        Self { phase, step: None, next_look: None, reasons: Vec::new() }
+    }
+
+    /// This step happens.
+    pub(super) fn step(phase: Phase, step: Step) -> Self {
+        Self { step: Some(step), ..Self::rest(phase) }
+    }
+
+    /// Only a person or a change can help.
+    pub(super) fn blocked(reason: Reason) -> Self {
+        Self::rest(Phase::Blocked).because(reason)
+    }
+
+    /// Only a person can help with the attempt that runs, which is looked for meanwhile.
+    pub(super) fn block(mut self, reason: Reason) -> Self {
+        self.phase = Phase::Blocked;
+        self.because(reason)
+    }
+
+    pub(super) fn because(mut self, reason: Reason) -> Self {
+        self.reasons.push(reason);
+        self
+    }
+
+    /// Decides again at `moment`, or earlier.
+    pub(super) fn look_at(mut self, moment: Moment) -> Self {
+        self.next_look = Some(self.next_look.map_or(moment, |next| next.min(moment)));
+        self
+    }
+}

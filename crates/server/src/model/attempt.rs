@@ -1,0 +1,146 @@
+//! Attempts to execute a run, and how they end.
+
+use super::Moment;
+
+/// One process or Job that executes a run.
+#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+pub struct Attempt {
+    /// 1 for the first one of the run. Also the fence of its lease.
+    pub number: u32,
+    /// When it was recorded, which is before its process is started.
+    pub created: Moment,
+    /// The order of all starts and ends. Unlike a clock, it never goes backwards.
+    pub sequence: u64,
+    /// When it is asked to stop.
+    pub deadline: Moment,
+    /// Whether its process is known to have been started.
+    pub launched: bool,
+    /// When it last reported anything.
+    pub heartbeat: Moment,
+    /// How often it has reported anything.
+    pub reports: u32,
+    /// The last answer to the question whether its process lives, and when it was given.
+    pub probed: Option<(Liveness, Moment)>,
+    /// Since when nothing could be learned about it.
+    pub unknown_since: Option<Moment>,
+    /// Why it was asked to stop, and when.
+    pub stop: Option<(StopReason, Moment)>,
+    /// Whether the request to stop is known to have reached its process.
+    pub stop_delivered: bool,
+    /// Whether it may have changed infrastructure.
+    pub began: bool,
+    /// How it ended, and when.
+    pub end: Option<(Ending, Moment)>,
+    /// Where it runs, for messages: a host or a Job.
+    pub place: String,
+}
+
+impl Attempt {
+    /// An attempt whose process has not been started yet.
+    #[must_use]
+    pub fn new(number: u32, place: String, sequence: u64, now: Moment, deadline: Moment) -> Self {
+        Self {
+            number,
+            created: now,
+            sequence,
+            deadline,
+            launched: false,
+            heartbeat: now,
+            reports: 0,
+            probed: None,
+            unknown_since: None,
+            stop: None,
+            stop_delivered: false,
+            began: false,
+            end: None,
+            place,
+        }
+    }
+}
+
+/// Whether the process of an attempt exists.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Liveness {
+    /// It runs.
+    Alive,
+    /// It has ended, or was never started.
+    Gone,
+    /// This cannot be established, for example because the node does not answer.
+    Unknown,
+}
+
+/// Why an attempt is asked to stop.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StopReason {
+    /// A newer digest took over.
+    Superseded,
+    /// A person asked for it.
+    Cancelled,
+    /// It took longer than its limit.
+    TimedOut,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ending {
+    /// The run is done.
+    Succeeded,
+    /// It failed.
+    Failed(FailureClass),
+    /// It was stopped.
+    Stopped(StopReason),
+    /// The saved plan no longer fits the state, the lock file, the tool or the variables.
+    StalePlan,
+    /// It ended without a report.
+    Lost,
+    /// Its process was never started.
+    NeverStarted,
+}
+
+/// What an attempt failed of, which decides whether it is retried.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureClass {
+    /// Credentials are missing or refused.
+    Credentials,
+    /// The layer's configuration is wrong.
+    Configuration,
+    /// The module is not valid.
+    Syntax,
+    /// Terraform or a provider reported an error.
+    Module,
+    /// The state is locked.
+    Lock,
+    /// A server could not be reached.
+    Network,
+    /// The machine failed: disk full, memory, eviction.
+    Platform,
+}
+
+impl FailureClass {
+    /// Whether the same attempt can succeed later without a change.
+    #[must_use]
+    pub const fn is_retried(self) -> bool {
+        match self {
+            Self::Lock | Self::Network | Self::Platform => true,
+            Self::Credentials | Self::Configuration | Self::Syntax | Self::Module => false,
+        }
+    }
+
+    /// What failed, for a sentence: "failed: {}".
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Credentials => "credentials are missing or were refused",
+            Self::Configuration => "the configuration of the layer is not valid",
+            Self::Syntax => "the module is not valid",
+            Self::Module => "Terraform reported an error",
+            Self::Lock => "the state is locked",
+            Self::Network => "a server could not be reached",
+            Self::Platform => "the machine or node failed",
+        }
+    }
+}

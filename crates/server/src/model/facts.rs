@@ -1,0 +1,112 @@
+//! What the store knows about a layer and its surroundings.
+
+use super::{Action, LayerName, Moment, Revision, Run, RunId};
+
+/// What happened to a layer.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Facts {
+    /// The revision that was last applied, or whose normal plan was empty. None while an apply
+    /// runs, and after one that has not succeeded: the infrastructure is a mixture then.
+    pub applied: Option<Revision>,
+    /// When it was.
+    pub applied_at: Option<Moment>,
+    /// The layer's runs, the oldest first: at least those of the current change, everything that is
+    /// not over, and the last check for drift.
+    pub runs: Vec<Run>,
+    /// What the last check for drift since the last apply found.
+    pub drift: Option<DriftFinding>,
+    /// The lease on the layer's state. Its holder can be another layer.
+    pub lease: Option<Lease>,
+    /// Who paused the layer.
+    pub paused_by: Option<String>,
+    /// The newest apply of an upstream layer that changed something and ended after the newest
+    /// plan of this layer had begun. The store knows the order; clocks do not.
+    pub upstream_apply: Option<RunId>,
+}
+
+/// Drift that a check found.
+#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+pub struct DriftFinding {
+    /// The check.
+    pub run: RunId,
+    /// The hash of the difference. `None` if there is no drift.
+    pub difference: Option<String>,
+}
+
+/// The right to read and write one state.
+#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+pub struct Lease {
+    /// The attempt that holds it, until it has ended. Time alone never frees a lease.
+    pub holder: LeaseHolder,
+}
+
+/// The attempt that holds a lease.
+#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+pub struct LeaseHolder {
+    /// The layer.
+    pub layer: LayerName,
+    /// The run.
+    pub run: RunId,
+    /// The number of the attempt, which is the fence: a report with another one is refused.
+    pub fence: u32,
+}
+
+/// What a start depends on outside of the layer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Surroundings {
+    /// The layers that come first, and whether each is applied at the same commit.
+    pub upstreams: Vec<Upstream>,
+    /// How many more attempts can run.
+    pub free_slots: u32,
+    /// How many more checks for drift can run.
+    pub free_drift_slots: u32,
+    /// How many more attempts may start this minute. Limited are checks for drift, and all attempts
+    /// in the first pass after the server has started.
+    pub starts_left: u32,
+    /// Whether this is that pass.
+    pub is_first_pass: bool,
+    /// When the next start is possible if none is left.
+    pub starts_again: Moment,
+    /// The actions that a window forbids now, each with the end of the window.
+    pub closed_windows: Vec<(Action, Moment)>,
+    /// Whether automatic applies are stopped.
+    pub breaker: Breaker,
+    /// Why nothing is started on this machine, for example because its disk is nearly full.
+    pub no_starts: Option<String>,
+}
+
+impl Default for Surroundings {
+    /// Nothing prevents a start.
+    fn default() -> Self {
+        Self {
+            upstreams: Vec::new(),
+            free_slots: 1,
+            free_drift_slots: 1,
+            starts_left: 1,
+            is_first_pass: false,
+            starts_again: Moment::default(),
+            closed_windows: Vec::new(),
+            breaker: Breaker::Closed,
+            no_starts: None,
+        }
+    }
+}
+
+/// A layer that comes first.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Upstream {
+    /// Its name.
+    pub name: LayerName,
+    /// Whether its digest at the same commit is applied, or was empty when it was planned.
+    pub satisfied: bool,
+}
+
+/// Stops automatic applies after failures in a row, until a person resets it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Breaker {
+    /// Applies go on.
+    Closed,
+    /// Automatic applies are stopped.
+    Open,
+}

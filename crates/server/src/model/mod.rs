@@ -1,0 +1,25 @@
+//! The types that pass between the parts of the server.
+//!
+//! Everything here is a fact: what the configuration says ([`Layer`]), what the repository contains
+//! ([`Observation`]), and what happened ([`Facts`]). Phases and reasons are never stored; the
+//! decision derives them, so that they cannot contradict the facts.
+
+mod attempt;
+mod facts;
+mod layer;
+mod moment;
+mod names;
+mod observation;
+mod phase;
+mod plan;
+mod run;
+
+pub use attempt::{Attempt, Ending, FailureClass, Liveness, StopReason};
+pub use facts::{Breaker, DriftFinding, Facts, Lease, LeaseHolder, Surroundings, Upstream};
+pub use layer::{DriftCheck, Layer, Strategy, Timeouts};
+pub use moment::Moment;
+pub use names::{Commit, Digest, InvalidLayerName, LayerName, PlanDigest, RunId};
+pub use observation::{Observation, Revision, Sighting};
+pub use phase::{Gate, Phase, Reason};
+pub use plan::{ChangeCounts, SavedPlan, StalePlan};
+pub use run::{Action, Cause, Closed, NewRun, Run};

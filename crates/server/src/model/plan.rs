@@ -1,0 +1,66 @@
+//! Saved plans.
+
+use super::{Moment, PlanDigest};
+
+/// How many resources a plan changes.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+pub struct ChangeCounts {
+    /// Created.
+    pub add: u64,
+    /// Updated in place.
+    pub change: u64,
+    /// Deleted. A replacement is counted here and in `add`.
+    pub destroy: u64,
+}
+
+/// What a successful plan run saved.
+#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+pub struct SavedPlan {
+    /// The SHA-256 of the plan file.
+    pub digest: PlanDigest,
+    /// What it would change.
+    pub counts: ChangeCounts,
+    /// Whether it changes nothing, outputs included.
+    pub is_empty: bool,
+    /// When it was saved.
+    pub saved: Moment,
+    /// Who discarded it.
+    pub discarded: Option<String>,
+    /// Why it can no longer be applied, although the layer's digest is the same.
+    pub stale: Option<StalePlan>,
+}
+
+impl SavedPlan {
+    /// Whether it was neither discarded nor found to be stale.
+    #[must_use]
+    pub const fn is_valid(&self) -> bool {
+        self.discarded.is_none() && self.stale.is_none()
+    }
+}
+
+/// Why a saved plan can no longer be applied.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StalePlan {
+    /// Another version of the tool is configured.
+    Tool,
+    /// Variables have other values.
+    Variables,
+    /// A secret has another value.
+    Secrets,
+    /// The state was changed since, as the attempt found.
+    State,
+}
+
+impl StalePlan {
+    /// What has changed, for a sentence: "the plan is stale: {}".
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Tool => "another version of the tool is configured",
+            Self::Variables => "variables have changed",
+            Self::Secrets => "a secret has changed",
+            Self::State => "the state has changed",
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Runs, and why they exist.
+
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    Attempt, Commit, Digest, Ending, LayerName, Moment, PlanDigest, Revision, RunId, SavedPlan,
+};
+
+/// What a run does.
+#[derive(
+    Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// Makes a plan, which changes nothing.
+    Plan,
+    /// Applies a saved plan.
+    Apply,
+    /// Compares the infrastructure with the state, which changes nothing.
+    Drift,
+    /// Applies a saved plan that destroys everything.
+    Destroy,
+    /// Starts something outside of this server.
+    Trigger,
+}
+
+impl Action {
+    /// The name, as in the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Apply => "apply",
+            Self::Drift => "drift",
+            Self::Destroy => "destroy",
+            Self::Trigger => "trigger",
+        }
+    }
+
+    /// Whether an attempt can change infrastructure.
+    #[must_use]
+    pub const fn changes_infrastructure(self) -> bool {
+        match self {
+            Self::Apply | Self::Destroy | Self::Trigger => true,
+            Self::Plan | Self::Drift => false,
+        }
+    }
+}
+
+/// Why a run was created, with what tells two occurrences of the cause apart.
+#[derive(Clone, Debug, Eq, Hash, PartialEq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// A commit changed the layer's digest.
+    Commit {
+        /// How often the digest had changed ([`super::Observation::change`]).
+        change: u64,
+    },
+    /// A check for drift was due.
+    Schedule {
+        /// When.
+        due: Moment,
+    },
+    /// A person asked for it.
+    Person {
+        /// The `Idempotency-Key` of the request, or its id.
+        request: String,
+    },
+    /// A person asked to destroy the layer. The plan destroys, and always needs an approval.
+    Destroy {
+        /// The `Idempotency-Key` of the request, or its id.
+        request: String,
+    },
+    /// A layer that this one comes after was changed.
+    Dependency {
+        /// The upstream layer's apply.
+        run: RunId,
+        /// [`super::Observation::change`] of this layer: after a new digest and a revert, the plan
+        /// is due once more.
+        change: u64,
+    },
+    /// An apply failed after it may have changed something, or a plan became stale.
+    Replan {
+        /// The run that did.
+        run: RunId,
+    },
+    /// Drift was found, and the layer repairs it.
+    Drift {
+        /// The check that found it.
+        run: RunId,
+    },
+    /// A plan is applied.
+    Plan {
+        /// The saved plan.
+        plan: PlanDigest,
+    },
+}
+
+impl Cause {
+    /// The kind of cause, as in the API.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Commit { .. } => "commit",
+            Self::Schedule { .. } => "schedule",
+            Self::Person { .. } => "person",
+            Self::Destroy { .. } => "destroy",
+            Self::Dependency { .. } => "dependency",
+            Self::Replan { .. } => "replan",
+            Self::Drift { .. } => "drift",
+            Self::Plan { .. } => "plan",
+        }
+    }
+
+    /// What tells occurrences of this kind apart.
+    #[must_use]
+    pub fn occurrence(&self) -> String {
+        match self {
+            Self::Commit { change } => change.to_string(),
+            Self::Schedule { due } => due.as_millis().to_string(),
+            Self::Person { request } | Self::Destroy { request } => request.clone(),
+            Self::Dependency { run, change } => format!("{run}/{change}"),
+            Self::Replan { run } | Self::Drift { run } => run.to_string(),
+            Self::Plan { plan } => plan.to_string(),
+        }
+    }
+
+    /// Whether a person asked for the run. Such a run begins a new count of attempts.
+    #[must_use]
+    pub const fn is_person(&self) -> bool {
+        matches!(self, Self::Person { .. } | Self::Destroy { .. })
+    }
+}
+
+impl RunId {
+    /// The id of the run for this action on this digest, with its cause and the cause's occurrence.
+    ///
+    /// It depends on nothing else, and runs are inserted only if absent. So a webhook, a poll and a
+    /// restart that see the same commit create one run.
+    #[must_use]
+    pub fn derived(layer: &LayerName, digest: &Digest, action: Action, cause: &Cause) -> Self {
+        let mut hash = Sha256::new();
+        let occurrence = cause.occurrence();
+        for part in [layer.as_str(), digest.as_str(), action.as_str(), cause.kind(), &occurrence] {
+            // The length separates the parts.
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        Self::new(hex::encode(&hash.finalize()[..16]))
+    }
+}
+
+/// A run to insert if it does not exist.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct NewRun {
+    /// The id, derived from everything else.
+    pub id: RunId,
+    /// What it does.
+    pub action: Action,
+    /// Why.
+    pub cause: Cause,
+    /// What it is about.
+    pub revision: Revision,
+    /// [`super::Observation::change`] when the run was created.
+    pub change: u64,
+    /// Whether everything is destroyed: by the run, or by the plan that it makes.
+    pub destroys: bool,
+}
+
+/// A run, with everything that happened to it.
+#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+pub struct Run {
+    /// The id.
+    pub id: RunId,
+    /// What it does.
+    pub action: Action,
+    /// Why.
+    pub cause: Cause,
+    /// What it is about.
+    pub revision: Revision,
+    /// [`super::Observation::change`] when the run was created. A run that belongs to an earlier
+    /// change is superseded.
+    pub change: u64,
+    /// Whether everything is destroyed: by the run, or by the plan that it makes.
+    pub destroys: bool,
+    /// When it was created.
+    pub created: Moment,
+    /// Its attempts, the oldest first. Only the last one can be running.
+    pub attempts: Vec<Attempt>,
+    /// Why no further attempt is made, if that was decided.
+    pub closed: Option<Closed>,
+    /// What a successful plan saved.
+    pub plan: Option<SavedPlan>,
+    /// Who approved the plan that this run applies. `None` if it is applied without approval.
+    pub approved_by: Option<String>,
+}
+
+impl Run {
+    /// A run without attempts.
+    #[must_use]
+    pub fn new(run: NewRun, created: Moment) -> Self {
+        let NewRun { id, action, cause, revision, change, destroys } = run;
+        let attempts = Vec::new();
+        let (closed, plan, approved_by) = (None, None, None);
+        Self {
+            id,
+            action,
+            cause,
+            revision,
+            change,
+            destroys,
+            created,
+            attempts,
+            closed,
+            plan,
+            approved_by,
+        }
+    }
+
+    /// The attempt that has not ended.
+    #[must_use]
+    pub fn running(&self) -> Option<&Attempt> {
+        self.attempts.last().filter(|attempt| attempt.end.is_none())
+    }
+
+    /// How the last attempt ended, and when.
+    #[must_use]
+    pub fn last_end(&self) -> Option<(Ending, Moment)> {
+        self.attempts.last().and_then(|attempt| attempt.end)
+    }
+
+    /// Whether its last attempt succeeded.
+    #[must_use]
+    pub fn has_succeeded(&self) -> bool {
+        matches!(self.last_end(), Some((Ending::Succeeded, _)))
+    }
+
+    /// The commit.
+    #[must_use]
+    pub const fn commit(&self) -> &Commit {
+        &self.revision.commit
+    }
+
+    /// The digest.
+    #[must_use]
+    pub const fn digest(&self) -> &Digest {
+        &self.revision.digest
+    }
+}
+
+/// Why a run gets no further attempt although none succeeded or failed for good.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Closed {
+    /// A newer digest took over, or the plan that it applies is no longer valid.
+    Superseded,
+    /// A person cancelled it.
+    Cancelled,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_ids_differ_in_each_part() {
+        let id = |layer: &str, digest: &str, action, cause| {
+            RunId::derived(&layer.parse().unwrap(), &Digest::new(digest), action, &cause)
+        };
+        let base = id("a", "d", Action::Plan, Cause::Commit { change: 1 });
+        assert_eq!(base, id("a", "d", Action::Plan, Cause::Commit { change: 1 }));
+        for other in [
+            id("b", "d", Action::Plan, Cause::Commit { change: 1 }),
+            id("a", "e", Action::Plan, Cause::Commit { change: 1 }),
+            id("a", "d", Action::Apply, Cause::Commit { change: 1 }),
+            id("a", "d", Action::Plan, Cause::Commit { change: 2 }),
+            id("a", "d", Action::Plan, Cause::Person { request: "1".to_owned() }),
+        ] {
+            assert_ne!(base, other);
+        }
+    }
+}
