@@ -2,7 +2,8 @@
 //! them.
 //!
 //! [`model`] holds the types that pass between the parts, and [`decision`] the pure function that
-//! decides. All other parts collect its input or execute its result.
+//! decides. [`store`] keeps the facts.
 
 pub mod decision;
 pub mod model;
+pub mod store;

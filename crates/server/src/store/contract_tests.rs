@@ -1,0 +1,514 @@
+//! What every store must do. A further store is added to [`contract`] at the end.
+
+use std::sync::Mutex;
+
+use super::*;
+use crate::model::{Action, Cause, ChangeCounts, Commit, Digest, FailureClass, Revision, Run};
+
+/// A clock of a test, which stands until it is set.
+#[derive(Clone, Default)]
+pub(super) struct TestClock(Arc<Mutex<Moment>>);
+
+impl TestClock {
+    pub(super) fn clock(&self) -> Clock {
+        let now = Arc::clone(&self.0);
+        Arc::new(move || *now.lock().unwrap())
+    }
+
+    fn set(&self, millis: u64) {
+        *self.0.lock().unwrap() = Moment::from_millis(millis);
+    }
+}
+
+/// A store of a test, with its clock, and what is removed after the test.
+pub(super) struct Tested<S> {
+    pub(super) store: S,
+    pub(super) clock: TestClock,
+    pub(super) _directory: Option<tempfile::TempDir>,
+}
+
+const KEY: &str = "state";
+
+const TIMEOUT: Duration = Duration::from_mins(1);
+
+fn layer(name: &str) -> LayerName {
+    name.parse().unwrap()
+}
+
+fn found(digest: &str) -> Sighting {
+    Sighting::Found(revision(digest))
+}
+
+fn revision(digest: &str) -> Revision {
+    Revision { commit: Commit::new(format!("c-{digest}")), digest: Digest::new(digest) }
+}
+
+fn new_run(name: &str, action: Action, cause: Cause, digest: &str, change: u64) -> NewRun {
+    let id = RunId::derived(&layer(name), &Digest::new(digest), action, &cause);
+    let destroys = matches!(cause, Cause::Destroy { .. });
+    NewRun { id, action, cause, revision: revision(digest), change, destroys }
+}
+
+fn saved(digest: &str, is_empty: bool) -> AttemptResult {
+    AttemptResult {
+        plan: Some(SavedPlan {
+            digest: PlanDigest::new(digest),
+            counts: ChangeCounts { add: 1, change: 0, destroy: 0 },
+            is_empty,
+            saved: Moment::from_millis(5),
+            discarded: None,
+            stale: None,
+        }),
+        ..AttemptResult::ended(Ending::Succeeded)
+    }
+}
+
+impl<S: Store> Tested<S> {
+    async fn see(&self, name: &str, digest: &str) {
+        let readings = self.store.readings("infra").await.unwrap();
+        let seen = [(layer(name), found(digest))];
+        let made = self.store.observe("infra", readings, &seen).await.unwrap();
+        assert_eq!(made, Outcome::Made);
+    }
+
+    async fn facts(&self, name: &str) -> Snapshot {
+        self.store.snapshot(&layer(name), KEY, &[]).await.unwrap()
+    }
+
+    async fn create(&self, name: &str, run: NewRun) -> RunId {
+        let id = run.id.clone();
+        assert_eq!(self.store.insert_run(&layer(name), run).await.unwrap(), Outcome::Made);
+        id
+    }
+
+    /// Creates a plan of the layer's first change.
+    async fn plan(&self, name: &str) -> RunId {
+        self.see(name, "d1").await;
+        let cause = Cause::Commit { change: 1 };
+        self.create(name, new_run(name, Action::Plan, cause, "d1", 1)).await
+    }
+
+    async fn try_start(&self, id: &AttemptId, after: &[LayerName]) -> Outcome {
+        let request = StartRequest {
+            attempt: id,
+            state_key: KEY,
+            after,
+            concurrency: 2,
+            timeout: TIMEOUT,
+            place: "this machine",
+        };
+        self.store.start_attempt(request).await.unwrap()
+    }
+
+    async fn start(&self, name: &str, run: &RunId, number: u32) -> AttemptId {
+        let id = AttemptId { layer: layer(name), run: run.clone(), number };
+        assert_eq!(self.try_start(&id, &[]).await, Outcome::Made);
+        id
+    }
+
+    async fn finish(&self, id: &AttemptId, result: AttemptResult) {
+        assert_eq!(self.store.finish(id, result).await.unwrap(), Outcome::Made);
+    }
+
+    /// Records that the attempt ended without a report.
+    async fn lose(&self, id: &AttemptId) {
+        let runs = self.facts(id.layer.as_str()).await.facts.runs;
+        let run = runs.iter().find(|run| run.id == id.run).unwrap();
+        let reports = run.running().unwrap().reports;
+        let lost = || AttemptResult::ended(Ending::Lost);
+        assert_eq!(self.store.finish(id, lost()).await.unwrap(), Outcome::Refused);
+        let late = Note::Probed { liveness: Liveness::Gone, reports: reports + 1 };
+        assert_eq!(self.store.note(id, late).await.unwrap(), Outcome::Refused);
+        let gone = Note::Probed { liveness: Liveness::Gone, reports };
+        assert_eq!(self.store.note(id, gone).await.unwrap(), Outcome::Made);
+        // A process that shows up now is too late.
+        assert_eq!(self.store.note(id, Note::Heartbeat).await.unwrap(), Outcome::Refused);
+        self.finish(id, lost()).await;
+    }
+
+    /// Plans and applies the layer's first change.
+    async fn apply(&self, name: &str, changed: bool) -> RunId {
+        let plan = self.plan(name).await;
+        let attempt = self.start(name, &plan, 1).await;
+        self.finish(&attempt, saved("p1", false)).await;
+        let approved = self.store.approve(&layer(name), &PlanDigest::new("p1"), "ana").await;
+        assert_eq!(approved.unwrap(), Outcome::Made);
+        let apply = self.facts(name).await.facts.runs[1].id.clone();
+        let attempt = self.start(name, &apply, 1).await;
+        let result = AttemptResult { changed, ..AttemptResult::ended(Ending::Succeeded) };
+        self.finish(&attempt, result).await;
+        apply
+    }
+}
+
+pub(super) async fn unknown_layers_are_empty(tested: Tested<impl Store>) {
+    tested.clock.set(7);
+    let snapshot = tested.facts("a").await;
+    assert_eq!((snapshot.now, snapshot.observation), (Moment::from_millis(7), None));
+    assert_eq!((snapshot.facts, snapshot.running), (Facts::default(), 0));
+}
+
+pub(super) async fn changes_of_the_digest_are_counted(tested: Tested<impl Store>) {
+    for (digest, change) in [("d1", 1), ("d1", 1), ("d2", 2), ("d1", 3)] {
+        tested.see("a", digest).await;
+        let observation = tested.facts("a").await.observation.unwrap();
+        assert_eq!(observation.change, change);
+        assert_eq!(observation.sighting, found(digest));
+    }
+}
+
+pub(super) async fn older_reading_of_a_repository_is_refused(tested: Tested<impl Store>) {
+    let slow = tested.store.readings("infra").await.unwrap();
+    tested.see("a", "d2").await;
+    let seen = [(layer("a"), found("d1"))];
+    let late = tested.store.observe("infra", slow, &seen).await.unwrap();
+    assert_eq!(late, Outcome::Refused);
+    // Readings of other repositories do not count, nor those that found nothing new.
+    let other = tested.store.readings("infra").await.unwrap();
+    tested.see("a", "d2").await;
+    assert_eq!(tested.store.readings("infra").await.unwrap(), other);
+    let seen = [(layer("b"), found("d1"))];
+    assert_eq!(tested.store.observe("other", 0, &seen).await.unwrap(), Outcome::Made);
+    assert_eq!(tested.store.readings("infra").await.unwrap(), other);
+}
+
+pub(super) async fn applies_that_begin_leave_nothing_applied(tested: Tested<impl Store>) {
+    tested.apply("a", true).await;
+    tested.see("a", "d2").await;
+    let cause = Cause::Person { request: "1".into() };
+    let plan = tested.create("a", new_run("a", Action::Plan, cause, "d2", 2)).await;
+    let id = tested.start("a", &plan, 1).await;
+    tested.finish(&id, saved("p2", false)).await;
+    let _ = tested.store.approve(&layer("a"), &PlanDigest::new("p2"), "ana").await.unwrap();
+    let apply = tested.facts("a").await.facts.runs.last().unwrap().id.clone();
+    let id = tested.start("a", &apply, 1).await;
+    assert_eq!(tested.facts("a").await.facts.applied, Some(revision("d1")));
+    assert_eq!(tested.store.note(&id, Note::Begins).await.unwrap(), Outcome::Made);
+    assert_eq!(tested.facts("a").await.facts.applied, None);
+    tested.finish(&id, AttemptResult::ended(Ending::Failed(FailureClass::Module))).await;
+    assert_eq!(tested.facts("a").await.facts.applied, None);
+    // What it may have changed concerns the layers that come after it.
+    tested.see("b", "d1").await;
+    let snapshot = tested.store.snapshot(&layer("b"), KEY, &[layer("a")]).await.unwrap();
+    assert_eq!(snapshot.facts.upstream_apply, Some(apply));
+}
+
+pub(super) async fn runs_are_inserted_once_and_for_the_current_change(tested: Tested<impl Store>) {
+    let id = tested.plan("a").await;
+    let again = new_run("a", Action::Plan, Cause::Commit { change: 1 }, "d1", 1);
+    assert_eq!(again.id, id);
+    let refused = tested.store.insert_run(&layer("a"), again).await.unwrap();
+    assert_eq!(refused, Outcome::Refused);
+    tested.see("a", "d2").await;
+    let late = new_run("a", Action::Plan, Cause::Person { request: "1".into() }, "d1", 1);
+    assert_eq!(tested.store.insert_run(&layer("a"), late).await.unwrap(), Outcome::Refused);
+    assert_eq!(tested.facts("a").await.facts.runs.len(), 1);
+}
+
+pub(super) async fn one_attempt_uses_a_state(tested: Tested<impl Store>) {
+    let (first, second) = (tested.plan("a").await, tested.plan("b").await);
+    let first = tested.start("a", &first, 1).await;
+    let waiting = AttemptId { layer: layer("b"), run: second, number: 1 };
+    assert_eq!(tested.try_start(&waiting, &[]).await, Outcome::Refused);
+    let snapshot = tested.facts("b").await;
+    assert_eq!(snapshot.facts.lease.unwrap().holder.layer, layer("a"));
+    assert_eq!(snapshot.running, 1);
+    tested.lose(&first).await;
+    assert_eq!(tested.facts("b").await.facts.lease, None);
+    assert_eq!(tested.try_start(&waiting, &[]).await, Outcome::Made);
+}
+
+pub(super) async fn only_the_next_attempt_of_a_waiting_run_starts(tested: Tested<impl Store>) {
+    let run = tested.plan("a").await;
+    let id = |number| AttemptId { layer: layer("a"), run: run.clone(), number };
+    assert_eq!(tested.try_start(&id(2), &[]).await, Outcome::Refused);
+    assert_eq!(tested.try_start(&id(1), &[layer("upstream")]).await, Outcome::Refused);
+    tested.store.pause(&layer("a"), Some("ana")).await.unwrap();
+    assert_eq!(tested.try_start(&id(1), &[]).await, Outcome::Refused);
+    tested.store.pause(&layer("a"), None).await.unwrap();
+    tested.start("a", &run, 1).await;
+    assert_eq!(tested.try_start(&id(2), &[]).await, Outcome::Refused);
+    tested.finish(&id(1), AttemptResult::ended(Ending::Failed(FailureClass::Network))).await;
+    tested.see("a", "d2").await;
+    assert_eq!(tested.try_start(&id(2), &[]).await, Outcome::Refused);
+    let closed = tested.store.close_run(&layer("a"), &run, Closed::Superseded).await.unwrap();
+    assert_eq!(closed, Outcome::Made);
+    tested.see("a", "d1").await;
+    assert_eq!(tested.try_start(&id(2), &[]).await, Outcome::Refused);
+}
+
+pub(super) async fn concurrency_is_compared_at_the_start(tested: Tested<impl Store>) {
+    for (name, expected) in [("a", Outcome::Made), ("b", Outcome::Made), ("c", Outcome::Refused)] {
+        let run = tested.plan(name).await;
+        let id = AttemptId { layer: layer(name), run, number: 1 };
+        let request = StartRequest {
+            attempt: &id,
+            state_key: name,
+            after: &[],
+            concurrency: 2,
+            timeout: TIMEOUT,
+            place: "this machine",
+        };
+        assert_eq!(tested.store.start_attempt(request).await.unwrap(), expected, "{name}");
+    }
+}
+
+pub(super) async fn notes_change_attempts_until_they_end(tested: Tested<impl Store>) {
+    let run = tested.plan("a").await;
+    tested.clock.set(1000);
+    let id = tested.start("a", &run, 1).await;
+    tested.clock.set(2000);
+    for note in [
+        Note::Heartbeat,
+        Note::Begins,
+        Note::Probed { liveness: Liveness::Unknown, reports: 2 },
+        Note::StopRequested(StopReason::Cancelled),
+        Note::StopRequested(StopReason::TimedOut),
+        Note::StopDelivered,
+    ] {
+        assert_eq!(tested.store.note(&id, note).await.unwrap(), Outcome::Made);
+    }
+    let runs = tested.facts("a").await.facts.runs;
+    let (at, attempt) = (Moment::from_millis(2000), runs[0].running().unwrap());
+    let started = Moment::from_millis(1000);
+    let expected = Attempt {
+        launched: true,
+        heartbeat: at,
+        probed: Some((Liveness::Unknown, at)),
+        unknown_since: Some(at),
+        // The first reason counts.
+        stop: Some((StopReason::Cancelled, at)),
+        stop_delivered: true,
+        began: true,
+        reports: 2,
+        ..Attempt::new(1, "this machine".to_owned(), 1, started, started + TIMEOUT)
+    };
+    assert_eq!(*attempt, expected);
+    tested.lose(&id).await;
+    assert_eq!(tested.store.note(&id, Note::Heartbeat).await.unwrap(), Outcome::Refused);
+    let late = tested.store.finish(&id, AttemptResult::ended(Ending::Succeeded)).await.unwrap();
+    assert_eq!(late, Outcome::Refused);
+    assert!(!tested.facts("a").await.facts.runs[0].has_succeeded());
+}
+
+pub(super) async fn results_change_what_is_applied(tested: Tested<impl Store>) {
+    tested.clock.set(3000);
+    tested.apply("a", true).await;
+    let facts = tested.facts("a").await.facts;
+    assert_eq!(facts.applied, Some(revision("d1")));
+    assert_eq!(facts.applied_at, Some(Moment::from_millis(3000)));
+    assert_eq!(facts.runs[1].approved_by.as_deref(), Some("ana"));
+
+    // A check for drift, also after a newer digest was read.
+    let due = Cause::Schedule { due: Moment::from_millis(1) };
+    let check = tested.create("a", new_run("a", Action::Drift, due, "d1", 1)).await;
+    tested.see("a", "d2").await;
+    let id = tested.start("a", &check, 1).await;
+    let difference = Some("x".to_owned());
+    let result =
+        AttemptResult { difference: difference.clone(), ..AttemptResult::ended(Ending::Succeeded) };
+    tested.finish(&id, result).await;
+    let facts = tested.facts("a").await.facts;
+    assert_eq!(facts.drift.unwrap().difference, difference);
+    assert!(facts.runs.iter().any(|run| run.id == check));
+
+    // An empty plan of the new revision.
+    let cause = Cause::Commit { change: 2 };
+    let plan = tested.create("a", new_run("a", Action::Plan, cause, "d2", 2)).await;
+    let id = tested.start("a", &plan, 1).await;
+    tested.finish(&id, saved("p2", true)).await;
+    assert_eq!(tested.facts("a").await.facts.applied, Some(revision("d2")));
+
+    // A destroyed layer has nothing applied. An empty destroy plan changes nothing.
+    let cause = Cause::Destroy { request: "1".into() };
+    let plan = tested.create("a", new_run("a", Action::Plan, cause, "d2", 2)).await;
+    let id = tested.start("a", &plan, 1).await;
+    tested.finish(&id, saved("p3", false)).await;
+    let _ = tested.store.approve(&layer("a"), &PlanDigest::new("p3"), "ana").await.unwrap();
+    let destroy = tested.facts("a").await.facts.runs.last().unwrap().clone();
+    assert_eq!(destroy.action, Action::Destroy);
+    let id = tested.start("a", &destroy.id, 1).await;
+    tested.finish(&id, AttemptResult::ended(Ending::Succeeded)).await;
+    let facts = tested.facts("a").await.facts;
+    assert_eq!((facts.applied, facts.drift), (None, None));
+}
+
+pub(super) async fn plans_are_approved_once_and_for_the_current_change(tested: Tested<impl Store>) {
+    let plan = tested.plan("a").await;
+    let id = tested.start("a", &plan, 1).await;
+    tested.finish(&id, saved("p1", false)).await;
+    let approve = async |digest: &str| {
+        tested.store.approve(&layer("a"), &PlanDigest::new(digest), "ana").await.unwrap()
+    };
+    assert_eq!(approve("p2").await, Outcome::Refused);
+    assert_eq!(approve("p1").await, Outcome::Made);
+    assert_eq!(approve("p1").await, Outcome::Refused);
+    let runs: Vec<Run> = tested.facts("a").await.facts.runs;
+    assert_eq!(runs.len(), 2);
+    tested.see("a", "d2").await;
+    assert_eq!(approve("p1").await, Outcome::Refused);
+}
+
+pub(super) async fn applies_of_upstream_layers_are_ordered(tested: Tested<impl Store>) {
+    let after = [layer("up"), layer("quiet")];
+    tested.see("down", "d1").await;
+    // The clock goes backwards, and the order is still right.
+    tested.clock.set(9000);
+    let applied = tested.apply("up", true).await;
+    tested.apply("quiet", false).await;
+    tested.clock.set(10);
+    let snapshot = tested.store.snapshot(&layer("down"), KEY, &after).await.unwrap();
+    assert_eq!(snapshot.facts.upstream_apply, Some(applied));
+    assert!(snapshot.upstreams.iter().all(|upstream| upstream.satisfied));
+    let plan = tested.plan("down").await;
+    let id = AttemptId { layer: layer("down"), run: plan, number: 1 };
+    assert_eq!(tested.try_start(&id, &after).await, Outcome::Made);
+    // A plan that began before, and one that does not succeed, do not count.
+    let snapshot = tested.store.snapshot(&layer("down"), KEY, &after).await.unwrap();
+    assert!(snapshot.facts.upstream_apply.is_some());
+    tested.finish(&id, saved("p9", false)).await;
+    let snapshot = tested.store.snapshot(&layer("down"), KEY, &after).await.unwrap();
+    assert_eq!(snapshot.facts.upstream_apply, None);
+    tested.see("up", "d2").await;
+    let snapshot = tested.store.snapshot(&layer("down"), KEY, &after).await.unwrap();
+    assert!(!snapshot.upstreams[0].satisfied);
+}
+
+/// Random transactions have the same results as in memory.
+pub(super) async fn random_transactions_equal_those_in_memory(tested: Tested<impl Store>) {
+    let memory = MemoryStore::new(tested.clock.clock());
+    let mut random = fastrand::Rng::with_seed(11);
+    let names = ["a", "b", "c"];
+    let mut attempts: Vec<AttemptId> = Vec::new();
+    for step in 0..600_u64 {
+        tested.clock.set(step * 1000);
+        let name = *random.choice(&names).unwrap();
+        let key = *random.choice(&["one", "two"]).unwrap();
+        let seen = memory.snapshot(&layer(name), key, &[]).await.unwrap();
+        let change = seen.observation.as_ref().map_or(0, |observation| observation.change);
+        let digest = format!("d{}", random.u8(..3));
+        let attempt = random.choice(&attempts).cloned();
+        macro_rules! both {
+            ($store:ident, $call:expr) => {{
+                let one = {
+                    let $store = &tested.store;
+                    $call.await.unwrap()
+                };
+                let $store = &memory;
+                assert_eq!(one, $call.await.unwrap(), "step {step}");
+            }};
+        }
+        match random.u8(..9) {
+            0 => {
+                let readings = memory.readings("infra").await.unwrap();
+                let seen = [(layer(name), found(&digest))];
+                both!(store, store.observe("infra", readings, &seen));
+            }
+            1 | 2 => {
+                let action = *random.choice(&[Action::Plan, Action::Apply, Action::Drift]).unwrap();
+                let cause = Cause::Person { request: random.u8(..4).to_string() };
+                let run = new_run(name, action, cause, &digest, change);
+                both!(store, store.insert_run(&layer(name), run.clone()));
+            }
+            3 | 4 => {
+                let Some(run) = seen.facts.runs.last() else { continue };
+                let number = u32::try_from(run.attempts.len()).unwrap() + 1;
+                let id = AttemptId { layer: layer(name), run: run.id.clone(), number };
+                let after = if random.bool() { vec![layer("a")] } else { Vec::new() };
+                let request = StartRequest {
+                    attempt: &id,
+                    state_key: key,
+                    after: &after,
+                    concurrency: 2,
+                    timeout: TIMEOUT,
+                    place: "this machine",
+                };
+                both!(store, store.start_attempt(request));
+                attempts.push(id);
+            }
+            5 => {
+                let Some(id) = attempt else { continue };
+                both!(store, store.note(&id, Note::Heartbeat));
+            }
+            6 => {
+                let Some(id) = attempt else { continue };
+                let result = match random.u8(..4) {
+                    0 => AttemptResult::ended(Ending::Failed(FailureClass::Lock)),
+                    1 => saved(&format!("p{step}"), true),
+                    _ => saved(&format!("p{step}"), false),
+                };
+                both!(store, store.finish(&id, result.clone()));
+            }
+            7 => {
+                let mut plans = seen.facts.runs.iter().filter_map(|run| run.plan.as_ref());
+                let Some(plan) = plans.next_back().map(|plan| plan.digest.clone()) else {
+                    continue;
+                };
+                both!(store, store.approve(&layer(name), &plan, "ana"));
+            }
+            _ => {
+                let Some(run) = seen.facts.runs.first() else { continue };
+                let why = Closed::Superseded;
+                both!(store, store.close_run(&layer(name), &run.id, why));
+            }
+        }
+        for name in names {
+            let expected = memory.snapshot(&layer(name), key, &[layer("a")]).await.unwrap();
+            let found = tested.store.snapshot(&layer(name), key, &[layer("a")]).await.unwrap();
+            assert_eq!(found.observation, expected.observation, "step {step}");
+            // A store may leave out runs that are over and belong to an earlier change.
+            let change = expected.observation.as_ref().map_or(0, |observation| observation.change);
+            let is_current = |run: &&Run| run.change == change || run.running().is_some();
+            let current =
+                |runs: &[Run]| runs.iter().filter(is_current).cloned().collect::<Vec<_>>();
+            assert_eq!(current(&found.facts.runs), current(&expected.facts.runs), "step {step}");
+            assert_eq!(found.facts.lease, expected.facts.lease, "step {step}");
+            assert_eq!(found.facts.applied, expected.facts.applied, "step {step}");
+            assert_eq!(found.facts.upstream_apply, expected.facts.upstream_apply, "step {step}");
+            assert_eq!(found.running, expected.running, "step {step}");
+            assert_eq!(found.running_drift, expected.running_drift, "step {step}");
+        }
+    }
+    assert!(attempts.len() > 50);
+}
+
+/// Runs the contract with a store.
+macro_rules! contract {
+    ($store:ident, $new:expr) => {
+        mod $store {
+            contract!(
+                $new,
+                unknown_layers_are_empty,
+                changes_of_the_digest_are_counted,
+                older_reading_of_a_repository_is_refused,
+                applies_that_begin_leave_nothing_applied,
+                runs_are_inserted_once_and_for_the_current_change,
+                one_attempt_uses_a_state,
+                only_the_next_attempt_of_a_waiting_run_starts,
+                concurrency_is_compared_at_the_start,
+                notes_change_attempts_until_they_end,
+                results_change_what_is_applied,
+                plans_are_approved_once_and_for_the_current_change,
+                applies_of_upstream_layers_are_ordered,
+                random_transactions_equal_those_in_memory
+            );
+        }
+    };
+    ($new:expr, $($test:ident),*) => {
+        $(
+            #[tokio::test]
+            async fn $test() {
+                super::$test($new).await;
+            }
+        )*
+    };
+}
+
+fn in_memory() -> Tested<MemoryStore> {
+    let clock = TestClock::default();
+    Tested { store: MemoryStore::new(clock.clock()), clock, _directory: None }
+}
+
+contract!(memory, super::in_memory());
+
+contract!(sqlite, crate::store::sqlite::tests::tested());

@@ -1,0 +1,174 @@
+//! A store in memory, for simulations and tests.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::record::Record;
+use super::tables::{self, Tables};
+use super::{
+    AttemptId, AttemptResult, Clock, Note, Outcome, Snapshot, StartRequest, Store, StoreResult,
+};
+use crate::model::{
+    Action, Closed, LayerName, Lease, LeaseHolder, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
+};
+
+/// Facts in memory.
+pub struct MemoryStore {
+    clock: Clock,
+    memory: Mutex<Memory>,
+}
+
+#[derive(Default)]
+struct Memory {
+    /// The time of the transaction.
+    now: Moment,
+    layers: BTreeMap<LayerName, Record>,
+    /// By the identity of the state.
+    leases: BTreeMap<String, Lease>,
+    sequence: u64,
+    readings: BTreeMap<String, u64>,
+    /// How often a record was written.
+    writes: u64,
+}
+
+impl Tables for Memory {
+    fn now(&self) -> Moment {
+        self.now
+    }
+
+    fn record(&mut self, layer: &LayerName) -> StoreResult<Record> {
+        Ok(self.layers.get(layer).cloned().unwrap_or_default())
+    }
+
+    fn write(&mut self, layer: &LayerName, _: &Record, after: &Record) -> StoreResult<()> {
+        self.writes += 1;
+        self.layers.insert(layer.clone(), after.clone());
+        Ok(())
+    }
+
+    fn has_run(&mut self, run: &RunId) -> StoreResult<bool> {
+        Ok(self.layers.values().flat_map(|record| &record.runs).any(|known| known.id == *run))
+    }
+
+    fn lease(&mut self, state_key: &str) -> StoreResult<Option<Lease>> {
+        Ok(self.leases.get(state_key).cloned())
+    }
+
+    fn insert_lease(&mut self, state_key: &str, lease: &Lease) -> StoreResult<()> {
+        self.leases.insert(state_key.to_owned(), lease.clone());
+        Ok(())
+    }
+
+    fn remove_lease(&mut self, holder: &LeaseHolder) -> StoreResult<()> {
+        self.leases.retain(|_, lease| lease.holder != *holder);
+        Ok(())
+    }
+
+    fn running(&mut self) -> StoreResult<(u32, u32)> {
+        let runs = self.layers.values().flat_map(|record| &record.runs);
+        let (mut running, mut drift) = (0, 0);
+        for run in runs.filter(|run| run.running().is_some()) {
+            running += 1;
+            drift += u32::from(run.action == Action::Drift);
+        }
+        Ok((running, drift))
+    }
+
+    fn readings(&mut self, repository: &str) -> StoreResult<u64> {
+        Ok(self.readings.get(repository).copied().unwrap_or_default())
+    }
+
+    fn count_reading(&mut self, repository: &str) -> StoreResult<()> {
+        *self.readings.entry(repository.to_owned()).or_default() += 1;
+        Ok(())
+    }
+
+    fn next_sequence(&mut self) -> StoreResult<u64> {
+        self.sequence += 1;
+        Ok(self.sequence)
+    }
+}
+
+impl MemoryStore {
+    /// An empty store with this clock.
+    #[must_use]
+    pub fn new(clock: Clock) -> Self {
+        Self { clock, memory: Mutex::default() }
+    }
+
+    /// Begins a transaction.
+    fn tables(&self) -> MutexGuard<'_, Memory> {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.now = (self.clock)();
+        memory
+    }
+
+    /// How often the facts of a layer were written.
+    #[must_use]
+    pub fn writes(&self) -> u64 {
+        self.tables().writes
+    }
+
+    /// The runs of a layer, the oldest first.
+    #[must_use]
+    pub fn runs(&self, layer: &LayerName) -> Vec<Run> {
+        self.tables().layers.get(layer).map(|record| record.runs.clone()).unwrap_or_default()
+    }
+}
+
+impl Store for MemoryStore {
+    async fn snapshot(
+        &self,
+        layer: &LayerName,
+        state_key: &str,
+        after: &[LayerName],
+    ) -> StoreResult<Snapshot> {
+        tables::snapshot(&mut *self.tables(), layer, state_key, after)
+    }
+
+    async fn readings(&self, repository: &str) -> StoreResult<u64> {
+        self.tables().readings(repository)
+    }
+
+    async fn observe(
+        &self,
+        repository: &str,
+        readings: u64,
+        sightings: &[(LayerName, Sighting)],
+    ) -> StoreResult<Outcome> {
+        tables::observe(&mut *self.tables(), repository, readings, sightings)
+    }
+
+    async fn insert_run(&self, layer: &LayerName, run: NewRun) -> StoreResult<Outcome> {
+        tables::insert_run(&mut *self.tables(), layer, run)
+    }
+
+    async fn start_attempt(&self, request: StartRequest<'_>) -> StoreResult<Outcome> {
+        tables::start_attempt(&mut *self.tables(), &request)
+    }
+
+    async fn close_run(&self, layer: &LayerName, run: &RunId, why: Closed) -> StoreResult<Outcome> {
+        tables::close_run(&mut *self.tables(), layer, run, why)
+    }
+
+    async fn note(&self, attempt: &AttemptId, note: Note) -> StoreResult<Outcome> {
+        tables::note(&mut *self.tables(), attempt, note)
+    }
+
+    async fn finish(&self, attempt: &AttemptId, result: AttemptResult) -> StoreResult<Outcome> {
+        tables::finish(&mut *self.tables(), attempt, result)
+    }
+
+    async fn approve(
+        &self,
+        layer: &LayerName,
+        plan: &PlanDigest,
+        by: &str,
+    ) -> StoreResult<Outcome> {
+        tables::approve(&mut *self.tables(), layer, plan, by)
+    }
+
+    async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {
+        tables::pause(&mut *self.tables(), layer, by)
+    }
+}

@@ -1,0 +1,293 @@
+//! Where facts are kept.
+//!
+//! Each method of [`Store`] is one transaction. It compares what the caller believes with what is
+//! stored, and changes nothing if they differ: decisions are made on a snapshot that can be old,
+//! and two servers may believe that they are the active one.
+
+#[cfg(test)]
+mod contract_tests;
+mod memory;
+mod record;
+mod sqlite;
+mod tables;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::{
+    Attempt, Closed, Ending, Facts, LayerName, Liveness, Moment, NewRun, Observation, PlanDigest,
+    RunId, SavedPlan, Sighting, StopReason, Upstream,
+};
+
+pub use memory::MemoryStore;
+pub use sqlite::{SqliteStore, backup, restore};
+
+/// What is wrong with the store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It does not answer. The change may have been made.
+    #[error("the store does not answer: {0}")]
+    Unavailable(String),
+    /// It cannot be opened or created.
+    #[error("cannot open the store `{}`: {why}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What failed.
+        why: String,
+    },
+    /// Another server uses it.
+    #[error("the store `{}` is used by {holder}; stop that server, or use another `--data`", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// The process that holds the lock.
+        holder: String,
+    },
+    /// Its content is not valid. It is left as it is.
+    #[error(
+        "the store `{}` is damaged: {why}; `butler-runner store restore FILE` puts a backup in its \
+         place", path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A newer version has written it.
+    #[error(
+        "the store `{}` has schema version {found}, and this version of butler-runner knows \
+         versions up to {known}; use a newer butler-runner", path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// The version of its schema.
+        found: u32,
+        /// The newest version that is known.
+        known: u32,
+    },
+}
+
+/// Tells the time of a transaction.
+pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
+
+/// The result of a transaction.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// Names one attempt of one run.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct AttemptId {
+    /// The layer.
+    pub layer: LayerName,
+    /// The run.
+    pub run: RunId,
+    /// Its number, which is the fence of its lease.
+    pub number: u32,
+}
+
+/// What the store knows about a layer, read in one transaction.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// The time.
+    pub now: Moment,
+    /// The last reading of the repository.
+    pub observation: Option<Observation>,
+    /// What happened.
+    pub facts: Facts,
+    /// The layers that come first.
+    pub upstreams: Vec<Upstream>,
+    /// How many attempts run, of all layers.
+    pub running: u32,
+    /// How many of them are checks for drift.
+    pub running_drift: u32,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use]
+pub enum Outcome {
+    /// It was.
+    Made,
+    /// What is stored differs from what the caller believed.
+    Refused,
+}
+
+/// What an attempt reports when it has ended.
+#[derive(Clone, Debug)]
+pub struct AttemptResult {
+    /// How it ended.
+    pub ending: Ending,
+    /// What a plan saved.
+    pub plan: Option<SavedPlan>,
+    /// What a check for drift found: the hash of the difference, if there is one.
+    pub difference: Option<String>,
+    /// Whether an apply changed something.
+    pub changed: bool,
+}
+
+impl AttemptResult {
+    /// The attempt ended like this, without anything else to record.
+    #[must_use]
+    pub const fn ended(ending: Ending) -> Self {
+        Self { ending, plan: None, difference: None, changed: false }
+    }
+}
+
+/// What the store needs of a layer's configuration to start an attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct StartRequest<'a> {
+    /// The attempt.
+    pub attempt: &'a AttemptId,
+    /// The identity of the state, which no other attempt may use.
+    pub state_key: &'a str,
+    /// The layers that must be applied at the same commit.
+    pub after: &'a [LayerName],
+    /// The most attempts at the same time.
+    pub concurrency: u32,
+    /// When it is asked to stop.
+    pub timeout: Duration,
+    /// Where it will run, for messages.
+    pub place: &'a str,
+}
+
+/// The facts of all layers.
+pub trait Store: Send + Sync {
+    /// Reads what the decision about a layer needs.
+    ///
+    /// # Errors
+    /// If the store does not answer. This holds for all methods.
+    fn snapshot(
+        &self,
+        layer: &LayerName,
+        state_key: &str,
+        after: &[LayerName],
+    ) -> impl Future<Output = StoreResult<Snapshot>> + Send;
+
+    /// How often something new was read from a repository. It is asked before the repository is
+    /// read.
+    fn readings(&self, repository: &str) -> impl Future<Output = StoreResult<u64>> + Send;
+
+    /// Records what a repository contains, unless something newer was recorded since `readings` was
+    /// asked. A layer whose digest differs from the last one has changed once more; if nothing is
+    /// new, nothing is written.
+    fn observe(
+        &self,
+        repository: &str,
+        readings: u64,
+        sightings: &[(LayerName, Sighting)],
+    ) -> impl Future<Output = StoreResult<Outcome>> + Send;
+
+    /// Inserts a run if there is none with its id and its change is still the current one.
+    fn insert_run(
+        &self,
+        layer: &LayerName,
+        run: NewRun,
+    ) -> impl Future<Output = StoreResult<Outcome>> + Send;
+
+    /// Records a new attempt and its lease, if the run waits, the attempt is its next one, the
+    /// layer's change is the run's, the state is free, upstream layers are applied, and fewer than
+    /// `concurrency` attempts run.
+    fn start_attempt(
+        &self,
+        request: StartRequest<'_>,
+    ) -> impl Future<Output = StoreResult<Outcome>> + Send;
+
+    /// Gives a run that waits no further attempts.
+    fn close_run(
+        &self,
+        layer: &LayerName,
+        run: &RunId,
+        why: Closed,
+    ) -> impl Future<Output = StoreResult<Outcome>> + Send;
+
+    /// Records something about an attempt that has not ended.
+    fn note(
+        &self,
+        attempt: &AttemptId,
+        note: Note,
+    ) -> impl Future<Output = StoreResult<Outcome>> + Send;
+
+    /// Records the end of an attempt that has not ended, with what follows from it, and frees its
+    /// lease. An end without a report ([`Ending::Lost`], [`Ending::NeverStarted`]) is refused unless
+    /// its process is known to be gone.
+    fn finish(
+        &self,
+        attempt: &AttemptId,
+        result: AttemptResult,
+    ) -> impl Future<Output = StoreResult<Outcome>> + Send;
+
+    /// Records the approval of a plan in the run that applies it, and inserts this run if it does
+    /// not exist. Refused unless the plan has this digest, is the newest one of the layer's current
+    /// change, and can be applied. A repeated approval is refused too, and changes nothing.
+    fn approve(
+        &self,
+        layer: &LayerName,
+        plan: &PlanDigest,
+        by: &str,
+    ) -> impl Future<Output = StoreResult<Outcome>> + Send;
+
+    /// Pauses a layer (by this person), or resumes it.
+    fn pause(
+        &self,
+        layer: &LayerName,
+        by: Option<&str>,
+    ) -> impl Future<Output = StoreResult<()>> + Send;
+}
+
+/// Something about an attempt that has not ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Note {
+    /// Its process was started, or it reported something.
+    Heartbeat,
+    /// It is about to change infrastructure.
+    Begins,
+    /// It was asked to stop.
+    StopRequested(StopReason),
+    /// The request to stop has reached its process.
+    StopDelivered,
+    /// Whether its process exists. Refused if the attempt has reported anything since the question.
+    Probed {
+        /// The answer.
+        liveness: Liveness,
+        /// [`Attempt::reports`] when the question was decided on.
+        reports: u32,
+    },
+}
+
+impl Note {
+    /// Changes the attempt, which has not ended.
+    fn apply(self, attempt: &mut Attempt, now: Moment) -> Outcome {
+        match self {
+            Self::Heartbeat | Self::Begins => {
+                // Its end is about to be recorded. A process that shows up now is too late.
+                let is_gone = matches!(attempt.probed, Some((Liveness::Gone, _)));
+                let begins = self == Self::Begins;
+                if is_gone || (begins && attempt.stop.is_some()) {
+                    return Outcome::Refused;
+                }
+                attempt.launched = true;
+                attempt.began |= begins;
+                attempt.heartbeat = now;
+                attempt.reports = attempt.reports.wrapping_add(1);
+                attempt.unknown_since = None;
+            }
+            Self::StopRequested(why) => {
+                attempt.stop.get_or_insert((why, now));
+            }
+            Self::StopDelivered => attempt.stop_delivered = true,
+            Self::Probed { reports, .. } if reports != attempt.reports => return Outcome::Refused,
+            Self::Probed { liveness, .. } => {
+                attempt.probed = Some((liveness, now));
+                attempt.unknown_since = match liveness {
+                    Liveness::Unknown => attempt.unknown_since.or(Some(now)),
+                    Liveness::Alive | Liveness::Gone => None,
+                };
+            }
+        }
+        Outcome::Made
+    }
+}

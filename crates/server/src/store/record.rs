@@ -1,0 +1,205 @@
+//! The facts of one layer, and the rules by which they change.
+//!
+//! Every store loads a record, changes it with these methods, and writes it back, in one
+//! transaction. So all stores have the same rules.
+
+use super::{AttemptId, AttemptResult, Note, Outcome};
+use crate::model::{
+    Action, Attempt, Cause, Closed, DriftFinding, Ending, LayerName, Liveness, Moment, NewRun,
+    Observation, PlanDigest, Revision, Run, RunId, Sighting,
+};
+
+/// The facts of one layer.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, serde::Serialize)]
+pub(super) struct Record {
+    pub(super) observation: Option<Observation>,
+    /// The applied revision, and when it was applied.
+    pub(super) applied: Option<(Revision, Moment)>,
+    pub(super) drift: Option<DriftFinding>,
+    pub(super) paused_by: Option<String>,
+    /// The sequence number of the begin of the newest plan that succeeded.
+    pub(super) planned: u64,
+    /// The last apply that changed something, and the sequence number of its end.
+    pub(super) changed: Option<(u64, RunId)>,
+    /// The oldest first. Stores keep them apart from the rest.
+    #[serde(skip)]
+    pub(super) runs: Vec<Run>,
+}
+
+impl Record {
+    /// Whether the revision that was read last is applied.
+    pub(super) fn is_applied(&self) -> bool {
+        let read = self.observation.as_ref().and_then(Observation::revision);
+        let applied = self.applied.as_ref().map(|(revision, _)| &revision.digest);
+        read.is_some_and(|revision| applied == Some(&revision.digest))
+    }
+
+    /// How often the digest has changed.
+    pub(super) fn change(&self) -> u64 {
+        self.observation.as_ref().map_or(0, |observation| observation.change)
+    }
+
+    fn run_mut(&mut self, id: &RunId) -> Option<&mut Run> {
+        self.runs.iter_mut().find(|run| run.id == *id)
+    }
+
+    /// The attempt, if it is the last one of its run and has not ended.
+    fn current(&mut self, id: &AttemptId) -> Option<&mut Attempt> {
+        self.run_mut(&id.run)?
+            .attempts
+            .last_mut()
+            .filter(|attempt| attempt.number == id.number && attempt.end.is_none())
+    }
+
+    /// Records what the repository contains.
+    pub(super) fn observe(&mut self, sighting: &Sighting, now: Moment) -> Outcome {
+        let known = self.observation.as_ref();
+        if known.is_some_and(|known| known.sighting == *sighting) {
+            return Outcome::Refused;
+        }
+        self.observation = Some(Observation::after(known, sighting.clone(), now));
+        Outcome::Made
+    }
+
+    /// Inserts a run of the current change that does not exist.
+    pub(super) fn insert(&mut self, run: NewRun, now: Moment) -> Outcome {
+        if self.change() != run.change || self.run_mut(&run.id).is_some() {
+            return Outcome::Refused;
+        }
+        self.runs.push(Run::new(run, now));
+        Outcome::Made
+    }
+
+    /// Adds the next attempt to a run that waits and was not superseded.
+    pub(super) fn start(
+        &mut self,
+        attempt: Attempt,
+        run: &RunId,
+        upstreams_applied: bool,
+    ) -> Outcome {
+        let (change, is_paused) = (self.change(), self.paused_by.is_some());
+        let is_found = self.observation.as_ref().is_some_and(|known| known.revision().is_some());
+        let applied = self.applied.as_ref().map(|(revision, _)| revision.digest.clone());
+        let plans: Vec<_> = self.runs.iter().filter_map(|run| run.plan.clone()).collect();
+        let Some(run) = self.run_mut(run) else { return Outcome::Refused };
+        let waits = run.closed.is_none() && run.running().is_none() && !run.has_succeeded();
+        let is_next = run.attempts.len() + 1 == attempt.number as usize;
+        let is_current = match run.action {
+            // A check for drift belongs to what is applied, not to what was read.
+            Action::Drift => applied.as_ref() == Some(run.digest()),
+            _ => is_found && run.change == change && upstreams_applied,
+        };
+        let has_valid_plan = match &run.cause {
+            Cause::Plan { plan } => {
+                plans.iter().any(|saved| saved.digest == *plan && saved.is_valid())
+            }
+            _ => true,
+        };
+        if is_paused || !waits || !is_next || !is_current || !has_valid_plan {
+            return Outcome::Refused;
+        }
+        run.attempts.push(attempt);
+        Outcome::Made
+    }
+
+    /// Gives a run that waits no further attempts.
+    pub(super) fn close(&mut self, run: &RunId, why: Closed) -> Outcome {
+        let Some(run) = self.run_mut(run) else { return Outcome::Refused };
+        if run.closed.is_some() || run.running().is_some() || run.has_succeeded() {
+            return Outcome::Refused;
+        }
+        run.closed = Some(why);
+        Outcome::Made
+    }
+
+    /// Records something about an attempt that has not ended.
+    pub(super) fn note(&mut self, id: &AttemptId, note: Note, now: Moment) -> Outcome {
+        let Some(attempt) = self.current(id) else { return Outcome::Refused };
+        let made = note.apply(attempt, now);
+        if made == Outcome::Made && note == Note::Begins {
+            (self.applied, self.drift) = (None, None);
+        }
+        made
+    }
+
+    /// Records the end of an attempt that has not ended, and what follows from it.
+    pub(super) fn finish(
+        &mut self,
+        id: &AttemptId,
+        mut result: AttemptResult,
+        (now, sequence): (Moment, u64),
+    ) -> Outcome {
+        let Some(attempt) = self.current(id) else { return Outcome::Refused };
+        let is_gone = matches!(attempt.probed, Some((Liveness::Gone, _)));
+        if matches!(result.ending, Ending::Lost | Ending::NeverStarted) && !is_gone {
+            return Outcome::Refused;
+        }
+        let (began, started) = (attempt.began, attempt.sequence);
+        let Some(run) = self.run_mut(&id.run) else { return Outcome::Refused };
+        // A plan that was not saved cannot be applied, and says nothing about its changes.
+        let has_plan = run.action != Action::Plan || result.plan.is_some();
+        if result.ending == Ending::Succeeded && !has_plan {
+            result.ending = Ending::Lost;
+        }
+        let (ending, end) = (result.ending, Some((result.ending, now)));
+        run.plan = result.plan;
+        let is_empty = run.plan.as_ref().is_some_and(|plan| plan.is_empty) && !run.destroys;
+        let (action, revision) = (run.action, run.revision.clone());
+        if let Some(attempt) = run.attempts.last_mut() {
+            attempt.end = end;
+        }
+        if ending == Ending::Succeeded {
+            if action == Action::Plan {
+                self.planned = self.planned.max(started);
+            }
+            match action {
+                Action::Apply => (self.applied, self.drift) = (Some((revision, now)), None),
+                Action::Destroy => (self.applied, self.drift) = (None, None),
+                // A revision whose normal plan is empty is applied.
+                Action::Plan if is_empty => self.applied = Some((revision, now)),
+                Action::Drift => {
+                    let difference = result.difference;
+                    self.drift = Some(DriftFinding { run: id.run.clone(), difference });
+                }
+                Action::Plan | Action::Trigger => {}
+            }
+        }
+        // An apply that ended early may have changed what others read.
+        let may_have_changed = result.changed || (began && ending != Ending::Succeeded);
+        if action.changes_infrastructure() && may_have_changed {
+            self.changed = Some((sequence, id.run.clone()));
+        }
+        Outcome::Made
+    }
+
+    /// Approves the newest plan of the current change.
+    pub(super) fn approve(
+        &mut self,
+        layer: &LayerName,
+        plan: &PlanDigest,
+        by: &str,
+        now: Moment,
+    ) -> Outcome {
+        let change = self.change();
+        let mut plans = self.runs.iter().rev().filter(|run| run.change == change);
+        let newest = plans.find_map(|run| run.plan.as_ref().map(|saved| (run, saved)));
+        let Some((planned, saved)) = newest else { return Outcome::Refused };
+        if saved.digest != *plan || saved.is_empty || !saved.is_valid() {
+            return Outcome::Refused;
+        }
+        let destroys = planned.destroys;
+        let action = if destroys { Action::Destroy } else { Action::Apply };
+        let (cause, revision) = (Cause::Plan { plan: plan.clone() }, planned.revision.clone());
+        let id = RunId::derived(layer, &revision.digest, action, &cause);
+        let new = NewRun { id: id.clone(), action, cause, revision, change, destroys };
+        // An apply that was created without approval can wait for one.
+        let _ = self.insert(new, now);
+        match self.run_mut(&id) {
+            Some(run) if run.approved_by.is_none() && run.closed.is_none() => {
+                run.approved_by = Some(by.to_owned());
+                Outcome::Made
+            }
+            _ => Outcome::Refused,
+        }
+    }
+}

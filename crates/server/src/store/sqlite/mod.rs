@@ -1,0 +1,235 @@
+//! The store in a SQLite file.
+//!
+//! One thread owns the connection, and makes one transaction after the other; the server sends it
+//! closures. A lock on a file beside the database keeps a second server away. The journal is
+//! write-ahead, and each transaction is on the disk before its result is returned: the record of an
+//! attempt must outlive a power cut that happens after the attempt was started.
+
+mod backup;
+mod lock;
+mod schema;
+mod tables;
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, SystemTime};
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use tokio::sync::oneshot;
+
+use self::lock::StoreLock;
+use self::tables::SqliteTables;
+use super::tables::{self as transactions, Tables};
+use super::{
+    AttemptId, AttemptResult, Clock, Note, Outcome, Snapshot, StartRequest, Store, StoreError,
+    StoreResult,
+};
+use crate::model::{Closed, LayerName, Moment, NewRun, PlanDigest, RunId, Sighting};
+
+pub use backup::{backup, restore};
+
+/// How long a transaction waits for a process that makes a backup.
+const BUSY: Duration = Duration::from_secs(10);
+
+/// What the thread does with its connection.
+type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+
+/// Facts in a SQLite file.
+pub struct SqliteStore {
+    path: PathBuf,
+    jobs: mpsc::Sender<Job>,
+    clock: Clock,
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "SqliteStore({})", self.path.display())
+    }
+}
+
+impl SqliteStore {
+    /// Opens the store in the file `path`, and creates it (mode 0600) if it does not exist. The
+    /// directory must exist.
+    ///
+    /// # Errors
+    /// If another server uses it, it cannot be opened, it is damaged, or a newer version has
+    /// written it. The file is left as it is then.
+    pub fn open(path: &Path) -> StoreResult<Self> {
+        Self::with_clock(path, Arc::new(system_time))
+    }
+
+    /// Opens the store like [`SqliteStore::open`], with this clock.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`].
+    pub fn with_clock(path: &Path, clock: Clock) -> StoreResult<Self> {
+        let lock = StoreLock::take(path)?;
+        let mut connection = connect(path)?;
+        let found = schema::version(&connection).map_err(|error| at(path, error.into()))?;
+        let known = schema::newest();
+        if found > known {
+            return Err(StoreError::Newer { path: path.to_owned(), found, known });
+        }
+        configure(&connection)
+            .and_then(|()| schema::migrate(&mut connection))
+            .map_err(|error| at(path, error.into()))?;
+        let (jobs, queue) = mpsc::channel::<Job>();
+        // The lock is freed after the connection is closed.
+        let work = move || {
+            for job in queue {
+                job(&mut connection);
+            }
+            drop(connection);
+            drop(lock);
+        };
+        std::thread::Builder::new()
+            .name("store".to_owned())
+            .spawn(work)
+            .map_err(|error| StoreError::Open { path: path.to_owned(), why: error.to_string() })?;
+        Ok(Self { path: path.to_owned(), jobs, clock })
+    }
+
+    /// Makes one transaction. If it refuses a change, nothing is written.
+    async fn transaction<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut SqliteTables<'_>) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let clock = Arc::clone(&self.clock);
+        let (answer, answered) = oneshot::channel();
+        let job: Job = Box::new(move |connection| {
+            // The answer is not read if the caller was dropped; the transaction counts.
+            let _ = answer.send(in_transaction(connection, clock(), work));
+        });
+        let ended = || StoreError::Unavailable("its thread has ended".to_owned());
+        self.jobs.send(job).map_err(|_| ended())?;
+        answered.await.map_err(|_| ended())?.map_err(|error| at(&self.path, error))
+    }
+}
+
+fn in_transaction<T>(
+    connection: &mut Connection,
+    now: Moment,
+    work: impl FnOnce(&mut SqliteTables<'_>) -> StoreResult<T>,
+) -> StoreResult<T> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let result = work(&mut SqliteTables { connection: &transaction, now })?;
+    transaction.commit()?;
+    Ok(result)
+}
+
+fn system_time() -> Moment {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Moment::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Opens the database; the file has mode 0600 from the beginning.
+fn connect(path: &Path) -> StoreResult<Connection> {
+    let failed = |why: String| StoreError::Open { path: path.to_owned(), why };
+    lock::open_private(path).map_err(|error| failed(error.to_string()))?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(path, flags).map_err(|error| failed(error.to_string()))
+}
+
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "trusted_schema", false)
+}
+
+/// `error` with the path of the store.
+fn at(path: &Path, error: StoreError) -> StoreError {
+    match error {
+        StoreError::Damaged { why, .. } => StoreError::Damaged { path: path.to_owned(), why },
+        error => error,
+    }
+}
+
+impl Store for SqliteStore {
+    async fn snapshot(
+        &self,
+        layer: &LayerName,
+        state_key: &str,
+        after: &[LayerName],
+    ) -> StoreResult<Snapshot> {
+        let (layer, state_key, after) = (layer.clone(), state_key.to_owned(), after.to_vec());
+        self.transaction(move |tables| transactions::snapshot(tables, &layer, &state_key, &after))
+            .await
+    }
+
+    async fn readings(&self, repository: &str) -> StoreResult<u64> {
+        let repository = repository.to_owned();
+        self.transaction(move |tables| tables.readings(&repository)).await
+    }
+
+    async fn observe(
+        &self,
+        repository: &str,
+        readings: u64,
+        sightings: &[(LayerName, Sighting)],
+    ) -> StoreResult<Outcome> {
+        let (repository, sightings) = (repository.to_owned(), sightings.to_vec());
+        self.transaction(move |tables| {
+            transactions::observe(tables, &repository, readings, &sightings)
+        })
+        .await
+    }
+
+    async fn insert_run(&self, layer: &LayerName, run: NewRun) -> StoreResult<Outcome> {
+        let layer = layer.clone();
+        self.transaction(move |tables| transactions::insert_run(tables, &layer, run)).await
+    }
+
+    async fn start_attempt(&self, request: StartRequest<'_>) -> StoreResult<Outcome> {
+        let (attempt, state_key) = (request.attempt.clone(), request.state_key.to_owned());
+        let (after, place) = (request.after.to_vec(), request.place.to_owned());
+        let (concurrency, timeout) = (request.concurrency, request.timeout);
+        self.transaction(move |tables| {
+            let request = StartRequest {
+                attempt: &attempt,
+                state_key: &state_key,
+                after: &after,
+                concurrency,
+                timeout,
+                place: &place,
+            };
+            transactions::start_attempt(tables, &request)
+        })
+        .await
+    }
+
+    async fn close_run(&self, layer: &LayerName, run: &RunId, why: Closed) -> StoreResult<Outcome> {
+        let (layer, run) = (layer.clone(), run.clone());
+        self.transaction(move |tables| transactions::close_run(tables, &layer, &run, why)).await
+    }
+
+    async fn note(&self, attempt: &AttemptId, note: Note) -> StoreResult<Outcome> {
+        let attempt = attempt.clone();
+        self.transaction(move |tables| transactions::note(tables, &attempt, note)).await
+    }
+
+    async fn finish(&self, attempt: &AttemptId, result: AttemptResult) -> StoreResult<Outcome> {
+        let attempt = attempt.clone();
+        self.transaction(move |tables| transactions::finish(tables, &attempt, result)).await
+    }
+
+    async fn approve(
+        &self,
+        layer: &LayerName,
+        plan: &PlanDigest,
+        by: &str,
+    ) -> StoreResult<Outcome> {
+        let (layer, plan, by) = (layer.clone(), plan.clone(), by.to_owned());
+        self.transaction(move |tables| transactions::approve(tables, &layer, &plan, &by)).await
+    }
+
+    async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {
+        let (layer, by) = (layer.clone(), by.map(str::to_owned));
+        self.transaction(move |tables| transactions::pause(tables, &layer, by.as_deref())).await
+    }
+}

@@ -1,0 +1,222 @@
+//! The tables of SQLite. Facts are JSON; columns are only what is searched for.
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::model::{Closed, LayerName, Lease, LeaseHolder, Moment, Run, RunId};
+use crate::store::record::Record;
+use crate::store::tables::Tables;
+use crate::store::{StoreError, StoreResult};
+
+/// The most runs of earlier changes that are read although they are not over: those that failed
+/// for good.
+const MOST_OLD_RUNS: u32 = 200;
+
+/// One transaction.
+pub(super) struct SqliteTables<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) now: Moment,
+}
+
+impl Tables for SqliteTables<'_> {
+    fn now(&self) -> Moment {
+        self.now
+    }
+
+    fn record(&mut self, layer: &LayerName) -> StoreResult<Record> {
+        let mut select =
+            self.connection.prepare_cached("SELECT facts FROM layers WHERE name = ?")?;
+        let known: Option<Record> =
+            select.query_row([layer.as_str()], |row| json(row, 0)).optional()?;
+        let Some(mut record) = known else { return Ok(Record::default()) };
+        let checked = record.drift.as_ref().map(|drift| drift.run.as_str());
+        let mut select = self.connection.prepare_cached(
+            "SELECT facts FROM (
+                 SELECT facts, position FROM runs
+                 WHERE layer = :layer
+                     AND (change = :change OR state <> 'over' OR action = 'drift' OR id = :checked)
+                 ORDER BY position DESC LIMIT :most
+             ) ORDER BY position",
+        )?;
+        let rows = select.query_map(
+            named_params! {
+                ":layer": layer.as_str(),
+                ":change": signed(record.change()),
+                ":checked": checked,
+                ":most": MOST_OLD_RUNS,
+            },
+            |row| json(row, 0),
+        )?;
+        record.runs = rows.collect::<rusqlite::Result<_>>()?;
+        Ok(record)
+    }
+
+    fn write(&mut self, layer: &LayerName, before: &Record, after: &Record) -> StoreResult<()> {
+        let facts = text(after)?;
+        if text(before)? != facts || before.runs.is_empty() {
+            let mut upsert = self.connection.prepare_cached(
+                "INSERT INTO layers (name, facts) VALUES (?1, ?2)
+                 ON CONFLICT (name) DO UPDATE SET facts = ?2",
+            )?;
+            upsert.execute(params![layer.as_str(), facts])?;
+        }
+        for run in &after.runs {
+            let known = before.runs.iter().find(|known| known.id == run.id);
+            let statement = match known {
+                Some(known) if known == run => continue,
+                Some(_) => "UPDATE runs SET state = :state, facts = :facts WHERE id = :id",
+                None => {
+                    "INSERT INTO runs (id, position, layer, change, action, state, facts)
+                     VALUES (
+                         :id, (SELECT coalesce(max(position), 0) + 1 FROM runs), :layer, :change,
+                         :action, :state, :facts
+                     )"
+                }
+            };
+            let mut statement = self.connection.prepare_cached(statement)?;
+            let (id, facts) = (run.id.as_str(), text(run)?);
+            if known.is_some() {
+                let update = named_params! { ":id": id, ":state": state(run), ":facts": facts };
+                statement.execute(update)?;
+            } else {
+                statement.execute(named_params! {
+                    ":id": id,
+                    ":layer": layer.as_str(),
+                    ":change": signed(run.change),
+                    ":action": run.action.as_str(),
+                    ":state": state(run),
+                    ":facts": facts,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn has_run(&mut self, run: &RunId) -> StoreResult<bool> {
+        let mut select = self.connection.prepare_cached("SELECT 1 FROM runs WHERE id = ?")?;
+        Ok(select.exists([run.as_str()])?)
+    }
+
+    fn lease(&mut self, state_key: &str) -> StoreResult<Option<Lease>> {
+        let mut select = self
+            .connection
+            .prepare_cached("SELECT layer, run, fence FROM leases WHERE state_key = ?")?;
+        Ok(select.query_row([state_key], lease).optional()?)
+    }
+
+    fn insert_lease(&mut self, state_key: &str, lease: &Lease) -> StoreResult<()> {
+        let LeaseHolder { layer, run, fence } = &lease.holder;
+        let mut insert = self.connection.prepare_cached(
+            "INSERT INTO leases (state_key, layer, run, fence) VALUES (?, ?, ?, ?)",
+        )?;
+        insert.execute(params![state_key, layer.as_str(), run.as_str(), fence])?;
+        Ok(())
+    }
+
+    fn remove_lease(&mut self, holder: &LeaseHolder) -> StoreResult<()> {
+        let mut delete = self
+            .connection
+            .prepare_cached("DELETE FROM leases WHERE layer = ? AND run = ? AND fence = ?")?;
+        delete.execute(params![holder.layer.as_str(), holder.run.as_str(), holder.fence])?;
+        Ok(())
+    }
+
+    fn running(&mut self) -> StoreResult<(u32, u32)> {
+        let mut select = self.connection.prepare_cached(
+            "SELECT count(*), coalesce(sum(action = 'drift'), 0) FROM runs WHERE state = 'running'",
+        )?;
+        Ok(select.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?)
+    }
+
+    fn readings(&mut self, repository: &str) -> StoreResult<u64> {
+        let mut select =
+            self.connection.prepare_cached("SELECT count FROM readings WHERE repository = ?")?;
+        let count: Option<i64> = select.query_row([repository], |row| row.get(0)).optional()?;
+        Ok(count.unwrap_or_default().unsigned_abs())
+    }
+
+    fn count_reading(&mut self, repository: &str) -> StoreResult<()> {
+        let mut upsert = self.connection.prepare_cached(
+            "INSERT INTO readings (repository, count) VALUES (?, 1)
+             ON CONFLICT (repository) DO UPDATE SET count = count + 1",
+        )?;
+        upsert.execute([repository])?;
+        Ok(())
+    }
+
+    fn next_sequence(&mut self) -> StoreResult<u64> {
+        let mut update = self.connection.prepare_cached(
+            "UPDATE counters SET value = value + 1 WHERE name = 'sequence' RETURNING value",
+        )?;
+        let value: i64 = update.query_row([], |row| row.get(0))?;
+        Ok(value.unsigned_abs())
+    }
+}
+
+/// Whether a run can still change: it runs, or it may get another attempt.
+fn state(run: &Run) -> &'static str {
+    use crate::model::{Ending, StopReason};
+    let stopped = |why| run.last_end().is_some_and(|(end, _)| end == Ending::Stopped(why));
+    if run.running().is_some() {
+        "running"
+    } else if matches!(run.closed, Some(Closed::Superseded | Closed::Cancelled))
+        || run.has_succeeded()
+        || stopped(StopReason::Superseded)
+        || stopped(StopReason::Cancelled)
+    {
+        "over"
+    } else {
+        "open"
+    }
+}
+
+fn lease(row: &Row<'_>) -> rusqlite::Result<Lease> {
+    let layer: String = row.get(0)?;
+    let layer = LayerName::try_from(layer).map_err(|error| invalid(0, error))?;
+    let run = RunId::new(row.get::<_, String>(1)?);
+    Ok(Lease { holder: LeaseHolder { layer, run, fence: row.get(2)? } })
+}
+
+/// Reads a column with JSON.
+fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    let text = row.get_ref(column)?.as_str()?;
+    serde_json::from_str(text).map_err(|error| invalid(column, error))
+}
+
+fn invalid(
+    column: usize,
+    error: impl std::error::Error + Send + Sync + 'static,
+) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+}
+
+fn text(facts: &impl Serialize) -> StoreResult<String> {
+    serde_json::to_string(facts).map_err(|error| StoreError::Unavailable(error.to_string()))
+}
+
+/// SQLite has signed numbers only. None of ours is near the limit.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+impl From<rusqlite::Error> for StoreError {
+    /// The path is added by the store ([`super::SqliteStore`]), which knows it.
+    fn from(error: rusqlite::Error) -> Self {
+        let is_damaged = match &error {
+            rusqlite::Error::SqliteFailure(failure, _) => matches!(
+                failure.code,
+                rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase
+            ),
+            rusqlite::Error::FromSqlConversionFailure(..) => true,
+            _ => false,
+        };
+        let why = error.to_string();
+        if is_damaged {
+            Self::Damaged { path: std::path::PathBuf::new(), why }
+        } else {
+            Self::Unavailable(why)
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The transactions of [`Store`](super::Store), over what a database has to offer.
+
+use super::record::Record;
+use super::{AttemptId, AttemptResult, Note, Outcome, Snapshot, StartRequest, StoreResult};
+use crate::model::{
+    Attempt, Closed, Facts, LayerName, Lease, LeaseHolder, Moment, NewRun, PlanDigest, RunId,
+    Sighting, Upstream,
+};
+
+/// One transaction of a database. Nothing that it does is visible to others before it ends, and
+/// nothing remains if it ends with an error.
+pub(super) trait Tables {
+    /// The time of the transaction.
+    fn now(&self) -> Moment;
+
+    /// The facts of a layer; those of an unknown one are empty. Runs that are over and belong to
+    /// an earlier change may be missing, except the last check for drift.
+    fn record(&mut self, layer: &LayerName) -> StoreResult<Record>;
+
+    /// Writes what differs between `before` and `after`.
+    fn write(&mut self, layer: &LayerName, before: &Record, after: &Record) -> StoreResult<()>;
+
+    /// Whether a run exists, also one that [`Tables::record`] leaves out.
+    fn has_run(&mut self, run: &RunId) -> StoreResult<bool>;
+
+    /// The lease on a state.
+    fn lease(&mut self, state_key: &str) -> StoreResult<Option<Lease>>;
+
+    /// Records a lease on a state that has none.
+    fn insert_lease(&mut self, state_key: &str, lease: &Lease) -> StoreResult<()>;
+
+    /// Removes the lease of this holder, if it has one.
+    fn remove_lease(&mut self, holder: &LeaseHolder) -> StoreResult<()>;
+
+    /// How many attempts run, and how many of these are checks for drift.
+    fn running(&mut self) -> StoreResult<(u32, u32)>;
+
+    /// How often something new was read from a repository.
+    fn readings(&mut self, repository: &str) -> StoreResult<u64>;
+
+    /// Counts one more.
+    fn count_reading(&mut self, repository: &str) -> StoreResult<()>;
+
+    /// A number that is greater than all numbers before.
+    fn next_sequence(&mut self) -> StoreResult<u64>;
+}
+
+fn upstreams(tables: &mut impl Tables, after: &[LayerName]) -> StoreResult<Vec<Upstream>> {
+    after
+        .iter()
+        .map(|name| {
+            let satisfied = tables.record(name)?.is_applied();
+            Ok(Upstream { name: name.clone(), satisfied })
+        })
+        .collect()
+}
+
+/// Changes the record of a layer, and writes it if it was changed.
+fn update(
+    tables: &mut impl Tables,
+    layer: &LayerName,
+    change: impl FnOnce(&mut Record) -> Outcome,
+) -> StoreResult<Outcome> {
+    let before = tables.record(layer)?;
+    let mut after = before.clone();
+    let made = change(&mut after);
+    if made == Outcome::Made {
+        tables.write(layer, &before, &after)?;
+    }
+    Ok(made)
+}
+
+pub(super) fn snapshot(
+    tables: &mut impl Tables,
+    layer: &LayerName,
+    state_key: &str,
+    after: &[LayerName],
+) -> StoreResult<Snapshot> {
+    let record = tables.record(layer)?;
+    let mut upstream_apply = None;
+    for name in after {
+        let changed = tables.record(name)?.changed;
+        upstream_apply = upstream_apply.max(changed.filter(|(ended, _)| *ended > record.planned));
+    }
+    let (applied, applied_at) = record.applied.unzip();
+    let (running, running_drift) = tables.running()?;
+    Ok(Snapshot {
+        now: tables.now(),
+        observation: record.observation,
+        facts: Facts {
+            applied,
+            applied_at,
+            runs: record.runs,
+            drift: record.drift,
+            lease: tables.lease(state_key)?,
+            paused_by: record.paused_by,
+            upstream_apply: upstream_apply.map(|(_, run)| run),
+        },
+        upstreams: upstreams(tables, after)?,
+        running,
+        running_drift,
+    })
+}
+
+pub(super) fn observe(
+    tables: &mut impl Tables,
+    repository: &str,
+    readings: u64,
+    sightings: &[(LayerName, Sighting)],
+) -> StoreResult<Outcome> {
+    if tables.readings(repository)? != readings {
+        return Ok(Outcome::Refused);
+    }
+    let now = tables.now();
+    let mut is_new = false;
+    for (layer, sighting) in sightings {
+        let made = update(tables, layer, |record| record.observe(sighting, now))?;
+        is_new |= made == Outcome::Made;
+    }
+    if is_new {
+        tables.count_reading(repository)?;
+    }
+    Ok(Outcome::Made)
+}
+
+pub(super) fn insert_run(
+    tables: &mut impl Tables,
+    layer: &LayerName,
+    run: NewRun,
+) -> StoreResult<Outcome> {
+    let now = tables.now();
+    if tables.has_run(&run.id)? {
+        return Ok(Outcome::Refused);
+    }
+    update(tables, layer, |record| record.insert(run, now))
+}
+
+pub(super) fn start_attempt(
+    tables: &mut impl Tables,
+    request: &StartRequest<'_>,
+) -> StoreResult<Outcome> {
+    let StartRequest { attempt: id, state_key, after, concurrency, timeout, place } = *request;
+    let (running, _) = tables.running()?;
+    if tables.lease(state_key)?.is_some() || running >= concurrency {
+        return Ok(Outcome::Refused);
+    }
+    let upstreams_applied = upstreams(tables, after)?.iter().all(|upstream| upstream.satisfied);
+    let now = tables.now();
+    let sequence = tables.next_sequence()?;
+    let attempt = Attempt::new(id.number, place.to_owned(), sequence, now, now + timeout);
+    let made =
+        update(tables, &id.layer, |record| record.start(attempt, &id.run, upstreams_applied))?;
+    if made == Outcome::Made {
+        tables.insert_lease(state_key, &Lease { holder: holder(id) })?;
+    }
+    Ok(made)
+}
+
+pub(super) fn close_run(
+    tables: &mut impl Tables,
+    layer: &LayerName,
+    run: &RunId,
+    why: Closed,
+) -> StoreResult<Outcome> {
+    update(tables, layer, |record| record.close(run, why))
+}
+
+pub(super) fn note(tables: &mut impl Tables, id: &AttemptId, note: Note) -> StoreResult<Outcome> {
+    let now = tables.now();
+    update(tables, &id.layer, |record| record.note(id, note, now))
+}
+
+pub(super) fn finish(
+    tables: &mut impl Tables,
+    id: &AttemptId,
+    result: AttemptResult,
+) -> StoreResult<Outcome> {
+    let moment = (tables.now(), tables.next_sequence()?);
+    let made = update(tables, &id.layer, |record| record.finish(id, result, moment))?;
+    if made == Outcome::Made {
+        tables.remove_lease(&holder(id))?;
+    }
+    Ok(made)
+}
+
+pub(super) fn approve(
+    tables: &mut impl Tables,
+    layer: &LayerName,
+    plan: &PlanDigest,
+    by: &str,
+) -> StoreResult<Outcome> {
+    let now = tables.now();
+    update(tables, layer, |record| record.approve(layer, plan, by, now))
+}
+
+pub(super) fn pause(
+    tables: &mut impl Tables,
+    layer: &LayerName,
+    by: Option<&str>,
+) -> StoreResult<()> {
+    let _ = update(tables, layer, |record| {
+        record.paused_by = by.map(str::to_owned);
+        Outcome::Made
+    })?;
+    Ok(())
+}
+
+fn holder(id: &AttemptId) -> LeaseHolder {
+    LeaseHolder { layer: id.layer.clone(), run: id.run.clone(), fence: id.number }
+}
