@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo recording picture test test-fast image-test windows-test fuzz bench bench-quick bench-scale bench-docs reproducible check setup-build setup-test setup-image setup-windows
+.PHONY: help build demo recording picture test test-fast image-test windows-test fuzz simulate bench bench-quick bench-scale bench-docs reproducible check setup-build setup-test setup-image setup-windows
 
 # The target is always set: without it the static flags would apply to build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
@@ -71,6 +71,10 @@ windows-test: setup-windows ## Build for Windows, check that with clippy, and ru
 fuzz: setup-build ## Feed every parser with broken input for FUZZ_SECONDS each, from a new seed
 	@FUZZ_SECONDS="$${FUZZ_SECONDS:-60}" FUZZ_SEED="$${FUZZ_SEED:-$$(date +%s)}" \
 		cargo test --locked --workspace --lib fuzz_ -- --nocapture
+
+simulate: setup-build ## Simulate the server with faults, from a new seed on, until it is stopped or an invariant breaks
+	@SIMULATE_SEED="$${SIMULATE_SEED:-$$(date +%s)000}" \
+		cargo test --locked --release --package butler-server --test simulation -- --nocapture
 
 bench: build ## Build, then measure all of docs/performance.md, with growth: half an hour
 	$(call benchmark)

@@ -2,8 +2,9 @@
 //! them.
 //!
 //! [`model`] holds the types that pass between the parts, and [`decision`] the pure function that
-//! decides. [`store`] keeps the facts.
+//! decides. [`store`] keeps the facts, and [`controller`] executes what was decided.
 
+pub mod controller;
 pub mod decision;
 pub mod model;
 pub mod store;

@@ -1,0 +1,175 @@
+//! Decides about layers, and executes what was decided.
+//!
+//! The controller keeps nothing between two steps: everything is read from the store again. So it
+//! can end at any moment, and two of them can work on one store.
+
+use std::future::Future;
+use std::time::Duration;
+
+use crate::decision::{Decision, Input, Step, decide};
+use crate::model::{Breaker, Layer, LayerName, Liveness, Moment, Surroundings};
+use crate::store::{
+    AttemptId, AttemptResult, Note, Outcome, StartRequest, Store, StoreError, StoreResult,
+};
+
+/// Starts, stops and finds the processes of attempts.
+pub trait Executor: Send + Sync {
+    /// Starts the process of a recorded attempt. The process itself asks the store before it does
+    /// anything, so a start that is late or repeated is harmless.
+    ///
+    /// # Errors
+    /// If the process may not have been started.
+    fn launch(&self, attempt: &AttemptId) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Asks the process to stop.
+    ///
+    /// # Errors
+    /// If the request may not have reached the process.
+    fn stop(&self, attempt: &AttemptId) -> impl Future<Output = Result<(), StoreError>> + Send;
+
+    /// Finds out whether the process exists, or what it left.
+    fn probe(&self, attempt: &AttemptId) -> impl Future<Output = Probe> + Send;
+
+    /// Where attempts run, for messages.
+    fn place(&self) -> &str;
+}
+
+/// What is known about the process of an attempt.
+#[derive(Clone, Debug)]
+pub enum Probe {
+    /// Whether it exists. If it is gone, it left no result.
+    Liveness(Liveness),
+    /// It has ended and left this.
+    Ended(AttemptResult),
+}
+
+/// A layer of the configuration, with what the store must compare for it.
+#[derive(Clone, Debug)]
+pub struct ConfiguredLayer {
+    /// What the decision needs.
+    pub layer: Layer,
+    /// The identity of its state.
+    pub state_key: String,
+}
+
+/// Limits of the whole server.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most attempts at the same time.
+    pub concurrency: u32,
+}
+
+/// Decides about layers and executes what was decided.
+#[derive(Debug)]
+pub struct Controller<'a, S, E> {
+    store: &'a S,
+    executor: &'a E,
+    limits: Limits,
+}
+
+impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
+    /// A controller on this store.
+    pub const fn new(store: &'a S, executor: &'a E, limits: Limits) -> Self {
+        Self { store, executor, limits }
+    }
+
+    /// Decides about a layer, on what the store knows now.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn decide(
+        &self,
+        name: &LayerName,
+        configured: Option<&ConfiguredLayer>,
+    ) -> StoreResult<(Decision, Moment)> {
+        let (state_key, after) = configured.map_or_else(
+            || (String::new(), Vec::new()),
+            |configured| (configured.state_key.clone(), configured.layer.after.clone()),
+        );
+        let snapshot = self.store.snapshot(name, &state_key, &after).await?;
+        // Half of the slots are enough for drift: commits must not wait for it.
+        let most_drift = (self.limits.concurrency / 2).max(1);
+        let surroundings = Surroundings {
+            upstreams: snapshot.upstreams,
+            free_slots: self.limits.concurrency.saturating_sub(snapshot.running),
+            free_drift_slots: most_drift.saturating_sub(snapshot.running_drift),
+            breaker: Breaker::Closed,
+            ..Surroundings::default()
+        };
+        let input = Input {
+            name,
+            layer: configured.map(|configured| &configured.layer),
+            observation: snapshot.observation.as_ref(),
+            facts: &snapshot.facts,
+            surroundings: &surroundings,
+            now: snapshot.now,
+        };
+        Ok((decide(&input), snapshot.now))
+    }
+
+    /// Executes a step that was decided for a layer. The store refuses it if the facts have
+    /// changed since.
+    ///
+    /// # Errors
+    /// If the store does not answer, or an attempt could not be reached. The step may have been
+    /// executed in part; the next decision continues from there.
+    pub async fn perform(
+        &self,
+        name: &LayerName,
+        configured: Option<&ConfiguredLayer>,
+        step: Step,
+    ) -> StoreResult<Outcome> {
+        let attempt = |run, number| AttemptId { layer: name.clone(), run, number };
+        match step {
+            Step::Create(run) => self.store.insert_run(name, run).await,
+            Step::Close { run, why } => self.store.close_run(name, &run, why).await,
+            Step::Start { run, attempt: number, timeout } => {
+                let Some(configured) = configured else { return Ok(Outcome::Refused) };
+                self.start(configured, attempt(run, number), timeout).await
+            }
+            Step::Stop { run, attempt: number, why } => {
+                let attempt = attempt(run, number);
+                let change = self.store.note(&attempt, Note::StopRequested(why)).await?;
+                if change == Outcome::Refused {
+                    return Ok(change);
+                }
+                self.executor.stop(&attempt).await?;
+                self.store.note(&attempt, Note::StopDelivered).await
+            }
+            Step::Probe { run, attempt: number, reports } => {
+                let attempt = attempt(run, number);
+                match self.executor.probe(&attempt).await {
+                    Probe::Liveness(liveness) => {
+                        self.store.note(&attempt, Note::Probed { liveness, reports }).await
+                    }
+                    Probe::Ended(result) => self.store.finish(&attempt, result).await,
+                }
+            }
+            Step::EndAttempt { run, attempt: number, ending } => {
+                self.store.finish(&attempt(run, number), AttemptResult::ended(ending)).await
+            }
+        }
+    }
+
+    /// Records the attempt first: a process without a record could not be found again.
+    async fn start(
+        &self,
+        configured: &ConfiguredLayer,
+        id: AttemptId,
+        timeout: Duration,
+    ) -> StoreResult<Outcome> {
+        let request = StartRequest {
+            attempt: &id,
+            state_key: &configured.state_key,
+            after: &configured.layer.after,
+            concurrency: self.limits.concurrency,
+            timeout,
+            place: self.executor.place(),
+        };
+        if self.store.start_attempt(request).await? == Outcome::Refused {
+            return Ok(Outcome::Refused);
+        }
+        self.executor.launch(&id).await?;
+        self.store.note(&id, Note::Heartbeat).await
+    }
+}

@@ -1,0 +1,150 @@
+//! Processes of attempts, as the real runner behaves: they ask the server before they do anything,
+//! report until they are answered, and go on when the server is gone.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use butler_server::controller::{Executor, Probe};
+use butler_server::model::{Digest, Liveness, PlanDigest};
+use butler_server::store::{AttemptId, AttemptResult, StoreError};
+
+/// How far a process is.
+#[derive(Clone, Debug)]
+pub(crate) enum Stage {
+    /// It was started, and has not been answered yet.
+    Booting,
+    /// Terraform runs until this simulated second.
+    Working { until: u64 },
+    /// Terraform has ended, and the server has not answered the report.
+    Reporting(AttemptResult),
+    /// The process is gone, and left this.
+    Gone(Option<AttemptResult>),
+}
+
+/// A process.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    pub(crate) id: AttemptId,
+    pub(crate) stage: Stage,
+    pub(crate) stop_requested: bool,
+    /// What was reported and answered, to be sent again.
+    pub(crate) reported: Option<AttemptResult>,
+}
+
+impl Process {
+    pub(crate) const fn is_gone(&self) -> bool {
+        matches!(self.stage, Stage::Gone(_))
+    }
+
+    /// Whether it may use the state.
+    pub(crate) const fn uses_state(&self) -> bool {
+        matches!(self.stage, Stage::Working { .. })
+    }
+}
+
+/// The state and the infrastructure behind one state key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Infrastructure {
+    /// Counts the writes of the state.
+    pub(crate) serial: u64,
+    /// What is applied completely.
+    pub(crate) applied: Option<Digest>,
+    /// What was changed outside, as a hash.
+    pub(crate) drift: Option<u64>,
+}
+
+/// A plan file.
+#[derive(Clone, Debug)]
+pub(crate) struct PlanFile {
+    pub(crate) serial: u64,
+    pub(crate) digest: Digest,
+}
+
+/// What the attempts work on.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) processes: Vec<Process>,
+    pub(crate) infrastructure: BTreeMap<String, Infrastructure>,
+    pub(crate) plans: BTreeMap<PlanDigest, PlanFile>,
+    pub(crate) node_is_down: bool,
+    /// Starts that a slow server makes later, by the simulated second.
+    pub(crate) late: Vec<(u64, AttemptId)>,
+    pub(crate) elapsed: u64,
+    pub(crate) random: fastrand::Rng,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self {
+            processes: Vec::new(),
+            infrastructure: BTreeMap::new(),
+            plans: BTreeMap::new(),
+            node_is_down: false,
+            late: Vec::new(),
+            elapsed: 0,
+            random: fastrand::Rng::with_seed(0),
+        }
+    }
+}
+
+impl Machine {
+    pub(crate) fn start(&mut self, id: &AttemptId) {
+        let (id, stage) = (id.clone(), Stage::Booting);
+        self.processes.push(Process { id, stage, stop_requested: false, reported: None });
+    }
+}
+
+/// Starts and finds processes on the machine.
+#[derive(Debug, Default)]
+pub(crate) struct SimulatedExecutor {
+    pub(crate) machine: Mutex<Machine>,
+}
+
+impl Executor for SimulatedExecutor {
+    async fn launch(&self, attempt: &AttemptId) -> Result<(), StoreError> {
+        let mut machine = self.machine.lock().unwrap();
+        if machine.node_is_down {
+            return Err(StoreError::Unavailable("the node does not answer".to_owned()));
+        }
+        if machine.random.u8(..20) == 0 {
+            let at = machine.elapsed + machine.random.u64(..900);
+            machine.late.push((at, attempt.clone()));
+            return Err(StoreError::Unavailable("the server is slow".to_owned()));
+        }
+        machine.start(attempt);
+        drop(machine);
+        Ok(())
+    }
+
+    async fn stop(&self, attempt: &AttemptId) -> Result<(), StoreError> {
+        let mut machine = self.machine.lock().unwrap();
+        if machine.node_is_down {
+            return Err(StoreError::Unavailable("the node does not answer".to_owned()));
+        }
+        for process in machine.processes.iter_mut().filter(|process| process.id == *attempt) {
+            process.stop_requested = true;
+        }
+        drop(machine);
+        Ok(())
+    }
+
+    async fn probe(&self, attempt: &AttemptId) -> Probe {
+        let machine = self.machine.lock().unwrap();
+        if machine.node_is_down {
+            return Probe::Liveness(Liveness::Unknown);
+        }
+        // The newest one: a late start can have made two.
+        let mut processes = machine.processes.iter().filter(|process| process.id == *attempt);
+        if processes.clone().any(|process| !process.is_gone()) {
+            return Probe::Liveness(Liveness::Alive);
+        }
+        match processes.next_back().map(|process| process.stage.clone()) {
+            Some(Stage::Gone(Some(result))) => Probe::Ended(result),
+            _ => Probe::Liveness(Liveness::Gone),
+        }
+    }
+
+    fn place(&self) -> &'static str {
+        "this machine"
+    }
+}

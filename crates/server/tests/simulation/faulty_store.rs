@@ -1,0 +1,140 @@
+//! The store as a server sees it: it can be down, and the server can end at any write.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use butler_server::model::{Closed, LayerName, Moment, NewRun, PlanDigest, RunId, Sighting};
+use butler_server::store::{
+    AttemptId, AttemptResult, MemoryStore, Note, Outcome, Snapshot, StartRequest, Store,
+    StoreError, StoreResult,
+};
+
+/// When the server ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Crash {
+    /// How many writes are still made.
+    pub(crate) writes: u32,
+    /// Whether the last one is made.
+    pub(crate) after: bool,
+}
+
+/// Faults of the store, and of the server that uses it.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    pub(crate) store_is_down: bool,
+    pub(crate) crash: Option<Crash>,
+    /// Whether the server has ended. It answers nothing more until it is started again.
+    pub(crate) crashed: bool,
+}
+
+/// A store with faults.
+pub(crate) struct FaultyStore {
+    pub(crate) inner: MemoryStore,
+    /// Milliseconds of the store's clock.
+    pub(crate) clock: Arc<AtomicU64>,
+    pub(crate) faults: Mutex<Faults>,
+}
+
+impl FaultyStore {
+    pub(crate) fn new() -> Self {
+        let clock = Arc::new(AtomicU64::new(0));
+        let told = Arc::clone(&clock);
+        let tell = Arc::new(move || Moment::from_millis(told.load(Ordering::Relaxed)));
+        Self { inner: MemoryStore::new(tell), clock, faults: Mutex::default() }
+    }
+
+    fn up(&self) -> StoreResult<()> {
+        let faults = self.faults.lock().unwrap();
+        if faults.store_is_down || faults.crashed {
+            return Err(StoreError::Unavailable("down".to_owned()));
+        }
+        drop(faults);
+        Ok(())
+    }
+
+    /// Makes a write, unless the server ends before or after it.
+    async fn write<T>(&self, write: impl Future<Output = StoreResult<T>> + Send) -> StoreResult<T> {
+        self.up()?;
+        let is_made = {
+            let mut faults = self.faults.lock().unwrap();
+            match &mut faults.crash {
+                Some(crash) if crash.writes == 0 => {
+                    let is_made = crash.after;
+                    faults.crashed = true;
+                    faults.crash = None;
+                    is_made
+                }
+                Some(crash) => {
+                    crash.writes -= 1;
+                    true
+                }
+                None => true,
+            }
+        };
+        if !is_made {
+            return Err(StoreError::Unavailable("the server ended".to_owned()));
+        }
+        let result = write.await;
+        self.up()?;
+        result
+    }
+}
+
+impl Store for FaultyStore {
+    async fn snapshot(
+        &self,
+        layer: &LayerName,
+        state_key: &str,
+        after: &[LayerName],
+    ) -> StoreResult<Snapshot> {
+        self.up()?;
+        self.inner.snapshot(layer, state_key, after).await
+    }
+
+    async fn readings(&self, repository: &str) -> StoreResult<u64> {
+        self.up()?;
+        self.inner.readings(repository).await
+    }
+
+    async fn observe(
+        &self,
+        repository: &str,
+        readings: u64,
+        sightings: &[(LayerName, Sighting)],
+    ) -> StoreResult<Outcome> {
+        self.write(self.inner.observe(repository, readings, sightings)).await
+    }
+
+    async fn insert_run(&self, layer: &LayerName, run: NewRun) -> StoreResult<Outcome> {
+        self.write(self.inner.insert_run(layer, run)).await
+    }
+
+    async fn start_attempt(&self, request: StartRequest<'_>) -> StoreResult<Outcome> {
+        self.write(self.inner.start_attempt(request)).await
+    }
+
+    async fn close_run(&self, layer: &LayerName, run: &RunId, why: Closed) -> StoreResult<Outcome> {
+        self.write(self.inner.close_run(layer, run, why)).await
+    }
+
+    async fn note(&self, attempt: &AttemptId, note: Note) -> StoreResult<Outcome> {
+        self.write(self.inner.note(attempt, note)).await
+    }
+
+    async fn finish(&self, attempt: &AttemptId, result: AttemptResult) -> StoreResult<Outcome> {
+        self.write(self.inner.finish(attempt, result)).await
+    }
+
+    async fn approve(
+        &self,
+        layer: &LayerName,
+        plan: &PlanDigest,
+        by: &str,
+    ) -> StoreResult<Outcome> {
+        self.write(self.inner.approve(layer, plan, by)).await
+    }
+
+    async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {
+        self.write(self.inner.pause(layer, by)).await
+    }
+}

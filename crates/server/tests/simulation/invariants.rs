@@ -1,0 +1,90 @@
+//! What must hold at every moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use butler_server::model::{Action, Cause, Run, Strategy};
+use butler_server::store::{AttemptId, Store};
+
+use crate::world::{World, now};
+
+impl World {
+    /// Invariant 2, at the start: what starts was approved if it has to be, is not superseded, and
+    /// what it depends on is applied.
+    pub(crate) fn check_starts(&mut self, layer: usize, before: &[Run]) {
+        let configured = &self.layers[layer];
+        let after = self.store.inner.runs(&configured.layer.name);
+        let current =
+            now(self.store.inner.snapshot(&configured.layer.name, "", &configured.layer.after))
+                .unwrap();
+        for run in &after {
+            let started = before
+                .iter()
+                .find(|known| known.id == run.id)
+                .is_some_and(|known| known.attempts.len() < run.attempts.len());
+            if !started || run.action == Action::Drift {
+                continue;
+            }
+            for upstream in &current.upstreams {
+                if !upstream.satisfied {
+                    self.violation = Some(format!("{} starts before {}", run.id, upstream.name));
+                }
+            }
+            if !run.action.changes_infrastructure() {
+                continue;
+            }
+            let newest = current.observation.as_ref().map(|observation| observation.change);
+            if newest != Some(run.change) {
+                self.violation = Some(format!("apply {} starts for an older change", run.id));
+            }
+            let Cause::Plan { plan } = &run.cause else { continue };
+            let planned = after.iter().find_map(|run| {
+                run.plan.as_ref().filter(|saved| saved.digest == *plan).map(|saved| (run, saved))
+            });
+            let Some((planned, saved)) = planned else {
+                self.violation = Some(format!("apply {} has no plan", run.id));
+                continue;
+            };
+            let limit = configured.layer.destroy_limit;
+            let needs_approval = configured.layer.strategy != Strategy::Auto
+                || limit.is_some_and(|limit| saved.counts.destroy > limit);
+            if needs_approval && run.approved_by.is_none() {
+                self.violation = Some(format!("apply {} was not approved", run.id));
+            }
+            if planned.digest() != run.digest() || saved.is_empty {
+                self.violation = Some(format!("apply {} applies another plan", run.id));
+            }
+        }
+    }
+
+    /// Checks what must hold at every moment.
+    pub(crate) fn check(&mut self) -> Result<(), String> {
+        if let Some(violation) = self.violation.take() {
+            return Err(violation);
+        }
+        // Invariant 1.
+        let machine = self.executor.machine.lock().unwrap();
+        let mut users: BTreeMap<String, &AttemptId> = BTreeMap::new();
+        for process in machine.processes.iter().filter(|process| process.uses_state()) {
+            let key = self.state_key(&process.id);
+            if let Some(other) = users.insert(key.clone(), &process.id) {
+                return Err(format!("two attempts use {key}: {other:?} and {:?}", process.id));
+            }
+        }
+        drop(machine);
+        // Invariant 4.
+        for layer in &self.layers {
+            let runs = self.store.inner.runs(&layer.layer.name);
+            let mut known = BTreeSet::new();
+            for run in &runs {
+                let identity = (run.digest().clone(), run.action, format!("{:?}", run.cause));
+                if !known.insert(identity) {
+                    return Err(format!("run {} exists twice", run.id));
+                }
+                if run.attempts.iter().rev().skip(1).any(|attempt| attempt.end.is_none()) {
+                    return Err(format!("run {} has two attempts at the same time", run.id));
+                }
+            }
+        }
+        Ok(())
+    }
+}

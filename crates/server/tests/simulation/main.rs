@@ -1,0 +1,128 @@
+//! Simulates the server with a clock, a git host, attempts and a store that fail.
+//!
+//! A seed determines a scenario: layers, and a list of [`Op`]s. After each of them, the invariants
+//! are checked; at the end all faults stop, and everything must come to rest. A scenario that fails
+//! is shrunk before it is printed. Nothing here waits: an hour of simulated time takes no time.
+//!
+//! `make test` runs a fixed number of seeds. `make simulate` sets `SIMULATE_SEED` and runs from this
+//! seed on, until it is stopped or a scenario fails.
+
+#![expect(clippy::unwrap_used, reason = "what fails in a simulation fails the test")]
+
+mod executor;
+mod faulty_store;
+mod invariants;
+mod ops;
+mod processes;
+mod rest;
+mod world;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ops::{Op, Scenario};
+use world::World;
+
+/// How many scenarios the test runs, from seed 0 on.
+const SEEDS: u64 = 1_500;
+
+/// What was simulated.
+#[derive(Debug, Default)]
+struct Totals {
+    seeds: u64,
+    steps: u64,
+    attempts: u64,
+    applies: u64,
+    by_kind: BTreeMap<&'static str, u64>,
+}
+
+/// Runs a scenario to its end. The error is the invariant that did not hold, and after how many
+/// operations.
+fn run(scenario: &Scenario) -> Result<World, (usize, String)> {
+    let mut world = World::new(scenario);
+    for (index, op) in scenario.ops.iter().enumerate() {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            world.perform(op);
+            world.check()
+        }));
+        match outcome {
+            Ok(Ok(())) => {}
+            Ok(Err(violation)) => return Err((index + 1, violation)),
+            Err(_) => return Err((index + 1, "the simulation panicked".to_owned())),
+        }
+    }
+    let end = scenario.ops.len();
+    rest::come_to_rest(&mut world).map_err(|violation| (end, violation))?;
+    Ok(world)
+}
+
+/// Removes operations as long as the scenario still fails.
+fn shrink(mut scenario: Scenario) -> Scenario {
+    let mut size = scenario.ops.len() / 2;
+    while size > 0 {
+        let mut start = 0;
+        while start < scenario.ops.len() {
+            let mut smaller = scenario.clone();
+            let end = (start + size).min(smaller.ops.len());
+            smaller.ops.drain(start..end);
+            if run(&smaller).is_err() {
+                scenario = smaller;
+            } else {
+                start += size;
+            }
+        }
+        size /= 2;
+    }
+    scenario
+}
+
+fn simulate(seed: u64, totals: &mut Totals) {
+    let scenario = Scenario::from_seed(seed);
+    match run(&scenario) {
+        Ok(world) => {
+            totals.seeds += 1;
+            totals.steps += world.steps();
+            totals.attempts += world.attempts();
+            totals.applies += world.applies();
+            for op in &scenario.ops {
+                *totals.by_kind.entry(op.kind()).or_default() += 1;
+            }
+        }
+        Err((after, violation)) => {
+            let shrunk = shrink(scenario);
+            let again = run(&shrunk).err().map_or_else(String::new, |(_, violation)| violation);
+            panic!(
+                "seed {seed} fails after {after} operations: {violation}\nshrunk to {} operations: \
+                 {again}\n{shrunk:#?}",
+                shrunk.ops.len()
+            );
+        }
+    }
+}
+
+/// The first seed of an endless simulation.
+#[expect(clippy::disallowed_methods, reason = "set by the developer who simulates")]
+fn endless_from() -> Option<u64> {
+    let seed = std::env::var("SIMULATE_SEED").ok()?;
+    Some(seed.parse().expect("SIMULATE_SEED is a number"))
+}
+
+#[test]
+fn invariants_hold_whatever_fails() {
+    let mut totals = Totals::default();
+    if let Some(first) = endless_from() {
+        for seed in first.. {
+            simulate(seed, &mut totals);
+            if totals.seeds.is_multiple_of(10_000) {
+                eprintln!("{totals:?}");
+            }
+        }
+    }
+    for seed in 0..SEEDS {
+        simulate(seed, &mut totals);
+    }
+    eprintln!("{totals:?}");
+    // Each kind of fault was simulated, and work was done.
+    assert_eq!(totals.by_kind.len(), Op::KINDS, "{:?}", totals.by_kind);
+    assert!(totals.attempts > SEEDS && totals.applies > SEEDS / 2, "{totals:?}");
+}

@@ -1,0 +1,167 @@
+//! What can happen in a scenario.
+
+use butler_server::model::Strategy;
+
+/// What a layer of a scenario is like.
+#[derive(Clone, Debug)]
+pub(crate) struct LayerKind {
+    pub(crate) strategy: Strategy,
+    /// Whether the layer is checked for drift, and whether drift is repaired then.
+    pub(crate) drift_repair: Option<bool>,
+    pub(crate) destroy_limit: Option<u64>,
+    /// Whether each of its attempts fails of the network.
+    pub(crate) always_fails: bool,
+    /// Whether it has the state of the layer before it, which no configuration should allow.
+    pub(crate) shares_state: bool,
+    /// The layers before this one that it comes after.
+    pub(crate) after: Vec<usize>,
+}
+
+/// One thing that happens. Numbers are taken modulo what exists, so that each operation has a
+/// meaning also after others were removed.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    /// Time passes, and processes go on.
+    Advance { seconds: u64 },
+    /// The clock of the store is moved by this much.
+    ClockJump { seconds: i64 },
+    /// A commit that gives a layer this digest. A digest that was there before is a revert or a
+    /// force push.
+    Commit { layer: usize, digest: u8 },
+    /// A commit that deletes a layer's path, or the branch.
+    Delete { layer: usize, branch: bool },
+    /// A repository is read: by the poll, or because of a webhook, however often that is delivered.
+    Poll,
+    /// A repository is read by a server that is slow to record what it found.
+    SlowPoll,
+    /// The slow server records it.
+    RecordSlowPoll,
+    /// A server decides about all layers until nothing is left to do. Servers keep nothing, so it
+    /// does not matter which one.
+    Pass,
+    /// A server decides about one layer, and is then slow.
+    Decide { server: usize, layer: usize },
+    /// The slow server executes what it decided.
+    PerformDecided { server: usize },
+    /// The server that acts next ends at this write, before or after it was made.
+    CrashAtWrite { writes: u32, after: bool },
+    /// A process is killed without a trace.
+    KillAttempt { attempt: usize },
+    /// A process is killed after it has left its result on the disk.
+    KillReporting { attempt: usize },
+    /// A report of an attempt arrives again.
+    RepeatReport { attempt: usize },
+    /// For this time, processes and the server cannot reach each other.
+    Partition { seconds: u64 },
+    /// A server decides about a layer. Before it executes that, another one works, perhaps after
+    /// a commit to all layers.
+    Race { layer: usize, commit: bool },
+    /// The store does not answer, or it does again.
+    StoreDown { down: bool },
+    /// The git host does not answer, or it does again.
+    GitDown { down: bool },
+    /// A person approves the newest plan of a layer, or (`old`) the first one.
+    Approve { layer: usize, old: bool },
+    /// A person pauses or resumes a layer.
+    Pause { layer: usize, paused: bool },
+    /// A layer leaves the configuration, or comes back.
+    Configure { layer: usize, present: bool },
+    /// Something changes the infrastructure.
+    Drift { layer: usize },
+}
+
+impl Op {
+    /// How many kinds there are.
+    pub(crate) const KINDS: usize = 22;
+
+    /// The kind, for the totals.
+    pub(crate) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Advance { .. } => "advance",
+            Self::ClockJump { .. } => "clock jump",
+            Self::Commit { .. } => "commit",
+            Self::Delete { .. } => "delete",
+            Self::Poll => "poll",
+            Self::SlowPoll => "slow poll",
+            Self::RecordSlowPoll => "record slow poll",
+            Self::Pass => "pass",
+            Self::Decide { .. } => "decide",
+            Self::PerformDecided { .. } => "perform decided",
+            Self::CrashAtWrite { .. } => "crash at write",
+            Self::KillAttempt { .. } => "kill attempt",
+            Self::KillReporting { .. } => "kill reporting attempt",
+            Self::RepeatReport { .. } => "repeat report",
+            Self::Partition { .. } => "partition",
+            Self::Race { .. } => "race",
+            Self::StoreDown { .. } => "store down",
+            Self::GitDown { .. } => "git down",
+            Self::Approve { .. } => "approve",
+            Self::Pause { .. } => "pause",
+            Self::Configure { .. } => "configure",
+            Self::Drift { .. } => "drift",
+        }
+    }
+
+    fn random(random: &mut fastrand::Rng, layers: usize) -> Self {
+        let layer = random.usize(..layers);
+        let server = random.usize(..2);
+        let attempt = random.usize(..8);
+        // In percent: most of the time, time passes and servers decide.
+        match random.u32(..100) {
+            0..25 | 92 => Self::Pass,
+            25..39 => Self::Advance { seconds: random.choice([1, 10, 30, 90, 700]).unwrap_or(1) },
+            39..51 => Self::Poll,
+            51..60 => Self::Commit { layer, digest: random.u8(..4) },
+            60..66 => Self::Race { layer, commit: random.bool() },
+            66 => Self::Decide { server, layer },
+            67..69 => Self::PerformDecided { server },
+            69..73 => Self::CrashAtWrite { writes: random.u32(..4), after: random.bool() },
+            73..76 => Self::Approve { layer, old: random.u8(..4) == 0 },
+            76..79 => Self::KillAttempt { attempt },
+            79..81 => Self::KillReporting { attempt },
+            81..83 => Self::RepeatReport { attempt },
+            83..85 => {
+                Self::Partition { seconds: *random.choice(&[30, 70, 100, 300, 800]).unwrap_or(&30) }
+            }
+            85..87 => Self::StoreDown { down: random.u8(..4) == 0 },
+            87..89 => Self::GitDown { down: random.u8(..4) == 0 },
+            89 => Self::SlowPoll,
+            90 => Self::RecordSlowPoll,
+            91 => Self::Delete { layer, branch: random.bool() },
+            93..95 => Self::Pause { layer, paused: random.u8(..4) == 0 },
+            95 => Self::Configure { layer, present: random.u8(..4) > 0 },
+            96..98 => Self::Drift { layer },
+            _ => Self::ClockJump { seconds: if random.bool() { 3600 } else { -3600 } },
+        }
+    }
+}
+
+/// Layers and what happens.
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    /// For everything that is not an operation: how long attempts take, and how they end.
+    pub(crate) seed: u64,
+    pub(crate) layers: Vec<LayerKind>,
+    pub(crate) ops: Vec<Op>,
+}
+
+impl Scenario {
+    pub(crate) fn from_seed(seed: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let layers: Vec<LayerKind> = (0..random.usize(1..5))
+            .map(|index| LayerKind {
+                strategy: *random
+                    .choice(&[Strategy::Auto, Strategy::Approve, Strategy::PlanOnly])
+                    .unwrap_or(&Strategy::Auto),
+                drift_repair: random.bool().then(|| random.bool()),
+                destroy_limit: (random.u8(..4) == 0).then_some(0),
+                always_fails: random.u8(..10) == 0,
+                shares_state: random.u8(..4) == 0,
+                after: (0..index).filter(|_| random.u8(..3) == 0).collect(),
+            })
+            .collect();
+        let count = random.usize(20..160);
+        let ops = (0..count).map(|_| Op::random(&mut random, layers.len())).collect();
+        Self { seed, layers, ops }
+    }
+}
