@@ -4,6 +4,7 @@
 //! [`model`] holds the types that pass between the parts, and [`decision`] the pure function that
 //! decides. [`store`] keeps the facts, and [`controller`] executes what was decided.
 
+pub mod config;
 pub mod controller;
 pub mod decision;
 pub mod model;

@@ -1,0 +1,63 @@
+//! What is wrong in a configuration, and where.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use butler_base::similar::closest;
+
+/// What is wrong in a file of the configuration.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ConfigError {
+    /// The file.
+    pub file: PathBuf,
+    /// Line and column, from 1, if the error has a position.
+    pub at: Option<(u64, u64)>,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.file.display())?;
+        if let Some((line, column)) = self.at {
+            write!(formatter, ":{line}:{column}")?;
+        }
+        write!(formatter, ": {}", self.message)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl ConfigError {
+    /// The error of the YAML parser. Its own text would quote lines of the file.
+    pub(super) fn parsing(file: &Path, error: &serde_saphyr::Error) -> Self {
+        let at = error.location().map(|location| (location.line(), location.column()));
+        let text = error.without_snippet().to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        let prefix = at.map(|(line, column)| format!("line {line} column {column}: "));
+        let text = prefix.and_then(|prefix| text.strip_prefix(&*prefix)).unwrap_or(text);
+        let message = match unknown(text) {
+            Some((name, known)) => match closest(name, known.split(", ")) {
+                Some(near) => format!("unknown key `{name}`; did you mean `{near}`?"),
+                None => format!("unknown key `{name}`; expected one of {known}"),
+            },
+            None => match text.strip_prefix("duplicate mapping key: ") {
+                Some(key) => {
+                    let key = key.split(',').next().unwrap_or(key);
+                    format!("the key `{key}` is given twice")
+                }
+                None => text.to_owned(),
+            },
+        };
+        Self { file: file.to_owned(), at, message }
+    }
+}
+
+/// The unknown key and the known ones, if this is what `text` reports.
+fn unknown(text: &str) -> Option<(&str, &str)> {
+    let rest = ["unknown field `", "unknown variant `"]
+        .into_iter()
+        .find_map(|start| text.strip_prefix(start))?;
+    let (name, rest) = rest.split_once('`')?;
+    Some((name, rest.split_once("expected one of ").map_or("", |(_, known)| known)))
+}
