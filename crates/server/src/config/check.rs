@@ -7,8 +7,9 @@ use butler_base::similar::closest;
 use serde_saphyr::Spanned;
 
 use super::document::{CredentialsEntry, LayerEntry};
+use super::entries::{Config, Placed};
 use super::error::ConfigError;
-use super::load::{Config, Placed};
+
 use crate::model::{LayerName, Strategy};
 
 /// The actions that a window can forbid.
@@ -248,7 +249,7 @@ windows:
             (
                 "approve",
                 "aprove",
-                "butler.yaml:9:13: unknown key `aprove`; did you mean `approve`?",
+                "butler.yaml:9:13: unknown value `aprove`; did you mean `approve`?",
             ),
             (
                 "{repository: infra, path: envs/prod/dns}",

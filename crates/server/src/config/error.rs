@@ -37,9 +37,9 @@ impl ConfigError {
         let prefix = at.map(|(line, column)| format!("line {line} column {column}: "));
         let text = prefix.and_then(|prefix| text.strip_prefix(&*prefix)).unwrap_or(text);
         let message = match unknown(text) {
-            Some((name, known)) => match closest(name, known.split(", ")) {
-                Some(near) => format!("unknown key `{name}`; did you mean `{near}`?"),
-                None => format!("unknown key `{name}`; expected one of {known}"),
+            Some((kind, name, known)) => match closest(name, known.split(", ")) {
+                Some(near) => format!("unknown {kind} `{name}`; did you mean `{near}`?"),
+                None => format!("unknown {kind} `{name}`; expected one of {known}"),
             },
             None => match text.strip_prefix("duplicate mapping key: ") {
                 Some(key) => {
@@ -53,11 +53,11 @@ impl ConfigError {
     }
 }
 
-/// The unknown key and the known ones, if this is what `text` reports.
-fn unknown(text: &str) -> Option<(&str, &str)> {
-    let rest = ["unknown field `", "unknown variant `"]
+/// Whether an unknown key or value is reported, which one, and which ones are known.
+fn unknown(text: &str) -> Option<(&'static str, &str, &str)> {
+    let (kind, rest) = [("key", "unknown field `"), ("value", "unknown variant `")]
         .into_iter()
-        .find_map(|start| text.strip_prefix(start))?;
+        .find_map(|(kind, start)| Some((kind, text.strip_prefix(start)?)))?;
     let (name, rest) = rest.split_once('`')?;
-    Some((name, rest.split_once("expected one of ").map_or("", |(_, known)| known)))
+    Some((kind, name, rest.split_once("expected one of ").map_or("", |(_, known)| known)))
 }

@@ -1,0 +1,92 @@
+//! The entries of all files together.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde_saphyr::Spanned;
+
+use super::document::{LayerEntry, NotificationEntry, RepositoryEntry, WindowEntry};
+use super::error::ConfigError;
+
+/// An entry, and where it stands.
+#[derive(Clone, Debug)]
+pub struct Placed<T> {
+    /// The file.
+    pub file: PathBuf,
+    /// Line and column, from 1.
+    pub at: (u64, u64),
+    /// The entry.
+    pub entry: T,
+}
+
+impl<T> Placed<T> {
+    pub(super) fn new(file: &Path, spanned: Spanned<T>) -> Self {
+        let at = (spanned.referenced.line(), spanned.referenced.column());
+        Self { file: file.to_owned(), at, entry: spanned.value }
+    }
+
+    /// `message` about this entry.
+    pub(super) fn error(&self, message: impl Into<String>) -> ConfigError {
+        self.error_at(self.at, message)
+    }
+
+    /// `message` about a value in this entry.
+    pub(super) fn error_in<V>(
+        &self,
+        value: &Spanned<V>,
+        message: impl Into<String>,
+    ) -> ConfigError {
+        self.error_at((value.referenced.line(), value.referenced.column()), message)
+    }
+
+    fn error_at(&self, at: (u64, u64), message: impl Into<String>) -> ConfigError {
+        ConfigError { file: self.file.clone(), at: Some(at), message: message.into() }
+    }
+}
+
+/// The desired state. It is checked as far as that is possible without the repositories.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// By name.
+    pub repositories: BTreeMap<String, Placed<RepositoryEntry>>,
+    /// Layers and layer sets by name, with the defaults filled in.
+    pub layers: BTreeMap<String, Placed<LayerEntry>>,
+    /// When actions are forbidden.
+    pub windows: Vec<Placed<WindowEntry>>,
+    /// Who is told.
+    pub notifications: Vec<Placed<NotificationEntry>>,
+}
+
+impl LayerEntry {
+    /// Takes from `defaults` what the layer does not say. Maps are merged by key.
+    pub(super) fn fill(&mut self, defaults: &Self) {
+        fn or<T: Clone>(value: &mut Option<T>, default: Option<&T>) {
+            if value.is_none() {
+                *value = default.cloned();
+            }
+        }
+        fn merge<V: Clone>(values: &mut BTreeMap<String, V>, defaults: &BTreeMap<String, V>) {
+            for (name, value) in defaults {
+                values.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+        }
+        or(&mut self.repository, defaults.repository.as_ref());
+        or(&mut self.reference, defaults.reference.as_ref());
+        or(&mut self.tool, defaults.tool.as_ref());
+        or(&mut self.strategy, defaults.strategy.as_ref());
+        merge(&mut self.variables, &defaults.variables);
+        merge(&mut self.secrets, &defaults.secrets);
+        merge(&mut self.env, &defaults.env);
+        or(&mut self.backend, defaults.backend.as_ref());
+        or(&mut self.workspace, defaults.workspace.as_ref());
+        if self.triggers.is_empty() {
+            self.triggers.clone_from(&defaults.triggers);
+        }
+        or(&mut self.drift, defaults.drift.as_ref());
+        or(&mut self.destroy_limit, defaults.destroy_limit.as_ref());
+        or(&mut self.retries, defaults.retries.as_ref());
+        or(&mut self.timeout, defaults.timeout.as_ref());
+        or(&mut self.history, defaults.history.as_ref());
+        or(&mut self.plan_lifetime, defaults.plan_lifetime.as_ref());
+    }
+}

@@ -1,0 +1,160 @@
+//! What a layer depends on, and the digest of that.
+//!
+//! A layer depends on its directory, the local modules that it uses (and those that they use), the
+//! files that match its triggers, the plain files of every parent directory up to the root, and the
+//! files that its configuration names by relative paths. The digest is a hash of the ids of all of
+//! them, so it changes exactly if one of them does: force pushes, squashes, deletions and reverts
+//! need no rule of their own.
+
+use std::collections::{BTreeMap, HashMap};
+
+use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use sha2::{Digest as _, Sha256};
+
+use super::references::references;
+use super::tree::{Entry, Kind, Tree, TreeError, join};
+use crate::model::Digest;
+
+/// What a layer depends on: entries by path. A directory stands for everything below it.
+pub type Dependencies = BTreeMap<String, Entry>;
+
+/// The paths that directories name, by the id of the directory. It is the same for all layers and
+/// commits.
+#[derive(Debug, Default)]
+pub struct ReferenceCache(HashMap<String, Vec<String>>);
+
+/// An invalid glob.
+#[derive(Debug, thiserror::Error)]
+#[error("`{glob}` is not a valid glob: {why}")]
+pub struct InvalidGlob {
+    glob: String,
+    why: String,
+}
+
+/// Compiles globs. `*` does not match `/`; `**` does.
+///
+/// # Errors
+/// If one is not valid.
+pub fn globs<'a>(globs: impl IntoIterator<Item = &'a str>) -> Result<GlobSet, InvalidGlob> {
+    let invalid = |glob: &str, error: globset::Error| InvalidGlob {
+        glob: glob.to_owned(),
+        why: error.kind().to_string(),
+    };
+    let compile = |glob: &str| -> Result<Glob, InvalidGlob> {
+        let mut builder = GlobBuilder::new(glob);
+        builder.literal_separator(true).build().map_err(|error| invalid(glob, error))
+    };
+    let mut set = GlobSetBuilder::new();
+    let mut last = "";
+    for glob in globs {
+        set.add(compile(glob)?);
+        last = glob;
+    }
+    set.build().map_err(|error| invalid(last, error))
+}
+
+/// What the layer at `path` depends on, or `None` if there is no such directory.
+///
+/// # Errors
+/// If an object cannot be read.
+pub fn dependencies(
+    tree: &impl Tree,
+    path: &str,
+    triggers: &GlobSet,
+    cache: &mut ReferenceCache,
+) -> Result<Option<Dependencies>, TreeError> {
+    let Some(root) = tree.entry(path)?.filter(|entry| entry.kind == Kind::Directory) else {
+        return Ok(None);
+    };
+    let mut found = Dependencies::new();
+    found.insert(path.to_owned(), root);
+    follow_references(tree, path, cache, &mut found)?;
+    add_files_of_parents(tree, path, &mut found)?;
+    if !triggers.is_empty() {
+        add_matching(tree, "", triggers, &mut found)?;
+    }
+    Ok(Some(found))
+}
+
+/// The digest of dependencies.
+#[must_use]
+pub fn digest(dependencies: &Dependencies) -> Digest {
+    let mut hash = Sha256::new();
+    for (path, entry) in dependencies {
+        // An executable is another file for a provisioner.
+        let kind = entry.kind as u8;
+        for part in [path.as_bytes(), entry.id.as_bytes(), &[kind]] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+    }
+    Digest::new(hex::encode(hash.finalize()))
+}
+
+/// Adds what the module at `start`, and the modules that it uses, name by relative paths.
+fn follow_references(
+    tree: &impl Tree,
+    start: &str,
+    cache: &mut ReferenceCache,
+    found: &mut Dependencies,
+) -> Result<(), TreeError> {
+    let mut directories = vec![start.to_owned()];
+    while let Some(directory) = directories.pop() {
+        let Some(entry) = tree.entry(&directory)? else { continue };
+        let named = if let Some(named) = cache.0.get(&entry.id) {
+            named.clone()
+        } else {
+            let named = references(tree, &directory)?;
+            cache.0.insert(entry.id.clone(), named.clone());
+            named
+        };
+        for path in named.iter().filter_map(|named| join(&directory, named)) {
+            if found.contains_key(&path) {
+                continue;
+            }
+            let Some(entry) = tree.entry(&path)? else { continue };
+            if entry.kind == Kind::Directory {
+                directories.push(path.clone());
+            }
+            found.insert(path, entry);
+        }
+    }
+    Ok(())
+}
+
+/// Adds the files beside the directories that lead to `path`: version files, and the parents of
+/// Terragrunt units.
+fn add_files_of_parents(
+    tree: &impl Tree,
+    path: &str,
+    found: &mut Dependencies,
+) -> Result<(), TreeError> {
+    let mut parent = path;
+    while !parent.is_empty() {
+        parent = parent.rsplit_once('/').map_or("", |(parent, _)| parent);
+        for (name, entry) in tree.list(parent)? {
+            if matches!(entry.kind, Kind::File | Kind::Executable | Kind::Link) {
+                let path = if parent.is_empty() { name } else { format!("{parent}/{name}") };
+                found.insert(path, entry);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn add_matching(
+    tree: &impl Tree,
+    directory: &str,
+    globs: &GlobSet,
+    found: &mut Dependencies,
+) -> Result<(), TreeError> {
+    for (name, entry) in tree.list(directory)? {
+        let path = if directory.is_empty() { name } else { format!("{directory}/{name}") };
+        if entry.kind == Kind::Directory {
+            add_matching(tree, &path, globs, found)?;
+        } else if globs.is_match(&path) {
+            found.insert(path, entry);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Digests of real repositories.
+
+use butler_base::platform::fs::PermissionsExt;
+use git2::{Repository, Signature};
+
+use super::*;
+use crate::model::{Commit, Digest};
+
+/// A repository with a layer that uses a module, which uses another one.
+struct Files {
+    directory: tempfile::TempDir,
+    repository: Repository,
+}
+
+impl Files {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let repository = Repository::init(directory.path()).unwrap();
+        let files = Self { directory, repository };
+        files.write("envs/prod/main.tf", "module \"a\" {\n  source = \"../../modules/a\"\n}\n");
+        files.write("envs/prod/README.md", "prod");
+        files.write("modules/a/main.tf", "module \"b\" {\n  source = \"../b\"\n}\n");
+        files.write(
+            "modules/b/main.tf",
+            "locals { x = file(\"${path.module}/../../data/x.json\") }",
+        );
+        files.write("modules/unused/main.tf", "");
+        files.write("data/x.json", "1");
+        files.write("data/y.json", "1");
+        files.write(".terraform-version", "1.11.4");
+        files.write("envs/common.hcl", "");
+        files.write("shared/deep/policy.rego", "");
+        files
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.directory.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn commit(&self) -> Commit {
+        let mut index = self.repository.index().unwrap();
+        index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
+        index.update_all(["*"], None).unwrap();
+        let tree = self.repository.find_tree(index.write_tree().unwrap()).unwrap();
+        let author = Signature::now("a", "a@example.com").unwrap();
+        let head = self.repository.head().ok().and_then(|head| head.peel_to_commit().ok());
+        let parents: Vec<_> = head.iter().collect();
+        let id = self
+            .repository
+            .commit(Some("HEAD"), &author, &author, "change", &tree, &parents)
+            .unwrap();
+        Commit::new(id.to_string())
+    }
+
+    fn digest(&self, path: &str, triggers: &[&str]) -> Option<Digest> {
+        let commit = self.commit();
+        let tree = GitTree::of(&self.repository, &commit).unwrap();
+        let triggers = globs(triggers.iter().copied()).unwrap();
+        let mut cache = ReferenceCache::default();
+        dependencies(&tree, path, &triggers, &mut cache).unwrap().as_ref().map(digest)
+    }
+}
+
+#[test]
+fn digest_changes_with_what_the_layer_depends_on_only() {
+    let triggers = ["shared/**/*.rego", "data/*.txt"];
+    for (path, changes) in [
+        ("envs/prod/main.tf", true),
+        ("envs/prod/sub/new.txt", true),
+        ("modules/a/new.tf", true),
+        ("modules/b/main.tf", true),
+        ("data/x.json", true),
+        ("envs/common.hcl", true),
+        (".terraform-version", true),
+        ("shared/deep/policy.rego", true),
+        ("data/new.txt", true),
+        ("data/sub/new.txt", false),
+        ("modules/unused/main.tf", false),
+        ("data/y.json", false),
+        ("envs/dev/main.tf", false),
+        ("shared/deep/policy.txt", false),
+    ] {
+        let files = Files::new();
+        let before = files.digest("envs/prod", &triggers).unwrap();
+        files.write(path, "# changed\n");
+        let after = files.digest("envs/prod", &triggers).unwrap();
+        assert_eq!(before != after, changes, "{path}");
+        // A revert is the same revision again.
+        if path == "data/x.json" {
+            files.write(path, "1");
+            assert_eq!(files.digest("envs/prod", &triggers).unwrap(), before);
+        }
+    }
+}
+
+#[test]
+fn executable_file_is_another_file() {
+    let files = Files::new();
+    let before = files.digest("envs/prod", &[]).unwrap();
+    let script = files.directory.path().join("data/x.json");
+    std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert_ne!(files.digest("envs/prod", &[]).unwrap(), before);
+}
+
+#[test]
+fn missing_directory_has_no_digest() {
+    let files = Files::new();
+    assert_eq!(files.digest("envs/staging", &[]), None);
+    assert_eq!(files.digest("envs/common.hcl", &[]), None);
+}
+
+#[test]
+fn modules_that_use_each_other_end() {
+    let files = Files::new();
+    files.write("modules/b/back.tf", "module \"a\" { source = \"../a\" }");
+    assert!(files.digest("envs/prod", &[]).is_some());
+}
+
+#[test]
+fn invalid_glob_is_named() {
+    let error = globs(["modules/**", "a{b"]).unwrap_err().to_string();
+    assert!(error.starts_with("`a{b` is not a valid glob: "), "{error}");
+}

@@ -1,0 +1,86 @@
+//! What a commit contains.
+
+/// What an entry of a tree is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Kind {
+    /// A directory, whose id depends on everything below it.
+    Directory,
+    /// A file.
+    File,
+    /// A file that can be executed.
+    Executable,
+    /// A symbolic link.
+    Link,
+    /// A commit of another repository.
+    Submodule,
+}
+
+/// An entry of a tree.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Entry {
+    /// What it is.
+    pub kind: Kind,
+    /// The object's id, in hexadecimal.
+    pub id: String,
+}
+
+/// A tree cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read `{path}` of the commit: {why}")]
+pub struct TreeError {
+    /// The path.
+    pub path: String,
+    /// What failed.
+    pub why: String,
+}
+
+/// The files of one commit. Paths are relative to its root, with `/`, without `.` and `..`; the root
+/// is the empty path.
+pub trait Tree {
+    /// The entry at a path.
+    ///
+    /// # Errors
+    /// If an object cannot be read.
+    fn entry(&self, path: &str) -> Result<Option<Entry>, TreeError>;
+
+    /// The entries of a directory with their names; none if it is not a directory.
+    ///
+    /// # Errors
+    /// If an object cannot be read.
+    fn list(&self, directory: &str) -> Result<Vec<(String, Entry)>, TreeError>;
+
+    /// The content of a file of at most `most` bytes, if it is UTF-8.
+    ///
+    /// # Errors
+    /// If an object cannot be read.
+    fn text(&self, path: &str, most: usize) -> Result<Option<String>, TreeError>;
+}
+
+/// The path that `relative` leads to from `directory`, if that is inside the repository.
+#[must_use]
+pub fn join(directory: &str, relative: &str) -> Option<String> {
+    let mut parts: Vec<&str> = directory.split('/').filter(|part| !part.is_empty()).collect();
+    for part in relative.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_inside_the_repository() {
+        assert_eq!(join("envs/prod", "../../modules/network").as_deref(), Some("modules/network"));
+        assert_eq!(join("envs/prod", "./a//b/").as_deref(), Some("envs/prod/a/b"));
+        assert_eq!(join("envs", "..").as_deref(), Some(""));
+        assert_eq!(join("envs", "../.."), None);
+    }
+}
