@@ -74,7 +74,7 @@ fuzz: setup-build ## Feed every parser with broken input for FUZZ_SECONDS each, 
 
 simulate: setup-build ## Simulate the server with faults, from a new seed on, until it is stopped or an invariant breaks
 	@SIMULATE_SEED="$${SIMULATE_SEED:-$$(date +%s)000}" \
-		cargo test --locked --release --package butler-server --test simulation -- --nocapture
+		cargo test --locked --package butler-server --test simulation -- --nocapture
 
 bench: build ## Build, then measure all of docs/performance.md, with growth: half an hour
 	$(call benchmark)

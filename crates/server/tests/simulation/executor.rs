@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use butler_server::controller::{Executor, Probe};
+use butler_server::controller::{Executor, ExecutorError, Probe};
 use butler_server::model::{Digest, Liveness, PlanDigest};
-use butler_server::store::{AttemptId, AttemptResult, StoreError};
+use butler_server::store::{AttemptId, AttemptResult};
 
 /// How far a process is.
 #[derive(Clone, Debug)]
@@ -101,25 +101,25 @@ pub(crate) struct SimulatedExecutor {
 }
 
 impl Executor for SimulatedExecutor {
-    async fn launch(&self, attempt: &AttemptId) -> Result<(), StoreError> {
+    async fn launch(&self, attempt: &AttemptId) -> Result<(), ExecutorError> {
         let mut machine = self.machine.lock().unwrap();
         if machine.node_is_down {
-            return Err(StoreError::Unavailable("the node does not answer".to_owned()));
+            return Err(ExecutorError("the node does not answer".to_owned()));
         }
         if machine.random.u8(..20) == 0 {
             let at = machine.elapsed + machine.random.u64(..900);
             machine.late.push((at, attempt.clone()));
-            return Err(StoreError::Unavailable("the server is slow".to_owned()));
+            return Err(ExecutorError("the server is slow".to_owned()));
         }
         machine.start(attempt);
         drop(machine);
         Ok(())
     }
 
-    async fn stop(&self, attempt: &AttemptId) -> Result<(), StoreError> {
+    async fn stop(&self, attempt: &AttemptId) -> Result<(), ExecutorError> {
         let mut machine = self.machine.lock().unwrap();
         if machine.node_is_down {
-            return Err(StoreError::Unavailable("the node does not answer".to_owned()));
+            return Err(ExecutorError("the node does not answer".to_owned()));
         }
         for process in machine.processes.iter_mut().filter(|process| process.id == *attempt) {
             process.stop_requested = true;

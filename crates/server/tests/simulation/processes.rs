@@ -1,7 +1,10 @@
 //! What the processes of attempts do as time passes.
 
+use std::sync::atomic::Ordering;
+
 use butler_server::model::{
-    Action, Cause, ChangeCounts, Ending, FailureClass, PlanDigest, Run, SavedPlan, StopReason,
+    Action, Cause, ChangeCounts, Ending, FailureClass, Moment, PlanDigest, Run, SavedPlan,
+    StopReason,
 };
 use butler_server::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 
@@ -9,7 +12,7 @@ use crate::executor::{PlanFile, Stage};
 use crate::world::{World, now};
 
 impl World {
-    /// Lets time pass, second by second if a process has something to do.
+    /// Lets time pass in steps of five seconds, after each of which the invariants are checked.
     pub(crate) fn advance(&mut self, seconds: u64) {
         for step in (0..seconds).step_by(5) {
             self.executor.machine.lock().unwrap().elapsed += 5.min(seconds - step);
@@ -151,7 +154,7 @@ impl World {
         }
         self.plans += 1;
         let number = self.plans;
-        let saved = self.store.inner.runs(&id.layer).iter().map(|run| run.created).max();
+        let saved = Moment::from_millis(self.store.clock.load(Ordering::Relaxed));
         let mut machine = self.executor.machine.lock().unwrap();
         let infrastructure = machine.infrastructure.entry(key).or_default().clone();
         let mut result = AttemptResult::ended(Ending::Succeeded);
@@ -167,7 +170,7 @@ impl World {
                     digest,
                     counts: ChangeCounts { add: 1, change: 0, destroy },
                     is_empty,
-                    saved: saved.unwrap_or_default(),
+                    saved,
                     discarded: None,
                     stale: None,
                 });
