@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use globset::{Glob, GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use sha2::{Digest as _, Sha256};
 
 use super::references::references;
@@ -31,26 +31,23 @@ pub struct InvalidGlob {
     why: String,
 }
 
+impl From<globset::Error> for InvalidGlob {
+    fn from(error: globset::Error) -> Self {
+        let glob = error.glob().unwrap_or_default().to_owned();
+        Self { glob, why: error.kind().to_string() }
+    }
+}
+
 /// Compiles globs. `*` does not match `/`; `**` does.
 ///
 /// # Errors
 /// If one is not valid.
 pub fn globs<'a>(globs: impl IntoIterator<Item = &'a str>) -> Result<GlobSet, InvalidGlob> {
-    let invalid = |glob: &str, error: globset::Error| InvalidGlob {
-        glob: glob.to_owned(),
-        why: error.kind().to_string(),
-    };
-    let compile = |glob: &str| -> Result<Glob, InvalidGlob> {
-        let mut builder = GlobBuilder::new(glob);
-        builder.literal_separator(true).build().map_err(|error| invalid(glob, error))
-    };
     let mut set = GlobSetBuilder::new();
-    let mut last = "";
     for glob in globs {
-        set.add(compile(glob)?);
-        last = glob;
+        set.add(GlobBuilder::new(glob).literal_separator(true).build()?);
     }
-    set.build().map_err(|error| invalid(last, error))
+    Ok(set.build()?)
 }
 
 /// What the layer at `path` depends on, or `None` if there is no such directory.
@@ -82,8 +79,7 @@ pub fn digest(dependencies: &Dependencies) -> Digest {
     let mut hash = Sha256::new();
     for (path, entry) in dependencies {
         // An executable is another file for a provisioner.
-        let kind = entry.kind as u8;
-        for part in [path.as_bytes(), entry.id.as_bytes(), &[kind]] {
+        for part in [path, &entry.id, entry.kind.mode()] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);
         }

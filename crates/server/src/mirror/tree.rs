@@ -15,6 +15,19 @@ pub enum Kind {
     Submodule,
 }
 
+impl Kind {
+    /// The mode, as git writes it. Digests are stored, so it never changes.
+    pub(super) const fn mode(self) -> &'static str {
+        match self {
+            Self::Directory => "040000",
+            Self::File => "100644",
+            Self::Executable => "100755",
+            Self::Link => "120000",
+            Self::Submodule => "160000",
+        }
+    }
+}
+
 /// An entry of a tree.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Entry {
