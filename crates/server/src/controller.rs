@@ -7,7 +7,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::decision::{Decision, Input, Step, decide};
-use crate::model::{Breaker, Layer, LayerName, Liveness, Moment, Surroundings};
+use crate::model::{Layer, LayerName, Liveness, Surroundings};
 use crate::store::{
     AttemptId, AttemptResult, Note, Outcome, StartRequest, Store, StoreError, StoreResult,
 };
@@ -19,19 +19,36 @@ pub trait Executor: Send + Sync {
     ///
     /// # Errors
     /// If the process may not have been started.
-    fn launch(&self, attempt: &AttemptId) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn launch(&self, attempt: &AttemptId)
+    -> impl Future<Output = Result<(), ExecutorError>> + Send;
 
     /// Asks the process to stop.
     ///
     /// # Errors
     /// If the request may not have reached the process.
-    fn stop(&self, attempt: &AttemptId) -> impl Future<Output = Result<(), StoreError>> + Send;
+    fn stop(&self, attempt: &AttemptId) -> impl Future<Output = Result<(), ExecutorError>> + Send;
 
     /// Finds out whether the process exists, or what it left.
     fn probe(&self, attempt: &AttemptId) -> impl Future<Output = Probe> + Send;
 
     /// Where attempts run, for messages.
     fn place(&self) -> &str;
+}
+
+/// The process of an attempt could not be reached.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot reach the process of the attempt: {0}")]
+pub struct ExecutorError(pub String);
+
+/// A step was not executed, or only in part.
+#[derive(Debug, thiserror::Error)]
+pub enum StepError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The attempt could not be reached.
+    #[error(transparent)]
+    Executor(#[from] ExecutorError),
 }
 
 /// What is known about the process of an attempt.
@@ -52,25 +69,19 @@ pub struct ConfiguredLayer {
     pub state_key: String,
 }
 
-/// Limits of the whole server.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// The most attempts at the same time.
-    pub concurrency: u32,
-}
-
 /// Decides about layers and executes what was decided.
 #[derive(Debug)]
 pub struct Controller<'a, S, E> {
     store: &'a S,
     executor: &'a E,
-    limits: Limits,
+    /// The most attempts at the same time.
+    concurrency: u32,
 }
 
 impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
-    /// A controller on this store.
-    pub const fn new(store: &'a S, executor: &'a E, limits: Limits) -> Self {
-        Self { store, executor, limits }
+    /// A controller on this store, for at most `concurrency` attempts at the same time.
+    pub const fn new(store: &'a S, executor: &'a E, concurrency: u32) -> Self {
+        Self { store, executor, concurrency }
     }
 
     /// Decides about a layer, on what the store knows now.
@@ -81,19 +92,18 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
         &self,
         name: &LayerName,
         configured: Option<&ConfiguredLayer>,
-    ) -> StoreResult<(Decision, Moment)> {
+    ) -> StoreResult<Decision> {
         let (state_key, after) = configured.map_or_else(
             || (String::new(), Vec::new()),
             |configured| (configured.state_key.clone(), configured.layer.after.clone()),
         );
         let snapshot = self.store.snapshot(name, &state_key, &after).await?;
         // Half of the slots are enough for drift: commits must not wait for it.
-        let most_drift = (self.limits.concurrency / 2).max(1);
+        let most_drift = (self.concurrency / 2).max(1);
         let surroundings = Surroundings {
             upstreams: snapshot.upstreams,
-            free_slots: self.limits.concurrency.saturating_sub(snapshot.running),
+            free_slots: self.concurrency.saturating_sub(snapshot.running),
             free_drift_slots: most_drift.saturating_sub(snapshot.running_drift),
-            breaker: Breaker::Closed,
             ..Surroundings::default()
         };
         let input = Input {
@@ -104,7 +114,7 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             surroundings: &surroundings,
             now: snapshot.now,
         };
-        Ok((decide(&input), snapshot.now))
+        Ok(decide(&input))
     }
 
     /// Executes a step that was decided for a layer. The store refuses it if the facts have
@@ -118,35 +128,36 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
         name: &LayerName,
         configured: Option<&ConfiguredLayer>,
         step: Step,
-    ) -> StoreResult<Outcome> {
+    ) -> Result<Outcome, StepError> {
         let attempt = |run, number| AttemptId { layer: name.clone(), run, number };
         match step {
-            Step::Create(run) => self.store.insert_run(name, run).await,
-            Step::Close { run, why } => self.store.close_run(name, &run, why).await,
+            Step::Create(run) => Ok(self.store.insert_run(name, run).await?),
+            Step::Close { run, why } => Ok(self.store.close_run(name, &run, why).await?),
             Step::Start { run, attempt: number, timeout } => {
                 let Some(configured) = configured else { return Ok(Outcome::Refused) };
                 self.start(configured, attempt(run, number), timeout).await
             }
             Step::Stop { run, attempt: number, why } => {
                 let attempt = attempt(run, number);
-                let change = self.store.note(&attempt, Note::StopRequested(why)).await?;
-                if change == Outcome::Refused {
-                    return Ok(change);
+                let requested = self.store.note(&attempt, Note::StopRequested(why)).await?;
+                if requested == Outcome::Refused {
+                    return Ok(Outcome::Refused);
                 }
                 self.executor.stop(&attempt).await?;
-                self.store.note(&attempt, Note::StopDelivered).await
+                Ok(self.store.note(&attempt, Note::StopDelivered).await?)
             }
             Step::Probe { run, attempt: number, reports } => {
                 let attempt = attempt(run, number);
-                match self.executor.probe(&attempt).await {
+                Ok(match self.executor.probe(&attempt).await {
                     Probe::Liveness(liveness) => {
-                        self.store.note(&attempt, Note::Probed { liveness, reports }).await
+                        self.store.note(&attempt, Note::Probed { liveness, reports }).await?
                     }
-                    Probe::Ended(result) => self.store.finish(&attempt, result).await,
-                }
+                    Probe::Ended(result) => self.store.finish(&attempt, result).await?,
+                })
             }
             Step::EndAttempt { run, attempt: number, ending } => {
-                self.store.finish(&attempt(run, number), AttemptResult::ended(ending)).await
+                let result = AttemptResult::ended(ending);
+                Ok(self.store.finish(&attempt(run, number), result).await?)
             }
         }
     }
@@ -157,12 +168,12 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
         configured: &ConfiguredLayer,
         id: AttemptId,
         timeout: Duration,
-    ) -> StoreResult<Outcome> {
+    ) -> Result<Outcome, StepError> {
         let request = StartRequest {
             attempt: &id,
             state_key: &configured.state_key,
             after: &configured.layer.after,
-            concurrency: self.limits.concurrency,
+            concurrency: self.concurrency,
             timeout,
             place: self.executor.place(),
         };
@@ -170,6 +181,6 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             return Ok(Outcome::Refused);
         }
         self.executor.launch(&id).await?;
-        self.store.note(&id, Note::Heartbeat).await
+        Ok(self.store.note(&id, Note::Heartbeat).await?)
     }
 }

@@ -45,7 +45,8 @@ pub(super) fn config(config: &Config) -> Vec<ConfigError> {
             .iter()
             .any(|start| url.value.starts_with(start))
         {
-            let message = "the address must begin with `https://`, `ssh://` or `file://`";
+            let message =
+                "the address must begin with `https://`, `http://`, `ssh://` or `file://`";
             errors.push(repository.error_in(url, message));
         }
         if let Some(credentials) = &repository.entry.credentials

@@ -255,6 +255,4 @@ pub enum NotificationEvent {
     Drift,
     /// Drift is gone.
     Resolved,
-    /// A plan was applied.
-    Applied,
 }

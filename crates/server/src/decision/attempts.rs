@@ -7,10 +7,10 @@ use crate::model::{Action, Attempt, Ending, Gate, Liveness, Phase, Reason, Run, 
 
 /// How long an attempt may be silent. Then the server asks whether its process exists; this alone
 /// never frees its lease.
-pub const LEASE: Duration = Duration::from_mins(1);
+pub(super) const SILENCE: Duration = Duration::from_mins(1);
 
 /// How long it may be unknown whether a process exists. Then a person must say.
-pub const FATE_UNKNOWN: Duration = Duration::from_mins(10);
+pub(super) const FATE_UNKNOWN: Duration = Duration::from_mins(10);
 
 /// How long an attempt may go on after it was asked to stop. Then a person must look.
 const STOP_IGNORED: Duration = Duration::from_mins(30);
@@ -31,7 +31,7 @@ pub(super) fn watch(input: &Input<'_>, run: &Run, attempt: &Attempt) -> Decision
     }
     // Silence: ask, again and again, whether the process exists. This comes before a stop, which
     // cannot be delivered to a process that cannot be reached.
-    let silent_at = attempt.heartbeat + LEASE;
+    let silent_at = attempt.heartbeat + SILENCE;
     let is_silent = input.now >= silent_at;
     let asked = attempt.probed.map(|(_, at)| at).filter(|at| *at >= attempt.heartbeat);
     let ask_at = asked.map_or(silent_at, |at| at + PROBE_AGAIN);

@@ -1,5 +1,7 @@
 //! Which work is due when no run waits.
 
+use std::time::Duration;
+
 use super::gates;
 use super::progress::{Failure, Progress, fraction, progress};
 use super::types::{Decision, Input, Step};
@@ -151,7 +153,7 @@ impl Work<'_> {
             && self.is_applied()
         {
             let cause = Cause::Drift { run: found.run.clone() };
-            if !self.exists(Action::Plan, &cause, self.revision) {
+            if !self.is_planned(&cause) {
                 return self.create(Action::Plan, cause);
             }
         }
@@ -170,8 +172,7 @@ impl Work<'_> {
     fn after_upstream(&self) -> Option<Decision> {
         let run = self.input.facts.upstream_apply.clone()?;
         let cause = Cause::Dependency { run, change: self.change };
-        let is_new = !self.exists(Action::Plan, &cause, self.revision);
-        is_new.then(|| self.create(Action::Plan, cause))
+        (!self.is_planned(&cause)).then(|| self.create(Action::Plan, cause))
     }
 
     /// A new plan after `run`. What destroys goes on to destroy.
@@ -183,8 +184,7 @@ impl Work<'_> {
     /// Who discarded the plan that `run` applies.
     fn discarded_by(&self, run: &Run) -> Option<&str> {
         let Cause::Plan { plan } = &run.cause else { return None };
-        let mut plans = self.input.facts.runs.iter().filter_map(|run| run.plan.as_ref());
-        plans.find(|saved| saved.digest == *plan)?.discarded.as_deref()
+        Run::saved_plan(&self.input.facts.runs, plan)?.discarded.as_deref()
     }
 
     fn discarded(&self, by: &str) -> Decision {
@@ -194,7 +194,7 @@ impl Work<'_> {
 
     /// When the next check for drift is due: after the last one, or spread over the first interval
     /// by the layer's name, so that layers that were applied together are not checked together.
-    fn drift_due(&self, every: std::time::Duration) -> Moment {
+    fn drift_due(&self, every: Duration) -> Moment {
         let checks = self.input.facts.runs.iter().rev().filter_map(|run| match run.cause {
             Cause::Schedule { due } => Some(due),
             _ => None,
@@ -208,8 +208,9 @@ impl Work<'_> {
         )
     }
 
-    fn exists(&self, action: Action, cause: &Cause, revision: &Revision) -> bool {
-        let id = RunId::derived(self.input.name, &revision.digest, action, cause);
+    /// Whether the current revision was planned for this cause.
+    fn is_planned(&self, cause: &Cause) -> bool {
+        let id = RunId::derived(self.input.name, &self.revision.digest, Action::Plan, cause);
         self.input.facts.runs.iter().any(|run| run.id == id)
     }
 

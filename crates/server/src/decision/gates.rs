@@ -87,8 +87,7 @@ fn approval(input: &Input<'_>, layer: &Layer, run: &Run) -> Option<ClosedGate> {
     if run.approved_by.is_some() {
         return None;
     }
-    let mut plans = input.facts.runs.iter().filter_map(|run| run.plan.as_ref());
-    let saved = plans.find(|saved| saved.digest == *plan)?;
+    let saved = Run::saved_plan(&input.facts.runs, plan)?;
     let text = why_approval(layer, saved, run.destroys)?;
     Some(ClosedGate::until_an_event(Gate::Approval, text))
 }
@@ -148,7 +147,7 @@ fn dependency(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
 }
 
 fn lease(input: &Input<'_>, _: &Layer, _: &Run) -> Option<ClosedGate> {
-    let holder = &input.facts.lease.as_ref()?.holder;
+    let holder = input.facts.lease.as_ref()?;
     let text = format!(
         "attempt {} of run {} of layer {} uses the state",
         holder.fence, holder.run, holder.layer

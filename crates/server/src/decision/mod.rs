@@ -20,8 +20,6 @@ use crate::model::{
     Revision, Run, Sighting,
 };
 
-pub use attempts::{FATE_UNKNOWN, LEASE};
-pub use progress::backoff;
 pub use types::{Decision, Input, Step};
 
 /// Decides what happens next to a layer.
@@ -56,25 +54,23 @@ pub fn decide(input: &Input<'_>) -> Decision {
         Err(reason) => return Decision::blocked(reason),
     };
     let open = open_runs(input, layer);
-    // A check for drift that waits must not keep a commit from being planned.
-    if open.iter().all(|(run, _)| run.action == Action::Drift) {
-        let due = due::due(input, layer, observation, revision);
-        let is_work = matches!(&due.step, Some(Step::Create(run)) if run.action != Action::Drift);
-        if open.is_empty() || is_work {
-            return due;
-        }
-    }
+    let is_only_drift = open.iter().all(|(run, _)| run.action == Action::Drift);
     // The first run whose gates are open starts. If there is none, the first one says why.
     let mut decisions =
         open.into_iter().map(|(run, not_before)| gates::start(input, layer, run, not_before));
-    let first = decisions.next();
-    match first {
-        Some(first) if first.step.is_none() => {
-            decisions.find(|decision| decision.step.is_some()).unwrap_or(first)
+    let due = || due::due(input, layer, observation, revision);
+    let Some(first) = decisions.next() else { return due() };
+    // A check for drift that waits must not keep a commit from being planned.
+    if is_only_drift {
+        let due = due();
+        if matches!(&due.step, Some(Step::Create(run)) if run.action != Action::Drift) {
+            return due;
         }
-        Some(first) => first,
-        None => due::due(input, layer, observation, revision),
     }
+    if first.step.is_some() {
+        return first;
+    }
+    decisions.find(|decision| decision.step.is_some()).unwrap_or(first)
 }
 
 /// The run that has an attempt without an end, and this attempt.

@@ -5,7 +5,9 @@ use std::time::Duration;
 use sha2::{Digest as _, Sha256};
 
 use super::types::Input;
-use crate::model::{Attempt, Closed, Ending, FailureClass, Layer, Moment, Run, RunId, StopReason};
+use crate::model::{
+    Action, Attempt, Closed, Ending, FailureClass, Layer, Moment, Run, RunId, StopReason,
+};
 
 /// The wait after the first failure.
 const FIRST_WAIT: Duration = Duration::from_secs(15);
@@ -128,7 +130,7 @@ fn failed_attempts(input: &Input<'_>, run: &Run) -> u32 {
             let failures = other.attempts.iter().filter(|attempt| has_failed(attempt));
             failed += u32::try_from(failures.count()).unwrap_or(u32::MAX);
             // Each check for drift counts for itself: the next one is a new question.
-            if run.action == crate::model::Action::Drift {
+            if run.action == Action::Drift {
                 break;
             }
         }
@@ -153,8 +155,7 @@ fn has_failed(attempt: &Attempt) -> bool {
 /// The wait after the `failed`-th failed attempt: 15 s, doubled with each one, at most an hour, and
 /// up to a fifth more or less. The difference depends on the run, so that runs that failed together
 /// do not start together.
-#[must_use]
-pub fn backoff(run: &RunId, failed: u32) -> Duration {
+fn backoff(run: &RunId, failed: u32) -> Duration {
     let doubled =
         FIRST_WAIT.saturating_mul(1_u32.checked_shl(failed.saturating_sub(1)).unwrap_or(u32::MAX));
     let wait = doubled.min(LONGEST_WAIT);

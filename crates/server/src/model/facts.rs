@@ -33,21 +33,15 @@ pub struct DriftFinding {
     pub difference: Option<String>,
 }
 
-/// The right to read and write one state.
+/// The right to read and write one state. The attempt has it until it has ended: time alone never
+/// frees a lease.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
 pub struct Lease {
-    /// The attempt that holds it, until it has ended. Time alone never frees a lease.
-    pub holder: LeaseHolder,
-}
-
-/// The attempt that holds a lease.
-#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
-pub struct LeaseHolder {
-    /// The layer.
+    /// The layer of the attempt.
     pub layer: LayerName,
-    /// The run.
+    /// Its run.
     pub run: RunId,
-    /// The number of the attempt, which is the fence: a report with another one is refused.
+    /// Its number, which is the fence: a report with another one is refused.
     pub fence: u32,
 }
 

@@ -15,7 +15,7 @@ mod plan;
 mod run;
 
 pub use attempt::{Attempt, Ending, FailureClass, Liveness, StopReason};
-pub use facts::{Breaker, DriftFinding, Facts, Lease, LeaseHolder, Surroundings, Upstream};
+pub use facts::{Breaker, DriftFinding, Facts, Lease, Surroundings, Upstream};
 pub use layer::{DriftCheck, Layer, Strategy, Timeouts};
 pub use moment::Moment;
 pub use names::{Commit, Digest, InvalidLayerName, LayerName, PlanDigest, RunId};

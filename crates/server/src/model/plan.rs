@@ -51,16 +51,3 @@ pub enum StalePlan {
     /// The state was changed since, as the attempt found.
     State,
 }
-
-impl StalePlan {
-    /// What has changed, for a sentence: "the plan is stale: {}".
-    #[must_use]
-    pub const fn describe(self) -> &'static str {
-        match self {
-            Self::Tool => "another version of the tool is configured",
-            Self::Variables => "variables have changed",
-            Self::Secrets => "a secret has changed",
-            Self::State => "the state has changed",
-        }
-    }
-}

@@ -4,6 +4,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     Attempt, Commit, Digest, Ending, LayerName, Moment, PlanDigest, Revision, RunId, SavedPlan,
+    StopReason,
 };
 
 /// What a run does.
@@ -233,6 +234,23 @@ impl Run {
     #[must_use]
     pub fn has_succeeded(&self) -> bool {
         matches!(self.last_end(), Some((Ending::Succeeded, _)))
+    }
+
+    /// Whether no further attempt is made: it succeeded, was closed, or was stopped for good.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let stopped = match self.last_end() {
+            Some((Ending::Stopped(why), _)) => why != StopReason::TimedOut,
+            _ => false,
+        };
+        self.closed.is_some() || self.has_succeeded() || stopped
+    }
+
+    /// The plan with this digest that one of `runs` saved.
+    #[must_use]
+    pub fn saved_plan<'a>(runs: &'a [Self], digest: &PlanDigest) -> Option<&'a SavedPlan> {
+        let mut plans = runs.iter().filter_map(|run| run.plan.as_ref());
+        plans.find(|saved| saved.digest == *digest)
     }
 
     /// The commit.

@@ -9,7 +9,7 @@ use super::{
     AttemptId, AttemptResult, Clock, Note, Outcome, Snapshot, StartRequest, Store, StoreResult,
 };
 use crate::model::{
-    Action, Closed, LayerName, Lease, LeaseHolder, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
+    Action, Closed, LayerName, Lease, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
 };
 
 /// Facts in memory.
@@ -25,8 +25,7 @@ struct Memory {
     layers: BTreeMap<LayerName, Record>,
     /// By the identity of the state.
     leases: BTreeMap<String, Lease>,
-    sequence: u64,
-    readings: BTreeMap<String, u64>,
+    counters: BTreeMap<String, u64>,
     /// How often a record was written.
     writes: u64,
 }
@@ -59,8 +58,8 @@ impl Tables for Memory {
         Ok(())
     }
 
-    fn remove_lease(&mut self, holder: &LeaseHolder) -> StoreResult<()> {
-        self.leases.retain(|_, lease| lease.holder != *holder);
+    fn remove_lease(&mut self, lease: &Lease) -> StoreResult<()> {
+        self.leases.retain(|_, known| known != lease);
         Ok(())
     }
 
@@ -74,18 +73,13 @@ impl Tables for Memory {
         Ok((running, drift))
     }
 
-    fn readings(&mut self, repository: &str) -> StoreResult<u64> {
-        Ok(self.readings.get(repository).copied().unwrap_or_default())
+    fn counter(&mut self, name: &str) -> StoreResult<u64> {
+        Ok(self.counters.get(name).copied().unwrap_or_default())
     }
 
-    fn count_reading(&mut self, repository: &str) -> StoreResult<()> {
-        *self.readings.entry(repository.to_owned()).or_default() += 1;
+    fn count(&mut self, name: &str) -> StoreResult<()> {
+        *self.counters.entry(name.to_owned()).or_default() += 1;
         Ok(())
-    }
-
-    fn next_sequence(&mut self) -> StoreResult<u64> {
-        self.sequence += 1;
-        Ok(self.sequence)
     }
 }
 
@@ -127,7 +121,7 @@ impl Store for MemoryStore {
     }
 
     async fn readings(&self, repository: &str) -> StoreResult<u64> {
-        self.tables().readings(repository)
+        tables::readings(&mut *self.tables(), repository)
     }
 
     async fn observe(

@@ -106,13 +106,13 @@ pub struct Snapshot {
     pub running_drift: u32,
 }
 
-/// What became of a write.
+/// Whether a change was made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[must_use]
 pub enum Outcome {
-    /// It was.
+    /// The change was made.
     Made,
-    /// What is stored differs from what the caller believed.
+    /// Nothing was changed: what is stored differs from what the caller believed.
     Refused,
 }
 
@@ -148,7 +148,7 @@ pub struct StartRequest<'a> {
     pub after: &'a [LayerName],
     /// The most attempts at the same time.
     pub concurrency: u32,
-    /// When it is asked to stop.
+    /// How long it may take before it is asked to stop.
     pub timeout: Duration,
     /// Where it will run, for messages.
     pub place: &'a str,
@@ -189,8 +189,8 @@ pub trait Store: Send + Sync {
     ) -> impl Future<Output = StoreResult<Outcome>> + Send;
 
     /// Records a new attempt and its lease, if the run waits, the attempt is its next one, the
-    /// layer's change is the run's, the state is free, upstream layers are applied, and fewer than
-    /// `concurrency` attempts run.
+    /// layer's change is the run's, the plan that it applies is valid, the state is free, upstream
+    /// layers are applied, and fewer than `concurrency` attempts run.
     fn start_attempt(
         &self,
         request: StartRequest<'_>,

@@ -6,7 +6,7 @@
 use super::{AttemptId, AttemptResult, Note, Outcome};
 use crate::model::{
     Action, Attempt, Cause, Closed, DriftFinding, Ending, LayerName, Liveness, Moment, NewRun,
-    Observation, PlanDigest, Revision, Run, RunId, Sighting,
+    Observation, PlanDigest, Revision, Run, RunId, SavedPlan, Sighting,
 };
 
 /// The facts of one layer.
@@ -63,7 +63,8 @@ impl Record {
 
     /// Inserts a run of the current change that does not exist.
     pub(super) fn insert(&mut self, run: NewRun, now: Moment) -> Outcome {
-        if self.change() != run.change || self.run_mut(&run.id).is_some() {
+        let is_current = self.observation.as_ref().is_some_and(|known| known.change == run.change);
+        if !is_current || self.run_mut(&run.id).is_some() {
             return Outcome::Refused;
         }
         self.runs.push(Run::new(run, now));
@@ -74,42 +75,45 @@ impl Record {
     pub(super) fn start(
         &mut self,
         attempt: Attempt,
-        run: &RunId,
+        id: &RunId,
         upstreams_applied: bool,
     ) -> Outcome {
-        let (change, is_paused) = (self.change(), self.paused_by.is_some());
-        let is_found = self.observation.as_ref().is_some_and(|known| known.revision().is_some());
-        let applied = self.applied.as_ref().map(|(revision, _)| revision.digest.clone());
-        let plans: Vec<_> = self.runs.iter().filter_map(|run| run.plan.clone()).collect();
-        let Some(run) = self.run_mut(run) else { return Outcome::Refused };
-        let waits = run.closed.is_none() && run.running().is_none() && !run.has_succeeded();
+        let Some(run) = self.runs.iter().find(|run| run.id == *id) else {
+            return Outcome::Refused;
+        };
+        let waits = !run.is_over() && run.running().is_none();
         let is_next = run.attempts.len() + 1 == attempt.number as usize;
-        let is_current = match run.action {
+        let is_current = if run.action == Action::Drift {
             // A check for drift belongs to what is applied, not to what was read.
-            Action::Drift => applied.as_ref() == Some(run.digest()),
-            _ => is_found && run.change == change && upstreams_applied,
+            self.applied.as_ref().map(|(revision, _)| &revision.digest) == Some(run.digest())
+        } else {
+            let is_found = self.observation.as_ref().and_then(Observation::revision).is_some();
+            is_found && run.change == self.change() && upstreams_applied
         };
         let has_valid_plan = match &run.cause {
             Cause::Plan { plan } => {
-                plans.iter().any(|saved| saved.digest == *plan && saved.is_valid())
+                Run::saved_plan(&self.runs, plan).is_some_and(SavedPlan::is_valid)
             }
             _ => true,
         };
-        if is_paused || !waits || !is_next || !is_current || !has_valid_plan {
+        if self.paused_by.is_some() || !waits || !is_next || !is_current || !has_valid_plan {
             return Outcome::Refused;
         }
-        run.attempts.push(attempt);
+        if let Some(run) = self.run_mut(id) {
+            run.attempts.push(attempt);
+        }
         Outcome::Made
     }
 
     /// Gives a run that waits no further attempts.
     pub(super) fn close(&mut self, run: &RunId, why: Closed) -> Outcome {
-        let Some(run) = self.run_mut(run) else { return Outcome::Refused };
-        if run.closed.is_some() || run.running().is_some() || run.has_succeeded() {
-            return Outcome::Refused;
+        match self.run_mut(run) {
+            Some(run) if !run.is_over() && run.running().is_none() => {
+                run.closed = Some(why);
+                Outcome::Made
+            }
+            _ => Outcome::Refused,
         }
-        run.closed = Some(why);
-        Outcome::Made
     }
 
     /// Records something about an attempt that has not ended.

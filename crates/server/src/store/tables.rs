@@ -3,8 +3,7 @@
 use super::record::Record;
 use super::{AttemptId, AttemptResult, Note, Outcome, Snapshot, StartRequest, StoreResult};
 use crate::model::{
-    Attempt, Closed, Facts, LayerName, Lease, LeaseHolder, Moment, NewRun, PlanDigest, RunId,
-    Sighting, Upstream,
+    Attempt, Closed, Facts, LayerName, Lease, Moment, NewRun, PlanDigest, RunId, Sighting, Upstream,
 };
 
 /// One transaction of a database. Nothing that it does is visible to others before it ends, and
@@ -13,8 +12,8 @@ pub(super) trait Tables {
     /// The time of the transaction.
     fn now(&self) -> Moment;
 
-    /// The facts of a layer; those of an unknown one are empty. Runs that are over and belong to
-    /// an earlier change may be missing, except the last check for drift.
+    /// The facts of a layer; those of an unknown one are empty. Runs that are over may be missing if
+    /// they belong to an earlier change, and checks for drift if they are not the last one.
     fn record(&mut self, layer: &LayerName) -> StoreResult<Record>;
 
     /// Writes what differs between `before` and `after`.
@@ -29,20 +28,25 @@ pub(super) trait Tables {
     /// Records a lease on a state that has none.
     fn insert_lease(&mut self, state_key: &str, lease: &Lease) -> StoreResult<()>;
 
-    /// Removes the lease of this holder, if it has one.
-    fn remove_lease(&mut self, holder: &LeaseHolder) -> StoreResult<()>;
+    /// Removes a lease, if it exists.
+    fn remove_lease(&mut self, lease: &Lease) -> StoreResult<()>;
 
     /// How many attempts run, and how many of these are checks for drift.
     fn running(&mut self) -> StoreResult<(u32, u32)>;
 
-    /// How often something new was read from a repository.
-    fn readings(&mut self, repository: &str) -> StoreResult<u64>;
+    /// The value of a counter, which begins at 0.
+    fn counter(&mut self, name: &str) -> StoreResult<u64>;
 
-    /// Counts one more.
-    fn count_reading(&mut self, repository: &str) -> StoreResult<()>;
+    /// Increments a counter.
+    fn count(&mut self, name: &str) -> StoreResult<()>;
+}
 
-    /// A number that is greater than all numbers before.
-    fn next_sequence(&mut self) -> StoreResult<u64>;
+/// Counts starts and ends of attempts. This is their order.
+const SEQUENCE: &str = "sequence";
+
+/// Counts how often something new was read from a repository.
+fn readings_of(repository: &str) -> String {
+    format!("readings {repository}")
 }
 
 fn upstreams(tables: &mut impl Tables, after: &[LayerName]) -> StoreResult<Vec<Upstream>> {
@@ -102,13 +106,18 @@ pub(super) fn snapshot(
     })
 }
 
+pub(super) fn readings(tables: &mut impl Tables, repository: &str) -> StoreResult<u64> {
+    tables.counter(&readings_of(repository))
+}
+
 pub(super) fn observe(
     tables: &mut impl Tables,
     repository: &str,
     readings: u64,
     sightings: &[(LayerName, Sighting)],
 ) -> StoreResult<Outcome> {
-    if tables.readings(repository)? != readings {
+    let counter = readings_of(repository);
+    if tables.counter(&counter)? != readings {
         return Ok(Outcome::Refused);
     }
     let now = tables.now();
@@ -118,7 +127,7 @@ pub(super) fn observe(
         is_new |= made == Outcome::Made;
     }
     if is_new {
-        tables.count_reading(repository)?;
+        tables.count(&counter)?;
     }
     Ok(Outcome::Made)
 }
@@ -146,12 +155,13 @@ pub(super) fn start_attempt(
     }
     let upstreams_applied = upstreams(tables, after)?.iter().all(|upstream| upstream.satisfied);
     let now = tables.now();
-    let sequence = tables.next_sequence()?;
+    let sequence = tables.counter(SEQUENCE)? + 1;
     let attempt = Attempt::new(id.number, place.to_owned(), sequence, now, now + timeout);
     let made =
         update(tables, &id.layer, |record| record.start(attempt, &id.run, upstreams_applied))?;
     if made == Outcome::Made {
-        tables.insert_lease(state_key, &Lease { holder: holder(id) })?;
+        tables.count(SEQUENCE)?;
+        tables.insert_lease(state_key, &lease_of(id))?;
     }
     Ok(made)
 }
@@ -175,10 +185,11 @@ pub(super) fn finish(
     id: &AttemptId,
     result: AttemptResult,
 ) -> StoreResult<Outcome> {
-    let moment = (tables.now(), tables.next_sequence()?);
+    let moment = (tables.now(), tables.counter(SEQUENCE)? + 1);
     let made = update(tables, &id.layer, |record| record.finish(id, result, moment))?;
     if made == Outcome::Made {
-        tables.remove_lease(&holder(id))?;
+        tables.count(SEQUENCE)?;
+        tables.remove_lease(&lease_of(id))?;
     }
     Ok(made)
 }
@@ -205,6 +216,7 @@ pub(super) fn pause(
     Ok(())
 }
 
-fn holder(id: &AttemptId) -> LeaseHolder {
-    LeaseHolder { layer: id.layer.clone(), run: id.run.clone(), fence: id.number }
+/// The lease of an attempt.
+fn lease_of(id: &AttemptId) -> Lease {
+    Lease { layer: id.layer.clone(), run: id.run.clone(), fence: id.number }
 }

@@ -92,14 +92,14 @@ pub(super) fn rows() -> Vec<Row> {
         ),
         (
             "silent",
-            auto().with(|w| attempt(w.plan()).heartbeat = ago(LEASE)),
+            auto().with(|w| attempt(w.plan()).heartbeat = ago(SILENCE)),
             (ClosingOut, "probe", &[], false),
         ),
         (
             "silent, just asked",
             auto().with(|w| {
                 let a = attempt(w.plan());
-                a.heartbeat = ago(LEASE);
+                a.heartbeat = ago(SILENCE);
                 a.probed = Some((Liveness::Alive, ago(secs(14))));
             }),
             (ClosingOut, "", &[], true),
@@ -108,7 +108,7 @@ pub(super) fn rows() -> Vec<Row> {
             "silent, asked a while ago",
             auto().with(|w| {
                 let a = attempt(w.plan());
-                a.heartbeat = ago(LEASE);
+                a.heartbeat = ago(SILENCE);
                 a.probed = Some((Liveness::Alive, ago(secs(15))));
             }),
             (ClosingOut, "probe", &[], false),
@@ -131,7 +131,7 @@ pub(super) fn rows() -> Vec<Row> {
             "fate unknown for nine minutes",
             auto().with(|w| {
                 let a = attempt(w.apply());
-                a.heartbeat = ago(LEASE);
+                a.heartbeat = ago(SILENCE);
                 a.probed = Some((Liveness::Unknown, ago(secs(1))));
                 a.unknown_since = Some(ago(secs(540)));
             }),
@@ -141,7 +141,7 @@ pub(super) fn rows() -> Vec<Row> {
             "fate unknown for ten minutes",
             auto().with(|w| {
                 let a = attempt(w.apply());
-                a.heartbeat = ago(LEASE);
+                a.heartbeat = ago(SILENCE);
                 a.probed = Some((Liveness::Unknown, ago(secs(1))));
                 a.unknown_since = Some(ago(FATE_UNKNOWN));
             }),
@@ -161,7 +161,7 @@ pub(super) fn rows() -> Vec<Row> {
             "silent and to be stopped",
             auto().with(|w| {
                 let a = attempt(w.plan());
-                (a.heartbeat, a.deadline) = (ago(LEASE), NOW);
+                (a.heartbeat, a.deadline) = (ago(SILENCE), NOW);
             }),
             (ClosingOut, "probe", &[], false),
         ),
@@ -169,7 +169,7 @@ pub(super) fn rows() -> Vec<Row> {
             "cannot be reached and is to be stopped",
             auto().with(|w| {
                 let a = attempt(w.plan());
-                (a.heartbeat, a.deadline) = (ago(LEASE), NOW);
+                (a.heartbeat, a.deadline) = (ago(SILENCE), NOW);
                 a.probed = Some((Liveness::Unknown, ago(secs(1))));
                 a.unknown_since = Some(ago(secs(1)));
             }),
@@ -179,7 +179,7 @@ pub(super) fn rows() -> Vec<Row> {
             "silent, alive and to be stopped",
             auto().with(|w| {
                 let a = attempt(w.plan());
-                (a.heartbeat, a.deadline) = (ago(LEASE), NOW);
+                (a.heartbeat, a.deadline) = (ago(SILENCE), NOW);
                 a.probed = Some((Liveness::Alive, ago(secs(1))));
             }),
             (ClosingOut, "stop TimedOut", &[], false),

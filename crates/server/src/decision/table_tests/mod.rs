@@ -10,11 +10,12 @@ mod plans;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::attempts::{FATE_UNKNOWN, SILENCE};
 use super::*;
 use crate::model::{
     Attempt, Breaker, ChangeCounts, Commit, Digest, DriftCheck, DriftFinding, Ending, FailureClass,
-    LayerName, Lease, LeaseHolder, Liveness, NewRun, PlanDigest, RunId, SavedPlan, StalePlan,
-    StopReason, Strategy, Surroundings, Timeouts, Upstream,
+    LayerName, Lease, Liveness, NewRun, PlanDigest, RunId, SavedPlan, StalePlan, StopReason,
+    Strategy, Surroundings, Timeouts, Upstream,
 };
 
 /// The time of all decisions, unless a row says otherwise.
@@ -182,11 +183,9 @@ fn drifting(repair: bool) -> World {
     })
 }
 
-/// Other layers hold the lease.
+/// The lease of another layer.
 fn foreign_lease() -> Lease {
-    Lease {
-        holder: LeaseHolder { layer: "other".parse().unwrap(), run: RunId::new("r"), fence: 1 },
-    }
+    Lease { layer: "other".parse().unwrap(), run: RunId::new("r"), fence: 1 }
 }
 
 /// All situations with what must happen.

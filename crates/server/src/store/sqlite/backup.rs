@@ -21,7 +21,7 @@ const PAGES: i32 = 1000;
 pub fn backup(path: &Path, target: &Path) -> StoreResult<()> {
     let source = read(path)?;
     if target.exists() {
-        let why = "the file exists".to_owned();
+        let why = "the file exists; give the name of a new file".to_owned();
         return Err(StoreError::Open { path: target.to_owned(), why });
     }
     let mut copy = connect(target)?;

@@ -15,6 +15,7 @@ pub(super) mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
@@ -22,7 +23,7 @@ use tokio::sync::oneshot;
 
 use self::lock::StoreLock;
 use self::tables::SqliteTables;
-use super::tables::{self as transactions, Tables};
+use super::tables as transactions;
 use super::{
     AttemptId, AttemptResult, Clock, Note, Outcome, Snapshot, StartRequest, Store, StoreError,
     StoreResult,
@@ -40,8 +41,26 @@ type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 /// Facts in a SQLite file.
 pub struct SqliteStore {
     path: PathBuf,
-    jobs: mpsc::Sender<Job>,
+    /// `None` only while the store is dropped.
+    worker: Option<Worker>,
     clock: Clock,
+}
+
+/// The thread that owns the connection. It ends when the sender is dropped.
+struct Worker {
+    jobs: mpsc::Sender<Job>,
+    thread: JoinHandle<()>,
+}
+
+impl Drop for SqliteStore {
+    /// Waits for the transactions that were begun. After that, the store can be opened again.
+    fn drop(&mut self) {
+        if let Some(Worker { jobs, thread }) = self.worker.take() {
+            drop(jobs);
+            // A panic of the thread was reported to the callers that it did not answer.
+            let _ = thread.join();
+        }
+    }
 }
 
 impl std::fmt::Debug for SqliteStore {
@@ -85,11 +104,11 @@ impl SqliteStore {
             drop(connection);
             drop(lock);
         };
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("store".to_owned())
             .spawn(work)
             .map_err(|error| StoreError::Open { path: path.to_owned(), why: error.to_string() })?;
-        Ok(Self { path: path.to_owned(), jobs, clock })
+        Ok(Self { path: path.to_owned(), worker: Some(Worker { jobs, thread }), clock })
     }
 
     /// Makes one transaction. If it refuses a change, nothing is written.
@@ -104,7 +123,8 @@ impl SqliteStore {
             let _ = answer.send(in_transaction(connection, clock(), work));
         });
         let ended = || StoreError::Unavailable("its thread has ended".to_owned());
-        self.jobs.send(job).map_err(|_| ended())?;
+        let worker = self.worker.as_ref().ok_or_else(ended)?;
+        worker.jobs.send(job).map_err(|_| ended())?;
         answered.await.map_err(|_| ended())?.map_err(|error| at(&self.path, error))
     }
 }
@@ -164,7 +184,7 @@ impl Store for SqliteStore {
 
     async fn readings(&self, repository: &str) -> StoreResult<u64> {
         let repository = repository.to_owned();
-        self.transaction(move |tables| tables.readings(&repository)).await
+        self.transaction(move |tables| transactions::readings(tables, &repository)).await
     }
 
     async fn observe(

@@ -35,17 +35,10 @@ const MIGRATIONS: &[&str] = &["
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX leases_of_run ON leases (run);
 
-    -- How often something new was read.
-    CREATE TABLE readings (
-        repository TEXT PRIMARY KEY,
-        count INTEGER NOT NULL
-    ) STRICT, WITHOUT ROWID;
-
     CREATE TABLE counters (
         name TEXT PRIMARY KEY,
         value INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
-    INSERT INTO counters VALUES ('sequence', 0);
 "];
 
 /// The newest version.

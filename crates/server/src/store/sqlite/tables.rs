@@ -5,14 +5,14 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::{Closed, LayerName, Lease, LeaseHolder, Moment, Run, RunId};
+use crate::model::{LayerName, Lease, Moment, Run, RunId};
 use crate::store::record::Record;
 use crate::store::tables::Tables;
 use crate::store::{StoreError, StoreResult};
 
-/// The most runs of earlier changes that are read although they are not over: those that failed
-/// for good.
-const MOST_OLD_RUNS: u32 = 200;
+/// The most runs that are read because they are not over. Those of earlier changes failed for good,
+/// so their number grows with each commit that fails.
+pub(super) const MOST_OLD_RUNS: u32 = 200;
 
 /// One transaction.
 pub(super) struct SqliteTables<'a> {
@@ -31,20 +31,25 @@ impl Tables for SqliteTables<'_> {
         let known: Option<Record> =
             select.query_row([layer.as_str()], |row| json(row, 0)).optional()?;
         let Some(mut record) = known else { return Ok(Record::default()) };
-        let checked = record.drift.as_ref().map(|drift| drift.run.as_str());
         let mut select = self.connection.prepare_cached(
-            "SELECT facts FROM (
-                 SELECT facts, position FROM runs
-                 WHERE layer = :layer
-                     AND (change = :change OR state <> 'over' OR action = 'drift' OR id = :checked)
+            "SELECT facts, position FROM runs
+             WHERE layer = :layer AND change = :change AND action <> 'drift'
+             UNION
+             SELECT * FROM (
+                 SELECT facts, position FROM runs WHERE layer = :layer AND state <> 'over'
                  ORDER BY position DESC LIMIT :most
-             ) ORDER BY position",
+             )
+             UNION
+             SELECT * FROM (
+                 SELECT facts, position FROM runs WHERE layer = :layer AND action = 'drift'
+                 ORDER BY position DESC LIMIT 1
+             )
+             ORDER BY position",
         )?;
         let rows = select.query_map(
             named_params! {
                 ":layer": layer.as_str(),
                 ":change": signed(record.change()),
-                ":checked": checked,
                 ":most": MOST_OLD_RUNS,
             },
             |row| json(row, 0),
@@ -55,7 +60,7 @@ impl Tables for SqliteTables<'_> {
 
     fn write(&mut self, layer: &LayerName, before: &Record, after: &Record) -> StoreResult<()> {
         let facts = text(after)?;
-        if text(before)? != facts || before.runs.is_empty() {
+        if text(before)? != facts {
             let mut upsert = self.connection.prepare_cached(
                 "INSERT INTO layers (name, facts) VALUES (?1, ?2)
                  ON CONFLICT (name) DO UPDATE SET facts = ?2",
@@ -107,7 +112,7 @@ impl Tables for SqliteTables<'_> {
     }
 
     fn insert_lease(&mut self, state_key: &str, lease: &Lease) -> StoreResult<()> {
-        let LeaseHolder { layer, run, fence } = &lease.holder;
+        let Lease { layer, run, fence } = lease;
         let mut insert = self.connection.prepare_cached(
             "INSERT INTO leases (state_key, layer, run, fence) VALUES (?, ?, ?, ?)",
         )?;
@@ -115,11 +120,11 @@ impl Tables for SqliteTables<'_> {
         Ok(())
     }
 
-    fn remove_lease(&mut self, holder: &LeaseHolder) -> StoreResult<()> {
+    fn remove_lease(&mut self, lease: &Lease) -> StoreResult<()> {
         let mut delete = self
             .connection
             .prepare_cached("DELETE FROM leases WHERE layer = ? AND run = ? AND fence = ?")?;
-        delete.execute(params![holder.layer.as_str(), holder.run.as_str(), holder.fence])?;
+        delete.execute(params![lease.layer.as_str(), lease.run.as_str(), lease.fence])?;
         Ok(())
     }
 
@@ -130,45 +135,29 @@ impl Tables for SqliteTables<'_> {
         Ok(select.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?)
     }
 
-    fn readings(&mut self, repository: &str) -> StoreResult<u64> {
+    fn counter(&mut self, name: &str) -> StoreResult<u64> {
         let mut select =
-            self.connection.prepare_cached("SELECT count FROM readings WHERE repository = ?")?;
-        let count: Option<i64> = select.query_row([repository], |row| row.get(0)).optional()?;
-        Ok(count.unwrap_or_default().unsigned_abs())
+            self.connection.prepare_cached("SELECT value FROM counters WHERE name = ?")?;
+        let value: Option<i64> = select.query_row([name], |row| row.get(0)).optional()?;
+        Ok(value.unwrap_or_default().unsigned_abs())
     }
 
-    fn count_reading(&mut self, repository: &str) -> StoreResult<()> {
+    fn count(&mut self, name: &str) -> StoreResult<()> {
         let mut upsert = self.connection.prepare_cached(
-            "INSERT INTO readings (repository, count) VALUES (?, 1)
-             ON CONFLICT (repository) DO UPDATE SET count = count + 1",
+            "INSERT INTO counters (name, value) VALUES (?, 1)
+             ON CONFLICT (name) DO UPDATE SET value = value + 1",
         )?;
-        upsert.execute([repository])?;
+        upsert.execute([name])?;
         Ok(())
-    }
-
-    fn next_sequence(&mut self) -> StoreResult<u64> {
-        let mut update = self.connection.prepare_cached(
-            "UPDATE counters SET value = value + 1 WHERE name = 'sequence' RETURNING value",
-        )?;
-        let value: i64 = update.query_row([], |row| row.get(0))?;
-        Ok(value.unsigned_abs())
     }
 }
 
-/// Whether a run can still change: it runs, or it may get another attempt.
+/// Whether a run runs, is over, or may get another attempt.
 fn state(run: &Run) -> &'static str {
-    use crate::model::{Ending, StopReason};
-    let stopped = |why| run.last_end().is_some_and(|(end, _)| end == Ending::Stopped(why));
-    if run.running().is_some() {
-        "running"
-    } else if matches!(run.closed, Some(Closed::Superseded | Closed::Cancelled))
-        || run.has_succeeded()
-        || stopped(StopReason::Superseded)
-        || stopped(StopReason::Cancelled)
-    {
-        "over"
-    } else {
-        "open"
+    match run.running() {
+        Some(_) => "running",
+        None if run.is_over() => "over",
+        None => "open",
     }
 }
 
@@ -176,7 +165,7 @@ fn lease(row: &Row<'_>) -> rusqlite::Result<Lease> {
     let layer: String = row.get(0)?;
     let layer = LayerName::try_from(layer).map_err(|error| invalid(0, error))?;
     let run = RunId::new(row.get::<_, String>(1)?);
-    Ok(Lease { holder: LeaseHolder { layer, run, fence: row.get(2)? } })
+    Ok(Lease { layer, run, fence: row.get(2)? })
 }
 
 /// Reads a column with JSON.

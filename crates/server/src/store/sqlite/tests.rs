@@ -1,10 +1,10 @@
 //! What is special about a store in a file.
 
-use std::os::unix::fs::PermissionsExt;
+use butler_base::platform::fs::PermissionsExt;
 
 use super::*;
-use crate::model::{Commit, Digest, Revision};
-use crate::store::contract_tests::{TestClock, Tested};
+use crate::model::{Commit, Digest, Ending, Revision};
+use crate::store::contract_tests::{self, TestClock, Tested};
 
 /// A new store for the contract.
 pub(in crate::store) fn tested() -> Tested<SqliteStore> {
@@ -35,16 +35,6 @@ async fn sighting(store: &SqliteStore) -> Option<Sighting> {
     snapshot.observation.map(|observation| observation.sighting)
 }
 
-/// Opens the store again as soon as the thread of the last one has ended.
-fn reopen(path: &Path) -> SqliteStore {
-    loop {
-        match SqliteStore::open(path) {
-            Err(StoreError::InUse { .. }) => std::thread::yield_now(),
-            opened => return opened.unwrap(),
-        }
-    }
-}
-
 #[tokio::test]
 async fn facts_outlive_the_server() {
     let directory = tempfile::tempdir().unwrap();
@@ -52,7 +42,7 @@ async fn facts_outlive_the_server() {
     let store = SqliteStore::open(&path).unwrap();
     write(&store, "d1").await;
     drop(store);
-    assert_eq!(sighting(&reopen(&path)).await, Some(found("d1")));
+    assert_eq!(sighting(&SqliteStore::open(&path).unwrap()).await, Some(found("d1")));
     for file in std::fs::read_dir(directory.path()).unwrap() {
         let mode = file.unwrap().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -74,17 +64,11 @@ async fn store_of_a_newer_version_is_refused_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.sqlite");
     drop(SqliteStore::open(&path).unwrap());
-    drop(reopen(&path));
     let connection = Connection::open(&path).unwrap();
     connection.pragma_update(None, "user_version", schema::newest() + 1).unwrap();
     connection.close().unwrap();
     let before = std::fs::read(&path).unwrap();
-    let error = loop {
-        match SqliteStore::open(&path) {
-            Err(StoreError::InUse { .. }) => {}
-            result => break result.unwrap_err().to_string(),
-        }
-    };
+    let error = SqliteStore::open(&path).unwrap_err().to_string();
     assert!(error.contains("use a newer butler-runner"), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
@@ -114,6 +98,38 @@ async fn facts_that_cannot_be_read_are_damage_with_the_path() {
 }
 
 #[tokio::test]
+async fn refused_transactions_and_reads_write_nothing() {
+    let tested = tested();
+    let run = tested.plan("network").await;
+    let id = tested.start("network", &run, 1).await;
+    let watcher = Connection::open(&tested.store.path).unwrap();
+    // Changes with each transaction of another connection that writes.
+    let version =
+        || -> i64 { watcher.pragma_query_value(None, "data_version", |row| row.get(0)).unwrap() };
+    let before = version();
+    tested.see("network", "d1").await;
+    assert_eq!(tested.try_start(&id, &[]).await, Outcome::Refused);
+    let other = AttemptId { number: 7, ..id.clone() };
+    let late = tested.store.finish(&other, AttemptResult::ended(Ending::Succeeded)).await;
+    assert_eq!(late.unwrap(), Outcome::Refused);
+    assert_eq!(sighting(&tested.store).await, Some(contract_tests::found("d1")));
+    assert_eq!(version(), before);
+    tested.see("network", "d2").await;
+    assert_ne!(version(), before);
+}
+
+#[tokio::test]
+async fn many_checks_for_drift_do_not_hide_the_plan() {
+    let tested = tested();
+    let plan = tested.plan("network").await;
+    for due in 0..u64::from(tables::MOST_OLD_RUNS) + 10 {
+        tested.check_drift("network", due).await;
+    }
+    let runs = tested.store.snapshot(&layer(), "", &[]).await.unwrap().facts.runs;
+    assert!(runs.iter().any(|run| run.id == plan));
+}
+
+#[tokio::test]
 async fn backup_of_a_used_store_can_be_restored() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.sqlite");
@@ -127,10 +143,10 @@ async fn backup_of_a_used_store_can_be_restored() {
     let refused = restore(&copy, &path).unwrap_err();
     assert!(matches!(refused, StoreError::InUse { .. }), "{refused}");
     drop(store);
-    while matches!(restore(&copy, &path), Err(StoreError::InUse { .. })) {}
-    assert_eq!(sighting(&reopen(&path)).await, Some(found("d1")));
+    restore(&copy, &path).unwrap();
+    assert_eq!(sighting(&SqliteStore::open(&path).unwrap()).await, Some(found("d1")));
     let kept = directory.path().join("store.sqlite.before-restore");
-    assert_eq!(sighting(&reopen(&kept)).await, Some(found("d2")));
+    assert_eq!(sighting(&SqliteStore::open(&kept).unwrap()).await, Some(found("d2")));
 }
 
 #[test]

@@ -1,6 +1,10 @@
 //! What every store must do. A further store is added to [`contract`] at the end.
 
+mod random;
+
 use std::sync::Mutex;
+
+use random::transactions_equal_those_in_memory;
 
 use super::*;
 use crate::model::{Action, Cause, ChangeCounts, Commit, Digest, FailureClass, Revision, Run};
@@ -35,7 +39,7 @@ fn layer(name: &str) -> LayerName {
     name.parse().unwrap()
 }
 
-fn found(digest: &str) -> Sighting {
+pub(super) fn found(digest: &str) -> Sighting {
     Sighting::Found(revision(digest))
 }
 
@@ -64,7 +68,7 @@ fn saved(digest: &str, is_empty: bool) -> AttemptResult {
 }
 
 impl<S: Store> Tested<S> {
-    async fn see(&self, name: &str, digest: &str) {
+    pub(super) async fn see(&self, name: &str, digest: &str) {
         let readings = self.store.readings("infra").await.unwrap();
         let seen = [(layer(name), found(digest))];
         let made = self.store.observe("infra", readings, &seen).await.unwrap();
@@ -82,13 +86,13 @@ impl<S: Store> Tested<S> {
     }
 
     /// Creates a plan of the layer's first change.
-    async fn plan(&self, name: &str) -> RunId {
+    pub(super) async fn plan(&self, name: &str) -> RunId {
         self.see(name, "d1").await;
         let cause = Cause::Commit { change: 1 };
         self.create(name, new_run(name, Action::Plan, cause, "d1", 1)).await
     }
 
-    async fn try_start(&self, id: &AttemptId, after: &[LayerName]) -> Outcome {
+    pub(super) async fn try_start(&self, id: &AttemptId, after: &[LayerName]) -> Outcome {
         let request = StartRequest {
             attempt: id,
             state_key: KEY,
@@ -100,13 +104,13 @@ impl<S: Store> Tested<S> {
         self.store.start_attempt(request).await.unwrap()
     }
 
-    async fn start(&self, name: &str, run: &RunId, number: u32) -> AttemptId {
+    pub(super) async fn start(&self, name: &str, run: &RunId, number: u32) -> AttemptId {
         let id = AttemptId { layer: layer(name), run: run.clone(), number };
         assert_eq!(self.try_start(&id, &[]).await, Outcome::Made);
         id
     }
 
-    async fn finish(&self, id: &AttemptId, result: AttemptResult) {
+    pub(super) async fn finish(&self, id: &AttemptId, result: AttemptResult) {
         assert_eq!(self.store.finish(id, result).await.unwrap(), Outcome::Made);
     }
 
@@ -124,6 +128,12 @@ impl<S: Store> Tested<S> {
         // A process that shows up now is too late.
         assert_eq!(self.store.note(id, Note::Heartbeat).await.unwrap(), Outcome::Refused);
         self.finish(id, lost()).await;
+    }
+
+    /// Creates a check for drift of the layer's first change, which was due at this time.
+    pub(super) async fn check_drift(&self, name: &str, due: u64) {
+        let cause = Cause::Schedule { due: Moment::from_millis(due) };
+        self.create(name, new_run(name, Action::Drift, cause, "d1", 1)).await;
     }
 
     /// Plans and applies the layer's first change.
@@ -211,7 +221,7 @@ pub(super) async fn one_attempt_uses_a_state(tested: Tested<impl Store>) {
     let waiting = AttemptId { layer: layer("b"), run: second, number: 1 };
     assert_eq!(tested.try_start(&waiting, &[]).await, Outcome::Refused);
     let snapshot = tested.facts("b").await;
-    assert_eq!(snapshot.facts.lease.unwrap().holder.layer, layer("a"));
+    assert_eq!(snapshot.facts.lease.unwrap().layer, layer("a"));
     assert_eq!(snapshot.running, 1);
     tested.lose(&first).await;
     assert_eq!(tested.facts("b").await.facts.lease, None);
@@ -374,104 +384,6 @@ pub(super) async fn applies_of_upstream_layers_are_ordered(tested: Tested<impl S
     assert!(!snapshot.upstreams[0].satisfied);
 }
 
-/// Random transactions have the same results as in memory.
-pub(super) async fn random_transactions_equal_those_in_memory(tested: Tested<impl Store>) {
-    let memory = MemoryStore::new(tested.clock.clock());
-    let mut random = fastrand::Rng::with_seed(11);
-    let names = ["a", "b", "c"];
-    let mut attempts: Vec<AttemptId> = Vec::new();
-    for step in 0..600_u64 {
-        tested.clock.set(step * 1000);
-        let name = *random.choice(&names).unwrap();
-        let key = *random.choice(&["one", "two"]).unwrap();
-        let seen = memory.snapshot(&layer(name), key, &[]).await.unwrap();
-        let change = seen.observation.as_ref().map_or(0, |observation| observation.change);
-        let digest = format!("d{}", random.u8(..3));
-        let attempt = random.choice(&attempts).cloned();
-        macro_rules! both {
-            ($store:ident, $call:expr) => {{
-                let one = {
-                    let $store = &tested.store;
-                    $call.await.unwrap()
-                };
-                let $store = &memory;
-                assert_eq!(one, $call.await.unwrap(), "step {step}");
-            }};
-        }
-        match random.u8(..9) {
-            0 => {
-                let readings = memory.readings("infra").await.unwrap();
-                let seen = [(layer(name), found(&digest))];
-                both!(store, store.observe("infra", readings, &seen));
-            }
-            1 | 2 => {
-                let action = *random.choice(&[Action::Plan, Action::Apply, Action::Drift]).unwrap();
-                let cause = Cause::Person { request: random.u8(..4).to_string() };
-                let run = new_run(name, action, cause, &digest, change);
-                both!(store, store.insert_run(&layer(name), run.clone()));
-            }
-            3 | 4 => {
-                let Some(run) = seen.facts.runs.last() else { continue };
-                let number = u32::try_from(run.attempts.len()).unwrap() + 1;
-                let id = AttemptId { layer: layer(name), run: run.id.clone(), number };
-                let after = if random.bool() { vec![layer("a")] } else { Vec::new() };
-                let request = StartRequest {
-                    attempt: &id,
-                    state_key: key,
-                    after: &after,
-                    concurrency: 2,
-                    timeout: TIMEOUT,
-                    place: "this machine",
-                };
-                both!(store, store.start_attempt(request));
-                attempts.push(id);
-            }
-            5 => {
-                let Some(id) = attempt else { continue };
-                both!(store, store.note(&id, Note::Heartbeat));
-            }
-            6 => {
-                let Some(id) = attempt else { continue };
-                let result = match random.u8(..4) {
-                    0 => AttemptResult::ended(Ending::Failed(FailureClass::Lock)),
-                    1 => saved(&format!("p{step}"), true),
-                    _ => saved(&format!("p{step}"), false),
-                };
-                both!(store, store.finish(&id, result.clone()));
-            }
-            7 => {
-                let mut plans = seen.facts.runs.iter().filter_map(|run| run.plan.as_ref());
-                let Some(plan) = plans.next_back().map(|plan| plan.digest.clone()) else {
-                    continue;
-                };
-                both!(store, store.approve(&layer(name), &plan, "ana"));
-            }
-            _ => {
-                let Some(run) = seen.facts.runs.first() else { continue };
-                let why = Closed::Superseded;
-                both!(store, store.close_run(&layer(name), &run.id, why));
-            }
-        }
-        for name in names {
-            let expected = memory.snapshot(&layer(name), key, &[layer("a")]).await.unwrap();
-            let found = tested.store.snapshot(&layer(name), key, &[layer("a")]).await.unwrap();
-            assert_eq!(found.observation, expected.observation, "step {step}");
-            // A store may leave out runs that are over and belong to an earlier change.
-            let change = expected.observation.as_ref().map_or(0, |observation| observation.change);
-            let is_current = |run: &&Run| run.change == change || run.running().is_some();
-            let current =
-                |runs: &[Run]| runs.iter().filter(is_current).cloned().collect::<Vec<_>>();
-            assert_eq!(current(&found.facts.runs), current(&expected.facts.runs), "step {step}");
-            assert_eq!(found.facts.lease, expected.facts.lease, "step {step}");
-            assert_eq!(found.facts.applied, expected.facts.applied, "step {step}");
-            assert_eq!(found.facts.upstream_apply, expected.facts.upstream_apply, "step {step}");
-            assert_eq!(found.running, expected.running, "step {step}");
-            assert_eq!(found.running_drift, expected.running_drift, "step {step}");
-        }
-    }
-    assert!(attempts.len() > 50);
-}
-
 /// Runs the contract with a store.
 macro_rules! contract {
     ($store:ident, $new:expr) => {
@@ -490,7 +402,7 @@ macro_rules! contract {
                 results_change_what_is_applied,
                 plans_are_approved_once_and_for_the_current_change,
                 applies_of_upstream_layers_are_ordered,
-                random_transactions_equal_those_in_memory
+                transactions_equal_those_in_memory
             );
         }
     };
