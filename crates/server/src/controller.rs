@@ -7,7 +7,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::decision::{Decision, Input, Step, decide};
-use crate::model::{Layer, LayerName, Liveness, Surroundings};
+use crate::model::{AttemptToken, Layer, LayerName, Liveness, Surroundings};
 use crate::store::{
     AttemptId, AttemptResult, Note, Outcome, StartRequest, Store, StoreError, StoreResult,
 };
@@ -19,8 +19,11 @@ pub trait Executor: Send + Sync {
     ///
     /// # Errors
     /// If the process may not have been started.
-    fn launch(&self, attempt: &AttemptId)
-    -> impl Future<Output = Result<(), ExecutorError>> + Send;
+    fn launch(
+        &self,
+        attempt: &AttemptId,
+        token: &AttemptToken,
+    ) -> impl Future<Output = Result<(), ExecutorError>> + Send;
 
     /// Asks the process to stop.
     ///
@@ -169,6 +172,8 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
         id: AttemptId,
         timeout: Duration,
     ) -> Result<Outcome, StepError> {
+        let token = AttemptToken::random()
+            .map_err(|error| ExecutorError(format!("no token can be made: {error}")))?;
         let request = StartRequest {
             attempt: &id,
             state_key: &configured.state_key,
@@ -176,11 +181,12 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             concurrency: self.concurrency,
             timeout,
             place: self.executor.place(),
+            token: &token.hash(),
         };
         if self.store.start_attempt(request).await? == Outcome::Refused {
             return Ok(Outcome::Refused);
         }
-        self.executor.launch(&id).await?;
+        self.executor.launch(&id, &token).await?;
         Ok(self.store.note(&id, Note::Heartbeat).await?)
     }
 }

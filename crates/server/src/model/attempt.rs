@@ -1,6 +1,6 @@
 //! Attempts to execute a run, and how they end.
 
-use super::Moment;
+use super::{Moment, TokenHash};
 
 /// One process or Job that executes a run.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
@@ -33,12 +33,21 @@ pub struct Attempt {
     pub end: Option<(Ending, Moment)>,
     /// Where it runs, for messages: a host or a Job.
     pub place: String,
+    /// What it must send with each request.
+    pub token: TokenHash,
 }
 
 impl Attempt {
     /// An attempt whose process has not been started yet.
     #[must_use]
-    pub fn new(number: u32, place: String, sequence: u64, now: Moment, deadline: Moment) -> Self {
+    pub fn new(
+        number: u32,
+        place: String,
+        token: TokenHash,
+        sequence: u64,
+        now: Moment,
+        deadline: Moment,
+    ) -> Self {
         Self {
             number,
             created: now,
@@ -54,6 +63,7 @@ impl Attempt {
             began: false,
             end: None,
             place,
+            token,
         }
     }
 }

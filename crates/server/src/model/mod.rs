@@ -13,6 +13,7 @@ mod observation;
 mod phase;
 mod plan;
 mod run;
+mod token;
 
 pub use attempt::{Attempt, Ending, FailureClass, Liveness, StopReason};
 pub use facts::{Breaker, DriftFinding, Facts, Lease, Surroundings, Upstream};
@@ -23,3 +24,4 @@ pub use observation::{Observation, Revision, Sighting};
 pub use phase::{Gate, Phase, Reason};
 pub use plan::{ChangeCounts, SavedPlan, StalePlan};
 pub use run::{Action, Cause, Closed, NewRun, Run};
+pub use token::{AttemptToken, TokenHash};

@@ -45,8 +45,33 @@ impl Tables for Memory {
         Ok(())
     }
 
-    fn has_run(&mut self, run: &RunId) -> StoreResult<bool> {
-        Ok(self.layers.values().flat_map(|record| &record.runs).any(|known| known.id == *run))
+    fn run(&mut self, run: &RunId) -> StoreResult<Option<(LayerName, Run)>> {
+        let runs = self
+            .layers
+            .iter()
+            .flat_map(|(layer, record)| record.runs.iter().map(move |run| (layer, run)));
+        let mut found = runs.filter(|(_, known)| known.id == *run);
+        Ok(found.next().map(|(layer, run)| (layer.clone(), run.clone())))
+    }
+
+    fn history(
+        &mut self,
+        layer: &LayerName,
+        before: Option<&RunId>,
+        most: u32,
+    ) -> StoreResult<Vec<Run>> {
+        let runs = self.layers.get(layer).map(|record| record.runs.as_slice()).unwrap_or_default();
+        let end = before.and_then(|before| runs.iter().position(|run| run.id == *before));
+        let older = &runs[..end.unwrap_or(runs.len())];
+        Ok(older.iter().rev().take(most as usize).cloned().collect())
+    }
+
+    fn busy(&mut self) -> StoreResult<Vec<LayerName>> {
+        let busy = self
+            .layers
+            .iter()
+            .filter(|(_, record)| record.runs.iter().any(|run| run.running().is_some()));
+        Ok(busy.map(|(layer, _)| layer.clone()).collect())
     }
 
     fn lease(&mut self, state_key: &str) -> StoreResult<Option<Lease>> {
@@ -118,6 +143,23 @@ impl Store for MemoryStore {
         after: &[LayerName],
     ) -> StoreResult<Snapshot> {
         tables::snapshot(&mut *self.tables(), layer, state_key, after)
+    }
+
+    async fn run(&self, run: &RunId) -> StoreResult<Option<(LayerName, Run)>> {
+        self.tables().run(run)
+    }
+
+    async fn history(
+        &self,
+        layer: &LayerName,
+        before: Option<&RunId>,
+        most: u32,
+    ) -> StoreResult<Vec<Run>> {
+        self.tables().history(layer, before, most)
+    }
+
+    async fn busy(&self) -> StoreResult<Vec<LayerName>> {
+        self.tables().busy()
     }
 
     async fn readings(&self, repository: &str) -> StoreResult<u64> {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::model::{
     Attempt, Closed, Ending, Facts, LayerName, Liveness, Moment, NewRun, Observation, PlanDigest,
-    RunId, SavedPlan, Sighting, StopReason, Upstream,
+    Run, RunId, SavedPlan, Sighting, StopReason, TokenHash, Upstream,
 };
 
 pub use memory::MemoryStore;
@@ -152,6 +152,8 @@ pub struct StartRequest<'a> {
     pub timeout: Duration,
     /// Where it will run, for messages.
     pub place: &'a str,
+    /// What its process must send with each request.
+    pub token: &'a TokenHash,
 }
 
 /// The facts of all layers.
@@ -166,6 +168,23 @@ pub trait Store: Send + Sync {
         state_key: &str,
         after: &[LayerName],
     ) -> impl Future<Output = StoreResult<Snapshot>> + Send;
+
+    /// A run, and its layer.
+    fn run(
+        &self,
+        run: &RunId,
+    ) -> impl Future<Output = StoreResult<Option<(LayerName, Run)>>> + Send;
+
+    /// At most `most` runs of a layer, the newest first: those older than `before`, if it is given.
+    fn history(
+        &self,
+        layer: &LayerName,
+        before: Option<&RunId>,
+        most: u32,
+    ) -> impl Future<Output = StoreResult<Vec<Run>>> + Send;
+
+    /// The layers that have an attempt without an end, also those that are no longer configured.
+    fn busy(&self) -> impl Future<Output = StoreResult<Vec<LayerName>>> + Send;
 
     /// How often something new was read from a repository. It is asked before the repository is
     /// read.

@@ -3,7 +3,8 @@
 use super::record::Record;
 use super::{AttemptId, AttemptResult, Note, Outcome, Snapshot, StartRequest, StoreResult};
 use crate::model::{
-    Attempt, Closed, Facts, LayerName, Lease, Moment, NewRun, PlanDigest, RunId, Sighting, Upstream,
+    Attempt, Closed, Facts, LayerName, Lease, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
+    Upstream,
 };
 
 /// One transaction of a database. Nothing that it does is visible to others before it ends, and
@@ -19,8 +20,19 @@ pub(super) trait Tables {
     /// Writes what differs between `before` and `after`.
     fn write(&mut self, layer: &LayerName, before: &Record, after: &Record) -> StoreResult<()>;
 
-    /// Whether a run exists, also one that [`Tables::record`] leaves out.
-    fn has_run(&mut self, run: &RunId) -> StoreResult<bool>;
+    /// A run with its layer, also one that [`Tables::record`] leaves out.
+    fn run(&mut self, run: &RunId) -> StoreResult<Option<(LayerName, Run)>>;
+
+    /// The newest runs of a layer that are older than `before`, the newest first.
+    fn history(
+        &mut self,
+        layer: &LayerName,
+        before: Option<&RunId>,
+        most: u32,
+    ) -> StoreResult<Vec<Run>>;
+
+    /// The layers that have an attempt without an end.
+    fn busy(&mut self) -> StoreResult<Vec<LayerName>>;
 
     /// The lease on a state.
     fn lease(&mut self, state_key: &str) -> StoreResult<Option<Lease>>;
@@ -138,7 +150,7 @@ pub(super) fn insert_run(
     run: NewRun,
 ) -> StoreResult<Outcome> {
     let now = tables.now();
-    if tables.has_run(&run.id)? {
+    if tables.run(&run.id)?.is_some() {
         return Ok(Outcome::Refused);
     }
     update(tables, layer, |record| record.insert(run, now))
@@ -148,7 +160,8 @@ pub(super) fn start_attempt(
     tables: &mut impl Tables,
     request: &StartRequest<'_>,
 ) -> StoreResult<Outcome> {
-    let StartRequest { attempt: id, state_key, after, concurrency, timeout, place } = *request;
+    let StartRequest { attempt: id, state_key, after, concurrency, timeout, place, token } =
+        *request;
     let (running, _) = tables.running()?;
     if tables.lease(state_key)?.is_some() || running >= concurrency {
         return Ok(Outcome::Refused);
@@ -156,7 +169,8 @@ pub(super) fn start_attempt(
     let upstreams_applied = upstreams(tables, after)?.iter().all(|upstream| upstream.satisfied);
     let now = tables.now();
     let sequence = tables.counter(SEQUENCE)? + 1;
-    let attempt = Attempt::new(id.number, place.to_owned(), sequence, now, now + timeout);
+    let (place, token) = (place.to_owned(), token.clone());
+    let attempt = Attempt::new(id.number, place, token, sequence, now, now + timeout);
     let made =
         update(tables, &id.layer, |record| record.start(attempt, &id.run, upstreams_applied))?;
     if made == Outcome::Made {

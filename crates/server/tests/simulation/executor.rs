@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use butler_server::controller::{Executor, ExecutorError, Probe};
-use butler_server::model::{Digest, Liveness, PlanDigest};
+use butler_server::model::{AttemptToken, Digest, Liveness, PlanDigest};
 use butler_server::store::{AttemptId, AttemptResult};
 
 /// How far a process is.
@@ -101,7 +101,7 @@ pub(crate) struct SimulatedExecutor {
 }
 
 impl Executor for SimulatedExecutor {
-    async fn launch(&self, attempt: &AttemptId) -> Result<(), ExecutorError> {
+    async fn launch(&self, attempt: &AttemptId, _: &AttemptToken) -> Result<(), ExecutorError> {
         let mut machine = self.machine.lock().unwrap();
         if machine.node_is_down {
             return Err(ExecutorError("the node does not answer".to_owned()));

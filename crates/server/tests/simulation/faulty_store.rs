@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use butler_server::model::{Closed, LayerName, Moment, NewRun, PlanDigest, RunId, Sighting};
+use butler_server::model::{Closed, LayerName, Moment, NewRun, PlanDigest, Run, RunId, Sighting};
 use butler_server::store::{
     AttemptId, AttemptResult, MemoryStore, Note, Outcome, Snapshot, StartRequest, Store,
     StoreError, StoreResult,
@@ -89,6 +89,26 @@ impl Store for FaultyStore {
     ) -> StoreResult<Snapshot> {
         self.up()?;
         self.inner.snapshot(layer, state_key, after).await
+    }
+
+    async fn run(&self, run: &RunId) -> StoreResult<Option<(LayerName, Run)>> {
+        self.up()?;
+        self.inner.run(run).await
+    }
+
+    async fn history(
+        &self,
+        layer: &LayerName,
+        before: Option<&RunId>,
+        most: u32,
+    ) -> StoreResult<Vec<Run>> {
+        self.up()?;
+        self.inner.history(layer, before, most).await
+    }
+
+    async fn busy(&self) -> StoreResult<Vec<LayerName>> {
+        self.up()?;
+        self.inner.busy().await
     }
 
     async fn readings(&self, repository: &str) -> StoreResult<u64> {

@@ -15,7 +15,7 @@ use super::*;
 use crate::model::{
     Attempt, Breaker, ChangeCounts, Commit, Digest, DriftCheck, DriftFinding, Ending, FailureClass,
     LayerName, Lease, Liveness, NewRun, PlanDigest, RunId, SavedPlan, StalePlan, StopReason,
-    Strategy, Surroundings, Timeouts, Upstream,
+    Strategy, Surroundings, Timeouts, TokenHash, Upstream,
 };
 
 /// The time of all decisions, unless a row says otherwise.
@@ -139,7 +139,14 @@ fn attempt(run: &mut Run) -> &mut Attempt {
     let number = u32::try_from(run.attempts.len()).unwrap() + 1;
     let created = ago(secs(30));
     let place = "this machine".to_owned();
-    run.attempts.push(Attempt::new(number, place, 1, created, NOW + secs(60)));
+    run.attempts.push(Attempt::new(
+        number,
+        place,
+        TokenHash::default(),
+        1,
+        created,
+        NOW + secs(60),
+    ));
     let attempt = run.attempts.last_mut().unwrap();
     attempt.launched = true;
     attempt

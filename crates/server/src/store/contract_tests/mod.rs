@@ -100,6 +100,7 @@ impl<S: Store> Tested<S> {
             concurrency: 2,
             timeout: TIMEOUT,
             place: "this machine",
+            token: &TokenHash::default(),
         };
         self.store.start_attempt(request).await.unwrap()
     }
@@ -258,9 +259,36 @@ pub(super) async fn concurrency_is_compared_at_the_start(tested: Tested<impl Sto
             concurrency: 2,
             timeout: TIMEOUT,
             place: "this machine",
+            token: &TokenHash::default(),
         };
         assert_eq!(tested.store.start_attempt(request).await.unwrap(), expected, "{name}");
     }
+}
+
+pub(super) async fn runs_are_found_by_id_and_by_layer(tested: Tested<impl Store>) {
+    let mut ids = Vec::new();
+    for (index, digest) in ["d1", "d2", "d3"].into_iter().enumerate() {
+        tested.see("a", digest).await;
+        let change = index as u64 + 1;
+        let cause = Cause::Commit { change };
+        ids.push(tested.create("a", new_run("a", Action::Plan, cause, digest, change)).await);
+    }
+    let other = tested.plan("b").await;
+    let store = &tested.store;
+    let (found, run) = store.run(&ids[0]).await.unwrap().unwrap();
+    assert_eq!((found, run.id), (layer("a"), ids[0].clone()));
+    assert_eq!(store.run(&RunId::new("none")).await.unwrap(), None);
+    let history = async |before: Option<&RunId>, most| -> Vec<RunId> {
+        let runs = store.history(&layer("a"), before, most).await.unwrap();
+        runs.into_iter().map(|run| run.id).collect()
+    };
+    assert_eq!(history(None, 2).await, [ids[2].clone(), ids[1].clone()]);
+    assert_eq!(history(Some(&ids[1]), 2).await, [ids[0].clone()]);
+    assert_eq!(store.busy().await.unwrap(), Vec::new());
+    let id = tested.start("b", &other, 1).await;
+    assert_eq!(store.busy().await.unwrap(), [layer("b")]);
+    tested.lose(&id).await;
+    assert_eq!(store.busy().await.unwrap(), Vec::new());
 }
 
 pub(super) async fn notes_change_attempts_until_they_end(tested: Tested<impl Store>) {
@@ -291,7 +319,14 @@ pub(super) async fn notes_change_attempts_until_they_end(tested: Tested<impl Sto
         stop_delivered: true,
         began: true,
         reports: 2,
-        ..Attempt::new(1, "this machine".to_owned(), 1, started, started + TIMEOUT)
+        ..Attempt::new(
+            1,
+            "this machine".to_owned(),
+            TokenHash::default(),
+            1,
+            started,
+            started + TIMEOUT,
+        )
     };
     assert_eq!(*attempt, expected);
     tested.lose(&id).await;
@@ -398,6 +433,7 @@ macro_rules! contract {
                 one_attempt_uses_a_state,
                 only_the_next_attempt_of_a_waiting_run_starts,
                 concurrency_is_compared_at_the_start,
+                runs_are_found_by_id_and_by_layer,
                 notes_change_attempts_until_they_end,
                 results_change_what_is_applied,
                 plans_are_approved_once_and_for_the_current_change,

@@ -23,12 +23,12 @@ use tokio::sync::oneshot;
 
 use self::lock::StoreLock;
 use self::tables::SqliteTables;
-use super::tables as transactions;
+use super::tables::{self as transactions, Tables as _};
 use super::{
     AttemptId, AttemptResult, Clock, Note, Outcome, Snapshot, StartRequest, Store, StoreError,
     StoreResult,
 };
-use crate::model::{Closed, LayerName, Moment, NewRun, PlanDigest, RunId, Sighting};
+use crate::model::{Closed, LayerName, Moment, NewRun, PlanDigest, Run, RunId, Sighting};
 
 pub use backup::{backup, restore};
 
@@ -182,6 +182,25 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn run(&self, run: &RunId) -> StoreResult<Option<(LayerName, Run)>> {
+        let run = run.clone();
+        self.transaction(move |tables| tables.run(&run)).await
+    }
+
+    async fn history(
+        &self,
+        layer: &LayerName,
+        before: Option<&RunId>,
+        most: u32,
+    ) -> StoreResult<Vec<Run>> {
+        let (layer, before) = (layer.clone(), before.cloned());
+        self.transaction(move |tables| tables.history(&layer, before.as_ref(), most)).await
+    }
+
+    async fn busy(&self) -> StoreResult<Vec<LayerName>> {
+        self.transaction(|tables| tables.busy()).await
+    }
+
     async fn readings(&self, repository: &str) -> StoreResult<u64> {
         let repository = repository.to_owned();
         self.transaction(move |tables| transactions::readings(tables, &repository)).await
@@ -209,6 +228,7 @@ impl Store for SqliteStore {
         let (attempt, state_key) = (request.attempt.clone(), request.state_key.to_owned());
         let (after, place) = (request.after.to_vec(), request.place.to_owned());
         let (concurrency, timeout) = (request.concurrency, request.timeout);
+        let token = request.token.clone();
         self.transaction(move |tables| {
             let request = StartRequest {
                 attempt: &attempt,
@@ -217,6 +237,7 @@ impl Store for SqliteStore {
                 concurrency,
                 timeout,
                 place: &place,
+                token: &token,
             };
             transactions::start_attempt(tables, &request)
         })

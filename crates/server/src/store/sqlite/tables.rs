@@ -99,9 +99,38 @@ impl Tables for SqliteTables<'_> {
         Ok(())
     }
 
-    fn has_run(&mut self, run: &RunId) -> StoreResult<bool> {
-        let mut select = self.connection.prepare_cached("SELECT 1 FROM runs WHERE id = ?")?;
-        Ok(select.exists([run.as_str()])?)
+    fn run(&mut self, run: &RunId) -> StoreResult<Option<(LayerName, Run)>> {
+        let mut select =
+            self.connection.prepare_cached("SELECT layer, facts FROM runs WHERE id = ?")?;
+        let found = select.query_row([run.as_str()], |row| Ok((layer(row, 0)?, json(row, 1)?)));
+        Ok(found.optional()?)
+    }
+
+    fn history(
+        &mut self,
+        layer: &LayerName,
+        before: Option<&RunId>,
+        most: u32,
+    ) -> StoreResult<Vec<Run>> {
+        let mut select = self.connection.prepare_cached(
+            "SELECT facts FROM runs WHERE layer = :layer AND position < coalesce(
+                 (SELECT position FROM runs WHERE id = :before), 9223372036854775807
+             ) ORDER BY position DESC LIMIT :most",
+        )?;
+        let before = before.map(RunId::as_str);
+        let runs = select.query_map(
+            named_params! { ":layer": layer.as_str(), ":before": before, ":most": most },
+            |row| json(row, 0),
+        )?;
+        Ok(runs.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn busy(&mut self) -> StoreResult<Vec<LayerName>> {
+        let mut select = self
+            .connection
+            .prepare_cached("SELECT DISTINCT layer FROM runs WHERE state = 'running'")?;
+        let layers = select.query_map([], |row| layer(row, 0))?;
+        Ok(layers.collect::<rusqlite::Result<_>>()?)
     }
 
     fn lease(&mut self, state_key: &str) -> StoreResult<Option<Lease>> {
@@ -162,10 +191,14 @@ fn state(run: &Run) -> &'static str {
 }
 
 fn lease(row: &Row<'_>) -> rusqlite::Result<Lease> {
-    let layer: String = row.get(0)?;
-    let layer = LayerName::try_from(layer).map_err(|error| invalid(0, error))?;
+    let layer = layer(row, 0)?;
     let run = RunId::new(row.get::<_, String>(1)?);
     Ok(Lease { layer, run, fence: row.get(2)? })
+}
+
+/// Reads a column with the name of a layer.
+fn layer(row: &Row<'_>, column: usize) -> rusqlite::Result<LayerName> {
+    LayerName::try_from(row.get::<_, String>(column)?).map_err(|error| invalid(column, error))
 }
 
 /// Reads a column with JSON.
