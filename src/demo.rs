@@ -9,11 +9,11 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::devregistry::{Received, Registry, serve};
 use crate::exit::Exit;
 use crate::run::{Terminal, execute};
 use crate::settings::{Arguments, Environment, Settings, setting};
 use butler_base::secret::Redactor;
+use butler_registry::memory::{MemoryRegistry, Received, serve};
 
 /// The module. It uses only built-in resources, so that no provider is downloaded. Its constraint allows
 /// an installed version or else the newest release.
@@ -80,7 +80,7 @@ pub async fn demo(
         .context("no temporary directory")?;
     let repository = directory.path().join("module");
     create_repository(&repository).context("cannot make the module's repository")?;
-    let registry = Arc::new(Registry::default());
+    let registry = Arc::new(MemoryRegistry::default());
     let server = serve(registry.clone()).await.context("cannot start the development registry")?;
     writeln!(out, "A development registry listens at {}", server.endpoint())?;
 

@@ -8,14 +8,13 @@
 //! ```
 //!
 //! Modules import downwards only: edge (`cli`) → `demo` → composition (`run`, `settings`, `update`,
-//! `doctor`, `devregistry`) → phases (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`, `ci`,
+//! `doctor`) → phases (`registry`, `workspace`, `tool`, `providers`, `engine`, `report`, `ci`,
 //! `telemetry`, `artifact`; not each other) → `exit`, `screen` → the crates below `crates/`.
 
 pub mod artifact;
 pub mod ci;
 pub mod cli;
 pub mod demo;
-pub mod devregistry;
 pub mod doctor;
 pub mod engine;
 pub mod exit;

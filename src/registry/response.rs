@@ -5,15 +5,15 @@
 //! returns `200` too, and stores nothing. Bodies may be compressed with gzip; limits apply to the
 //! decompressed size.
 
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 
-use flate2::read::MultiGzDecoder;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName};
 use reqwest::{Response, StatusCode};
 use serde::Deserialize;
 
 use super::error::{Redirect, RegistryError};
 use super::requested_delay::requested_delay;
+use butler_base::http::decompress;
 
 /// How much of an error's body is read, in bytes: some registries return hundreds of KB of SQL.
 const MAX_ERROR_BODY: usize = 16 * 1024;
@@ -21,9 +21,6 @@ const MAX_ERROR_BODY: usize = 16 * 1024;
 /// The largest accepted response to a report, in bytes. The API returns `{"status":"ok"}` and the number
 /// of lines.
 const MAX_REPORT_RESPONSE: usize = 64 * 1024;
-
-/// How many bytes of a body are decompressed at a time.
-const CHUNK: usize = 64 * 1024;
 
 /// How much of an error's message is shown, in characters.
 const ERROR_MESSAGE: usize = 300;
@@ -135,29 +132,9 @@ pub(super) async fn read(
     // No coding is requested, but the API may use gzip.
     Ok(match lower_case(response.headers(), &CONTENT_ENCODING).as_deref() {
         None | Some("" | "identity") => Some(body),
-        Some("gzip" | "x-gzip") => decompress(&body, limit),
+        Some("gzip" | "x-gzip") => decompress(&body, limit).ok(),
         Some(_) => None,
     })
-}
-
-/// The decompressed body; `None` if it is damaged, truncated, or longer than `limit` bytes.
-fn decompress(compressed: &[u8], limit: usize) -> Option<Vec<u8>> {
-    let mut body = Vec::with_capacity(CHUNK.min(limit));
-    if compressed.is_empty() {
-        return Some(body);
-    }
-    let mut decoder = MultiGzDecoder::new(compressed);
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        let length = decoder.read(&mut chunk).ok()?;
-        if length == 0 {
-            return Some(body);
-        }
-        if body.len() + length > limit {
-            return None;
-        }
-        body.extend_from_slice(&chunk[..length]);
-    }
 }
 
 /// The message of an error body, in one line. The API sends `{"error":{"message","code"}}`.
@@ -195,20 +172,6 @@ fn message(status: StatusCode, body: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn gzip_body_is_decompressed_completely_and_up_to_the_limit() {
-        use std::io::Write;
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        encoder.write_all(&vec![b'x'; 1_000_000]).unwrap();
-        let bomb = encoder.finish().unwrap();
-        assert!(bomb.len() < 2000, "{} bytes", bomb.len());
-        assert_eq!(decompress(&bomb, 1_000_000).unwrap().len(), 1_000_000);
-        assert!(decompress(&bomb, 999_999).is_none());
-        assert!(decompress(&bomb[..bomb.len() - 1], 1_000_000).is_none());
-        assert!(decompress(b"{}", 1_000_000).is_none());
-        assert!(decompress(b"", 1_000_000).unwrap().is_empty());
-    }
 
     #[test]
     fn message_of_a_server_error_is_not_shown() {

@@ -21,14 +21,14 @@ const RUNNER: &[&[&str]] = &[
         "tool",
         "workspace",
     ],
-    &["devregistry", "doctor", "run", "settings", "update"],
+    &["doctor", "run", "settings", "update"],
     &["demo"],
     &["cli"],
 ];
 
 /// Allowed imports within a layer.
 const RUNNER_SIDEWAYS: &[(&str, &str)] =
-    &[("run", "settings"), ("run", "devregistry"), ("doctor", "run"), ("doctor", "settings")];
+    &[("run", "settings"), ("doctor", "run"), ("doctor", "settings")];
 
 /// The layers of `crates/base`, on which all other crates build.
 const BASE: &[&[&str]] = &[

@@ -26,7 +26,7 @@ use butler_base::process::{Command, Grace, Input, Output, Sink, supervise};
 use butler_base::secret::Redactor;
 use butler_protocol::configuration::parse_config;
 use butler_protocol::references::SecretSources;
-use butler_runner::devregistry::{BASE_PATH, router};
+use butler_registry::BASE_PATH;
 use butler_runner::registry::{Address, Client, Limits};
 use butler_runner::settings::{Arguments, Environment, Settings, ToolSettings, setting};
 use butler_runner::workspace::{parse_run_settings, resolve};
@@ -37,6 +37,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::support::authority::Authority;
+use crate::support::deployed;
 use crate::support::git_server::{GitServer, Repository, TlsListener};
 use crate::support::stand_in::{AtPlan, StandIn};
 use crate::support::world::{RUN_ID, RunEnd, TOKEN, World};
@@ -214,10 +215,9 @@ struct StatusGate {
 impl StatusGate {
     async fn open(world: &World, authority: Option<&Authority>) -> Self {
         let (sender, held) = mpsc::unbounded_channel();
-        let app =
-            router(world.registry.clone()).layer(from_fn(move |request: Request, next: Next| {
-                wait(sender.clone(), request, next)
-            }));
+        let app = deployed::router(world.registry.clone()).layer(from_fn(
+            move |request: Request, next: Next| wait(sender.clone(), request, next),
+        ));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (scheme, server) = match authority.map(Authority::acceptor) {

@@ -14,7 +14,7 @@ use axum::middleware::map_response;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use butler_base::error::Advice;
 use butler_base::http::{self, Redirects};
-use butler_runner::devregistry::{self, Registry, Server};
+use butler_registry::memory::{self, MemoryRegistry, Server};
 use butler_runner::registry::{Address, Callback, Client, Limits, Patience, RegistryError};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -199,9 +199,9 @@ async fn report_counts_as_delivered_only_after_a_response_of_the_api() {
 #[tokio::test]
 async fn compressed_configuration_is_accepted() {
     let world = World::new(&[("main.tf", MODULE)]).await;
-    let registry = Arc::new(Registry::default());
+    let registry = Arc::new(MemoryRegistry::default());
     registry.add_run(RUN_ID, TOKEN, world.config("validate"));
-    let compressing = devregistry::router(registry.clone()).layer(map_response(compressed));
+    let compressing = memory::router(registry.clone()).layer(map_response(compressed));
     let server = Server::start(compressing).await.unwrap();
     let end = run_at(&world, server.endpoint().as_str()).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
@@ -251,12 +251,12 @@ async fn web_page_instead_of_the_api_is_not_retried_for_long() {
 async fn server_error_for_an_unusual_run_id_prints_a_hint_after_the_first_attempt() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     for (run_id, hints) in [("my-run", 1), (RUN_ID, 0)] {
-        let registry = Arc::new(Registry::default());
+        let registry = Arc::new(MemoryRegistry::default());
         let mut config = world.config("validate");
         config["runId"] = run_id.into();
         config["callbacks"].take();
         registry.add_run(run_id, TOKEN, config);
-        let server = devregistry::serve(registry).await.unwrap();
+        let server = memory::serve(registry).await.unwrap();
         let trouble = ProxyFault {
             request: "GET status",
             act: FaultAction::Respond(500, "", "{}"),

@@ -5,6 +5,7 @@
 
 mod client;
 mod error;
+mod gzip;
 mod headers;
 mod observed;
 mod roots;
@@ -15,6 +16,7 @@ mod verifier;
 
 pub use client::{Clients, LazyClient, Redirects, client, clients};
 pub use error::HttpError;
+pub use gzip::{GzipError, decompress};
 pub use headers::{now, retry_after, seconds};
 pub use observed::{Exchange, Observed, Observer, OutgoingRequest, Peer};
 pub use tls::{check_bundle, has_system_certificates};

@@ -7,10 +7,11 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
 use axum::serve::ListenerExt;
-use butler_runner::devregistry::{BASE_PATH, router};
+use butler_registry::BASE_PATH;
 use tokio::net::TcpListener;
 
 use super::{print_lines, released};
+use crate::support::deployed;
 use crate::support::stand_in::StandIn;
 use crate::support::world::{MODULE, World, eventually, sequence};
 
@@ -33,7 +34,7 @@ impl RequestCounter {
     async fn before(world: &World) -> Self {
         let (sent, connections) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<AtomicUsize>::default());
         let (log, counter) = (sent.clone(), connections.clone());
-        let app = router(world.registry.clone())
+        let app = deployed::router(world.registry.clone())
             .layer(from_fn(move |request, next| record(log.clone(), request, next)));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}{BASE_PATH}", listener.local_addr().unwrap());

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use butler_runner::devregistry::{Server, router};
+use butler_registry::memory::Server;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::support::deployed;
 use crate::support::world::World;
 
 /// A layer in front of the registry that holds one request, and can then respond with 409.
@@ -41,7 +42,7 @@ impl Gate {
             let gate = gate.clone();
             async move { gate.pass(request, next).await }
         });
-        Server::start(router(world.registry.clone()).layer(layer)).await.unwrap()
+        Server::start(deployed::router(world.registry.clone()).layer(layer)).await.unwrap()
     }
 
     async fn pass(&self, request: Request, next: Next) -> Response {

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use butler_runner::devregistry::Server;
+use butler_registry::memory::Server;
 use serde_json::{Value, json};
 
 /// The only valid access token.

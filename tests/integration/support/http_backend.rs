@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use butler_runner::devregistry::Server;
+use butler_registry::memory::Server;
 use serde_json::{Value, json};
 
 use super::world::eventually;

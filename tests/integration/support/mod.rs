@@ -8,6 +8,7 @@ pub(crate) mod browser;
 pub(crate) mod canned;
 pub(crate) mod ci_server;
 pub(crate) mod cloud_storage;
+pub(crate) mod deployed;
 pub(crate) mod documented;
 pub(crate) mod empty_root;
 pub(crate) mod environment;

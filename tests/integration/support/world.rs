@@ -10,10 +10,12 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use butler_runner::devregistry::{BASE_PATH, Received, Registry, Server, router};
+use butler_registry::BASE_PATH;
+use butler_registry::memory::{MemoryRegistry, Received, Server};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::deployed;
 use super::environment::find_program;
 use super::release_site::ReleaseSite;
 
@@ -59,7 +61,7 @@ pub(crate) struct Fault {
 /// The directory, registry and repository of one test. Everything that it started ends with it.
 pub(crate) struct World {
     pub(crate) directory: TempDir,
-    pub(crate) registry: Arc<Registry>,
+    pub(crate) registry: Arc<MemoryRegistry>,
     server: Server,
     pub(crate) faults: Arc<Mutex<Vec<Fault>>>,
     pub(crate) variables: Vec<(OsString, OsString)>,
@@ -72,10 +74,10 @@ impl World {
         for name in ["tmp", "shm", "home", "cache", "repository"] {
             std::fs::create_dir(directory.path().join(name)).unwrap();
         }
-        let registry = Arc::new(Registry::default());
+        let registry = Arc::new(MemoryRegistry::default());
         let faults: Arc<Mutex<Vec<Fault>>> = Arc::default();
         let injected = faults.clone();
-        let layered = router(registry.clone()).layer(axum::middleware::from_fn(
+        let layered = deployed::router(registry.clone()).layer(axum::middleware::from_fn(
             move |request: Request, next: Next| inject(injected.clone(), request, next),
         ));
         let server = Server::start(layered).await.unwrap();

@@ -1,4 +1,4 @@
-//! Serves the development registry on a loopback port.
+//! Serves a router on a loopback port.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use url::Url;
 
-use super::handlers::{BASE_PATH, router};
-use super::state::Registry;
+use super::{MemoryRegistry, router};
+use crate::BASE_PATH;
 
 /// A server on a free port of the loopback interface. Dropping it stops the server.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Server {
             let serving = axum::serve(listener, router);
             tokio::select! {
                 served = serving => if let Err(error) = served {
-                    tracing::error!(%error, "the development registry stopped");
+                    tracing::error!(%error, "the server on loopback stopped");
                 },
                 _ = stopped => {}
             }
@@ -63,6 +63,6 @@ impl Drop for Server {
 ///
 /// # Errors
 /// If no port is available.
-pub async fn serve(registry: Arc<Registry>) -> std::io::Result<Server> {
+pub async fn serve(registry: Arc<MemoryRegistry>) -> std::io::Result<Server> {
     Server::start(router(registry)).await
 }
