@@ -1,11 +1,13 @@
 //! The client for the registry's endpoints of one run.
 
+use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use reqwest::{RequestBuilder, Response};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
+use super::archive::store;
 use super::idempotency_key::idempotency_key;
 use super::response::{accept, accept_report, read, unreachable, was_cut_off};
 use super::retry::{Limits, Patience, retry};
@@ -142,6 +144,29 @@ impl Client {
     #[must_use]
     pub fn has_unanswered_status(&self) -> bool {
         self.unanswered_statuses.load(Ordering::Relaxed) > 0
+    }
+
+    /// Downloads the archive of the module's files, at the callback `url`, to `file`. A retry begins with an
+    /// empty file. `--request-timeout` is for each part of the archive, and not for all of it.
+    ///
+    /// # Errors
+    /// When `url` is not below the endpoint, when the registry cannot be reached or refuses, or when the
+    /// response is larger than 256 MiB, is not a tar, or cannot be written.
+    pub async fn archive(&self, url: &str, file: &File) -> Result<(), RegistryError> {
+        let what = "read the archive of the module's files";
+        let url = self.address.callback(url)?;
+        let limits = Limits { attempt: self.limits.long, ..self.limits };
+        retry(limits, Patience::Long, what, || async {
+            let request =
+                || self.http.kept.get(url.clone()).bearer_auth(self.token.expose_secret());
+            let response = tokio::time::timeout(self.limits.attempt, self.send(request, what));
+            let response = response.await.map_err(|_| RegistryError::Timeout {
+                what: what.to_owned(),
+                limit: self.limits.attempt,
+            })??;
+            store(accept(response, what).await?, file, what, self.limits.attempt).await
+        })
+        .await
     }
 
     /// The default callbacks, which a configuration can replace.

@@ -54,6 +54,15 @@ pub enum RegistryError {
         /// The operation, such as `read the run's status`.
         what: String,
     },
+    /// The archive of the module's files is too large.
+    #[error("the archive of the module's files is larger than {limit} bytes")]
+    ArchiveTooLarge {
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// The archive cannot be stored.
+    #[error("cannot store the archive of the module's files")]
+    ArchiveFile(#[source] std::io::Error),
     /// The configuration cannot be executed.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -84,7 +93,10 @@ impl RegistryError {
                 status.is_server_error() || later.contains(status)
             }
             Self::Config(_) => self.has_unknown_format(),
-            Self::RunOver | Self::Address(_) => false,
+            Self::RunOver
+            | Self::Address(_)
+            | Self::ArchiveTooLarge { .. }
+            | Self::ArchiveFile(_) => false,
         }
     }
 
@@ -98,7 +110,11 @@ impl RegistryError {
             Self::Refused { status, .. } => {
                 matches!(*status, StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT)
             }
-            Self::RunOver | Self::Config(_) | Self::Address(_) => false,
+            Self::RunOver
+            | Self::Config(_)
+            | Self::Address(_)
+            | Self::ArchiveTooLarge { .. }
+            | Self::ArchiveFile(_) => false,
         }
     }
 
@@ -159,6 +175,12 @@ impl butler_base::error::Advice for RegistryError {
                 Some("check --run-id (BUTLER_RUN_ID) and the path of --endpoint (BUTLER_ENDPOINT)".to_owned())
             }
             Self::UnknownFormat { .. } => Some("check that --endpoint (BUTLER_ENDPOINT) is the registry's API and not its web page, and that no proxy or sign-in page answers in its place".to_owned()),
+            Self::ArchiveTooLarge { .. } => {
+                Some("keep large files out of the directories that the module needs".to_owned())
+            }
+            Self::ArchiveFile(_) => {
+                Some("check that --work-dir is writable and has room".to_owned())
+            }
             Self::Config(error) => error.advice(),
             _ => None,
         }

@@ -4,6 +4,7 @@
 //! is sent only to the registry's own origin, and is never printed.
 
 mod address;
+mod archive;
 mod body;
 mod client;
 mod error;

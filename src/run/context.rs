@@ -2,6 +2,7 @@
 
 use super::directory::run_directory::RunDirectory;
 use super::reporting::notices::Notices;
+use super::reporting::reports::RegistryReports;
 use super::steps::version_query::EarlyVersionQuery;
 use crate::report::RunLog;
 use crate::settings::{RunSource, Settings};
@@ -16,6 +17,8 @@ pub(super) struct Context<'run> {
     pub(super) log: &'run RunLog,
     pub(super) stop: &'run Stop,
     pub(super) notices: &'run Notices,
+    /// The registry of the run; absent without one.
+    pub(super) registry: Option<&'run RegistryReports>,
     /// The query for the version of the tool on PATH.
     pub(super) version: &'run EarlyVersionQuery,
     pub(super) grace: Grace,

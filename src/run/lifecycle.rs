@@ -89,6 +89,7 @@ impl Run<'_> {
                     log: &logs.log,
                     stop: &self.stop,
                     notices: &self.reports.notices,
+                    registry: self.reports.registry.as_deref(),
                     version: &version,
                     grace: Grace { normal: grace, urgent },
                     options: &self.options,

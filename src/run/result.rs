@@ -13,7 +13,7 @@ use crate::engine::Planned;
 use crate::exit::Exit;
 use crate::settings::{PlanStatus, Settings};
 use butler_base::secret::Redactor;
-use butler_protocol::spec::{RunSpec, Source};
+use butler_protocol::spec::{ArchiveSource, GitSource, RunSpec, Source};
 use butler_result::{FinalStatus, RunResult, Timings};
 use butler_source::git::shown_repository;
 
@@ -84,10 +84,12 @@ const fn status(
 fn describe_module(spec: &RunSpec, result: &mut RunResult) {
     result.operation = Some(spec.operation);
     match &spec.source {
-        Source::Git(git) => {
-            result.source_repository = shown_repository(git.repository.expose_secret());
-            let directory = git.working_directory.trim_matches('/');
-            result.source_directory = Some(directory.to_owned());
+        Source::Git(GitSource { working_directory, .. })
+        | Source::Archive(ArchiveSource { working_directory, .. }) => {
+            let repository = spec.source.repository();
+            result.source_repository =
+                repository.and_then(|git| shown_repository(git.repository.expose_secret()));
+            result.source_directory = Some(working_directory.trim_matches('/').to_owned());
         }
         Source::Directory(directory) => {
             result.source_directory = Some(directory.display().to_string());

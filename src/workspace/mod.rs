@@ -1,7 +1,9 @@
-//! Files and variables that the runner adds to a module: variable files, backend, CLI configuration.
+//! The files of a run's module: those of an archive, and those that the runner adds, which are variable files,
+//! backend, and CLI configuration.
 //!
 //! Files with secrets are written to the run's private directory, never into the clone.
 
+mod archive;
 mod backend;
 mod cli_config;
 #[cfg(test)]
@@ -10,6 +12,7 @@ mod s3;
 mod terraform_settings;
 mod variables;
 
+pub use archive::{ArchiveError, unpack};
 pub use backend::{BackendError, BackendFiles, write_backend, write_provider_features};
 pub use cli_config::{write_cli_config, written_token};
 pub use terraform_settings::{

@@ -38,6 +38,7 @@ mod providers;
 mod registry;
 mod registry_api;
 mod report;
+mod run_archive;
 mod run_empty_root;
 mod run_inputs;
 mod run_local;

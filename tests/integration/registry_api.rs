@@ -39,7 +39,7 @@ async fn registry_accepts_every_documented_example() {
     let world = World::new(&[("main.tf", MODULE)]).await;
     world.add_run(world.config("plan"));
     let examples = examples();
-    assert_eq!(examples.len(), 8, "{:?}", examples.keys());
+    assert_eq!(examples.len(), 9, "{:?}", examples.keys());
     for (name, example) in &examples {
         let mut words = name.split(' ');
         let (method, endpoint) = (words.next().unwrap(), words.next().unwrap());
@@ -70,7 +70,16 @@ fn documented_configuration_parses_and_matches_the_schema() {
         .unwrap();
     let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
     let schema = jsonschema::validator_for(&schema).unwrap();
-    for document in [config, &file] {
+    let mut archive = config.clone();
+    archive["source"] = examples()["GET source"].clone();
+    parse_config(archive.to_string().as_bytes()).unwrap();
+    for missing in ["url", "commit"] {
+        let mut incomplete = archive.clone();
+        incomplete["source"][missing].take();
+        assert!(!schema.is_valid(&incomplete), "{missing}");
+        assert!(parse_config(incomplete.to_string().as_bytes()).is_err(), "{missing}");
+    }
+    for document in [config, &file, &archive] {
         let errors: Vec<_> = schema.iter_errors(document).map(|error| error.to_string()).collect();
         assert!(errors.is_empty(), "{errors:?}");
         // The parser would silently ignore a field that only the page has.

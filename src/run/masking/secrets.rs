@@ -11,7 +11,7 @@ use super::collected::{CollectedSecrets, SecretEvidence};
 use crate::settings::{RunSource, Settings};
 use crate::workspace::{Inputs, written_token};
 use butler_base::secret::Redactor;
-use butler_protocol::spec::{GitCredentials, GitSource, PlanningOptions, RunSpec, Source};
+use butler_protocol::spec::{GitCredentials, GitSource, PlanningOptions, RunSpec};
 use butler_source::module::Module;
 
 /// Registers the secrets in the settings: the callback token, tokens for git, logins for mirrors, and credentials in the
@@ -38,7 +38,7 @@ pub fn register_settings(redactor: &Redactor, settings: &Settings) {
 /// that, a value can be the name of a secret, which a hint contains.
 pub(in crate::run) fn register_spec(redactor: &Redactor, spec: &RunSpec) {
     let mut collected = CollectedSecrets::default();
-    if let Source::Git(source) = &spec.source {
+    if let Some(source) = spec.source.repository() {
         add_git(&mut collected, source);
     }
     if let Some(backend) = &spec.backend {

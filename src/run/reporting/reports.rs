@@ -1,5 +1,6 @@
 //! Sends the reports of a run to the registry, to a directory, to both, or to neither.
 
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -42,6 +43,19 @@ impl RegistryReports {
     /// Sets the callbacks of the configuration.
     pub(in crate::run) fn use_callbacks(&self, callbacks: Callbacks) {
         let _ = self.callbacks.set(callbacks);
+    }
+
+    /// Downloads the archive of the module's files, at the callback `url`, to `file`.
+    pub(in crate::run) async fn archive(
+        &self,
+        url: &str,
+        file: &File,
+    ) -> Result<(), RegistryError> {
+        let downloaded = self.client.archive(url, file).await;
+        if matches!(downloaded, Err(RegistryError::RunOver)) {
+            self.stop.request(StopReason::RunOver { status: "409".to_owned() });
+        }
+        downloaded
     }
 
     async fn post(

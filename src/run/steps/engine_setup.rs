@@ -14,7 +14,7 @@ use crate::workspace::{self, Inputs};
 use butler_base::event::Phase;
 use butler_base::process::Environment;
 use butler_protocol::backend;
-use butler_protocol::spec::{RunSpec, Source, ToolRequest};
+use butler_protocol::spec::{GitSource, RunSpec, Source, ToolRequest};
 use butler_source::git;
 use butler_source::module::Module;
 
@@ -35,19 +35,28 @@ pub(in crate::run) fn child_environment(
     for (name, value, _) in &inputs.environment {
         environment.set(name, value.expose_secret());
     }
-    let own_directory = matches!(spec.source, Source::Git(_));
-    prepare_environment(&mut environment, own_directory);
+    prepare_environment(&mut environment, !spec.source.is_in_place());
     if context.options.workspace.is_some() {
         // Set again when the workspace is known to exist.
         environment.remove(OsStr::new(workspace_choice::VARIABLE));
     }
     configure_terraform(context, spec, &mut environment)?;
-    if let Source::Git(git) = &spec.source {
+    if let Some(git) = login_source(&spec.source) {
         let private = context.directory.secrets();
         git::share_credentials(git, &context.settings.git, private, &mut environment)
             .map_err(|error| Failure::new(Phase::Source, &error))?;
     }
     Ok(environment)
+}
+
+/// The repository whose login is for the modules that Terraform fetches. The one of an archive is only
+/// shown, so it can be any text.
+fn login_source(source: &Source) -> Option<&GitSource> {
+    let is_usable = |git: &&GitSource| {
+        matches!(source, Source::Git(_))
+            || git::shown_repository(git.repository.expose_secret()).is_some()
+    };
+    source.repository().filter(is_usable)
 }
 
 /// Writes the run's backend into a clone, never into a directory of the user. Returns the file with the
@@ -59,7 +68,9 @@ pub(in crate::run) fn write_backend(
     directory: &Path,
     tool: &ToolRequest,
 ) -> Result<Option<PathBuf>, Failure> {
-    let (Source::Git(_), Some(backend)) = (&spec.source, &spec.backend) else { return Ok(None) };
+    let Some(backend) = spec.backend.as_ref().filter(|_| !spec.source.is_in_place()) else {
+        return Ok(None);
+    };
     if let Some(block) = &module.backend {
         // Also if both have the same type: otherwise nothing would show which one is used.
         let (ours, theirs) = (&backend.kind, &block.kind);

@@ -9,6 +9,7 @@ use super::after_plan::AfterPlanProgram;
 use super::approval::Approver;
 use super::command_input::{CommandInput, ProviderCacheOptions};
 use super::engine_setup::{child_environment, killed_lock, write_backend};
+use super::module_files::{ModuleLocation, fetch_source};
 use super::operations::run_operation;
 use super::run_inputs::{
     plan_options, resolve_declared, resolve_inputs, warn_of_short_secrets, write_variables,
@@ -26,16 +27,8 @@ use crate::settings::Settings;
 use crate::tool::ToolOptions;
 use crate::workspace;
 use butler_base::event::Phase;
-use butler_protocol::spec::{Approval, RunSpec, Source};
-use butler_source::git;
+use butler_protocol::spec::{Approval, RunSpec};
 use butler_source::module::{Module, ModuleError};
-
-/// The module of a run after its source was fetched.
-struct ModuleLocation {
-    directory: PathBuf,
-    /// Names of environment variables with tokens that the fetch has used.
-    used_tokens: Vec<&'static str>,
-}
 
 /// Runs all phases of `spec`. Results are stored in `findings`, also those of a run that fails.
 pub(in crate::run) async fn run_phases(
@@ -90,7 +83,7 @@ pub(in crate::run) async fn run_phases(
         &environment,
     ))
     .await?;
-    let in_place = matches!(spec.source, Source::Directory(_));
+    let in_place = spec.source.is_in_place();
     // `tool` and `terragrunt` must outlive the engine: they keep the executables from being
     // uninstalled until the last command has ended.
     let wrapper = terragrunt.as_ref().map(|terragrunt| Wrapper {
@@ -105,7 +98,7 @@ pub(in crate::run) async fn run_phases(
     // The files depend on the tool's version, so they are written only now.
     let variables = write_variables(context, &inputs, &module, &tool.request)?;
     let backend = write_backend(context, spec, &module, &location.directory, &tool.request)?;
-    if let Source::Git(_) = spec.source {
+    if !in_place {
         workspace::write_provider_features(&module, &environment, &location.directory)
             .map_err(|error| Failure::new(Phase::Variables, &error))?;
     }
@@ -211,37 +204,4 @@ fn read_module(directory: &Path, wrapped: bool) -> Result<Module, Failure> {
         return Err(Failure::new(Phase::Source, &error));
     }
     Ok(Module { is_incomplete: module.is_incomplete || wrapped, ..module })
-}
-
-/// Clones the module, or returns the user's own directory. Stores the cloned commit in `commit`.
-async fn fetch_source(
-    context: &Context<'_>,
-    spec: &RunSpec,
-    commit: &mut Option<String>,
-) -> Result<ModuleLocation, Failure> {
-    let _span = context.notices.timeline.begin(Phase::Source);
-    match &spec.source {
-        Source::Directory(directory) => {
-            Ok(ModuleLocation { directory: directory.clone(), used_tokens: Vec::new() })
-        }
-        Source::Git(git) => {
-            let destination = context.directory.source();
-            let checkout =
-                git::fetch(git, &context.settings.git, &destination, context.log, context.stop)
-                    .await
-                    .map_err(|error| {
-                        stopped_or(context, Phase::Source, Failure::new(Phase::Source, &error))
-                    })?;
-            *commit = Some(checkout.commit);
-            context.directory.prepare_module(&checkout.directory).map_err(|error| {
-                Failure::because(Phase::Source, butler_base::error::chain(&error))
-            })?;
-            Ok(ModuleLocation { directory: checkout.directory, used_tokens: checkout.used_tokens })
-        }
-    }
-}
-
-/// The stop if there is one, because it is the root cause of `failure` then.
-fn stopped_or(context: &Context<'_>, phase: Phase, failure: Failure) -> Failure {
-    context.stop.reason().map_or(failure, |reason| Failure::stopped(phase, &reason))
 }

@@ -20,7 +20,7 @@ use crate::run::failure::Failure;
 use crate::workspace::Inputs;
 use butler_base::event::Phase;
 use butler_protocol::backend::{BackendKind, LOCAL};
-use butler_protocol::spec::{Backend, Operation, RunSpec, Source};
+use butler_protocol::spec::{Backend, Operation, RunSpec};
 use butler_source::module::{BackendBlock, BlockSetting, Module};
 
 /// The path of a local state without further settings.
@@ -35,8 +35,10 @@ pub(in crate::run) fn check_run(
     spec: &RunSpec,
     inputs: &Inputs,
 ) -> Result<(), Failure> {
-    let (Source::Git(git), Some(backend)) = (&spec.source, &spec.backend) else { return Ok(()) };
-    let module = context.directory.source().join(&git.working_directory);
+    let (Some(directory), Some(backend)) = (spec.source.working_directory(), &spec.backend) else {
+        return Ok(());
+    };
+    let module = context.directory.source().join(directory);
     let location = run_backend_location(backend, named_workspace(context, inputs).as_deref());
     check_location(context, spec, &module, &location.unless_configured_in_environment(context))
 }
@@ -49,7 +51,9 @@ pub(in crate::run) fn check_module(
     module: &Module,
     directory: &Path,
 ) -> Result<(), Failure> {
-    let Source::Git(_) = spec.source else { return Ok(()) };
+    if spec.source.is_in_place() {
+        return Ok(());
+    }
     let workspace = named_workspace(context, inputs);
     let location = match (&spec.backend, &module.backend) {
         // Again, because links in the clone are only known now.

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use super::entries::{Entries, JsonText};
 use super::shape::problem;
 use crate::spec::{
-    Backend, EnvironmentVariable, GitCredentials, GitSource, Operation, RequestedVersion,
-    RequestedVersionError, RunSpec, SecretReference, SensitiveValues, Source, TerraformSetup,
-    UnknownOperation, Variable,
+    ArchiveSource, Backend, EnvironmentVariable, GitCredentials, GitSource, Operation,
+    RequestedVersion, RequestedVersionError, RunSpec, SecretReference, SensitiveValues, Source,
+    TerraformSetup, UnknownOperation, Variable,
 };
 
 /// An error in a run's configuration. The messages never contain a value of the configuration.
@@ -33,7 +33,7 @@ pub enum ConfigError {
     /// `terraformVersion` is not a version.
     #[error("`terraformVersion` cannot be used")]
     Version(#[from] RequestedVersionError),
-    /// `source` is missing, or its type is not `git`.
+    /// `source` is missing, or its type is neither `git` nor `archive`.
     #[error("the run has no source to fetch (source type `{0}`)")]
     NoSource(String),
     /// The source does not have a repository.
@@ -42,6 +42,12 @@ pub enum ConfigError {
     /// The source does not have a branch, tag or commit.
     #[error("the run's source names no git reference")]
     NoReference,
+    /// The archive does not have an address.
+    #[error("the run's source names no `url` of its archive")]
+    NoArchive,
+    /// The archive does not have a commit.
+    #[error("the run's source names no `commit` of its archive")]
+    NoCommit,
     /// The type of the credentials is unknown, or the credentials are incomplete.
     #[error("the source credentials of type `{kind}` cannot be used: {problem}")]
     Credentials {
@@ -83,6 +89,8 @@ impl butler_base::error::Advice for ConfigError {
             }
             Self::Version(error) => error.advice(),
             Self::Syntax { .. }
+            | Self::NoArchive
+            | Self::NoCommit
             | Self::EnvironmentValue(_)
             | Self::SensitiveValues
             | Self::NoBackendType => None,
@@ -179,6 +187,8 @@ struct WireSource {
     kind: Option<String>,
     git_repo: Option<SecretString>,
     git_ref: Option<String>,
+    url: Option<String>,
+    commit: Option<String>,
     working_directory: Option<String>,
     credentials: Option<WireCredentials>,
 }
@@ -273,24 +283,38 @@ fn reference(
 fn source(wire: Option<WireSource>) -> Result<Source, ConfigError> {
     let wire = wire.ok_or_else(|| ConfigError::NoSource("none".to_owned()))?;
     match wire.kind.as_deref() {
-        None | Some("git") => {}
-        Some(kind) => return Err(ConfigError::NoSource(kind.to_owned())),
+        None | Some("git") => git_source(wire).map(Source::Git),
+        Some("archive") => archive_source(wire).map(Source::Archive),
+        Some(kind) => Err(ConfigError::NoSource(kind.to_owned())),
     }
-    let repository = wire
-        .git_repo
-        .filter(|text| !text.expose_secret().trim().is_empty())
-        .ok_or(ConfigError::NoRepository)?;
-    let reference = wire
-        .git_ref
-        .map(|text| text.trim().to_owned())
-        .filter(|text| !text.is_empty())
-        .ok_or(ConfigError::NoReference)?;
-    Ok(Source::Git(GitSource {
-        repository,
-        reference,
+}
+
+fn git_source(wire: WireSource) -> Result<GitSource, ConfigError> {
+    Ok(GitSource {
+        repository: wire.git_repo.filter(is_given).ok_or(ConfigError::NoRepository)?,
+        reference: trimmed(wire.git_ref).ok_or(ConfigError::NoReference)?,
         working_directory: wire.working_directory.unwrap_or_default(),
         credentials: wire.credentials.map_or(Ok(GitCredentials::None), credentials)?,
-    }))
+    })
+}
+
+fn archive_source(mut wire: WireSource) -> Result<ArchiveSource, ConfigError> {
+    let url = trimmed(wire.url.take()).ok_or(ConfigError::NoArchive)?;
+    let commit = trimmed(wire.commit.take()).ok_or(ConfigError::NoCommit)?;
+    let working_directory = wire.working_directory.clone().unwrap_or_default();
+    wire.git_ref = trimmed(wire.git_ref).or_else(|| Some(commit.clone()));
+    let has_origin = wire.git_repo.as_ref().is_some_and(is_given);
+    let origin = has_origin.then(|| git_source(wire)).transpose()?;
+    Ok(ArchiveSource { url, commit, working_directory, origin })
+}
+
+fn is_given(text: &SecretString) -> bool {
+    !text.expose_secret().trim().is_empty()
+}
+
+/// The text without white space around it, if anything is left.
+fn trimmed(text: Option<String>) -> Option<String> {
+    text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 fn credentials(wire: WireCredentials) -> Result<GitCredentials, ConfigError> {
@@ -405,6 +429,33 @@ mod tests {
         ] {
             assert_eq!(parse_config(json.as_bytes()).unwrap_err().to_string(), message);
         }
+    }
+
+    #[test]
+    fn archive_is_parsed_with_and_without_its_repository() {
+        let parse = |source: &str| {
+            let json = format!(r#"{{"operation":"plan","source":{{"type":"archive",{source}}}}}"#);
+            match parse_config(json.as_bytes())?.spec.source {
+                Source::Archive(archive) => Ok(archive),
+                source => panic!("{source:?}"),
+            }
+        };
+        let plain = parse(r#""url":"/v1/x/source","commit":" 4f2a ""#).unwrap();
+        assert_eq!((plain.url.as_str(), plain.commit.as_str()), ("/v1/x/source", "4f2a"));
+        assert_eq!(plain.working_directory, "");
+        assert!(plain.origin.is_none());
+        let full = parse(
+            r#""url":"/x","commit":"4f2a","gitRepo":"https://a/b","workingDirectory":"envs/prod""#,
+        );
+        let full = full.unwrap();
+        assert_eq!(full.working_directory, "envs/prod");
+        let origin = full.origin.unwrap();
+        assert_eq!(origin.repository.expose_secret(), "https://a/b");
+        assert_eq!(origin.reference, "4f2a");
+        let error = parse(r#""commit":"4f2a""#).unwrap_err();
+        assert!(matches!(error, ConfigError::NoArchive), "{error}");
+        let error = parse(r#""url":"/x","commit":" ""#).unwrap_err();
+        assert!(matches!(error, ConfigError::NoCommit), "{error}");
     }
 
     #[test]

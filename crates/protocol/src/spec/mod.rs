@@ -29,7 +29,8 @@ pub use requested_version::{NEWEST_ALLOWED, OLDEST_ALLOWED, VersionSelector};
 pub use requested_version::{RequestedVersion, RequestedVersionError};
 pub use run_id::{InvalidRunId, RunId};
 pub use run_spec::{
-    Backend, EnvironmentVariable, GitCredentials, GitSource, RunSpec, Source, Variable,
+    ArchiveSource, Backend, EnvironmentVariable, GitCredentials, GitSource, RunSpec, Source,
+    Variable,
 };
 pub use secret_reference::SecretReference;
 pub use sensitive_values::SensitiveValues;

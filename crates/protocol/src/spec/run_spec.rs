@@ -38,8 +38,53 @@ pub struct RunSpec {
 pub enum Source {
     /// A git repository.
     Git(GitSource),
+    /// An archive of the module's files, which the registry serves.
+    Archive(ArchiveSource),
     /// A directory of the user, which is used in place and never deleted.
     Directory(PathBuf),
+}
+
+impl Source {
+    /// Whether the files are the user's own, so that the runner neither changes nor removes them.
+    #[must_use]
+    pub const fn is_in_place(&self) -> bool {
+        matches!(self, Self::Directory(_))
+    }
+
+    /// The module's directory below the root of its files, as it was given. `None` for a directory of the
+    /// user.
+    #[must_use]
+    pub const fn working_directory(&self) -> Option<&str> {
+        match self {
+            Self::Git(git) => Some(git.working_directory.as_str()),
+            Self::Archive(archive) => Some(archive.working_directory.as_str()),
+            Self::Directory(_) => None,
+        }
+    }
+
+    /// The repository that the files are from, if one is known.
+    #[must_use]
+    pub const fn repository(&self) -> Option<&GitSource> {
+        match self {
+            Self::Git(git) => Some(git),
+            Self::Archive(archive) => archive.origin.as_ref(),
+            Self::Directory(_) => None,
+        }
+    }
+}
+
+/// The files of one commit, as a tar archive.
+#[derive(Debug)]
+pub struct ArchiveSource {
+    /// The archive's path below the registry's endpoint, or a URL on its origin, like a callback.
+    pub url: String,
+    /// The commit id; never empty.
+    pub commit: String,
+    /// The module's directory below the archive's root, as it was given; empty for the root.
+    pub working_directory: String,
+    /// The repository of the commit. The runner does not fetch it: it is shown, and its login is for the
+    /// modules that Terraform fetches.
+    pub origin: Option<GitSource>,
 }
 
 /// A module in a git repository.

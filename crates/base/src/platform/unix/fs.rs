@@ -90,6 +90,14 @@ pub fn name_directory(target: &Path, name: &Path) -> std::io::Result<()> {
     std::os::unix::fs::symlink(target, name)
 }
 
+/// Creates the symbolic link `link` of a checkout, with the text `target`.
+///
+/// # Errors
+/// If `link` exists or cannot be created.
+pub fn check_out_link(target: &Path, link: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(target, link)
+}
+
 /// Writes the names in a directory to the disk.
 ///
 /// # Errors

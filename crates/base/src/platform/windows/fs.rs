@@ -395,6 +395,15 @@ pub fn name_directory(_target: &Path, name: &Path) -> Result<()> {
     std::fs::create_dir(name)
 }
 
+/// Creates a file with the text `target`, as git does without the privilege to create links.
+///
+/// # Errors
+/// If `link` exists or cannot be created.
+pub fn check_out_link(target: &Path, link: &Path) -> Result<()> {
+    let mut file = File::options().write(true).create_new(true).open(link)?;
+    std::io::Write::write_all(&mut file, target.as_os_str().as_encoded_bytes())
+}
+
 /// Writes the names in a directory to the disk: the file system's journal does so.
 ///
 /// # Errors

@@ -1,0 +1,118 @@
+//! Gets the files of the module: a clone, an archive of the registry, or the user's own directory.
+
+use std::io::{ErrorKind, Seek};
+use std::path::{Component, Path, PathBuf};
+
+use crate::registry::RegistryError;
+use crate::run::context::Context;
+use crate::run::failure::{Cause, Failure};
+use crate::workspace::{ArchiveError, unpack};
+use butler_base::blocking::blocking;
+use butler_base::error::chain;
+use butler_base::event::Phase;
+use butler_protocol::spec::{ArchiveSource, RunSpec, Source};
+use butler_source::git::{self, FetchError};
+
+/// The module of a run after its source was fetched.
+pub(in crate::run) struct ModuleLocation {
+    pub(in crate::run) directory: PathBuf,
+    /// Names of environment variables with tokens that the fetch has used.
+    pub(in crate::run) used_tokens: Vec<&'static str>,
+}
+
+/// Fetches the module, or returns the user's own directory. Stores the fetched commit in `commit`.
+pub(in crate::run) async fn fetch_source(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    commit: &mut Option<String>,
+) -> Result<ModuleLocation, Failure> {
+    let _span = context.notices.timeline.begin(Phase::Source);
+    let location = match &spec.source {
+        Source::Directory(directory) => {
+            return Ok(ModuleLocation { directory: directory.clone(), used_tokens: Vec::new() });
+        }
+        Source::Git(git) => {
+            let destination = context.directory.source();
+            let checkout =
+                git::fetch(git, &context.settings.git, &destination, context.log, context.stop)
+                    .await
+                    .map_err(|error| stopped_or(context, Failure::new(Phase::Source, &error)))?;
+            *commit = Some(checkout.commit);
+            ModuleLocation { directory: checkout.directory, used_tokens: checkout.used_tokens }
+        }
+        Source::Archive(archive) => {
+            let fetched = fetch_archive(context, archive).await;
+            let directory = fetched.map_err(|failure| stopped_or(context, failure))?;
+            *commit = Some(archive.commit.clone());
+            ModuleLocation { directory, used_tokens: Vec::new() }
+        }
+    };
+    context
+        .directory
+        .prepare_module(&location.directory)
+        .map_err(|error| Failure::because(Phase::Source, chain(&error)))?;
+    Ok(location)
+}
+
+/// Downloads and unpacks an archive. Returns the module's directory in it.
+async fn fetch_archive(context: &Context<'_>, archive: &ArchiveSource) -> Result<PathBuf, Failure> {
+    let Some(registry) = context.registry else {
+        let text = "the source of the run is an archive of a registry, and the run has no registry";
+        return Err(Failure::because(Phase::Source, text)
+            .advise("name a git repository as the source, or set --endpoint (BUTLER_ENDPOINT)"));
+    };
+    let begun = format!("Fetching the files of {} from the registry", archive.commit);
+    context.log.write_lines(&begun);
+    let mut file = tempfile::tempfile_in(context.directory.private().path())
+        .map_err(|error| registry_failure(&RegistryError::ArchiveFile(error)))?;
+    tokio::select! {
+        downloaded = registry.archive(&archive.url, &file) => {
+            downloaded.map_err(|error| registry_failure(&error))?;
+        }
+        reason = context.stop.requested() => return Err(Failure::stopped(Phase::Source, &reason)),
+    }
+    let root = context.directory.source();
+    let unpacked = blocking(move |abandoned| {
+        file.rewind().map_err(ArchiveError::Read)?;
+        unpack(file, &root, abandoned).map(|()| root)
+    });
+    let root = unpacked.await.map_err(|error| Failure::new(Phase::Source, &error))?;
+    module_directory(&root, &archive.working_directory)
+        .map_err(|error| Failure::new(Phase::Source, &error))
+}
+
+/// The module's directory below `root`, without symbolic links. Links of an archive never lead out of it.
+fn module_directory(root: &Path, directory: &str) -> Result<PathBuf, FetchError> {
+    let unusable = |reason: &str| FetchError::WorkingDirectory {
+        directory: directory.escape_debug().to_string(),
+        reason: reason.to_owned(),
+    };
+    if Path::new(directory).is_absolute() {
+        return Err(unusable("it is absolute"));
+    }
+    if Path::new(directory).components().any(|component| component == Component::ParentDir) {
+        return Err(unusable("it contains `..`"));
+    }
+    let path = root.join(directory).canonicalize().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => unusable("the repository has no such directory"),
+        _ => unusable(&error.to_string()),
+    })?;
+    if path.is_dir() { Ok(path) } else { Err(unusable("it is not a directory")) }
+}
+
+/// The registry is the cause, unless the runner refuses the archive or cannot store it.
+fn registry_failure(error: &RegistryError) -> Failure {
+    let cause = match error {
+        RegistryError::Address(_)
+        | RegistryError::ArchiveTooLarge { .. }
+        | RegistryError::ArchiveFile(_) => Cause::Run,
+        _ => Cause::Registry,
+    };
+    Failure::new(Phase::Source, error).caused_by(cause)
+}
+
+/// The stop if there is one, because it is the root cause of `failure` then.
+fn stopped_or(context: &Context<'_>, failure: Failure) -> Failure {
+    let reason = context.stop.reason();
+    reason.map_or(failure, |reason| Failure::stopped(Phase::Source, &reason))
+}
