@@ -55,6 +55,19 @@ async fn registry_accepts_every_documented_example() {
     assert_eq!(status, json!({"status": "running"}));
 }
 
+#[tokio::test]
+async fn deployed_registry_answers_500_for_a_batch_that_its_database_refuses() {
+    let world = World::new(&[]).await;
+    world.add_run(world.config("plan"));
+    let url = format!("{}/v1/ci/module-runs/{RUN_ID}/logs", world.endpoint());
+    let client = http::client(None, Redirects::Refuse).unwrap();
+    let line = json!({"sequence": 1, "stream": "stdout", "content": "a\0b"});
+    let request = client.post(url).bearer_auth(TOKEN).json(&json!({"logs": [line]}));
+    let answer = request.send().await.unwrap();
+    assert_eq!(answer.status(), 500);
+    assert!(answer.text().await.unwrap().contains("insert into"));
+}
+
 #[test]
 fn documented_configuration_parses_and_matches_the_schema() {
     let config = &examples()["GET config"];

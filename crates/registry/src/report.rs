@@ -8,6 +8,7 @@ use butler_base::event::LogLine;
 
 /// A report that has passed the checks of the API.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "one per request, and moved once")]
 pub enum Report {
     /// The body of `POST status`.
     Status(StatusReport),

@@ -1,5 +1,7 @@
 //! The routes and the checks, over HTTP.
 
+#![expect(clippy::unwrap_used, reason = "what fails in the set-up of a test fails the test")]
+
 use std::io::{Error, Write};
 use std::sync::Arc;
 

@@ -252,7 +252,8 @@ fn schema_and_parser_of_a_run_accept_the_same_fields() {
     let full = json!({
         "runId": "7", "operation": "plan", "terraformVersion": "1.9.0",
         "source": {"type": "git", "gitRepo": "https://git.example.com/a.git", "gitRef": "main",
-            "workingDirectory": "a", "credentials": {"type": "ssh-key", "username": "git",
+            "url": "/source", "commit": "4f2a", "workingDirectory": "a",
+            "credentials": {"type": "ssh-key", "username": "git",
                 "token": "a", "password": "b", "privateKey": "c", "passphrase": "d",
                 "knownHosts": "e"}},
         "variables": {"a": {"value": [1], "sensitive": true, "source": "secret", "ref": "b/c",
