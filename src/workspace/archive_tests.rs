@@ -4,6 +4,7 @@ use tar::{Builder, Header};
 
 use super::*;
 use butler_base::error::chain;
+use butler_fuzz::Target;
 
 /// An entry: type, name, and content or the target of a link.
 type Given<'a> = (EntryType, &'a str, &'a str);
@@ -165,4 +166,60 @@ fn abandoned_archive_is_not_unpacked() {
     let root = base.path().join("source");
     assert!(unpack(bytes.as_slice(), &root, &abandoned).is_err());
     assert!(!root.join("a").exists());
+}
+
+/// A name of up to three words, which may be absolute or go up.
+fn random_name(random: &mut fastrand::Rng) -> String {
+    let words: Vec<_> =
+        (0..random.usize(1..4)).map(|_| ["a", "b", "c", ".", ".."][random.usize(..5)]).collect();
+    let start = if random.usize(..20) == 0 { "/" } else { "" };
+    format!("{start}{}", words.join("/"))
+}
+
+/// Asserts that each link below `directory` leads to a place in `root`, or to nothing.
+fn assert_links_stay_inside(directory: &Path, root: &Path) {
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_symlink() {
+            assert!(path.canonicalize().map_or(true, |it| it.starts_with(root)), "{path:?}");
+        } else if path.is_dir() {
+            assert_links_stay_inside(&path, root);
+        }
+    }
+}
+
+#[test]
+fn fuzz_archive_writes_only_below_its_directory() {
+    let base = tempfile::tempdir().unwrap();
+    let root = base.path().canonicalize().unwrap().join("above/source");
+    let above = root.parent().unwrap().to_owned();
+    let sample = archive(&[(FILE, "a", "x"), (LINK, "b", "a")], 0o644);
+    let mut accepted = 0;
+    let mut check = |bytes: &[u8]| {
+        std::fs::create_dir(&above).unwrap();
+        accepted += usize::from(unpack_bytes(bytes, &root).is_ok());
+        assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 1);
+        assert_eq!(std::fs::read_dir(&above).unwrap().count(), 1);
+        assert_links_stay_inside(&root, &root);
+        std::fs::remove_dir_all(&above).unwrap();
+    };
+    let target =
+        Target { name: "module archive", samples: &[&sample], tokens: &[b"../"], rounds: 1000 };
+    target.run(|input, random| {
+        check(input);
+        let names: Vec<_> =
+            (0..6).map(|_| (random_name(random), random_name(random), random.usize(..4))).collect();
+        let entry = |(name, target, kind)| match kind {
+            0 => (FILE, name, "x"),
+            1 => (DIRECTORY, name, ""),
+            _ => (LINK, name, target),
+        };
+        let entries: Vec<_> = names
+            .iter()
+            .take(random.usize(1..7))
+            .map(|(name, target, kind)| entry((name.as_str(), target.as_str(), *kind)))
+            .collect();
+        check(&archive(&entries, 0o644));
+    });
+    assert!(accepted > 0, "no input was right");
 }
