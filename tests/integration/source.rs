@@ -2,6 +2,8 @@
 
 mod credentials;
 mod directories;
+mod mirror;
+mod mirror_faults;
 mod references;
 mod result;
 mod servers;

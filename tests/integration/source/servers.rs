@@ -138,16 +138,22 @@ async fn orphaned_fetch_process_exits() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let directory = tempfile::tempdir().unwrap();
     let task = serde_json::json!({
-        "url": format!("http://{}/repository.git", listener.local_addr().unwrap()),
-        "reference": "main",
-        "working_directory": "",
-        "destination": directory.path().join("clone"),
-        "logins": [],
-        "ssh_user": "git",
-        "scratch_home": directory.path(),
-        "has_agent": false,
-        // A process that is certainly not the parent.
-        "parent": 0,
+        "access": {
+            "url": format!("http://{}/repository.git", listener.local_addr().unwrap()),
+            "logins": [],
+            "ssh_user": "git",
+            "scratch_home": directory.path(),
+            "has_agent": false,
+            // A process that is certainly not the parent.
+            "parent": 0,
+        },
+        "job": {
+            "clone": {
+                "reference": "main",
+                "working_directory": "",
+                "destination": directory.path().join("clone"),
+            },
+        },
     });
     let mut child = Command::new(env!("CARGO_BIN_EXE_butler-runner"))
         .arg("internal-fetch")

@@ -41,6 +41,19 @@ pub fn shield_process() {
     let _ = setrlimit(Resource::RLIMIT_CORE, 1, 1);
 }
 
+/// Limits the memory of this process for data to `bytes`: what it allocates, without files that it maps
+/// (`RLIMIT_DATA`). A smaller limit that exists stays.
+///
+/// # Errors
+/// If the limit cannot be set.
+pub fn limit_memory(bytes: u64) -> std::io::Result<()> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+    let (_, hard) = getrlimit(Resource::RLIMIT_DATA)?;
+    let limit = bytes.min(hard);
+    Ok(setrlimit(Resource::RLIMIT_DATA, limit, limit)?)
+}
+
 /// Overwrites the values of the variables `names` in the memory that `/proc/<pid>/environ` shows.
 /// After this they are empty; their values must have been read before. Must be called before
 /// threads exist.

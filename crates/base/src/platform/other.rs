@@ -9,6 +9,14 @@ use super::Pid;
 /// Other systems do not show the memory of a process as a file.
 pub fn shield_process() {}
 
+/// Other systems do not limit it: on macOS the limit has no effect.
+///
+/// # Errors
+/// Never.
+pub fn limit_memory(_: u64) -> std::io::Result<()> {
+    Ok(())
+}
+
 /// Other systems do not have a `/proc` that shows the variables.
 pub fn erase_variables(_: &[&str]) {}
 

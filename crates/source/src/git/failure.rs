@@ -32,6 +32,17 @@ pub enum SourceError {
         #[source]
         source: FetchError,
     },
+    /// The mirror of a repository cannot be updated.
+    #[error("cannot update the mirror of `{url}`")]
+    Mirror {
+        /// The repository, without credentials.
+        url: String,
+        /// The most memory of the process, in bytes.
+        memory_limit: u64,
+        /// The cause.
+        #[source]
+        source: FetchError,
+    },
     /// The repository's address or the reference is unusable.
     #[error(transparent)]
     Unusable(FetchError),
@@ -51,6 +62,8 @@ pub enum SourceError {
         url: String,
         /// Its exit status.
         status: ExitStatus,
+        /// The most memory of the process, in bytes, if it has a limit of its own.
+        memory_limit: Option<u64>,
     },
     /// A directory or file next to the clone cannot be created or read.
     #[error("cannot {act} `{}`", path.display())]
@@ -76,7 +89,11 @@ impl Advice for SourceError {
             Self::File { .. } | Self::Share(_) => {
                 Some("check that --work-dir is writable and has room".to_owned())
             }
-            Self::Crashed { .. } => Some(
+            Self::Mirror { source, memory_limit, .. } => source.advice_for_mirror(*memory_limit),
+            Self::Crashed { memory_limit: Some(limit), .. } => {
+                Some(format!("if it had too little memory, {}", raise_memory(*limit)))
+            }
+            Self::Crashed { memory_limit: None, .. } => Some(
                 "if it was killed, look at the memory limit of the container or machine, and at the room on the disk of --work-dir"
                     .to_owned(),
             ),
@@ -242,6 +259,12 @@ pub enum FetchError {
         /// The number of files.
         count: usize,
     },
+    /// The process has no memory left.
+    #[error("cannot {act}: out of memory")]
+    OutOfMemory {
+        /// The operation.
+        act: String,
+    },
     /// Another error of libgit2 or of the operating system.
     #[error("cannot {act}: {reason}")]
     Git {
@@ -266,12 +289,50 @@ impl FetchError {
     }
 
     pub(super) fn git(act: &str, error: &git2::Error) -> Self {
-        Self::Git { act: act.to_owned(), reason: error.message().to_owned() }
+        let act = act.to_owned();
+        match error.class() {
+            git2::ErrorClass::NoMemory => Self::OutOfMemory { act },
+            _ => Self::Git { act, reason: error.message().to_owned() },
+        }
+    }
+
+    /// An error of the operating system.
+    pub(super) fn file(act: &str, error: &std::io::Error) -> Self {
+        Self::Git { act: act.to_owned(), reason: butler_base::error::chain(error) }
     }
 
     /// Whether another kind of request to the same server may succeed.
     pub(super) const fn may_be_a_refusal(&self) -> bool {
         matches!(self, Self::Git { .. })
+    }
+}
+
+/// How the process of a mirror gets more memory.
+fn raise_memory(limit: u64) -> String {
+    let mebibytes = limit / (1024 * 1024);
+    format!("raise --mirror-memory (BUTLER_MIRROR_MEMORY), which is {mebibytes} MiB")
+}
+
+impl FetchError {
+    /// The advice for the mirror of a repository, whose configuration has other names than that of a
+    /// run.
+    fn advice_for_mirror(&self, memory_limit: u64) -> Option<String> {
+        let advice = match self {
+            Self::OutOfMemory { .. } => return Some(raise_memory(memory_limit)),
+            Self::Submodule { source, .. } => return source.advice_for_mirror(memory_limit),
+            Self::CredentialsMissing { scheme, .. } if scheme == "ssh" => {
+                "set `ssh-key-file` in the credentials of the repository"
+            }
+            Self::CredentialsMissing { .. } => "set the credentials of the repository",
+            Self::HostKeyUnknown { .. } => {
+                "compare the fingerprint with what the server's operator publishes, then add the key to the file `known-hosts` of the repository's credentials"
+            }
+            Self::ReferenceNotFound { .. } => {
+                "check that the commit was pushed; it must be reachable from a branch or a tag"
+            }
+            _ => return self.advice(),
+        };
+        Some(advice.to_owned())
     }
 }
 
@@ -326,6 +387,7 @@ impl Advice for FetchError {
             Self::Git { reason, .. } if reason.contains("not owned by current user") => {
                 "add the repository to safe.directory in the git configuration"
             }
+            Self::OutOfMemory { .. } => "look at the memory limit of the container or machine",
             Self::Git { .. } => return None,
         };
         Some(advice.to_owned())

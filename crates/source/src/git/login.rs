@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::environment::GitEnvironment;
 use super::failure::FetchError;
 use super::url::{RepositoryUrl, Scheme, UserInfo};
-use butler_protocol::spec::{GitCredentials, GitSource};
+use butler_protocol::spec::GitCredentials;
 
 /// Credentials, and the server that they may be sent to.
 #[derive(Deserialize, Serialize)]
@@ -86,7 +86,7 @@ fn expose_optional<S: Serializer>(
 }
 
 impl Audience {
-    fn of(repository: &RepositoryUrl) -> Self {
+    pub(super) fn of(repository: &RepositoryUrl) -> Self {
         Self {
             host: repository.host.clone(),
             port: AudiencePort::OfScheme(repository.scheme, repository.port),
@@ -190,12 +190,12 @@ pub(super) fn login_for<'logins>(
     logins.iter().find(|login| login.fits(url.scheme) && login.audience.includes(url))
 }
 
-/// All credentials for a run: those of the configuration, of the URL, of the environment.
+/// All credentials for a repository: those of the configuration, of the URL, of the environment.
 ///
 /// # Errors
 /// When the run uses a GitHub App's token and the environment does not contain one.
 pub(super) fn logins(
-    source: &GitSource,
+    credentials: &GitCredentials,
     environment: &GitEnvironment,
     repository: &RepositoryUrl,
     userinfo: Option<UserInfo>,
@@ -204,7 +204,7 @@ pub(super) fn logins(
     let for_repository =
         |secret| Login { audience: Audience::of(repository), secret, variable: None };
     let mut logins = Vec::new();
-    match &source.credentials {
+    match credentials {
         GitCredentials::Token { username, token } => {
             logins.push(for_repository(LoginSecret::Token {
                 username: username
@@ -244,8 +244,8 @@ pub(super) fn logins(
                 Some(host) => Audience::named(host, repository),
                 None => Audience::of(repository),
             };
-        let username = matches!(source.credentials, GitCredentials::GithubApp)
-            .then(|| "x-access-token".to_owned());
+        let username =
+            matches!(credentials, GitCredentials::GithubApp).then(|| "x-access-token".to_owned());
         logins.push(Login {
             audience,
             secret: LoginSecret::Token { username, token: token.clone() },
@@ -270,15 +270,6 @@ mod tests {
         RepositoryUrl::parse(text).unwrap().0
     }
 
-    fn source(repository: &str, credentials: GitCredentials) -> GitSource {
-        GitSource {
-            repository: repository.into(),
-            reference: "main".to_owned(),
-            working_directory: String::new(),
-            credentials,
-        }
-    }
-
     fn for_run(repository: &str, credentials: GitCredentials, host: Option<&str>) -> Vec<Login> {
         let environment = GitEnvironment {
             tokens: vec![("GITHUB_TOKEN", "from-environment".into())],
@@ -286,7 +277,7 @@ mod tests {
             ..GitEnvironment::default()
         };
         let (url, userinfo) = RepositoryUrl::parse(repository).unwrap();
-        logins(&source(repository, credentials), &environment, &url, userinfo).unwrap()
+        logins(&credentials, &environment, &url, userinfo).unwrap()
     }
 
     #[test]
@@ -337,8 +328,8 @@ mod tests {
     fn github_app_needs_a_token_in_the_environment() {
         let repository = "https://github.com/a/b";
         let (url, userinfo) = RepositoryUrl::parse(repository).unwrap();
-        let source = source(repository, GitCredentials::GithubApp);
-        let error = logins(&source, &GitEnvironment::default(), &url, userinfo).err();
+        let environment = GitEnvironment::default();
+        let error = logins(&GitCredentials::GithubApp, &environment, &url, userinfo).err();
         assert_eq!(error, Some(FetchError::AppTokenMissing));
     }
 }

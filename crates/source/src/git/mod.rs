@@ -1,10 +1,11 @@
-//! Fetches a module's source with libgit2, in a supervised child of the same executable.
+//! Fetches a module's source with libgit2, in a supervised child of the same executable: one commit
+//! of a repository for a run, or a mirror of it for the server.
 //!
 //! libgit2 blocks in connect and receive, so a clone can only be ended by ending its process. The
 //! child gets its task, credentials included, over a pipe: never in argv or in its environment.
 //! Credentials go to their own server only, and never into the clone or into a message.
 //!
-//! [`fetch`] is the parent's side and [`run_child`] the child's; [`share_credentials`] lets the
+//! [`fetch`] and [`update_mirror`] are the parent's side and [`run_child`] the child's; [`share_credentials`] lets the
 //! `git` that Terraform starts log in the same way, through [`answer_git`].
 
 mod checked_out;
@@ -15,7 +16,9 @@ mod failure;
 mod fetch;
 #[cfg(test)]
 mod fuzz_tests;
+mod launch;
 mod login;
+mod mirror;
 mod share;
 mod task;
 mod url;
@@ -26,5 +29,6 @@ pub use credential_helper::answer_git;
 pub use environment::{CREDENTIAL_COMMAND, Checkout, FETCH_COMMAND, GitEnvironment};
 pub use failure::{FetchError, SourceError};
 pub use fetch::fetch;
+pub use mirror::{MirrorRequest, MirrorUpdate, update_mirror};
 pub use share::share_credentials;
 pub use url::shown_repository;

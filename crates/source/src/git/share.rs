@@ -37,7 +37,7 @@ pub fn share_credentials(
 ) -> Result<(), SourceError> {
     let (repository, userinfo) =
         RepositoryUrl::parse(source.repository.expose_secret()).map_err(SourceError::Unusable)?;
-    let logins = logins(source, environment, &repository, userinfo)
+    let logins = logins(&source.credentials, environment, &repository, userinfo)
         .map_err(|error| SourceError::Fetch { url: repository.to_string(), source: error })?;
     let mut settings = Vec::new();
     let (web, keys): (Vec<Login>, Vec<Login>) =

@@ -1,23 +1,26 @@
-//! The messages between the parent and the fetching child: one JSON document in each direction.
+//! The messages between the parent and the fetching child: one JSON document in each direction. The
+//! child answers with a `Result`: a [`Fetched`] or a [`super::mirror::MirrorUpdate`], or the error.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::failure::FetchError;
 use super::login::Login;
 
 /// The task of the child, which it reads from its standard input.
 #[derive(Deserialize, Serialize)]
 pub(super) struct Task {
+    /// How the repository is reached.
+    pub(super) access: Access,
+    /// What is done with it.
+    pub(super) job: Job,
+}
+
+/// How a repository is reached.
+#[derive(Deserialize, Serialize)]
+pub(super) struct Access {
     /// The repository, without credentials.
     pub(super) url: String,
-    /// A branch, a tag or a commit id.
-    pub(super) reference: String,
-    /// The module's directory below the root; empty for the root.
-    pub(super) working_directory: String,
-    /// The directory of the clone, which must not exist yet.
-    pub(super) destination: PathBuf,
     /// All credentials, in order of preference.
     pub(super) logins: Vec<Login>,
     /// The user name for ssh if the URL does not contain one.
@@ -38,14 +41,38 @@ pub(super) struct Task {
     pub(super) parent: u32,
 }
 
-/// The result of the child, which it writes to its standard output.
-#[derive(Debug, Deserialize, Serialize)]
+/// What is done with a repository.
+#[derive(Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum FetchResult {
-    /// The clone is complete.
-    Fetched(Fetched),
-    /// The fetch failed.
-    Failed(FetchError),
+pub(super) enum Job {
+    /// One commit of it is checked out.
+    Clone(CloneJob),
+    /// A mirror of it is updated.
+    Mirror(MirrorJob),
+}
+
+/// A clone of one commit.
+#[derive(Deserialize, Serialize)]
+pub(super) struct CloneJob {
+    /// A branch, a tag or a commit id.
+    pub(super) reference: String,
+    /// The module's directory below the root; empty for the root.
+    pub(super) working_directory: String,
+    /// The directory of the clone, which must not exist yet.
+    pub(super) destination: PathBuf,
+}
+
+/// An update of a mirror; see [`super::mirror::MirrorRequest`].
+#[derive(Deserialize, Serialize)]
+pub(super) struct MirrorJob {
+    /// Branches, tags or full commit ids.
+    pub(super) references: Vec<String>,
+    /// Commits that must stay.
+    pub(super) keep: Vec<String>,
+    /// The bare repository.
+    pub(super) directory: PathBuf,
+    /// The most memory of the child for data, in bytes.
+    pub(super) memory_limit: u64,
 }
 
 /// A complete clone.

@@ -12,7 +12,7 @@ use git2::{CertificateCheckStatus, Cred, CredentialType, RemoteCallbacks};
 use secrecy::ExposeSecret;
 
 use super::super::login::{Login, LoginSecret, login_for};
-use super::super::task::Task;
+use super::super::task::Access;
 use super::super::url::{RepositoryUrl, Scheme};
 
 /// Private keys that are tried, the strongest first: servers hang up after a few refusals.
@@ -31,14 +31,14 @@ pub(super) struct Attempts {
 
 /// Provides the credentials for all connections of one fetch.
 pub(super) struct Authenticator<'task> {
-    task: &'task Task,
+    access: &'task Access,
     attempts: RefCell<Attempts>,
 }
 
 impl<'task> Authenticator<'task> {
-    pub(super) const fn new(task: &'task Task) -> Self {
+    pub(super) const fn new(access: &'task Access) -> Self {
         Self {
-            task,
+            access,
             attempts: RefCell::new(Attempts {
                 offered: Vec::new(),
                 fingerprint: None,
@@ -110,7 +110,7 @@ impl<'task> Authenticator<'task> {
     fn http_credentials(&self, server: &str) -> Result<Cred, git2::Error> {
         let login = RepositoryUrl::parse(server)
             .ok()
-            .and_then(|(url, _)| login_for(&self.task.logins, &url))
+            .and_then(|(url, _)| login_for(&self.access.logins, &url))
             .and_then(|login| Some((login, login.basic()?)));
         let Some((login, (username, password))) = login else { return Err(refusal()) };
         let mut attempts = self.attempts.borrow_mut();
@@ -124,16 +124,16 @@ impl<'task> Authenticator<'task> {
     }
 
     fn ssh_user(&self, url: &RepositoryUrl) -> String {
-        url.user.clone().unwrap_or_else(|| self.task.ssh_user.clone())
+        url.user.clone().unwrap_or_else(|| self.access.ssh_user.clone())
     }
 
     /// The ways to log in over ssh, in order. If the run has a login for this server, only that.
     fn ssh_logins(&self, url: &RepositoryUrl) -> Vec<SshLogin<'task>> {
-        if let Some(login) = login_for(&self.task.logins, url) {
+        if let Some(login) = login_for(&self.access.logins, url) {
             return vec![SshLogin::Login(login)];
         }
-        let agent = self.task.has_agent.then_some(SshLogin::Agent);
-        let directory = self.task.home.as_ref().map(|home| home.join(".ssh"));
+        let agent = self.access.has_agent.then_some(SshLogin::Agent);
+        let directory = self.access.home.as_ref().map(|home| home.join(".ssh"));
         let files = KEY_FILES.iter().filter_map(|name| Some(directory.as_ref()?.join(name)));
         agent.into_iter().chain(files.filter(|file| file.is_file()).map(SshLogin::File)).collect()
     }

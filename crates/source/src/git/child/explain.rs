@@ -78,6 +78,9 @@ pub(super) fn explain(context: &ErrorContext<'_>, error: &git2::Error) -> FetchE
             offered => FetchError::CredentialsRefused { server, offered: offered.join(", ") },
         };
     }
+    if error.class() == ErrorClass::NoMemory {
+        return FetchError::OutOfMemory { act: "fetch from the repository".to_owned() };
+    }
     if step == FetchStep::Transfer {
         // Some servers refuse a request by closing the connection.
         return FetchError::Git { act: "fetch from the repository".to_owned(), reason };

@@ -12,7 +12,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha1::Sha1;
 
 use super::super::failure::FetchError;
-use super::super::task::Task;
+use super::super::task::Access;
 use super::super::url::RepositoryUrl;
 
 /// The file for all users of a machine.
@@ -26,11 +26,11 @@ const SYSTEM_FILE: &str = "/etc/ssh/ssh_known_hosts";
 ///
 /// # Errors
 /// When the file cannot be written.
-pub(super) fn write_known_hosts(task: &Task, url: &RepositoryUrl) -> Result<bool, FetchError> {
+pub(super) fn write_known_hosts(access: &Access, url: &RepositoryUrl) -> Result<bool, FetchError> {
     let mut keys =
-        trusted_keys(task.known_hosts.as_deref().unwrap_or_default(), &url.host, url.port);
+        trusted_keys(access.known_hosts.as_deref().unwrap_or_default(), &url.host, url.port);
     if keys.is_empty() {
-        let user = task.home.as_ref().map(|home| home.join(".ssh/known_hosts"));
+        let user = access.home.as_ref().map(|home| home.join(".ssh/known_hosts"));
         let text: String = user
             .iter()
             .map(std::path::PathBuf::as_path)
@@ -42,7 +42,7 @@ pub(super) fn write_known_hosts(task: &Task, url: &RepositoryUrl) -> Result<bool
     }
     let name = lookup_name(&url.host, url.port);
     let lines: Vec<String> = keys.iter().map(|key| format!("{name} {key}\n")).collect();
-    let directory = task.scratch_home.join(".ssh");
+    let directory = access.scratch_home.join(".ssh");
     std::fs::create_dir_all(&directory)
         .and_then(|()| std::fs::write(directory.join("known_hosts"), lines.concat()))
         .map_err(|error| FetchError::Git {

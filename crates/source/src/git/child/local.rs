@@ -1,13 +1,15 @@
-//! Repositories in a local directory: their objects are shared and not copied.
+//! Repositories in a local directory: a clone shares their objects, and a mirror copies them.
 //!
 //! libgit2 has no shallow fetch from a directory. It walks the whole history, compresses all of it
 //! again, and unpacks the result. Instead the clone names the repository's objects as its alternate
-//! (gitrepository-layout(5)), as `git clone --shared` does: only files of the checkout are written.
+//! (gitrepository-layout(5)), as `git clone --shared` does: only files of the checkout are written. A
+//! mirror must keep what the repository removes, so it gets a copy of the objects of single commits.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 
-use git2::Repository;
+use git2::{ObjectType, OdbLookupFlags, Oid, Repository};
 
 use super::super::failure::FetchError;
 
@@ -23,10 +25,8 @@ const PREFIX: &str = "file://";
 /// When the repository belongs to another user and is not a `safe.directory`, or when the clone
 /// cannot be written.
 pub(super) fn share_objects(clone: &Repository, url: &str) -> Result<bool, FetchError> {
-    let Some(path) = directory(url) else { return Ok(false) };
-    // This checks the owner. The objects of a worktree are in another directory.
-    let source =
-        Repository::open(path).map_err(|error| FetchError::git("open the repository", &error))?;
+    let Some(source) = open(url)? else { return Ok(false) };
+    // The objects of a worktree are in another directory.
     let objects = source.commondir().join("objects");
     let line = objects.as_os_str().as_encoded_bytes();
     // One path per line; libgit2 does not support an escaped line break.
@@ -41,6 +41,52 @@ pub(super) fn share_objects(clone: &Repository, url: &str) -> Result<bool, Fetch
     // Fetched objects were hashed when they were received; these were not.
     git2::opts::strict_hash_verification(true);
     Ok(true)
+}
+
+/// The repository at `url`, the URL that libgit2 uses, if it is in a directory.
+///
+/// # Errors
+/// When the repository belongs to another user and is not a `safe.directory`.
+pub(super) fn open(url: &str) -> Result<Option<Repository>, FetchError> {
+    let source = directory(url).map(Repository::open).transpose();
+    source.map_err(|error| FetchError::git("open the repository", &error))
+}
+
+/// Copies `commits` and their files, without history, to a repository that may have some of them.
+///
+/// # Errors
+/// When one of them cannot be read or written.
+pub(super) fn copy(
+    source: &Repository,
+    target: &Repository,
+    commits: &[Oid],
+) -> Result<(), git2::Error> {
+    let known = target.odb()?;
+    let is_known = |id| known.exists_ext(id, OdbLookupFlags::NO_REFRESH);
+    let mut pack = source.packbuilder()?;
+    let mut waiting = Vec::new();
+    for id in commits {
+        pack.insert_object(*id, None)?;
+        waiting.push(source.find_commit(*id)?.tree_id());
+    }
+    let mut seen = HashSet::new();
+    while let Some(id) = waiting.pop() {
+        // A pack is written as a whole: the entries of a tree are there if the tree is.
+        if is_known(id) || !seen.insert(id) {
+            continue;
+        }
+        pack.insert_object(id, None)?;
+        for entry in &source.find_tree(id)? {
+            match entry.kind() {
+                Some(ObjectType::Tree) => waiting.push(entry.id()),
+                Some(ObjectType::Blob) if !is_known(entry.id()) => {
+                    pack.insert_object(entry.id(), entry.name().ok())?;
+                }
+                _ => {}
+            }
+        }
+    }
+    pack.write(&target.path().join("objects/pack"), 0)
 }
 
 /// The directory that a `file` URL leads to.

@@ -1,7 +1,7 @@
 //! The child process of a fetch: all calls of libgit2 happen here, in a process that can be killed.
 //!
 //! It reads one task, writes one result, and prints its progress to standard error. It must not outlive
-//! its parent, and it writes only to the clone and its scratch directory.
+//! its parent, and it writes only to the clone or mirror and its scratch directory.
 
 mod authenticate;
 mod certificates;
@@ -11,6 +11,9 @@ mod explain;
 mod host_keys;
 mod inspect;
 mod local;
+mod mirror;
+mod mirror_store;
+mod mirror_submodules;
 mod progress;
 mod reference;
 mod run;

@@ -10,7 +10,7 @@ use git2::Oid;
 const MIN_ID: usize = 7;
 
 /// The length of a full commit id.
-const FULL_ID: usize = 40;
+pub(super) const FULL_ID: usize = 40;
 
 /// How many similar references an error names.
 const MAX_SIMILAR: usize = 5;

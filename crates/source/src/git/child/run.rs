@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::super::failure::FetchError;
-use super::super::task::{FetchResult, Task};
-use super::clone;
+use super::super::task::{Job, Task};
 use super::progress::Progress;
-use butler_base::platform::{bear_limits, end_with};
+use super::{clone, mirror};
+use butler_base::platform::{bear_limits, end_with, limit_memory};
 
 /// Long enough for a slow link, and shorter than the timeout of a job, so that the error is reported.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -32,14 +32,19 @@ pub fn run_child(
         let _ = writeln!(progress, "this command is for the runner's own use");
         return ExitCode::FAILURE;
     };
-    end_with(task.parent);
+    end_with(task.access.parent);
     bear_limits();
     let progress = Progress::new(progress);
-    let result = match configure(&task).and_then(|()| clone::clone(&task, &progress)) {
-        Ok(fetched) => FetchResult::Fetched(fetched),
-        Err(error) => FetchResult::Failed(error),
+    let ready = configure(&task);
+    let json = match &task.job {
+        Job::Clone(job) => {
+            serde_json::to_vec(&ready.and_then(|()| clone::clone(&task.access, job, &progress)))
+        }
+        Job::Mirror(job) => {
+            serde_json::to_vec(&ready.and_then(|()| mirror::update(&task.access, job, &progress)))
+        }
     };
-    let written = serde_json::to_vec(&result)
+    let written = json
         .map_err(std::io::Error::other)
         .and_then(|json| output.write_all(&json))
         .and_then(|()| output.flush());
@@ -52,8 +57,12 @@ pub fn run_child(
 )]
 fn configure(task: &Task) -> Result<(), FetchError> {
     let failed = |error| FetchError::git("set up libgit2", &error);
-    // This process received and hashed all objects that it reads.
-    git2::opts::strict_hash_verification(false);
+    if let Job::Mirror(job) = &task.job {
+        limit_memory(job.memory_limit)
+            .map_err(|error| FetchError::file("limit the memory", &error))?;
+    }
+    // For a clone, this process received and hashed all objects that it reads.
+    git2::opts::strict_hash_verification(matches!(task.job, Job::Mirror(_)));
     let milliseconds = |duration: Duration| i32::try_from(duration.as_millis()).unwrap_or(i32::MAX);
     // SAFETY: nothing else uses libgit2 in this process, and nothing has used it before.
     unsafe {
@@ -62,7 +71,7 @@ fn configure(task: &Task) -> Result<(), FetchError> {
         git2::opts::set_server_timeout_in_milliseconds(milliseconds(SERVER_TIMEOUT))
             .map_err(failed)?;
         // HOME is the scratch directory; the user's settings (`insteadOf`, `safe.directory`) count.
-        if let Some(home) = task.home.as_ref().filter(|home| home.is_dir()) {
+        if let Some(home) = task.access.home.as_ref().filter(|home| home.is_dir()) {
             git2::opts::set_search_path(git2::ConfigLevel::Global, home.as_path())
                 .map_err(failed)?;
         }

@@ -17,7 +17,7 @@ use super::transfer::Transfer;
 const FILE: &str = "file:///";
 
 /// The deepest accepted nesting: more is a mistake or an attack.
-const MAX_DEPTH: usize = 10;
+pub(super) const MAX_DEPTH: usize = 10;
 
 /// Fetches and checks out all submodules of `repository`, which came from `url`.
 ///

@@ -5,14 +5,15 @@
 //! fetched object is looked up afterwards.
 
 use std::cell::{Cell, RefCell};
+use std::path::Path;
 
 use git2::{
-    AutotagOption, Direction, FetchOptions, Object, Oid, ProxyOptions, RemoteConnection,
+    AutotagOption, Direction, FetchOptions, Object, Oid, ProxyOptions, Remote, RemoteConnection,
     RemoteRedirect, Repository,
 };
 
 use super::super::failure::FetchError;
-use super::super::task::Task;
+use super::super::task::Access;
 use super::super::url::{RepositoryUrl, Scheme};
 use super::authenticate::Authenticator;
 use super::certificates::trust;
@@ -24,25 +25,34 @@ use super::{host_keys, local};
 /// The local reference of a commit without a name.
 const UNNAMED_REFERENCE: &str = "refs/butler/fetched";
 
+/// The setting of git for redirects.
+pub(super) const FOLLOW_REDIRECTS: &str = "http.followRedirects";
+
+/// libgit2's depth for the history that an earlier fetch left out.
+const UNSHALLOW: i32 = i32::MAX;
+
 /// All branches and tags.
-const ALL_REFERENCES: [&str; 2] =
+pub(super) const ALL_REFERENCES: [&str; 2] =
     ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"];
 
 /// Fetches the commits of one clone and its submodules.
 pub(super) struct Transfer<'task> {
-    task: &'task Task,
-    progress: &'task Progress,
+    access: &'task Access,
+    pub(super) progress: &'task Progress,
     pub(super) authenticator: Authenticator<'task>,
     /// Whether the certificates are loaded, which is done before the first HTTP connection.
     has_certificates: Cell<bool>,
 }
 
 /// A connection to a server, and the local repository.
-struct Server<'repository, 'connection> {
-    repository: &'repository Repository,
+pub(super) struct Server<'repository, 'connection> {
+    pub(super) repository: &'repository Repository,
     url: &'connection RepositoryUrl,
+    /// The URL that libgit2 uses: the user's configuration (`insteadOf`) may have changed it.
+    pub(super) address: String,
     host_known: bool,
-    heads: Vec<(String, Oid)>,
+    /// The references of the server.
+    pub(super) heads: Vec<(String, Oid)>,
     /// Whether the local repository shares the server's objects, so that nothing has to be fetched.
     shares_objects: bool,
     /// The connection of the references, until the first fetch uses it.
@@ -51,19 +61,24 @@ struct Server<'repository, 'connection> {
 
 /// How much of the history is fetched.
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Depth {
+pub(super) enum Depth {
     One,
     All,
 }
 
 impl<'task> Transfer<'task> {
-    pub(super) const fn new(task: &'task Task, progress: &'task Progress) -> Self {
+    pub(super) const fn new(access: &'task Access, progress: &'task Progress) -> Self {
         Self {
-            task,
+            access,
             progress,
-            authenticator: Authenticator::new(task),
+            authenticator: Authenticator::new(access),
             has_certificates: Cell::new(false),
         }
+    }
+
+    /// A private directory for files of this fetch.
+    pub(super) fn scratch_home(&self) -> &Path {
+        &self.access.scratch_home
     }
 
     /// Fetches the commit of `reference` into `repository` and returns its id.
@@ -76,21 +91,50 @@ impl<'task> Transfer<'task> {
         url: &RepositoryUrl,
         reference: &str,
     ) -> Result<Oid, FetchError> {
-        let host_known = url.scheme != Scheme::Ssh || host_keys::write_known_hosts(self.task, url)?;
-        self.authenticator.clear_attempts();
         // Credentials must not follow a redirect to another host. For the first request, libgit2 reads the
         // configuration.
         let settings = |error| FetchError::git("configure the clone", &error);
         let mut config = repository.config().map_err(settings)?;
-        config.set_str("http.followRedirects", "false").map_err(settings)?;
+        config.set_str(FOLLOW_REDIRECTS, "false").map_err(settings)?;
 
-        let failed = |error| self.explain(url, host_known, FetchStep::Connect, &error);
-        let mut remote = repository.remote_anonymous(url.as_str()).map_err(failed)?;
-        // The user's configuration (`insteadOf`) may have changed it.
+        let mut remote = self.remote(repository, url)?;
+        let mut server = self.connect(repository, &mut remote, url)?;
+        server.shares_objects = local::share_objects(repository, &server.address)?;
+        let id = self.fetch_reference_from(&server, reference)?;
+        config.remove(FOLLOW_REDIRECTS).map_err(settings)?;
+        Ok(id)
+    }
+
+    /// The repository at `url`, for [`Self::connect`].
+    pub(super) fn remote<'repository>(
+        &self,
+        repository: &'repository Repository,
+        url: &RepositoryUrl,
+    ) -> Result<Remote<'repository>, FetchError> {
+        repository
+            .remote_anonymous(url.as_str())
+            .map_err(|error| self.explain(url, true, FetchStep::Connect, &error))
+    }
+
+    /// Connects to the server of `url` and reads its references. `repository` must have
+    /// [`FOLLOW_REDIRECTS`] set to `false`.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or refuses.
+    pub(super) fn connect<'repository, 'connection>(
+        &'connection self,
+        repository: &'repository Repository,
+        remote: &'connection mut Remote<'repository>,
+        url: &'connection RepositoryUrl,
+    ) -> Result<Server<'repository, 'connection>, FetchError> {
+        let host_known =
+            url.scheme != Scheme::Ssh || host_keys::write_known_hosts(self.access, url)?;
+        self.authenticator.clear_attempts();
         let address = remote.url().unwrap_or_default().to_owned();
         if address.starts_with("http") && !self.has_certificates.replace(true) {
-            trust(self.task)?;
+            trust(self.access)?;
         }
+        let failed = |error| self.explain(url, host_known, FetchStep::Connect, &error);
         let callbacks = self.authenticator.callbacks(url);
         let connection = remote
             .connect_auth(Direction::Fetch, Some(callbacks), Some(proxy()))
@@ -98,11 +142,8 @@ impl<'task> Transfer<'task> {
         let heads = connection.list().map_err(failed)?;
         let heads = heads.iter().map(|head| (head.name().to_owned(), head.oid())).collect();
         let connection = RefCell::new(Some(connection));
-        let shares_objects = local::share_objects(repository, &address)?;
-        let server = Server { repository, url, host_known, heads, shares_objects, connection };
-        let id = self.fetch_reference_from(&server, reference)?;
-        config.remove("http.followRedirects").map_err(settings)?;
-        Ok(id)
+        let shares_objects = false;
+        Ok(Server { repository, url, address, host_known, heads, shares_objects, connection })
     }
 
     fn fetch_reference_from(
@@ -133,7 +174,7 @@ impl<'task> Transfer<'task> {
             }
             ResolvedReference::Commit(id) => {
                 let spec = format!("+{id}:{UNNAMED_REFERENCE}");
-                if !server.shares_objects && self.is_refused(server, &spec)? {
+                if !server.shares_objects && self.is_refused(server, &[&spec])? {
                     self.progress.print(
                         "The server does not give out single commits: fetching the whole history",
                     );
@@ -175,7 +216,7 @@ impl<'task> Transfer<'task> {
             return Ok(local);
         }
         let spec = format!("+{name}:{local}");
-        if self.is_refused(server, &spec)? {
+        if self.is_refused(server, &[&spec])? {
             if server.url.scheme != Scheme::File {
                 self.progress
                     .print("The server refuses a shallow fetch: fetching the whole history");
@@ -185,20 +226,31 @@ impl<'task> Transfer<'task> {
         Ok(local)
     }
 
-    /// Fetches `spec` without history. Returns whether the server refused that.
-    fn is_refused(&self, server: &Server<'_, '_>, spec: &str) -> Result<bool, FetchError> {
+    /// Fetches `specs` without history. Returns whether the server refused that.
+    ///
+    /// # Errors
+    /// When the server cannot be reached.
+    pub(super) fn is_refused(
+        &self,
+        server: &Server<'_, '_>,
+        specs: &[&str],
+    ) -> Result<bool, FetchError> {
         // libgit2 has no shallow fetch from a directory.
         if server.url.scheme == Scheme::File {
             return Ok(true);
         }
-        match self.fetch(server, &[spec], Depth::One) {
+        match self.fetch(server, specs, Depth::One) {
             Ok(()) => Ok(false),
             Err(error) if error.may_be_a_refusal() => Ok(true),
             Err(error) => Err(error),
         }
     }
 
-    fn fetch(
+    /// Fetches `specs` into the local repository.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or refuses.
+    pub(super) fn fetch(
         &self,
         server: &Server<'_, '_>,
         specs: &[&str],
@@ -211,8 +263,10 @@ impl<'task> Transfer<'task> {
             .follow_redirects(RemoteRedirect::None)
             .download_tags(AutotagOption::None)
             .update_fetchhead(false);
-        if depth == Depth::One {
-            options.depth(1);
+        match depth {
+            Depth::One => drop(options.depth(1)),
+            Depth::All if server.repository.is_shallow() => drop(options.depth(UNSHALLOW)),
+            Depth::All => {}
         }
         let connection = server.connection.borrow_mut().take();
         let fetched = match connection {

@@ -1,0 +1,221 @@
+//! The bare repository of a mirror: its creation, its checks, and which commits it has.
+//!
+//! A commit is complete if `refs/mirror/COMMIT/COMMIT` exists, which is written last. The references
+//! beside it lead to the commits of its submodules.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use git2::{Oid, Repository, RepositoryInitOptions};
+
+use super::super::failure::FetchError;
+use super::mirror::INCOMING;
+use super::progress::Progress;
+use super::transfer::FOLLOW_REDIRECTS;
+use butler_base::platform::fs::DirBuilderExt;
+
+/// The references of commits.
+const COMMITS: &str = "refs/mirror";
+
+/// The most packs. Each fetch adds one, and a reader searches all of them.
+const MAX_PACKS: usize = 50;
+
+/// The length of the checksum at the end of a pack, in bytes.
+const CHECKSUM: usize = 20;
+
+/// Opens the mirror, or creates it if it does not exist. A damaged one is removed and created again.
+///
+/// # Errors
+/// When it cannot be removed or created.
+pub(super) fn open(directory: &Path, progress: &Progress) -> Result<Repository, FetchError> {
+    let act = |what: &str| format!("{what} the mirror `{}`", directory.display());
+    if directory.symlink_metadata().is_ok() {
+        match check(directory) {
+            Ok(repository) => return Ok(repository),
+            Err(reason) => {
+                progress.print(&format!("The mirror is damaged ({reason}): it is made again"));
+            }
+        }
+        fs_err::remove_dir_all(directory)
+            .map_err(|error| FetchError::file(&act("remove"), &error))?;
+    }
+    std::fs::DirBuilder::new()
+        .mode(0o700)
+        .create(directory)
+        .map_err(|error| FetchError::file(&act("create"), &error))?;
+    create(directory).map_err(|error| FetchError::git(&act("create"), &error))
+}
+
+fn create(directory: &Path) -> Result<Repository, git2::Error> {
+    // The user's templates could add hooks and settings to the mirror.
+    let mut options = RepositoryInitOptions::new();
+    options.bare(true).external_template(false).no_reinit(true);
+    let repository = Repository::init_opts(directory, &options)?;
+    let mut config = repository.config()?;
+    // Credentials must not follow a redirect to another host.
+    config.set_str(FOLLOW_REDIRECTS, "false")?;
+    // Bounds the memory of `compact`, which keeps this much for deltas.
+    config.set_i64("pack.deltaCacheSize", 16 * 1024 * 1024)?;
+    config.set_i64("pack.windowMemory", 64 * 1024 * 1024)?;
+    Ok(repository)
+}
+
+/// Opens a mirror, and checks that every pack is complete and every commit can be read.
+fn check(directory: &Path) -> Result<Repository, String> {
+    let reason = |error: git2::Error| error.message().to_owned();
+    let repository = Repository::open_bare(directory).map_err(reason)?;
+    let config = repository.config().map_err(reason)?;
+    if config.get_bool(FOLLOW_REDIRECTS).ok() != Some(false) {
+        return Err("its configuration is incomplete".to_owned());
+    }
+    for pack in packs(&repository).map_err(|error| error.to_string())? {
+        if !is_complete(&pack) {
+            return Err(format!("`{}` is incomplete", pack.display()));
+        }
+    }
+    for (_, commit) in commits(&repository).map_err(reason)? {
+        repository.find_commit(commit).and_then(|commit| commit.tree()).map_err(reason)?;
+    }
+    Ok(repository)
+}
+
+/// Whether a pack ends as its index says (gitformat-pack(5)).
+fn is_complete(pack: &Path) -> bool {
+    let end = |path: &Path, bytes: usize| -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::End(-i64::try_from(bytes).unwrap_or(i64::MAX)))?;
+        let mut end = Vec::new();
+        file.read_to_end(&mut end)?;
+        Ok(end)
+    };
+    // The index ends with the checksum of the pack and its own.
+    match (end(pack, CHECKSUM), end(&pack.with_extension("idx"), 2 * CHECKSUM)) {
+        (Ok(pack), Ok(index)) => index.starts_with(&pack),
+        _ => false,
+    }
+}
+
+/// The packs of the mirror.
+fn packs(repository: &Repository) -> std::io::Result<Vec<PathBuf>> {
+    let mut packs = Vec::new();
+    for entry in fs_err::read_dir(repository.path().join("objects/pack"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "pack") {
+            packs.push(path);
+        }
+    }
+    Ok(packs)
+}
+
+/// All commits of the mirror, with those of submodules, each with the commit that it belongs to.
+fn commits(repository: &Repository) -> Result<Vec<(Oid, Oid)>, git2::Error> {
+    let mut commits = Vec::new();
+    for reference in repository.references_glob(&format!("{COMMITS}/*"))? {
+        let reference = reference?;
+        let owner = reference.name()?.split('/').nth(2).unwrap_or_default();
+        let (owner, commit) = (Oid::from_str(owner)?, reference.target());
+        commits.push((owner, commit.unwrap_or(owner)));
+    }
+    Ok(commits)
+}
+
+/// Whether the mirror has this commit with its submodules.
+pub(super) fn has(repository: &Repository, commit: Oid) -> bool {
+    repository.find_reference(&name(commit, commit)).is_ok()
+}
+
+/// Notes that the mirror has `commit` and the commits of its submodules.
+///
+/// # Errors
+/// When a reference cannot be written.
+pub(super) fn complete(
+    repository: &Repository,
+    commit: Oid,
+    submodules: &[Oid],
+) -> Result<(), FetchError> {
+    for member in submodules.iter().chain([&commit]) {
+        repository
+            .reference(&name(commit, *member), *member, true, "")
+            .map_err(|error| FetchError::git("write the mirror", &error))?;
+    }
+    Ok(())
+}
+
+fn name(owner: Oid, commit: Oid) -> String {
+    format!("{COMMITS}/{owner}/{commit}")
+}
+
+/// Removes what an update left that was ended: locks, incomplete files and references.
+///
+/// # Errors
+/// When it cannot be removed.
+pub(super) fn remove_leftovers(repository: &Repository) -> Result<(), FetchError> {
+    remove_files(repository.path())
+        .map_err(|error| FetchError::file("clean up the mirror", &error))?;
+    let failed = |error| FetchError::git("clean up the mirror", &error);
+    for reference in repository.references_glob(&format!("{INCOMING}/*")).map_err(failed)? {
+        reference.and_then(|mut reference| reference.delete()).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn remove_files(directory: &Path) -> std::io::Result<()> {
+    for entry in fs_err::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if entry.file_type()?.is_dir() {
+            remove_files(&entry.path())?;
+        } else if name.ends_with(".lock") || name.contains("_git2_") {
+            // The names of libgit2's temporary files.
+            fs_err::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes all commits except for `kept` and their submodules, if there are too many packs.
+///
+/// A reader does not notice: it finds an object in the new pack if the old one is gone.
+///
+/// # Errors
+/// When an object cannot be read or the mirror cannot be written.
+pub(super) fn compact(
+    repository: &Repository,
+    kept: &BTreeSet<Oid>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let old = packs(repository)?;
+    if old.len() <= MAX_PACKS {
+        return Ok(());
+    }
+    let mut pack = repository.packbuilder()?;
+    let (mut names, mut shallow) = (BTreeSet::new(), String::new());
+    for (owner, commit) in commits(repository)? {
+        if kept.contains(&owner) {
+            pack.insert_commit(commit)?;
+            names.insert(name(owner, commit));
+            if repository.find_commit(commit)?.parent_count() > 0 {
+                shallow += &format!("{commit}\n");
+            }
+        }
+    }
+    pack.write(&repository.path().join("objects/pack"), 0)?;
+    // A server must not assume that the mirror has the parents of these commits (gitprotocol-pack(5)).
+    fs_err::write(repository.path().join("shallow"), shallow)?;
+    for reference in repository.references()? {
+        let mut reference = reference?;
+        if !names.contains(reference.name()?) {
+            reference.delete()?;
+        }
+    }
+    let new = pack.name()?.map(|name| format!("pack-{name}.pack"));
+    for pack in old {
+        if pack.file_name().and_then(|name| name.to_str()) != new.as_deref() {
+            fs_err::remove_file(pack.with_extension("idx"))?;
+            fs_err::remove_file(pack)?;
+        }
+    }
+    Ok(())
+}
