@@ -291,6 +291,9 @@ async fn mirror_keeps_named_commits_and_removes_others_when_it_has_many_packs() 
         repository.git(&["rm", "--quiet", "--force", "inner", ".gitmodules"]);
         let removed = repository.commit("Removed", &[("removed.tf", "")]);
         mirror.update().await;
+        // This reader has the list of the old packs.
+        let reader = mirror.repository();
+        assert!(reader.find_commit(git2::Oid::from_str(&removed).unwrap()).is_ok());
         mirror.request.keep = vec![kept.clone(), "0".repeat(40), "nonsense".to_owned()];
         let mut fetches = 2;
         while mirror.packs().len() >= fetches {
@@ -303,6 +306,7 @@ async fn mirror_keeps_named_commits_and_removes_others_when_it_has_many_packs() 
         assert!(!mirror.has_logged("larger than necessary"));
         assert_eq!(mirror.file(&kept, "main.tf").as_deref(), Some(MAIN.1));
         assert_eq!(mirror.file(&inner.head(), "inner.tf").as_deref(), Some("# inner\n"));
+        assert!(reader.find_commit(git2::Oid::from_str(&kept).unwrap()).unwrap().tree().is_ok());
         let head = repository.head();
         assert_eq!(mirror.file(&head, "more.tf"), Some(format!("# {fetches}\n")));
         assert!(mirror.file(&removed, "removed.tf").is_none());

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::TcpListener;
 
 use butler_base::cancel::StopReason;
-use butler_base::error::Advice;
+use butler_base::error::{Advice, chain};
 use butler_source::git::{FetchError, SourceError};
 
 use super::mirror::Mirror;
@@ -29,7 +29,7 @@ async fn mirror_of_an_unreachable_repository_names_the_cause() {
     }
 
     let other = GitServer::start();
-    let redirect = Some(other.origin());
+    let redirect = Some(other.origin().replace("127.0.0.1", "localhost"));
     let moved = GitServer::with(Behaviour { redirect, ..Behaviour::default() });
     let error = Mirror::of(&moved.url(&repository), &["main"]).fail().await;
     assert!(matches!(error, FetchError::Redirected { .. }), "{error:?}");
@@ -64,6 +64,32 @@ async fn stop_ends_an_update_from_a_silent_server() {
     }
 }
 
+/// A pack with two similar files that are larger than the memory.
+#[tokio::test]
+async fn memory_limit_of_an_update_is_named_in_its_error() {
+    let repository = with_history();
+    let large: String = (0..2_000_000).map(|number| format!("{number}\n")).collect();
+    repository.commit("Large", &[("a.txt", &large), ("b.txt", &format!("{large}b"))]);
+    let server = GitServer::start();
+    for url in [server.url(&repository), repository.url()] {
+        let mut mirror = Mirror::of(&url, &["main"]);
+        mirror.request.memory_limit = 16 << 20;
+        let error = mirror.run().await.unwrap_err();
+        assert!(chain(&error).ends_with("out of memory"), "{}", chain(&error));
+        let hint = "raise --mirror-memory (BUTLER_MIRROR_MEMORY), which is 16 MiB";
+        assert_eq!(error.advice().unwrap(), hint);
+        // A process that cannot even begin says it too.
+        mirror.request.memory_limit = 1 << 20;
+        let error = mirror.run().await.unwrap_err();
+        assert!(matches!(error, SourceError::Crashed { .. }), "{error:?}");
+        assert!(error.advice().unwrap().contains("--mirror-memory (BUTLER_MIRROR_MEMORY)"));
+        // The mirror that exists is kept.
+        mirror.request.memory_limit = 1 << 30;
+        assert_eq!(mirror.update().await.fetched, ["main"]);
+        assert!(!mirror.has_logged("damaged"));
+    }
+}
+
 #[tokio::test]
 async fn update_continues_after_one_that_was_killed() {
     let repository = with_history();
@@ -74,8 +100,11 @@ async fn update_continues_after_one_that_was_killed() {
     let directory = &mirror.request.directory;
     let begun = directory.join(format!("refs/mirror/{new}"));
     std::fs::create_dir(&begun).unwrap();
+    std::fs::create_dir_all(directory.join("refs/incoming")).unwrap();
     let left = [
+        begun.join(&new),
         begun.join(format!("{new}.lock")),
+        directory.join("refs/incoming/0"),
         directory.join("shallow.lock"),
         directory.join("objects/pack/pack_git2_0123456789abcdef"),
     ];
@@ -83,7 +112,7 @@ async fn update_continues_after_one_that_was_killed() {
         std::fs::write(file, "").unwrap();
     }
     assert_eq!(mirror.update().await.fetched, ["main"]);
-    assert!(left.iter().all(|file| !file.exists()));
+    assert!(left[1..].iter().all(|file| !file.exists()));
     assert!(mirror.file(&new, "next.tf").is_some());
     assert!(!mirror.has_logged("damaged"));
 }
@@ -93,7 +122,7 @@ async fn damaged_mirror_is_made_again_once() {
     let repository = with_history();
     let server = GitServer::start();
     for url in [server.url(&repository), repository.url()] {
-        for damage in ["HEAD", "config", "reference", "pack", "index", "objects"] {
+        for damage in ["HEAD", "config", "pack", "index", "objects"] {
             let mirror = Mirror::of(&url, &["main"]);
             mirror.update().await;
             let directory = &mirror.request.directory;
@@ -102,10 +131,6 @@ async fn damaged_mirror_is_made_again_once() {
             match damage {
                 "HEAD" => std::fs::remove_file(directory.join("HEAD")).unwrap(),
                 "config" => std::fs::write(directory.join("config"), "").unwrap(),
-                "reference" => {
-                    let reference = directory.join(format!("refs/mirror/{head}/{head}"));
-                    std::fs::write(reference, "").unwrap();
-                }
                 "pack" | "index" => {
                     let file = if damage == "pack" { pack } else { pack.with_extension("idx") };
                     let content = std::fs::read(&file).unwrap();

@@ -5,9 +5,11 @@
 //! child gets its task, credentials included, over a pipe: never in argv or in its environment.
 //! Credentials go to their own server only, and never into the clone or into a message.
 //!
-//! [`fetch`] and [`update_mirror`] are the parent's side and [`run_child`] the child's; [`share_credentials`] lets the
-//! `git` that Terraform starts log in the same way, through [`answer_git`].
+//! [`fetch`] and [`update_mirror`] are the parent's side and [`run_child`] the child's;
+//! [`share_credentials`] lets the `git` that Terraform starts log in the same way, through
+//! [`answer_git`].
 
+mod advice;
 mod checked_out;
 mod child;
 mod credential_helper;

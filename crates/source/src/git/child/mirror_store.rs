@@ -5,10 +5,10 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use git2::{Oid, Repository, RepositoryInitOptions};
+use git2::{ErrorClass, ErrorCode, Oid, Repository, RepositoryInitOptions};
 
 use super::super::failure::FetchError;
 use super::mirror::INCOMING;
@@ -23,18 +23,49 @@ const COMMITS: &str = "refs/mirror";
 const MAX_PACKS: usize = 50;
 
 /// The length of the checksum at the end of a pack, in bytes.
-const CHECKSUM: usize = 20;
+const CHECKSUM: u8 = 20;
+
+/// Why a mirror cannot be opened.
+enum Unusable {
+    /// Its files are not those of a mirror: it must be made again.
+    Damaged(String),
+    /// Another reason, which making it again does not remove.
+    Failed(FetchError),
+}
+
+impl From<git2::Error> for Unusable {
+    fn from(error: git2::Error) -> Self {
+        let is_damage = !matches!(error.class(), ErrorClass::NoMemory | ErrorClass::Os)
+            && error.code() != ErrorCode::Owner;
+        if is_damage {
+            Self::Damaged(error.message().to_owned())
+        } else {
+            Self::Failed(FetchError::git("open the mirror", &error))
+        }
+    }
+}
+
+impl From<std::io::Error> for Unusable {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            // A file is missing, or shorter than its end.
+            ErrorKind::NotFound | ErrorKind::InvalidInput => Self::Damaged(error.to_string()),
+            _ => Self::Failed(FetchError::file("open the mirror", &error)),
+        }
+    }
+}
 
 /// Opens the mirror, or creates it if it does not exist. A damaged one is removed and created again.
 ///
 /// # Errors
-/// When it cannot be removed or created.
+/// When it cannot be opened, removed or created.
 pub(super) fn open(directory: &Path, progress: &Progress) -> Result<Repository, FetchError> {
     let act = |what: &str| format!("{what} the mirror `{}`", directory.display());
     if directory.symlink_metadata().is_ok() {
         match check(directory) {
             Ok(repository) => return Ok(repository),
-            Err(reason) => {
+            Err(Unusable::Failed(error)) => return Err(error),
+            Err(Unusable::Damaged(reason)) => {
                 progress.print(&format!("The mirror is damaged ({reason}): it is made again"));
             }
         }
@@ -56,6 +87,8 @@ fn create(directory: &Path) -> Result<Repository, git2::Error> {
     let mut config = repository.config()?;
     // Credentials must not follow a redirect to another host.
     config.set_str(FOLLOW_REDIRECTS, "false")?;
+    // The repository may not have a kept commit any more, after a force push.
+    config.set_bool("core.fsyncObjectFiles", true)?;
     // Bounds the memory of `compact`, which keeps this much for deltas.
     config.set_i64("pack.deltaCacheSize", 16 * 1024 * 1024)?;
     config.set_i64("pack.windowMemory", 64 * 1024 * 1024)?;
@@ -63,38 +96,31 @@ fn create(directory: &Path) -> Result<Repository, git2::Error> {
 }
 
 /// Opens a mirror, and checks that every pack is complete and every commit can be read.
-fn check(directory: &Path) -> Result<Repository, String> {
-    let reason = |error: git2::Error| error.message().to_owned();
-    let repository = Repository::open_bare(directory).map_err(reason)?;
-    let config = repository.config().map_err(reason)?;
-    if config.get_bool(FOLLOW_REDIRECTS).ok() != Some(false) {
-        return Err("its configuration is incomplete".to_owned());
+fn check(directory: &Path) -> Result<Repository, Unusable> {
+    let repository = Repository::open_bare(directory)?;
+    if repository.config()?.get_bool(FOLLOW_REDIRECTS)? {
+        return Err(Unusable::Damaged("its settings are not those of a mirror".to_owned()));
     }
-    for pack in packs(&repository).map_err(|error| error.to_string())? {
-        if !is_complete(&pack) {
-            return Err(format!("`{}` is incomplete", pack.display()));
+    for pack in packs(&repository)? {
+        // The index ends with the checksum of the pack and its own (gitformat-pack(5)).
+        let index = end_of(&pack.with_extension("idx"), 2 * CHECKSUM)?;
+        if !index.starts_with(&end_of(&pack, CHECKSUM)?) {
+            return Err(Unusable::Damaged(format!("`{}` is incomplete", pack.display())));
         }
     }
-    for (_, commit) in commits(&repository).map_err(reason)? {
-        repository.find_commit(commit).and_then(|commit| commit.tree()).map_err(reason)?;
+    for (_, commit) in commits(&repository)? {
+        repository.find_commit(commit)?.tree()?;
     }
     Ok(repository)
 }
 
-/// Whether a pack ends as its index says (gitformat-pack(5)).
-fn is_complete(pack: &Path) -> bool {
-    let end = |path: &Path, bytes: usize| -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        file.seek(SeekFrom::End(-i64::try_from(bytes).unwrap_or(i64::MAX)))?;
-        let mut end = Vec::new();
-        file.read_to_end(&mut end)?;
-        Ok(end)
-    };
-    // The index ends with the checksum of the pack and its own.
-    match (end(pack, CHECKSUM), end(&pack.with_extension("idx"), 2 * CHECKSUM)) {
-        (Ok(pack), Ok(index)) => index.starts_with(&pack),
-        _ => false,
-    }
+/// The last bytes of a file.
+fn end_of(path: &Path, bytes: u8) -> std::io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::End(-i64::from(bytes)))?;
+    let mut end = Vec::new();
+    file.read_to_end(&mut end)?;
+    Ok(end)
 }
 
 /// The packs of the mirror.
@@ -136,8 +162,11 @@ pub(super) fn complete(
     submodules: &[Oid],
 ) -> Result<(), FetchError> {
     for member in submodules.iter().chain([&commit]) {
+        let name = name(commit, *member);
+        // libgit2 does not replace a file that a power cut left empty.
+        remove(fs_err::remove_file(repository.path().join(&name)))?;
         repository
-            .reference(&name(commit, *member), *member, true, "")
+            .reference(&name, *member, true, "")
             .map_err(|error| FetchError::git("write the mirror", &error))?;
     }
     Ok(())
@@ -152,13 +181,18 @@ fn name(owner: Oid, commit: Oid) -> String {
 /// # Errors
 /// When it cannot be removed.
 pub(super) fn remove_leftovers(repository: &Repository) -> Result<(), FetchError> {
-    remove_files(repository.path())
-        .map_err(|error| FetchError::file("clean up the mirror", &error))?;
-    let failed = |error| FetchError::git("clean up the mirror", &error);
-    for reference in repository.references_glob(&format!("{INCOMING}/*")).map_err(failed)? {
-        reference.and_then(|mut reference| reference.delete()).map_err(failed)?;
+    remove(fs_err::remove_dir_all(repository.path().join(INCOMING)))?;
+    remove(remove_files(repository.path()))
+}
+
+/// The result of removing something that need not exist.
+fn remove(removed: std::io::Result<()>) -> Result<(), FetchError> {
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(FetchError::file("clean up the mirror", &error))
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn remove_files(directory: &Path) -> std::io::Result<()> {
@@ -192,17 +226,15 @@ pub(super) fn compact(
     }
     let mut pack = repository.packbuilder()?;
     let (mut names, mut shallow) = (BTreeSet::new(), String::new());
+    // A server must not assume that the mirror has the parents of these commits (gitprotocol-pack(5)).
     for (owner, commit) in commits(repository)? {
         if kept.contains(&owner) {
             pack.insert_commit(commit)?;
             names.insert(name(owner, commit));
-            if repository.find_commit(commit)?.parent_count() > 0 {
-                shallow += &format!("{commit}\n");
-            }
+            shallow += &format!("{commit}\n");
         }
     }
     pack.write(&repository.path().join("objects/pack"), 0)?;
-    // A server must not assume that the mirror has the parents of these commits (gitprotocol-pack(5)).
     fs_err::write(repository.path().join("shallow"), shallow)?;
     for reference in repository.references()? {
         let mut reference = reference?;
