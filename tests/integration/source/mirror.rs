@@ -17,7 +17,8 @@ use crate::support::ssh_server::SshServer;
 
 /// One mirror, and the inputs of its updates.
 pub(super) struct Mirror {
-    pub(super) directory: tempfile::TempDir,
+    /// Contains the mirror and the home directory.
+    _directory: tempfile::TempDir,
     pub(super) request: MirrorRequest,
     pub(super) environment: GitEnvironment,
     pub(super) lines: Lines,
@@ -41,7 +42,7 @@ impl Mirror {
                 executable: PathBuf::from(env!("CARGO_BIN_EXE_butler-runner")),
                 ..GitEnvironment::default()
             },
-            directory,
+            _directory: directory,
             lines: Lines::default(),
             stop: Stop::new(),
         }

@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::net::TcpListener;
+use std::path::Path;
 
 use butler_base::cancel::StopReason;
 use butler_base::error::{Advice, chain};
@@ -117,12 +118,20 @@ async fn update_continues_after_one_that_was_killed() {
     assert!(!mirror.has_logged("damaged"));
 }
 
+/// Removes the last bytes of a file, which may be read-only.
+fn truncate(file: &Path, bytes: u64) {
+    let mut content = std::fs::read(file).unwrap();
+    content.truncate(content.len() - usize::try_from(bytes).unwrap());
+    std::fs::remove_file(file).unwrap();
+    std::fs::write(file, content).unwrap();
+}
+
 #[tokio::test]
 async fn damaged_mirror_is_made_again_once() {
     let repository = with_history();
     let server = GitServer::start();
     for url in [server.url(&repository), repository.url()] {
-        for damage in ["HEAD", "config", "pack", "index", "objects"] {
+        for damage in ["HEAD", "config", "pack", "empty pack", "index", "objects"] {
             let mirror = Mirror::of(&url, &["main"]);
             mirror.update().await;
             let directory = &mirror.request.directory;
@@ -131,13 +140,9 @@ async fn damaged_mirror_is_made_again_once() {
             match damage {
                 "HEAD" => std::fs::remove_file(directory.join("HEAD")).unwrap(),
                 "config" => std::fs::write(directory.join("config"), "").unwrap(),
-                "pack" | "index" => {
-                    let file = if damage == "pack" { pack } else { pack.with_extension("idx") };
-                    let content = std::fs::read(&file).unwrap();
-                    // The files of packs are read-only.
-                    std::fs::remove_file(&file).unwrap();
-                    std::fs::write(&file, &content[..content.len() - 5]).unwrap();
-                }
+                "pack" => truncate(&pack, 5),
+                "empty pack" => truncate(&pack, pack.metadata().unwrap().len()),
+                "index" => truncate(&pack.with_extension("idx"), 5),
                 _ => {
                     std::fs::remove_file(pack.with_extension("idx")).unwrap();
                     std::fs::remove_file(pack).unwrap();
@@ -178,7 +183,7 @@ async fn submodules_are_mirrored_recursively() {
 
         // An unchanged submodule is not requested again.
         let requests = server.requests().len();
-        outer.commit("Next", &[("next.tf", "")]);
+        outer.git(&["commit", "--quiet", "--allow-empty", "--message", "Next"]);
         assert_eq!(mirror.update().await.fetched, ["main"]);
         let targets = server.requests().split_off(requests);
         let names = [address(&inner), address(&middle)];

@@ -261,6 +261,12 @@ fn list(before: &str, items: &[String], after: &str) -> String {
     format!("{before}{}{after}", items.join(", "))
 }
 
+/// Whether libgit2, or the operating system below it, has no memory left.
+pub(super) fn is_out_of_memory(error: &git2::Error) -> bool {
+    error.class() == git2::ErrorClass::NoMemory
+        || error.message().ends_with("Cannot allocate memory")
+}
+
 impl FetchError {
     pub(super) fn unusable_url(url: &str, reason: &str) -> Self {
         Self::UnusableUrl { url: url.escape_debug().to_string(), reason: reason.to_owned() }
@@ -268,10 +274,10 @@ impl FetchError {
 
     pub(super) fn git(act: &str, error: &git2::Error) -> Self {
         let act = act.to_owned();
-        match error.class() {
-            git2::ErrorClass::NoMemory => Self::OutOfMemory { act },
-            _ => Self::Git { act, reason: error.message().to_owned() },
+        if is_out_of_memory(error) {
+            return Self::OutOfMemory { act };
         }
+        Self::Git { act, reason: error.message().to_owned() }
     }
 
     /// An error of the operating system.

@@ -270,14 +270,14 @@ mod tests {
         RepositoryUrl::parse(text).unwrap().0
     }
 
-    fn for_run(repository: &str, credentials: GitCredentials, host: Option<&str>) -> Vec<Login> {
+    fn for_run(repository: &str, credentials: &GitCredentials, host: Option<&str>) -> Vec<Login> {
         let environment = GitEnvironment {
             tokens: vec![("GITHUB_TOKEN", "from-environment".into())],
             token_host: host.map(str::to_owned),
             ..GitEnvironment::default()
         };
         let (url, userinfo) = RepositoryUrl::parse(repository).unwrap();
-        logins(&credentials, &environment, &url, userinfo).unwrap()
+        logins(credentials, &environment, &url, userinfo).unwrap()
     }
 
     #[test]
@@ -304,7 +304,7 @@ mod tests {
         assert!(named.includes(&address("https://git.example.com:8443/b")));
         assert!(!named.includes(&address("https://git.example.com/b")));
         let logins =
-            for_run("https://other.example.com/a", GitCredentials::None, Some("git.example.com"));
+            for_run("https://other.example.com/a", &GitCredentials::None, Some("git.example.com"));
         assert!(login_for(&logins, &repository).is_none());
     }
 
@@ -315,11 +315,11 @@ mod tests {
         for (credentials, expected) in
             [(token, ("me", "from-run")), (GitCredentials::None, ("me", "from-url"))]
         {
-            let logins = for_run(url, credentials, None);
+            let logins = for_run(url, &credentials, None);
             let login = login_for(&logins, &address("https://git.example.com/a")).unwrap();
             assert_eq!(login.basic(), Some(expected));
         }
-        let logins = for_run("https://gitlab.example.com/a", GitCredentials::None, None);
+        let logins = for_run("https://gitlab.example.com/a", &GitCredentials::None, None);
         assert_eq!(logins[0].basic(), Some(("oauth2", "from-environment")));
         assert_eq!(logins[0].name(), "the token in GITHUB_TOKEN");
     }

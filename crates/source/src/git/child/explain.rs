@@ -2,7 +2,7 @@
 
 use git2::{ErrorClass, ErrorCode};
 
-use super::super::failure::FetchError;
+use super::super::failure::{FetchError, is_out_of_memory};
 use super::super::url::{RepositoryUrl, Scheme};
 use super::authenticate::Attempts;
 
@@ -78,7 +78,7 @@ pub(super) fn explain(context: &ErrorContext<'_>, error: &git2::Error) -> FetchE
             offered => FetchError::CredentialsRefused { server, offered: offered.join(", ") },
         };
     }
-    if error.class() == ErrorClass::NoMemory {
+    if is_out_of_memory(error) {
         return FetchError::OutOfMemory { act: "fetch from the repository".to_owned() };
     }
     if step == FetchStep::Transfer {

@@ -4,14 +4,13 @@
 //! beside it lead to the commits of its submodules.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use git2::{ErrorClass, ErrorCode, Oid, Repository, RepositoryInitOptions};
 
-use super::super::failure::FetchError;
-use super::mirror::INCOMING;
+use super::super::failure::{FetchError, is_out_of_memory};
+use super::mirror_fetch::INCOMING;
 use super::progress::Progress;
 use super::transfer::FOLLOW_REDIRECTS;
 use butler_base::platform::fs::DirBuilderExt;
@@ -22,39 +21,6 @@ const COMMITS: &str = "refs/mirror";
 /// The most packs. Each fetch adds one, and a reader searches all of them.
 const MAX_PACKS: usize = 50;
 
-/// The length of the checksum at the end of a pack, in bytes.
-const CHECKSUM: u8 = 20;
-
-/// Why a mirror cannot be opened.
-enum Unusable {
-    /// Its files are not those of a mirror: it must be made again.
-    Damaged(String),
-    /// Another reason, which making it again does not remove.
-    Failed(FetchError),
-}
-
-impl From<git2::Error> for Unusable {
-    fn from(error: git2::Error) -> Self {
-        let is_damage = !matches!(error.class(), ErrorClass::NoMemory | ErrorClass::Os)
-            && error.code() != ErrorCode::Owner;
-        if is_damage {
-            Self::Damaged(error.message().to_owned())
-        } else {
-            Self::Failed(FetchError::git("open the mirror", &error))
-        }
-    }
-}
-
-impl From<std::io::Error> for Unusable {
-    fn from(error: std::io::Error) -> Self {
-        match error.kind() {
-            // A file is missing, or shorter than its end.
-            ErrorKind::NotFound | ErrorKind::InvalidInput => Self::Damaged(error.to_string()),
-            _ => Self::Failed(FetchError::file("open the mirror", &error)),
-        }
-    }
-}
-
 /// Opens the mirror, or creates it if it does not exist. A damaged one is removed and created again.
 ///
 /// # Errors
@@ -64,10 +30,11 @@ pub(super) fn open(directory: &Path, progress: &Progress) -> Result<Repository, 
     if directory.symlink_metadata().is_ok() {
         match check(directory) {
             Ok(repository) => return Ok(repository),
-            Err(Unusable::Failed(error)) => return Err(error),
-            Err(Unusable::Damaged(reason)) => {
+            Err(error) if is_damage(&error) => {
+                let reason = error.message();
                 progress.print(&format!("The mirror is damaged ({reason}): it is made again"));
             }
+            Err(error) => return Err(FetchError::git(&act("open"), &error)),
         }
         fs_err::remove_dir_all(directory)
             .map_err(|error| FetchError::file(&act("remove"), &error))?;
@@ -95,32 +62,24 @@ fn create(directory: &Path) -> Result<Repository, git2::Error> {
     Ok(repository)
 }
 
-/// Opens a mirror, and checks that every pack is complete and every commit can be read.
-fn check(directory: &Path) -> Result<Repository, Unusable> {
+/// Opens a mirror, and checks that every commit can be read.
+fn check(directory: &Path) -> Result<Repository, git2::Error> {
     let repository = Repository::open_bare(directory)?;
     if repository.config()?.get_bool(FOLLOW_REDIRECTS)? {
-        return Err(Unusable::Damaged("its settings are not those of a mirror".to_owned()));
+        return Err(git2::Error::from_str("its settings are not those of a mirror"));
     }
-    for pack in packs(&repository)? {
-        // The index ends with the checksum of the pack and its own (gitformat-pack(5)).
-        let index = end_of(&pack.with_extension("idx"), 2 * CHECKSUM)?;
-        if !index.starts_with(&end_of(&pack, CHECKSUM)?) {
-            return Err(Unusable::Damaged(format!("`{}` is incomplete", pack.display())));
-        }
-    }
+    // libgit2 compares the end of a pack with its index before it reads the first object, and each
+    // fetch brings a commit.
     for (_, commit) in commits(&repository)? {
         repository.find_commit(commit)?.tree()?;
     }
     Ok(repository)
 }
 
-/// The last bytes of a file.
-fn end_of(path: &Path, bytes: u8) -> std::io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    file.seek(SeekFrom::End(-i64::from(bytes)))?;
-    let mut end = Vec::new();
-    file.read_to_end(&mut end)?;
-    Ok(end)
+/// Whether a mirror that cannot be opened must be made again. That does not help against too little
+/// memory, or if the directory belongs to another user.
+fn is_damage(error: &git2::Error) -> bool {
+    !is_out_of_memory(error) && error.class() != ErrorClass::Os && error.code() != ErrorCode::Owner
 }
 
 /// The packs of the mirror.
@@ -231,7 +190,7 @@ pub(super) fn compact(
         if kept.contains(&owner) {
             pack.insert_commit(commit)?;
             names.insert(name(owner, commit));
-            shallow += &format!("{commit}\n");
+            shallow.extend([commit.to_string(), "\n".to_owned()]);
         }
     }
     pack.write(&repository.path().join("objects/pack"), 0)?;

@@ -10,7 +10,7 @@ use git2::{Config, ObjectType, Oid, Repository};
 use super::super::failure::FetchError;
 use super::super::login::Audience;
 use super::super::url::{RepositoryUrl, Scheme};
-use super::mirror::{Wanted, obtain};
+use super::mirror_fetch::{Wanted, obtain};
 use super::submodules::MAX_DEPTH;
 use super::transfer::Transfer;
 

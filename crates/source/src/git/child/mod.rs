@@ -12,6 +12,7 @@ mod host_keys;
 mod inspect;
 mod local;
 mod mirror;
+mod mirror_fetch;
 mod mirror_store;
 mod mirror_submodules;
 mod progress;
