@@ -9,6 +9,7 @@ use super::error::ArtifactError;
 use super::manifest::{FILES, MANIFEST, MANIFEST_DIGEST, Manifest, ManifestEntry, PLAN};
 use super::{Head, LOCK_FILE};
 use butler_base::platform::fs::{PermissionsExt, sync_directory};
+use butler_base::trust;
 
 /// The files of a saved plan.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +60,7 @@ struct EntrySource {
 impl EntrySource {
     fn open(name: String, path: &Path) -> Result<Self, ArtifactError> {
         let open = || {
-            let mut file = File::open(path)?;
+            let mut file = trust::open_regular(path)?;
             let executable = file.metadata()?.permissions().mode() & 0o100 != 0;
             let copied = copy(&mut file, &mut io::sink())?;
             file.seek(SeekFrom::Start(0))?;

@@ -89,6 +89,6 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
             let subcommand = command.into_iter().map(OsString::from).chain(["--help".into()]);
             run(program.chain(subcommand), environment)
         }
-        Command::Internal(internal) => internal.run(),
+        Command::Internal(internal) => internal.run(environment),
     }
 }

@@ -3,12 +3,18 @@
 //! They run without the asynchronous runtime and without threads, because libgit2 changes the environment of its
 //! process when it starts.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Subcommand;
 
+use super::output::complain;
+use crate::engine::{ISOLATED_COMMAND, become_isolated};
 use crate::exit::Exit;
+use crate::settings::Environment;
+use butler_base::error::chain;
+use butler_base::platform::AllowedPaths;
 use butler_source::git;
 
 #[derive(Subcommand)]
@@ -24,11 +30,27 @@ pub(super) enum Internal {
         /// The operation of git: `get`, `store` or `erase`.
         operation: String,
     },
+    /// Restrict this process, and become the tool of a run.
+    #[command(name = ISOLATED_COMMAND, hide = true)]
+    Isolated {
+        /// A path that the tool can read and execute.
+        #[arg(long)]
+        read: Vec<PathBuf>,
+        /// A path that the tool can also write.
+        #[arg(long)]
+        write: Vec<PathBuf>,
+        /// The executable of the tool.
+        #[arg(last = true, required = true, num_args = 1..)]
+        tool: Vec<OsString>,
+    },
 }
 
 impl Internal {
-    pub(super) fn run(self) -> u8 {
+    pub(super) fn run(self, environment: &Environment) -> u8 {
         let done = match self {
+            Self::Isolated { read, write, tool } => {
+                return isolate(&AllowedPaths { read, write }, tool, environment);
+            }
             Self::Fetch => git::run_child(std::io::stdin(), std::io::stdout(), std::io::stderr()),
             Self::GitCredential { file, operation } => {
                 let arguments = [file.into_os_string(), operation.into()];
@@ -37,4 +59,16 @@ impl Internal {
         };
         if done == ExitCode::SUCCESS { Exit::Success.code() } else { Exit::Failed.code() }
     }
+}
+
+/// Returns only if the tool cannot be started.
+fn isolate(allowed: &AllowedPaths, tool: Vec<OsString>, environment: &Environment) -> u8 {
+    let mut words = tool.into_iter();
+    let program = PathBuf::from(words.next().unwrap_or_default());
+    let arguments: Vec<_> = words.collect();
+    // As it was when this process started: reading it has erased tokens, which the tool may need.
+    let variables = environment.variables().clone().into_iter().collect();
+    let Err(error) = become_isolated(allowed, &program, &arguments, &variables);
+    complain(&chain(&error), None);
+    Exit::Failed.code()
 }

@@ -4,7 +4,7 @@ use super::finding::Finding;
 use crate::settings::Settings;
 use crate::tool::ToolOptions;
 use butler_base::platform::fs::{AccessFlags, access};
-use butler_base::platform::open_files;
+use butler_base::platform::{Landlock, landlock, open_files};
 
 /// Terraform opens a few files and sockets for each provider.
 const MIN_OPEN_FILES: u64 = 256;
@@ -20,7 +20,7 @@ pub(super) fn describe_system(systems: &[&'static str], run: Option<&Settings>) 
 }
 
 pub(super) fn check_machine(options: &ToolOptions) -> Vec<Finding> {
-    vec![check_git(options), check_open_files()]
+    vec![check_git(options), check_open_files(), describe_isolation(landlock())]
 }
 
 /// Terraform needs git for modules from git; the runner does not.
@@ -46,4 +46,19 @@ fn check_open_files() -> Finding {
     } else {
         Finding::ok("limits", format!("{soft} files may be open"))
     }
+}
+
+/// What `--isolation` can do on this machine.
+fn describe_isolation(landlock: Option<Landlock>) -> Finding {
+    let message = match landlock {
+        None => {
+            return Finding::note(
+                "isolation",
+                "this kernel does not have Landlock: --isolation landlock fails",
+            );
+        }
+        Some(Landlock::Files) => "Landlock isolates files, but not signals, which needs Linux 6.12",
+        Some(Landlock::FilesAndSignals) => "Landlock isolates files and signals",
+    };
+    Finding::ok("isolation", message)
 }

@@ -17,7 +17,7 @@ use super::locks::locking::{APPLY, LockingExit, UnfinishedCommand};
 use super::plan::applied::AppliedChanges;
 use super::plan::reported::ReportedResources;
 use super::test_results::counts::counts_of_junit;
-use super::test_results::junit::readable_junit;
+use super::test_results::junit::{read_junit, readable_junit};
 use super::watching::TestMessages;
 use butler_base::event::Stream;
 use butler_base::process::{Command, Output, Sink};
@@ -126,7 +126,7 @@ impl<S: Sink> Engine<'_, S> {
         request: &PlanRequest<'_>,
         printed: oneshot::Sender<PathBuf>,
     ) -> Result<PlanFiles, EngineError> {
-        let file = self.private.join("plan.tfplan");
+        let file = self.tool_files.join("plan.tfplan");
         let text = self.private.join("plan.txt");
         let arguments = arguments::plan(request, &file, self.lock_timeout);
         let command = self.command(arguments, Output::LinesAndFile(text.clone()));
@@ -240,13 +240,15 @@ impl<S: Sink> Engine<'_, S> {
     /// # Errors
     /// If it is stopped or cannot be run. A failed test is not an error.
     pub async fn test(&self, variables: &[Assignment]) -> Result<TestResult, EngineError> {
-        let file = self.private.join("junit.xml");
-        let junit = arguments::writes_junit(self.tool).then(|| file.clone());
+        let tool_writes = arguments::writes_junit(self.tool);
+        let writer = if tool_writes { self.tool_files } else { self.private };
+        let file = writer.join("junit.xml");
+        let junit = tool_writes.then(|| file.clone());
         let command = self.command(arguments::test(variables, junit.as_deref()), Output::Lines);
         let (exit, counts) = if let Some(file) = &junit {
             let (exit, headline) = self.run("test", &command).await?;
             // The file exists only if tests have run, even if it cannot be parsed.
-            let xml = fs_err::read(file).ok();
+            let xml = read_junit(&file).ok();
             if xml.is_none() {
                 self.check_exit("test", &exit, headline, None)?;
             }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::{EngineError, FailedCommand};
+use super::isolation::Isolation;
 use super::locks::killed_lock::KilledLock;
 use super::locks::lock::StateLock;
 use super::watching::OutputWatch;
@@ -24,10 +25,15 @@ pub struct Engine<'run, S> {
     pub program: &'run Path,
     /// The program that starts the tool, if the run uses one.
     pub wrapper: Option<Wrapper>,
+    /// The isolation of the commands, if the run has one.
+    pub isolation: Option<Isolation>,
     /// The module's directory.
     pub directory: &'run Path,
-    /// The directory for plan files and similar files: private, and wiped at the end.
+    /// The directory for the runner's own files, such as the text of a plan: private, and wiped at the end. The
+    /// tool does not write there.
     pub private: &'run Path,
+    /// The directory for the files that the tool writes for the runner, also private and wiped.
+    pub tool_files: &'run Path,
     /// The whole environment of the commands.
     pub environment: Environment,
     /// Their standard input: Terraform passes it on to its providers and does not read it.
@@ -74,7 +80,7 @@ impl<S: Sink> Engine<'_, S> {
     }
 
     pub(super) fn command(&self, arguments: Vec<std::ffi::OsString>, output: Output) -> Command {
-        let (program, arguments, inner) = match &self.wrapper {
+        let (mut program, mut arguments, inner) = match &self.wrapper {
             None => (self.program.to_owned(), arguments, None),
             Some(wrapper) => {
                 let inner =
@@ -82,6 +88,9 @@ impl<S: Sink> Engine<'_, S> {
                 (wrapper.program.clone(), wrapper.arguments(arguments), Some(inner))
             }
         };
+        if let Some(isolation) = &self.isolation {
+            (program, arguments) = isolation.wrap(program, arguments);
+        }
         Command {
             program,
             inner,

@@ -40,9 +40,9 @@ pub struct Directories {
     pub module: PathBuf,
     /// Terraform's data directory for it; need not exist.
     pub data: PathBuf,
-    /// Whether it is the user's own directory: then packages are copied, because hard links would let
-    /// the user change the cache.
-    pub is_users_own: bool,
+    /// Whether packages are copied: hard links would let the user of the directory, or an isolated
+    /// module, change the cache.
+    pub copies: bool,
 }
 
 /// The plugin cache of one `init`.
@@ -262,7 +262,7 @@ impl View {
         }
         let staging = bookkeeping::staging_directory(cache)?;
         let whole = staging.path().join("package");
-        package::link_or_copy(&from, &files, &whole, !self.directories.is_users_own)
+        package::link_or_copy(&from, &files, &whole, !self.directories.copies)
             .and_then(|()| package::seal(&whole, &files))
             .map_err(ProvidersError::write(&whole))?;
         bookkeeping::store_sum(cache, package, &sum)?;
@@ -316,7 +316,7 @@ fn link_package(
         Err(error) => return Lookup::Refused(chain(&error)),
     };
     // The files are linked first, so that the checksum is that of the files that the run uses.
-    let sum = package::link_or_copy(&from, &files, &to, !directories.is_users_own)
+    let sum = package::link_or_copy(&from, &files, &to, !directories.copies)
         .and_then(|()| package::sum(&to, &files, abandoned));
     if sum.as_ref().is_ok_and(|sum| sums.contains(sum)) {
         record_use(&from);

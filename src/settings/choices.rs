@@ -2,7 +2,8 @@
 
 use super::Setting;
 use super::setting::{
-    CI, LOG, LOG_FORMAT, OPERATION, PLAN_JSON, PLAN_STATUS, PROVIDER_CACHE, SENSITIVE_VALUES,
+    CI, ISOLATION, LOG, LOG_FORMAT, OPERATION, PLAN_JSON, PLAN_STATUS, PROVIDER_CACHE,
+    SENSITIVE_VALUES,
 };
 use crate::ci::System;
 use butler_protocol::spec::Operation;
@@ -18,6 +19,7 @@ pub fn choices(setting: &Setting) -> Vec<&'static str> {
         it if *it == PLAN_STATUS => vec!["succeeded", "planned"],
         it if *it == PLAN_JSON => vec!["clean", "raw"],
         it if *it == SENSITIVE_VALUES => vec!["auto", "literal"],
+        it if *it == ISOLATION => vec!["none", "landlock", "auto"],
         it if *it == PROVIDER_CACHE => vec!["off"],
         _ => Vec::new(),
     }
@@ -52,6 +54,7 @@ mod tests {
                     it if **it == PLAN_STATUS => parse::plan_status(text).map(drop),
                     it if **it == PLAN_JSON => parse::plan_json(text).map(drop),
                     it if **it == SENSITIVE_VALUES => parse::sensitive_values(text).map(drop),
+                    it if **it == ISOLATION => parse::isolation_level(text).map(drop),
                     // Any other value is a path.
                     it if **it == PROVIDER_CACHE => Ok(()),
                     other => panic!("{other}"),

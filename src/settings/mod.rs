@@ -40,8 +40,8 @@ pub use error::SettingsError;
 pub use mirrors::{KEYS_OF_OTHER_TOOLS, MIRRORS_OF_OTHER_TOOLS, OtherToolMirror};
 pub use parse::{bytes, interval};
 pub use resolved::{
-    CleanSettings, LocalRequest, LogFormat, Logging, PlanJson, PlanStatus, RunSource, Settings,
-    ToolSettings,
+    CleanSettings, Isolation, IsolationLevel, LocalRequest, LogFormat, Logging, PlanJson,
+    PlanStatus, RunSource, Settings, ToolSettings,
 };
 pub use setting::SETTINGS;
 pub use table::{Kind, Section, Setting, Variable};

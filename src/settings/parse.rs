@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::resolved::{LogFormat, PlanJson, PlanStatus};
+use super::resolved::{IsolationLevel, LogFormat, PlanJson, PlanStatus};
 use crate::ci::System;
 use butler_base::error::visible;
 use butler_base::similar::closest;
@@ -156,6 +156,15 @@ pub fn bytes(text: &str) -> Result<u64, String> {
 pub(super) fn sensitive_values(text: &str) -> Result<SensitiveValues, String> {
     SensitiveValues::named(text)
         .ok_or_else(|| format!("{} is neither `auto` nor `literal`", shown(text)))
+}
+
+pub(super) fn isolation_level(text: &str) -> Result<IsolationLevel, String> {
+    match text {
+        "none" => Ok(IsolationLevel::None),
+        "landlock" => Ok(IsolationLevel::Landlock),
+        "auto" => Ok(IsolationLevel::Auto),
+        _ => Err(format!("{} is not `none`, `landlock` or `auto`", shown(text))),
+    }
 }
 
 pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {

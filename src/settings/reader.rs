@@ -48,6 +48,15 @@ impl Reader<'_> {
         given.iter().map(|path| absolute(setting, path)).collect()
     }
 
+    pub(super) fn existing_paths(
+        &self,
+        setting: &'static Setting,
+        is_right: fn(&Path) -> bool,
+    ) -> Result<Vec<PathBuf>, SettingsError> {
+        let paths = self.paths(setting)?.into_iter();
+        paths.map(|path| existing(setting, path, is_right)).collect()
+    }
+
     pub(super) fn existing(
         &self,
         setting: &'static Setting,

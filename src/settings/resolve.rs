@@ -9,11 +9,12 @@ use super::git_environment::git_environment;
 use super::reader::{Reader, is_same_file};
 use super::setting::{
     ALLOW_EPHEMERAL_STATE, BODY_LIMIT, CANCEL_INTERVAL, CI, FORCE_UNLOCK_OWN, GRACE_PERIOD,
-    LOCK_TIMEOUT, LOG, LOG_FORMAT, LOG_INTERVAL, PLAN_JSON, PLAN_STATUS, REGISTRY_TIMEOUT, REPORT,
-    REPORT_DIR, REQUEST_TIMEOUT, SECRETS_DIR, SENSITIVE_VALUES, SETTINGS_FILE, SUMMARY,
+    ISOLATION, ISOLATION_READ, ISOLATION_WRITE, LOCK_TIMEOUT, LOG, LOG_FORMAT, LOG_INTERVAL,
+    PLAN_JSON, PLAN_STATUS, REGISTRY_TIMEOUT, REPORT, REPORT_DIR, REQUEST_TIMEOUT, SECRETS_DIR,
+    SENSITIVE_VALUES, SETTINGS_FILE, SUMMARY,
 };
 use super::{
-    Arguments, CleanSettings, Environment, LocalRequest, Logging, RunSource, Settings,
+    Arguments, CleanSettings, Environment, Isolation, LocalRequest, Logging, RunSource, Settings,
     SettingsError, ToolSettings, ci_job, parse, source, telemetry,
 };
 
@@ -115,6 +116,11 @@ impl Settings {
             grace_period: reader.parsed(&GRACE_PERIOD, parse::duration)?.unwrap_or(times.grace),
             report_period: times.report,
             plan_status: reader.parsed(&PLAN_STATUS, parse::plan_status)?.unwrap_or_default(),
+            isolation: Isolation {
+                level: reader.parsed(&ISOLATION, parse::isolation_level)?.unwrap_or_default(),
+                read: reader.existing_paths(&ISOLATION_READ, Path::exists)?,
+                write: reader.existing_paths(&ISOLATION_WRITE, Path::exists)?,
+            },
             sensitive_values: reader
                 .parsed(&SENSITIVE_VALUES, parse::sensitive_values)?
                 .unwrap_or_default(),

@@ -60,6 +60,8 @@ pub struct Settings {
     pub plan_json: PlanJson,
     /// The program that judges each plan, by its absolute path; `None` to use the one in the settings file.
     pub after_plan: Option<AfterPlan>,
+    /// What the run's tools are kept from.
+    pub isolation: Isolation,
     /// Whether sensitive values can be references.
     pub sensitive_values: SensitiveValues,
     /// The CI job, with the paths of its files.
@@ -129,6 +131,29 @@ pub enum PlanJson {
     Clean,
     /// As Terraform writes it.
     Raw,
+}
+
+/// What the run's tools are kept from (`--isolation`).
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Isolation {
+    /// The level.
+    pub level: IsolationLevel,
+    /// Additional paths that can be read. They exist.
+    pub read: Vec<PathBuf>,
+    /// Additional paths that can be written. They exist.
+    pub write: Vec<PathBuf>,
+}
+
+/// The level of isolation.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum IsolationLevel {
+    /// The tools have the permissions of the runner's user.
+    #[default]
+    None,
+    /// Landlock; a run without it fails.
+    Landlock,
+    /// Landlock if the kernel has it, otherwise no isolation.
+    Auto,
 }
 
 /// How the runner logs, on standard error.

@@ -70,11 +70,7 @@ impl ToolSettings {
     ) -> Result<Self, SettingsError> {
         let reader = Reader { arguments, environment };
         let mut warnings = Vec::new();
-        let signing_keys = reader
-            .paths(&SIGNING_KEY)?
-            .into_iter()
-            .map(|key| existing(&SIGNING_KEY, key, Path::is_file))
-            .collect::<Result<_, _>>()?;
+        let signing_keys = reader.existing_paths(&SIGNING_KEY, Path::is_file)?;
         let writable_cache = cache_dir(&reader, Missing::Create)?;
         let read_only = match reader.path(&CACHE_DIR)? {
             Some(_) => None,

@@ -45,6 +45,7 @@ fn page(said: &CommandOutput) -> String {
     let line = |line: &str| match (line.split_once("is writable; "), line.split_once("limits")) {
         (Some((before, _)), _) => format!("{before}is writable; <room>\n"),
         (_, Some((before, _))) => format!("{before}limits <number>\n"),
+        _ if line.contains(" isolation ") => "<isolation>\n".to_owned(),
         _ => format!("{line}\n"),
     };
     said.normalized().lines().map(line).collect()
@@ -90,6 +91,7 @@ async fn healthy_machine_gets_a_page_and_exit_code_0() {
         ok    secret files    `<machine>/tmp` is writable; <room>
         ok    git             `<machine>/bin/git`, for modules from git
         ok    limits <number>
+        <isolation>
         note  system          no CI system; the grace period of the tool is 1m
     "]].assert_eq(&page(&said));
     assert!(world.received().statuses.is_empty(), "it reports nothing");
@@ -116,6 +118,7 @@ fn doctor_without_settings_describes_the_machine() {
         ok    secret files    `<machine>/tmp` is writable; <room>
         ok    git             `<machine>/bin/git`, for modules from git
         ok    limits <number>
+        <isolation>
         note  system          no CI system; the grace period of the tool is 1m
     "]]
     .assert_eq(&page(&said));

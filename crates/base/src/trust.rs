@@ -2,11 +2,11 @@
 //!
 //! Groups may have write access: a volume of a Kubernetes pod belongs to the pod's group, and
 //! becomes writable for it whenever it is mounted.
-use std::fs::{DirBuilder, Metadata};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 
-use crate::platform::fs::{DirBuilderExt, MetadataExt, user};
+use crate::platform::fs::{DirBuilderExt, MetadataExt, OFlag, OpenOptionsExt, user};
 
 /// The reason for rejecting a file of another user.
 pub const OTHER_OWNER: &str = "it belongs to another user";
@@ -82,4 +82,18 @@ pub fn make_private(path: &Path) -> io::Result<()> {
 
 fn belongs_to_another_user(metadata: &Metadata) -> bool {
     metadata.uid() != 0 && metadata.uid() != user()
+}
+
+/// Opens a file that a module could have replaced, to read it: only a regular file, never what a link
+/// leads to, and without waiting for the writer of a pipe.
+///
+/// # Errors
+/// If it cannot be opened, or is something else.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = (OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    Ok(file)
 }

@@ -6,10 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::io::Read;
+use std::path::Path;
 
 use serde::Deserialize;
 
 use crate::engine::diagnostics::Diagnostic;
+use butler_base::trust::open_regular;
 
 /// The longest error text of one test, in bytes.
 const MAX_TEXT: usize = 64 * 1024;
@@ -132,6 +135,16 @@ fn escape_xml(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// Reads a `JUnit` file that the tool has written.
+///
+/// # Errors
+/// If it cannot be read, or is not a regular file.
+pub fn read_junit(file: &Path) -> std::io::Result<Vec<u8>> {
+    let mut xml = Vec::new();
+    open_regular(file)?.read_to_end(&mut xml)?;
+    Ok(xml)
 }
 
 /// Replaces the characters of a `JUnit` file that are not permitted in XML 1.0. Terraform does not escape the

@@ -204,7 +204,8 @@ pub(in crate::run) fn keep_errored_state(
     run: &Path,
 ) -> std::io::Result<Option<PathBuf>> {
     let errored = module.join(ERRORED_STATE);
-    if !errored.is_file() {
+    // What a link leads to is not a state of this run.
+    if !errored.symlink_metadata().is_ok_and(|found| found.is_file()) {
         return Ok(None);
     }
     let kept = copy_state(&errored, recovery).or_else(|error| {

@@ -22,6 +22,9 @@ const SOURCE: &str = "source";
 /// The file with the path of the module in the clone. It is written when the clone is complete.
 const MODULE: &str = "module";
 
+/// The directory for files that the tools write for the runner, such as the plan.
+const TOOL_FILES: &str = "tool";
+
 /// The directory for Terragrunt's copies of modules, in which Terraform then runs.
 pub(in crate::run) const DOWNLOADS: &str = "terragrunt";
 
@@ -79,6 +82,7 @@ impl RunDirectory {
         options: &RunDirectoryOptions<'_>,
         private: &OwnedDirectory,
     ) -> Result<(Arc<File>, Option<OwnedDirectory>), WipeError> {
+        private.directory.subdirectory(TOOL_FILES)?;
         let tool_input = private.tool_input()?;
         let secrets = memory::secrets_directory(options.tmpfs_dir)
             .map(|memory| {
@@ -108,6 +112,12 @@ impl RunDirectory {
     /// Terraform's standard input. Its lock shows other processes that Terraform is alive.
     pub(in crate::run) fn tool_input(&self) -> Input {
         Input::File(self.tool_input.clone())
+    }
+
+    /// The directory for files that the tools write for the runner. The other files of [`Self::private`] are the
+    /// runner's own.
+    pub(in crate::run) fn tool_files(&self) -> PathBuf {
+        self.private().path().join(TOOL_FILES)
     }
 
     /// The path for the clone, which does not exist yet.

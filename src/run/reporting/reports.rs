@@ -9,7 +9,7 @@ use super::notices::Notices;
 use super::report_error::ReportError;
 use super::report_files::replace;
 use super::status_report::StatusReport;
-use crate::engine::readable_junit;
+use crate::engine::{read_junit, readable_junit};
 use crate::registry::{
     Body, Callback, Callbacks, Client, Part, Patience, RegistryError, RunStatus,
 };
@@ -180,7 +180,7 @@ impl Reports {
     /// Keeps the `JUnit` file of a test, with secrets masked: failed checks quote their input.
     pub(in crate::run) fn junit(&self, file: &Path) -> Result<(), ReportError> {
         if self.notices.keeps_files() {
-            let content = std::fs::read(file).map_err(ReportError::Read)?;
+            let content = read_junit(file).map_err(ReportError::Read)?;
             let masked = redact_xml(&self.redactor, &content);
             self.notices.write("junit.xml", readable_junit(masked.as_bytes()).as_bytes());
         }

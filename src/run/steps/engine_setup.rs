@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 
 use secrecy::ExposeSecret;
 
+use super::isolation::use_own_directories;
 use super::terraform_settings::configure_terraform;
 use super::workspace_choice;
 use crate::engine::{KilledLock, prepare_environment};
+use crate::providers;
 use crate::run::context::Context;
 use crate::run::failure::Failure;
 use crate::workspace::{self, Inputs};
@@ -24,8 +26,14 @@ pub(in crate::run) fn child_environment(
     spec: &RunSpec,
     used_tokens: &[&'static str],
     inputs: &Inputs,
+    isolated: bool,
 ) -> Result<Environment, Failure> {
     let mut environment = context.settings.child_environment(used_tokens);
+    if isolated {
+        use_own_directories(context, &mut environment)?;
+        // Terraform would write into it.
+        environment.remove(providers::VARIABLE);
+    }
     for name in &spec.setup.overruled {
         environment.remove(name);
     }

@@ -61,8 +61,11 @@ async fn prepare_packages(
 ) -> Result<ProviderPackages, Failure> {
     let providers = &input.providers;
     let progress = |line: &str| engine.log.announce(line);
-    if let Some(user_cache) =
-        providers::plugin_cache(&engine.environment, engine.directory, engine.tool.product)
+    // An isolated Terraform cannot write into a plugin cache that other runs use.
+    let user_cache =
+        || providers::plugin_cache(&engine.environment, engine.directory, engine.tool.product);
+    if engine.isolation.is_none()
+        && let Some(user_cache) = user_cache()
     {
         let lock =
             providers::lock_plugin_cache(&user_cache, engine.tool, providers.patience, &progress);
@@ -96,7 +99,7 @@ async fn prepare_packages(
         cache,
         module: engine.directory.to_owned(),
         data: engine.data_directory(engine.directory),
-        is_users_own: input.in_place,
+        copies: input.in_place || engine.isolation.is_some(),
     };
     match View::open(directories, providers.patience, &progress).await {
         Ok(view) => {

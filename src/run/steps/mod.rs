@@ -6,6 +6,7 @@ pub(super) mod approval;
 pub(super) mod command_input;
 pub(super) mod engine_setup;
 pub(super) mod init;
+pub(super) mod isolation;
 pub(super) mod module_files;
 pub(super) mod operations;
 pub(super) mod phases;

@@ -9,6 +9,7 @@ use super::after_plan::AfterPlanProgram;
 use super::approval::Approver;
 use super::command_input::{CommandInput, ProviderCacheOptions};
 use super::engine_setup::{child_environment, killed_lock, write_backend};
+use super::isolation::{is_isolated, isolation};
 use super::module_files::{ModuleLocation, fetch_source};
 use super::operations::run_operation;
 use super::run_inputs::{
@@ -38,6 +39,8 @@ pub(in crate::run) async fn run_phases(
 ) -> Result<(), Failure> {
     // Before anything is logged about the run, because every later line may contain its secrets.
     register_spec(context.log.redactor(), spec);
+
+    let isolated = is_isolated(context)?;
 
     // Before the clone: a missing secret is reported without waiting for the network.
     let mut inputs = resolve_inputs(context, spec)?;
@@ -75,14 +78,18 @@ pub(in crate::run) async fn run_phases(
 
     // After the environment is complete: an executable on PATH can be the shim of a version manager, and
     // its version depends on directory and environment.
-    let mut environment = child_environment(context, spec, &location.used_tokens, &inputs)?;
-    let Tools { tool, terragrunt } = Box::pin(tools.ensure_wanted_versions(
+    let mut environment =
+        child_environment(context, spec, &location.used_tokens, &inputs, isolated)?;
+    let tools = Box::pin(tools.ensure_wanted_versions(
         context,
         &options,
         &location.directory,
         &environment,
     ))
     .await?;
+    let isolation =
+        isolated.then(|| isolation(context, spec, &tools, &location.directory)).transpose()?;
+    let Tools { tool, terragrunt } = tools;
     let in_place = spec.source.is_in_place();
     // `tool` and `terragrunt` must outlive the engine: they keep the executables from being
     // uninstalled until the last command has ended.
@@ -105,12 +112,15 @@ pub(in crate::run) async fn run_phases(
     let killed_lock = killed_lock(context, spec, &module, &environment);
     drop(preparing);
 
+    let tool_files = context.directory.tool_files();
     let mut engine = Engine {
         tool: &tool.request,
         program: &tool.path,
         wrapper,
+        isolation,
         directory: &location.directory,
         private: context.directory.private().path(),
+        tool_files: &tool_files,
         environment,
         input: context.directory.tool_input(),
         log: context.log,

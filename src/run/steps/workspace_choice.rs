@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::report::RunLog;
 use crate::run::failure::Failure;
 use butler_base::event::Phase;
+use butler_base::trust::open_regular;
 
 /// The variable that selects a workspace.
 pub(in crate::run) const VARIABLE: &str = "TF_WORKSPACE";
@@ -43,7 +44,7 @@ pub(in crate::run) fn current_workspace(engine: &Engine<'_, RunLog>) -> String {
         return name.to_string_lossy().into_owned();
     }
     let selected = engine.data_directory(engine.directory).join("environment");
-    let selected = std::fs::read_to_string(selected).unwrap_or_default();
+    let selected = open_regular(&selected).and_then(std::io::read_to_string).unwrap_or_default();
     let selected = selected.trim();
     if selected.is_empty() { DEFAULT.to_owned() } else { selected.to_owned() }
 }

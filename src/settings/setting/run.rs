@@ -194,3 +194,39 @@ pub const PROVIDER_CACHE: Setting = Setting {
     example: "off",
     section: Section::Run,
 };
+
+/// `--isolation`.
+pub const ISOLATION: Setting = Setting {
+    noun: "isolation",
+    flags: &["--isolation"],
+    variables: &["BUTLER_ISOLATION"],
+    kind: Kind::Value("LEVEL"),
+    default: "none",
+    help: "What Terraform, its providers and provisioners are kept from reading and writing: none: nothing; landlock: all files but those of the run and the system; auto: landlock if the kernel has it, otherwise none, with a warning",
+    example: "landlock",
+    section: Section::Run,
+};
+
+/// `--isolation-read`.
+pub const ISOLATION_READ: Setting = Setting {
+    noun: "readable path",
+    flags: &["--isolation-read"],
+    variables: &["BUTLER_ISOLATION_READ"],
+    kind: Kind::Paths("PATH"),
+    default: "none",
+    help: "A file or directory that an isolated run can read and execute; can be repeated, or separated by colons in the environment variable",
+    example: "/srv/provider-mirror",
+    section: Section::Run,
+};
+
+/// `--isolation-write`.
+pub const ISOLATION_WRITE: Setting = Setting {
+    noun: "writable path",
+    flags: &["--isolation-write"],
+    variables: &["BUTLER_ISOLATION_WRITE"],
+    kind: Kind::Paths("PATH"),
+    default: "none",
+    help: "A file or directory that an isolated run can read, execute and write; can be repeated, or separated by colons in the environment variable",
+    example: "/srv/states",
+    section: Section::Run,
+};

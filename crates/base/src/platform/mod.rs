@@ -5,10 +5,16 @@
 //! function states if a system lacks the feature. No other module depends on the operating system.
 //! `docs/platforms.md` describes the consequences for users.
 
+use std::path::PathBuf;
+
 #[cfg(target_os = "linux")]
 mod linux;
 #[cfg(target_os = "linux")]
 pub use linux::*;
+#[cfg(target_os = "linux")]
+mod landlock;
+#[cfg(target_os = "linux")]
+pub use landlock::{landlock, restrict_process};
 
 #[cfg(not(target_os = "linux"))]
 mod other;
@@ -34,6 +40,25 @@ pub struct Room {
     pub total: u64,
     /// Whether programs can be executed from it.
     pub starts_programs: bool,
+}
+
+/// What Landlock restricts on this machine.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Landlock {
+    /// Files, and the memory and environment of other processes.
+    Files,
+    /// In addition, signals to other processes, and abstract UNIX sockets of other processes.
+    FilesAndSignals,
+}
+
+/// The paths that a restricted process can use, apart from those of the system. A directory includes
+/// everything below it. A path that does not exist is ignored.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct AllowedPaths {
+    /// Can be read and executed.
+    pub read: Vec<PathBuf>,
+    /// Can be read, executed, created, written and removed. Devices cannot be created.
+    pub write: Vec<PathBuf>,
 }
 
 /// An event of the terminal.

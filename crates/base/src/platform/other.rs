@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::Pid;
+use super::{AllowedPaths, Landlock, Pid};
 
 /// Other systems do not show the memory of a process as a file.
 pub fn shield_process() {}
@@ -15,6 +15,20 @@ pub fn shield_process() {}
 /// Never.
 pub fn limit_memory(_: u64) -> std::io::Result<()> {
     Ok(())
+}
+
+/// Other systems do not have Landlock.
+#[must_use]
+pub fn landlock() -> Option<Landlock> {
+    None
+}
+
+/// Other systems do not have Landlock.
+///
+/// # Errors
+/// Always.
+pub fn restrict_process(_: &AllowedPaths) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }
 
 /// Other systems do not have a `/proc` that shows the variables.
