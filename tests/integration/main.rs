@@ -21,6 +21,8 @@ mod generate_pipelines;
 mod hostile;
 mod incomplete;
 mod interrupts;
+#[cfg(target_os = "linux")]
+mod isolation;
 mod layout;
 mod leftovers;
 mod linters;

@@ -97,3 +97,21 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
     Ok(file)
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_regular_file_is_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        std::fs::write(path("file"), "text").unwrap();
+        std::os::unix::fs::symlink(path("file"), path("link")).unwrap();
+        nix::unistd::mkfifo(&path("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(io::read_to_string(open_regular(&path("file")).unwrap()).unwrap(), "text");
+        for name in ["link", "pipe", "", "missing"] {
+            assert!(open_regular(&path(name)).is_err(), "{name}");
+        }
+    }
+}

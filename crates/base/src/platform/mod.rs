@@ -1,5 +1,5 @@
 //! The differences between operating systems, behind one set of names: `unix` and `windows`; and
-//! features of Linux only (`linux`), with the fallback for other systems (`other`).
+//! features of Linux only (`linux` and `landlock`), with the fallback for other systems (`other`).
 //!
 //! Callers may rely on this: each name exists on each system and is safe to call. The comment of a
 //! function states if a system lacks the feature. No other module depends on the operating system.

@@ -1,0 +1,110 @@
+//! What works as before in an isolation: modules and providers from servers, the provider cache, local runs.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use serde_json::json;
+
+use super::{config, run, world};
+use crate::support::authority::Authority;
+use crate::support::git_server::{Behaviour, GitServer, Repository};
+use crate::support::provider_mirror::{ADDRESS, ProviderMirror, package};
+use crate::support::release_site::platform;
+use crate::support::world::MODULE;
+
+const GIT_TOKEN: &str = "glpat-hunter22-very-secret";
+
+#[tokio::test]
+async fn isolated_terraform_fetches_private_modules_with_the_credentials_of_the_run() {
+    let authority = Authority::create();
+    let login = Some(("x-access-token".to_owned(), GIT_TOKEN.to_owned()));
+    let server = GitServer::with_tls(Behaviour { login, ..Behaviour::default() }, &authority);
+    let private = Repository::create(&[("main.tf", MODULE)]);
+    let module =
+        format!("module \"private\" {{\n  source = \"git::{}\"\n}}\n", server.url(&private));
+    let mut world = world(&[("main.tf", &module)]).await;
+    let repository = Repository::create(&[("main.tf", &module)]);
+    // git reads it before its other settings, and must not fail because it cannot.
+    std::fs::write(world.path("home/.gitconfig"), "[user]\n\tname = Somebody\n").unwrap();
+    world.set("BUTLER_CA_BUNDLE", authority.bundle());
+    let mut config = config(&world, "plan");
+    config["source"]["gitRepo"] = json!(server.url(&repository));
+    config["source"]["credentials"] = json!({"type": "token", "token": GIT_TOKEN});
+    run(&world, config, "auto").await;
+    let log = world.received().log_text();
+    assert!(log.contains("module.private.terraform_data.hello will be created"), "{log}");
+    assert!(log.contains("Isolation: Landlock; "), "{log}");
+}
+
+#[tokio::test]
+async fn isolated_module_cannot_change_the_packages_of_the_provider_cache() {
+    const VERSION: &str = "1.2.3";
+    // The provider overwrites all files of its own package as their owner, and is not a provider.
+    const OVERWRITE: &str = r#"for file in "$(dirname "$0")"/*; do
+  chmod u+w "$file" && echo replaced > "$file" && echo x >> "$outside/overwritten"
+done
+exit 1"#;
+    let mirror = ProviderMirror::start(&[(VERSION, package(VERSION, OVERWRITE))]);
+    let module = ProviderMirror::module(VERSION);
+    let files = [("main.tf", module.as_str()), (".terraform.lock.hcl", &mirror.lock_file(VERSION))];
+    let mut world = world(&files).await;
+    mirror.serve(&mut world);
+    // Shared with other runs, so an isolated run does not use it.
+    std::fs::create_dir(world.path("plugins")).unwrap();
+    world.set("TF_PLUGIN_CACHE_DIR", world.path("plugins"));
+    let cached = world.path("cache/providers").join(ADDRESS).join(VERSION).join(platform());
+    world.set("BUTLER_ISOLATION_WRITE", world.path("overwritten"));
+    world.set("BUTLER_ISOLATION", "landlock");
+    // The first run downloads the package, and the others use it.
+    for _ in 0..3 {
+        std::fs::write(world.path("overwritten"), "").unwrap();
+        let end = world.run(config(&world, "plan")).await;
+        let (code, log) = (end.code, world.received().log_text());
+        assert_eq!(code, Some(1), "{log}");
+        assert!(log.contains("Failed to load plugin schemas"), "{log}");
+        let overwritten = std::fs::read_to_string(world.path("overwritten")).unwrap();
+        assert!(overwritten.lines().count() >= 2, "{overwritten}");
+        for (name, content) in mirror.files(VERSION) {
+            let file = cached.join(name);
+            assert_eq!(&std::fs::read(&file).unwrap(), content, "{name}");
+            let found = file.metadata().unwrap();
+            assert_eq!((found.nlink(), found.permissions().mode() & 0o222), (1, 0), "{name}");
+        }
+    }
+    assert_eq!(mirror.archives(), 1);
+    assert_eq!(world.left_in("plugins").len(), 0);
+}
+
+#[tokio::test]
+async fn isolated_local_run_works_in_place() {
+    let world = world(&[]).await;
+    let directory = world.path("module");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("main.tf"), MODULE).unwrap();
+    std::fs::write(world.path("shared.tfvars"), "name = \"file\"\n").unwrap();
+    let words =
+        ["apply", "--yes", "--isolation", "landlock", "--var-file"].map(std::ffi::OsStr::new);
+    let mut command = world.command(&[]);
+    command.args(words).arg(world.path("shared.tfvars")).arg(&directory);
+    let output = command.output().await.unwrap();
+    let end = world.end(&output);
+    assert_eq!(end.code, Some(0), "{}{}", end.stdout, end.stderr);
+    let state = std::fs::read_to_string(directory.join("terraform.tfstate")).unwrap();
+    assert!(state.contains("hello file"), "{state}");
+}
+
+#[tokio::test]
+async fn paths_of_the_user_can_be_read_or_written() {
+    const READING: &str = r#"
+resource "terraform_data" "it" {
+  provisioner "local-exec" {
+    command = "grep -q hunter22 $outside/secret && echo x > $outside/written/file && ! echo x > $outside/secret"
+  }
+}
+"#;
+    let mut world = world(&[("main.tf", READING)]).await;
+    std::fs::create_dir(world.path("written")).unwrap();
+    world.set("BUTLER_ISOLATION_READ", world.path("secret"));
+    world.set("BUTLER_ISOLATION_WRITE", world.path("written"));
+    run(&world, config(&world, "apply"), "landlock").await;
+    assert_eq!(std::fs::read_to_string(world.path("written/file")).unwrap(), "x\n");
+}
