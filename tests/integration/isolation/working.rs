@@ -49,8 +49,13 @@ exit 1"#;
     let mut world = world(&files).await;
     mirror.serve(&mut world);
     // Shared with other runs, so an isolated run does not use it.
-    std::fs::create_dir(world.path("plugins")).unwrap();
-    world.set("TF_PLUGIN_CACHE_DIR", world.path("plugins"));
+    let plugins = world.path("plugins");
+    std::fs::create_dir(&plugins).unwrap();
+    let mut rc = std::fs::read_to_string(mirror.configuration()).unwrap();
+    rc.push_str(&format!("plugin_cache_dir = \"{}\"\n", plugins.display()));
+    std::fs::write(world.path("terraformrc"), rc).unwrap();
+    world.set("TF_CLI_CONFIG_FILE", world.path("terraformrc"));
+    world.set("TF_PLUGIN_CACHE_DIR", plugins);
     let cached = world.path("cache/providers").join(ADDRESS).join(VERSION).join(platform());
     world.set("BUTLER_ISOLATION_WRITE", world.path("overwritten"));
     world.set("BUTLER_ISOLATION", "landlock");
