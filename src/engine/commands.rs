@@ -248,7 +248,7 @@ impl<S: Sink> Engine<'_, S> {
         let (exit, counts) = if let Some(file) = &junit {
             let (exit, headline) = self.run("test", &command).await?;
             // The file exists only if tests have run, even if it cannot be parsed.
-            let xml = read_junit(&file).ok();
+            let xml = read_junit(file).ok();
             if xml.is_none() {
                 self.check_exit("test", &exit, headline, None)?;
             }

@@ -50,7 +50,7 @@ try use-a-terminal 'true < /dev/tty'
 "#;
 
 /// What a module must still be able to do.
-const USE: &str = r#"
+const USE: &str = r"
 try write-to-the-module 'echo x > written && cat written && chmod 700 written'
 try write-to-home 'echo x > ~/written'
 try write-to-the-temporary-directory 'rm $(mktemp)'
@@ -61,7 +61,7 @@ try read-the-names-of-hosts 'cat /etc/hosts'
 try run-git 'git init -q repository && git -C repository status'
 try signal-own-child 'sleep 60 & kill $!'
 try read-own-process 'cat /proc/sys/kernel/ostype'
-"#;
+";
 
 /// The names that follow `did` in the log.
 fn deeds(world: &World) -> Vec<String> {

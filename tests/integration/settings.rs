@@ -130,6 +130,8 @@ fn every_flag_of_the_command_line_is_a_setting() {
         "--destroy",
         "--detailed-exitcode",
         "--out",
+        "--read",
+        "--write",
     ];
     let mut waiting = vec![command];
     while let Some(command) = waiting.pop() {

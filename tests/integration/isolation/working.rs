@@ -51,8 +51,8 @@ exit 1"#;
     // Shared with other runs, so an isolated run does not use it.
     let plugins = world.path("plugins");
     std::fs::create_dir(&plugins).unwrap();
-    let mut rc = std::fs::read_to_string(mirror.configuration()).unwrap();
-    rc.push_str(&format!("plugin_cache_dir = \"{}\"\n", plugins.display()));
+    let rc = std::fs::read_to_string(mirror.configuration()).unwrap();
+    let rc = format!("{rc}plugin_cache_dir = \"{}\"\n", plugins.display());
     std::fs::write(world.path("terraformrc"), rc).unwrap();
     world.set("TF_CLI_CONFIG_FILE", world.path("terraformrc"));
     world.set("TF_PLUGIN_CACHE_DIR", plugins);
