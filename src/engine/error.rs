@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::locks::lock::{LeftLock, StateLock};
 use butler_base::cancel::StopReason;
+use butler_base::error::FailureClass;
 use butler_base::process::{OutOfMemory, ProcessError};
 
 /// The signal of the OOM killer. The runner's own SIGKILL belongs to a stop, which is a different error.
@@ -11,6 +12,16 @@ const SIGKILL: i32 = butler_base::platform::Signal::SIGKILL as i32;
 
 /// Terraform's error if the state has changed since the plan was made.
 const STALE: &str = "Saved plan is stale";
+
+/// How the errors of `init` begin if a provider or a module cannot be downloaded. A source that does
+/// not exist has the same ones.
+const DOWNLOADS: [&str; 5] = [
+    "Failed to query available provider packages",
+    "Failed to install provider",
+    "Failed to resolve provider packages",
+    "Failed to download module",
+    "Could not download module",
+];
 
 /// How a command failed.
 #[derive(Debug, Default, Eq, PartialEq)]
@@ -154,9 +165,36 @@ impl butler_base::error::Advice for EngineError {
             _ => None,
         }
     }
+
+    fn class(&self) -> Option<FailureClass> {
+        match self {
+            Self::Failed { command, failed, .. } => Some(failed.class(command)),
+            Self::Stopped { .. } => None,
+            Self::Process { .. } | Self::Read { .. } | Self::Malformed { .. } => {
+                Some(FailureClass::Platform)
+            }
+        }
+    }
 }
 
 impl FailedCommand {
+    fn class(&self, command: &str) -> FailureClass {
+        if self.lock.is_some() {
+            return FailureClass::Lock;
+        }
+        if self.signal == Some(SIGKILL) || self.out_of_memory.is_some() {
+            return FailureClass::Platform;
+        }
+        let headline = self.headline.as_deref().unwrap_or_default();
+        match command {
+            "init" if DOWNLOADS.iter().any(|start| headline.starts_with(start)) => {
+                FailureClass::Network
+            }
+            "validate" => FailureClass::Syntax,
+            _ => FailureClass::Module,
+        }
+    }
+
     fn advice(&self, product: &str) -> Option<String> {
         if let Some(lock) = &self.lock {
             let wait = "wait for it with --lock-timeout (BUTLER_LOCK_TIMEOUT)";

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::StatusCode;
 
 use super::AddressError;
-use butler_base::error::is_about_certificate;
+use butler_base::error::{FailureClass, is_about_certificate};
 use butler_protocol::configuration::ConfigError;
 use butler_protocol::spec::RunId;
 
@@ -184,5 +184,12 @@ impl butler_base::error::Advice for RegistryError {
             Self::Config(error) => error.advice(),
             _ => None,
         }
+    }
+
+    fn class(&self) -> Option<FailureClass> {
+        Some(match self {
+            Self::Config(_) | Self::Address(_) => FailureClass::Configuration,
+            _ => FailureClass::Network,
+        })
     }
 }

@@ -3,7 +3,7 @@
 use crate::engine::{EngineError, LeftLock};
 use crate::exit::Exit;
 use butler_base::cancel::StopReason;
-use butler_base::error::{Advice, chain};
+use butler_base::error::{Advice, FailureClass, chain};
 use butler_base::event::Phase;
 use butler_result::{FinalStatus, Problem};
 
@@ -15,6 +15,8 @@ pub(super) struct Failure {
     /// The hint.
     pub(super) advice: Option<String>,
     pub(super) cause: Cause,
+    /// What kind of failure it is, if that is known.
+    pub(super) class: Option<FailureClass>,
     /// The state lock that was not released.
     pub(super) left: Option<Box<LeftLock>>,
 }
@@ -53,7 +55,7 @@ impl Cause {
 impl Failure {
     /// A failure of `phase` because of `error`.
     pub(super) fn new(phase: Phase, error: &(impl Advice + 'static)) -> Self {
-        Self { advice: error.advice(), ..Self::because(phase, chain(error)) }
+        Self { advice: error.advice(), class: error.class(), ..Self::because(phase, chain(error)) }
     }
 
     /// A failure of `phase` because of an error of the engine, with the state lock that it left.
@@ -73,7 +75,14 @@ impl Failure {
 
     /// A failure of `phase` without an error value.
     pub(super) fn because(phase: Phase, reason: impl Into<String>) -> Self {
-        Self { phase, reason: reason.into(), advice: None, cause: Cause::Run, left: None }
+        Self {
+            phase,
+            reason: reason.into(),
+            advice: None,
+            cause: Cause::Run,
+            class: None,
+            left: None,
+        }
     }
 
     /// A run that was stopped in `phase`.
@@ -86,7 +95,12 @@ impl Failure {
 
     /// The failure as users read it, not redacted.
     pub(super) fn problem(&self) -> Problem {
-        Problem { phase: self.phase, message: self.reason.clone(), advice: self.advice.clone() }
+        Problem {
+            phase: self.phase,
+            message: self.reason.clone(),
+            advice: self.advice.clone(),
+            class: self.class,
+        }
     }
 
     /// Sets the hint.

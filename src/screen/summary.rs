@@ -352,8 +352,12 @@ mod tests {
     fn summary_of_a_failed_apply_separates_completed_from_open_changes() {
         let mut result = applied();
         result.status = FinalStatus::Failed;
-        result.error =
-            Some(Problem { phase: Phase::Apply, message: "no".to_owned(), advice: None });
+        result.error = Some(Problem {
+            phase: Phase::Apply,
+            message: "no".to_owned(),
+            advice: None,
+            class: None,
+        });
         let outcomes =
             [ChangeOutcome::Done, ChangeOutcome::NotStarted, ChangeOutcome::Tainted].map(Some);
         for (change, outcome) in result.changes.iter_mut().zip(outcomes) {
@@ -394,7 +398,8 @@ mod tests {
         let mut result = applied();
         result.status = FinalStatus::Failed;
         let advice = Some("try again".to_owned());
-        result.error = Some(Problem { phase: Phase::Apply, message: "no".to_owned(), advice });
+        result.error =
+            Some(Problem { phase: Phase::Apply, message: "no".to_owned(), advice, class: None });
         let text = shown(&result, 80);
         assert!(text.starts_with("\nApply failed  terraform"), "{text}");
         assert!(text.ends_with("page.html\n\nError: apply: no\nhint: try again\n"), "{text}");

@@ -5,7 +5,7 @@ use semver::Version;
 use crate::tool::error::{ChecksumSource, ToolError};
 use crate::tool::fetch::download::DownloadError;
 use crate::tool::vendor::product::Vendored as _;
-use butler_base::error::Advice;
+use butler_base::error::{Advice, FailureClass};
 use butler_protocol::spec::{Product, ToolRequest, VersionFileKind};
 
 impl Advice for ToolError {
@@ -85,6 +85,16 @@ impl Advice for ToolError {
             Self::Bundle(error) => return error.advice(),
         };
         Some(advice.to_owned())
+    }
+
+    fn class(&self) -> Option<FailureClass> {
+        Some(match self {
+            Self::Download(error) => return error.class(),
+            Self::Unlisted { source, .. } => return source.class(),
+            Self::UnknownVersion { source, .. } => return source.class(),
+            Self::Cache(_) => FailureClass::Platform,
+            _ => FailureClass::Configuration,
+        })
     }
 }
 

@@ -86,6 +86,10 @@ impl butler_base::error::Advice for BackendError {
             _ => None,
         }
     }
+
+    fn class(&self) -> Option<butler_base::error::FailureClass> {
+        Some(butler_base::error::FailureClass::Configuration)
+    }
 }
 
 /// Writes the override file into `directory` and the settings into `private`. Settings that are `null` are

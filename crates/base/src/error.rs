@@ -4,16 +4,23 @@
 //! separate, so that the two can be printed in separate lines.
 
 mod certificate;
+mod class;
 
 use std::error::Error;
 
 pub use certificate::is_about_certificate;
 use certificate::message;
+pub use class::FailureClass;
 
 /// An error with advice for the user.
 pub trait Advice: Error {
     /// One line of advice, if there is any; a fragment without a full stop.
     fn advice(&self) -> Option<String> {
+        None
+    }
+
+    /// What kind of failure it is, if that is known.
+    fn class(&self) -> Option<FailureClass> {
         None
     }
 }

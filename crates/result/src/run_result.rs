@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::{Serialize, Serializer};
 
+use butler_base::error::FailureClass;
 use butler_base::event::Phase;
 use butler_base::secret::Redactor;
 use butler_protocol::spec::Operation;
@@ -197,6 +198,8 @@ pub struct Problem {
     pub message: String,
     /// The hint.
     pub advice: Option<String>,
+    /// What kind of failure it is, if that is known.
+    pub class: Option<FailureClass>,
 }
 
 impl Problem {
@@ -236,6 +239,7 @@ mod tests {
             phase: Phase::Source,
             message: text("message"),
             advice: Some(text("advice")),
+            class: None,
         });
         result.add_to_summary(&text("summary"));
         result.warnings.push(text("warning"));

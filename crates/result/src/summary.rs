@@ -230,6 +230,7 @@ mod tests {
             phase: Phase::Plan,
             message: "```\n<b>x</b>".to_owned(),
             advice: Some("ask @somebody".to_owned()),
+            class: None,
         });
         result.diagnostics.push(Diagnostic {
             severity: Severity::Warning,

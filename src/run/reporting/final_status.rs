@@ -8,7 +8,7 @@ use super::reports::Reports;
 use crate::exit::Exit;
 use crate::registry::RegistryError;
 use butler_base::cancel::{Step, Stop, StopReason};
-use butler_base::error::{Advice, chain};
+use butler_base::error::{Advice, FailureClass, chain};
 use butler_base::event::Phase;
 use butler_base::secret::Redactor;
 use butler_result::{FinalStatus, Problem, RunResult};
@@ -78,7 +78,7 @@ impl UndeliveredStatus {
                 (format!("the final status was not delivered: {reason}"), advice)
             }
         };
-        Problem { phase: Phase::Report, message, advice }
+        Problem { phase: Phase::Report, message, advice, class: Some(FailureClass::Network) }
     }
 }
 

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
+use butler_base::error::FailureClass;
 use butler_base::event::Phase;
-use butler_result::{Problem, RunResult, TestCounts, UndeliveredLogs};
+use butler_result::{RunResult, TestCounts, UndeliveredLogs};
 
 /// The body of POST status. A registry ignores the fields that it does not support.
 #[derive(Debug, Default, Serialize)]
@@ -21,6 +22,8 @@ pub(in crate::run) struct StatusReport<'a> {
     resource_count_after: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     plan_summary: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan_changes: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tests: Option<TestCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,6 +43,8 @@ struct ReportedProblem<'a> {
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     advice: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    class: Option<FailureClass>,
 }
 
 impl StatusReport<'_> {
@@ -69,9 +74,13 @@ impl<'a> From<&'a RunResult> for StatusReport<'a> {
             resources_to_destroy: counts.map(|counts| counts.destroy),
             resource_count_after: result.resources_after,
             plan_summary: (!summary.is_empty()).then(|| summary.join("\n")),
+            plan_changes: result.plan_changes,
             tests: result.tests,
-            error: result.error.as_ref().map(|Problem { phase, message, advice }| {
-                ReportedProblem { phase: *phase, message, advice: advice.as_deref() }
+            error: result.error.as_ref().map(|problem| ReportedProblem {
+                phase: problem.phase,
+                message: &problem.message,
+                advice: problem.advice.as_deref(),
+                class: problem.class,
             }),
             source_commit: result.source_commit.as_deref(),
             tool: result.tool.as_deref(),
@@ -85,7 +94,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use butler_result::{ChangeCounts, FinalStatus, Timings};
+    use butler_result::{ChangeCounts, FinalStatus, Problem, Timings};
 
     fn result(status: FinalStatus, exit_code: u8) -> RunResult {
         let timings =
@@ -111,8 +120,12 @@ mod tests {
         result.counts = Some(counts);
         result.resources_after = Some(4);
         result.summary = Some("Applied before it ended.".to_owned());
-        result.error =
-            Some(Problem { phase: Phase::Apply, message: "no".to_owned(), advice: None });
+        result.error = Some(Problem {
+            phase: Phase::Apply,
+            message: "no".to_owned(),
+            advice: None,
+            class: Some(FailureClass::Lock),
+        });
         result.source_commit = Some("4f2a".to_owned());
         result.tool = Some("terraform 1.11.4".to_owned());
         result.undelivered_logs =
@@ -121,7 +134,7 @@ mod tests {
             r#"{"status":"failed","exit_code":1,"resources_to_add":1,"resources_to_change":2,"#,
             r#""resources_to_destroy":3,"resource_count_after":4,"#,
             r#""plan_summary":"Error: apply: no\nApplied before it ended.","#,
-            r#""error":{"phase":"apply","message":"no"},"source_commit":"4f2a","#,
+            r#""error":{"phase":"apply","message":"no","class":"lock"},"source_commit":"4f2a","#,
             r#""tool":"terraform 1.11.4","undelivered_logs":{"lines":1,"first":2,"last":2}}"#
         );
         assert_eq!(json(&StatusReport::from(&result)), expected);

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::workspace::variables::Unresolved;
-use butler_base::error::Advice;
+use butler_base::error::{Advice, FailureClass};
 use butler_protocol::references::ReferenceError;
 
 /// A problem on a line of the document. It contains no value.
@@ -95,6 +95,10 @@ impl Advice for TerraformSettingsError {
             Self::AfterPlan(_) => Some("install the program, or give its absolute path".to_owned()),
             Self::RunTooLarge | Self::Unresolved(_) | Self::Reference { .. } => None,
         }
+    }
+
+    fn class(&self) -> Option<FailureClass> {
+        Some(FailureClass::Configuration)
     }
 }
 

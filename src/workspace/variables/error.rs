@@ -100,6 +100,10 @@ impl butler_base::error::Advice for VariableError {
             _ => None,
         }
     }
+
+    fn class(&self) -> Option<butler_base::error::FailureClass> {
+        Some(butler_base::error::FailureClass::Configuration)
+    }
 }
 
 pub(in crate::workspace) fn list_unresolved(unresolved: &[Unresolved]) -> String {

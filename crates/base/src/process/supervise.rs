@@ -14,6 +14,7 @@ use super::pump::{PumpTarget, pump};
 use super::table::running_below;
 use super::{Command, Input, Output, Sink};
 use crate::cancel::{Stop, StopReason};
+use crate::error::FailureClass;
 use crate::event::Stream;
 use crate::platform::fs::OpenOptionsExt;
 use crate::platform::{Pid, ask_to_end, stderr_pipe, stdout_pipe};
@@ -118,6 +119,10 @@ impl crate::error::Advice for ProcessError {
             _ => None,
         }
     }
+
+    fn class(&self) -> Option<FailureClass> {
+        Some(FailureClass::Platform)
+    }
 }
 
 /// Runs `command` to its end, or to the end of its grace period after `stop` is requested.
@@ -215,7 +220,7 @@ fn start(command: &Command) -> Result<(Child, Group), ProcessError> {
         Input::Nothing | Input::Bytes(_) => Stdio::piped(),
         Input::File(file) => file.try_clone().map_err(failed)?.into(),
     };
-    #[expect(clippy::disallowed_methods, reason = "one of two places that start processes")]
+    #[expect(clippy::disallowed_methods, reason = "one of three places that start processes")]
     let mut builder = tokio::process::Command::new(&command.program);
     builder
         .args(&command.arguments)

@@ -96,6 +96,10 @@ impl butler_base::error::Advice for ConfigError {
             | Self::NoBackendType => None,
         }
     }
+
+    fn class(&self) -> Option<butler_base::error::FailureClass> {
+        Some(butler_base::error::FailureClass::Configuration)
+    }
 }
 
 /// A parsed configuration.

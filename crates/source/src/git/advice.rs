@@ -1,7 +1,7 @@
 //! The hints of errors: what the user of a run, or of a mirror, can change.
 
 use super::failure::{FetchError, SourceError};
-use butler_base::error::Advice;
+use butler_base::error::{Advice, FailureClass};
 
 impl Advice for SourceError {
     fn advice(&self) -> Option<String> {
@@ -19,6 +19,18 @@ impl Advice for SourceError {
                 "if it was killed, look at the memory limit of the container or machine, and at the room on the disk of --work-dir"
                     .to_owned(),
             ),
+            Self::Stopped { .. } => None,
+        }
+    }
+
+    fn class(&self) -> Option<FailureClass> {
+        match self {
+            Self::Fetch { source, .. } | Self::Mirror { source, .. } | Self::Unusable(source) => {
+                source.class()
+            }
+            Self::Process { .. } | Self::Crashed { .. } | Self::File { .. } | Self::Share(_) => {
+                Some(FailureClass::Platform)
+            }
             Self::Stopped { .. } => None,
         }
     }
@@ -108,5 +120,19 @@ impl Advice for FetchError {
             Self::Git { .. } => return None,
         };
         Some(advice.to_owned())
+    }
+
+    fn class(&self) -> Option<FailureClass> {
+        Some(match self {
+            // Of what libgit2 reports without a kind, most is a connection that breaks.
+            Self::Connect { .. } | Self::Timeout { .. } | Self::Git { .. } => FailureClass::Network,
+            Self::AppTokenMissing
+            | Self::CredentialsMissing { .. }
+            | Self::CredentialsRefused { .. }
+            | Self::UnusableKey { .. } => FailureClass::Credentials,
+            Self::OutOfMemory { .. } => FailureClass::Platform,
+            Self::Submodule { source, .. } => return source.class(),
+            _ => FailureClass::Configuration,
+        })
     }
 }

@@ -41,4 +41,8 @@ impl butler_base::error::Advice for ModuleError {
             ),
         }
     }
+
+    fn class(&self) -> Option<butler_base::error::FailureClass> {
+        Some(butler_base::error::FailureClass::Syntax)
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use reqwest::StatusCode;
 
-use butler_base::error::{Advice, chain, is_about_certificate};
+use butler_base::error::{Advice, FailureClass, chain, is_about_certificate};
 use butler_base::http::HttpError;
 
 /// The settings with a login for a mirror.
@@ -310,6 +310,17 @@ impl Advice for DownloadError {
             Self::Client(error) => return error.advice(),
         };
         Some(advice.to_owned())
+    }
+
+    fn class(&self) -> Option<FailureClass> {
+        Some(match self {
+            Self::Store { .. } => FailureClass::Platform,
+            Self::Refused { .. } => FailureClass::Credentials,
+            Self::NotFound { .. } | Self::Redirects { .. } | Self::Redirected { .. } => {
+                FailureClass::Configuration
+            }
+            _ => FailureClass::Network,
+        })
     }
 }
 

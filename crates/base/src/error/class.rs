@@ -1,0 +1,48 @@
+//! What kind of failure an error is, which decides whether the same thing can succeed later.
+
+use serde::{Deserialize, Serialize};
+
+/// What a run failed of.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FailureClass {
+    /// Credentials are missing or refused.
+    Credentials,
+    /// The configuration of the run is wrong.
+    Configuration,
+    /// The module is not valid.
+    Syntax,
+    /// Terraform or a provider reported an error.
+    Module,
+    /// The state is locked.
+    Lock,
+    /// A server could not be reached.
+    Network,
+    /// The machine failed: disk full, memory, eviction.
+    Platform,
+}
+
+impl FailureClass {
+    /// Whether the same thing can succeed later without a change.
+    #[must_use]
+    pub const fn is_retried(self) -> bool {
+        match self {
+            Self::Lock | Self::Network | Self::Platform => true,
+            Self::Credentials | Self::Configuration | Self::Syntax | Self::Module => false,
+        }
+    }
+
+    /// What failed, for a sentence: "failed: {}".
+    #[must_use]
+    pub const fn describe(self) -> &'static str {
+        match self {
+            Self::Credentials => "credentials are missing or were refused",
+            Self::Configuration => "the configuration is not valid",
+            Self::Syntax => "the module is not valid",
+            Self::Module => "Terraform reported an error",
+            Self::Lock => "the state is locked",
+            Self::Network => "a server could not be reached",
+            Self::Platform => "the machine or node failed",
+        }
+    }
+}
