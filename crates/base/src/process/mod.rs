@@ -11,8 +11,10 @@
 
 mod command;
 mod descendants;
+mod detached;
 #[cfg(test)]
 mod fuzz_tests;
+mod identity;
 mod memory;
 mod pump;
 mod replace;
@@ -23,6 +25,8 @@ mod table;
 
 pub use command::{Command, Environment, Inner, Input, Output};
 pub use descendants::{adopt_orphans, end_orphans, reap_orphans};
+pub use detached::start_detached;
+pub use identity::ProcessIdentity;
 pub use memory::{OutOfMemory, memory_left};
 pub use replace::become_program;
 pub use running::{Processes, Running};

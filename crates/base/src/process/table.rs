@@ -15,6 +15,8 @@ pub(super) struct Process {
     pub(super) is_zombie: bool,
     /// The start time, in clock ticks since the system's start: unique together with the pid.
     pub(super) start: u64,
+    /// The process that began its session.
+    pub(super) session: Pid,
 }
 
 impl Process {
@@ -86,16 +88,20 @@ fn executable(pid: Pid) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
+/// The process with this id.
+pub(super) fn process(pid: Pid) -> std::io::Result<Process> {
+    // Bytes, because a name need not be UTF-8.
+    let stat = std::fs::read(format!("/proc/{pid}/stat"))?;
+    parse(pid, &String::from_utf8_lossy(&stat))
+        .ok_or_else(|| std::io::Error::other(format!("/proc/{pid}/stat has another format")))
+}
+
 /// All visible processes.
 pub(super) fn processes() -> Vec<Process> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .filter_map(|pid: i32| {
-            // Bytes, because a name need not be UTF-8.
-            let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-            parse(Pid::from_raw(pid), &String::from_utf8_lossy(&stat))
-        })
+        .filter_map(|pid: i32| process(Pid::from_raw(pid)).ok())
         .collect()
 }
 
@@ -108,6 +114,7 @@ fn parse(pid: Pid, stat: &str) -> Option<Process> {
         is_zombie: matches!(*fields.first()?, "Z" | "X"),
         parent: Pid::from_raw(fields.get(1)?.parse().ok()?),
         start: fields.get(19)?.parse().ok()?,
+        session: Pid::from_raw(fields.get(3)?.parse().ok()?),
     })
 }
 
@@ -124,6 +131,7 @@ mod tests {
             parent: Pid::from_raw(7),
             is_zombie: false,
             start: 4711,
+            session: Pid::from_raw(1),
         };
         assert_eq!(process, expected);
         assert_eq!(parse(Pid::from_raw(5), "5 (a) S"), None);

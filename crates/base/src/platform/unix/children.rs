@@ -122,6 +122,15 @@ pub async fn rest(pipe: Pipe, pause: Duration) -> std::io::Result<Pipe> {
     Pipe::from_owned_fd(pipe)
 }
 
+/// Gives this process a session of its own, so that it has no terminal and gets none of its signals.
+///
+/// # Errors
+/// If it leads a process group already.
+pub fn new_session() -> std::io::Result<()> {
+    nix::unistd::setsid()?;
+    Ok(())
+}
+
 /// Ends this process when its parent is gone, because no other process would stop it.
 ///
 /// Polling is portable and has no race with a parent that died before. Linux's `PR_SET_PDEATHSIG`

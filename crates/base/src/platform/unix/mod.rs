@@ -7,8 +7,8 @@ mod signals;
 mod terminal;
 
 pub use children::{
-    Family, Pipe, ask_to_end, bear_limits, end_with, kill_child, reap, replace_process, rest,
-    signal_of, stderr_pipe, stdout_pipe,
+    Family, Pipe, ask_to_end, bear_limits, end_with, kill_child, new_session, reap,
+    replace_process, rest, signal_of, stderr_pipe, stdout_pipe,
 };
 pub use machine::{
     NULL_DEVICE, REPLACES_RUNNING, host_name, is_same_variable, open_files, os_string, room,

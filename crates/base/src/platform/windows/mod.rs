@@ -8,8 +8,8 @@ mod machine;
 mod signals;
 
 pub use children::{
-    Family, Pid, Pipe, ask_to_end, bear_limits, end_with, kill_child, reap, replace_process, rest,
-    signal_of, stderr_pipe, stdout_pipe,
+    Family, Pid, Pipe, ask_to_end, bear_limits, end_with, kill_child, new_session, reap,
+    replace_process, rest, signal_of, stderr_pipe, stdout_pipe,
 };
 pub use console::{
     Changes, forget_typed, is_apart, is_in_foreground, is_the_platforms, suspend, typed_line,

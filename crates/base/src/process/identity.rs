@@ -1,0 +1,95 @@
+//! Finds a process again that may have been started by another process.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use super::table;
+use crate::platform::Pid;
+
+/// Identifies one process of this machine for ever: process ids are used again, but not with the
+/// same start time since the same start of the system.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ProcessIdentity {
+    /// The id of the system's start (`/proc/sys/kernel/random/boot_id`).
+    boot: String,
+    /// The process id.
+    pub pid: u32,
+    /// The start time, in clock ticks since the system's start.
+    start: u64,
+}
+
+impl ProcessIdentity {
+    /// The identity of this process. It stays the same if the process becomes another program.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read.
+    pub fn own() -> io::Result<Self> {
+        let process = table::process(Pid::this())?;
+        Ok(Self { boot: boot()?, pid: std::process::id(), start: process.start })
+    }
+
+    /// Whether the process exists and has not ended, or a process of its session does: a process that
+    /// is killed leaves its children.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read.
+    pub fn is_alive(&self) -> io::Result<bool> {
+        if boot()? != self.boot {
+            return Ok(false);
+        }
+        let Ok(pid) = i32::try_from(self.pid) else { return Ok(false) };
+        let pid = Pid::from_raw(pid);
+        // A session keeps its id for itself, so only its own processes can be found here.
+        let is_of_it = |process: &table::Process| {
+            let is_leader = process.pid == pid && process.start == self.start;
+            let is_in_session = process.session == pid && process.start >= self.start;
+            !process.is_zombie && (is_leader || is_in_session)
+        };
+        Ok(table::processes().iter().any(is_of_it))
+    }
+
+    /// Whether the process itself exists and has not ended.
+    fn is_running(&self) -> io::Result<bool> {
+        let Ok(pid) = i32::try_from(self.pid) else { return Ok(false) };
+        if boot()? != self.boot {
+            return Ok(false);
+        }
+        let running = table::process(Pid::from_raw(pid));
+        Ok(running.is_ok_and(|process| process.start == self.start && !process.is_zombie))
+    }
+
+    /// Asks the process to end, if it exists.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read.
+    pub fn ask_to_end(&self) -> io::Result<()> {
+        if self.is_running()?
+            && let Ok(pid) = i32::try_from(self.pid)
+        {
+            crate::platform::ask_to_end(Pid::from_raw(pid));
+        }
+        Ok(())
+    }
+}
+
+fn boot() -> io::Result<String> {
+    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_is_alive_and_one_with_another_start_is_not() {
+        let own = ProcessIdentity::own().unwrap();
+        assert!(own.is_alive().unwrap());
+        let later = ProcessIdentity { start: own.start + 1, ..own.clone() };
+        let before_restart = ProcessIdentity { boot: "other".to_owned(), ..own.clone() };
+        let unknown = ProcessIdentity { pid: u32::MAX >> 1, ..own };
+        for gone in [later, before_restart, unknown] {
+            assert!(!gone.is_alive().unwrap(), "{gone:?}");
+        }
+    }
+}
