@@ -61,6 +61,9 @@ pub struct Found<R> {
     pub token: TokenHash,
     /// Whether the run is over: everything but `GET status` is answered with 409.
     pub is_over: bool,
+    /// The final status that was reported, if the run is over because of that. A runner that missed
+    /// the answer reports it again, and gets the same answer.
+    pub reported: Option<&'static str>,
 }
 
 /// The outcome of a report.

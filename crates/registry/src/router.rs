@@ -32,7 +32,8 @@ async fn handle<R: Registry>(
     Path((run_id, endpoint)): Path<(String, String)>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let Found { run, is_over, .. } = authorize(&*registry, &run_id, request.headers()).await?;
+    let Found { run, is_over, reported, .. } =
+        authorize(&*registry, &run_id, request.headers()).await?;
     let method = request.method().clone();
     if method == Method::GET && endpoint == "status" {
         return Ok(json_response(&json!({"status": registry.status(&run).await?})));
@@ -41,6 +42,12 @@ async fn handle<R: Registry>(
     // is closed.
     let body = read::body(request).await?;
     if is_over {
+        if method == Method::POST
+            && let Report::Status(report) = read::report(&endpoint, &body)?
+            && reported == Some(report.status.as_str())
+        {
+            return Ok(json_response(&json!({"status": "ok"})));
+        }
         return Err(Refusal::over());
     }
     match (method, endpoint.as_str()) {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
@@ -15,18 +17,6 @@ impl TokenHash {
     pub fn of(token: &str) -> Self {
         Self(Sha256::digest(token.as_bytes()).into())
     }
-
-    /// A hash that [`Self::as_bytes`] returned, as it was stored.
-    #[must_use]
-    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    /// The hash, to be stored.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
 }
 
 impl PartialEq for TokenHash {
@@ -36,6 +26,22 @@ impl PartialEq for TokenHash {
 }
 
 impl Eq for TokenHash {}
+
+/// In hexadecimal, to be stored.
+impl Serialize for TokenHash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&hex::encode(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for TokenHash {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut bytes = [0; 32];
+        let text = String::deserialize(deserializer)?;
+        hex::decode_to_slice(text, &mut bytes).map_err(D::Error::custom)?;
+        Ok(Self(bytes))
+    }
+}
 
 impl fmt::Debug for TokenHash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,7 +56,9 @@ mod tests {
     #[test]
     fn hash_is_equal_only_to_that_of_the_same_token_and_is_not_printed() {
         let hash = TokenHash::of("brce_1");
-        assert_eq!(hash, TokenHash::from_bytes(*TokenHash::of("brce_1").as_bytes()));
+        let stored = serde_json::to_string(&hash).unwrap();
+        assert_eq!(hash, serde_json::from_str(&stored).unwrap());
+        assert!(serde_json::from_str::<TokenHash>("\"ab\"").is_err());
         assert_ne!(hash, TokenHash::of("brce_2"));
         assert_eq!(format!("{hash:?}"), "TokenHash(…)");
     }

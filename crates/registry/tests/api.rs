@@ -128,7 +128,7 @@ impl Registry for Racing {
     type Run = ();
 
     async fn find(&self, _: &str) -> Result<Option<Found<()>>, RegistryFailure> {
-        Ok(Some(Found { run: (), token: TokenHash::of(TOKEN), is_over: false }))
+        Ok(Some(Found { run: (), token: TokenHash::of(TOKEN), is_over: false, reported: None }))
     }
 
     async fn status(&self, (): &()) -> Result<String, RegistryFailure> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::decision::{Decision, Input, Step, decide};
 use crate::model::{AttemptToken, Layer, LayerName, Liveness, Surroundings};
 use crate::store::{
-    AttemptId, AttemptResult, Note, Outcome, StartRequest, Store, StoreError, StoreResult,
+    AttemptId, AttemptResult, Note, Outcome, Snapshot, StartRequest, Store, StoreError, StoreResult,
 };
 
 /// Starts, stops and finds the processes of attempts.
@@ -72,22 +72,38 @@ pub struct ConfiguredLayer {
     pub state_key: String,
 }
 
+/// What this server can run.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The most attempts at the same time.
+    pub concurrency: u32,
+    /// Why nothing is started, for example because the disk is nearly full.
+    pub no_starts: Option<String>,
+}
+
+impl Limits {
+    /// At most `concurrency` attempts at the same time.
+    #[must_use]
+    pub const fn concurrency(concurrency: u32) -> Self {
+        Self { concurrency, no_starts: None }
+    }
+}
+
 /// Decides about layers and executes what was decided.
 #[derive(Debug)]
 pub struct Controller<'a, S, E> {
     store: &'a S,
     executor: &'a E,
-    /// The most attempts at the same time.
-    concurrency: u32,
+    limits: Limits,
 }
 
 impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
-    /// A controller on this store, for at most `concurrency` attempts at the same time.
-    pub const fn new(store: &'a S, executor: &'a E, concurrency: u32) -> Self {
-        Self { store, executor, concurrency }
+    /// A controller on this store.
+    pub const fn new(store: &'a S, executor: &'a E, limits: Limits) -> Self {
+        Self { store, executor, limits }
     }
 
-    /// Decides about a layer, on what the store knows now.
+    /// Decides about a layer, on what the store knows now. Returns that too.
     ///
     /// # Errors
     /// If the store does not answer.
@@ -95,18 +111,20 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
         &self,
         name: &LayerName,
         configured: Option<&ConfiguredLayer>,
-    ) -> StoreResult<Decision> {
+    ) -> StoreResult<(Snapshot, Decision)> {
         let (state_key, after) = configured.map_or_else(
             || (String::new(), Vec::new()),
             |configured| (configured.state_key.clone(), configured.layer.after.clone()),
         );
         let snapshot = self.store.snapshot(name, &state_key, &after).await?;
         // Half of the slots are enough for drift: commits must not wait for it.
-        let most_drift = (self.concurrency / 2).max(1);
+        let concurrency = self.limits.concurrency;
+        let most_drift = (concurrency / 2).max(1);
         let surroundings = Surroundings {
-            upstreams: snapshot.upstreams,
-            free_slots: self.concurrency.saturating_sub(snapshot.running),
+            upstreams: snapshot.upstreams.clone(),
+            free_slots: concurrency.saturating_sub(snapshot.running),
             free_drift_slots: most_drift.saturating_sub(snapshot.running_drift),
+            no_starts: self.limits.no_starts.clone(),
             ..Surroundings::default()
         };
         let input = Input {
@@ -117,7 +135,8 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             surroundings: &surroundings,
             now: snapshot.now,
         };
-        Ok(decide(&input))
+        let decision = decide(&input);
+        Ok((snapshot, decision))
     }
 
     /// Executes a step that was decided for a layer. The store refuses it if the facts have
@@ -178,7 +197,7 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             attempt: &id,
             state_key: &configured.state_key,
             after: &configured.layer.after,
-            concurrency: self.concurrency,
+            concurrency: self.limits.concurrency,
             timeout,
             place: self.executor.place(),
             token: &token.hash(),

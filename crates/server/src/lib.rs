@@ -1,13 +1,22 @@
 //! The server: it watches repositories, decides which runs of which layers are due, and starts
 //! them.
 //!
-//! [`config`] reads the desired state, and [`mirror`] finds out which layers a commit changes.
+//! [`config`] reads the desired state, [`layers`] finds the layers that it means, and [`mirror`]
+//! finds out which of them a commit changes.
 //! [`model`] holds the types that pass between the parts, and [`decision`] the pure function that
 //! decides. [`store`] keeps the facts, and [`controller`] executes what was decided.
 
+pub mod api;
+pub mod attempts;
 pub mod config;
 pub mod controller;
+pub mod data;
 pub mod decision;
+pub mod event;
+pub mod layers;
 pub mod mirror;
 pub mod model;
+pub mod serve;
 pub mod store;
+#[cfg(test)]
+mod test_repository;

@@ -105,8 +105,12 @@ impl Registry for MemoryRegistry {
 
     async fn find(&self, id: &str) -> Result<Option<Found<String>>, RegistryFailure> {
         let runs = self.runs();
-        let found =
-            |run: &Run| Found { run: id.to_owned(), token: run.token, is_over: run.is_over() };
+        let found = |run: &Run| Found {
+            run: id.to_owned(),
+            token: run.token,
+            is_over: run.is_over(),
+            reported: None,
+        };
         Ok(runs.get(id).map(found))
     }
 

@@ -10,6 +10,7 @@ use super::document::{CredentialsEntry, LayerEntry};
 use super::entries::{Config, Placed};
 use super::error::ConfigError;
 
+use crate::mirror::globs;
 use crate::model::{LayerName, Strategy};
 
 /// The actions that a window can forbid.
@@ -83,8 +84,16 @@ fn check_layer(
     errors: &mut Vec<ConfigError>,
 ) {
     let entry = &layer.entry;
-    if let Err(error) = name.parse::<LayerName>() {
+    // A layer set without a name names its layers by their paths alone.
+    if !(name.is_empty() && entry.path.is_none())
+        && let Err(error) = name.parse::<LayerName>()
+    {
         errors.push(layer.error(error.to_string()));
+    }
+    for glob in entry.paths.iter().chain(&entry.triggers) {
+        if let Err(error) = globs([glob.value.as_str()]) {
+            errors.push(layer.error_in(glob, error.to_string()));
+        }
     }
     match &entry.repository {
         None => errors.push(layer.error(format!("the layer `{name}` has no `repository`"))),

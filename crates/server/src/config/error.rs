@@ -30,12 +30,14 @@ impl std::error::Error for ConfigError {}
 
 impl ConfigError {
     /// The error of the YAML parser. Its own text would quote lines of the file.
-    pub(super) fn parsing(file: &Path, error: &serde_saphyr::Error) -> Self {
+    pub(crate) fn parsing(file: &Path, error: &serde_saphyr::Error) -> Self {
         let at = error.location().map(|location| (location.line(), location.column()));
         let text = error.without_snippet().to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text);
         let prefix = at.map(|(line, column)| format!("line {line} column {column}: "));
         let text = prefix.and_then(|prefix| text.strip_prefix(&*prefix)).unwrap_or(text);
+        let suffix = at.map(|(line, column)| format!(" at line {line}, column {column}"));
+        let text = suffix.and_then(|suffix| text.strip_suffix(&*suffix)).unwrap_or(text);
         let message = match unknown(text) {
             Some((kind, name, known)) => match closest(name, known.split(", ")) {
                 Some(near) => format!("unknown {kind} `{name}`; did you mean `{near}`?"),
@@ -59,5 +61,6 @@ fn unknown(text: &str) -> Option<(&'static str, &str, &str)> {
         .into_iter()
         .find_map(|(kind, start)| Some((kind, text.strip_prefix(start)?)))?;
     let (name, rest) = rest.split_once('`')?;
-    Some((kind, name, rest.split_once("expected one of ").map_or("", |(_, known)| known)))
+    let known = rest.split_once("expected ").map_or("", |(_, known)| known);
+    Some((kind, name, known.trim_start_matches("one of ")))
 }

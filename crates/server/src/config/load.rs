@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use super::check;
 use super::document::{Document, LayerEntry};
 use super::entries::{Config, Placed};
@@ -35,6 +37,25 @@ pub fn load(path: &Path) -> Result<Config, Vec<ConfigError>> {
         texts.push((file, text));
     }
     parse(&texts)
+}
+
+/// The configuration of a quick start: each directory of a repository that matches `glob` is a
+/// layer. The layer set has no name, so the layers are named by their paths alone.
+///
+/// # Errors
+/// If the address or the glob cannot be used.
+pub fn of_repository(
+    url: &str,
+    glob: &str,
+    reference: Option<&str>,
+) -> Result<Config, Vec<ConfigError>> {
+    let mut layers = json!({"repository": "default", "paths": [glob]});
+    if let Some(reference) = reference {
+        layers["ref"] = json!(reference);
+    }
+    // JSON is YAML.
+    let text = json!({"repositories": {"default": {"url": url}}, "layers": {"": layers}});
+    parse(&[(PathBuf::from("command line"), text.to_string())])
 }
 
 /// Reads the texts of files.

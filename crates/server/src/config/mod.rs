@@ -18,6 +18,6 @@ pub use document::{
 };
 pub use entries::{Config, Placed};
 pub use error::ConfigError;
-pub use load::{load, parse};
+pub use load::{load, of_repository, parse};
 pub use name::generated_name;
 pub use span::Span;

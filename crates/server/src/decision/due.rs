@@ -116,7 +116,7 @@ impl Work<'_> {
             }
             Progress::Exhausted { failure, failed } => {
                 let text = format!(
-                    "the {action} failed {failed} times, the last time because {}; `layer retry` \
+                    "the {action} failed {failed} times, the last time because {}; `layer plan` \
                      tries again",
                     failure.describe()
                 );
@@ -234,7 +234,7 @@ impl Work<'_> {
 
 fn failed(action: &str, failure: Failure) -> Reason {
     let text = format!(
-        "the {action} failed because {}; it is not retried: push a fix, or use `layer retry`",
+        "the {action} failed because {}; it is not retried: push a fix, or use `layer plan`",
         failure.describe()
     );
     Reason::new(Gate::Source, text)

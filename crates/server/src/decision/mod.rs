@@ -53,6 +53,9 @@ pub fn decide(input: &Input<'_>) -> Decision {
         Ok(revision) => revision,
         Err(reason) => return Decision::blocked(reason),
     };
+    if let Some(why) = &layer.conflict {
+        return Decision::blocked(Reason::new(Gate::Source, why.clone()));
+    }
     let open = open_runs(input, layer);
     let is_only_drift = open.iter().all(|(run, _)| run.action == Action::Drift);
     // The first run whose gates are open starts. If there is none, the first one says why.

@@ -12,7 +12,7 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use sha2::{Digest as _, Sha256};
 
 use super::references::references;
-use super::tree::{Entry, Kind, Tree, TreeError, join};
+use super::tree::{Entry, Kind, Tree, TreeError, is_too_deep, join};
 use crate::model::Digest;
 
 /// What a layer depends on: entries by path. A directory stands for everything below it.
@@ -144,6 +144,9 @@ fn add_matching(
     globs: &GlobSet,
     found: &mut Dependencies,
 ) -> Result<(), TreeError> {
+    if is_too_deep(directory) {
+        return Ok(());
+    }
     for (name, entry) in tree.list(directory)? {
         let path = if directory.is_empty() { name } else { format!("{directory}/{name}") };
         if entry.kind == Kind::Directory {

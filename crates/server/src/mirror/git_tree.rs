@@ -59,7 +59,9 @@ impl Tree for GitTree<'_> {
         // Names that are not UTF-8 cannot be named by a configuration.
         let named = tree.iter().filter_map(|found| {
             let name = found.name().ok()?.to_owned();
-            Some((name, entry(&found)?))
+            // Git never makes such names, but a repository can contain them.
+            let leads_elsewhere = matches!(&*name, "." | "..") || name.contains(['/', '\0']);
+            Some((name, entry(&found)?)).filter(|_| !leads_elsewhere)
         });
         Ok(named.collect())
     }

@@ -1,12 +1,16 @@
 //! What repositories contain: which commits change which layers.
 
+mod backend;
 mod digest;
 mod git_tree;
 mod references;
+mod syntax;
 #[cfg(test)]
 mod tests;
 mod tree;
 
+pub use backend::{BackendCache, has_backend};
 pub use digest::{Dependencies, InvalidGlob, ReferenceCache, dependencies, digest, globs};
 pub use git_tree::GitTree;
-pub use tree::{Entry, Kind, Tree, TreeError, join};
+pub use syntax::{Syntax, TERRAGRUNT, syntax};
+pub use tree::{Entry, Kind, Tree, TreeError, is_too_deep, join};

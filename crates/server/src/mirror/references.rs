@@ -1,13 +1,14 @@
 //! The relative paths that the files of a module name.
 
+use super::syntax::syntax;
 use super::tree::{Kind, Tree, TreeError};
 
 /// The largest file that is read, in bytes. Larger ones are generated; what they name belongs into
 /// `triggers`.
 const LARGEST: usize = 2 * 1024 * 1024;
 
-/// The endings of files that can name other files.
-const ENDINGS: [&str; 5] = [".tf", ".tofu", ".tf.json", ".tofu.json", ".hcl"];
+/// The ending of Terragrunt's files.
+const HCL: &str = ".hcl";
 
 /// The relative paths in the files of a directory.
 ///
@@ -16,7 +17,8 @@ const ENDINGS: [&str; 5] = [".tf", ".tofu", ".tf.json", ".tofu.json", ".hcl"];
 pub(super) fn references(tree: &impl Tree, directory: &str) -> Result<Vec<String>, TreeError> {
     let mut found = Vec::new();
     for (name, entry) in tree.list(directory)? {
-        let is_configuration = ENDINGS.iter().any(|ending| name.ends_with(ending));
+        // Terragrunt reads all `.hcl` files that others name.
+        let is_configuration = syntax(&name).is_some() || name.ends_with(HCL);
         if !is_configuration || !matches!(entry.kind, Kind::File | Kind::Executable) {
             continue;
         }
@@ -45,6 +47,9 @@ fn relative_paths(text: &str) -> impl Iterator<Item = String> {
         })?;
         let line = rest.lines().next().unwrap_or_default();
         let path = line.split('"').next().unwrap_or_default();
+        if path.contains('\0') {
+            return None;
+        }
         let path = match path.split_once("${") {
             Some((literal, _)) => literal.rsplit_once('/').map_or(".", |(directory, _)| directory),
             None => path,

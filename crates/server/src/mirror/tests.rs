@@ -1,66 +1,33 @@
 //! Digests of real repositories.
 
 use butler_base::platform::fs::PermissionsExt;
-use git2::{Repository, Signature};
 
 use super::*;
-use crate::model::{Commit, Digest};
+use crate::model::Digest;
+use crate::test_repository::TestRepository;
 
 /// A repository with a layer that uses a module, which uses another one.
-struct Files {
-    directory: tempfile::TempDir,
-    repository: Repository,
+fn files() -> TestRepository {
+    let files = TestRepository::new();
+    files.write("envs/prod/main.tf", "module \"a\" {\n  source = \"../../modules/a\"\n}\n");
+    files.write("envs/prod/README.md", "prod");
+    files.write("modules/a/main.tf", "module \"b\" {\n  source = \"../b\"\n}\n");
+    files.write("modules/b/main.tf", "locals { x = file(\"${path.module}/../../data/x.json\") }");
+    files.write("modules/unused/main.tf", "");
+    files.write("data/x.json", "1");
+    files.write("data/y.json", "1");
+    files.write(".terraform-version", "1.11.4");
+    files.write("envs/common.hcl", "");
+    files.write("shared/deep/policy.rego", "");
+    files
 }
 
-impl Files {
-    fn new() -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let repository = Repository::init(directory.path()).unwrap();
-        let files = Self { directory, repository };
-        files.write("envs/prod/main.tf", "module \"a\" {\n  source = \"../../modules/a\"\n}\n");
-        files.write("envs/prod/README.md", "prod");
-        files.write("modules/a/main.tf", "module \"b\" {\n  source = \"../b\"\n}\n");
-        files.write(
-            "modules/b/main.tf",
-            "locals { x = file(\"${path.module}/../../data/x.json\") }",
-        );
-        files.write("modules/unused/main.tf", "");
-        files.write("data/x.json", "1");
-        files.write("data/y.json", "1");
-        files.write(".terraform-version", "1.11.4");
-        files.write("envs/common.hcl", "");
-        files.write("shared/deep/policy.rego", "");
-        files
-    }
-
-    fn write(&self, path: &str, text: &str) {
-        let path = self.directory.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
-
-    fn commit(&self) -> Commit {
-        let mut index = self.repository.index().unwrap();
-        index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
-        index.update_all(["*"], None).unwrap();
-        let tree = self.repository.find_tree(index.write_tree().unwrap()).unwrap();
-        let author = Signature::now("a", "a@example.com").unwrap();
-        let head = self.repository.head().ok().and_then(|head| head.peel_to_commit().ok());
-        let parents: Vec<_> = head.iter().collect();
-        let id = self
-            .repository
-            .commit(Some("HEAD"), &author, &author, "change", &tree, &parents)
-            .unwrap();
-        Commit::new(id.to_string())
-    }
-
-    fn digest(&self, path: &str, triggers: &[&str]) -> Option<Digest> {
-        let commit = self.commit();
-        let tree = GitTree::of(&self.repository, &commit).unwrap();
-        let triggers = globs(triggers.iter().copied()).unwrap();
-        let mut cache = ReferenceCache::default();
-        dependencies(&tree, path, &triggers, &mut cache).unwrap().as_ref().map(digest)
-    }
+fn digest_of(files: &TestRepository, path: &str, triggers: &[&str]) -> Option<Digest> {
+    let commit = files.commit();
+    let tree = GitTree::of(&files.repository, &commit).unwrap();
+    let triggers = globs(triggers.iter().copied()).unwrap();
+    let mut cache = ReferenceCache::default();
+    dependencies(&tree, path, &triggers, &mut cache).unwrap().as_ref().map(digest)
 }
 
 #[test]
@@ -82,40 +49,40 @@ fn digest_changes_with_what_the_layer_depends_on_only() {
         ("envs/dev/main.tf", false),
         ("shared/deep/policy.txt", false),
     ] {
-        let files = Files::new();
-        let before = files.digest("envs/prod", &triggers).unwrap();
+        let files = files();
+        let before = digest_of(&files, "envs/prod", &triggers).unwrap();
         files.write(path, "# changed\n");
-        let after = files.digest("envs/prod", &triggers).unwrap();
+        let after = digest_of(&files, "envs/prod", &triggers).unwrap();
         assert_eq!(before != after, changes, "{path}");
         // A revert is the same revision again.
         if path == "data/x.json" {
             files.write(path, "1");
-            assert_eq!(files.digest("envs/prod", &triggers).unwrap(), before);
+            assert_eq!(digest_of(&files, "envs/prod", &triggers).unwrap(), before);
         }
     }
 }
 
 #[test]
 fn executable_file_is_another_file() {
-    let files = Files::new();
-    let before = files.digest("envs/prod", &[]).unwrap();
-    let script = files.directory.path().join("data/x.json");
+    let files = files();
+    let before = digest_of(&files, "envs/prod", &[]).unwrap();
+    let script = files.path().join("data/x.json");
     std::fs::set_permissions(script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    assert_ne!(files.digest("envs/prod", &[]).unwrap(), before);
+    assert_ne!(digest_of(&files, "envs/prod", &[]).unwrap(), before);
 }
 
 #[test]
 fn missing_directory_has_no_digest() {
-    let files = Files::new();
-    assert_eq!(files.digest("envs/staging", &[]), None);
-    assert_eq!(files.digest("envs/common.hcl", &[]), None);
+    let files = files();
+    assert_eq!(digest_of(&files, "envs/staging", &[]), None);
+    assert_eq!(digest_of(&files, "envs/common.hcl", &[]), None);
 }
 
 #[test]
 fn modules_that_use_each_other_end() {
-    let files = Files::new();
+    let files = files();
     files.write("modules/b/back.tf", "module \"a\" { source = \"../a\" }");
-    assert!(files.digest("envs/prod", &[]).is_some());
+    assert!(digest_of(&files, "envs/prod", &[]).is_some());
 }
 
 #[test]

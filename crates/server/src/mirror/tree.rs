@@ -69,6 +69,15 @@ pub trait Tree {
     fn text(&self, path: &str, most: usize) -> Result<Option<String>, TreeError>;
 }
 
+/// The most directories below each other that are looked at.
+const DEEPEST: usize = 100;
+
+/// Whether a directory is too deep to be looked at: a repository can contain directories without end.
+#[must_use]
+pub fn is_too_deep(directory: &str) -> bool {
+    directory.matches('/').count() >= DEEPEST
+}
+
 /// The path that `relative` leads to from `directory`, if that is inside the repository.
 #[must_use]
 pub fn join(directory: &str, relative: &str) -> Option<String> {

@@ -1,6 +1,9 @@
 //! Attempts to execute a run, and how they end.
 
-use super::{Moment, TokenHash};
+use butler_base::error::FailureClass;
+use butler_registry::TokenHash;
+
+use super::Moment;
 
 /// One process or Job that executes a run.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
@@ -108,49 +111,4 @@ pub enum Ending {
     Lost,
     /// Its process was never started.
     NeverStarted,
-}
-
-/// What an attempt failed of, which decides whether it is retried.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FailureClass {
-    /// Credentials are missing or refused.
-    Credentials,
-    /// The layer's configuration is wrong.
-    Configuration,
-    /// The module is not valid.
-    Syntax,
-    /// Terraform or a provider reported an error.
-    Module,
-    /// The state is locked.
-    Lock,
-    /// A server could not be reached.
-    Network,
-    /// The machine failed: disk full, memory, eviction.
-    Platform,
-}
-
-impl FailureClass {
-    /// Whether the same attempt can succeed later without a change.
-    #[must_use]
-    pub const fn is_retried(self) -> bool {
-        match self {
-            Self::Lock | Self::Network | Self::Platform => true,
-            Self::Credentials | Self::Configuration | Self::Syntax | Self::Module => false,
-        }
-    }
-
-    /// What failed, for a sentence: "failed: {}".
-    #[must_use]
-    pub const fn describe(self) -> &'static str {
-        match self {
-            Self::Credentials => "credentials are missing or were refused",
-            Self::Configuration => "the configuration of the layer is not valid",
-            Self::Syntax => "the module is not valid",
-            Self::Module => "Terraform reported an error",
-            Self::Lock => "the state is locked",
-            Self::Network => "a server could not be reached",
-            Self::Platform => "the machine or node failed",
-        }
-    }
 }

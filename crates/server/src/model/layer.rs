@@ -55,4 +55,6 @@ pub struct Layer {
     pub after: Vec<LayerName>,
     /// Whether the module or the configuration names a state backend.
     pub has_backend: bool,
+    /// Why the layer cannot be used beside other layers, in one sentence.
+    pub conflict: Option<String>,
 }

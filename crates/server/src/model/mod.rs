@@ -15,7 +15,8 @@ mod plan;
 mod run;
 mod token;
 
-pub use attempt::{Attempt, Ending, FailureClass, Liveness, StopReason};
+pub use attempt::{Attempt, Ending, Liveness, StopReason};
+pub use butler_base::error::FailureClass;
 pub use facts::{Breaker, DriftFinding, Facts, Lease, Surroundings, Upstream};
 pub use layer::{DriftCheck, Layer, Strategy, Timeouts};
 pub use moment::Moment;
@@ -24,4 +25,4 @@ pub use observation::{Observation, Revision, Sighting};
 pub use phase::{Gate, Phase, Reason};
 pub use plan::{ChangeCounts, SavedPlan, StalePlan};
 pub use run::{Action, Cause, Closed, NewRun, Run};
-pub use token::{AttemptToken, TokenHash};
+pub use token::AttemptToken;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The name of a layer: 1 to 200 characters of `[A-Za-z0-9._-]`.
+/// The name of a layer: 1 to 200 characters of `[A-Za-z0-9._-]`, but neither `.` nor `..`.
 #[derive(
     Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize,
 )]
@@ -12,7 +12,8 @@ pub struct LayerName(String);
 /// A text that cannot be the name of a layer.
 #[derive(Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "invalid layer name `{0}`: a name has 1 to 200 letters, digits, dots, underscores and hyphens"
+    "invalid layer name `{0}`: a name has 1 to 200 letters, digits, dots, underscores and hyphens, and is \
+     neither `.` nor `..`"
 )]
 pub struct InvalidLayerName(String);
 
@@ -29,7 +30,9 @@ impl TryFrom<String> for LayerName {
 
     fn try_from(name: String) -> Result<Self, InvalidLayerName> {
         let valid = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        if (1..=200).contains(&name.len()) && name.bytes().all(valid) {
+        // Names become those of files and directories.
+        let is_path = matches!(&*name, "." | "..");
+        if (1..=200).contains(&name.len()) && name.bytes().all(valid) && !is_path {
             Ok(Self(name))
         } else {
             Err(InvalidLayerName(name))
@@ -118,7 +121,7 @@ mod tests {
         for valid in ["a", "network-prod", "apps.envs.prod_2.Web", &"x".repeat(200)] {
             assert_eq!(valid.parse::<LayerName>().unwrap().as_str(), valid);
         }
-        for invalid in ["", "a b", "a/b", "ü", &"x".repeat(201)] {
+        for invalid in ["", ".", "..", "a b", "a/b", "ü", &"x".repeat(201)] {
             assert!(invalid.parse::<LayerName>().is_err(), "{invalid}");
         }
     }

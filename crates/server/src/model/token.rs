@@ -1,7 +1,7 @@
 //! The tokens of attempts.
 
+use butler_registry::TokenHash;
 use secrecy::{ExposeSecret, SecretString};
-use sha2::{Digest, Sha256};
 
 /// How many random bytes a token has.
 const BYTES: usize = 32;
@@ -24,25 +24,12 @@ impl AttemptToken {
     /// What the store keeps of it.
     #[must_use]
     pub fn hash(&self) -> TokenHash {
-        TokenHash(hex::encode(Sha256::digest(self.0.expose_secret())))
+        TokenHash::of(self.0.expose_secret())
     }
 
     /// The token.
     #[must_use]
     pub const fn secret(&self) -> &SecretString {
-        &self.0
-    }
-}
-
-/// The SHA-256 of a token, in hexadecimal. The token itself is not stored.
-#[derive(Clone, Debug, Default, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
-#[serde(transparent)]
-pub struct TokenHash(String);
-
-impl TokenHash {
-    /// The hash as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
         &self.0
     }
 }

@@ -1,6 +1,6 @@
 //! A store in memory, for simulations and tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::record::Record;
@@ -9,7 +9,7 @@ use super::{
     AttemptId, AttemptResult, Clock, Note, Outcome, Snapshot, StartRequest, Store, StoreResult,
 };
 use crate::model::{
-    Action, Closed, LayerName, Lease, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
+    Action, Closed, Commit, LayerName, Lease, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
 };
 
 /// Facts in memory.
@@ -64,6 +64,15 @@ impl Tables for Memory {
         let end = before.and_then(|before| runs.iter().position(|run| run.id == *before));
         let older = &runs[..end.unwrap_or(runs.len())];
         Ok(older.iter().rev().take(most as usize).cloned().collect())
+    }
+
+    fn commits(&mut self) -> StoreResult<Vec<Commit>> {
+        let mut commits = BTreeSet::new();
+        for record in self.layers.values() {
+            let unfinished = record.runs.iter().filter(|run| !run.is_over());
+            commits.extend(record.commits().chain(unfinished.map(Run::commit)).cloned());
+        }
+        Ok(commits.into_iter().collect())
     }
 
     fn busy(&mut self) -> StoreResult<Vec<LayerName>> {
@@ -156,6 +165,10 @@ impl Store for MemoryStore {
         most: u32,
     ) -> StoreResult<Vec<Run>> {
         self.tables().history(layer, before, most)
+    }
+
+    async fn commits(&self) -> StoreResult<Vec<Commit>> {
+        self.tables().commits()
     }
 
     async fn busy(&self) -> StoreResult<Vec<LayerName>> {

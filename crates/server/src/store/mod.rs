@@ -16,9 +16,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use butler_registry::TokenHash;
+
 use crate::model::{
-    Attempt, Closed, Ending, Facts, LayerName, Liveness, Moment, NewRun, Observation, PlanDigest,
-    Run, RunId, SavedPlan, Sighting, StopReason, TokenHash, Upstream,
+    Attempt, Closed, Commit, Ending, Facts, LayerName, Liveness, Moment, NewRun, Observation,
+    PlanDigest, Run, RunId, SavedPlan, Sighting, StopReason, Upstream,
 };
 
 pub use memory::MemoryStore;
@@ -185,6 +187,10 @@ pub trait Store: Send + Sync {
 
     /// The layers that have an attempt without an end, also those that are no longer configured.
     fn busy(&self) -> impl Future<Output = StoreResult<Vec<LayerName>>> + Send;
+
+    /// The commits that the facts of layers are about, and that attempts may still need: read,
+    /// applied, and those of runs that are not over.
+    fn commits(&self) -> impl Future<Output = StoreResult<Vec<Commit>>> + Send;
 
     /// How often something new was read from a repository. It is asked before the repository is
     /// read.

@@ -5,8 +5,8 @@
 
 use super::{AttemptId, AttemptResult, Note, Outcome};
 use crate::model::{
-    Action, Attempt, Cause, Closed, DriftFinding, Ending, LayerName, Liveness, Moment, NewRun,
-    Observation, PlanDigest, Revision, Run, RunId, SavedPlan, Sighting,
+    Action, Attempt, Cause, Closed, Commit, DriftFinding, Ending, FailureClass, LayerName,
+    Liveness, Moment, NewRun, Observation, PlanDigest, Revision, Run, RunId, SavedPlan, Sighting,
 };
 
 /// The facts of one layer.
@@ -32,6 +32,13 @@ impl Record {
         let read = self.observation.as_ref().and_then(Observation::revision);
         let applied = self.applied.as_ref().map(|(revision, _)| &revision.digest);
         read.is_some_and(|revision| applied == Some(&revision.digest))
+    }
+
+    /// The commits that were read and applied.
+    pub(super) fn commits(&self) -> impl Iterator<Item = &Commit> {
+        let read = self.observation.as_ref().and_then(Observation::revision);
+        let applied = self.applied.as_ref().map(|(revision, _)| revision);
+        read.into_iter().chain(applied).map(|revision| &revision.commit)
     }
 
     /// How often the digest has changed.
@@ -139,6 +146,11 @@ impl Record {
             return Outcome::Refused;
         }
         let (began, started) = (attempt.began, attempt.sequence);
+        if let (Ending::Failed(FailureClass::Platform), Some((why, _))) =
+            (result.ending, attempt.stop)
+        {
+            result.ending = Ending::Stopped(why);
+        }
         let Some(run) = self.run_mut(&id.run) else { return Outcome::Refused };
         // A plan that was not saved cannot be applied, and says nothing about its changes.
         let has_plan = run.action != Action::Plan || result.plan.is_some();
@@ -146,7 +158,7 @@ impl Record {
             result.ending = Ending::Lost;
         }
         let (ending, end) = (result.ending, Some((result.ending, now)));
-        run.plan = result.plan;
+        run.plan = result.plan.map(|plan| SavedPlan { saved: now, ..plan });
         let is_empty = run.plan.as_ref().is_some_and(|plan| plan.is_empty) && !run.destroys;
         let (action, revision) = (run.action, run.revision.clone());
         if let Some(attempt) = run.attempts.last_mut() {

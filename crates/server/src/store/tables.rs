@@ -3,8 +3,8 @@
 use super::record::Record;
 use super::{AttemptId, AttemptResult, Note, Outcome, Snapshot, StartRequest, StoreResult};
 use crate::model::{
-    Attempt, Closed, Facts, LayerName, Lease, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
-    Upstream,
+    Attempt, Closed, Commit, Facts, LayerName, Lease, Moment, NewRun, PlanDigest, Run, RunId,
+    Sighting, Upstream,
 };
 
 /// One transaction of a database. Nothing that it does is visible to others before it ends, and
@@ -30,6 +30,9 @@ pub(super) trait Tables {
         before: Option<&RunId>,
         most: u32,
     ) -> StoreResult<Vec<Run>>;
+
+    /// The commits of all layers and of runs that are not over, each once.
+    fn commits(&mut self) -> StoreResult<Vec<Commit>>;
 
     /// The layers that have an attempt without an end.
     fn busy(&mut self) -> StoreResult<Vec<LayerName>>;
@@ -169,7 +172,7 @@ pub(super) fn start_attempt(
     let upstreams_applied = upstreams(tables, after)?.iter().all(|upstream| upstream.satisfied);
     let now = tables.now();
     let sequence = tables.counter(SEQUENCE)? + 1;
-    let (place, token) = (place.to_owned(), token.clone());
+    let (place, token) = (place.to_owned(), *token);
     let attempt = Attempt::new(id.number, place, token, sequence, now, now + timeout);
     let made =
         update(tables, &id.layer, |record| record.start(attempt, &id.run, upstreams_applied))?;

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use butler_server::model::{Closed, LayerName, Moment, NewRun, PlanDigest, Run, RunId, Sighting};
+use butler_server::model::{
+    Closed, Commit, LayerName, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
+};
 use butler_server::store::{
     AttemptId, AttemptResult, MemoryStore, Note, Outcome, Snapshot, StartRequest, Store,
     StoreError, StoreResult,
@@ -104,6 +106,11 @@ impl Store for FaultyStore {
     ) -> StoreResult<Vec<Run>> {
         self.up()?;
         self.inner.history(layer, before, most).await
+    }
+
+    async fn commits(&self) -> StoreResult<Vec<Commit>> {
+        self.up()?;
+        self.inner.commits().await
     }
 
     async fn busy(&self) -> StoreResult<Vec<LayerName>> {

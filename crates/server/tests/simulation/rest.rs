@@ -55,7 +55,7 @@ fn is_at_rest(world: &World) -> Result<(), String> {
     }
     for layer in 0..world.layers.len() {
         let name = world.name(layer);
-        let decision = now(world.controller().decide(&name, world.configured(layer))).unwrap();
+        let (_, decision) = now(world.controller().decide(&name, world.configured(layer))).unwrap();
         let gates: Vec<Gate> = decision.reasons.iter().map(|reason| reason.gate).collect();
         let rests = match decision.phase {
             Phase::Noop | Phase::Succeeded | Phase::Skipped => true,

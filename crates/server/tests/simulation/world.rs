@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use butler_server::controller::{ConfiguredLayer, Controller};
+use butler_server::controller::{ConfiguredLayer, Controller, Limits};
 use butler_server::decision::Step;
 use butler_server::model::{
     Commit, Digest, DriftCheck, Layer, LayerName, PlanDigest, Revision, Sighting, Strategy,
@@ -72,6 +72,7 @@ fn configured(index: usize, kind: &LayerKind, kinds: &[LayerKind]) -> Configured
             plan_lifetime: secs(6 * 3600),
             after: kind.after.iter().filter(applied).map(|upstream| name(*upstream)).collect(),
             has_backend: true,
+            conflict: None,
         },
         state_key: format!("state-{}", index - usize::from(kind.shares_state && index > 0)),
     }
@@ -124,7 +125,7 @@ impl World {
     }
 
     pub(crate) fn controller(&self) -> Controller<'_, FaultyStore, SimulatedExecutor> {
-        Controller::new(&self.store, &self.executor, 2)
+        Controller::new(&self.store, &self.executor, Limits::concurrency(2))
     }
 
     pub(crate) fn configured(&self, layer: usize) -> Option<&ConfiguredLayer> {
@@ -263,7 +264,8 @@ impl World {
             let mut last = None;
             for count in 0.. {
                 let name = self.name(layer);
-                let Ok(decision) = now(self.controller().decide(&name, self.configured(layer)))
+                let Ok((_, decision)) =
+                    now(self.controller().decide(&name, self.configured(layer)))
                 else {
                     break;
                 };
@@ -287,7 +289,7 @@ impl World {
 
     fn decide(&mut self, server: usize, layer: usize) {
         let name = self.name(layer);
-        if let Ok(decision) = now(self.controller().decide(&name, self.configured(layer)))
+        if let Ok((_, decision)) = now(self.controller().decide(&name, self.configured(layer)))
             && let Some(step) = decision.step
         {
             self.decided.insert(server, (layer, step));

@@ -24,7 +24,7 @@ pub struct MirrorRequest {
     pub repository: SecretString,
     /// How the server logs in, for the repository and its submodules.
     pub credentials: GitCredentials,
-    /// Branches, tags, or full commit ids; each once. Abbreviated commit ids are not found.
+    /// Branches, tags, or full commit ids; each once. `HEAD` is the default branch. Abbreviated commit ids are not found.
     pub references: Vec<String>,
     /// Full ids of commits that must stay readable although no reference leads to them any more: those
     /// of unfinished runs, of applied revisions, and of the previous update, which a run may use before

@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use super::attempts::{FATE_UNKNOWN, SILENCE};
 use super::*;
+use butler_registry::TokenHash;
+
 use crate::model::{
     Attempt, Breaker, ChangeCounts, Commit, Digest, DriftCheck, DriftFinding, Ending, FailureClass,
     LayerName, Lease, Liveness, NewRun, PlanDigest, RunId, SavedPlan, StalePlan, StopReason,
-    Strategy, Surroundings, Timeouts, TokenHash, Upstream,
+    Strategy, Surroundings, Timeouts, Upstream,
 };
 
 /// The time of all decisions, unless a row says otherwise.
@@ -58,6 +60,7 @@ impl World {
                 plan_lifetime: secs(7 * 24 * 3600),
                 after: Vec::new(),
                 has_backend: true,
+                conflict: None,
             }),
             name,
             observation: Some(Observation {
@@ -142,7 +145,7 @@ fn attempt(run: &mut Run) -> &mut Attempt {
     run.attempts.push(Attempt::new(
         number,
         place,
-        TokenHash::default(),
+        TokenHash::of("brce_test"),
         1,
         created,
         NOW + secs(60),

@@ -100,7 +100,7 @@ impl<S: Store> Tested<S> {
             concurrency: 2,
             timeout: TIMEOUT,
             place: "this machine",
-            token: &TokenHash::default(),
+            token: &TokenHash::of("brce_test"),
         };
         self.store.start_attempt(request).await.unwrap()
     }
@@ -259,7 +259,7 @@ pub(super) async fn concurrency_is_compared_at_the_start(tested: Tested<impl Sto
             concurrency: 2,
             timeout: TIMEOUT,
             place: "this machine",
-            token: &TokenHash::default(),
+            token: &TokenHash::of("brce_test"),
         };
         assert_eq!(tested.store.start_attempt(request).await.unwrap(), expected, "{name}");
     }
@@ -289,6 +289,26 @@ pub(super) async fn runs_are_found_by_id_and_by_layer(tested: Tested<impl Store>
     assert_eq!(store.busy().await.unwrap(), [layer("b")]);
     tested.lose(&id).await;
     assert_eq!(store.busy().await.unwrap(), Vec::new());
+}
+
+pub(super) async fn commits_that_may_be_needed_are_listed(tested: Tested<impl Store>) {
+    let store = &tested.store;
+    let commits = async || -> Vec<String> {
+        store.commits().await.unwrap().iter().map(ToString::to_string).collect()
+    };
+    assert!(commits().await.is_empty());
+    // An empty plan: `d1` is applied.
+    let run = tested.plan("a").await;
+    let id = tested.start("a", &run, 1).await;
+    assert_eq!(store.finish(&id, saved("p", true)).await.unwrap(), Outcome::Made);
+    tested.see("a", "d2").await;
+    let cause = Cause::Commit { change: 2 };
+    let waiting = tested.create("a", new_run("a", Action::Plan, cause, "d2", 2)).await;
+    tested.see("a", "d3").await;
+    assert_eq!(commits().await, ["c-d1", "c-d2", "c-d3"]);
+    let closed = store.close_run(&layer("a"), &waiting, Closed::Superseded).await.unwrap();
+    assert_eq!(closed, Outcome::Made);
+    assert_eq!(commits().await, ["c-d1", "c-d3"]);
 }
 
 pub(super) async fn notes_change_attempts_until_they_end(tested: Tested<impl Store>) {
@@ -322,7 +342,7 @@ pub(super) async fn notes_change_attempts_until_they_end(tested: Tested<impl Sto
         ..Attempt::new(
             1,
             "this machine".to_owned(),
-            TokenHash::default(),
+            TokenHash::of("brce_test"),
             1,
             started,
             started + TIMEOUT,
@@ -434,6 +454,7 @@ macro_rules! contract {
                 only_the_next_attempt_of_a_waiting_run_starts,
                 concurrency_is_compared_at_the_start,
                 runs_are_found_by_id_and_by_layer,
+                commits_that_may_be_needed_are_listed,
                 notes_change_attempts_until_they_end,
                 results_change_what_is_applied,
                 plans_are_approved_once_and_for_the_current_change,

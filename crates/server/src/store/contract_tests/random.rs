@@ -50,7 +50,7 @@ pub(super) async fn transactions_equal_those_in_memory(tested: Tested<impl Store
                     concurrency: 2,
                     timeout: TIMEOUT,
                     place: "this machine",
-                    token: &TokenHash::default(),
+                    token: &TokenHash::of("brce_test"),
                 };
                 both!(store, store.start_attempt(request));
                 attempts.push(id);

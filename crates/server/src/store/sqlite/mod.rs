@@ -28,7 +28,7 @@ use super::{
     AttemptId, AttemptResult, Clock, Note, Outcome, Snapshot, StartRequest, Store, StoreError,
     StoreResult,
 };
-use crate::model::{Closed, LayerName, Moment, NewRun, PlanDigest, Run, RunId, Sighting};
+use crate::model::{Closed, Commit, LayerName, Moment, NewRun, PlanDigest, Run, RunId, Sighting};
 
 pub use backup::{backup, restore};
 
@@ -197,6 +197,10 @@ impl Store for SqliteStore {
         self.transaction(move |tables| tables.history(&layer, before.as_ref(), most)).await
     }
 
+    async fn commits(&self) -> StoreResult<Vec<Commit>> {
+        self.transaction(|tables| tables.commits()).await
+    }
+
     async fn busy(&self) -> StoreResult<Vec<LayerName>> {
         self.transaction(|tables| tables.busy()).await
     }
@@ -228,7 +232,7 @@ impl Store for SqliteStore {
         let (attempt, state_key) = (request.attempt.clone(), request.state_key.to_owned());
         let (after, place) = (request.after.to_vec(), request.place.to_owned());
         let (concurrency, timeout) = (request.concurrency, request.timeout);
-        let token = request.token.clone();
+        let token = *request.token;
         self.transaction(move |tables| {
             let request = StartRequest {
                 attempt: &attempt,

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::{LayerName, Lease, Moment, Run, RunId};
+use crate::model::{Commit, LayerName, Lease, Moment, Run, RunId};
 use crate::store::record::Record;
 use crate::store::tables::Tables;
 use crate::store::{StoreError, StoreResult};
@@ -123,6 +123,20 @@ impl Tables for SqliteTables<'_> {
             |row| json(row, 0),
         )?;
         Ok(runs.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn commits(&mut self) -> StoreResult<Vec<Commit>> {
+        let mut select = self.connection.prepare_cached(
+            "SELECT facts ->> '$.observation.sighting.Found.commit' AS found FROM layers
+             WHERE found IS NOT NULL
+             UNION
+             SELECT facts ->> '$.applied[0].commit' AS applied FROM layers WHERE applied IS NOT NULL
+             UNION
+             SELECT facts ->> '$.revision.commit' FROM runs WHERE state <> 'over'
+             ORDER BY 1",
+        )?;
+        let commits = select.query_map([], |row| Ok(Commit::new(row.get::<_, String>(0)?)))?;
+        Ok(commits.collect::<rusqlite::Result<_>>()?)
     }
 
     fn busy(&mut self) -> StoreResult<Vec<LayerName>> {

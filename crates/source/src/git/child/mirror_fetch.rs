@@ -12,6 +12,9 @@ use super::transfer::{ALL_REFERENCES, Depth, Server, Transfer};
 /// Where fetched references are until their commits are known.
 pub(super) const INCOMING: &str = "refs/incoming";
 
+/// The default branch of a repository.
+const DEFAULT_BRANCH: &str = "HEAD";
+
 /// A commit of the server.
 pub(super) struct Wanted {
     /// The reference that is fetched, by its full name; `None` if the commit is fetched by its id.
@@ -29,6 +32,10 @@ pub(super) fn find(reference: &str, heads: &[(String, Oid)]) -> Option<Wanted> {
     let target = |name: &str| heads.iter().find(|(head, _)| head == name).map(|(_, id)| *id);
     // `^{}` marks the commit below an annotated tag.
     let commit = |name: &str| target(&format!("{name}^{{}}")).or_else(|| target(name));
+    if reference == DEFAULT_BRANCH {
+        let name = Some(reference.to_owned());
+        return Some(Wanted { commit: target(reference)?, name, is_pinned: false });
+    }
     match resolve_reference(reference, heads) {
         ResolvedReference::Reference { name, .. } => {
             Some(Wanted { commit: commit(&name)?, name: Some(name), is_pinned: false })

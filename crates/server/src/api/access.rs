@@ -1,0 +1,131 @@
+//! Who may do what.
+
+use std::io;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use butler_base::platform::fs::OpenOptionsExt;
+use butler_registry::TokenHash;
+use fs_err as fs;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::access_file::AccessFile;
+use super::user::{Role, User};
+use crate::config::ConfigError;
+
+/// The time between two looks at the access file.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A new random token of a user.
+///
+/// # Errors
+/// If the system has no random numbers.
+pub fn new_token() -> io::Result<SecretString> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(format!("breg_{}", hex::encode(bytes)).into())
+}
+
+/// All users.
+#[derive(Debug)]
+pub struct Access {
+    users: Mutex<Users>,
+    /// The time between two looks at the file.
+    interval: Duration,
+}
+
+/// The users in force, and where they come from.
+#[derive(Debug)]
+struct Users {
+    known: Arc<[User]>,
+    file: Option<AccessFile>,
+    looked: Instant,
+}
+
+impl Access {
+    /// These users.
+    #[must_use]
+    pub fn new(users: Vec<User>) -> Self {
+        Self::with(users, None, INTERVAL)
+    }
+
+    fn with(users: Vec<User>, file: Option<AccessFile>, interval: Duration) -> Self {
+        let users = Users { known: users.into(), file, looked: Instant::now() };
+        Self { users: Mutex::new(users), interval }
+    }
+
+    /// The users of an access file, which is read again when it has changed. A file that is not
+    /// valid then changes nothing, and its errors are logged.
+    ///
+    /// # Errors
+    /// All that is wrong in the file.
+    pub fn of_file(path: &Path) -> Result<Self, Vec<ConfigError>> {
+        Self::looking(path, INTERVAL)
+    }
+
+    /// The users of an access file, at which it looks at most once in `interval`.
+    pub(super) fn looking(path: &Path, interval: Duration) -> Result<Self, Vec<ConfigError>> {
+        let (file, users) = AccessFile::open(path)?;
+        Ok(Self::with(users, Some(file), interval))
+    }
+
+    /// The administrator, whose token is in `file`. The file is made if it does not exist.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written, or contains no token.
+    pub fn administrator(file: &Path) -> io::Result<Self> {
+        if !file.exists() {
+            let token = new_token()?;
+            let mut options = std::fs::OpenOptions::new();
+            options.write(true).create_new(true).mode(0o600);
+            writeln!(options.open(file)?, "{}", token.expose_secret())?;
+        }
+        let text = fs::read_to_string(file)?;
+        let token = text.trim();
+        if !token.starts_with("breg_") {
+            let file = file.display();
+            return Err(io::Error::other(format!(
+                "`{file}` contains no token, which begins with `breg_`; remove the file, and start \
+                 the server again"
+            )));
+        }
+        let (name, role) = ("administrator".to_owned(), Role::Administrator);
+        Ok(Self::new(vec![User { name, role, layers: None, token: TokenHash::of(token) }]))
+    }
+
+    /// The user whose token this is. All hashes are compared, each in constant time.
+    pub(super) fn user(&self, token: &str) -> Option<User> {
+        // Tokens of attempts are for the registry's API only.
+        let token = token.starts_with("breg_").then(|| TokenHash::of(token))?;
+        let users = self.known();
+        let found =
+            users.iter().fold(None, |found, it| if it.token == token { Some(it) } else { found });
+        found.cloned()
+    }
+
+    /// The users in force.
+    fn known(&self) -> Arc<[User]> {
+        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let Users { known, file: Some(file), looked } = &mut *users else {
+            return Arc::clone(&users.known);
+        };
+        if looked.elapsed() >= self.interval {
+            *looked = Instant::now();
+            match file.changed() {
+                Ok(Some(changed)) => {
+                    tracing::info!(users = changed.len(), "the access file has changed");
+                    *known = changed.into();
+                }
+                Ok(None) => {}
+                Err(errors) => {
+                    for error in errors {
+                        tracing::error!("the users stay as they are: {error}");
+                    }
+                }
+            }
+        }
+        Arc::clone(known)
+    }
+}

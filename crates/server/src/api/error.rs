@@ -1,0 +1,88 @@
+//! Errors of the API: `{"error": {"code", "message", "hint"}}`.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::store::StoreError;
+
+/// An answer other than success.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    hint: Option<String>,
+}
+
+impl ApiError {
+    /// 401: no valid token.
+    pub(super) fn unauthorized() -> Self {
+        Self {
+            status: StatusCode::UNAUTHORIZED,
+            code: "unauthorized",
+            message: "the request has no valid token".to_owned(),
+            hint: Some(
+                "send `Authorization: Bearer TOKEN`; without `--access-file`, the administrator's \
+                 token is in `admin.token` of the data directory"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    /// 403: the token is valid, but not for this.
+    pub(super) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    /// 421: the server is not reached under this name.
+    pub(super) fn misdirected(host: &str) -> Self {
+        let message = format!("`{host}` is not a name of this server");
+        let hint = "to use this name, start the server with `--allowed-host NAME` or `--public-url \
+                    URL` (`BUTLER_ALLOWED_HOST`, `BUTLER_PUBLIC_URL`)";
+        let error = Self::new(StatusCode::MISDIRECTED_REQUEST, "misdirected", message);
+        Self { hint: Some(hint.to_owned()), ..error }
+    }
+
+    /// 404.
+    pub(super) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not-found", message)
+    }
+
+    /// 409: a person must act first.
+    pub(super) fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    /// 400.
+    pub(super) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad-request", message)
+    }
+
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into(), hint: None }
+    }
+
+    /// 500: the cause is logged, and not sent.
+    pub(super) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
+        tracing::error!("a request failed: {}", butler_base::error::chain(error));
+        let message = "the server could not answer; its log has the cause";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        Self::internal(&error)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let Self { status, code, message, hint } = self;
+        let body = json!({"error": {"code": code, "message": message, "hint": hint}});
+        (status, Json(body)).into_response()
+    }
+}

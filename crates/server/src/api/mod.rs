@@ -1,0 +1,25 @@
+//! The HTTP API below `/api/v1`, for people's tools and for the command line; `/healthz` and
+//! `/readyz`.
+//!
+//! [`routes`] is the table of all requests with the role that each needs. The router, its
+//! authorization and the OpenAPI document are made from it, so a route without a rule cannot exist.
+
+mod access;
+mod access_file;
+mod error;
+mod health;
+mod hosts;
+mod layers;
+mod routes;
+mod runs;
+mod state;
+#[cfg(test)]
+mod tests;
+mod user;
+
+pub use access::{Access, new_token};
+pub use error::ApiError;
+pub use hosts::Hosts;
+pub use routes::{Route, router, routes};
+pub use state::ApiState;
+pub use user::{Layers, Role, User};

@@ -1,0 +1,123 @@
+//! Requests about runs.
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::error::ApiError;
+use super::state::{ApiState, Shared};
+use crate::attempts::AttemptDirectory;
+use crate::model::{LayerName, Run, RunId};
+use crate::serve::RunView;
+use crate::store::{AttemptId, Store};
+
+/// The most runs of one answer.
+const MOST_RUNS: u32 = 100;
+
+/// The most lines of one answer.
+const MOST_LINES: usize = 5_000;
+
+/// Which runs are listed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Which {
+    layer: String,
+    limit: Option<u32>,
+    after: Option<String>,
+}
+
+/// Which lines are read.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Lines {
+    after: u32,
+    attempt: Option<u32>,
+}
+
+pub(super) async fn list<S: Store>(
+    State(state): State<Shared<S>>,
+    Query(which): Query<Which>,
+) -> Result<Json<Value>, ApiError> {
+    let Ok(layer) = which.layer.parse::<LayerName>() else {
+        return Err(ApiError::not_found(format!("there is no layer `{}`", which.layer)));
+    };
+    let limit = which.limit.unwrap_or(MOST_RUNS).clamp(1, MOST_RUNS);
+    let after = which.after.map(RunId::new);
+    let mut runs = state.store.history(&layer, after.as_ref(), limit + 1).await?;
+    let has_more = runs.len() > limit as usize;
+    runs.truncate(limit as usize);
+    let next = runs.last().filter(|_| has_more).map(|run| run.id.clone());
+    let items: Vec<RunView> = runs.iter().map(|run| RunView::new(&layer, run)).collect();
+    Ok(Json(json!({"items": items, "next": next})))
+}
+
+async fn run<S: Store>(state: &ApiState<S>, id: &str) -> Result<(LayerName, Run), ApiError> {
+    let found = state.store.run(&RunId::new(id)).await?;
+    found.ok_or_else(|| ApiError::not_found(format!("there is no run `{id}`")))
+}
+
+pub(super) async fn show<S: Store>(
+    State(state): State<Shared<S>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let (layer, run) = run(&state, &id).await?;
+    Ok(Json(json!(RunView::new(&layer, &run))))
+}
+
+/// The directory of an attempt: the one with this number, or the newest one.
+fn directory<S>(
+    state: &ApiState<S>,
+    layer: LayerName,
+    run: &Run,
+    number: Option<u32>,
+) -> Result<AttemptDirectory, ApiError> {
+    let number = number.or_else(|| run.attempts.last().map(|attempt| attempt.number));
+    let attempt = run.attempts.iter().find(|attempt| Some(attempt.number) == number);
+    let Some(attempt) = attempt else {
+        return Err(ApiError::not_found(format!("the run `{}` has no such attempt", run.id)));
+    };
+    let id = AttemptId { layer, run: run.id.clone(), number: attempt.number };
+    Ok(AttemptDirectory::of(&state.data.attempts(), &id))
+}
+
+pub(super) async fn logs<S: Store>(
+    State(state): State<Shared<S>>,
+    Path(id): Path<String>,
+    Query(lines): Query<Lines>,
+) -> Result<Json<Value>, ApiError> {
+    let (layer, run) = run(&state, &id).await?;
+    if run.attempts.is_empty() && lines.attempt.is_none() {
+        return Ok(Json(json!({"items": [], "next": null})));
+    }
+    let directory = directory(&state, layer, &run, lines.attempt)?;
+    let read = tokio::task::spawn_blocking(move || directory.log(lines.after, MOST_LINES)).await;
+    let items = read
+        .map_err(|error| ApiError::internal(&error))?
+        .map_err(|error| ApiError::internal(&error))?;
+    let next = items.last().filter(|_| items.len() == MOST_LINES).map(|line| line.sequence);
+    Ok(Json(json!({"items": items, "next": next})))
+}
+
+pub(super) async fn plan<S: Store>(
+    State(state): State<Shared<S>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let (layer, run) = run(&state, &id).await?;
+    let directory = directory(&state, layer, &run, None)?;
+    let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let wants_text = accepted.is_some_and(|accepted| accepted.contains("text/plain"));
+    let read = tokio::task::spawn_blocking(move || {
+        if wants_text { directory.plan_text() } else { directory.plan_json() }
+    });
+    let plan = read
+        .await
+        .map_err(|error| ApiError::internal(&error))?
+        .map_err(|error| ApiError::internal(&error))?
+        .ok_or_else(|| ApiError::not_found(format!("the run `{id}` has no plan")))?;
+    let kind = if wants_text { "text/plain; charset=utf-8" } else { "application/json" };
+    Ok(([(header::CONTENT_TYPE, kind)], plan).into_response())
+}

@@ -1,0 +1,35 @@
+//! What the handlers of the API need.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::access::Access;
+use super::hosts::Hosts;
+use crate::data::DataDirectory;
+use crate::event::Event;
+use crate::serve::{Desired, Views};
+
+/// What the handlers of the API need.
+#[derive(Debug)]
+pub struct ApiState<S> {
+    /// The facts.
+    pub store: Arc<S>,
+    /// The layers as people see them.
+    pub views: Arc<Views>,
+    /// The configuration.
+    pub desired: Arc<Desired>,
+    /// Logs and plans.
+    pub data: DataDirectory,
+    /// Makes the server decide about a layer.
+    pub events: mpsc::UnboundedSender<Event>,
+    /// Who may do what.
+    pub access: Access,
+    /// Under which names the server is reached.
+    pub hosts: Hosts,
+    /// What modules are kept from, in one word.
+    pub isolation: String,
+}
+
+/// Shared by all requests.
+pub(super) type Shared<S> = Arc<ApiState<S>>;

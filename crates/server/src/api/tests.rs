@@ -1,0 +1,289 @@
+//! The API against a store in memory.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{Method, Request, StatusCode};
+use butler_registry::TokenHash;
+use serde_json::Value;
+use tokio::sync::{Notify, mpsc};
+use tower::ServiceExt;
+
+use super::*;
+use crate::config::parse;
+use crate::data::DataDirectory;
+use crate::event::Event;
+use crate::layers::LayerSource;
+use crate::model::{Commit, Digest, LayerName, Moment, Revision, Sighting};
+use crate::serve::{Desired, Views};
+use crate::store::{MemoryStore, Outcome, Store};
+
+/// A server without processes.
+struct Tested {
+    router: Router,
+    store: Arc<MemoryStore>,
+    events: mpsc::UnboundedReceiver<Event>,
+    due: Arc<Notify>,
+    _directory: tempfile::TempDir,
+}
+
+/// The token of an administrator who may change only layers that match `*a`.
+const LIMITED: &str = "breg_limited";
+
+/// The token of a role.
+fn token(role: Role) -> String {
+    format!("breg_{}", role.name())
+}
+
+async fn tested() -> Tested {
+    let text = "repositories: {infra: {url: 'file:///infra'}}
+layers: {a: {repository: infra, path: a}, b: {repository: infra, path: b}}";
+    let config = parse(&[(PathBuf::from("butler.yaml"), text.to_owned())]).unwrap();
+    let store = Arc::new(MemoryStore::new(Arc::new(|| Moment::from_millis(1_000))));
+    let views = Arc::new(Views::default());
+    let desired = Arc::new(Desired::new(config));
+    let layers: Vec<(LayerName, Arc<LayerSource>)> =
+        desired.catalogs().borrow().layers.clone().into_iter().collect();
+    let (commit, digest) = (Commit::new("c1"), Digest::new("d1"));
+    let seen = Sighting::Found(Revision { commit, digest });
+    let sightings: Vec<_> = layers.iter().map(|(name, _)| (name.clone(), seen.clone())).collect();
+    assert_eq!(store.observe("infra", 0, &sightings).await.unwrap(), Outcome::Made);
+    for (name, source) in &layers {
+        views.look(&*store, name, Some(source)).await;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (sender, events) = mpsc::unbounded_channel();
+    let users = Role::ALL.map(|role| User {
+        name: role.name().to_owned(),
+        role,
+        layers: None,
+        token: TokenHash::of(&token(role)),
+    });
+    let limited = User {
+        name: "limited".to_owned(),
+        role: Role::Administrator,
+        layers: Some(Layers::new(["*a"]).unwrap()),
+        token: TokenHash::of(LIMITED),
+    };
+    let users = users.into_iter().chain([limited]).collect();
+    let due = desired.due("infra");
+    let state = ApiState {
+        store: Arc::clone(&store),
+        views,
+        desired,
+        data: DataDirectory::create(directory.path()).unwrap(),
+        events: sender,
+        access: Access::new(users),
+        hosts: Hosts::new([127, 0, 0, 1].into(), Vec::new()),
+        isolation: "landlock".to_owned(),
+    };
+    let router = router(Arc::new(state));
+    Tested { router, store, events, due, _directory: directory }
+}
+
+impl Tested {
+    async fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        token: Option<&str>,
+        key: Option<&str>,
+    ) -> (StatusCode, Value) {
+        let mut request = Request::builder().method(method).uri(format!("/api/v1{path}"));
+        request = request.header("host", "localhost:7373");
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key);
+        }
+        let request = request.body(Body::empty()).unwrap();
+        let answer = self.router.clone().oneshot(request).await.unwrap();
+        let status = answer.status();
+        let body = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let (status, body) = self.ask(Method::GET, path, Some(&token(Role::Viewer)), None).await;
+        assert_eq!(status, StatusCode::OK, "{path}: {body}");
+        body
+    }
+}
+
+#[tokio::test]
+async fn each_route_is_open_to_its_role_and_those_above_only() {
+    let tested = tested().await;
+    for route in routes::<MemoryStore>() {
+        let path = route
+            .path
+            .replace("{layer}", "a")
+            .replace("{repository}", "infra")
+            .replace("{run}", "none");
+        let ask = async |token: Option<&str>| {
+            tested.ask(route.method.clone(), &path, token, None).await.0
+        };
+        // The token of an attempt, no token, and an unknown one.
+        for stranger in [None, Some("brce_viewer"), Some("breg_unknown"), Some("viewer")] {
+            assert_eq!(ask(stranger).await, StatusCode::UNAUTHORIZED, "{route:?} {stranger:?}");
+        }
+        for role in Role::ALL {
+            let status = ask(Some(&token(role))).await;
+            let refused = status == StatusCode::FORBIDDEN;
+            assert_eq!(refused, role < route.role, "{route:?} {role:?} {status}");
+            assert_ne!(status, StatusCode::UNAUTHORIZED, "{route:?} {role:?}");
+            assert!(!status.is_server_error(), "{route:?} {role:?} {status}");
+        }
+        // Another layer, no layer, and a layer of the user: reading is not limited.
+        let other = path.replace("/layers/a", "/layers/b");
+        for (path, is_own) in [(&path, path.contains("/layers/a")), (&other, false)] {
+            let (status, body) = tested.ask(route.method.clone(), path, Some(LIMITED), None).await;
+            let refused = status == StatusCode::FORBIDDEN;
+            assert_eq!(refused, route.method == Method::POST && !is_own, "{path} {body}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn name_of_a_layer_is_decoded_before_it_is_compared() {
+    let tested = tested().await;
+    for (path, expected) in [
+        ("/layers/%61/pause", StatusCode::OK),
+        ("/layers/%62/pause", StatusCode::FORBIDDEN),
+        ("/layers/b%2Fa/pause", StatusCode::NOT_FOUND),
+    ] {
+        let (status, body) = tested.ask(Method::POST, path, Some(LIMITED), None).await;
+        assert_eq!(status, expected, "{path}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn server_says_without_a_token_how_it_is() {
+    let tested = tested().await;
+    let ask = async |path: &str, host: &str| {
+        let request = Request::builder().uri(path).header("host", host);
+        let request = request.body(Body::empty()).unwrap();
+        let answer = tested.router.clone().oneshot(request).await.unwrap();
+        let status = answer.status();
+        let body = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    };
+    assert_eq!(ask("/healthz", "localhost").await, (StatusCode::OK, "ok".to_owned()));
+    let (status, ready) = ask("/readyz", "127.0.0.1:7373").await;
+    assert_eq!(status, StatusCode::OK);
+    let ready: Value = serde_json::from_str(&ready).unwrap();
+    assert_eq!(ready, serde_json::json!({"ok": true, "isolation": "landlock"}));
+    for path in ["/healthz", "/readyz", "/api/v1/layers", "/api/v1/openapi.json", "/none"] {
+        let (status, error) = ask(path, "evil.test").await;
+        assert_eq!(status, StatusCode::MISDIRECTED_REQUEST, "{path}");
+        let error: Value = serde_json::from_str(&error).unwrap();
+        assert_eq!(error["error"]["message"], "`evil.test` is not a name of this server");
+        assert!(error["error"]["hint"].as_str().unwrap().contains("--allowed-host"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn layers_are_filtered_and_paged() {
+    let tested = tested().await;
+    let names = async |query: &str| {
+        let body = tested.get(&format!("/layers{query}")).await;
+        let items = body["items"].as_array().unwrap().clone();
+        let names: Vec<String> =
+            items.iter().map(|item| item["name"].as_str().unwrap().to_owned()).collect();
+        (names, body["next"].clone())
+    };
+    assert_eq!(names("").await.0, ["a", "b"]);
+    assert_eq!(names("?q=b").await.0, ["b"]);
+    assert_eq!(names("?repository=other").await.0, Vec::<String>::new());
+    assert_eq!(names("?phase=Noop&phase=Blocked").await.0, Vec::<String>::new());
+    assert_eq!(names("?limit=1").await, (vec!["a".to_owned()], "a".into()));
+    assert_eq!(names("?limit=1&after=a").await, (vec!["b".to_owned()], Value::Null));
+    for (query, part) in [
+        ("?phase=Nope", "`Nope` is not a phase"),
+        ("?phases=Noop", "`phases` is not a parameter"),
+        ("?limit=x", "`limit` is a number"),
+    ] {
+        let viewer = token(Role::Viewer);
+        let path = format!("/layers{query}");
+        let (status, body) = tested.ask(Method::GET, &path, Some(&viewer), None).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
+        assert!(body["error"]["message"].as_str().unwrap().contains(part), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn layer_shows_what_the_repository_contains() {
+    let tested = tested().await;
+    let layer = tested.get("/layers/a").await;
+    for (field, expected) in [
+        ("name", "a"),
+        ("repository", "infra"),
+        ("ref", "HEAD"),
+        ("path", "a"),
+        ("drift", "unknown"),
+    ] {
+        assert_eq!(layer[field], expected, "{layer}");
+    }
+    assert_eq!(layer["revision"]["commit"], "c1");
+    let viewer = token(Role::Viewer);
+    let (status, body) = tested.ask(Method::GET, "/layers/c", Some(&viewer), None).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    assert_eq!(body["error"]["message"], "there is no layer `c`");
+}
+
+#[tokio::test]
+async fn repeated_request_for_a_plan_makes_one_run() {
+    let mut tested = tested().await;
+    let operator = token(Role::Operator);
+    let mut plan = Vec::new();
+    for key in ["k1", "k1", "k2"] {
+        let path = "/layers/a/plan";
+        let (status, run) = tested.ask(Method::POST, path, Some(&operator), Some(key)).await;
+        assert_eq!(status, StatusCode::ACCEPTED, "{run}");
+        assert_eq!((&run["action"], &run["cause"]), (&"plan".into(), &"person".into()));
+        plan.push(run["id"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(plan[0], plan[1]);
+    assert_ne!(plan[0], plan[2]);
+    assert_eq!(tested.store.runs(&"a".parse().unwrap()).len(), 2);
+    let mut changed = Vec::new();
+    while let Ok(event) = tested.events.try_recv() {
+        changed.push(format!("{event:?}"));
+    }
+    assert_eq!(changed.len(), 2, "{changed:?}");
+    let runs = tested.get("/runs?layer=a&limit=1").await;
+    assert_eq!(runs["items"][0]["id"], *plan[2]);
+    assert_eq!(runs["next"], *plan[2]);
+    let run = tested.get(&format!("/runs/{}", plan[0])).await;
+    assert_eq!((&run["phase"], &run["layer"]), (&"PendingTrigger".into(), &"a".into()));
+    let logs = tested.get(&format!("/runs/{}/logs", plan[0])).await;
+    assert_eq!(logs["items"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn sync_makes_the_next_poll_begin() {
+    let tested = tested().await;
+    let operator = token(Role::Operator);
+    for path in ["/layers/a/sync", "/repositories/infra/sync"] {
+        let (status, _) = tested.ask(Method::POST, path, Some(&operator), None).await;
+        assert_eq!(status, StatusCode::ACCEPTED);
+        tested.due.notified().await;
+    }
+    let (status, _) = tested.ask(Method::POST, "/repositories/x/sync", Some(&operator), None).await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn openapi_document_has_each_route() {
+    let tested = tested().await;
+    let (status, document) = tested.ask(Method::GET, "/openapi.json", None, None).await;
+    assert_eq!(status, StatusCode::OK);
+    for route in routes::<MemoryStore>() {
+        let method = route.method.as_str().to_ascii_lowercase();
+        let operation = &document["paths"][route.path][method];
+        assert_eq!(operation["summary"], route.summary, "{route:?}");
+        assert!(operation["description"].as_str().unwrap().contains(route.role.name()));
+    }
+}

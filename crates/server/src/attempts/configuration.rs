@@ -1,0 +1,198 @@
+//! The configuration of an attempt: what `execute` asks the registry for.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fs_err as fs;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Map, Value, json};
+
+use super::executor::wire_id;
+use crate::config::{EnvironmentValue, SecretSource};
+use crate::layers::LayerSource;
+use crate::model::{Action, Run};
+use crate::store::AttemptId;
+
+/// The largest file with a secret, in bytes.
+const MOST: u64 = 1024 * 1024;
+
+/// Reads a variable of the server.
+pub type ReadVariable = Arc<dyn Fn(&str) -> Option<SecretString> + Send + Sync>;
+
+/// Reads secrets at the moment in which they are needed, so that one that was rotated needs no
+/// restart.
+#[derive(Clone)]
+pub struct Secrets {
+    variable: ReadVariable,
+}
+
+/// A secret cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// Its file.
+    #[error("cannot read the secret in the file `{}` that {used_by} needs", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What needs it.
+        used_by: String,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Its variable.
+    #[error("the variable `{name}` of the server is not set, and {used_by} needs it")]
+    Variable {
+        /// The variable.
+        name: String,
+        /// What needs it.
+        used_by: String,
+    },
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Secrets")
+    }
+}
+
+impl Secrets {
+    /// Secrets in files, and in variables that `variable` reads.
+    #[must_use]
+    pub const fn new(variable: ReadVariable) -> Self {
+        Self { variable }
+    }
+
+    /// A secret, without the line end that editors add. `used_by` is for the error.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read(&self, source: &SecretSource, used_by: &str) -> Result<SecretString, SecretError> {
+        match source {
+            SecretSource::File(path) => Self::file(path).map_err(|source| SecretError::File {
+                path: path.clone(),
+                used_by: used_by.to_owned(),
+                source,
+            }),
+            SecretSource::Env(name) => (self.variable)(name).ok_or_else(|| SecretError::Variable {
+                name: name.clone(),
+                used_by: used_by.to_owned(),
+            }),
+        }
+    }
+
+    fn file(path: &Path) -> std::io::Result<SecretString> {
+        let size = fs::metadata(path)?.len();
+        if size > MOST {
+            return Err(std::io::Error::other(format!(
+                "it has {size} bytes; a secret has at most {MOST}"
+            )));
+        }
+        let text = fs::read_to_string(path)?;
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        Ok(text.strip_suffix('\r').unwrap_or(text).into())
+    }
+}
+
+/// The configuration of an attempt, with its secrets.
+pub(super) fn configuration(
+    source: &LayerSource,
+    attempt: &AttemptId,
+    run: &Run,
+    states: &Path,
+    secrets: &Secrets,
+) -> Result<Value, SecretError> {
+    let entry = &source.entry;
+    let name = &attempt.layer;
+    let mut variables = Map::new();
+    for (variable, value) in &entry.variables {
+        variables.insert(variable.clone(), json!({"value": value}));
+    }
+    for (variable, from) in &entry.secrets {
+        let used_by = format!("the variable `{variable}` of the layer `{name}`");
+        let value = secrets.read(&from.value, &used_by)?;
+        let value = json!({"value": value.expose_secret(), "sensitive": true});
+        variables.insert(variable.clone(), value);
+    }
+    let mut environment = Map::new();
+    for (variable, value) in &entry.env {
+        let value = match value {
+            EnvironmentValue::Text(text) => json!({"value": text}),
+            EnvironmentValue::Secret(from) => {
+                let used_by = format!("`env` of the layer `{name}`");
+                let value = secrets.read(from, &used_by)?;
+                json!({"value": value.expose_secret(), "sensitive": true})
+            }
+        };
+        environment.insert(variable.clone(), value);
+    }
+    if let Some(workspace) = &entry.workspace {
+        environment.insert("TF_WORKSPACE".to_owned(), json!({"value": workspace}));
+    }
+    let id = wire_id(attempt);
+    let callback = |endpoint: &str| format!("/v1/ci/module-runs/{id}/{endpoint}");
+    let mut configuration = json!({
+        "runId": id,
+        "operation": operation(run.action),
+        "source": {
+            "type": "archive",
+            "url": callback("source"),
+            "gitRef": source.reference,
+            "commit": run.commit().as_str(),
+            "workingDirectory": source.path,
+        },
+        "variables": variables,
+        "envVars": environment,
+        "sensitiveValues": "literal",
+        "callbacks": {
+            "statusUrl": callback("status"),
+            "logsUrl": callback("logs"),
+            "planUrl": callback("plan"),
+            "outputsUrl": callback("outputs"),
+        },
+    });
+    if let Some(tool) = &entry.tool {
+        configuration["terraformVersion"] = json!(tool.value);
+    }
+    if let Some(backend) = backend(source, attempt, states, secrets)? {
+        configuration["stateBackend"] = backend;
+    }
+    Ok(configuration)
+}
+
+fn backend(
+    source: &LayerSource,
+    attempt: &AttemptId,
+    states: &Path,
+    secrets: &Secrets,
+) -> Result<Option<Value>, SecretError> {
+    let Some(backend) = &source.entry.backend else { return Ok(None) };
+    let mut settings = Map::new();
+    for (name, value) in &backend.config {
+        // `{file: …}` and `{env: …}` are secrets.
+        let value = match serde_json::from_value::<SecretSource>(value.clone()) {
+            Ok(from) => {
+                let used_by = format!("`{name}` in the backend of the layer `{}`", attempt.layer);
+                json!(secrets.read(&from, &used_by)?.expose_secret())
+            }
+            Err(_) => value.clone(),
+        };
+        settings.insert(name.clone(), value);
+    }
+    if backend.kind.value == "local" && !settings.contains_key("path") {
+        let state = states.join(attempt.layer.as_str()).join("terraform.tfstate");
+        settings.insert("path".to_owned(), json!(state));
+    }
+    Ok(Some(json!({"type": backend.kind.value, "config": settings})))
+}
+
+const fn operation(action: Action) -> &'static str {
+    match action {
+        Action::Plan => "plan",
+        Action::Apply => "apply",
+        Action::Destroy => "destroy",
+        Action::Drift => "drift-check",
+        // A trigger starts something elsewhere, and has no process here.
+        Action::Trigger => "trigger",
+    }
+}

@@ -1,0 +1,317 @@
+//! The files of one attempt.
+
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use butler_base::event::LogLine;
+use butler_base::platform::fs::{DirBuilderExt, OpenOptionsExt};
+use butler_base::process::ProcessIdentity;
+use fs_err as fs;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+
+use crate::model::PlanDigest;
+use crate::store::AttemptId;
+
+/// The directory of one attempt, mode 0700. What it reported stays; the rest is removed after its
+/// end.
+#[derive(Clone, Debug)]
+pub struct AttemptDirectory {
+    path: PathBuf,
+}
+
+impl AttemptDirectory {
+    /// The directory of an attempt below that of all attempts.
+    #[must_use]
+    pub fn of(attempts: &Path, id: &AttemptId) -> Self {
+        Self { path: attempts.join(format!("{}-{}", id.run, id.number)) }
+    }
+
+    /// Creates the directory, and all that the process needs.
+    ///
+    /// # Errors
+    /// If a directory cannot be created.
+    pub fn create(&self) -> io::Result<()> {
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        for directory in
+            [&self.path, &self.home(), &self.temporary(), &self.work(), &self.reports()]
+        {
+            builder.create(directory)?;
+        }
+        Ok(())
+    }
+
+    /// The directory at `path`.
+    pub(super) fn at(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
+    /// The directory itself.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// HOME of the process.
+    #[must_use]
+    pub fn home(&self) -> PathBuf {
+        self.path.join("home")
+    }
+
+    /// TMPDIR of the process.
+    #[must_use]
+    pub fn temporary(&self) -> PathBuf {
+        self.path.join("tmp")
+    }
+
+    /// Where the process makes the directory of its run.
+    #[must_use]
+    pub fn work(&self) -> PathBuf {
+        self.path.join("work")
+    }
+
+    /// Where the process leaves its result, and what it could not deliver.
+    #[must_use]
+    pub fn reports(&self) -> PathBuf {
+        self.path.join("reports")
+    }
+
+    /// The file with the token.
+    #[must_use]
+    pub fn token(&self) -> PathBuf {
+        self.path.join("token")
+    }
+
+    /// Standard output and standard error of the process.
+    #[must_use]
+    pub fn output(&self) -> PathBuf {
+        self.path.join("output.log")
+    }
+
+    /// Writes a new file with mode 0600.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write_private(&self, path: &Path, content: &[u8]) -> io::Result<()> {
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        options.open(path)?.write_all(content)
+    }
+
+    /// Records which process executes the attempt.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn record_process(&self, process: &ProcessIdentity) -> io::Result<()> {
+        self.write_json("process.json", process)
+    }
+
+    /// Which process executes the attempt; `None` if none was started.
+    ///
+    /// # Errors
+    /// If the record cannot be read.
+    pub fn process(&self) -> io::Result<Option<ProcessIdentity>> {
+        self.read_json("process.json")
+    }
+
+    /// Whether a process of the attempt exists.
+    ///
+    /// # Errors
+    /// If that cannot be established.
+    pub(super) fn is_alive(&self) -> io::Result<bool> {
+        self.process()?.map_or(Ok(false), |process| process.is_alive())
+    }
+
+    /// Appends lines to the log. A repeated batch is left out.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn append_log(&self, lines: &[LogLine], after: u32) -> io::Result<()> {
+        // A line that a power cut has left incomplete must not swallow the next one.
+        let mut text = Vec::new();
+        if self.ends_in_a_line()? {
+            text.push(b'\n');
+        }
+        for line in lines.iter().filter(|line| line.sequence > after) {
+            serde_json::to_writer(&mut text, line)?;
+            text.push(b'\n');
+        }
+        let mut options = std::fs::OpenOptions::new();
+        options.append(true).create(true).mode(0o600);
+        options.open(self.log_file())?.write_all(&text)
+    }
+
+    /// The sequence number of the last line in the log, or 0.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(super) fn last_line(&self) -> io::Result<u32> {
+        Ok(self.log(0, usize::MAX)?.last().map_or(0, |line| line.sequence))
+    }
+
+    /// The lines of the log with a higher sequence number than `after`, at most `most`.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn log(&self, after: u32, most: usize) -> io::Result<Vec<LogLine>> {
+        let text = self.read("log.jsonl")?.unwrap_or_default();
+        // The last line is incomplete if the machine was switched off while it was written.
+        let lines = text.split(|byte| *byte == b'\n').filter_map(|line| {
+            serde_json::from_slice::<LogLine>(line).ok().filter(|line| line.sequence > after)
+        });
+        Ok(lines.take(most).collect())
+    }
+
+    /// Keeps the plan that the attempt reported.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write_plan(&self, json: Option<&str>, text: Option<&str>) -> io::Result<()> {
+        for (name, content) in [("plan.json", json), ("plan.txt", text)] {
+            if let Some(content) = content {
+                self.write_private(&self.path.join(name), content.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The plan that the attempt reported, as JSON.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn plan_json(&self) -> io::Result<Option<Vec<u8>>> {
+        self.read("plan.json")
+    }
+
+    /// The plan that the attempt reported, as text.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn plan_text(&self) -> io::Result<Option<Vec<u8>>> {
+        self.read("plan.txt")
+    }
+
+    /// The SHA-256 of the plan that the attempt reported.
+    pub(super) fn plan_digest(&self) -> Option<PlanDigest> {
+        let plan = self.plan_json().ok()??;
+        Some(PlanDigest::new(hex::encode(Sha256::digest(plan))))
+    }
+
+    fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(self.path.join(name)) {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the last line of the log has no end.
+    fn ends_in_a_line(&self) -> io::Result<bool> {
+        let mut file = match fs::File::open(self.log_file()) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        if file.seek(SeekFrom::End(0))? == 0 {
+            return Ok(false);
+        }
+        file.seek(SeekFrom::End(-1))?;
+        let mut last = [0];
+        file.read_exact(&mut last)?;
+        Ok(last != *b"\n")
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.path.join("log.jsonl")
+    }
+
+    /// Writes a document atomically, with mode 0600.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write_json(&self, name: &str, document: &impl Serialize) -> io::Result<()> {
+        let temporary = self.path.join(format!("{name}.new"));
+        self.write_private(&temporary, &serde_json::to_vec(document)?)?;
+        // After a power cut, the file is complete or missing.
+        fs::File::open(&temporary)?.sync_all()?;
+        fs::rename(temporary, self.path.join(name))
+    }
+
+    /// Reads a document that [`AttemptDirectory::write_json`] or the process wrote; `None` if it
+    /// does not exist.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not valid.
+    pub fn read_json<T: DeserializeOwned>(&self, name: &str) -> io::Result<Option<T>> {
+        let text = self.read(name)?;
+        Ok(text.map(|text| serde_json::from_slice(&text)).transpose()?)
+    }
+
+    /// Removes what only the process needed: its token, home, and temporary files. The directory of
+    /// its run is empty by then, unless it was killed.
+    ///
+    /// # Errors
+    /// If something cannot be removed.
+    pub fn tidy(&self) -> io::Result<()> {
+        let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        match fs::remove_file(self.token()) {
+            Err(error) if !is_gone(&error) => return Err(error),
+            _ => {}
+        }
+        for directory in [self.home(), self.temporary()] {
+            match fs::remove_dir_all(directory) {
+                Err(error) if !is_gone(&error) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the process left the directory of its run, because it was killed.
+    ///
+    /// # Errors
+    /// If this cannot be read.
+    pub(super) fn has_leftovers(&self) -> io::Result<bool> {
+        match std::fs::read_dir(self.work()) {
+            Ok(mut entries) => Ok(entries.next().is_some()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use butler_base::event::Stream;
+
+    use super::*;
+    use crate::model::RunId;
+
+    fn line(sequence: u32) -> LogLine {
+        LogLine { sequence, stream: Stream::Stdout, content: format!("line {sequence}") }
+    }
+
+    #[test]
+    fn repeated_and_torn_lines_are_left_out_of_the_log() {
+        let root = tempfile::tempdir().unwrap();
+        let layer = "a".parse().unwrap();
+        let id = AttemptId { layer, run: RunId::new("r"), number: 1 };
+        let directory = AttemptDirectory::of(root.path(), &id);
+        directory.create().unwrap();
+        assert_eq!(directory.log(0, 10).unwrap(), []);
+        directory.append_log(&[line(1), line(2)], 0).unwrap();
+        directory.append_log(&[line(2), line(3)], 2).unwrap();
+        std::fs::OpenOptions::new()
+            .append(true)
+            .open(directory.log_file())
+            .unwrap()
+            .write_all(br#"{"sequence":4,"stre"#)
+            .unwrap();
+        assert_eq!(directory.log(0, 10).unwrap(), [line(1), line(2), line(3)]);
+        directory.append_log(&[line(4)], 3).unwrap();
+        assert_eq!(directory.log(3, 10).unwrap(), [line(4)]);
+        assert_eq!(directory.log(1, 1).unwrap(), [line(2)]);
+    }
+}

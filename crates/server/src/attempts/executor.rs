@@ -1,0 +1,229 @@
+//! Starts attempts as processes of this machine, which outlive the server.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use butler_base::process::{Environment, start_detached};
+use secrecy::ExposeSecret;
+use tokio::sync::mpsc;
+
+use super::directory::AttemptDirectory;
+use super::outcome;
+use crate::controller::{Executor, ExecutorError, Probe};
+use crate::event::Event;
+use crate::model::{AttemptToken, Liveness};
+use crate::store::AttemptId;
+
+/// The first argument that makes this executable the process of an attempt. The second one is the
+/// attempt's directory.
+pub const ATTEMPT_COMMAND: &str = "internal-attempt";
+
+/// The time between two looks for processes that a killed attempt has left.
+const LAST_PROCESS: Duration = Duration::from_millis(500);
+
+/// How often an attempt sends its log.
+const LOG_INTERVAL: &str = "100ms";
+
+/// How often an attempt asks for its status, which is its heartbeat.
+const STATUS_INTERVAL: &str = "10s";
+
+/// How long an attempt tries to report: until the server is there again.
+const REGISTRY_TIMEOUT: &str = "24h";
+
+/// What attempts get from the server.
+#[derive(Clone, Debug)]
+pub struct AttemptSettings {
+    /// This executable.
+    pub executable: PathBuf,
+    /// The directory of all attempts.
+    pub directory: PathBuf,
+    /// The address of the listener for attempts, `http://127.0.0.1:PORT`.
+    pub endpoint: String,
+    /// What attempts inherit: PATH, locale, proxies, certificates, and settings of the runner.
+    pub environment: Environment,
+}
+
+/// Starts processes.
+#[derive(Debug)]
+pub struct ProcessExecutor {
+    settings: AttemptSettings,
+    /// Gets the end of each process.
+    events: mpsc::UnboundedSender<Event>,
+}
+
+impl ProcessExecutor {
+    /// An executor that tells `events` which processes have ended.
+    #[must_use]
+    pub const fn new(settings: AttemptSettings, events: mpsc::UnboundedSender<Event>) -> Self {
+        Self { settings, events }
+    }
+
+    fn directory(&self, attempt: &AttemptId) -> AttemptDirectory {
+        AttemptDirectory::of(&self.settings.directory, attempt)
+    }
+
+    fn start(&self, attempt: &AttemptId, token: &AttemptToken) -> std::io::Result<()> {
+        let directory = self.directory(attempt);
+        directory.create()?;
+        directory.write_private(&directory.token(), token.secret().expose_secret().as_bytes())?;
+        let path = directory.path();
+        let argument = path.to_str().ok_or_else(|| {
+            std::io::Error::other(format!("the path `{}` is not UTF-8", path.display()))
+        })?;
+        directory.write_private(&directory.output(), &[])?;
+        let output = std::fs::OpenOptions::new().append(true).open(directory.output())?;
+        let environment = self.environment(attempt, &directory);
+        let arguments = [ATTEMPT_COMMAND, argument];
+        let mut child =
+            start_detached(&self.settings.executable, &arguments, &environment, path, &output)?;
+        let (events, attempt) = (self.events.clone(), attempt.clone());
+        let executable = self.settings.executable.clone();
+        tokio::spawn(async move {
+            if let Err(error) = child.wait().await {
+                tracing::warn!(%error, "cannot wait for the process of an attempt");
+            }
+            // If it was killed, its Terraform can go on for a while.
+            while directory.is_alive().unwrap_or(false) {
+                tokio::time::sleep(LAST_PROCESS).await;
+            }
+            if let Err(error) = tidy(&executable, &environment, &directory, &output).await {
+                tracing::warn!(%error, "cannot remove the temporary files of an attempt");
+            }
+            // The receiver is gone when the server stops.
+            let _ = events.send(Event::Exited(attempt));
+        });
+        Ok(())
+    }
+
+    /// The attempts whose processes ended while no server ran, and left temporary files. Call it
+    /// before an attempt is started.
+    ///
+    /// # Errors
+    /// If the directories cannot be read.
+    pub fn leftovers(&self) -> std::io::Result<Vec<AttemptDirectory>> {
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(&self.settings.directory)? {
+            let directory = AttemptDirectory::at(&entry?.path());
+            if !directory.home().exists() {
+                continue;
+            }
+            match directory.is_alive() {
+                Ok(true) => {}
+                Ok(false) => found.push(directory),
+                // It is not known to have ended, so its files are left alone.
+                Err(error) => tracing::warn!(
+                    %error, "cannot tell whether the attempt in `{}` runs", directory.path().display()
+                ),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Removes the temporary files of these attempts.
+    ///
+    /// # Errors
+    /// If something cannot be removed.
+    pub async fn tidy(&self, leftovers: Vec<AttemptDirectory>) -> std::io::Result<()> {
+        for directory in leftovers {
+            let mut environment = self.settings.environment.clone();
+            set_directories(&mut environment, &directory);
+            let output = std::fs::OpenOptions::new().append(true).open(directory.output())?;
+            tidy(&self.settings.executable, &environment, &directory, &output).await?;
+        }
+        Ok(())
+    }
+
+    /// The environment of `execute`.
+    fn environment(&self, attempt: &AttemptId, directory: &AttemptDirectory) -> Environment {
+        let mut environment = self.settings.environment.clone();
+        set_directories(&mut environment, directory);
+        for (name, value) in [
+            ("BUTLER_ENDPOINT", self.settings.endpoint.clone().into()),
+            ("BUTLER_RUN_ID", wire_id(attempt).into()),
+            ("BUTLER_TOKEN_FILE", directory.token().into_os_string()),
+            ("BUTLER_REPORT_DIR", directory.reports().into_os_string()),
+            ("BUTLER_LOG_INTERVAL", OsString::from(LOG_INTERVAL)),
+            ("BUTLER_CANCEL_INTERVAL", STATUS_INTERVAL.into()),
+            ("BUTLER_REGISTRY_TIMEOUT", REGISTRY_TIMEOUT.into()),
+        ] {
+            environment.set(name, value);
+        }
+        environment
+    }
+}
+
+/// Sets the directories of an attempt, which `execute` and `clean` use.
+fn set_directories(environment: &mut Environment, directory: &AttemptDirectory) {
+    environment.set("HOME", directory.home());
+    environment.set("TMPDIR", directory.temporary());
+    environment.set("BUTLER_WORK_DIR", directory.work());
+    environment.set("BUTLER_RECOVERY_DIR", directory.reports().join("recovery"));
+}
+
+/// Removes what the process of an attempt left. If it was killed, `clean` wipes the directory of its
+/// run, and keeps a state that could not be stored.
+async fn tidy(
+    executable: &Path,
+    environment: &Environment,
+    directory: &AttemptDirectory,
+    output: &std::fs::File,
+) -> std::io::Result<()> {
+    if directory.has_leftovers()? {
+        start_detached(executable, &["clean"], environment, directory.path(), output)?
+            .wait()
+            .await?;
+    }
+    directory.tidy()
+}
+
+/// The id of an attempt in the API for attempts.
+#[must_use]
+pub fn wire_id(attempt: &AttemptId) -> String {
+    format!("{}-{}", attempt.run, attempt.number)
+}
+
+impl Executor for ProcessExecutor {
+    async fn launch(&self, attempt: &AttemptId, token: &AttemptToken) -> Result<(), ExecutorError> {
+        self.start(attempt, token).map_err(|error| ExecutorError(error.to_string()))
+    }
+
+    async fn stop(&self, attempt: &AttemptId) -> Result<(), ExecutorError> {
+        let failed = |error: std::io::Error| ExecutorError(error.to_string());
+        match self.directory(attempt).process().map_err(failed)? {
+            Some(process) => process.ask_to_end().map_err(failed),
+            // It is about to record itself. The request is repeated.
+            None => Err(ExecutorError("it has not begun yet".to_owned())),
+        }
+    }
+
+    async fn probe(&self, attempt: &AttemptId) -> Probe {
+        let directory = self.directory(attempt);
+        match directory.is_alive() {
+            Ok(true) => Probe::Liveness(Liveness::Alive),
+            Ok(false) => {
+                outcome::left_by(&directory).map_or(Probe::Liveness(Liveness::Gone), Probe::Ended)
+            }
+            Err(error) => {
+                tracing::warn!(%error, run = %attempt.run, "cannot tell whether an attempt runs");
+                Probe::Liveness(Liveness::Unknown)
+            }
+        }
+    }
+
+    fn place(&self) -> &'static str {
+        "this machine"
+    }
+}
+
+/// Makes this process that of the attempt in `directory`: a session of its own, and a record of
+/// which process it is. The caller becomes `execute` afterwards, with the environment that it has.
+///
+/// # Errors
+/// If the record cannot be written.
+pub fn begin_attempt(directory: &Path) -> std::io::Result<()> {
+    // Fails only if this process leads a group already, as when a person starts it in a shell.
+    let _ = butler_base::platform::new_session();
+    let directory = AttemptDirectory::at(directory);
+    directory.record_process(&butler_base::process::ProcessIdentity::own()?)
+}

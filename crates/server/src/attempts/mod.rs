@@ -1,0 +1,14 @@
+//! Attempts: what they execute, their processes, and what they report.
+
+mod archive_stream;
+mod configuration;
+mod directory;
+mod executor;
+mod outcome;
+mod registry;
+mod source;
+
+pub use configuration::{ReadVariable, SecretError, Secrets};
+pub use directory::AttemptDirectory;
+pub use executor::{ATTEMPT_COMMAND, AttemptSettings, ProcessExecutor, begin_attempt, wire_id};
+pub use registry::StoreRegistry;

@@ -1,0 +1,158 @@
+//! How an attempt ended, from what it reported or left.
+
+use butler_registry::StatusReport;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::directory::AttemptDirectory;
+use crate::model::{Action, ChangeCounts, Ending, FailureClass, Moment, PlanDigest, SavedPlan};
+use crate::store::AttemptResult;
+
+/// The end of a run: the fields that the body of `POST status` and `result.json` have in common.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Outcome {
+    pub(super) status: String,
+    #[serde(default)]
+    pub(super) plan_changes: Option<bool>,
+    #[serde(default)]
+    pub(super) counts: Option<Counts>,
+    #[serde(default)]
+    pub(super) error: Option<Problem>,
+}
+
+/// Resources by action.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct Counts {
+    pub(super) add: u64,
+    pub(super) change: u64,
+    pub(super) destroy: u64,
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Problem {
+    #[serde(default)]
+    pub(super) class: Option<FailureClass>,
+}
+
+impl Outcome {
+    /// The body of `POST status`.
+    pub(super) fn reported(report: StatusReport) -> Self {
+        let StatusReport { status, other, error, .. } = report;
+        let counts = Counts {
+            add: report.resources_to_add.unwrap_or_default(),
+            change: report.resources_to_change.unwrap_or_default(),
+            destroy: report.resources_to_destroy.unwrap_or_default(),
+        };
+        let class = error.and_then(|error| error.other.get("class").cloned());
+        Self {
+            status,
+            plan_changes: other.get("plan_changes").and_then(Value::as_bool),
+            counts: Some(counts),
+            error: Some(Problem {
+                class: class.and_then(|class| serde_json::from_value(class).ok()),
+            }),
+        }
+    }
+
+    /// Whether this is the end of a run.
+    pub(super) fn is_final(&self) -> bool {
+        self.ending().is_some()
+    }
+
+    fn ending(&self) -> Option<Ending> {
+        let class = self.error.as_ref().and_then(|problem| problem.class);
+        match self.status.as_str() {
+            "succeeded" | "planned" => Some(Ending::Succeeded),
+            "failed" | "timed_out" => Some(Ending::Failed(class.unwrap_or(FailureClass::Module))),
+            // If the server asked for it, the store says so.
+            "cancelled" => Some(Ending::Failed(FailureClass::Platform)),
+            _ => None,
+        }
+    }
+
+    /// What the store records, if this is the end of a run. `plan` is the digest of the plan that
+    /// was reported.
+    pub(super) fn result(&self, action: Action, plan: Option<PlanDigest>) -> Option<AttemptResult> {
+        let mut result = AttemptResult::ended(self.ending()?);
+        if result.ending != Ending::Succeeded {
+            return Some(result);
+        }
+        let Counts { add, change, destroy } = self.counts.unwrap_or_default();
+        let has_changes = self.plan_changes.unwrap_or(add + change + destroy > 0);
+        match action {
+            Action::Plan => {
+                result.plan = plan.map(|digest| SavedPlan {
+                    digest,
+                    counts: ChangeCounts { add, change, destroy },
+                    is_empty: !has_changes,
+                    saved: Moment::default(),
+                    discarded: None,
+                    stale: None,
+                });
+            }
+            Action::Drift => {
+                let digest = plan.map_or_else(String::new, |digest| digest.as_str().to_owned());
+                result.difference = has_changes.then_some(digest);
+            }
+            Action::Apply | Action::Destroy | Action::Trigger => result.changed = has_changes,
+        }
+        Some(result)
+    }
+}
+
+/// What an attempt that has ended left in its directory, if it could not report it.
+pub(super) fn left_by(directory: &AttemptDirectory) -> Option<AttemptResult> {
+    #[derive(Deserialize)]
+    struct Left {
+        operation: String,
+        #[serde(flatten)]
+        outcome: Outcome,
+    }
+    let left: Left = directory.read_json("reports/result.json").ok()??;
+    let action = match left.operation.as_str() {
+        "plan" => Action::Plan,
+        "drift-check" => Action::Drift,
+        "apply" => Action::Apply,
+        "destroy" => Action::Destroy,
+        _ => return None,
+    };
+    left.outcome.result(action, directory.plan_digest())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(json: &str, action: Action) -> Option<AttemptResult> {
+        let outcome: Outcome = serde_json::from_str(json).unwrap();
+        outcome.result(action, Some(PlanDigest::new("p")))
+    }
+
+    #[test]
+    fn final_statuses_end_an_attempt() {
+        let ending = |json: &str| result(json, Action::Plan).map(|result| result.ending);
+        assert_eq!(ending(r#"{"status": "running"}"#), None);
+        assert_eq!(ending(r#"{"status": "succeeded"}"#), Some(Ending::Succeeded));
+        for (class, expected) in [
+            (r#", "error": {"class": "lock"}"#, FailureClass::Lock),
+            (r#", "error": {}"#, FailureClass::Module),
+            ("", FailureClass::Module),
+        ] {
+            let json = format!(r#"{{"status": "failed"{class}}}"#);
+            assert_eq!(ending(&json), Some(Ending::Failed(expected)));
+        }
+    }
+
+    #[test]
+    fn plan_without_changes_is_empty_and_drift_has_a_difference() {
+        let json =
+            |changes: bool| format!(r#"{{"status": "succeeded", "plan_changes": {changes}}}"#);
+        for changes in [false, true] {
+            let plan = result(&json(changes), Action::Plan).unwrap().plan.unwrap();
+            assert_eq!(plan.is_empty, !changes);
+            let drift = result(&json(changes), Action::Drift).unwrap();
+            assert_eq!(drift.difference.is_some(), changes);
+        }
+    }
+}

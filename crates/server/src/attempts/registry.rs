@@ -1,0 +1,281 @@
+//! The registry that attempts report to, on the store of the server.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use butler_base::error::{FailureClass, chain};
+use butler_base::event::{LogLine, Stream};
+use butler_registry::{
+    Found, PlanReport, Recorded, Registry, RegistryFailure, Report, StatusReport,
+};
+use serde_json::Value;
+use tokio::sync::{mpsc, watch};
+
+use super::archive_stream::stream;
+use super::configuration::{Secrets, configuration};
+use super::directory::AttemptDirectory;
+use super::outcome::Outcome as EndOfRun;
+use super::source::write_archive;
+use crate::data::DataDirectory;
+use crate::event::Event;
+use crate::layers::{Catalog, LayerSource};
+use crate::model::{Ending, LayerName, Run, RunId};
+use crate::store::{AttemptId, AttemptResult, Note, Outcome, Store};
+
+/// The time between two stored heartbeats of an attempt. Attempts send their logs more often.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// Answers the requests of attempts.
+#[derive(Debug)]
+pub struct StoreRegistry<S> {
+    store: Arc<S>,
+    catalog: watch::Receiver<Arc<Catalog>>,
+    data: DataDirectory,
+    secrets: Secrets,
+    /// Gets the ends of attempts.
+    events: mpsc::UnboundedSender<Event>,
+    sessions: Mutex<HashMap<AttemptId, Session>>,
+}
+
+/// What is remembered of an attempt while it runs. It can be lost.
+#[derive(Debug, Default)]
+struct Session {
+    /// When a heartbeat was last stored.
+    heard: Option<Instant>,
+    /// The sequence number of the last line in the log, if the log was read.
+    last_line: Option<u32>,
+}
+
+/// An attempt that a request is about.
+#[derive(Debug)]
+pub struct AttemptOfRun {
+    id: AttemptId,
+    run: Run,
+}
+
+impl<S: Store + 'static> StoreRegistry<S> {
+    /// A registry for the attempts in `store`. It tells `events` which layers to decide about.
+    pub fn new(
+        store: Arc<S>,
+        catalog: watch::Receiver<Arc<Catalog>>,
+        data: DataDirectory,
+        secrets: Secrets,
+        events: mpsc::UnboundedSender<Event>,
+    ) -> Self {
+        Self { store, catalog, data, secrets, events, sessions: Mutex::default() }
+    }
+
+    fn directory(&self, attempt: &AttemptId) -> AttemptDirectory {
+        AttemptDirectory::of(&self.data.attempts(), attempt)
+    }
+
+    fn layer(&self, name: &LayerName) -> io::Result<Arc<LayerSource>> {
+        self.catalog.borrow().layers.get(name).cloned().ok_or_else(|| {
+            io::Error::other(format!("the layer `{name}` is no longer in the configuration"))
+        })
+    }
+
+    /// Changes what is remembered of an attempt.
+    fn session<T>(&self, attempt: &AttemptId, change: impl FnOnce(&mut Session) -> T) -> T {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        change(sessions.entry(attempt.clone()).or_default())
+    }
+
+    /// Stores that the attempt was heard of, if that was not done just before. Returns whether the
+    /// attempt still counts.
+    async fn hear(&self, attempt: &AttemptId) -> Result<Outcome, RegistryFailure> {
+        let is_recent =
+            |session: &mut Session| session.heard.is_some_and(|heard| heard.elapsed() < HEARTBEAT);
+        if self.session(attempt, is_recent) {
+            return Ok(Outcome::Made);
+        }
+        let made = self.store.note(attempt, Note::Heartbeat).await?;
+        if made == Outcome::Made {
+            self.session(attempt, |session| session.heard = Some(Instant::now()));
+        }
+        Ok(made)
+    }
+
+    async fn append(
+        &self,
+        attempt: &AttemptId,
+        lines: Vec<LogLine>,
+    ) -> Result<Recorded, RegistryFailure> {
+        if self.hear(attempt).await? == Outcome::Refused {
+            return Ok(Recorded::Over);
+        }
+        let directory = self.directory(attempt);
+        let known = self.session(attempt, |session| session.last_line);
+        let last = tokio::task::spawn_blocking(move || {
+            let known = match known {
+                Some(known) => known,
+                // The server was started after the attempt.
+                None => directory.last_line()?,
+            };
+            directory.append_log(&lines, known)?;
+            io::Result::Ok(
+                lines.iter().map(|line| line.sequence).max().unwrap_or_default().max(known),
+            )
+        })
+        .await??;
+        self.session(attempt, |session| session.last_line = Some(last));
+        Ok(Recorded::Recorded)
+    }
+
+    /// Ends an attempt that cannot get its configuration. It would ask for hours.
+    async fn fail(
+        &self,
+        attempt: &AttemptId,
+        class: FailureClass,
+        why: &str,
+    ) -> Result<(), RegistryFailure> {
+        let directory = self.directory(attempt);
+        let text = format!("Error: {why}");
+        tokio::task::spawn_blocking(move || {
+            let last = directory.last_line()?;
+            let line = LogLine { sequence: last + 1, stream: Stream::Stderr, content: text };
+            directory.append_log(&[line], last)
+        })
+        .await??;
+        let result = AttemptResult::ended(Ending::Failed(class));
+        if self.store.finish(attempt, result).await? == Outcome::Made {
+            self.forget(attempt);
+        }
+        Ok(())
+    }
+
+    /// Forgets an attempt that has ended, and tells others that they may start.
+    fn forget(&self, attempt: &AttemptId) {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).remove(attempt);
+        // The receiver is gone when the server stops.
+        let _ = self.events.send(Event::Finished(attempt.layer.clone()));
+    }
+
+    async fn keep_plan(
+        &self,
+        attempt: &AttemptId,
+        plan: PlanReport,
+    ) -> Result<Recorded, RegistryFailure> {
+        if self.hear(attempt).await? == Outcome::Refused {
+            return Ok(Recorded::Over);
+        }
+        let directory = self.directory(attempt);
+        tokio::task::spawn_blocking(move || {
+            let json = plan.plan_json.as_deref().map(serde_json::value::RawValue::get);
+            // The document can be a string that contains it.
+            let unpacked = json.and_then(|json| serde_json::from_str::<String>(json).ok());
+            directory.write_plan(unpacked.as_deref().or(json), plan.plan_text.as_deref())
+        })
+        .await??;
+        Ok(Recorded::Recorded)
+    }
+
+    async fn status_reported(
+        &self,
+        attempt: &AttemptOfRun,
+        report: StatusReport,
+    ) -> Result<Recorded, RegistryFailure> {
+        let AttemptOfRun { id, run } = attempt;
+        let end = EndOfRun::reported(report);
+        let made = if end.is_final() {
+            let directory = self.directory(id);
+            let digest = tokio::task::spawn_blocking(move || directory.plan_digest()).await?;
+            match end.result(run.action, digest) {
+                Some(result) => self.store.finish(id, result).await?,
+                None => Outcome::Refused,
+            }
+        } else if run.action.changes_infrastructure() {
+            self.store.note(id, Note::Begins).await?
+        } else {
+            self.store.note(id, Note::Heartbeat).await?
+        };
+        if made == Outcome::Made && end.is_final() {
+            self.forget(id);
+        }
+        Ok(match made {
+            Outcome::Made => Recorded::Recorded,
+            Outcome::Refused => Recorded::Over,
+        })
+    }
+}
+
+impl<S: Store + 'static> Registry for StoreRegistry<S> {
+    type Run = AttemptOfRun;
+
+    async fn find(&self, id: &str) -> Result<Option<Found<AttemptOfRun>>, RegistryFailure> {
+        let Some((run, number)) = id.rsplit_once('-') else { return Ok(None) };
+        let Ok(number) = number.parse::<u32>() else { return Ok(None) };
+        let Some((layer, run)) = self.store.run(&RunId::new(run)).await? else { return Ok(None) };
+        let Some(attempt) = run.attempts.iter().find(|attempt| attempt.number == number) else {
+            return Ok(None);
+        };
+        let id = AttemptId { layer, run: run.id.clone(), number };
+        let (token, is_over) = (attempt.token, attempt.end.is_some());
+        let reported = attempt.end.and_then(|(ending, _)| status_of(ending));
+        Ok(Some(Found { run: AttemptOfRun { id, run }, token, is_over, reported }))
+    }
+
+    async fn status(&self, attempt: &AttemptOfRun) -> Result<String, RegistryFailure> {
+        let AttemptOfRun { id, run } = attempt;
+        let Some(known) = run.attempts.iter().find(|known| known.number == id.number) else {
+            return Ok("cancelled".to_owned());
+        };
+        // A process that shows up after it was asked to stop has missed the signal.
+        let missed_stop = known.stop.is_some() && !known.launched;
+        if known.end.is_some() || missed_stop || self.hear(id).await? == Outcome::Refused {
+            return Ok("cancelled".to_owned());
+        }
+        Ok("running".to_owned())
+    }
+
+    async fn configuration(&self, attempt: &AttemptOfRun) -> Result<Value, RegistryFailure> {
+        let AttemptOfRun { id, run } = attempt;
+        let _ = self.hear(id).await?;
+        let made = match self.layer(&id.layer) {
+            Ok(layer) => configuration(&layer, id, run, &self.data.states(), &self.secrets)
+                .map_err(|error| (FailureClass::Credentials, chain(&error))),
+            Err(error) => Err((FailureClass::Configuration, error.to_string())),
+        };
+        match made {
+            Ok(configuration) => Ok(configuration),
+            Err((class, why)) => {
+                self.fail(id, class, &why).await?;
+                Err(io::Error::other(why).into())
+            }
+        }
+    }
+
+    async fn source(&self, attempt: &AttemptOfRun) -> Result<Option<Body>, RegistryFailure> {
+        let layer = self.layer(&attempt.id.layer)?;
+        let mirror = self.data.mirror(&layer.repository);
+        let commit = attempt.run.commit().clone();
+        Ok(Some(stream(move |output| write_archive(&mirror, &layer, &commit, output))))
+    }
+
+    async fn record(
+        &self,
+        attempt: &AttemptOfRun,
+        report: Report,
+    ) -> Result<Recorded, RegistryFailure> {
+        match report {
+            Report::Status(report) => self.status_reported(attempt, report).await,
+            Report::Logs(lines) => self.append(&attempt.id, lines).await,
+            Report::Plan(plan) => self.keep_plan(&attempt.id, plan).await,
+            // Values of outputs can be secret, and nothing reads them.
+            Report::Outputs(_) => Ok(Recorded::Recorded),
+        }
+    }
+}
+
+/// The status with which an attempt reported that it ended like this.
+const fn status_of(ending: Ending) -> Option<&'static str> {
+    match ending {
+        Ending::Succeeded => Some("succeeded"),
+        Ending::Failed(_) | Ending::StalePlan => Some("failed"),
+        Ending::Stopped(_) => Some("cancelled"),
+        Ending::Lost | Ending::NeverStarted => None,
+    }
+}

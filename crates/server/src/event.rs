@@ -1,0 +1,15 @@
+//! What happens while the server runs, and makes it decide about a layer.
+
+use crate::model::LayerName;
+use crate::store::AttemptId;
+
+/// Something that happened. Events can be lost: what happened is in the store.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The facts of a layer have changed.
+    Changed(LayerName),
+    /// An attempt of the layer has reported its end, so others may start.
+    Finished(LayerName),
+    /// The process of an attempt has ended.
+    Exited(AttemptId),
+}

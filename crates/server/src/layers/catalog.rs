@@ -1,0 +1,132 @@
+//! All layers of all repositories.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::read::{Reading, name_in_set, reference};
+use super::resolve;
+use crate::config::{Config, LayerEntry};
+use crate::controller::ConfiguredLayer;
+use crate::model::LayerName;
+
+/// A layer, and where its module is.
+#[derive(Clone, Debug)]
+pub struct LayerSource {
+    /// What the decision and the store need.
+    pub configured: ConfiguredLayer,
+    /// The repository.
+    pub repository: String,
+    /// The branch or tag, or `HEAD` for the default branch.
+    pub reference: String,
+    /// The module's directory in the repository, without `.` and `..`; empty for the root.
+    pub path: String,
+    /// What the configuration says.
+    pub entry: Arc<LayerEntry>,
+}
+
+/// All layers by name.
+#[derive(Clone, Debug, Default)]
+pub struct Catalog {
+    /// The layers.
+    pub layers: BTreeMap<LayerName, Arc<LayerSource>>,
+    /// What is wrong, in sentences. Layers that are wrong are missing.
+    pub problems: Vec<String>,
+}
+
+impl Catalog {
+    /// The layers of `config`, with what was read from the repositories, by name. Layer sets of a
+    /// repository that was not read yet are missing.
+    #[must_use]
+    pub fn new(config: &Config, readings: &BTreeMap<String, Reading>) -> Self {
+        let mut catalog = Self::default();
+        for reading in readings.values() {
+            catalog.problems.extend(reading.problems.iter().cloned());
+        }
+        let mut members = BTreeMap::<&str, Vec<LayerName>>::new();
+        let mut found = Vec::new();
+        for (set, placed) in &config.layers {
+            let entry = Arc::new(placed.entry.clone());
+            let Some(repository) = entry.repository.as_ref().map(|given| given.value.clone())
+            else {
+                continue;
+            };
+            let reading = readings.get(&repository);
+            let named: Vec<(LayerName, String)> = match &entry.path {
+                Some(path) => set.parse().ok().map(|name| (name, path.value.clone())),
+                None => None,
+            }
+            .into_iter()
+            .chain(
+                reading
+                    .and_then(|reading| reading.directories.get(set))
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|path| Some((name_in_set(set, path).ok()?, path.clone()))),
+            )
+            .collect();
+            members.insert(set, named.iter().map(|(name, _)| name.clone()).collect());
+            for (name, path) in named {
+                let module_has = reading.is_none_or(|read| read.with_backend.contains(&name));
+                found.push((name, path, repository.clone(), Arc::clone(&entry), module_has));
+            }
+        }
+        for (name, path, repository, entry, module_has) in found {
+            // A name of `after` can be that of a layer set.
+            let after = entry.after.iter().filter_map(|name| members.get(name.value.as_str()));
+            let after: Vec<LayerName> = after.flatten().cloned().collect();
+            let has_backend = entry.backend.is_some() || module_has;
+            let layer = resolve::layer(name.clone(), &entry, after, has_backend);
+            let state_key = resolve::key(&name, &entry);
+            let source = LayerSource {
+                configured: ConfiguredLayer { layer, state_key },
+                reference: reference(&entry).to_owned(),
+                repository,
+                path: crate::mirror::join("", &path).unwrap_or_default(),
+                entry,
+            };
+            catalog.insert(name, source);
+        }
+        catalog.find_conflicts();
+        catalog
+    }
+
+    /// The layers that come after `layer`.
+    pub fn dependents<'a>(&'a self, layer: &'a LayerName) -> impl Iterator<Item = LayerName> + 'a {
+        let all = self.layers.iter();
+        all.filter(|(_, source)| source.configured.layer.after.contains(layer))
+            .map(|(name, _)| name.clone())
+    }
+
+    fn insert(&mut self, name: LayerName, source: LayerSource) {
+        if let Some(first) = self.layers.get(&name) {
+            self.problems.push(format!(
+                "two layers have the name `{name}`: `{}` of the repository `{}`, and `{}` of `{}`; \
+                 only the first one is used",
+                first.path, first.repository, source.path, source.repository
+            ));
+            return;
+        }
+        self.layers.insert(name, Arc::new(source));
+    }
+
+    /// Layers that share a state would destroy each other's resources.
+    fn find_conflicts(&mut self) {
+        let mut by_key = BTreeMap::<String, Vec<LayerName>>::new();
+        for (name, source) in &self.layers {
+            by_key.entry(source.configured.state_key.clone()).or_default().push(name.clone());
+        }
+        for names in by_key.values().filter(|names| names.len() > 1) {
+            for name in names {
+                let others: Vec<&str> =
+                    names.iter().filter(|other| *other != name).map(LayerName::as_str).collect();
+                let others = others.join("`, `");
+                if let Some(source) = self.layers.get_mut(name) {
+                    Arc::make_mut(source).configured.layer.conflict = Some(format!(
+                        "the layer has the same state as `{others}`; give each a backend key or a \
+                         workspace of its own"
+                    ));
+                }
+            }
+        }
+    }
+}

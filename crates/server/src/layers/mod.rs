@@ -1,0 +1,14 @@
+//! The layers that a configuration means: one for each `path`, and one for each directory that
+//! matches `paths`.
+//!
+//! [`read()`] finds out what a repository contains for them, and [`Catalog::new`] puts together the
+//! layers of all repositories.
+
+mod catalog;
+mod read;
+mod resolve;
+#[cfg(test)]
+mod tests;
+
+pub use catalog::{Catalog, LayerSource};
+pub use read::{Caches, Reading, read, references};

@@ -1,0 +1,199 @@
+//! Reads what one repository contains for the layers of a configuration.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use globset::GlobSet;
+
+use crate::config::{Config, LayerEntry, generated_name};
+use crate::mirror::{
+    BackendCache, GitTree, Kind, ReferenceCache, TERRAGRUNT, Tree, TreeError, dependencies, digest,
+    globs, has_backend, is_too_deep, join, syntax,
+};
+use crate::model::{Commit, LayerName, Revision, Sighting};
+
+/// The most directories of a commit that are looked at for layer sets.
+const MAX_DIRECTORIES: usize = 100_000;
+
+/// The ref of a layer that names none: the default branch.
+const DEFAULT_REFERENCE: &str = "HEAD";
+
+/// What names the layer of the repository's root.
+const ROOT: &str = "root";
+
+/// The most layers that the globs of one layer set may mean.
+const MAX_LAYERS: usize = 1_000;
+
+/// What directories contain, which is the same for all commits. It makes reading a further commit
+/// cheap.
+#[derive(Debug, Default)]
+pub struct Caches {
+    references: ReferenceCache,
+    backends: BackendCache,
+}
+
+/// What a repository contains for the layers of a configuration.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Reading {
+    /// The directories that match the globs of each layer set, by its name.
+    pub directories: BTreeMap<String, Vec<String>>,
+    /// What was found for each layer.
+    pub sightings: BTreeMap<LayerName, Sighting>,
+    /// The layers whose module names a state backend.
+    pub with_backend: BTreeSet<LayerName>,
+    /// What is wrong with layer sets, in sentences.
+    pub problems: Vec<String>,
+}
+
+/// The refs that the layers of a repository use.
+#[must_use]
+pub fn references(config: &Config, repository: &str) -> BTreeSet<String> {
+    entries(config, repository).map(|(_, entry)| reference(entry).to_owned()).collect()
+}
+
+/// The ref of a layer.
+pub(super) fn reference(entry: &LayerEntry) -> &str {
+    entry.reference.as_deref().unwrap_or(DEFAULT_REFERENCE)
+}
+
+/// The layers and layer sets of a repository.
+fn entries<'a>(
+    config: &'a Config,
+    repository: &'a str,
+) -> impl Iterator<Item = (&'a str, &'a LayerEntry)> {
+    let all = config.layers.iter().map(|(name, placed)| (name.as_str(), &placed.entry));
+    all.filter(move |(_, entry)| {
+        entry.repository.as_ref().is_some_and(|given| given.value == repository)
+    })
+}
+
+/// The name of the layer for a directory of a layer set. Only the set of a quick start has no name.
+pub(super) fn name_in_set(set: &str, directory: &str) -> Result<LayerName, String> {
+    let set = (!set.is_empty()).then_some(set);
+    let directory = if directory.is_empty() { ROOT } else { directory };
+    generated_name(set, directory).map_err(|error| error.to_string())
+}
+
+/// Reads a repository at these commits: the ones of [`references`], `None` for refs that do not
+/// exist.
+///
+/// # Errors
+/// If an object cannot be read.
+pub fn read(
+    config: &Config,
+    repository: &str,
+    mirror: &git2::Repository,
+    commits: &BTreeMap<String, Option<Commit>>,
+    caches: &mut Caches,
+) -> Result<Reading, TreeError> {
+    let mut reading = Reading::default();
+    for (name, entry) in entries(config, repository) {
+        let commit = commits.get(reference(entry)).cloned().flatten();
+        let tree = commit.as_ref().map(|commit| GitTree::of(mirror, commit)).transpose()?;
+        let mut layers = Vec::new();
+        if let Some(path) = &entry.path {
+            // The configuration checks names of layers.
+            if let Ok(name) = name.parse() {
+                layers.push((name, path.value.clone()));
+            }
+        } else if let Some(tree) = &tree {
+            let directories = directories(tree, name, entry, &mut reading.problems)?;
+            for directory in &directories {
+                match name_in_set(name, directory) {
+                    Ok(name) => layers.push((name, directory.clone())),
+                    Err(problem) => reading.problems.push(problem),
+                }
+            }
+            reading.directories.insert(name.to_owned(), directories);
+        }
+        let triggers = entry.triggers.iter().map(|glob| glob.value.as_str());
+        // The configuration checks globs.
+        let triggers = globs(triggers).unwrap_or_default();
+        for (name, path) in layers {
+            let sighting = match (&tree, &commit) {
+                (Some(tree), Some(commit)) => {
+                    let backend = has_backend(tree, &path, &mut caches.backends);
+                    // Terraform says what is wrong with files that cannot be read.
+                    if entry.backend.is_none() && backend.unwrap_or(true) {
+                        reading.with_backend.insert(name.clone());
+                    }
+                    let seen = see(tree, commit, &path, &triggers, &mut caches.references);
+                    // One layer that cannot be read does not stop the others.
+                    seen.unwrap_or_else(|error| Sighting::Invalid {
+                        commit: commit.clone(),
+                        why: error.to_string(),
+                    })
+                }
+                _ => Sighting::RefMissing,
+            };
+            // Of two layers with one name, the first one is used.
+            reading.sightings.entry(name).or_insert(sighting);
+        }
+    }
+    Ok(reading)
+}
+
+fn see(
+    tree: &GitTree<'_>,
+    commit: &Commit,
+    path: &str,
+    triggers: &GlobSet,
+    cache: &mut ReferenceCache,
+) -> Result<Sighting, TreeError> {
+    let path = join("", path).unwrap_or_default();
+    let commit = commit.clone();
+    Ok(match dependencies(tree, &path, triggers, cache)? {
+        Some(found) => Sighting::Found(Revision { commit, digest: digest(&found) }),
+        None => Sighting::PathMissing { commit },
+    })
+}
+
+/// The directories that match a layer set and have a module.
+fn directories(
+    tree: &impl Tree,
+    set: &str,
+    entry: &LayerEntry,
+    problems: &mut Vec<String>,
+) -> Result<Vec<String>, TreeError> {
+    // The configuration checks globs.
+    let paths = entry.paths.iter().map(|glob| match glob.value.as_str() {
+        "." => "",
+        glob => glob.strip_prefix("./").unwrap_or(glob),
+    });
+    let globs = globs(paths).unwrap_or_default();
+    let mut found = Vec::new();
+    let mut waiting = vec![String::new()];
+    let mut visited = 0;
+    while let Some(directory) = waiting.pop() {
+        visited += 1;
+        if visited > MAX_DIRECTORIES {
+            let why = format!("it has more than {MAX_DIRECTORIES} directories");
+            return Err(TreeError { path: String::new(), why });
+        }
+        if is_too_deep(&directory) {
+            continue;
+        }
+        let mut has_module = false;
+        for (name, entry) in tree.list(&directory)? {
+            if entry.kind != Kind::Directory {
+                has_module |= syntax(&name).is_some() || name == TERRAGRUNT;
+            } else if name != ".terraform" {
+                waiting.extend(join(&directory, &name));
+            }
+        }
+        if has_module && globs.is_match(&directory) {
+            found.push(directory);
+        }
+    }
+    found.sort();
+    if found.len() > MAX_LAYERS {
+        let set =
+            if set.is_empty() { "--path".to_owned() } else { format!("the layer set `{set}`") };
+        problems.push(format!(
+            "{set} matches {} directories, and at most {MAX_LAYERS} are allowed; use globs that match \
+             fewer",
+            found.len()
+        ));
+        found.clear();
+    }
+    Ok(found)
+}

@@ -1,0 +1,66 @@
+//! What a layer's configuration means for the decision.
+
+use std::time::Duration;
+
+use butler_protocol::backend::{SettingValue, state_key};
+
+use crate::config::LayerEntry;
+use crate::model::{DriftCheck, Layer, LayerName, Strategy, Timeouts};
+
+/// The time between two checks for drift.
+const DRIFT: Duration = Duration::from_hours(4);
+
+/// The most attempts for one digest and action.
+const ATTEMPTS: u32 = 5;
+
+/// The limit of a plan.
+const PLAN_TIMEOUT: Duration = Duration::from_hours(1);
+
+/// The limit of an apply.
+const APPLY_TIMEOUT: Duration = Duration::from_hours(4);
+
+/// How long a plan may wait.
+const PLAN_LIFETIME: Duration = Duration::from_hours(7 * 24);
+
+/// What the decision needs to know about a layer.
+pub(super) fn layer(
+    name: LayerName,
+    entry: &LayerEntry,
+    after: Vec<LayerName>,
+    has_backend: bool,
+) -> Layer {
+    let drift = entry.drift.as_ref();
+    let every = drift.and_then(|drift| drift.every).map_or(DRIFT, |span| span.0);
+    let repair = drift.and_then(|drift| drift.repair).unwrap_or_default();
+    let timeout = entry.timeout.unwrap_or_default();
+    Layer {
+        name,
+        // This version makes plans only.
+        strategy: Strategy::PlanOnly,
+        drift: Some(DriftCheck { every, repair }),
+        destroy_limit: entry.destroy_limit,
+        most_attempts: entry.retries.map_or(ATTEMPTS, |retries| retries.max),
+        timeouts: Timeouts {
+            plan: timeout.plan.map_or(PLAN_TIMEOUT, |span| span.0),
+            apply: timeout.apply.map_or(APPLY_TIMEOUT, |span| span.0),
+        },
+        plan_lifetime: entry.plan_lifetime.map_or(PLAN_LIFETIME, |span| span.0),
+        after,
+        has_backend,
+        conflict: None,
+    }
+}
+
+/// The identity of the layer's state: that of its backend and workspace, or of the layer if these
+/// are not known.
+pub(super) fn key(name: &LayerName, entry: &LayerEntry) -> String {
+    let workspace = entry.workspace.as_deref().unwrap_or_default();
+    let known = entry.backend.as_ref().and_then(|backend| {
+        let settings: Vec<(&str, String)> =
+            backend.config.iter().map(|(name, value)| (name.as_str(), value.to_string())).collect();
+        let settings =
+            settings.iter().map(|(name, json)| (*name, SettingValue::Json(json.as_str())));
+        state_key(&backend.kind.value, settings, workspace)
+    });
+    known.map_or_else(|| format!("layer|{name}"), |key| key.to_string())
+}

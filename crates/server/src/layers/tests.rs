@@ -1,0 +1,147 @@
+//! The layers of configurations, in real repositories.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::*;
+use crate::config::{Config, of_repository, parse};
+use crate::model::{Commit, LayerName, Sighting};
+use crate::test_repository::TestRepository;
+
+fn config(layers: &str) -> Config {
+    let text = format!("repositories: {{infra: {{url: 'file:///infra'}}}}\nlayers:\n{layers}");
+    parse(&[(PathBuf::from("butler.yaml"), text)]).unwrap()
+}
+
+/// Four directories with a module, and one without.
+fn repository() -> TestRepository {
+    let files = TestRepository::new();
+    for path in ["envs/dev", "envs/prod", "envs/prod/web", "modules/a"] {
+        files.write(&format!("{path}/main.tf"), "");
+    }
+    files.write("envs/docs/README.md", "");
+    files
+}
+
+fn read_at(config: &Config, repository: &str, files: &TestRepository, commit: &Commit) -> Reading {
+    let references = references(config, repository).into_iter();
+    let commits = references
+        .map(|name| if name == "gone" { (name, None) } else { (name, Some(commit.clone())) })
+        .collect();
+    read(config, repository, &files.repository, &commits, &mut Caches::default()).unwrap()
+}
+
+/// The layers of `config` after `files` were read.
+fn catalog(config: &Config, repository: &str, files: &TestRepository) -> Catalog {
+    let reading = read_at(config, repository, files, &files.commit());
+    Catalog::new(config, &BTreeMap::from([(repository.to_owned(), reading)]))
+}
+
+fn names(catalog: &Catalog) -> Vec<String> {
+    catalog.layers.keys().map(ToString::to_string).collect()
+}
+
+#[test]
+fn globs_mean_the_directories_with_a_module() {
+    let files = repository();
+    for (glob, expected) in [
+        ("envs/*", vec!["set.envs.dev", "set.envs.prod"]),
+        ("envs/**", vec!["set.envs.dev", "set.envs.prod", "set.envs.prod.web"]),
+        ("docs/*", vec![]),
+    ] {
+        let config = config(&format!("  set: {{repository: infra, paths: ['{glob}']}}"));
+        assert_eq!(names(&catalog(&config, "infra", &files)), expected, "{glob}");
+    }
+}
+
+#[test]
+fn quick_start_names_layers_by_their_paths() {
+    let files = repository();
+    let config = of_repository("file:///infra", "envs/*", Some("main")).unwrap();
+    assert_eq!(references(&config, "default").into_iter().collect::<Vec<_>>(), ["main"]);
+    assert_eq!(names(&catalog(&config, "default", &files)), ["envs.dev", "envs.prod"]);
+    files.write("main.tf", "");
+    let config = of_repository("file:///infra", ".", None).unwrap();
+    assert_eq!(names(&catalog(&config, "default", &files)), ["root"]);
+    let errors = of_repository("git.example.com", "envs/{", None).unwrap_err();
+    assert_eq!(errors.len(), 2, "{errors:?}");
+}
+
+#[test]
+fn missing_refs_and_paths_are_seen() {
+    let files = repository();
+    let config = config(
+        "  a: {repository: infra, path: envs/dev}
+  b: {repository: infra, path: envs/staging}
+  c: {repository: infra, path: envs/dev, ref: gone}
+",
+    );
+    let commit = files.commit();
+    let reading = read_at(&config, "infra", &files, &commit);
+    let sighting = |name: &str| &reading.sightings[&name.parse::<LayerName>().unwrap()];
+    assert!(matches!(sighting("a"), Sighting::Found(found) if found.commit == commit));
+    assert_eq!(*sighting("b"), Sighting::PathMissing { commit });
+    assert_eq!(*sighting("c"), Sighting::RefMissing);
+}
+
+#[test]
+fn layer_has_a_backend_if_its_module_or_its_configuration_names_one() {
+    let files = repository();
+    files.write("envs/prod/backend.tf", "terraform {\n  backend \"s3\" {}\n}\n");
+    let config = config(
+        "  a: {repository: infra, path: envs/dev}
+  b: {repository: infra, path: envs/prod}
+  c: {repository: infra, path: modules/a, backend: {type: local}}
+",
+    );
+    let catalog = catalog(&config, "infra", &files);
+    let has_backend = catalog.layers.values().map(|source| source.configured.layer.has_backend);
+    assert_eq!(has_backend.collect::<Vec<_>>(), [false, true, true]);
+}
+
+#[test]
+fn layers_with_one_state_name_each_other() {
+    let layers = "  a: {repository: infra, path: envs/dev, backend: &s {type: s3, config: {bucket: b, key: k, region: r}}}
+  b: {repository: infra, path: envs/prod, backend: *s}
+  c: {repository: infra, path: envs/dev, backend: *s, workspace: other}
+";
+    let catalog = Catalog::new(&config(layers), &BTreeMap::new());
+    let conflict = |name: &str| {
+        catalog.layers[&name.parse::<LayerName>().unwrap()].configured.layer.conflict.clone()
+    };
+    assert!(conflict("a").unwrap().contains("`b`"));
+    assert!(conflict("b").unwrap().contains("`a`"));
+    assert_eq!(conflict("c"), None);
+}
+
+#[test]
+fn equal_names_of_two_sets_are_a_problem() {
+    let files = repository();
+    let config = config(
+        "  a: {repository: infra, paths: ['envs/prod/web']}
+  a.envs: {repository: infra, paths: ['prod/web', 'envs/dev']}
+  a.envs.prod.web: {repository: infra, path: modules/a}
+",
+    );
+    let catalog = catalog(&config, "infra", &files);
+    assert_eq!(names(&catalog), ["a.envs.envs.dev", "a.envs.prod.web"]);
+    assert_eq!(catalog.problems.len(), 1);
+    assert!(catalog.problems[0].contains("`envs/prod/web`"), "{}", catalog.problems[0]);
+    assert!(catalog.problems[0].contains("`modules/a`"), "{}", catalog.problems[0]);
+}
+
+#[test]
+fn after_can_name_a_layer_set() {
+    let files = repository();
+    let config = config(
+        "  base: {repository: infra, paths: ['envs/*']}
+  web: {repository: infra, path: envs/prod/web, after: [base]}
+",
+    );
+    let catalog = catalog(&config, "infra", &files);
+    let after = &catalog.layers[&"web".parse::<LayerName>().unwrap()].configured.layer.after;
+    let after: Vec<&str> = after.iter().map(LayerName::as_str).collect();
+    assert_eq!(after, ["base.envs.dev", "base.envs.prod"]);
+    let dependents: Vec<_> = catalog.dependents(&"base.envs.dev".parse().unwrap()).collect();
+    assert_eq!(dependents, ["web".parse().unwrap()]);
+}

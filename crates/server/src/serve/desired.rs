@@ -1,0 +1,129 @@
+//! The configuration in force, and the layers that it means.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use tokio::sync::{Notify, watch};
+
+use crate::config::Config;
+use crate::layers::{Catalog, Reading};
+
+/// The configuration, what was read from the repositories, and the layers that follow from both.
+#[derive(Debug)]
+pub struct Desired {
+    config: watch::Sender<Arc<Config>>,
+    catalog: watch::Sender<Arc<Catalog>>,
+    readings: Mutex<BTreeMap<String, Reading>>,
+    polls: Mutex<BTreeMap<String, Poll>>,
+    /// Makes the next poll of a repository begin at once.
+    due: Mutex<BTreeMap<String, Arc<Notify>>>,
+    /// What is wrong with the newest configuration, if it is not in force because of that.
+    errors: Mutex<Vec<String>>,
+}
+
+/// The last poll of a repository.
+#[derive(Clone, Debug)]
+pub struct Poll {
+    /// When it ended.
+    pub at: SystemTime,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+impl Desired {
+    /// The layers of `config`, before any repository was read.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        let catalog = Catalog::new(&config, &BTreeMap::new());
+        Self {
+            config: watch::Sender::new(Arc::new(config)),
+            catalog: watch::Sender::new(Arc::new(catalog)),
+            readings: Mutex::default(),
+            polls: Mutex::default(),
+            due: Mutex::default(),
+            errors: Mutex::default(),
+        }
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn config(&self) -> Arc<Config> {
+        self.config.borrow().clone()
+    }
+
+    /// The configuration, and each later one.
+    #[must_use]
+    pub fn configs(&self) -> watch::Receiver<Arc<Config>> {
+        self.config.subscribe()
+    }
+
+    /// The layers, and those of each change.
+    #[must_use]
+    pub fn catalogs(&self) -> watch::Receiver<Arc<Catalog>> {
+        self.catalog.subscribe()
+    }
+
+    /// Puts another configuration into force.
+    pub fn configure(&self, config: Config) {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.config.send_replace(Arc::new(config));
+        self.put_together();
+    }
+
+    /// Keeps the configuration that is in force, because a newer one has these errors.
+    pub fn refuse(&self, errors: Vec<String>) {
+        *self.errors.lock().unwrap_or_else(PoisonError::into_inner) = errors;
+    }
+
+    /// What is wrong with the newest configuration, and with layer sets.
+    #[must_use]
+    pub fn problems(&self) -> Vec<String> {
+        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        errors.into_iter().chain(self.catalog.borrow().problems.iter().cloned()).collect()
+    }
+
+    /// Tells the poller of a repository to read it at once.
+    #[must_use]
+    pub fn due(&self, repository: &str) -> Arc<Notify> {
+        let mut due = self.due.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(due.entry(repository.to_owned()).or_default())
+    }
+
+    /// Takes what a repository contains.
+    pub(super) fn read(&self, repository: &str, reading: Reading) {
+        let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = readings.get(repository);
+        // Most commits change neither the members of layer sets nor backends.
+        let is_same = known.is_some_and(|known| {
+            known.directories == reading.directories
+                && known.with_backend == reading.with_backend
+                && known.problems == reading.problems
+        });
+        readings.insert(repository.to_owned(), reading);
+        drop(readings);
+        if !is_same {
+            self.put_together();
+        }
+    }
+
+    fn put_together(&self) {
+        let readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+        let catalog = Catalog::new(&self.config.borrow(), &readings);
+        for problem in &catalog.problems {
+            tracing::warn!("{problem}");
+        }
+        self.catalog.send_replace(Arc::new(catalog));
+    }
+
+    pub(super) fn polled(&self, repository: &str, error: Option<String>) {
+        let mut polls = self.polls.lock().unwrap_or_else(PoisonError::into_inner);
+        polls.insert(repository.to_owned(), Poll { at: SystemTime::now(), error });
+    }
+
+    /// The last poll of each repository that was polled.
+    #[must_use]
+    pub fn polls(&self) -> BTreeMap<String, Poll> {
+        self.polls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,266 @@
+//! Keeps the mirror of one repository up to date, and records what it contains.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use butler_base::cancel::Stop;
+use butler_base::event::Stream;
+use butler_base::process::Sink;
+use butler_protocol::spec::GitCredentials;
+use butler_source::git::{GitEnvironment, MirrorRequest, SourceError, update_mirror};
+use secrecy::{ExposeSecret, SecretString};
+use tokio::sync::mpsc;
+
+use super::desired::Desired;
+use crate::attempts::{SecretError, Secrets};
+use crate::config::{Config, CredentialsEntry, RepositoryEntry, SecretSource};
+use crate::data::DataDirectory;
+use crate::event::Event;
+use crate::layers::{Caches, Reading, read, references};
+use crate::mirror::TreeError;
+use crate::model::{Commit, LayerName, Sighting};
+use crate::store::{Outcome, Store, StoreError};
+
+/// The time between two polls, if the configuration gives none.
+const POLL: Duration = Duration::from_mins(1);
+
+/// How long one update of a mirror may take.
+const DEADLINE: Duration = Duration::from_mins(10);
+
+/// A repository could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum PollError {
+    /// The configuration no longer has it.
+    #[error("the repository is no longer in the configuration")]
+    Removed,
+    /// Its credentials.
+    #[error(transparent)]
+    Secret(#[from] SecretError),
+    /// Git.
+    #[error(transparent)]
+    Git(#[from] SourceError),
+    /// It took too long.
+    #[error("the repository did not answer completely within {} minutes", DEADLINE.as_secs() / 60)]
+    TooSlow,
+    /// Its content.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// Its mirror.
+    #[error("cannot open the mirror of the repository: {0}")]
+    Mirror(String),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What polls need beside the repository.
+#[derive(Debug)]
+pub(super) struct PollSettings {
+    pub(super) data: DataDirectory,
+    pub(super) secrets: Secrets,
+    pub(super) git: GitEnvironment,
+    /// The most memory of the process that fetches, in bytes.
+    pub(super) mirror_memory: u64,
+}
+
+/// Polls one repository.
+pub(super) struct Poller<S> {
+    pub(super) name: String,
+    pub(super) store: Arc<S>,
+    pub(super) settings: Arc<PollSettings>,
+    pub(super) desired: Arc<Desired>,
+    pub(super) events: mpsc::UnboundedSender<Event>,
+    /// What was read last, and for which configuration.
+    last: Option<Last>,
+    /// What the store needed after that.
+    kept: Vec<Commit>,
+    caches: Arc<Mutex<Caches>>,
+}
+
+/// A reading that needs not be repeated.
+struct Last {
+    config: Arc<Config>,
+    references: BTreeMap<String, Option<Commit>>,
+    reading: Reading,
+}
+
+impl<S: Store + 'static> Poller<S> {
+    pub(super) fn new(
+        name: &str,
+        store: Arc<S>,
+        settings: Arc<PollSettings>,
+        desired: Arc<Desired>,
+        events: mpsc::UnboundedSender<Event>,
+    ) -> Self {
+        let (name, last, kept, caches) = (name.to_owned(), None, Vec::new(), Arc::default());
+        Self { name, store, settings, desired, events, last, kept, caches }
+    }
+
+    /// Polls until `stop`, or until the repository is removed from the configuration.
+    pub(super) async fn run(mut self, stop: &Stop) {
+        let (mut config, due) = (self.desired.configs(), self.desired.due(&self.name));
+        loop {
+            let current = config.borrow_and_update().clone();
+            let Some(entry) = current.repositories.get(&self.name) else { return };
+            let poll = entry.entry.poll.map_or(POLL, |span| span.0);
+            let polled = self.poll(stop).await;
+            self.desired.polled(&self.name, polled.as_ref().err().map(ToString::to_string));
+            if let Err(error) = &polled {
+                tracing::warn!(repository = self.name, "{}", butler_base::error::chain(error));
+            }
+            tokio::select! {
+                () = tokio::time::sleep(poll) => {}
+                () = due.notified() => {}
+                changed = config.changed() => if changed.is_err() { return },
+                _ = stop.requested() => return,
+            }
+        }
+    }
+
+    /// Updates the mirror, and records what is new.
+    ///
+    /// # Errors
+    /// If the repository cannot be read. What was read before stays in force.
+    pub(super) async fn poll(&mut self, stop: &Stop) -> Result<(), PollError> {
+        let config = self.desired.config();
+        let entry = config.repositories.get(&self.name).ok_or(PollError::Removed)?;
+        // Asked before the repository is read: what another server reads meanwhile is newer.
+        let readings = self.store.readings(&self.name).await?;
+        if self.kept.is_empty() {
+            self.kept = self.store.commits().await?;
+        }
+        let references = self.update_mirror(&config, &entry.entry, stop).await?;
+        let is_known = self.last.as_ref().is_some_and(|last| {
+            Arc::ptr_eq(&last.config, &config) && last.references == references
+        });
+        if is_known {
+            return Ok(());
+        }
+        let reading = self.read(&config, &references).await?;
+        let sightings: Vec<(LayerName, Sighting)> = reading
+            .sightings
+            .iter()
+            .map(|(name, sighting)| (name.clone(), sighting.clone()))
+            .collect();
+        if self.store.observe(&self.name, readings, &sightings).await? == Outcome::Refused {
+            // Another server has read something newer. The next poll reads it too.
+            return Ok(());
+        }
+        let before = self.last.as_ref().map(|last| &last.reading);
+        let changed: Vec<LayerName> = sightings
+            .into_iter()
+            .filter(|(name, sighting)| {
+                before.is_none_or(|before| before.sightings.get(name) != Some(sighting))
+            })
+            .map(|(name, _)| name)
+            .collect();
+        // Layer sets can have other members. The scheduler looks at all layers then.
+        self.desired.read(&self.name, reading.clone());
+        for layer in changed {
+            // The receiver is gone when the server stops.
+            let _ = self.events.send(Event::Changed(layer));
+        }
+        self.last = Some(Last { config, references, reading });
+        self.kept = self.store.commits().await?;
+        Ok(())
+    }
+
+    /// The commits that the mirror must not forget. New runs are about those that were read last, or
+    /// about those that the store had named then.
+    fn keep(&self) -> Vec<String> {
+        let last = self.last.iter().flat_map(|last| last.references.values().flatten());
+        self.kept.iter().chain(last).map(ToString::to_string).collect()
+    }
+
+    async fn update_mirror(
+        &self,
+        config: &Config,
+        entry: &RepositoryEntry,
+        stop: &Stop,
+    ) -> Result<BTreeMap<String, Option<Commit>>, PollError> {
+        let credentials =
+            credentials(&self.name, entry.credentials.as_ref(), &self.settings.secrets)?;
+        let request = MirrorRequest {
+            repository: SecretString::from(entry.url.value.clone()),
+            credentials,
+            references: references(config, &self.name).into_iter().collect(),
+            keep: self.keep(),
+            directory: self.directory(),
+            memory_limit: self.settings.mirror_memory,
+        };
+        let sink = PollSink(&self.name);
+        let update = update_mirror(&request, &self.settings.git, &sink, stop);
+        let update =
+            tokio::time::timeout(DEADLINE, update).await.map_err(|_| PollError::TooSlow)??;
+        let commits = update.references.into_iter();
+        Ok(commits.map(|(name, commit)| (name, commit.map(Commit::new))).collect())
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.settings.data.mirror(&self.name)
+    }
+
+    async fn read(
+        &self,
+        config: &Arc<Config>,
+        references: &BTreeMap<String, Option<Commit>>,
+    ) -> Result<Reading, PollError> {
+        let (config, name, references) =
+            (Arc::clone(config), self.name.clone(), references.clone());
+        let (directory, caches) = (self.directory(), Arc::clone(&self.caches));
+        let work = move || {
+            let mirror = git2::Repository::open_bare(&directory)
+                .map_err(|error| PollError::Mirror(error.message().to_owned()))?;
+            let mut caches = caches.lock().unwrap_or_else(PoisonError::into_inner);
+            Ok(read(&config, &name, &mirror, &references, &mut caches)?)
+        };
+        butler_base::blocking::blocking(move |_| work()).await
+    }
+}
+
+/// The credentials of a repository, which are read for each poll.
+fn credentials(
+    repository: &str,
+    entry: Option<&serde_saphyr::Spanned<CredentialsEntry>>,
+    secrets: &Secrets,
+) -> Result<GitCredentials, SecretError> {
+    let Some(entry) = entry.map(|entry| &entry.value) else { return Ok(GitCredentials::None) };
+    let used_by = format!("the repository `{repository}`");
+    let file = |path: &PathBuf| secrets.read(&SecretSource::File(path.clone()), &used_by);
+    if let Some(path) = &entry.token_file {
+        return Ok(GitCredentials::Token { username: None, token: file(path)? });
+    }
+    if let Some(name) = &entry.token_env {
+        let token = secrets.read(&SecretSource::Env(name.clone()), &used_by)?;
+        return Ok(GitCredentials::Token { username: None, token });
+    }
+    if let (Some(username), Some(path)) = (&entry.username, &entry.password_file) {
+        return Ok(GitCredentials::Password { username: username.clone(), password: file(path)? });
+    }
+    if let Some(path) = &entry.ssh_key_file {
+        let known_hosts = entry.known_hosts.as_ref().map(file).transpose()?;
+        return Ok(GitCredentials::SshKey {
+            username: None,
+            private_key: file(path)?,
+            passphrase: None,
+            known_hosts: known_hosts.map(|lines| lines.expose_secret().to_owned()),
+        });
+    }
+    Ok(GitCredentials::None)
+}
+
+/// Writes the progress of git to the log of the server.
+struct PollSink<'a>(&'a str);
+
+impl Sink for PollSink<'_> {
+    fn line(&self, _: Stream, line: &[u8]) {
+        tracing::debug!(repository = self.0, "{}", String::from_utf8_lossy(line));
+    }
+
+    /// Progress that overwrites itself is left out.
+    fn partial(&self, _: Stream, pending: &[u8]) -> usize {
+        pending.len()
+    }
+}

@@ -1,0 +1,58 @@
+//! Reads the configuration again when its files change.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::desired::Desired;
+use crate::config::{self, ConfigError};
+
+/// The time between two looks at the files.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What tells two versions of a file apart without reading it.
+type Version = (PathBuf, Option<(SystemTime, u64)>);
+
+/// Puts each valid configuration at `path` into force. One with errors leaves the last valid one in
+/// force. Never ends.
+pub(super) async fn reload(path: Option<&Path>, desired: &Desired) {
+    let Some(path) = path else { return std::future::pending().await };
+    let (mut known, mut last) = (versions(path), versions(path));
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        let found = versions(path);
+        // A file that is still being written is read when two looks see the same.
+        let is_settled = found == last;
+        last.clone_from(&found);
+        if found == known || !is_settled {
+            continue;
+        }
+        known = found;
+        match config::load(path) {
+            Ok(config) => {
+                tracing::info!("the configuration has changed, and is in force");
+                desired.configure(config);
+            }
+            Err(errors) => {
+                let errors: Vec<String> = errors.iter().map(ConfigError::to_string).collect();
+                for error in &errors {
+                    tracing::error!("the new configuration is not used: {error}");
+                }
+                desired.refuse(errors);
+            }
+        }
+    }
+}
+
+/// The files at `path`, in the order of their names.
+fn versions(path: &Path) -> Vec<Version> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.push(path.to_owned());
+    files.sort();
+    let version = |path: PathBuf| {
+        let found = std::fs::metadata(&path).ok();
+        let version = found.and_then(|found| Some((found.modified().ok()?, found.len())));
+        (path, version)
+    };
+    files.into_iter().map(version).collect()
+}

@@ -1,0 +1,283 @@
+//! Decides about layers when something happened to them, and when their time has come.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use super::view::{LayerView, Views};
+use crate::controller::{Controller, Executor, Limits};
+use crate::decision::Step;
+use crate::event::Event;
+use crate::layers::Catalog;
+use crate::model::{Gate, LayerName, RunId};
+use crate::store::{AttemptId, Outcome, Store};
+
+/// How many steps are made for a layer before others get their turn.
+const MOST_STEPS: u32 = 32;
+
+/// The wait after a step that failed, for example because the store did not answer.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+
+/// The least free space of the data directory with which attempts are started, in bytes.
+const LEAST_ROOM: u64 = 1 << 30;
+
+/// The time after which the room on the disk is looked at again.
+const PLATFORM: Duration = Duration::from_mins(1);
+
+/// Decides about one layer after the other. There is one for each server.
+#[derive(Debug)]
+pub(super) struct Scheduler<S, E> {
+    store: Arc<S>,
+    executor: Arc<E>,
+    concurrency: u32,
+    /// The data directory.
+    data: PathBuf,
+    catalog: watch::Receiver<Arc<Catalog>>,
+    views: Arc<Views>,
+    /// When to look at each layer again.
+    looks: HashMap<LayerName, Instant>,
+    queue: BTreeSet<(Instant, LayerName)>,
+    /// The layers that wait for what others have: slots, a state, an upstream apply.
+    waiting: BTreeSet<LayerName>,
+    /// The runs that were started.
+    pub(super) started: BTreeSet<RunId>,
+}
+
+impl<S: Store, E: Executor> Scheduler<S, E> {
+    pub(super) fn new(
+        store: Arc<S>,
+        executor: Arc<E>,
+        concurrency: u32,
+        data: PathBuf,
+        catalog: watch::Receiver<Arc<Catalog>>,
+        views: Arc<Views>,
+    ) -> Self {
+        Self {
+            store,
+            executor,
+            concurrency,
+            data,
+            catalog,
+            views,
+            looks: HashMap::new(),
+            queue: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            started: BTreeSet::new(),
+        }
+    }
+
+    /// Looks at a layer at `moment`, and not at the moment that was planned before.
+    fn look_at(&mut self, layer: &LayerName, moment: Option<Instant>) {
+        if let Some(planned) = self.looks.remove(layer) {
+            self.queue.remove(&(planned, layer.clone()));
+        }
+        if let Some(moment) = moment {
+            self.looks.insert(layer.clone(), moment);
+            self.queue.insert((moment, layer.clone()));
+        }
+    }
+
+    /// Looks at a layer as soon as possible.
+    pub(super) fn wake(&mut self, layer: &LayerName) {
+        self.look_at(layer, Some(Instant::now()));
+    }
+
+    /// Looks at all layers: those of the configuration, those that were in it, and those whose
+    /// attempts run.
+    pub(super) async fn wake_all(&mut self) {
+        let mut all: BTreeSet<LayerName> = self.catalog.borrow().layers.keys().cloned().collect();
+        all.extend(self.views.all().iter().map(|view| view.name.clone()));
+        match self.store.busy().await {
+            Ok(busy) => all.extend(busy),
+            Err(error) => tracing::error!(%error, "cannot read which attempts run"),
+        }
+        for layer in all {
+            self.wake(&layer);
+        }
+    }
+
+    /// When the next layer is to be looked at.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        self.queue.first().map(|(moment, _)| *moment)
+    }
+
+    /// Handles events and due layers until `events` is closed.
+    pub(super) async fn run(&mut self, events: &mut mpsc::UnboundedReceiver<Event>) {
+        let mut catalog = self.catalog.clone();
+        loop {
+            let due = until(self.next_look());
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(event) => self.handle(event).await,
+                    None => return,
+                },
+                changed = catalog.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    self.wake_all().await;
+                }
+                () = due => {}
+            }
+            self.work_off(events).await;
+        }
+    }
+
+    /// Looks at all layers that are due.
+    pub(super) async fn work_off(&mut self, events: &mut mpsc::UnboundedReceiver<Event>) {
+        loop {
+            while let Ok(event) = events.try_recv() {
+                self.handle(event).await;
+            }
+            let Some((moment, layer)) = self.queue.first().cloned() else { return };
+            if moment > Instant::now() {
+                return;
+            }
+            self.look_at(&layer, None);
+            self.drive(&layer).await;
+        }
+    }
+
+    pub(super) async fn handle(&mut self, event: Event) {
+        match event {
+            Event::Changed(layer) => {
+                // A revert can make the layer applied again, for which others wait.
+                let dependents: Vec<_> = self.catalog.borrow().dependents(&layer).collect();
+                for layer in dependents.iter().chain([&layer]) {
+                    self.wake(layer);
+                }
+            }
+            Event::Finished(layer) => {
+                self.wake(&layer);
+                self.wake_others(&layer);
+            }
+            Event::Exited(attempt) => {
+                self.probe(&attempt).await;
+                self.wake(&attempt.layer);
+                self.wake_others(&attempt.layer);
+            }
+        }
+    }
+
+    /// Records the end of an attempt whose process has ended without reporting it.
+    async fn probe(&self, attempt: &AttemptId) {
+        let known = match self.store.run(&attempt.run).await {
+            Ok(known) => known,
+            Err(error) => {
+                tracing::error!(%error, run = %attempt.run, "cannot read a run");
+                return;
+            }
+        };
+        let Some(running) = known.as_ref().and_then(|(_, run)| run.running()) else { return };
+        if running.number != attempt.number {
+            return;
+        }
+        let (run, number, reports) = (attempt.run.clone(), attempt.number, running.reports);
+        let step = Step::Probe { run, attempt: number, reports };
+        let limits = Limits::concurrency(self.concurrency);
+        let controller = Controller::new(&*self.store, &*self.executor, limits);
+        if let Err(error) = controller.perform(&attempt.layer, None, step).await {
+            tracing::error!(%error, run = %attempt.run, "cannot record the end of an attempt");
+        }
+    }
+
+    /// What can run now.
+    fn limits(&self) -> Limits {
+        let room = butler_base::platform::room(&self.data);
+        let no_starts = room.filter(|room| room.free < LEAST_ROOM).map(|room| {
+            format!(
+                "the data directory has {} MiB of free space, and nothing is started below {} MiB",
+                room.free >> 20,
+                LEAST_ROOM >> 20
+            )
+        });
+        Limits { concurrency: self.concurrency, no_starts }
+    }
+
+    /// Decides about a layer until nothing can be done now.
+    async fn drive(&mut self, layer: &LayerName) {
+        let source = self.catalog.borrow().layers.get(layer).cloned();
+        let configured = source.as_ref().map(|source| &source.configured);
+        let (store, executor) = (Arc::clone(&self.store), Arc::clone(&self.executor));
+        let controller = Controller::new(&*store, &*executor, self.limits());
+        let mut frees_others = false;
+        for _ in 0..MOST_STEPS {
+            let decided = match controller.decide(layer, configured).await {
+                Ok(decided) => decided,
+                Err(error) => return self.failed(layer, &error),
+            };
+            let (snapshot, decision) = decided;
+            let Some(step) = decision.step.clone() else {
+                let waits = decision.reasons.iter().any(|reason| {
+                    matches!(reason.gate, Gate::Concurrency | Gate::Lease | Gate::Dependency)
+                });
+                if waits {
+                    self.waiting.insert(layer.clone());
+                } else {
+                    self.waiting.remove(layer);
+                }
+                let mut next =
+                    decision.next_look.map(|next| Instant::now() + next.since(snapshot.now));
+                if decision.reasons.iter().any(|reason| reason.gate == Gate::Platform) {
+                    let again = Instant::now() + PLATFORM;
+                    next = Some(next.map_or(again, |next| next.min(again)));
+                }
+                self.look_at(layer, next);
+                let view = LayerView::new(layer, source.as_deref(), &snapshot, &decision);
+                self.views.set(view);
+                if frees_others {
+                    self.wake_others(layer);
+                }
+                return;
+            };
+            let started = match &step {
+                Step::Start { run, .. } => Some(run.clone()),
+                _ => None,
+            };
+            let may_free = matches!(step, Step::EndAttempt { .. } | Step::Probe { .. });
+            let performed = controller.perform(layer, configured, step).await;
+            if !matches!(performed, Ok(Outcome::Refused)) {
+                self.started.extend(started);
+            }
+            match performed {
+                Ok(Outcome::Made) => frees_others |= may_free,
+                // The facts have changed since: decide again.
+                Ok(Outcome::Refused) => {}
+                Err(error) => return self.failed(layer, &error),
+            }
+        }
+        // Other layers get their turn. A step that is always refused is a bug, but must not be lost.
+        tracing::warn!(%layer, "many steps were made at once; the layer is looked at again");
+        self.look_at(layer, Some(Instant::now() + AFTER_FAILURE));
+        if frees_others {
+            self.wake_others(layer);
+        }
+    }
+
+    /// Looks at the layers that wait for what `layer` had, and at those that come after it.
+    fn wake_others(&mut self, layer: &LayerName) {
+        let mut others = std::mem::take(&mut self.waiting);
+        others.extend(self.catalog.borrow().dependents(layer));
+        others.remove(layer);
+        for other in others {
+            self.wake(&other);
+        }
+    }
+
+    fn failed(&mut self, layer: &LayerName, error: &dyn std::error::Error) {
+        tracing::error!(%layer, %error, "a step failed; it is tried again");
+        self.look_at(layer, Some(Instant::now() + AFTER_FAILURE));
+    }
+}
+
+/// Waits until `moment`, or for ever.
+pub(super) async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,289 @@
+//! Puts the parts of the server together.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use butler_base::cancel::Stop;
+use butler_base::process::Environment;
+use butler_source::git::GitEnvironment;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::desired::Desired;
+use super::listener::{ListenError, listen, listen_locally};
+use super::poller::{PollSettings, Poller};
+use super::reload::reload;
+use super::scheduler::{Scheduler, until};
+use super::view::Views;
+use crate::api::{self, Access, ApiState, Hosts};
+use crate::attempts::{AttemptSettings, ProcessExecutor, Secrets, StoreRegistry};
+use crate::config::{Config, ConfigError};
+use crate::data::DataDirectory;
+use crate::event::Event;
+use crate::model::RunId;
+use crate::store::{SqliteStore, Store, StoreError};
+
+/// What the server is started with.
+#[derive(Debug)]
+pub struct Options {
+    /// The desired state.
+    pub config: Config,
+    /// Where it was read, to be read again when it changes.
+    pub config_path: Option<PathBuf>,
+    /// The data directory.
+    pub data: PathBuf,
+    /// Where people and programs reach the server.
+    pub listen: SocketAddr,
+    /// Further names under which they reach it, and addresses without brackets.
+    pub hosts: Vec<String>,
+    /// The file of users; without it there is one administrator.
+    pub access_file: Option<PathBuf>,
+    /// What modules are kept from, in one word.
+    pub isolation: String,
+    /// The most attempts at the same time.
+    pub concurrency: u32,
+    /// The most memory of a process that fetches a repository, in bytes.
+    pub mirror_memory: u64,
+    /// This executable.
+    pub executable: PathBuf,
+    /// What attempts inherit.
+    pub environment: Environment,
+    /// How repositories are reached.
+    pub git: GitEnvironment,
+    /// Where secrets are read.
+    pub secrets: Secrets,
+}
+
+/// The server cannot start, or had to stop.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The data directory.
+    #[error("cannot use the data directory `{}`", path.display())]
+    Data {
+        /// The directory.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The access file.
+    #[error("{}", lines(.0))]
+    Access(Vec<ConfigError>),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A listener.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// The server stopped answering.
+    #[error("the server cannot accept connections any more")]
+    Serve(#[source] std::io::Error),
+}
+
+/// One error in each line.
+fn lines(errors: &[ConfigError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// The parts of a server. Its scheduler works beside them.
+struct Parts {
+    store: Arc<SqliteStore>,
+    data: DataDirectory,
+    desired: Arc<Desired>,
+    views: Arc<Views>,
+    sender: mpsc::UnboundedSender<Event>,
+    polls: Arc<PollSettings>,
+}
+
+impl Parts {
+    fn poller(&self, repository: &str) -> Poller<SqliteStore> {
+        Poller::new(
+            repository,
+            Arc::clone(&self.store),
+            Arc::clone(&self.polls),
+            Arc::clone(&self.desired),
+            self.sender.clone(),
+        )
+    }
+
+    /// Polls each repository of the configuration, and of each later one.
+    async fn poll_all(&self, stop: &Stop) {
+        let mut configs = self.desired.configs();
+        let mut tasks = JoinSet::new();
+        let mut running = BTreeMap::<String, AbortHandle>::new();
+        loop {
+            for name in configs.borrow_and_update().repositories.keys() {
+                if running.get(name).is_none_or(AbortHandle::is_finished) {
+                    let (poller, stop) = (self.poller(name), stop.clone());
+                    let task = tasks.spawn(async move { poller.run(&stop).await });
+                    running.insert(name.clone(), task);
+                }
+            }
+            if configs.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// What one pass did.
+#[derive(Debug)]
+pub struct Pass {
+    /// The runs that did not succeed.
+    pub failed: Vec<RunId>,
+    /// Why repositories could not be read, by their names.
+    pub unread: BTreeMap<String, String>,
+    /// The layers, as they are now.
+    pub views: Arc<Views>,
+}
+
+/// Serves until `stop`. Attempts go on after that. `ready` is called with the address when the
+/// server answers.
+///
+/// # Errors
+/// If the server cannot start.
+pub async fn serve(
+    options: Options,
+    stop: &Stop,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(), ServeError> {
+    let (listen_at, config_path) = (options.listen, options.config_path.clone());
+    let hosts = Hosts::new(listen_at.ip(), options.hosts.clone());
+    let isolation = options.isolation.clone();
+    // Read before anything is written.
+    let of_file = options.access_file.as_deref().map(Access::of_file);
+    let of_file = of_file.transpose().map_err(ServeError::Access)?;
+    let (parts, mut scheduler, mut events) = prepare(options, stop).await?;
+    let failed = |source| ServeError::Data { path: parts.data.root().to_owned(), source };
+    let access = match of_file {
+        Some(access) => access,
+        None => Access::administrator(&parts.data.administrator_token()).map_err(failed)?,
+    };
+    let state = ApiState {
+        store: Arc::clone(&parts.store),
+        views: Arc::clone(&parts.views),
+        desired: Arc::clone(&parts.desired),
+        data: parts.data.clone(),
+        events: parts.sender.clone(),
+        access,
+        hosts,
+        isolation,
+    };
+    let listener = listen(listen_at, &parts.data.port("listen")).await?;
+    let address = listener.local_addr().map_err(ServeError::Serve)?;
+    let router = api::router(Arc::new(state));
+    ready(address);
+    scheduler.wake_all().await;
+    tokio::select! {
+        served = axum::serve(listener, router) => served.map_err(ServeError::Serve),
+        () = scheduler.run(&mut events) => Ok(()),
+        () = parts.poll_all(stop) => Ok(()),
+        () = reload(config_path.as_deref(), &parts.desired) => Ok(()),
+        _ = stop.requested() => Ok(()),
+    }
+}
+
+/// Polls once, does what can be done now, and waits for what it has started.
+///
+/// # Errors
+/// If the server cannot start, for example because another one uses the data directory.
+pub async fn once(options: Options, stop: &Stop) -> Result<Pass, ServeError> {
+    let (parts, mut scheduler, mut events) = prepare(options, stop).await?;
+    let mut unread = BTreeMap::new();
+    for name in parts.desired.config().repositories.keys() {
+        if let Err(error) = parts.poller(name).poll(stop).await {
+            unread.insert(name.clone(), butler_base::error::chain(&error));
+        }
+    }
+    scheduler.wake_all().await;
+    loop {
+        scheduler.work_off(&mut events).await;
+        if parts.store.busy().await?.is_empty() || stop.reason().is_some() {
+            break;
+        }
+        tokio::select! {
+            event = events.recv() => if let Some(event) = event {
+                scheduler.handle(event).await;
+            },
+            // A look at an attempt that is silent, or at a step that failed.
+            () = until(scheduler.next_look()) => {}
+            _ = stop.requested() => break,
+        }
+    }
+    let mut failed = Vec::new();
+    for id in &scheduler.started {
+        let run = parts.store.run(id).await?;
+        if run.is_none_or(|(_, run)| !run.has_succeeded()) {
+            failed.push(id.clone());
+        }
+    }
+    Ok(Pass { failed, unread, views: parts.views })
+}
+
+/// The parts, the scheduler, and what happens.
+type Prepared = (Parts, Scheduler<SqliteStore, ProcessExecutor>, mpsc::UnboundedReceiver<Event>);
+
+/// Opens the store, listens for attempts, and makes everything else.
+async fn prepare(options: Options, stop: &Stop) -> Result<Prepared, ServeError> {
+    let failed = |source| ServeError::Data { path: options.data.clone(), source };
+    let data = DataDirectory::create(&options.data).map_err(failed)?;
+    let store = Arc::new(SqliteStore::open(&data.store())?);
+    let desired = Arc::new(Desired::new(options.config));
+    let (sender, events) = mpsc::unbounded_channel();
+
+    // Attempts report to a listener of their own, whose address stays the same.
+    let listener = listen_locally(&data.port("attempts")).await?;
+    let address = listener.local_addr().map_err(ServeError::Serve)?;
+    let registry = StoreRegistry::new(
+        Arc::clone(&store),
+        desired.catalogs(),
+        data.clone(),
+        options.secrets.clone(),
+        sender.clone(),
+    );
+    let router = butler_registry::router(Arc::new(registry));
+    let stop = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            served = axum::serve(listener, router) => if let Err(error) = served {
+                tracing::error!(%error, "attempts cannot report any more");
+            },
+            _ = stop.requested() => {}
+        }
+    });
+
+    let mut environment = options.environment;
+    environment.set_default("BUTLER_CACHE_DIR", data.cache());
+    let attempts = AttemptSettings {
+        executable: options.executable,
+        directory: data.attempts(),
+        endpoint: format!("http://{address}"),
+        environment,
+    };
+    let executor = Arc::new(ProcessExecutor::new(attempts, sender.clone()));
+    let (tidying, leftovers) = (Arc::clone(&executor), executor.leftovers().map_err(failed)?);
+    tokio::spawn(async move {
+        if let Err(error) = tidying.tidy(leftovers).await {
+            tracing::warn!(%error, "cannot remove the temporary files of attempts");
+        }
+    });
+    let views = Arc::new(Views::default());
+    let scheduler = Scheduler::new(
+        Arc::clone(&store),
+        executor,
+        options.concurrency,
+        data.root().to_owned(),
+        desired.catalogs(),
+        Arc::clone(&views),
+    );
+    let polls = Arc::new(PollSettings {
+        data: data.clone(),
+        secrets: options.secrets,
+        git: options.git,
+        mirror_memory: options.mirror_memory,
+    });
+    let parts = Parts { store, data, desired, views, sender, polls };
+    Ok((parts, scheduler, events))
+}
