@@ -7,7 +7,7 @@ use super::deferred::Deferred;
 use super::help_text::{EXIT_CODES, MORE_FLAGS};
 use super::{
     ci_status, clean, commands, complete, demo, doctor, execute, flags, generate, internal,
-    logging, manual, schema, self_update, tool, trigger, version,
+    logging, manual, schema, self_update, server, tool, trigger, version,
 };
 
 #[derive(Parser)]
@@ -48,6 +48,14 @@ pub(super) enum Command {
     Trigger(Deferred<trigger::Trigger>),
     /// Print the status of a run that a CI system started
     CiStatus(Deferred<ci_status::CiStatus>),
+    /// Watch repositories, and plan each directory when a commit changes it
+    Serve(Deferred<server::Serve>),
+    /// Show the layers of a server, and plan, pause and resume them
+    Layer(Deferred<server::Layer>),
+    /// Show the runs of a server, and their logs
+    Run(Deferred<server::RunCommand>),
+    /// Make tokens for the users of a server
+    Access(Deferred<server::AccessCommand>),
     /// Install, run and remove versions of Terraform, OpenTofu and Terragrunt
     Tool(Deferred<tool::Tool>),
     /// Generate the configuration file with which a CI system starts the runner

@@ -58,7 +58,7 @@ pub(super) fn values(flag: clap::Arg, setting: &'static Setting) -> clap::Arg {
     let flag = match setting.kind {
         Kind::Value("DIR") => flag.value_hint(ValueHint::DirPath),
         Kind::Value("FILE") | Kind::Paths(_) => flag.value_hint(ValueHint::FilePath),
-        Kind::Value(_) | Kind::Switch => flag,
+        Kind::Value(_) | Kind::Values(_) | Kind::Switch => flag,
     };
     let choices = choices(setting);
     if choices.is_empty() {

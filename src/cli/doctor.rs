@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::columns::columns;
 use super::flags::{Flags, Selection, merge_arguments};
 use super::logging;
 use super::output::refuse;
 use super::runtime::block_on;
-use super::tool::columns;
 use crate::doctor::{Finding, FindingState, examine};
 use crate::exit::Exit;
 use crate::screen::Screen;

@@ -9,7 +9,7 @@ use crate::settings::setting::{
     CONFIG, ENDPOINT, LOCAL, LOCK_TIMEOUT, MODULE_DIR, OPERATION, REPORT, RUN_ID, TOKEN_FILE,
     VAR_FILE,
 };
-use crate::settings::{Arguments, Kind, Setting};
+use crate::settings::{Arguments, Kind, SETTINGS, Setting};
 
 /// The settings in `-h`; `--help` has all of them.
 const IN_SHORT_HELP: [&Setting; 10] = [
@@ -31,6 +31,11 @@ pub(super) trait Selection {
     fn has(setting: &Setting) -> bool;
     /// Whether subcommands inherit these flags.
     const GLOBAL: bool = false;
+
+    /// The settings that [`Selection::has`] chooses from.
+    fn table() -> impl Iterator<Item = &'static Setting> {
+        SETTINGS.iter().copied()
+    }
 }
 
 /// The flags of a selection of settings.
@@ -47,7 +52,7 @@ impl<S> Flags<S> {
 
 impl<S: Selection> Flags<S> {
     fn settings() -> impl Iterator<Item = &'static Setting> {
-        crate::settings::SETTINGS.iter().copied().filter(|setting| S::has(setting))
+        S::table().filter(|setting| S::has(setting))
     }
 
     fn read(matches: &ArgMatches) -> Arguments {
@@ -130,7 +135,7 @@ fn flag(setting: &'static Setting) -> Arg {
         Kind::Value(name) => {
             flag.action(ArgAction::Set).value_name(name).value_parser(clap::value_parser!(OsString))
         }
-        Kind::Paths(name) => flag
+        Kind::Paths(name) | Kind::Values(name) => flag
             .action(ArgAction::Append)
             .value_name(name)
             .value_parser(clap::value_parser!(OsString)),

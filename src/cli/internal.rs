@@ -4,7 +4,7 @@
 //! process when it starts.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -15,6 +15,7 @@ use crate::exit::Exit;
 use crate::settings::Environment;
 use butler_base::error::chain;
 use butler_base::platform::AllowedPaths;
+use butler_base::process::become_program;
 use butler_source::git;
 
 #[derive(Subcommand)]
@@ -22,6 +23,12 @@ pub(super) enum Internal {
     /// Fetch a module's source according to the task on standard input.
     #[command(name = git::FETCH_COMMAND, hide = true)]
     Fetch,
+    /// Execute an attempt of the server.
+    #[command(name = butler_server::attempts::ATTEMPT_COMMAND, hide = true)]
+    Attempt {
+        /// The directory of the attempt.
+        directory: PathBuf,
+    },
     /// Print credentials for git from a file of the run.
     #[command(name = git::CREDENTIAL_COMMAND, hide = true)]
     GitCredential {
@@ -52,6 +59,7 @@ impl Internal {
                 return isolate(&AllowedPaths { read, write }, tool, environment);
             }
             Self::Fetch => git::run_child(std::io::stdin(), std::io::stdout(), std::io::stderr()),
+            Self::Attempt { directory } => return attempt(&directory, environment),
             Self::GitCredential { file, operation } => {
                 let arguments = [file.into_os_string(), operation.into()];
                 git::answer_git(arguments.into_iter(), std::io::stdin(), std::io::stdout())
@@ -59,6 +67,18 @@ impl Internal {
         };
         if done == ExitCode::SUCCESS { Exit::Success.code() } else { Exit::Failed.code() }
     }
+}
+
+/// Records which process this is, and becomes `execute` with the settings in the environment.
+fn attempt(directory: &Path, environment: &Environment) -> u8 {
+    let variables = environment.variables().iter();
+    let variables = variables.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let begun = butler_server::attempts::begin_attempt(directory)
+        .and_then(|()| become_program(environment.executable(), &["execute".into()], &variables));
+    begun.unwrap_or_else(|error| {
+        complain(&format!("cannot begin the attempt in `{}`: {error}", directory.display()), None);
+        Exit::Failed.code()
+    })
 }
 
 /// Returns only if the tool cannot be started.

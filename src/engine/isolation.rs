@@ -12,7 +12,7 @@ use butler_base::platform::{AllowedPaths, restrict_process};
 use butler_base::process::{Environment, become_program};
 
 /// The internal command of this executable that restricts itself.
-pub const ISOLATED_COMMAND: &str = "isolated";
+pub const ISOLATED_COMMAND: &str = "internal-isolated";
 
 const READ: &str = "--read";
 const WRITE: &str = "--write";
@@ -91,7 +91,8 @@ mod tests {
         let arguments = ["plan", "-var", "--read"].map(OsString::from).to_vec();
         let (program, arguments) = isolation.wrap("/terraform".into(), arguments);
         assert_eq!(program, Path::new("/runner"));
-        let expected = "isolated|--read|/r|--read|--|--write|/w|--|/terraform|plan|-var|--read";
+        let expected =
+            "internal-isolated|--read|/r|--read|--|--write|/w|--|/terraform|plan|-var|--read";
         assert_eq!(arguments.join("|".as_ref()), expected);
     }
 }

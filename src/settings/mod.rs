@@ -21,6 +21,7 @@ mod proxies;
 mod reader;
 mod resolve;
 mod resolved;
+mod server;
 pub mod setting;
 mod source;
 mod table;
@@ -43,7 +44,8 @@ pub use resolved::{
     CleanSettings, Isolation, IsolationLevel, LocalRequest, LogFormat, Logging, PlanJson,
     PlanStatus, RunSource, Settings, ToolSettings,
 };
-pub use setting::SETTINGS;
+pub use server::{HANDED_ON, PATHS_HANDED_ON, ServerAccess, ServerConfig, ServerSettings};
+pub use setting::{SERVER_SETTINGS, SETTINGS};
 pub use table::{Kind, Section, Setting, Variable};
 pub use trigger::{TriggeredRun, trigger_settings};
 pub use variable::VARIABLES;

@@ -159,12 +159,12 @@ pub(super) fn sensitive_values(text: &str) -> Result<SensitiveValues, String> {
 }
 
 pub(super) fn isolation_level(text: &str) -> Result<IsolationLevel, String> {
-    match text {
-        "none" => Ok(IsolationLevel::None),
-        "landlock" => Ok(IsolationLevel::Landlock),
-        "auto" => Ok(IsolationLevel::Auto),
-        _ => Err(format!("{} is not `none`, `landlock` or `auto`", shown(text))),
-    }
+    use IsolationLevel::{Auto, Landlock, None};
+
+    [None, Landlock, Auto]
+        .into_iter()
+        .find(|level| level.name() == text)
+        .ok_or_else(|| format!("{} is not `none`, `landlock` or `auto`", shown(text)))
 }
 
 pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {

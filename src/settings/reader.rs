@@ -36,6 +36,28 @@ impl Reader<'_> {
         parse(text).map(Some).map_err(unusable)
     }
 
+    /// All values of a setting: flags, else its variable with commas.
+    pub(super) fn values<T>(
+        &self,
+        setting: &'static Setting,
+        parse: fn(&str) -> Result<T, String>,
+    ) -> Result<Vec<T>, SettingsError> {
+        let unusable = |problem| SettingsError::Unusable { setting, problem };
+        let text = |raw: &OsStr| {
+            let problem = || unusable(format!("the {} is not valid UTF-8", setting.noun));
+            raw.to_str().map(str::to_owned).ok_or_else(problem)
+        };
+        let given: Vec<String> = match self.arguments.values(setting) {
+            [] => {
+                let variable = self.variable(setting).map(text).transpose()?.unwrap_or_default();
+                let parts = variable.split(',').map(str::trim).filter(|part| !part.is_empty());
+                parts.map(str::to_owned).collect()
+            }
+            flags => flags.iter().map(|raw| text(raw)).collect::<Result<_, _>>()?,
+        };
+        given.iter().map(|text| parse(text).map_err(unusable)).collect()
+    }
+
     pub(super) fn path(&self, setting: &'static Setting) -> Result<Option<PathBuf>, SettingsError> {
         self.raw(setting).map(|raw| absolute(setting, Path::new(raw))).transpose()
     }

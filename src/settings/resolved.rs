@@ -156,6 +156,18 @@ pub enum IsolationLevel {
     Auto,
 }
 
+impl IsolationLevel {
+    /// The name, as in the setting.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Landlock => "landlock",
+            Self::Auto => "auto",
+        }
+    }
+}
+
 /// How the runner logs, on standard error.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Logging {

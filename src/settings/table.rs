@@ -28,6 +28,8 @@ pub enum Kind {
     Value(&'static str),
     /// Several paths: a flag that can be repeated, a variable with separators as in `PATH`.
     Paths(&'static str),
+    /// Several values: a flag that can be repeated, a variable with commas.
+    Values(&'static str),
     /// A flag without a value, a variable with `true` or `false`.
     Switch,
 }
@@ -49,6 +51,10 @@ pub enum Section {
     Lifecycle,
     /// The runner's own log.
     Log,
+    /// The server.
+    Server,
+    /// How a command reaches a server.
+    Client,
 }
 
 impl Section {
@@ -63,6 +69,8 @@ impl Section {
             Self::Tool => "Terraform and OpenTofu",
             Self::Lifecycle => "Installed versions",
             Self::Log => "Log",
+            Self::Server => "Server",
+            Self::Client => "Server to ask",
         }
     }
 }

@@ -48,6 +48,7 @@ mod run_secrets;
 mod run_source;
 mod run_tool;
 mod self_update;
+mod server;
 mod settings;
 mod showing;
 mod signals;

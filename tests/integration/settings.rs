@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use butler_runner::settings::{SETTINGS, Section, VARIABLES};
+use butler_runner::settings::{SERVER_SETTINGS, SETTINGS, Section, VARIABLES};
 
 use crate::support::documented::assert_documented;
 use crate::support::runner;
@@ -11,6 +11,12 @@ use crate::support::runner;
 fn documentation_has_a_row_for_each_setting_and_no_other() {
     let rows: Vec<_> = SETTINGS.iter().map(|setting| setting.row()).collect();
     assert_documented("docs/settings.md", "settings", &rows);
+}
+
+#[test]
+fn documentation_has_a_row_for_each_setting_of_the_server_and_no_other() {
+    let rows: Vec<_> = SERVER_SETTINGS.iter().map(|setting| setting.row()).collect();
+    assert_documented("docs/settings.md", "server-settings", &rows);
 }
 
 #[test]
@@ -27,9 +33,14 @@ fn help_describes_each_setting_completely() {
         help.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     let (of_execute, of_tool) = (help(&["execute"]), help(&["tool", "install"]));
-    for setting in SETTINGS {
-        let of_lifecycle = setting.section == Section::Lifecycle;
-        let help = if of_lifecycle { &of_tool } else { &of_execute };
+    let (of_serve, of_layer) = (help(&["serve"]), help(&["layer", "list"]));
+    for setting in SETTINGS.iter().chain(SERVER_SETTINGS) {
+        let help = match setting.section {
+            Section::Lifecycle => &of_tool,
+            Section::Server => &of_serve,
+            Section::Client => &of_layer,
+            _ => &of_execute,
+        };
         let variables = setting.variables.join(", ");
         let text = format!("{} [{variables}] [default: {}]", setting.help, setting.default);
         assert!(help.contains(&text), "{text}\n{help}");
@@ -43,7 +54,8 @@ fn help_describes_each_setting_completely() {
 #[expect(clippy::too_many_lines, reason = "a list")]
 fn every_flag_of_the_command_line_is_a_setting() {
     let command = butler_runner::cli::command();
-    let known: BTreeSet<_> = SETTINGS.iter().flat_map(|setting| setting.flags).copied().collect();
+    let known: BTreeSet<_> =
+        SETTINGS.iter().chain(SERVER_SETTINGS).flat_map(|it| it.flags).copied().collect();
     let own = [
         "--help",
         "-h",
@@ -132,6 +144,12 @@ fn every_flag_of_the_command_line_is_a_setting() {
         "--out",
         "--read",
         "--write",
+        "--phase",
+        "--query",
+        "--plan",
+        "--attempt",
+        "--follow",
+        "--role",
     ];
     let mut waiting = vec![command];
     while let Some(command) = waiting.pop() {
@@ -150,7 +168,7 @@ fn every_flag_of_the_command_line_is_a_setting() {
 
 #[test]
 fn each_flag_has_the_variable_of_its_name() {
-    for setting in SETTINGS {
+    for setting in SETTINGS.iter().chain(SERVER_SETTINGS) {
         for name in setting.flags.iter().filter_map(|flag| flag.strip_prefix("--")) {
             let name = name.strip_prefix("butler-").unwrap_or(name);
             let variable = format!("BUTLER_{}", name.to_uppercase().replace('-', "_"));
@@ -166,6 +184,12 @@ fn flags_and_variables_are_unique() {
     let variables = SETTINGS.iter().flat_map(|setting| setting.variables);
     let others = VARIABLES.iter().map(|variable| &variable.name);
     for name in flags.chain(variables).chain(others) {
+        assert!(seen.insert(name), "{name}");
+    }
+    // Those of the server can have the name of one of a run, because no command has both.
+    let mut seen = BTreeSet::new();
+    let flags = SERVER_SETTINGS.iter().flat_map(|setting| setting.flags);
+    for name in flags.chain(SERVER_SETTINGS.iter().flat_map(|setting| setting.variables)) {
         assert!(seen.insert(name), "{name}");
     }
 }

@@ -75,7 +75,11 @@ impl Selection for RunFlags {
         match setting.section {
             Section::Alone => [&setting::TF_VERSION, &setting::REPORT_DIR].contains(&setting),
             Section::Run | Section::Output | Section::Tool => !REGISTRY_ONLY.contains(&setting),
-            Section::Registry | Section::Lifecycle | Section::Log => false,
+            Section::Registry
+            | Section::Lifecycle
+            | Section::Log
+            | Section::Server
+            | Section::Client => false,
         }
     }
 }

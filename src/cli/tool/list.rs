@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use super::columns::{columns, size};
 use super::command_output::{CommandFailure, CommandOutput};
 use super::toolbox::Toolbox;
+use crate::cli::columns::{columns, size};
 use crate::tool::{InstalledVersion, ReleasedVersion, VersionState, available, inventory};
 
 /// Print the installed versions of all products, or of --product

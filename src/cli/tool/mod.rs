@@ -7,7 +7,6 @@
 
 mod bar;
 mod bundle;
-mod columns;
 mod command;
 mod command_output;
 mod exec;
@@ -23,5 +22,4 @@ mod verify;
 mod which;
 
 pub(super) use bar::meter;
-pub(super) use columns::columns;
 pub(super) use command::Tool;

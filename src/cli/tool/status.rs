@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use super::columns::columns;
 use super::command_output::{CommandFailure, CommandOutput};
 use super::toolbox::Toolbox;
+use crate::cli::columns::columns;
 use crate::tool::{
     HistoryEntry, InProgress, InstalledVersion, OperationOutcome, ToolOperation, ToolStatus,
     VersionUser, status,

@@ -2,9 +2,9 @@
 
 use clap::Args;
 
-use super::columns::columns;
 use super::command_output::{CommandFailure, CommandOutput};
 use super::toolbox::Toolbox;
+use crate::cli::columns::columns;
 use crate::cli::complete::versions;
 use crate::exit::Exit;
 use crate::tool::{AuditResult, AuditedVersion, audit};

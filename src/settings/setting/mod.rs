@@ -3,6 +3,7 @@
 mod output;
 mod registry;
 mod run;
+mod server;
 mod tool;
 mod without_registry;
 
@@ -17,6 +18,10 @@ pub use run::{
     ISOLATION_READ, ISOLATION_WRITE, LOCK_TIMEOUT, LOG_INTERVAL, PLAN_JSON, PLAN_STATUS,
     PROVIDER_CACHE, RECOVERY_DIR, SECRETS_DIR, SENSITIVE_VALUES, SETTINGS_FILE, TMPFS_DIR,
     WORK_DIR,
+};
+pub use server::{
+    ACCESS_FILE, ALLOW_HTTP, ALLOWED_HOST, CONCURRENCY, DATA, LAYER_PATH, LISTEN, MIRROR_MEMORY,
+    ONCE, PUBLIC_URL, REFERENCE, REPO, SERVER, SERVER_CONFIG, SERVER_ISOLATION, SERVER_TOKEN_FILE,
 };
 pub use tool::{
     CA_BUNDLE, CACHE_DIR, DEFAULT_TOOL_VERSION, DRAIN_PERIOD, MIRROR, SIGNING_KEY, TOOL_TIMEOUT,
@@ -72,4 +77,25 @@ pub const SETTINGS: &[&Setting] = &[
     &DRAIN_PERIOD,
     &LOG_FORMAT,
     &LOG,
+];
+
+/// The settings of the server and of the commands that ask one, in the order of `--help` and of
+/// docs/settings.md. Runs have other settings of the same name.
+pub const SERVER_SETTINGS: &[&Setting] = &[
+    &SERVER_CONFIG,
+    &REPO,
+    &LAYER_PATH,
+    &REFERENCE,
+    &DATA,
+    &LISTEN,
+    &PUBLIC_URL,
+    &ALLOWED_HOST,
+    &ALLOW_HTTP,
+    &ACCESS_FILE,
+    &CONCURRENCY,
+    &SERVER_ISOLATION,
+    &MIRROR_MEMORY,
+    &ONCE,
+    &SERVER,
+    &SERVER_TOKEN_FILE,
 ];

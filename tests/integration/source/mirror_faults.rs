@@ -69,7 +69,8 @@ async fn stop_ends_an_update_from_a_silent_server() {
 #[tokio::test]
 async fn memory_limit_of_an_update_is_named_in_its_error() {
     let repository = with_history();
-    let large: String = (0..2_000_000).map(|number| format!("{number}\n")).collect();
+    let numbers: Vec<String> = (0..2_000_000).map(|number| number.to_string()).collect();
+    let large = numbers.join("\n");
     repository.commit("Large", &[("a.txt", &large), ("b.txt", &format!("{large}b"))]);
     let server = GitServer::start();
     for url in [server.url(&repository), repository.url()] {

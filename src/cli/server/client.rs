@@ -1,0 +1,150 @@
+//! Requests of the command line to a server.
+
+use reqwest::Method;
+use secrecy::ExposeSecret;
+use serde_json::Value;
+
+use crate::cli::output::complain;
+use crate::settings::ServerAccess;
+use butler_base::error::chain;
+use butler_base::http::{self, Redirects};
+
+/// The exit code if the server cannot be reached, or does not allow the request.
+const UNREACHABLE: u8 = 4;
+
+/// The exit code if the server refuses the request.
+const REFUSED: u8 = 1;
+
+/// The exit codes, for `--help`.
+pub(super) const EXIT_CODES: &str = "Exit codes: 0 success; 1 refused or failed; 2 usage; 4 the server cannot be \
+reached, or does not allow it";
+
+/// Sends requests to a server.
+pub(super) struct Client {
+    access: ServerAccess,
+    client: reqwest::Client,
+}
+
+/// What a person is told if a request failed, and the exit code.
+pub(super) struct Failure {
+    message: String,
+    hint: Option<String>,
+    code: u8,
+}
+
+impl Failure {
+    /// Tells it.
+    pub(super) fn report(&self) -> u8 {
+        complain(&self.message, self.hint.as_deref());
+        self.code
+    }
+
+    /// A failure after the server was reached.
+    pub(super) fn refused(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None, code: REFUSED }
+    }
+}
+
+impl Client {
+    pub(super) fn new(access: ServerAccess) -> Result<Self, Failure> {
+        let client = http::client(access.ca_bundle.as_deref(), Redirects::Refuse);
+        let client = client.map_err(|error| Failure {
+            message: chain(&error),
+            hint: None,
+            code: REFUSED,
+        })?;
+        Ok(Self { access, client })
+    }
+
+    /// Reads `path` below `/api/v1`, with its query.
+    pub(super) async fn get(&self, path: &str) -> Result<Value, Failure> {
+        json(&self.send(Method::GET, path, "application/json").await?)
+    }
+
+    /// Reads a list of `path`, which has a query, page by page.
+    pub(super) async fn list(&self, path: &str) -> Result<Value, Failure> {
+        let mut whole = self.get(path).await?;
+        while let Some(after) = whole["next"].as_str().map(part) {
+            let mut page = self.get(&format!("{path}&after={after}")).await?;
+            whole["next"] = page["next"].take();
+            let items = page["items"].as_array_mut().map(std::mem::take).unwrap_or_default();
+            if let Some(all) = whole["items"].as_array_mut() {
+                all.extend(items);
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Reads `path` as text.
+    pub(super) async fn text(&self, path: &str) -> Result<String, Failure> {
+        self.send(Method::GET, path, "text/plain").await
+    }
+
+    /// Asks for a change.
+    pub(super) async fn post(&self, path: &str) -> Result<Value, Failure> {
+        json(&self.send(Method::POST, path, "application/json").await?)
+    }
+
+    async fn send(&self, method: Method, path: &str, accept: &str) -> Result<String, Failure> {
+        let server = self.access.server.as_str().trim_end_matches('/');
+        let unreachable = |error: &reqwest::Error| {
+            Failure {
+            message: format!("cannot reach the server {server}: {}", chain(&http_cause(error))),
+            hint: Some(
+                "start it with `butler-runner serve`, or name another one (--server, BUTLER_SERVER)"
+                    .to_owned(),
+            ),
+            code: UNREACHABLE,
+        }
+        };
+        let answer = self
+            .client
+            .request(method, format!("{server}/api/v1{path}"))
+            .bearer_auth(self.access.token.expose_secret())
+            .header("accept", accept)
+            .send()
+            .await
+            .map_err(|error| unreachable(&error))?;
+        let status = answer.status();
+        let text = answer.text().await.map_err(|error| unreachable(&error))?;
+        if status.is_success() {
+            return Ok(text);
+        }
+        let error: Value = serde_json::from_str(&text).unwrap_or_default();
+        let field = |name: &str| error["error"][name].as_str().map(str::to_owned);
+        let is_access = matches!(status.as_u16(), 401 | 403);
+        Err(Failure {
+            message: field("message")
+                .unwrap_or_else(|| format!("the server {server} answers {status}")),
+            hint: field("hint"),
+            code: if is_access { UNREACHABLE } else { REFUSED },
+        })
+    }
+}
+
+/// An error without the address, which the message names already.
+fn http_cause(error: &reqwest::Error) -> std::io::Error {
+    let cause = std::error::Error::source(error).map_or_else(
+        || error.to_string(),
+        |cause| {
+            let mut text = cause.to_string();
+            let mut deeper = cause.source();
+            while let Some(cause) = deeper {
+                text = format!("{text}: {cause}");
+                deeper = cause.source();
+            }
+            text
+        },
+    );
+    std::io::Error::other(cause)
+}
+
+fn json(text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text)
+        .map_err(|error| Failure::refused(format!("the server's answer is not JSON: {error}")))
+}
+
+/// A part of a path, with everything escaped that means something there.
+pub(super) fn part(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}

@@ -1,0 +1,45 @@
+//! The server, and the commands that ask it.
+
+mod access;
+mod client;
+mod layer;
+mod run;
+mod serve;
+mod show;
+
+pub(super) use access::AccessCommand;
+pub(super) use layer::Layer;
+pub(super) use run::RunCommand;
+pub(super) use serve::Serve;
+
+use super::flags::Selection;
+use crate::settings::setting::{CA_BUNDLE, DATA};
+use crate::settings::{HANDED_ON, PATHS_HANDED_ON, SERVER_SETTINGS, Section, Setting};
+
+/// The settings of `serve`: its own, and those that it hands on to attempts.
+struct ServeFlags;
+
+impl Selection for ServeFlags {
+    fn has(setting: &Setting) -> bool {
+        setting.section != Section::Client
+    }
+
+    fn table() -> impl Iterator<Item = &'static Setting> {
+        SERVER_SETTINGS.iter().copied().chain(HANDED_ON).chain(PATHS_HANDED_ON)
+    }
+}
+
+/// The settings of the commands that ask a server.
+struct ClientFlags;
+
+impl Selection for ClientFlags {
+    fn has(setting: &Setting) -> bool {
+        setting.section == Section::Client || [&DATA, &CA_BUNDLE].contains(&setting)
+    }
+
+    const GLOBAL: bool = true;
+
+    fn table() -> impl Iterator<Item = &'static Setting> {
+        SERVER_SETTINGS.iter().copied().chain([&CA_BUNDLE])
+    }
+}

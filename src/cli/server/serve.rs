@@ -1,0 +1,145 @@
+//! `serve`: the server.
+
+use std::sync::Arc;
+
+use butler_base::cancel::Stop;
+use butler_base::secret::Redactor;
+use butler_server::attempts::Secrets;
+use butler_server::config::{self, Config, ConfigError};
+use butler_server::serve::{self as server, LayerView, Options, Pass};
+use clap::Args;
+
+use crate::cli::columns::columns;
+use crate::cli::flags::{Flags, merge_arguments};
+use crate::cli::logging;
+use crate::cli::output::{complain, print, refuse};
+use crate::cli::runtime::block_on;
+use crate::cli::screen::{self, Output};
+use crate::exit::Exit;
+use crate::run::signals;
+use crate::settings::{Arguments, Environment, ServerConfig, ServerSettings};
+
+use super::ServeFlags;
+
+/// The exit codes, for `--help`.
+const EXIT_CODES: &str = "Exit codes: 0 stopped by a signal, or the pass of --once succeeded; 1 the server cannot \
+work, or a run of --once failed; 2 usage";
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(in crate::cli) struct Serve {
+    #[command(flatten)]
+    flags: Flags<ServeFlags>,
+}
+
+impl Serve {
+    pub(in crate::cli) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let arguments = merge_arguments(log, self.flags.into_arguments());
+        let settings = match ServerSettings::resolve(&arguments, environment) {
+            Ok(settings) => settings,
+            Err(error) => return refuse(&error),
+        };
+        let config = match load(&settings.config) {
+            Ok(config) => config,
+            Err(errors) => {
+                for error in errors {
+                    complain(&error.to_string(), None);
+                }
+                return Exit::Usage.code();
+            }
+        };
+        let redactor = Arc::new(Redactor::new());
+        let screen = screen::open(&settings.logging, environment, Output::Lines);
+        let _log = logging::start(&settings.logging, environment, &redactor, &screen);
+        let (is_one_pass, isolation) = (settings.once, settings.isolation.name());
+        tracing::info!(isolation, data = %settings.data.display(), "the server starts");
+        let options = options(settings, config, environment);
+        block_on(run(options, is_one_pass)).unwrap_or_else(|| Exit::Failed.code())
+    }
+}
+
+fn load(config: &ServerConfig) -> Result<Config, Vec<ConfigError>> {
+    match config {
+        ServerConfig::Path(path) => config::load(path),
+        ServerConfig::Repository { url, glob, reference } => {
+            config::of_repository(url, glob, reference.as_deref())
+        }
+    }
+}
+
+fn options(settings: ServerSettings, config: Config, environment: &Environment) -> Options {
+    let variables = environment.clone();
+    let variable = move |name: &str| variables.value(name)?.to_str().map(Into::into);
+    let config_path = match settings.config {
+        ServerConfig::Path(path) => Some(path),
+        ServerConfig::Repository { .. } => None,
+    };
+    Options {
+        config,
+        config_path,
+        data: settings.data,
+        listen: settings.listen,
+        hosts: settings.hosts,
+        access_file: settings.access_file,
+        isolation: settings.isolation.name().to_owned(),
+        concurrency: settings.concurrency,
+        mirror_memory: settings.mirror_memory,
+        executable: settings.executable,
+        environment: settings.attempts,
+        git: settings.git,
+        secrets: Secrets::new(Arc::new(variable)),
+    }
+}
+
+async fn run(options: Options, is_one_pass: bool) -> u8 {
+    let stop = Stop::new();
+    let _signals = match signals(&stop) {
+        Ok(signals) => signals,
+        Err(error) => {
+            complain(&format!("cannot handle signals: {error}"), None);
+            return Exit::Failed.code();
+        }
+    };
+    let end = if is_one_pass {
+        server::once(options, &stop).await.map(|pass| report(&pass))
+    } else {
+        let ready = |address| {
+            print(format!("listening on http://{address}/\n").as_bytes());
+        };
+        server::serve(options, &stop, ready).await.map(|()| Exit::Success.code())
+    };
+    end.unwrap_or_else(|error| {
+        complain(&butler_base::error::chain(&error), None);
+        Exit::Failed.code()
+    })
+}
+
+/// Prints what one pass did, and what waits.
+fn report(pass: &Pass) -> u8 {
+    for (repository, error) in &pass.unread {
+        complain(&format!("cannot read the repository `{repository}`: {error}"), None);
+    }
+    let views = pass.views.all();
+    let rows: Vec<Vec<String>> = std::iter::once(
+        ["NAME", "PHASE", "LAST RUN", "PLAN", "REASON"].map(str::to_owned).to_vec(),
+    )
+    .chain(views.iter().map(|view| row(view)))
+    .collect();
+    let printed = print(format!("{}\n", columns(&rows)).as_bytes());
+    let is_failed = !pass.failed.is_empty() || !pass.unread.is_empty();
+    if is_failed { Exit::Failed.code() } else { printed }
+}
+
+fn row(view: &LayerView) -> Vec<String> {
+    let last = view.last_run.as_ref();
+    let counts = last.and_then(|run| run.counts);
+    vec![
+        view.name.to_string(),
+        format!("{:?}", view.phase),
+        last.map(|run| format!("{} {:?}", run.action.as_str(), run.phase)).unwrap_or_default(),
+        counts.map_or_else(String::new, |it| {
+            format!("{} to add, {} to change, {} to destroy", it.add, it.change, it.destroy)
+        }),
+        view.reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+    ]
+}

@@ -1,0 +1,143 @@
+//! Answers of a server, as text for people.
+
+use serde_json::Value;
+
+use crate::cli::columns::columns;
+
+/// The text of a field, or nothing.
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The first digits of a commit or digest.
+pub(super) fn short(value: &Value) -> String {
+    text(value).chars().take(8).collect()
+}
+
+fn reasons(layer: &Value) -> String {
+    let reasons = layer["reasons"].as_array().into_iter().flatten();
+    reasons.map(|reason| text(&reason["text"])).collect::<Vec<_>>().join("; ")
+}
+
+/// What a plan would change, in short.
+pub(super) fn changes(run: &Value) -> String {
+    let counts = &run["counts"];
+    if counts.is_null() {
+        return String::new();
+    }
+    let count = |name: &str| counts[name].as_u64().unwrap_or_default();
+    format!("+{} ~{} -{}", count("add"), count("change"), count("destroy"))
+}
+
+/// A list of layers.
+pub(super) fn layers(answer: &Value) -> String {
+    let head = ["NAME", "PHASE", "COMMIT", "LAST RUN", "PLAN", "REASON"].map(str::to_owned);
+    let layers = answer["items"].as_array().into_iter().flatten().map(|layer| {
+        let last = &layer["lastRun"];
+        let run = format!("{} {}", text(&last["action"]), text(&last["phase"]));
+        vec![
+            text(&layer["name"]),
+            text(&layer["phase"]),
+            short(&layer["revision"]["commit"]),
+            run.trim().to_owned(),
+            changes(last),
+            reasons(layer),
+        ]
+    });
+    columns(&std::iter::once(head.to_vec()).chain(layers).collect::<Vec<_>>())
+}
+
+/// One layer.
+pub(super) fn layer(layer: &Value) -> String {
+    let revision = |name: &str| {
+        let revision = &layer[name];
+        format!("{} (digest {})", short(&revision["commit"]), short(&revision["digest"]))
+    };
+    let shown = |name: &str| if layer[name].is_null() { "none".to_owned() } else { revision(name) };
+    let last = &layer["lastRun"];
+    let rows = [
+        ("name", text(&layer["name"])),
+        ("repository", text(&layer["repository"])),
+        ("ref", text(&layer["ref"])),
+        ("path", text(&layer["path"])),
+        ("phase", text(&layer["phase"])),
+        ("reasons", reasons(layer)),
+        ("revision", shown("revision")),
+        ("planned", shown("plannedRevision")),
+        ("applied", shown("appliedRevision")),
+        ("drift", text(&layer["drift"])),
+        ("paused by", text(&layer["pausedBy"])),
+        ("next look", text(&layer["nextLook"])),
+        ("last run", format!("{} {}", text(&last["id"]), text(&last["phase"]))),
+    ];
+    let rows = rows.into_iter().filter(|(_, value)| !value.trim().is_empty());
+    columns(&rows.map(|(name, value)| vec![format!("{name}:"), value]).collect::<Vec<_>>())
+}
+
+/// A run that was created.
+pub(super) fn created(run: &Value) -> String {
+    let id = text(&run["id"]);
+    format!("run {id} is queued; `butler-runner run logs {id}` shows its log")
+}
+
+/// A repository that is read now.
+pub(super) fn synced(answer: &Value) -> String {
+    format!("the repository {} is read now", text(&answer["repository"]))
+}
+
+/// A layer that was paused or resumed.
+pub(super) fn paused(answer: &Value) -> String {
+    let name = text(&answer["name"]);
+    match answer["pausedBy"].as_str() {
+        Some(by) => format!("{name} is paused by {by}"),
+        None => format!("{name} is not paused"),
+    }
+}
+
+/// A list of runs.
+pub(super) fn runs(answer: &Value) -> String {
+    let head = ["ID", "ACTION", "CAUSE", "PHASE", "COMMIT", "PLAN", "CREATED", "ENDED"];
+    let runs = answer["items"].as_array().into_iter().flatten().map(|run| {
+        vec![
+            text(&run["id"]),
+            text(&run["action"]),
+            text(&run["cause"]),
+            text(&run["phase"]),
+            short(&run["commit"]),
+            changes(run),
+            text(&run["created"]),
+            text(&run["ended"]),
+        ]
+    });
+    columns(&std::iter::once(head.map(str::to_owned).to_vec()).chain(runs).collect::<Vec<_>>())
+}
+
+/// One run.
+pub(super) fn run(run: &Value) -> String {
+    let mut rows: Vec<Vec<String>> = [
+        ("id", text(&run["id"])),
+        ("layer", text(&run["layer"])),
+        ("action", text(&run["action"])),
+        ("cause", text(&run["cause"])),
+        ("phase", text(&run["phase"])),
+        ("ended", text(&run["ended"])),
+        ("commit", text(&run["commit"])),
+        ("plan", changes(run)),
+        ("plan digest", text(&run["planDigest"])),
+        ("created", text(&run["created"])),
+    ]
+    .into_iter()
+    .filter(|(_, value)| !value.is_empty())
+    .map(|(name, value)| vec![format!("{name}:"), value])
+    .collect();
+    for attempt in run["attempts"].as_array().into_iter().flatten() {
+        let outcome = attempt["outcome"].as_str().unwrap_or("runs");
+        let started = text(&attempt["started"]);
+        let place = text(&attempt["place"]);
+        rows.push(vec![
+            format!("attempt {}:", attempt["number"]),
+            format!("{outcome}, started {started} on {place}"),
+        ]);
+    }
+    columns(&rows)
+}

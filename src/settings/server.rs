@@ -1,0 +1,347 @@
+//! The settings of `serve`, and of the commands that ask a server.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use secrecy::SecretString;
+use url::{Host, Url};
+
+use super::git_environment::git_environment;
+use super::reader::Reader;
+use super::setting::{
+    ACCESS_FILE, ALLOW_HTTP, ALLOWED_HOST, CA_BUNDLE, CACHE_DIR, CONCURRENCY, DATA, ISOLATION_READ,
+    ISOLATION_WRITE, LAYER_PATH, LISTEN, MIRROR, MIRROR_MEMORY, ONCE, PROVIDER_CACHE, PUBLIC_URL,
+    REFERENCE, REPO, SERVER, SERVER_CONFIG, SERVER_ISOLATION, SERVER_TOKEN_FILE, SETTINGS_FILE,
+    SIGNING_KEY, TOOL_TIMEOUT,
+};
+use super::{
+    Arguments, Environment, IsolationLevel, Kind, Logging, Setting, SettingsError, parse, variable,
+};
+use butler_base::platform::landlock;
+use butler_base::process;
+use butler_source::git::GitEnvironment;
+
+/// Where the server listens if nothing else is said.
+const LISTEN_DEFAULT: &str = "127.0.0.1:7373";
+
+/// The most memory of a process that fetches, in bytes.
+const MIRROR_MEMORY_DEFAULT: u64 = 1024 * 1024 * 1024;
+
+/// What attempts inherit from the environment of the server, if it is set.
+const INHERITED: [&str; 7] =
+    ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"];
+
+/// The settings that attempts get too, as they are given.
+pub const HANDED_ON: [&Setting; 2] = [&MIRROR, &TOOL_TIMEOUT];
+
+/// The paths that attempts get too. They are made absolute, because attempts have a directory of
+/// their own.
+pub const PATHS_HANDED_ON: [&Setting; 7] = [
+    &CACHE_DIR,
+    &PROVIDER_CACHE,
+    &CA_BUNDLE,
+    &SETTINGS_FILE,
+    &SIGNING_KEY,
+    &ISOLATION_READ,
+    &ISOLATION_WRITE,
+];
+
+/// Everything that `serve` needs.
+#[derive(Debug)]
+pub struct ServerSettings {
+    /// Where the desired state is.
+    pub config: ServerConfig,
+    /// The data directory; may not exist yet.
+    pub data: PathBuf,
+    /// Where the server listens.
+    pub listen: SocketAddr,
+    /// The address under which people reach it.
+    pub public_url: Option<Url>,
+    /// The host of `public_url` and further names, and addresses without brackets.
+    pub hosts: Vec<String>,
+    /// The file of users.
+    pub access_file: Option<PathBuf>,
+    /// The most attempts at the same time.
+    pub concurrency: u32,
+    /// The most memory of a process that fetches, in bytes.
+    pub mirror_memory: u64,
+    /// Whether one pass is made.
+    pub once: bool,
+    /// This executable.
+    pub executable: PathBuf,
+    /// What modules are kept from.
+    pub isolation: IsolationLevel,
+    /// What attempts inherit.
+    pub attempts: process::Environment,
+    /// How repositories are reached.
+    pub git: GitEnvironment,
+    /// How the server logs.
+    pub logging: Logging,
+}
+
+/// Where the desired state is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ServerConfig {
+    /// In a file, or in the files of a directory.
+    Path(PathBuf),
+    /// On the command line.
+    Repository {
+        /// The address.
+        url: String,
+        /// Which directories are layers.
+        glob: String,
+        /// The branch or tag.
+        reference: Option<String>,
+    },
+}
+
+/// How a command reaches a server.
+#[derive(Debug)]
+pub struct ServerAccess {
+    /// The address.
+    pub server: Url,
+    /// The token.
+    pub token: SecretString,
+    /// Additional certificates.
+    pub ca_bundle: Option<PathBuf>,
+}
+
+impl ServerSettings {
+    /// Reads and checks the settings of `serve`.
+    ///
+    /// # Errors
+    /// If a setting is missing or not usable.
+    pub fn resolve(
+        arguments: &Arguments,
+        environment: &Environment,
+    ) -> Result<Self, SettingsError> {
+        let reader = Reader { arguments, environment };
+        let ca_bundle = reader.existing(&CA_BUNDLE, Path::is_file)?;
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let concurrency = reader.parsed(&CONCURRENCY, concurrency)?;
+        let public_url = reader.parsed(&PUBLIC_URL, parse::web_url)?;
+        let once = reader.switch(&ONCE)?;
+        let listen = reader.parsed(&LISTEN, listen)?.map_or_else(
+            || LISTEN_DEFAULT.parse().map_err(|_| SettingsError::Missing { setting: &LISTEN }),
+            Ok,
+        )?;
+        if !once {
+            check_encryption(&reader, listen, public_url.as_ref())?;
+        }
+        Ok(Self {
+            config: config(&reader)?,
+            data: data(&reader)?,
+            listen,
+            hosts: hosts(&reader, public_url.as_ref())?,
+            public_url,
+            access_file: reader.existing(&ACCESS_FILE, |path| !path.is_dir() && path.exists())?,
+            concurrency: concurrency.unwrap_or(u32::try_from(processors).unwrap_or(u32::MAX)),
+            mirror_memory: reader
+                .parsed(&MIRROR_MEMORY, parse::bytes)?
+                .unwrap_or(MIRROR_MEMORY_DEFAULT),
+            once,
+            executable: environment.executable().to_owned(),
+            isolation: isolation(&reader)?,
+            attempts: attempts(&reader)?,
+            git: git_environment(environment, ca_bundle),
+            logging: Logging::resolve(arguments, environment)?,
+        })
+    }
+}
+
+impl ServerAccess {
+    /// Reads and checks how a command reaches a server.
+    ///
+    /// # Errors
+    /// If a setting is not usable, or the token cannot be read.
+    pub fn resolve(
+        arguments: &Arguments,
+        environment: &Environment,
+    ) -> Result<Self, SettingsError> {
+        let reader = Reader { arguments, environment };
+        let server = reader.parsed(&SERVER, server)?;
+        let default = format!("http://{LISTEN_DEFAULT}");
+        let server = match server {
+            Some(server) => server,
+            None => Url::parse(&default)
+                .map_err(|error| unusable(&SERVER, format!("`{default}` is not a URL: {error}")))?,
+        };
+        let file = match reader.path(&SERVER_TOKEN_FILE)? {
+            Some(file) => file,
+            None => data(&reader)?.join("admin.token"),
+        };
+        let token = fs_err::read_to_string(&file).map_err(|source| SettingsError::Path {
+            setting: &SERVER_TOKEN_FILE,
+            path: file,
+            source,
+        })?;
+        let token = SecretString::from(token.trim());
+        Ok(Self { server, token, ca_bundle: reader.existing(&CA_BUNDLE, Path::is_file)? })
+    }
+}
+
+fn unusable(setting: &'static Setting, problem: String) -> SettingsError {
+    SettingsError::Unusable { setting, problem }
+}
+
+fn config(reader: &Reader<'_>) -> Result<ServerConfig, SettingsError> {
+    let text = |text: &str| Ok(text.to_owned());
+    let (url, glob) = (reader.parsed(&REPO, repository)?, reader.parsed(&LAYER_PATH, text)?);
+    let given = reader.path(&SERVER_CONFIG)?;
+    match (url, glob, given) {
+        (Some(_), _, Some(_)) => {
+            Err(SettingsError::Conflict { first: &REPO, second: &SERVER_CONFIG })
+        }
+        (Some(url), Some(glob), None) => {
+            let reference = reader.parsed(&REFERENCE, text)?;
+            Ok(ServerConfig::Repository { url, glob, reference })
+        }
+        (Some(_), None, None) => Err(SettingsError::Missing { setting: &LAYER_PATH }),
+        (None, Some(_), None) => Err(SettingsError::Missing { setting: &REPO }),
+        (None, _, Some(path)) => Ok(ServerConfig::Path(path)),
+        (None, None, None) => {
+            let defaults = ["butler.yaml", "butler.d"].map(PathBuf::from);
+            let found = defaults.into_iter().find(|path| path.exists());
+            found.map(ServerConfig::Path).ok_or(SettingsError::Missing { setting: &SERVER_CONFIG })
+        }
+    }
+}
+
+/// A directory becomes a file URL.
+fn repository(text: &str) -> Result<String, String> {
+    if !Path::new(text).is_dir() {
+        return Ok(text.to_owned());
+    }
+    let path = std::fs::canonicalize(text)
+        .map_err(|error| format!("cannot find the directory `{text}`: {error}"))?;
+    let url = Url::from_directory_path(&path)
+        .map_err(|()| format!("`{text}` cannot be written as a URL"))?;
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+fn data(reader: &Reader<'_>) -> Result<PathBuf, SettingsError> {
+    if let Some(data) = reader.path(&DATA)? {
+        return Ok(data);
+    }
+    let given = |name| reader.environment.value(name).map(PathBuf::from);
+    let general = given("XDG_DATA_HOME")
+        .filter(|path| path.is_absolute())
+        .or_else(|| Some(given(variable::HOME.name)?.join(".local/share")));
+    let general = general.ok_or(SettingsError::Missing { setting: &DATA })?;
+    Ok(general.join("butler-runner"))
+}
+
+/// The level for attempts. The server has secrets that no module may read, so it does not start
+/// without isolation unless that is asked for.
+fn isolation(reader: &Reader<'_>) -> Result<IsolationLevel, SettingsError> {
+    let given = reader.parsed(&SERVER_ISOLATION, parse::isolation_level)?;
+    match given.unwrap_or(IsolationLevel::Auto) {
+        IsolationLevel::None => Ok(IsolationLevel::None),
+        IsolationLevel::Auto | IsolationLevel::Landlock if landlock().is_some() => {
+            Ok(IsolationLevel::Landlock)
+        }
+        IsolationLevel::Auto | IsolationLevel::Landlock => Err(unusable(
+            &SERVER_ISOLATION,
+            "this kernel does not have Landlock (Linux 6.2 or newer), so modules could read the \
+             files of the server; `--isolation none` accepts that"
+                .to_owned(),
+        )),
+    }
+}
+
+/// The environment of attempts, which is built and not inherited.
+fn attempts(reader: &Reader<'_>) -> Result<process::Environment, SettingsError> {
+    let mut attempts = process::Environment::default();
+    for name in INHERITED.iter().chain(&variable::NETWORK) {
+        if let Some(value) = reader.environment.value(name) {
+            attempts.set(name, value);
+        }
+    }
+    for setting in HANDED_ON {
+        let given = reader.arguments.value(setting).or_else(|| reader.variable(setting));
+        if let (Some(value), Some(name)) = (given, setting.variables.first()) {
+            attempts.set(name, value);
+        }
+    }
+    for setting in PATHS_HANDED_ON {
+        let paths = match setting.kind {
+            Kind::Paths(_) => reader.paths(setting)?,
+            _ => reader.path(setting)?.into_iter().collect(),
+        };
+        let joined = std::env::join_paths(paths)
+            .map_err(|error| unusable(setting, format!("a path has a separator in it: {error}")))?;
+        if let (false, Some(name)) = (joined.is_empty(), setting.variables.first()) {
+            attempts.set(name, joined);
+        }
+    }
+    if let Some(name) = SERVER_ISOLATION.variables.first() {
+        attempts.set(name, isolation(reader)?.name());
+    }
+    Ok(attempts)
+}
+
+/// Refuses to listen beyond loopback without TLS, unless that is asked for or a proxy has TLS.
+fn check_encryption(
+    reader: &Reader<'_>,
+    listen: SocketAddr,
+    public_url: Option<&Url>,
+) -> Result<(), SettingsError> {
+    let is_encrypted = public_url.is_some_and(|url| url.scheme() == "https");
+    if listen.ip().to_canonical().is_loopback() || is_encrypted || reader.switch(&ALLOW_HTTP)? {
+        return Ok(());
+    }
+    let problem = format!(
+        "other machines could reach `{listen}`, and tokens would cross the network unencrypted; \
+         listen on a loopback address, give the https address of a proxy with `--public-url`, or \
+         accept that with `--allow-http`"
+    );
+    Err(unusable(&LISTEN, problem))
+}
+
+/// The host of `public_url`, and those of `--allowed-host`.
+fn hosts(reader: &Reader<'_>, public_url: Option<&Url>) -> Result<Vec<String>, SettingsError> {
+    let mut hosts: Vec<String> = reader.values(&ALLOWED_HOST, host)?;
+    hosts.extend(public_url.and_then(Url::host).map(|host| spelled(&host)));
+    Ok(hosts)
+}
+
+/// A name or an address of a host. Names are in lower case, as a browser sends them.
+fn host(text: &str) -> Result<String, String> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(address.to_string());
+    }
+    // A pattern would match only itself.
+    let host = if text.contains('*') { None } else { Host::parse(text).ok() };
+    host.map(|host| spelled(&host)).ok_or_else(|| {
+        let shown = parse::shown(text);
+        format!("{shown} is not a name or an address; give it without scheme, port and wildcard")
+    })
+}
+
+/// An address is without brackets.
+fn spelled(host: &Host<impl AsRef<str>>) -> String {
+    match host {
+        Host::Domain(name) => name.as_ref().to_owned(),
+        Host::Ipv4(address) => address.to_string(),
+        Host::Ipv6(address) => address.to_string(),
+    }
+}
+
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| format!("`{text}` is not an address with a port"))
+}
+
+fn concurrency(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(number) if (1..=10_000).contains(&number) => Ok(number),
+        _ => Err(format!("`{text}` is not a number from 1 to 10000")),
+    }
+}
+
+fn server(text: &str) -> Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("`{text}` is not a URL: {error}"))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host().is_none() {
+        return Err(format!("`{text}` is not an http or https URL"));
+    }
+    Ok(url)
+}

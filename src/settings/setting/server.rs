@@ -1,0 +1,195 @@
+//! The server. Its settings are flags of `serve`, and of the commands that ask a server.
+
+use crate::settings::{Kind, Section, Setting};
+
+/// `--config` of `serve`.
+pub const SERVER_CONFIG: Setting = Setting {
+    noun: "configuration of the server",
+    flags: &["--config"],
+    variables: &["BUTLER_CONFIG"],
+    kind: Kind::Value("FILE|DIR"),
+    default: "butler.yaml, else butler.d",
+    help: "The repositories and layers: a YAML file, or a directory whose files are read in the order of their names",
+    example: "butler.yaml",
+    section: Section::Server,
+};
+
+/// `--data`.
+pub const DATA: Setting = Setting {
+    noun: "data directory",
+    flags: &["--data"],
+    variables: &["BUTLER_DATA"],
+    kind: Kind::Value("DIR"),
+    default: "$XDG_DATA_HOME/butler-runner, else ~/.local/share/butler-runner",
+    help: "The directory of the server: its store, mirrors, logs, plans and states; one server uses it at a time",
+    example: "/var/lib/butler-runner",
+    section: Section::Server,
+};
+
+/// `--listen`.
+pub const LISTEN: Setting = Setting {
+    noun: "address",
+    flags: &["--listen"],
+    variables: &["BUTLER_LISTEN"],
+    kind: Kind::Value("ADDRESS"),
+    default: "127.0.0.1:7373",
+    help: "Where people and programs reach the server; a port 0 becomes a free port, which stays the same after a restart",
+    example: "127.0.0.1:7373",
+    section: Section::Server,
+};
+
+/// `--public-url`.
+pub const PUBLIC_URL: Setting = Setting {
+    noun: "public address",
+    flags: &["--public-url"],
+    variables: &["BUTLER_PUBLIC_URL"],
+    kind: Kind::Value("URL"),
+    default: "none",
+    help: "The address under which people reach the server, for example that of a proxy",
+    example: "https://butler.example.com",
+    section: Section::Server,
+};
+
+/// `--allowed-host`.
+pub const ALLOWED_HOST: Setting = Setting {
+    noun: "host",
+    flags: &["--allowed-host"],
+    variables: &["BUTLER_ALLOWED_HOST"],
+    kind: Kind::Values("HOST"),
+    default: "none",
+    help: "A further name or address under which the server answers, without a port; can be repeated. Loopback, the address of --listen and the host of --public-url need no entry",
+    example: "butler.internal",
+    section: Section::Server,
+};
+
+/// `--allow-http`.
+pub const ALLOW_HTTP: Setting = Setting {
+    noun: "switch",
+    flags: &["--allow-http"],
+    variables: &["BUTLER_ALLOW_HTTP"],
+    kind: Kind::Switch,
+    default: "off",
+    help: "Listen beyond loopback without TLS: tokens cross the network unencrypted",
+    example: "true",
+    section: Section::Server,
+};
+
+/// `--access-file`.
+pub const ACCESS_FILE: Setting = Setting {
+    noun: "access file",
+    flags: &["--access-file"],
+    variables: &["BUTLER_ACCESS_FILE"],
+    kind: Kind::Value("FILE"),
+    default: "none: one administrator with the token in admin.token of the data directory",
+    help: "The users with their roles, layers and hashes of tokens: a YAML file, which is read again when it changes",
+    example: "/etc/butler-runner/access.yaml",
+    section: Section::Server,
+};
+
+/// `--repo`.
+pub const REPO: Setting = Setting {
+    noun: "repository",
+    flags: &["--repo"],
+    variables: &["BUTLER_REPO"],
+    kind: Kind::Value("URL"),
+    default: "none",
+    help: "Serve this repository without a configuration file; needs --path",
+    example: "https://git.example.com/infra.git",
+    section: Section::Server,
+};
+
+/// `--path`.
+pub const LAYER_PATH: Setting = Setting {
+    noun: "path",
+    flags: &["--path"],
+    variables: &["BUTLER_PATH"],
+    kind: Kind::Value("GLOB"),
+    default: "none",
+    help: "With --repo: each directory that matches and has a module becomes a layer",
+    example: "envs/*",
+    section: Section::Server,
+};
+
+/// `--ref`.
+pub const REFERENCE: Setting = Setting {
+    noun: "branch",
+    flags: &["--ref"],
+    variables: &["BUTLER_REF"],
+    kind: Kind::Value("BRANCH"),
+    default: "the default branch",
+    help: "With --repo: the branch or tag",
+    example: "main",
+    section: Section::Server,
+};
+
+/// `--concurrency`.
+pub const CONCURRENCY: Setting = Setting {
+    noun: "concurrency",
+    flags: &["--concurrency"],
+    variables: &["BUTLER_CONCURRENCY"],
+    kind: Kind::Value("N"),
+    default: "number of processors",
+    help: "The most attempts at the same time; checks for drift use half of them",
+    example: "4",
+    section: Section::Server,
+};
+
+/// `--isolation` of `serve`.
+pub const SERVER_ISOLATION: Setting = Setting {
+    noun: "isolation",
+    flags: &["--isolation"],
+    variables: &["BUTLER_ISOLATION"],
+    kind: Kind::Value("LEVEL"),
+    default: "auto",
+    help: "What modules are kept from reading and writing: auto and landlock: all files but those of their run and the system; the server does not start if the kernel does not have Landlock; none: nothing",
+    example: "landlock",
+    section: Section::Server,
+};
+
+/// `--mirror-memory`.
+pub const MIRROR_MEMORY: Setting = Setting {
+    noun: "memory limit",
+    flags: &["--mirror-memory"],
+    variables: &["BUTLER_MIRROR_MEMORY"],
+    kind: Kind::Value("SIZE"),
+    default: "1GiB",
+    help: "The most memory of a process that fetches a repository",
+    example: "2GiB",
+    section: Section::Server,
+};
+
+/// `--once`.
+pub const ONCE: Setting = Setting {
+    noun: "switch",
+    flags: &["--once"],
+    variables: &["BUTLER_ONCE"],
+    kind: Kind::Switch,
+    default: "off",
+    help: "Make one pass and end: read the repositories, run what can start now, and print what waits",
+    example: "true",
+    section: Section::Server,
+};
+
+/// `--server`.
+pub const SERVER: Setting = Setting {
+    noun: "address of the server",
+    flags: &["--server"],
+    variables: &["BUTLER_SERVER"],
+    kind: Kind::Value("URL"),
+    default: "http://127.0.0.1:7373",
+    help: "The server to ask",
+    example: "https://butler.example.com",
+    section: Section::Client,
+};
+
+/// `--server-token-file`.
+pub const SERVER_TOKEN_FILE: Setting = Setting {
+    noun: "token file",
+    flags: &["--server-token-file"],
+    variables: &["BUTLER_SERVER_TOKEN_FILE"],
+    kind: Kind::Value("FILE"),
+    default: "admin.token in the data directory",
+    help: "A file with the token for the server",
+    example: "/run/secrets/butler-server-token",
+    section: Section::Client,
+};
