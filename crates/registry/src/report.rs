@@ -60,8 +60,9 @@ pub struct StatusReport {
 /// Why a run failed.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct StatusError {
-    /// The phase that failed, `source` for example.
-    pub phase: String,
+    /// The phase that failed, `source` for example. Absent if the runner never started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
     /// The failed action and its object.
     pub message: String,
     /// What to do next.
