@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use butler_base::process::{Environment, start_detached};
 use secrecy::ExposeSecret;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::directory::AttemptDirectory;
 use super::outcome;
@@ -50,13 +50,15 @@ pub struct ProcessExecutor {
     settings: AttemptSettings,
     /// Gets the end of each process.
     events: mpsc::UnboundedSender<Event>,
+    /// How many processes of this server have not ended, or were not tidied up.
+    running: watch::Sender<usize>,
 }
 
 impl ProcessExecutor {
     /// An executor that tells `events` which processes have ended.
     #[must_use]
-    pub const fn new(settings: AttemptSettings, events: mpsc::UnboundedSender<Event>) -> Self {
-        Self { settings, events }
+    pub fn new(settings: AttemptSettings, events: mpsc::UnboundedSender<Event>) -> Self {
+        Self { settings, events, running: watch::Sender::new(0) }
     }
 
     fn directory(&self, attempt: &AttemptId) -> AttemptDirectory {
@@ -79,6 +81,8 @@ impl ProcessExecutor {
             start_detached(&self.settings.executable, &arguments, &environment, path, &output)?;
         let (events, attempt) = (self.events.clone(), attempt.clone());
         let executable = self.settings.executable.clone();
+        let running = self.running.clone();
+        running.send_modify(|running| *running += 1);
         tokio::spawn(async move {
             if let Err(error) = child.wait().await {
                 tracing::warn!(%error, "cannot wait for the process of an attempt");
@@ -92,8 +96,15 @@ impl ProcessExecutor {
             }
             // The receiver is gone when the server stops.
             let _ = events.send(Event::Exited(attempt));
+            running.send_modify(|running| *running -= 1);
         });
         Ok(())
+    }
+
+    /// Waits until all processes that were started have ended, and nothing temporary is left of them.
+    pub async fn all_ended(&self) {
+        // The sender is a field of this executor.
+        let _ = self.running.subscribe().wait_for(|running| *running == 0).await;
     }
 
     /// The attempts whose processes ended while no server ran, and left temporary files. Call it

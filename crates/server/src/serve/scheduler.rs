@@ -100,6 +100,10 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         }
     }
 
+    pub(super) fn executor(&self) -> &E {
+        &self.executor
+    }
+
     /// When the next layer is to be looked at.
     pub(super) fn next_look(&self) -> Option<Instant> {
         self.queue.first().map(|(moment, _)| *moment)

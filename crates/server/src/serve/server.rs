@@ -212,6 +212,11 @@ pub async fn once(options: Options, stop: &Stop) -> Result<Pass, ServeError> {
             _ = stop.requested() => break,
         }
     }
+    tokio::select! {
+        // They have reported, and are about to end.
+        () = scheduler.executor().all_ended() => {}
+        _ = stop.requested() => {}
+    }
     let mut failed = Vec::new();
     for id in &scheduler.started {
         let run = parts.store.run(id).await?;
