@@ -43,6 +43,12 @@ fn module() -> Vec<u8> {
     ])
 }
 
+/// A module whose only file is stored in Git LFS.
+fn pointer() -> Vec<u8> {
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n";
+    archive(&[("envs/prod/main.tf", pointer)])
+}
+
 /// The configuration of a run on an archive.
 fn config(world: &World, operation: &str) -> Value {
     let mut config = world.config(operation);
@@ -149,6 +155,12 @@ async fn unusable_archive_fails_the_run_with_the_reason() {
             "the working directory `/etc` cannot be used: it is absolute",
         ),
         (directory("envs/prod/main.tf"), Some(module()), 1, "it is not a directory"),
+        (
+            json!({}),
+            Some(pointer()),
+            1,
+            "1 file is only a Git LFS pointer in the module: `main.tf`",
+        ),
         (
             json!({"url": elsewhere.endpoint().as_str()}),
             Some(module()),

@@ -1,7 +1,7 @@
 //! Gets the files of the module: a clone, an archive of the registry, or the user's own directory.
 
-use std::io::{ErrorKind, Seek};
-use std::path::{Component, Path, PathBuf};
+use std::io::Seek;
+use std::path::PathBuf;
 
 use crate::registry::RegistryError;
 use crate::run::context::Context;
@@ -11,7 +11,7 @@ use butler_base::blocking::blocking;
 use butler_base::error::chain;
 use butler_base::event::Phase;
 use butler_protocol::spec::{ArchiveSource, RunSpec, Source};
-use butler_source::git::{self, FetchError};
+use butler_source::git;
 
 /// The module of a run after its source was fetched.
 pub(in crate::run) struct ModuleLocation {
@@ -77,27 +77,10 @@ async fn fetch_archive(context: &Context<'_>, archive: &ArchiveSource) -> Result
         unpack(file, &root, abandoned).map(|()| root)
     });
     let root = unpacked.await.map_err(|error| Failure::new(Phase::Source, &error))?;
-    module_directory(&root, &archive.working_directory)
-        .map_err(|error| Failure::new(Phase::Source, &error))
-}
-
-/// The module's directory below `root`, without symbolic links. Links of an archive never lead out of it.
-fn module_directory(root: &Path, directory: &str) -> Result<PathBuf, FetchError> {
-    let unusable = |reason: &str| FetchError::WorkingDirectory {
-        directory: directory.escape_debug().to_string(),
-        reason: reason.to_owned(),
-    };
-    if Path::new(directory).is_absolute() {
-        return Err(unusable("it is absolute"));
-    }
-    if Path::new(directory).components().any(|component| component == Component::ParentDir) {
-        return Err(unusable("it contains `..`"));
-    }
-    let path = root.join(directory).canonicalize().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => unusable("the repository has no such directory"),
-        _ => unusable(&error.to_string()),
-    })?;
-    if path.is_dir() { Ok(path) } else { Err(unusable("it is not a directory")) }
+    let working_directory = archive.working_directory.clone();
+    let found = blocking(move |_| git::module_directory(&root, &working_directory)).await;
+    let (_, directory) = found.map_err(|error| Failure::new(Phase::Source, &error))?;
+    Ok(directory)
 }
 
 /// The registry is the cause, unless the runner refuses the archive or cannot store it.

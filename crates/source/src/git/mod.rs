@@ -21,6 +21,7 @@ mod fuzz_tests;
 mod launch;
 mod login;
 mod mirror;
+mod module_directory;
 mod share;
 mod task;
 mod url;
@@ -32,5 +33,6 @@ pub use environment::{CREDENTIAL_COMMAND, Checkout, FETCH_COMMAND, GitEnvironmen
 pub use failure::{FetchError, SourceError};
 pub use fetch::fetch;
 pub use mirror::{MirrorRequest, MirrorUpdate, update_mirror};
+pub use module_directory::module_directory;
 pub use share::share_credentials;
 pub use url::shown_repository;

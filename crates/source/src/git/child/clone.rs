@@ -3,12 +3,13 @@
 use git2::{Repository, RepositoryInitOptions};
 
 use super::super::failure::FetchError;
+use super::super::module_directory::{check_relative, module_directory};
 use super::super::task::{Access, CloneJob, Fetched};
 use super::super::url::RepositoryUrl;
 use super::check_out::{check_out, subject};
 use super::progress::Progress;
+use super::submodules;
 use super::transfer::Transfer;
-use super::{inspect, submodules};
 
 /// Executes `job`.
 ///
@@ -19,7 +20,7 @@ pub(super) fn clone(
     job: &CloneJob,
     progress: &Progress,
 ) -> Result<Fetched, FetchError> {
-    inspect::check_relative(&job.working_directory)?;
+    check_relative(&job.working_directory)?;
     let (url, _) = RepositoryUrl::parse(&access.url)?;
     if job.destination.symlink_metadata().is_ok() {
         return Err(FetchError::Git {
@@ -43,8 +44,7 @@ pub(super) fn clone(
     progress.print(&format!("Checked out {commit} (\"{}\")", subject(&repository, commit)));
     submodules::update(&repository, &url, &transfer, progress)?;
 
-    let (root, directory) = inspect::working_directory(&job.destination, &job.working_directory)?;
-    inspect::refuse_lfs_pointers(&directory)?;
+    let (root, directory) = module_directory(&job.destination, &job.working_directory)?;
     let used_tokens = transfer.authenticator.attempts().used_tokens.clone();
     Ok(Fetched { root, directory, commit: commit.to_string(), used_tokens })
 }

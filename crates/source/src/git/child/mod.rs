@@ -9,7 +9,6 @@ mod check_out;
 mod clone;
 mod explain;
 mod host_keys;
-mod inspect;
 mod local;
 mod mirror;
 mod mirror_fetch;

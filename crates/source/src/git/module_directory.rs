@@ -1,10 +1,11 @@
-//! Checks a clone: the module's directory must be inside, and its files must not be Git LFS pointers.
+//! Checks fetched files: the module's directory must be inside, and its files must not be Git LFS
+//! pointers.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use super::super::failure::FetchError;
+use super::failure::FetchError;
 
 /// The beginning of every pointer, by the specification of Git LFS.
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/v1";
@@ -36,15 +37,20 @@ pub(super) fn check_relative(directory: &str) -> Result<(), FetchError> {
     Ok(())
 }
 
-/// The clone's root and the module's directory in it, both without symbolic links.
+/// The root of the fetched files and the module's directory in them, both without symbolic links.
 ///
 /// # Errors
-/// When the directory does not exist, is not a directory, or is outside of the clone.
-pub(super) fn working_directory(
-    root: &Path,
-    directory: &str,
-) -> Result<(PathBuf, PathBuf), FetchError> {
-    let resolve = |path: &Path| {
+/// When the directory does not exist, is not a directory, is outside of the files, or has Git LFS
+/// pointers.
+pub fn module_directory(root: &Path, directory: &str) -> Result<(PathBuf, PathBuf), FetchError> {
+    check_relative(directory)?;
+    let (root, path) = resolve(root, directory)?;
+    refuse_lfs_pointers(&path)?;
+    Ok((root, path))
+}
+
+fn resolve(root: &Path, directory: &str) -> Result<(PathBuf, PathBuf), FetchError> {
+    let real = |path: &Path| {
         path.canonicalize().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
                 unusable(directory, "the repository has no such directory")
@@ -52,8 +58,8 @@ pub(super) fn working_directory(
             _ => unusable(directory, &error.to_string()),
         })
     };
-    let root = resolve(root)?;
-    let path = resolve(&root.join(directory))?;
+    let root = real(root)?;
+    let path = real(&root.join(directory))?;
     if !path.starts_with(&root) {
         return Err(unusable(directory, "a symbolic link leads out of the repository"));
     }
@@ -78,7 +84,7 @@ fn unusable(directory: &str, reason: &str) -> FetchError {
 ///
 /// # Errors
 /// When there is any, or a directory cannot be read.
-pub(super) fn refuse_lfs_pointers(directory: &Path) -> Result<(), FetchError> {
+fn refuse_lfs_pointers(directory: &Path) -> Result<(), FetchError> {
     let mut pointers = Vec::new();
     find_pointers(directory, &mut pointers).map_err(|error| FetchError::Git {
         act: "look for Git LFS pointers".to_owned(),
@@ -142,15 +148,14 @@ mod tests {
         std::os::unix::fs::symlink("../clone-of-another", root.join("outside")).unwrap();
         std::os::unix::fs::symlink(".git", root.join("data")).unwrap();
         for good in ["", ".", "modules/network", "./modules/network/", "inside/network"] {
-            check_relative(good).unwrap();
-            let (clone, directory) = working_directory(&root, good).unwrap();
+            let (clone, directory) = module_directory(&root, good).unwrap();
             assert!(directory.starts_with(clone), "{good}");
         }
         for bad in ["/etc", "..", "modules/../../x", "a/..", ".git/hooks", "modules\0"] {
             assert!(check_relative(bad).is_err(), "{bad}");
         }
         for bad in ["missing", "outside", "main.tf", "data/hooks"] {
-            let error = working_directory(&root, bad).unwrap_err();
+            let error = module_directory(&root, bad).unwrap_err();
             assert!(error.to_string().contains(bad), "{error}");
         }
     }
