@@ -26,7 +26,7 @@ const ATTACK: &str = r#"
 try() { if sh -c "$2" > found 2> refusal; then echo "did $1"; fi }
 export secret="$outside/secret"
 try read-secret 'grep -q hunter22 "$secret"'
-try read-another-run 'grep -q hunter22 "$outside/work/another/plan.json"'
+try read-another-run 'grep -q hunter22 "$outside/runs/another/plan.json"'
 try read-home 'grep -q hunter22 "$outside/home/.netrc"'
 try list-directory 'ls "$outside"'
 try read-through-link 'ln -s "$secret" link && grep -q hunter22 link'
@@ -78,16 +78,16 @@ fn names(script: &str) -> Vec<&str> {
 /// A world with a secret in each place that is not of the run, and with `files` as the module.
 async fn world(files: &[(&str, &str)]) -> World {
     let mut world = World::new(files).await;
-    for name in ["work/another", "states"] {
+    for name in ["runs/another", "states"] {
         std::fs::create_dir_all(world.path(name)).unwrap();
     }
     for name in
-        ["secret", "work/another/plan.json", "home/.netrc", "moved", "removed", "overwritten"]
+        ["secret", "runs/another/plan.json", "home/.netrc", "moved", "removed", "overwritten"]
     {
         std::fs::write(world.path(name), SECRET).unwrap();
     }
     std::fs::copy("/bin/true", world.path("program")).unwrap();
-    world.set("BUTLER_WORK_DIR", world.path("work"));
+    world.set("BUTLER_WORK_DIR", world.path("runs"));
     world.set("outside", world.path(""));
     world
 }

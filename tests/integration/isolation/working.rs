@@ -24,7 +24,7 @@ async fn isolated_terraform_fetches_private_modules_with_the_credentials_of_the_
     let mut world = world(&[("main.tf", &module)]).await;
     let repository = Repository::create(&[("main.tf", &module)]);
     // git reads it before its other settings, and must not fail because it cannot.
-    std::fs::write(world.path("home/.gitconfig"), "[user]\n\tname = Somebody\n").unwrap();
+    std::fs::write(world.path("home/.gitconfig"), "[core]\n\tautocrlf = false\n").unwrap();
     world.set("BUTLER_CA_BUNDLE", authority.bundle());
     let mut config = config(&world, "plan");
     config["source"]["gitRepo"] = json!(server.url(&repository));
