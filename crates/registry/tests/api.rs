@@ -121,14 +121,17 @@ async fn run_that_is_over_answers_only_get_status() {
     assert!(registry.run("1").unwrap().received.statuses.is_empty());
 }
 
-/// A registry whose run ends after it was found, and whose store cannot read.
-struct Racing;
+/// A registry whose store cannot read, and whose run ends after it was found, or has reported its end.
+struct Racing {
+    reported: Option<&'static str>,
+}
 
 impl Registry for Racing {
     type Run = ();
 
     async fn find(&self, _: &str) -> Result<Option<Found<()>>, RegistryFailure> {
-        Ok(Some(Found { run: (), token: TokenHash::of(TOKEN), is_over: false, reported: None }))
+        let (token, reported) = (TokenHash::of(TOKEN), self.reported);
+        Ok(Some(Found { run: (), token, is_over: reported.is_some(), reported }))
     }
 
     async fn status(&self, (): &()) -> Result<String, RegistryFailure> {
@@ -150,7 +153,8 @@ impl Registry for Racing {
 
 #[tokio::test]
 async fn answers_of_a_store_become_responses() {
-    let routes = Router::new().nest(BASE_PATH, butler_registry::router(Arc::new(Racing)));
+    let routes =
+        Router::new().nest(BASE_PATH, butler_registry::router(Arc::new(Racing { reported: None })));
     let server = Server::start(routes).await.unwrap();
     let send = |name| request(&server, "1", name).bearer_auth(TOKEN).send();
     let failed = send("GET status").await.unwrap();
@@ -166,6 +170,23 @@ async fn answers_of_a_store_become_responses() {
         ("PUT status", 405),
     ] {
         assert_eq!(send(name).await.unwrap().status(), expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn repeated_final_status_gets_the_same_answer() {
+    let racing = Racing { reported: Some("failed") };
+    let routes = Router::new().nest(BASE_PATH, butler_registry::router(Arc::new(racing)));
+    let server = Server::start(routes).await.unwrap();
+    for (name, body, expected) in [
+        ("POST status", json!({"status": "failed", "exit_code": 1}), 200),
+        ("POST status", json!({"status": "succeeded"}), 409),
+        ("POST status", json!({}), 400),
+        ("POST logs", json!({"logs": []}), 409),
+        ("GET config", json!({}), 409),
+    ] {
+        let (code, _) = post(&server, name, body.to_string()).await;
+        assert_eq!(code, expected, "{name} {body}");
     }
 }
 
