@@ -7,7 +7,6 @@ use fs_err as fs;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
-use super::executor::wire_id;
 use crate::config::{EnvironmentValue, SecretSource};
 use crate::layers::LayerSource;
 use crate::model::{Action, Run};
@@ -129,7 +128,7 @@ pub(super) fn configuration(
     if let Some(workspace) = &entry.workspace {
         environment.insert("TF_WORKSPACE".to_owned(), json!({"value": workspace}));
     }
-    let id = wire_id(attempt);
+    let id = attempt.to_string();
     let callback = |endpoint: &str| format!("/v1/ci/module-runs/{id}/{endpoint}");
     let mut configuration = json!({
         "runId": id,

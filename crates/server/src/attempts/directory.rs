@@ -25,7 +25,7 @@ impl AttemptDirectory {
     /// The directory of an attempt below that of all attempts.
     #[must_use]
     pub fn of(attempts: &Path, id: &AttemptId) -> Self {
-        Self { path: attempts.join(format!("{}-{}", id.run, id.number)) }
+        Self { path: attempts.join(id.to_string()) }
     }
 
     /// Creates the directory, and all that the process needs.
@@ -88,16 +88,6 @@ impl AttemptDirectory {
     #[must_use]
     pub fn output(&self) -> PathBuf {
         self.path.join("output.log")
-    }
-
-    /// Writes a new file with mode 0600.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn write_private(&self, path: &Path, content: &[u8]) -> io::Result<()> {
-        let mut options = std::fs::OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        options.open(path)?.write_all(content)
     }
 
     /// Records which process executes the attempt.
@@ -171,7 +161,7 @@ impl AttemptDirectory {
     pub fn write_plan(&self, json: Option<&str>, text: Option<&str>) -> io::Result<()> {
         for (name, content) in [("plan.json", json), ("plan.txt", text)] {
             if let Some(content) = content {
-                self.write_private(&self.path.join(name), content.as_bytes())?;
+                write_private(&self.path.join(name), content.as_bytes())?;
             }
         }
         Ok(())
@@ -233,7 +223,7 @@ impl AttemptDirectory {
     /// If it cannot be written.
     pub fn write_json(&self, name: &str, document: &impl Serialize) -> io::Result<()> {
         let temporary = self.path.join(format!("{name}.new"));
-        self.write_private(&temporary, &serde_json::to_vec(document)?)?;
+        write_private(&temporary, &serde_json::to_vec(document)?)?;
         // After a power cut, the file is complete or missing.
         fs::File::open(&temporary)?.sync_all()?;
         fs::rename(temporary, self.path.join(name))
@@ -280,6 +270,13 @@ impl AttemptDirectory {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Writes a new file with mode 0600.
+pub(super) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)?.write_all(content)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use butler_base::process::{Environment, start_detached};
 use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, watch};
 
-use super::directory::AttemptDirectory;
+use super::directory::{AttemptDirectory, write_private};
 use super::outcome;
 use crate::controller::{Executor, ExecutorError, Probe};
 use crate::event::Event;
@@ -68,12 +68,12 @@ impl ProcessExecutor {
     fn start(&self, attempt: &AttemptId, token: &AttemptToken) -> std::io::Result<()> {
         let directory = self.directory(attempt);
         directory.create()?;
-        directory.write_private(&directory.token(), token.secret().expose_secret().as_bytes())?;
+        write_private(&directory.token(), token.secret().expose_secret().as_bytes())?;
         let path = directory.path();
         let argument = path.to_str().ok_or_else(|| {
             std::io::Error::other(format!("the path `{}` is not UTF-8", path.display()))
         })?;
-        directory.write_private(&directory.output(), &[])?;
+        write_private(&directory.output(), &[])?;
         let output = std::fs::OpenOptions::new().append(true).open(directory.output())?;
         let environment = self.environment(attempt, &directory);
         let arguments = [ATTEMPT_COMMAND, argument];
@@ -151,7 +151,7 @@ impl ProcessExecutor {
         set_directories(&mut environment, directory);
         for (name, value) in [
             ("BUTLER_ENDPOINT", self.settings.endpoint.clone().into()),
-            ("BUTLER_RUN_ID", wire_id(attempt).into()),
+            ("BUTLER_RUN_ID", attempt.to_string().into()),
             ("BUTLER_TOKEN_FILE", directory.token().into_os_string()),
             ("BUTLER_REPORT_DIR", directory.reports().into_os_string()),
             ("BUTLER_LOG_INTERVAL", OsString::from(LOG_INTERVAL)),
@@ -186,12 +186,6 @@ async fn tidy(
             .await?;
     }
     directory.tidy()
-}
-
-/// The id of an attempt in the API for attempts.
-#[must_use]
-pub fn wire_id(attempt: &AttemptId) -> String {
-    format!("{}-{}", attempt.run, attempt.number)
 }
 
 impl Executor for ProcessExecutor {

@@ -10,5 +10,5 @@ mod source;
 
 pub use configuration::{ReadVariable, SecretError, Secrets};
 pub use directory::AttemptDirectory;
-pub use executor::{ATTEMPT_COMMAND, AttemptSettings, ProcessExecutor, begin_attempt, wire_id};
+pub use executor::{ATTEMPT_COMMAND, AttemptSettings, ProcessExecutor, begin_attempt};
 pub use registry::StoreRegistry;

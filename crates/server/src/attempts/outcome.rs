@@ -10,7 +10,7 @@ use crate::store::AttemptResult;
 
 /// The end of a run: the fields that the body of `POST status` and `result.json` have in common.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Outcome {
+pub(super) struct EndOfRun {
     pub(super) status: String,
     #[serde(default)]
     pub(super) plan_changes: Option<bool>,
@@ -35,7 +35,7 @@ pub(super) struct Problem {
     pub(super) class: Option<FailureClass>,
 }
 
-impl Outcome {
+impl EndOfRun {
     /// The body of `POST status`.
     pub(super) fn reported(report: StatusReport) -> Self {
         let StatusReport { status, other, error, .. } = report;
@@ -107,7 +107,7 @@ pub(super) fn left_by(directory: &AttemptDirectory) -> Option<AttemptResult> {
     struct Left {
         operation: String,
         #[serde(flatten)]
-        outcome: Outcome,
+        end: EndOfRun,
     }
     let left: Left = directory.read_json("reports/result.json").ok()??;
     let action = match left.operation.as_str() {
@@ -117,7 +117,7 @@ pub(super) fn left_by(directory: &AttemptDirectory) -> Option<AttemptResult> {
         "destroy" => Action::Destroy,
         _ => return None,
     };
-    left.outcome.result(action, directory.plan_digest())
+    left.end.result(action, directory.plan_digest())
 }
 
 #[cfg(test)]
@@ -125,8 +125,8 @@ mod tests {
     use super::*;
 
     fn result(json: &str, action: Action) -> Option<AttemptResult> {
-        let outcome: Outcome = serde_json::from_str(json).unwrap();
-        outcome.result(action, Some(PlanDigest::new("p")))
+        let end: EndOfRun = serde_json::from_str(json).unwrap();
+        end.result(action, Some(PlanDigest::new("p")))
     }
 
     #[test]
@@ -142,6 +142,34 @@ mod tests {
             let json = format!(r#"{{"status": "failed"{class}}}"#);
             assert_eq!(ending(&json), Some(Ending::Failed(expected)));
         }
+    }
+
+    #[test]
+    fn result_file_of_an_attempt_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = AttemptDirectory::at(root.path());
+        std::fs::create_dir(directory.reports()).unwrap();
+        assert!(left_by(&directory).is_none());
+        directory.write_plan(Some("{}"), None).unwrap();
+        let leave = |text: &str| {
+            std::fs::write(directory.reports().join("result.json"), text).unwrap();
+            left_by(&directory)
+        };
+        // As `execute` writes it.
+        let planned = r#"{
+            "operation": "plan", "status": "planned", "exit_code": 0, "plan_changes": true,
+            "counts": {"add": 2, "change": 1, "replace": 0, "destroy": 3, "import": 0, "move": 0}
+        }"#;
+        let plan = leave(planned).unwrap().plan.unwrap();
+        assert_eq!(plan.counts, ChangeCounts { add: 2, change: 1, destroy: 3 });
+        assert_eq!(Some(plan.digest), directory.plan_digest());
+        let failed = r#"{
+            "operation": "apply", "status": "failed", "error": {"class": "lock", "message": "no"}
+        }"#;
+        let ending = leave(failed).unwrap().ending;
+        assert_eq!(ending, Ending::Failed(FailureClass::Lock));
+        assert!(leave(r#"{"operation": "validate", "status": "succeeded"}"#).is_none());
+        assert!(leave(r#"{"operation": "plan", "stat"#).is_none());
     }
 
     #[test]

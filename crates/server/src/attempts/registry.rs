@@ -17,12 +17,12 @@ use tokio::sync::{mpsc, watch};
 use super::archive_stream::stream;
 use super::configuration::{Secrets, configuration};
 use super::directory::AttemptDirectory;
-use super::outcome::Outcome as EndOfRun;
+use super::outcome::EndOfRun;
 use super::source::write_archive;
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::{Catalog, LayerSource};
-use crate::model::{Ending, LayerName, Run, RunId};
+use crate::model::{Attempt, Ending, LayerName, Run, RunId};
 use crate::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 
 /// The time between two stored heartbeats of an attempt. Attempts send their logs more often.
@@ -54,6 +54,7 @@ struct Session {
 pub struct AttemptOfRun {
     id: AttemptId,
     run: Run,
+    attempt: Attempt,
 }
 
 impl<S: Store + 'static> StoreRegistry<S> {
@@ -178,7 +179,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
         attempt: &AttemptOfRun,
         report: StatusReport,
     ) -> Result<Recorded, RegistryFailure> {
-        let AttemptOfRun { id, run } = attempt;
+        let AttemptOfRun { id, run, .. } = attempt;
         let end = EndOfRun::reported(report);
         let made = if end.is_final() {
             let directory = self.directory(id);
@@ -209,20 +210,16 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
         let Some((run, number)) = id.rsplit_once('-') else { return Ok(None) };
         let Ok(number) = number.parse::<u32>() else { return Ok(None) };
         let Some((layer, run)) = self.store.run(&RunId::new(run)).await? else { return Ok(None) };
-        let Some(attempt) = run.attempts.iter().find(|attempt| attempt.number == number) else {
-            return Ok(None);
-        };
+        let known = run.attempts.iter().find(|attempt| attempt.number == number);
+        let Some(attempt) = known.cloned() else { return Ok(None) };
         let id = AttemptId { layer, run: run.id.clone(), number };
         let (token, is_over) = (attempt.token, attempt.end.is_some());
         let reported = attempt.end.and_then(|(ending, _)| status_of(ending));
-        Ok(Some(Found { run: AttemptOfRun { id, run }, token, is_over, reported }))
+        Ok(Some(Found { run: AttemptOfRun { id, run, attempt }, token, is_over, reported }))
     }
 
     async fn status(&self, attempt: &AttemptOfRun) -> Result<String, RegistryFailure> {
-        let AttemptOfRun { id, run } = attempt;
-        let Some(known) = run.attempts.iter().find(|known| known.number == id.number) else {
-            return Ok("cancelled".to_owned());
-        };
+        let AttemptOfRun { id, attempt: known, .. } = attempt;
         // A process that shows up after it was asked to stop has missed the signal.
         let missed_stop = known.stop.is_some() && !known.launched;
         if known.end.is_some() || missed_stop || self.hear(id).await? == Outcome::Refused {
@@ -232,7 +229,7 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
     }
 
     async fn configuration(&self, attempt: &AttemptOfRun) -> Result<Value, RegistryFailure> {
-        let AttemptOfRun { id, run } = attempt;
+        let AttemptOfRun { id, run, .. } = attempt;
         let _ = self.hear(id).await?;
         let made = match self.layer(&id.layer) {
             Ok(layer) => configuration(&layer, id, run, &self.data.states(), &self.secrets)

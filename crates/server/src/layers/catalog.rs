@@ -51,40 +51,36 @@ impl Catalog {
                 continue;
             };
             let reading = readings.get(&repository);
-            let named: Vec<(LayerName, String)> = match &entry.path {
-                Some(path) => set.parse().ok().map(|name| (name, path.value.clone())),
-                None => None,
-            }
-            .into_iter()
-            .chain(
-                reading
-                    .and_then(|reading| reading.directories.get(set))
-                    .into_iter()
-                    .flatten()
-                    .filter_map(|path| Some((name_in_set(set, path).ok()?, path.clone()))),
-            )
-            .collect();
-            members.insert(set, named.iter().map(|(name, _)| name.clone()).collect());
+            let directories = reading.and_then(|reading| reading.directories.get(set));
+            let paths = directories.into_iter().flatten();
+            let named: Vec<(LayerName, &str)> = match &entry.path {
+                Some(path) => {
+                    set.parse().ok().map(|name| (name, path.value.as_str())).into_iter().collect()
+                }
+                None => paths
+                    .filter_map(|path| Some((name_in_set(set, path).ok()?, path.as_str())))
+                    .collect(),
+            };
             for (name, path) in named {
                 let module_has = reading.is_none_or(|read| read.with_backend.contains(&name));
-                found.push((name, path, repository.clone(), Arc::clone(&entry), module_has));
+                let has_backend = entry.backend.is_some() || module_has;
+                let layer = resolve::layer(name.clone(), &entry, has_backend);
+                members.entry(set.as_str()).or_default().push(name.clone());
+                found.push(LayerSource {
+                    configured: ConfiguredLayer { layer, state_key: resolve::key(&name, &entry) },
+                    repository: repository.clone(),
+                    reference: reference(&entry).to_owned(),
+                    path: crate::mirror::join("", path).unwrap_or_default(),
+                    entry: Arc::clone(&entry),
+                });
             }
         }
-        for (name, path, repository, entry, module_has) in found {
+        for mut source in found {
             // A name of `after` can be that of a layer set.
-            let after = entry.after.iter().filter_map(|name| members.get(name.value.as_str()));
-            let after: Vec<LayerName> = after.flatten().cloned().collect();
-            let has_backend = entry.backend.is_some() || module_has;
-            let layer = resolve::layer(name.clone(), &entry, after, has_backend);
-            let state_key = resolve::key(&name, &entry);
-            let source = LayerSource {
-                configured: ConfiguredLayer { layer, state_key },
-                reference: reference(&entry).to_owned(),
-                repository,
-                path: crate::mirror::join("", &path).unwrap_or_default(),
-                entry,
-            };
-            catalog.insert(name, source);
+            let after =
+                source.entry.after.iter().filter_map(|name| members.get(name.value.as_str()));
+            source.configured.layer.after = after.flatten().cloned().collect();
+            catalog.insert(source);
         }
         catalog.find_conflicts();
         catalog
@@ -97,7 +93,8 @@ impl Catalog {
             .map(|(name, _)| name.clone())
     }
 
-    fn insert(&mut self, name: LayerName, source: LayerSource) {
+    fn insert(&mut self, source: LayerSource) {
+        let name = source.configured.layer.name.clone();
         if let Some(first) = self.layers.get(&name) {
             self.problems.push(format!(
                 "two layers have the name `{name}`: `{}` of the repository `{}`, and `{}` of `{}`; \

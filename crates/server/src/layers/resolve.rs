@@ -23,12 +23,9 @@ const APPLY_TIMEOUT: Duration = Duration::from_hours(4);
 const PLAN_LIFETIME: Duration = Duration::from_hours(7 * 24);
 
 /// What the decision needs to know about a layer.
-pub(super) fn layer(
-    name: LayerName,
-    entry: &LayerEntry,
-    after: Vec<LayerName>,
-    has_backend: bool,
-) -> Layer {
+///
+/// [`Layer::after`] is empty: it depends on other entries.
+pub(super) fn layer(name: LayerName, entry: &LayerEntry, has_backend: bool) -> Layer {
     let drift = entry.drift.as_ref();
     let every = drift.and_then(|drift| drift.every).map_or(DRIFT, |span| span.0);
     let repair = drift.and_then(|drift| drift.repair).unwrap_or_default();
@@ -45,7 +42,7 @@ pub(super) fn layer(
             apply: timeout.apply.map_or(APPLY_TIMEOUT, |span| span.0),
         },
         plan_lifetime: entry.plan_lifetime.map_or(PLAN_LIFETIME, |span| span.0),
-        after,
+        after: Vec::new(),
         has_backend,
         conflict: None,
     }

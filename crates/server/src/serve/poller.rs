@@ -67,11 +67,11 @@ pub(super) struct PollSettings {
 
 /// Polls one repository.
 pub(super) struct Poller<S> {
-    pub(super) name: String,
-    pub(super) store: Arc<S>,
-    pub(super) settings: Arc<PollSettings>,
-    pub(super) desired: Arc<Desired>,
-    pub(super) events: mpsc::UnboundedSender<Event>,
+    name: String,
+    store: Arc<S>,
+    settings: Arc<PollSettings>,
+    desired: Arc<Desired>,
+    events: mpsc::UnboundedSender<Event>,
     /// What was read last, and for which configuration.
     last: Option<Last>,
     /// What the store needed after that.

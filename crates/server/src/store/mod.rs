@@ -91,6 +91,13 @@ pub struct AttemptId {
     pub number: u32,
 }
 
+impl std::fmt::Display for AttemptId {
+    /// `RUN-NUMBER`: its id in the API for attempts, and the name of its directory.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}-{}", self.run, self.number)
+    }
+}
+
 /// What the store knows about a layer, read in one transaction.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
