@@ -7,6 +7,7 @@ mod reload;
 mod scheduler;
 mod server;
 mod view;
+mod waiting;
 
 pub use desired::{Desired, Poll};
 pub use listener::ListenError;

@@ -9,12 +9,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use super::view::{LayerView, Views};
-use crate::controller::{Controller, Executor, Limits};
+use super::waiting::{Waiting, WaitsFor};
+use crate::controller::{Controller, Executor, Limits, Probe};
 use crate::decision::Step;
 use crate::event::Event;
 use crate::layers::Catalog;
-use crate::model::{Gate, LayerName, RunId};
-use crate::store::{AttemptId, Outcome, Store};
+use crate::model::{Gate, LayerName, Liveness, RunId};
+use crate::store::{AttemptId, Outcome, Store, StoreResult};
 
 /// How many steps are made for a layer before others get their turn.
 const MOST_STEPS: u32 = 32;
@@ -41,8 +42,7 @@ pub(super) struct Scheduler<S, E> {
     /// When to look at each layer again.
     looks: HashMap<LayerName, Instant>,
     queue: BTreeSet<(Instant, LayerName)>,
-    /// The layers that wait for what others have: slots, a state, an upstream apply.
-    waiting: BTreeSet<LayerName>,
+    waiting: Waiting,
     /// The runs that were started.
     pub(super) started: BTreeSet<RunId>,
 }
@@ -65,7 +65,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             views,
             looks: HashMap::new(),
             queue: BTreeSet::new(),
-            waiting: BTreeSet::new(),
+            waiting: Waiting::default(),
             started: BTreeSet::new(),
         }
     }
@@ -81,9 +81,37 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         }
     }
 
-    /// Looks at a layer as soon as possible.
+    /// Looks at a layer as soon as possible. One that is due already keeps its turn.
     pub(super) fn wake(&mut self, layer: &LayerName) {
-        self.look_at(layer, Some(Instant::now()));
+        let now = Instant::now();
+        if self.looks.get(layer).is_none_or(|planned| *planned > now) {
+            self.look_at(layer, Some(now));
+        }
+    }
+
+    /// Finds the attempts of an earlier server again. Those that have ended meanwhile are recorded.
+    pub(super) async fn find_attempts(&mut self) -> StoreResult<()> {
+        let mut alive = 0;
+        for layer in self.store.busy().await? {
+            let snapshot = self.store.snapshot(&layer, "", &[]).await?;
+            for run in &snapshot.facts.runs {
+                let Some(running) = run.running() else { continue };
+                let (layer, run) = (layer.clone(), run.id.clone());
+                let attempt = AttemptId { layer, run, number: running.number };
+                match self.executor.probe(&attempt).await {
+                    Probe::Liveness(Liveness::Alive) => alive += 1,
+                    // A process that was just started may not have recorded itself yet.
+                    Probe::Liveness(_) if !running.launched => {}
+                    _ => self.probe(&attempt).await,
+                }
+            }
+            // Before all others.
+            self.wake(&layer);
+        }
+        if alive > 0 {
+            tracing::info!("{alive} attempts that an earlier server has started still run");
+        }
+        Ok(())
     }
 
     /// Looks at all layers: those of the configuration, those that were in it, and those whose
@@ -182,8 +210,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         }
         let (run, number, reports) = (attempt.run.clone(), attempt.number, running.reports);
         let step = Step::Probe { run, attempt: number, reports };
-        let limits = Limits::concurrency(self.concurrency);
-        let controller = Controller::new(&*self.store, &*self.executor, limits);
+        let controller = Controller::new(&*self.store, &*self.executor, self.limits());
         if let Err(error) = controller.perform(&attempt.layer, None, step).await {
             tracing::error!(%error, run = %attempt.run, "cannot record the end of an attempt");
         }
@@ -216,14 +243,8 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             };
             let (snapshot, decision) = decided;
             let Some(step) = decision.step.clone() else {
-                let waits = decision.reasons.iter().any(|reason| {
-                    matches!(reason.gate, Gate::Concurrency | Gate::Lease | Gate::Dependency)
-                });
-                if waits {
-                    self.waiting.insert(layer.clone());
-                } else {
-                    self.waiting.remove(layer);
-                }
+                let waits_for = WaitsFor::of(&decision.reasons, &snapshot.facts.runs);
+                self.looked_at(layer, waits_for);
                 let mut next =
                     decision.next_look.map(|next| Instant::now() + next.since(snapshot.now));
                 if decision.reasons.iter().any(|reason| reason.gate == Gate::Platform) {
@@ -256,17 +277,25 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         }
         // Other layers get their turn. A step that is always refused is a bug, but must not be lost.
         tracing::warn!(%layer, "many steps were made at once; the layer is looked at again");
+        self.looked_at(layer, None);
         self.look_at(layer, Some(Instant::now() + AFTER_FAILURE));
         if frees_others {
             self.wake_others(layer);
         }
     }
 
+    /// A slot that the layer does not take is offered to the next one.
+    fn looked_at(&mut self, layer: &LayerName, waits_for: Option<WaitsFor>) {
+        if let Some(next) = self.waiting.looked_at(layer, waits_for) {
+            self.wake(&next);
+        }
+    }
+
     /// Looks at the layers that wait for what `layer` had, and at those that come after it.
     fn wake_others(&mut self, layer: &LayerName) {
-        let mut others = std::mem::take(&mut self.waiting);
+        let mut others = self.waiting.for_states();
+        others.extend(self.waiting.offer());
         others.extend(self.catalog.borrow().dependents(layer));
-        others.remove(layer);
         for other in others {
             self.wake(&other);
         }
@@ -274,6 +303,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
 
     fn failed(&mut self, layer: &LayerName, error: &dyn std::error::Error) {
         tracing::error!(%layer, %error, "a step failed; it is tried again");
+        self.looked_at(layer, None);
         self.look_at(layer, Some(Instant::now() + AFTER_FAILURE));
     }
 }

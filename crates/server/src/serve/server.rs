@@ -175,6 +175,7 @@ pub async fn serve(
     let address = listener.local_addr().map_err(ServeError::Serve)?;
     let router = api::router(Arc::new(state));
     ready(address);
+    scheduler.find_attempts().await?;
     scheduler.wake_all().await;
     tokio::select! {
         served = axum::serve(listener, router) => served.map_err(ServeError::Serve),
@@ -197,6 +198,7 @@ pub async fn once(options: Options, stop: &Stop) -> Result<Pass, ServeError> {
             unread.insert(name.clone(), butler_base::error::chain(&error));
         }
     }
+    scheduler.find_attempts().await?;
     scheduler.wake_all().await;
     loop {
         scheduler.work_off(&mut events).await;
