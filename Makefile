@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo recording picture test test-fast image-test windows-test fuzz simulate bench bench-quick bench-scale bench-docs reproducible check setup-build setup-test setup-image setup-windows
+.PHONY: help build demo recording picture test test-fast image-test windows-test fuzz simulate bench bench-quick bench-scale bench-serve bench-docs soak reproducible check setup-build setup-test setup-image setup-windows
 
 # The target is always set: without it the static flags would apply to build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
@@ -85,6 +85,16 @@ bench-quick: build ## The same with few pairs and without growth: under three mi
 
 bench-scale: build ## Build, then start 200 runs at once, with one registry and one cache
 	$(call benchmark,--scale)
+
+bench-serve: build ## Build, then measure the server with up to 10,000 layers: a quarter of an hour
+	$(call benchmark,--serve)
+
+soak: setup-test ## Kill servers and attempts at random for ten minutes, at least fifty times
+	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
+	export PATH="$$PATH:$$(dirname "$$terraform")"; \
+	export SOAK_KILLS="$${SOAK_KILLS:-50}" SOAK_SECONDS="$${SOAK_SECONDS:-600}" SOAK_SEED="$${SOAK_SEED:-$$(date +%s)}"; \
+	cargo test --locked --test integration -- --nocapture --exact \
+		server::kills::killed_servers_and_attempts_lose_no_commit_and_plan_none_twice
 
 bench-docs: ## Put what was last measured into docs/performance.md, and draw docs/performance.svg
 	@python3 -B -m benches --docs

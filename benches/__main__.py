@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 
-from benches import clone, growth, machine, picture, runs, scale, small, table
+from benches import clone, growth, machine, picture, runs, scale, serve, small, table
 from benches.processes import Failed
 from benches.registry import ROOT, Registry
 from benches.world import World
@@ -30,6 +30,7 @@ FILES = {
     "results": ("table.md", "results.json"),
     "growth": ("growth.md", "growth.json"),
     "scale": ("scale.md", "scale.json"),
+    "serve": ("serve.md", "serve.json"),
 }
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -67,6 +68,9 @@ def measure(arguments, directory, runner, registry, about):
         if arguments.scale:
             name = "scale"
             rows, paper = scale.scale(world, registry, about.processors)
+        elif arguments.serve:
+            name, paper = "serve", ""
+            rows = list(serve_rows(world, arguments.quick))
         else:
             name, paper = "results", ""
             rows = list(table_rows(arguments, directory, runner, registry))
@@ -89,6 +93,13 @@ def table_rows(arguments, directory, runner, registry):
         shutil.rmtree(place)
 
 
+def serve_rows(world, quick):
+    """The rows of the server, each printed as soon as it is measured."""
+    for row in serve.serve(world, serve.QUICK if quick else serve.SIZES):
+        print("  ".join(row.cells()), file=sys.stderr)
+        yield row
+
+
 def document(output):
     """Writes the last results into the documentation."""
     for mark, (name, _) in FILES.items():
@@ -107,6 +118,7 @@ def parse():
     parser.add_argument("--quick", action="store_true", help="fewer pairs")
     parser.add_argument("--growth", action="store_true", help="only how all of it grows")
     parser.add_argument("--scale", action="store_true", help="only how many runs get on at once")
+    parser.add_argument("--serve", action="store_true", help="only the server")
     parser.add_argument(
         "--only", action="append", choices=MEASURES, help="one measure; can be repeated"
     )

@@ -5,8 +5,12 @@ import http.server
 import os
 import subprocess
 import threading
+import time
 
 BLOCK = 256 * 1024
+
+# When each request for a listing or a pack was answered.
+ASKED = []
 
 
 @contextlib.contextmanager
@@ -77,6 +81,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             except ConnectionError:
                 backend.kill()
                 self.close_connection = True
+        ASKED.append(time.time())
 
     def _pass_on(self, output):
         status, headers = 200, []
