@@ -2,6 +2,7 @@
 
 mod faults;
 mod isolation;
+mod kills;
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
@@ -141,6 +142,36 @@ impl Installation {
         })
         .await;
     }
+}
+
+impl Drop for Installation {
+    /// Attempts outlive the server, but not the test.
+    fn drop(&mut self) {
+        // It would start further ones.
+        self.server = None;
+        if !self.data().join("attempts").exists() {
+            return;
+        }
+        for pid in running(&self.data()) {
+            // It can have ended meanwhile.
+            let _ = butler_base::platform::kill_child(butler_base::platform::Pid::from_raw(pid));
+        }
+    }
+}
+
+/// The processes of the attempts that run.
+fn running(data: &Path) -> Vec<i32> {
+    let attempts = attempts(data).into_iter();
+    let records = attempts.filter_map(|attempt| std::fs::read(attempt.join("process.json")).ok());
+    let pids = records
+        .filter_map(|record| serde_json::from_slice::<Value>(&record).ok()?["pid"].as_i64())
+        .filter_map(|pid| i32::try_from(pid).ok());
+    // The record outlives its process, whose number another one may have.
+    pids.filter(|pid| {
+        let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.ends_with("execute\0")
+    })
+    .collect()
 }
 
 fn text(output: &Output) -> String {
