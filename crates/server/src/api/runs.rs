@@ -93,7 +93,8 @@ pub(super) async fn logs<S: Store>(
         return Ok(Json(json!({"items": [], "next": null})));
     }
     let directory = directory(&state, layer, &run, lines.attempt)?;
-    let read = tokio::task::spawn_blocking(move || directory.log(lines.after, MOST_LINES)).await;
+    let read =
+        tokio::task::spawn_blocking(move || directory.log().lines(lines.after, MOST_LINES)).await;
     let items = read
         .map_err(|error| ApiError::internal(&error))?
         .map_err(|error| ApiError::internal(&error))?;

@@ -1,9 +1,8 @@
 //! The files of one attempt.
 
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use butler_base::event::LogLine;
 use butler_base::platform::fs::{DirBuilderExt, OpenOptionsExt};
 use butler_base::process::ProcessIdentity;
 use fs_err as fs;
@@ -11,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
+use super::log::AttemptLog;
 use crate::model::PlanDigest;
 use crate::store::AttemptId;
 
@@ -114,44 +114,10 @@ impl AttemptDirectory {
         self.process()?.map_or(Ok(false), |process| process.is_alive())
     }
 
-    /// Appends lines to the log. A repeated batch is left out.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub fn append_log(&self, lines: &[LogLine], after: u32) -> io::Result<()> {
-        // A line that a power cut has left incomplete must not swallow the next one.
-        let mut text = Vec::new();
-        if self.ends_in_a_line()? {
-            text.push(b'\n');
-        }
-        for line in lines.iter().filter(|line| line.sequence > after) {
-            serde_json::to_writer(&mut text, line)?;
-            text.push(b'\n');
-        }
-        let mut options = std::fs::OpenOptions::new();
-        options.append(true).create(true).mode(0o600);
-        options.open(self.log_file())?.write_all(&text)
-    }
-
-    /// The sequence number of the last line in the log, or 0.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub(super) fn last_line(&self) -> io::Result<u32> {
-        Ok(self.log(0, usize::MAX)?.last().map_or(0, |line| line.sequence))
-    }
-
-    /// The lines of the log with a higher sequence number than `after`, at most `most`.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub fn log(&self, after: u32, most: usize) -> io::Result<Vec<LogLine>> {
-        let text = self.read("log.jsonl")?.unwrap_or_default();
-        // The last line is incomplete if the machine was switched off while it was written.
-        let lines = text.split(|byte| *byte == b'\n').filter_map(|line| {
-            serde_json::from_slice::<LogLine>(line).ok().filter(|line| line.sequence > after)
-        });
-        Ok(lines.take(most).collect())
+    /// The log.
+    #[must_use]
+    pub fn log(&self) -> AttemptLog {
+        AttemptLog::of(&self.path)
     }
 
     /// Keeps the plan that the attempt reported.
@@ -195,26 +161,6 @@ impl AttemptDirectory {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    /// Whether the last line of the log has no end.
-    fn ends_in_a_line(&self) -> io::Result<bool> {
-        let mut file = match fs::File::open(self.log_file()) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        if file.seek(SeekFrom::End(0))? == 0 {
-            return Ok(false);
-        }
-        file.seek(SeekFrom::End(-1))?;
-        let mut last = [0];
-        file.read_exact(&mut last)?;
-        Ok(last != *b"\n")
-    }
-
-    fn log_file(&self) -> PathBuf {
-        self.path.join("log.jsonl")
     }
 
     /// Writes a document atomically, with mode 0600.
@@ -277,38 +223,4 @@ pub(super) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     options.open(path)?.write_all(content)
-}
-
-#[cfg(test)]
-mod tests {
-    use butler_base::event::Stream;
-
-    use super::*;
-    use crate::model::RunId;
-
-    fn line(sequence: u32) -> LogLine {
-        LogLine { sequence, stream: Stream::Stdout, content: format!("line {sequence}") }
-    }
-
-    #[test]
-    fn repeated_and_torn_lines_are_left_out_of_the_log() {
-        let root = tempfile::tempdir().unwrap();
-        let layer = "a".parse().unwrap();
-        let id = AttemptId { layer, run: RunId::new("r"), number: 1 };
-        let directory = AttemptDirectory::of(root.path(), &id);
-        directory.create().unwrap();
-        assert_eq!(directory.log(0, 10).unwrap(), []);
-        directory.append_log(&[line(1), line(2)], 0).unwrap();
-        directory.append_log(&[line(2), line(3)], 2).unwrap();
-        std::fs::OpenOptions::new()
-            .append(true)
-            .open(directory.log_file())
-            .unwrap()
-            .write_all(br#"{"sequence":4,"stre"#)
-            .unwrap();
-        assert_eq!(directory.log(0, 10).unwrap(), [line(1), line(2), line(3)]);
-        directory.append_log(&[line(4)], 3).unwrap();
-        assert_eq!(directory.log(3, 10).unwrap(), [line(4)]);
-        assert_eq!(directory.log(1, 1).unwrap(), [line(2)]);
-    }
 }

@@ -28,6 +28,9 @@ use crate::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 /// The time between two stored heartbeats of an attempt. Attempts send their logs more often.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
+/// The most that the log of an attempt may have, in bytes.
+const MOST_LOG: u64 = 64 * 1024 * 1024;
+
 /// Answers the requests of attempts.
 #[derive(Debug)]
 pub struct StoreRegistry<S> {
@@ -114,9 +117,9 @@ impl<S: Store + 'static> StoreRegistry<S> {
             let known = match known {
                 Some(known) => known,
                 // The server was started after the attempt.
-                None => directory.last_line()?,
+                None => directory.log().last()?,
             };
-            directory.append_log(&lines, known)?;
+            directory.log().append(&lines, known, MOST_LOG)?;
             io::Result::Ok(
                 lines.iter().map(|line| line.sequence).max().unwrap_or_default().max(known),
             )
@@ -136,9 +139,10 @@ impl<S: Store + 'static> StoreRegistry<S> {
         let directory = self.directory(attempt);
         let text = format!("Error: {why}");
         tokio::task::spawn_blocking(move || {
-            let last = directory.last_line()?;
+            let log = directory.log();
+            let last = log.last()?;
             let line = LogLine { sequence: last + 1, stream: Stream::Stderr, content: text };
-            directory.append_log(&[line], last)
+            log.append(&[line], last, MOST_LOG)
         })
         .await??;
         let result = AttemptResult::ended(Ending::Failed(class));
