@@ -235,7 +235,12 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
     async fn configuration(&self, attempt: &AttemptOfRun) -> Result<Value, RegistryFailure> {
         let AttemptOfRun { id, run, .. } = attempt;
         let _ = self.hear(id).await?;
-        let made = match self.layer(&id.layer) {
+        let layer = self.layer(&id.layer);
+        // The server was just started. The attempt asks again.
+        if let (Err(_), true) = (&layer, self.catalog.borrow().is_incomplete) {
+            return Err(io::Error::other("the repositories have not been read yet").into());
+        }
+        let made = match layer {
             Ok(layer) => configuration(&layer, id, run, &self.data.states(), &self.secrets)
                 .map_err(|error| (FailureClass::Credentials, chain(&error))),
             Err(error) => Err((FailureClass::Configuration, error.to_string())),

@@ -31,6 +31,8 @@ pub struct Catalog {
     pub layers: BTreeMap<LayerName, Arc<LayerSource>>,
     /// What is wrong, in sentences. Layers that are wrong are missing.
     pub problems: Vec<String>,
+    /// Whether members of layer sets are missing because their repository was not read yet.
+    pub is_incomplete: bool,
 }
 
 impl Catalog {
@@ -51,6 +53,7 @@ impl Catalog {
                 continue;
             };
             let reading = readings.get(&repository);
+            catalog.is_incomplete |= entry.path.is_none() && reading.is_none();
             let directories = reading.and_then(|reading| reading.directories.get(set));
             let paths = directories.into_iter().flatten();
             let named: Vec<(LayerName, &str)> = match &entry.path {
