@@ -1,8 +1,8 @@
 //! `schema`: prints JSON Schemas of the runner's input and output, for editors and pipelines.
 //!
-//! Schemas of input files are maintained manually, because they contain descriptions for users. Tests compare them
-//! with the parsers. In a run, settings for Terraform have the schema of the settings file, and unknown keys are
-//! allowed.
+//! The schemas of the settings file and of a run are maintained manually; tests compare them with the parsers. The
+//! others are made from the types. In a run, settings for Terraform have the schema of the settings file, and unknown
+//! keys are allowed.
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -30,6 +30,8 @@ enum Document {
     Run,
     /// The output of `tool status --json`
     Status,
+    /// The configuration of `serve`
+    Server,
 }
 
 impl Schema {
@@ -37,9 +39,8 @@ impl Schema {
         let text = match self.document {
             Document::Settings => Ok(settings_schema()),
             Document::Run => run_schema().map(|schema| format!("{schema:#}\n")),
-            Document::Status => {
-                serde_json::to_string_pretty(&ToolStatus::schema()).map(|schema| schema + "\n")
-            }
+            Document::Status => pretty(&ToolStatus::schema()),
+            Document::Server => pretty(&butler_server::config::schema()),
         };
         match text {
             Ok(text) => print(text.as_bytes()),
@@ -49,6 +50,10 @@ impl Schema {
             }
         }
     }
+}
+
+fn pretty(schema: &schemars::Schema) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(schema).map(|text| text + "\n")
 }
 
 /// The schema of the settings file, with the names that are not allowed in `env`.

@@ -8,6 +8,7 @@ use super::resolved::{IsolationLevel, LogFormat, PlanJson, PlanStatus};
 use crate::ci::System;
 use butler_base::error::visible;
 use butler_base::similar::closest;
+use butler_base::size::parse_size;
 use butler_protocol::spec::{
     InvalidRunId, Operation, RequestedVersion, RunId, SensitiveValues, ToolRequest,
 };
@@ -137,20 +138,7 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
 /// # Errors
 /// If the text is not a size; the message contains it.
 pub fn bytes(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let unit: u64 = match unit.trim() {
-        "" | "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        "kB" => 1000,
-        "MB" => 1_000_000,
-        "GB" => 1_000_000_000,
-        _ => return Err(format!("{} is not a size", shown(text))),
-    };
-    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    bytes.ok_or_else(|| format!("{} is not a size", shown(text)))
+    parse_size(text).ok_or_else(|| format!("{} is not a size", shown(text)))
 }
 
 pub(super) fn sensitive_values(text: &str) -> Result<SensitiveValues, String> {

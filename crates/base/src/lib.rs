@@ -17,4 +17,5 @@ pub mod process;
 pub mod resource_lines;
 pub mod secret;
 pub mod similar;
+pub mod size;
 pub mod trust;

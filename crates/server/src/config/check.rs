@@ -14,7 +14,7 @@ use crate::mirror::globs;
 use crate::model::{LayerName, Strategy};
 
 /// The actions that a window can forbid.
-const ACTIONS: [&str; 4] = ["plan", "apply", "drift", "destroy"];
+pub(super) const ACTIONS: [&str; 4] = ["plan", "apply", "drift", "destroy"];
 
 /// What is wrong with the defaults.
 pub(super) fn defaults(defaults: &Placed<LayerEntry>) -> Vec<ConfigError> {

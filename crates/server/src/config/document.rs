@@ -1,72 +1,96 @@
 //! What a configuration file can contain.
+//!
+//! The comments on fields are their descriptions in the JSON Schema, and in `docs/server-
+//! configuration.md`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
+use super::schema::{
+    Address, CronExpression, EnvironmentName, Glob, LayerName, LayerPattern, TimeZone, ToolVersion,
+    VariableName,
+};
+use super::size::Size;
 use super::span::Span;
 use crate::model::Strategy;
 
-/// One file.
-#[derive(Debug, Default, Deserialize)]
+/// The configuration of `butler-runner serve`: one file, or one of several.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Document {
+    /// The repositories by name.
+    #[schemars(with = "BTreeMap<LayerName, RepositoryEntry>")]
     pub(super) repositories: BTreeMap<String, Spanned<RepositoryEntry>>,
+    /// What layers say unless they say otherwise. `path`, `paths`, `after` and `formerly` cannot be
+    /// defaults.
+    #[schemars(with = "Option<LayerEntry>")]
     pub(super) defaults: Option<Spanned<LayerEntry>>,
+    /// The layers and layer sets by name.
+    #[schemars(with = "BTreeMap<LayerName, LayerEntry>")]
     pub(super) layers: BTreeMap<String, Spanned<LayerEntry>>,
+    /// Times in which actions are forbidden. Not used yet.
+    #[schemars(with = "Vec<WindowEntry>")]
     pub(super) windows: Vec<Spanned<WindowEntry>>,
+    /// Receivers of notifications. Not used yet.
+    #[schemars(with = "Vec<NotificationEntry>")]
     pub(super) notifications: Vec<Spanned<NotificationEntry>>,
 }
 
 /// A repository.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RepositoryEntry {
-    /// An https, ssh or file address.
+    /// The address: `https://`, `http://`, `ssh://` or `file://`.
+    #[schemars(with = "Address")]
     pub url: Spanned<String>,
-    /// How the server reads it.
+    /// How the server reads the repository. Files are read at each poll.
+    #[serde(default)]
+    #[schemars(with = "Option<CredentialsEntry>")]
     pub credentials: Option<Spanned<CredentialsEntry>>,
-    /// The time between two polls.
+    /// The time between two polls, at least 1s; by default 1m. One poll is one listing of the
+    /// repository's references.
     pub poll: Option<Span>,
-    /// How the git host tells the server about commits.
+    /// How the git host tells the server about commits. Not used yet.
     pub webhook: Option<WebhookEntry>,
-    /// The most attempts of its layers at the same time.
+    /// The most attempts of its layers at the same time. Not used yet.
     pub concurrency: Option<u32>,
 }
 
 /// Credentials of a repository: a token, a user with a password, or an SSH key.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct CredentialsEntry {
-    /// The file with a token.
+    /// An absolute path: the file with a token.
     pub token_file: Option<PathBuf>,
-    /// The variable with a token.
+    /// The variable of the server with a token.
     pub token_env: Option<String>,
     /// The user, with `password-file`.
     pub username: Option<String>,
-    /// The file with the password.
+    /// An absolute path: the file with the password of `username`.
     pub password_file: Option<PathBuf>,
-    /// The file with an SSH key, with `known-hosts`.
+    /// An absolute path: the file with an SSH key, with `known-hosts`.
     pub ssh_key_file: Option<PathBuf>,
-    /// The file with the host keys.
+    /// An absolute path: the file with the host keys, with `ssh-key-file`.
     pub known_hosts: Option<PathBuf>,
 }
 
 /// How a git host signs its webhooks.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct WebhookEntry {
-    /// Whose format they have.
+    /// Whose format the webhooks have: `github`, `gitlab`, `bitbucket`, `gitea` or `generic`.
     pub provider: WebhookProvider,
-    /// The file with the shared secret.
+    /// An absolute path: the file with the shared secret.
     pub secret_file: PathBuf,
 }
 
 /// The format of webhooks.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum WebhookProvider {
     /// GitHub.
@@ -82,64 +106,85 @@ pub enum WebhookProvider {
 }
 
 /// A layer, a set of layers, or the defaults of all layers.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LayerEntry {
-    /// The module's path in the repository.
-    pub path: Option<Spanned<String>>,
-    /// Globs; each directory that matches and has a module is a layer.
-    pub paths: Vec<Spanned<String>>,
-    /// The earlier name, whose history is taken over.
-    pub formerly: Option<Spanned<String>>,
     /// The name of the repository.
+    #[schemars(with = "Option<String>")]
     pub repository: Option<Spanned<String>>,
-    /// The branch or tag.
+    /// The branch, tag or commit; without it, the default branch.
     #[serde(rename = "ref")]
     pub reference: Option<String>,
-    /// The version of Terraform, OpenTofu or Terragrunt.
+    /// The directory of the module in the repository.
+    #[schemars(with = "Option<String>")]
+    pub path: Option<Spanned<String>>,
+    /// Globs: each directory that matches one and contains a module is a layer.
+    #[schemars(with = "Vec<Glob>")]
+    pub paths: Vec<Spanned<String>>,
+    /// The version of Terraform, OpenTofu or Terragrunt: `1.11.4`, `opentofu-1.8.3`, `tofu@1.8`,
+    /// `~> 1.9`. Without it, the module's own files and constraints decide.
+    #[schemars(with = "Option<ToolVersion>")]
     pub tool: Option<Spanned<String>>,
-    /// What happens to plans.
+    /// What happens to a plan that has changes: `plan-only`, `approve` or `auto`. Not used yet:
+    /// this version does not apply plans.
     pub strategy: Option<Strategy>,
-    /// Variables of the module.
+    /// Globs of further files that the layer depends on.
+    #[schemars(with = "Vec<Glob>")]
+    pub triggers: Vec<Spanned<String>>,
+    /// Layers or layer sets that must be applied first. This version applies nothing, so the layer
+    /// waits until the plans of those are empty.
+    #[schemars(with = "Vec<String>")]
+    pub after: Vec<Spanned<String>>,
+    /// Variables of the module. Values can be of any type.
+    #[schemars(with = "BTreeMap<VariableName, Value>")]
     pub variables: BTreeMap<String, Value>,
-    /// Sensitive variables of the module.
+    /// Sensitive variables of the module: `{file: PATH}` or `{env: NAME}`. They are read at each
+    /// attempt, and never stored.
+    #[schemars(with = "BTreeMap<VariableName, SecretSource>")]
     pub secrets: BTreeMap<String, Spanned<SecretSource>>,
-    /// Environment variables of attempts.
+    /// Environment variables of attempts: texts, or secrets as in `secrets`.
+    #[schemars(with = "BTreeMap<EnvironmentName, EnvironmentValue>")]
     pub env: BTreeMap<String, EnvironmentValue>,
     /// The state backend.
     pub backend: Option<BackendEntry>,
     /// The workspace.
     pub workspace: Option<String>,
-    /// Further files that the layer depends on.
-    pub triggers: Vec<Spanned<String>>,
-    /// The layers that must be applied first.
-    pub after: Vec<Spanned<String>>,
-    /// Checks for drift.
+    /// Checks for drift of an applied layer.
     pub drift: Option<DriftEntry>,
-    /// The most deletions and replacements of a plan that needs no approval.
+    /// The most deletions and replacements of a plan that needs no approval. Not used yet.
     pub destroy_limit: Option<u64>,
     /// How often failures are retried.
     pub retries: Option<RetriesEntry>,
-    /// The limits of attempts.
+    /// How long attempts may take. An attempt that takes longer is stopped.
     pub timeout: Option<TimeoutEntry>,
-    /// How much history is kept.
+    /// How much history is kept. Not used yet.
     pub history: Option<HistoryEntry>,
-    /// How long a plan may wait.
+    /// The most that an attempt may log; by default 64 MiB.
+    #[schemars(with = "Option<Size>")]
+    pub max_log: Option<Spanned<Size>>,
+    /// Paths outside of its own directory that an attempt can use.
+    pub isolation: Option<IsolationEntry>,
+    /// How long a plan may wait; by default 7d. Not used yet.
     pub plan_lifetime: Option<Span>,
+    /// The earlier name of the layer, whose history is taken over. Not used yet.
+    #[schemars(with = "Option<LayerName>")]
+    pub formerly: Option<Spanned<String>>,
 }
 
-/// Where a secret is.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+/// Where a secret is: in a file or in a variable of the server. Its value is read at each attempt,
+/// without the line end
+/// of the file, and never stored.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 pub enum SecretSource {
-    /// In this file, which is read for each attempt.
+    /// An absolute path: the file with the secret, at most 1 MiB.
     File(PathBuf),
-    /// In this variable of the server.
+    /// The variable of the server with the secret.
     Env(String),
 }
 
-/// The value of an environment variable.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+/// The value of an environment variable: a text or a secret.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
 #[serde(untagged)]
 pub enum EnvironmentValue {
     /// This text.
@@ -149,90 +194,111 @@ pub enum EnvironmentValue {
 }
 
 /// A state backend.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BackendEntry {
-    /// The type, for example `s3`.
+    /// The type, for example `s3`. `local` without a path keeps the state in the data directory.
     #[serde(rename = "type")]
+    #[schemars(with = "String", length(min = 1))]
     pub kind: Spanned<String>,
-    /// Its settings.
+    /// The settings of the backend. Values can be secrets as in `secrets`.
     #[serde(default)]
     pub config: BTreeMap<String, Value>,
 }
 
 /// Checks for drift.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DriftEntry {
-    /// The time between two checks.
+    /// The time between two checks, at least 1m; by default 4h.
     pub every: Option<Span>,
-    /// Whether drift is planned.
+    /// Whether drift is planned. Not used yet.
     pub repair: Option<bool>,
-    /// Addresses and attributes that do not count.
+    /// Addresses and attributes that do not count as drift. Not used yet.
     pub ignore: Vec<String>,
 }
 
 /// How often failures are retried.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetriesEntry {
-    /// The most attempts for one digest and action.
+    /// The most attempts for one digest and action, at most 100; by default 5.
+    #[schemars(range(max = 100))]
     pub max: u32,
 }
 
 /// The limits of attempts.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TimeoutEntry {
-    /// For plans and checks for drift.
+    /// For plans and checks for drift; by default 1h.
     pub plan: Option<Span>,
-    /// For applies and destroys.
+    /// For applies and destroys; by default 4h.
     pub apply: Option<Span>,
 }
 
 /// How much history is kept, for each action.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistoryEntry {
-    /// Runs.
+    /// The most runs of each action.
     pub runs: Option<u32>,
-    /// Days.
+    /// The most days.
     pub days: Option<u32>,
 }
 
+/// Paths that an isolated attempt can use, in addition to those of `--isolation-read` and
+/// `--isolation-write`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct IsolationEntry {
+    /// Absolute paths that the programs of an attempt can read. They must exist.
+    #[schemars(with = "Vec<PathBuf>")]
+    pub read: Vec<Spanned<PathBuf>>,
+    /// Absolute paths that the programs of an attempt can read and write. They must exist.
+    #[schemars(with = "Vec<PathBuf>")]
+    pub write: Vec<Spanned<PathBuf>>,
+}
+
 /// A time in which actions are forbidden.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WindowEntry {
-    /// The actions.
+    /// The actions: `plan`, `apply`, `drift`, `destroy`.
+    #[schemars(extend("items" = {"enum": super::check::ACTIONS}))]
     pub deny: Vec<String>,
-    /// The layers: names with `*`.
+    /// Names of layers and layer sets, in which `*` matches any text. Each must match a layer or a
+    /// layer set.
+    #[schemars(with = "Vec<LayerPattern>")]
     pub layers: Vec<String>,
-    /// When it begins: a cron expression.
+    /// When the window begins: a cron expression of five fields.
+    #[schemars(with = "CronExpression")]
     pub schedule: Spanned<String>,
-    /// How long it takes.
+    /// How long the window takes.
     #[serde(rename = "for")]
     pub duration: Span,
-    /// The time zone of the schedule.
+    /// The time zone of the schedule, such as `Europe/Berlin`; by default `UTC`.
+    #[serde(default)]
+    #[schemars(with = "Option<TimeZone>")]
     pub timezone: Option<Spanned<String>>,
 }
 
 /// A receiver of notifications.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NotificationEntry {
-    /// The file with the address, which is a secret.
+    /// An absolute path: the file with the address, which is a secret.
     pub url_file: PathBuf,
-    /// The format of the messages.
+    /// The format of the messages: `slack`, `teams` or `generic`.
     pub format: NotificationFormat,
-    /// What is sent.
+    /// What is sent: `failed`, `waiting`, `drift`, `resolved`.
     pub on: Vec<NotificationEvent>,
-    /// The file with the key that signs generic messages.
+    /// An absolute path: the file with the key that signs generic messages.
     pub key_file: Option<PathBuf>,
 }
 
 /// The format of notifications.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum NotificationFormat {
     /// Slack.
@@ -244,7 +310,7 @@ pub enum NotificationFormat {
 }
 
 /// What a notification is about.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
 #[serde(rename_all = "lowercase")]
 pub enum NotificationEvent {
     /// A run failed.

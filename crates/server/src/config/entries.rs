@@ -87,6 +87,8 @@ impl LayerEntry {
         or(&mut self.retries, defaults.retries.as_ref());
         or(&mut self.timeout, defaults.timeout.as_ref());
         or(&mut self.history, defaults.history.as_ref());
+        or(&mut self.max_log, defaults.max_log.as_ref());
+        or(&mut self.isolation, defaults.isolation.as_ref());
         or(&mut self.plan_lifetime, defaults.plan_lifetime.as_ref());
     }
 }

@@ -9,15 +9,19 @@ mod entries;
 mod error;
 mod load;
 mod name;
+mod schema;
+mod size;
 mod span;
 
 pub use document::{
-    BackendEntry, CredentialsEntry, DriftEntry, EnvironmentValue, HistoryEntry, LayerEntry,
-    NotificationEntry, NotificationEvent, NotificationFormat, RepositoryEntry, RetriesEntry,
-    SecretSource, TimeoutEntry, WebhookEntry, WebhookProvider, WindowEntry,
+    BackendEntry, CredentialsEntry, DriftEntry, EnvironmentValue, HistoryEntry, IsolationEntry,
+    LayerEntry, NotificationEntry, NotificationEvent, NotificationFormat, RepositoryEntry,
+    RetriesEntry, SecretSource, TimeoutEntry, WebhookEntry, WebhookProvider, WindowEntry,
 };
 pub use entries::{Config, Placed};
 pub use error::ConfigError;
 pub use load::{load, of_repository, parse};
 pub use name::generated_name;
+pub use schema::schema;
+pub use size::Size;
 pub use span::Span;

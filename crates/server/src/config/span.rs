@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
@@ -18,5 +19,20 @@ impl<'de> Deserialize<'de> for Span {
                 "`{text}` is not a span of time such as `90s`, `1m`, `4h` or `7d`"
             ))),
         }
+    }
+}
+
+impl JsonSchema for Span {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Span".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A span of time, such as `90s`, `1m`, `4h`, `7d` or `1h 30m`.",
+            "type": "string",
+            "pattern": "^[0-9].*[A-Za-z]$",
+            "examples": ["90s", "1m", "4h", "7d"],
+        })
     }
 }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::LayerName;
 
 /// What happens to a plan that has changes.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, schemars::JsonSchema, serde::Deserialize, serde::Serialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strategy {
     /// It is never applied.
