@@ -56,6 +56,8 @@ pub(super) enum Command {
     Run(Deferred<server::RunCommand>),
     /// Make tokens for the users of a server
     Access(Deferred<server::AccessCommand>),
+    /// Check the configuration of a server
+    Config(Deferred<server::ConfigCommand>),
     /// Install, run and remove versions of Terraform, OpenTofu and Terragrunt
     Tool(Deferred<tool::Tool>),
     /// Generate the configuration file with which a CI system starts the runner

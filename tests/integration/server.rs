@@ -1,5 +1,6 @@
 //! `serve`, with real repositories, Terraform and processes.
 
+mod configuration;
 mod faults;
 mod isolation;
 mod kills;

@@ -2,12 +2,14 @@
 
 mod access;
 mod client;
+mod config;
 mod layer;
 mod run;
 mod serve;
 mod show;
 
 pub(super) use access::AccessCommand;
+pub(super) use config::ConfigCommand;
 pub(super) use layer::Layer;
 pub(super) use run::RunCommand;
 pub(super) use serve::Serve;
