@@ -8,7 +8,6 @@ mod assigned;
 mod declared;
 mod error;
 mod files;
-mod name_rules;
 mod names;
 mod resolve;
 
@@ -17,11 +16,11 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 pub use assigned::assigned_secrets;
+pub use butler_protocol::name_rules::{HARMLESS_OPTIONS, NAME_RULES, NameRule, VariableTreatment};
 pub use declared::apply_declarations;
 pub(super) use error::list_unresolved;
 pub use error::{Unresolved, VariableError};
 pub use files::{saved_plan_takes_variables, write_variable_files};
-pub use name_rules::{HARMLESS_OPTIONS, NAME_RULES, NameRule, VariableTreatment};
 pub(super) use names::refusal;
 pub(super) use resolve::is_environment_name;
 pub use resolve::resolve;

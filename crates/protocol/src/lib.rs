@@ -6,5 +6,6 @@
 
 pub mod backend;
 pub mod configuration;
+pub mod name_rules;
 pub mod references;
 pub mod spec;

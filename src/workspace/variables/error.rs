@@ -1,7 +1,7 @@
 //! Errors for variables that cannot be passed to Terraform.
 
-use super::name_rules::HARMLESS_OPTIONS;
 use butler_base::secret::WipeError;
+use butler_protocol::name_rules::HARMLESS_OPTIONS;
 use butler_protocol::references::{ReferenceError, input_variable};
 use butler_source::hcl::HclError;
 

@@ -1,7 +1,7 @@
 //! Applies the rules for names to the environment variables of a run.
 
 use super::error::VariableError;
-use super::name_rules::{VariableTreatment, is_harmless, rule_for};
+use butler_protocol::name_rules::{VariableTreatment, is_harmless, rule_for};
 
 /// Applies the rules to a variable. `Ok(None)` means that it is passed to Terraform. `Ok` with a text means that it is
 /// ignored; the text is a line for the log.
@@ -29,8 +29,8 @@ pub(in crate::workspace) fn refusal(name: &str, value: &str) -> Option<&'static 
 
 #[cfg(test)]
 mod tests {
-    use super::super::name_rules::NAME_RULES;
     use super::*;
+    use butler_protocol::name_rules::NAME_RULES;
 
     fn treatment(name: &str, value: &str) -> VariableTreatment {
         match check_name(name, value) {

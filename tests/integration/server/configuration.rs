@@ -136,7 +136,7 @@ fn schema_of_the_server_configuration_rejects_what_the_parser_rejects() {
         ("/windows/0/deny/0", json!("aply")),
     ] {
         let mut document = valid.clone();
-        *document.pointer_mut(place).unwrap() = value.clone();
+        *document.pointer_mut(place).expect(place) = value.clone();
         assert!(!validator.is_valid(&document), "{place} = {value}");
         // JSON is YAML.
         let parsed = parse(&[(PathBuf::from("butler.yaml"), document.to_string())]);

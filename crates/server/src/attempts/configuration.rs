@@ -169,12 +169,12 @@ fn backend(
     let mut settings = Map::new();
     for (name, value) in &backend.config {
         // `{file: …}` and `{env: …}` are secrets.
-        let value = match serde_json::from_value::<SecretSource>(value.clone()) {
-            Ok(from) => {
+        let value = match SecretSource::in_backend(value) {
+            Some(from) => {
                 let used_by = format!("`{name}` in the backend of the layer `{}`", attempt.layer);
                 json!(secrets.read(&from, &used_by)?.expose_secret())
             }
-            Err(_) => value.clone(),
+            None => value.clone(),
         };
         settings.insert(name.clone(), value);
     }

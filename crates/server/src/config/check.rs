@@ -9,12 +9,8 @@ use serde_saphyr::Spanned;
 use super::document::{CredentialsEntry, LayerEntry};
 use super::entries::{Config, Placed};
 use super::error::ConfigError;
-
-use crate::mirror::globs;
+use super::windows;
 use crate::model::{LayerName, Strategy};
-
-/// The actions that a window can forbid.
-pub(super) const ACTIONS: [&str; 4] = ["plan", "apply", "drift", "destroy"];
 
 /// What is wrong with the defaults.
 pub(super) fn defaults(defaults: &Placed<LayerEntry>) -> Vec<ConfigError> {
@@ -67,13 +63,7 @@ pub(super) fn config(config: &Config) -> Vec<ConfigError> {
             errors.push(layer.error(message));
         }
     }
-    for window in &config.windows {
-        for action in window.entry.deny.iter().filter(|action| !ACTIONS.contains(&action.as_str()))
-        {
-            let message = format!("`{action}` is not an action: use {}", ACTIONS.join(", "));
-            errors.push(window.error(message));
-        }
-    }
+    errors.extend(config.windows.iter().flat_map(|window| windows::window(config, window)));
     errors
 }
 
@@ -89,11 +79,6 @@ fn check_layer(
         && let Err(error) = name.parse::<LayerName>()
     {
         errors.push(layer.error(error.to_string()));
-    }
-    for glob in entry.paths.iter().chain(&entry.triggers) {
-        if let Err(error) = globs([glob.value.as_str()]) {
-            errors.push(layer.error_in(glob, error.to_string()));
-        }
     }
     match &entry.repository {
         None => errors.push(layer.error(format!("the layer `{name}` has no `repository`"))),
@@ -115,12 +100,6 @@ fn check_layer(
                 errors.push(layer.error_in(path, message));
             }
         }
-    }
-    if let Some(tool) = &entry.tool
-        && tool.value.trim().is_empty()
-    {
-        errors
-            .push(layer.error_in(tool, "`tool` is a version such as `1.11.4` or `opentofu-1.8.3`"));
     }
     for after in &entry.after {
         match config.layers.get(&after.value) {

@@ -183,6 +183,13 @@ pub enum SecretSource {
     Env(String),
 }
 
+impl SecretSource {
+    /// The secret that a value in `backend.config` is: `{file: …}` or `{env: …}`.
+    pub(crate) fn in_backend(value: &Value) -> Option<Self> {
+        Self::deserialize(value).ok()
+    }
+}
+
 /// The value of an environment variable: a text or a secret.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
 #[serde(untagged)]
@@ -265,7 +272,7 @@ pub struct IsolationEntry {
 #[serde(deny_unknown_fields)]
 pub struct WindowEntry {
     /// The actions: `plan`, `apply`, `drift`, `destroy`.
-    #[schemars(extend("items" = {"enum": super::check::ACTIONS}))]
+    #[schemars(extend("items" = {"enum": super::windows::ACTIONS}))]
     pub deny: Vec<String>,
     /// Names of layers and layer sets, in which `*` matches any text. Each must match a layer or a
     /// layer set.

@@ -9,6 +9,7 @@ use super::check;
 use super::document::{Document, LayerEntry};
 use super::entries::{Config, Placed};
 use super::error::ConfigError;
+use super::values;
 
 /// Reads a file, or all `*.yaml` and `*.yml` files of a directory in the order of their names.
 ///
@@ -101,6 +102,9 @@ pub fn parse(files: &[(PathBuf, String)]) -> Result<Config, Vec<ConfigError>> {
         let notifications = document.notifications.into_iter();
         config.notifications.extend(notifications.map(|entry| Placed::new(file, entry)));
     }
+    errors.extend(config.repositories.values().flat_map(values::repository));
+    errors.extend(defaults.iter().chain(config.layers.values()).flat_map(values::layer));
+    errors.extend(config.notifications.iter().flat_map(values::notification));
     if let Some(defaults) = &defaults {
         errors.extend(check::defaults(defaults));
         for layer in config.layers.values_mut() {

@@ -10,8 +10,13 @@ mod error;
 mod load;
 mod name;
 mod schema;
+mod secrets;
 mod size;
 mod span;
+#[cfg(test)]
+mod tests;
+mod values;
+mod windows;
 
 pub use document::{
     BackendEntry, CredentialsEntry, DriftEntry, EnvironmentValue, HistoryEntry, IsolationEntry,

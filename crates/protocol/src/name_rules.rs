@@ -132,7 +132,12 @@ pub const HARMLESS_OPTIONS: &[&str] = &[
     "-upgrade",
 ];
 
-pub(super) fn rule_for(name: &str) -> &'static NameRule {
+/// The rule for `name`: the first one that matches.
+///
+/// # Panics
+/// Never: the last rule matches every name.
+#[must_use]
+pub fn rule_for(name: &str) -> &'static NameRule {
     let matches =
         |rule: &&NameRule| match (rule.name.strip_prefix('*'), rule.name.strip_suffix('*')) {
             (Some(end), _) => name.to_ascii_uppercase().ends_with(end),
@@ -143,7 +148,8 @@ pub(super) fn rule_for(name: &str) -> &'static NameRule {
 }
 
 /// Whether a word is one of [`HARMLESS_OPTIONS`], with its value if it has one.
-pub(super) fn is_harmless(word: &str) -> bool {
+#[must_use]
+pub fn is_harmless(word: &str) -> bool {
     HARMLESS_OPTIONS.iter().any(|option| {
         if option.ends_with('=') { word.starts_with(option) } else { word == *option }
     })

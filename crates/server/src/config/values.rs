@@ -1,0 +1,131 @@
+//! What is wrong with the single values of an entry, before defaults are filled in. So an error in a
+//! default is reported once, where it stands.
+
+use std::path::Path;
+use std::time::Duration;
+
+use butler_base::error::Advice;
+use butler_protocol::name_rules::{VariableTreatment, rule_for};
+use butler_protocol::spec::RequestedVersion;
+
+use super::document::{LayerEntry, NotificationEntry, RepositoryEntry};
+use super::entries::Placed;
+use super::error::ConfigError;
+use super::secrets::{self, relative};
+use crate::mirror::globs;
+
+/// The shortest time between two polls.
+const SHORTEST_POLL: Duration = Duration::from_secs(1);
+
+/// The shortest time between two checks for drift.
+const SHORTEST_DRIFT: Duration = Duration::from_mins(1);
+
+/// The highest limit of attempts.
+const MOST_RETRIES: u32 = 100;
+
+/// The smallest and the largest limit of a log, in bytes.
+const LOG_LIMITS: std::ops::RangeInclusive<u64> = 64 * 1024..=1024 * 1024 * 1024;
+
+/// The variables that the server sets, and what a layer does instead.
+const SET_BY_SERVER: [(&str, &str); 3] = [
+    ("HOME", "the server gives each attempt a directory of its own"),
+    ("TMPDIR", "the server gives each attempt a directory of its own"),
+    ("TF_WORKSPACE", "use `workspace`"),
+];
+
+/// What is wrong with the values of a repository.
+pub(super) fn repository(repository: &Placed<RepositoryEntry>) -> Vec<ConfigError> {
+    let mut errors: Vec<_> = relative(secrets::of_repository(repository)).collect();
+    if repository.entry.poll.is_some_and(|poll| poll.0 < SHORTEST_POLL) {
+        errors.push(repository.error("`poll` must be at least 1s"));
+    }
+    errors
+}
+
+/// What is wrong with the values of a receiver of notifications.
+pub(super) fn notification(notification: &Placed<NotificationEntry>) -> Vec<ConfigError> {
+    relative(secrets::of_notification(notification)).collect()
+}
+
+/// What is wrong with the values of a layer, or of the defaults.
+pub(super) fn layer(layer: &Placed<LayerEntry>) -> Vec<ConfigError> {
+    let entry = &layer.entry;
+    let mut errors: Vec<_> = relative(secrets::of_layer(layer)).collect();
+    for glob in entry.paths.iter().chain(&entry.triggers) {
+        if let Err(error) = globs([glob.value.as_str()]) {
+            errors.push(layer.error_in(glob, error.to_string()));
+        }
+    }
+    if let Some(tool) = &entry.tool
+        && let Err(error) = RequestedVersion::of_argument(&tool.value, None)
+    {
+        let advice = error.advice().map(|advice| format!("; {advice}")).unwrap_or_default();
+        errors.push(layer.error_in(tool, format!("{error}{advice}")));
+    }
+    if let Some(backend) = &entry.backend
+        && backend.kind.value.trim().is_empty()
+    {
+        errors.push(layer.error_in(&backend.kind, "`backend.type` must not be empty"));
+    }
+    let every = entry.drift.as_ref().and_then(|drift| drift.every);
+    if every.is_some_and(|every| every.0 < SHORTEST_DRIFT) {
+        errors.push(layer.error("`drift.every` must be at least 1m"));
+    }
+    if entry.retries.is_some_and(|retries| retries.max > MOST_RETRIES) {
+        errors.push(layer.error(format!("`retries.max` must be at most {MOST_RETRIES}")));
+    }
+    if let Some(limit) = &entry.max_log
+        && !LOG_LIMITS.contains(&limit.value.0)
+    {
+        errors.push(layer.error_in(limit, "`max-log` must be between 64KiB and 1GiB"));
+    }
+    for path in entry.isolation.iter().flat_map(|it| it.read.iter().chain(&it.write)) {
+        if let Some(problem) = isolation_problem(&path.value) {
+            errors.push(layer.error_in(path, problem));
+        }
+    }
+    for name in entry.variables.keys().chain(entry.secrets.keys()) {
+        if !is_identifier(name) {
+            errors.push(layer.error(format!(
+                "`{name}` is not the name of a variable: a name has letters, digits, `_` and `-`, and \
+                 begins with a letter or `_`"
+            )));
+        }
+    }
+    for (name, reason) in entry.env.keys().filter_map(|name| Some((name, refusal(name)?))) {
+        errors.push(layer.error(format!("`env` cannot set `{name}`: {reason}")));
+    }
+    errors
+}
+
+/// Why a path cannot be given to an attempt. The list of paths is passed on in one variable.
+fn isolation_problem(path: &Path) -> Option<String> {
+    let shown = path.display();
+    if path.is_relative() {
+        return Some(format!("`{shown}` must be an absolute path"));
+    }
+    std::env::join_paths([path])
+        .is_err()
+        .then(|| format!("`{shown}` has a separator of paths in it"))
+}
+
+/// Whether `name` is an identifier of Terraform.
+fn is_identifier(name: &str) -> bool {
+    let begins = |one: char| one.is_alphabetic() || one == '_';
+    name.starts_with(begins)
+        && name.chars().all(|one| begins(one) || one.is_numeric() || one == '-')
+}
+
+/// Why a layer cannot set the environment variable `name`.
+fn refusal(name: &str) -> Option<&'static str> {
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Some("a name is not empty, and has neither `=` nor NUL");
+    }
+    if let Some((_, reason)) = SET_BY_SERVER.iter().find(|(set, _)| *set == name) {
+        return Some(reason);
+    }
+    let rule = rule_for(name);
+    let is_refused =
+        matches!(rule.treatment, VariableTreatment::Refused | VariableTreatment::Ignored);
+    is_refused.then_some(rule.reason)
+}
