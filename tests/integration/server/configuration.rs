@@ -123,7 +123,7 @@ fn schema_of_the_server_configuration_rejects_what_the_parser_rejects() {
     let valid: Value = serde_saphyr::from_str(COMPLETE).unwrap();
     for (place, value) in [
         ("/layers/network-prod", json!({"repositry": "infra"})),
-        ("/layers/network-prod/strategy", json!("aprove")),
+        ("/defaults/strategy", json!("aprove")),
         ("/layers/network-prod/timeout/plan", json!("soon")),
         ("/layers/network-prod/retries/max", json!(101)),
         ("/layers/network-prod/max-log", json!("64 bags")),
@@ -169,7 +169,7 @@ fn check_of_a_configuration_prints_numbers_or_all_errors() {
     let bad = check(directory.path(), &["butler.d"]);
     assert_eq!(bad.status.code(), Some(1));
     let errors = text(&bad.stdout);
-    assert!(errors.contains("butler.d/1.yaml:1:46: `new` is neither a version"), "{errors}");
+    assert!(errors.contains("butler.d/1.yaml:1:48: `new` is neither a version"), "{errors}");
     let unknown = "butler.d/2.yaml:1:54: unknown key `pol`; did you mean `poll`?";
     assert!(errors.contains(unknown), "{errors}");
     let bad = check(directory.path(), &["--json", "butler.d"]);

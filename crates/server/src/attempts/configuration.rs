@@ -1,13 +1,15 @@
 //! The configuration of an attempt: what `execute` asks the registry for.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use butler_base::process::Environment;
 use fs_err as fs;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
-use crate::config::{EnvironmentValue, SecretSource};
+use crate::config::{EnvironmentValue, LayerEntry, SecretSource};
 use crate::layers::LayerSource;
 use crate::model::{Action, Run};
 use crate::store::AttemptId;
@@ -91,6 +93,51 @@ impl Secrets {
         let text = text.strip_suffix('\n').unwrap_or(&text);
         Ok(text.strip_suffix('\r').unwrap_or(text).into())
     }
+}
+
+/// The paths of a layer cannot be given to its attempts.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "`isolation` of the layer names `{}`, which is in the data directory, whose files no module can use", path.display()
+)]
+pub struct IsolationPathError {
+    /// The path.
+    pub path: PathBuf,
+}
+
+/// The variables with the paths that an attempt can use in its isolation: those of `environment`, which
+/// all attempts get, and those of the layer.
+///
+/// # Errors
+/// If a path is in the data directory of the server, or contains it. Links are followed.
+pub fn isolation_variables(
+    entry: &LayerEntry,
+    environment: &Environment,
+    data: &Path,
+) -> Result<Vec<(&'static str, OsString)>, IsolationPathError> {
+    let Some(isolation) = &entry.isolation else { return Ok(Vec::new()) };
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let data = real(data);
+    let mut variables = Vec::new();
+    for (name, paths) in
+        [("BUTLER_ISOLATION_READ", &isolation.read), ("BUTLER_ISOLATION_WRITE", &isolation.write)]
+    {
+        // An empty list would be split into one empty path.
+        let inherited = environment.value(name).into_iter().flat_map(std::env::split_paths);
+        let mut all: Vec<PathBuf> = inherited.collect();
+        for path in paths.iter().map(|path| &path.value) {
+            let found = real(path);
+            if found.starts_with(&data) || data.starts_with(&found) {
+                return Err(IsolationPathError { path: path.clone() });
+            }
+            all.push(path.clone());
+        }
+        // The configuration refuses paths with a separator in them.
+        if let (false, Ok(joined)) = (paths.is_empty(), std::env::join_paths(all)) {
+            variables.push((name, joined));
+        }
+    }
+    Ok(variables)
 }
 
 /// The configuration of an attempt, with its secrets.
@@ -193,5 +240,47 @@ const fn operation(action: Action) -> &'static str {
         Action::Drift => "drift-check",
         // A trigger starts something elsewhere, and has no process here.
         Action::Trigger => "trigger",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+
+    #[test]
+    fn paths_of_a_layer_are_added_to_those_of_the_server_unless_they_lead_to_its_data() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().canonicalize().unwrap();
+        std::fs::create_dir(base.join("data")).unwrap();
+        std::os::unix::fs::symlink(base.join("data"), base.join("link")).unwrap();
+        let mut environment = Environment::default();
+        environment.set("BUTLER_ISOLATION_READ", "/given");
+        let variables = |isolation: &str| {
+            let text = format!(
+                "repositories: {{r: {{url: 'https://example.com/a'}}}}\nlayers: {{l: {{repository: r, path: a, \
+                 {isolation}}}}}"
+            );
+            let config = parse(&[("a.yaml".into(), text)]).unwrap();
+            isolation_variables(&config.layers["l"].entry, &environment, &base.join("data"))
+        };
+        let given = variables("isolation: {read: [/a, /b], write: [/c]}").unwrap();
+        let expected =
+            [("BUTLER_ISOLATION_READ", "/given:/a:/b"), ("BUTLER_ISOLATION_WRITE", "/c")];
+        assert_eq!(given, expected.map(|(name, value)| (name, value.into())));
+        assert_eq!(variables("isolation: {}").unwrap(), []);
+        assert_eq!(variables("env: {A: b}").unwrap(), []);
+        let shown = base.display().to_string();
+        for path in [
+            "/".to_owned(),
+            shown.clone(),
+            format!("{shown}/data"),
+            format!("{shown}/data/x"),
+            format!("{shown}/link"),
+        ] {
+            for key in ["read", "write"] {
+                assert!(variables(&format!("isolation: {{{key}: ['{path}']}}")).is_err(), "{path}");
+            }
+        }
     }
 }

@@ -159,10 +159,10 @@ pub struct LayerEntry {
     pub timeout: Option<TimeoutEntry>,
     /// How much history is kept. Not used yet.
     pub history: Option<HistoryEntry>,
-    /// The most that an attempt may log; by default 64 MiB.
+    /// The most that an attempt may log; by default 64 MiB. Not used yet.
     #[schemars(with = "Option<Size>")]
     pub max_log: Option<Spanned<Size>>,
-    /// Paths outside of its own directory that an attempt can use.
+    /// Paths outside of its own directory that an attempt can use. Not used yet.
     pub isolation: Option<IsolationEntry>,
     /// How long a plan may wait; by default 7d. Not used yet.
     pub plan_lifetime: Option<Span>,

@@ -9,6 +9,7 @@ use super::check;
 use super::document::{Document, LayerEntry};
 use super::entries::{Config, Placed};
 use super::error::ConfigError;
+use super::trust::Trust;
 use super::values;
 
 /// Reads a file, or all `*.yaml` and `*.yml` files of a directory in the order of their names.
@@ -59,11 +60,19 @@ pub fn of_repository(
     parse(&[(PathBuf::from("command line"), text.to_string())])
 }
 
-/// Reads the texts of files.
+/// Reads the texts of files that the administrator of the server wrote.
 ///
 /// # Errors
 /// All that is wrong, in the order of files and lines.
 pub fn parse(files: &[(PathBuf, String)]) -> Result<Config, Vec<ConfigError>> {
+    parse_from(files, &Trust::Local)
+}
+
+/// Reads the texts of files.
+///
+/// # Errors
+/// All that is wrong, or is not allowed to who wrote the files, in the order of files and lines.
+pub fn parse_from(files: &[(PathBuf, String)], trust: &Trust) -> Result<Config, Vec<ConfigError>> {
     let mut config = Config::default();
     let mut defaults: Option<Placed<LayerEntry>> = None;
     let mut errors = Vec::new();
@@ -102,9 +111,18 @@ pub fn parse(files: &[(PathBuf, String)]) -> Result<Config, Vec<ConfigError>> {
         let notifications = document.notifications.into_iter();
         config.notifications.extend(notifications.map(|entry| Placed::new(file, entry)));
     }
-    errors.extend(config.repositories.values().flat_map(values::repository));
-    errors.extend(defaults.iter().chain(config.layers.values()).flat_map(values::layer));
-    errors.extend(config.notifications.iter().flat_map(values::notification));
+    for repository in config.repositories.values() {
+        errors.extend(values::repository(repository));
+        errors.extend(trust.repository(repository));
+    }
+    for layer in defaults.iter().chain(config.layers.values()) {
+        errors.extend(values::layer(layer));
+        errors.extend(trust.layer(layer));
+    }
+    for notification in &config.notifications {
+        errors.extend(values::notification(notification));
+        errors.extend(trust.notification(notification));
+    }
     if let Some(defaults) = &defaults {
         errors.extend(check::defaults(defaults));
         for layer in config.layers.values_mut() {

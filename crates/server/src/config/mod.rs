@@ -15,6 +15,7 @@ mod size;
 mod span;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod values;
 mod windows;
 
@@ -25,8 +26,9 @@ pub use document::{
 };
 pub use entries::{Config, Placed};
 pub use error::ConfigError;
-pub use load::{load, of_repository, parse};
+pub use load::{load, of_repository, parse, parse_from};
 pub use name::generated_name;
 pub use schema::schema;
 pub use size::Size;
 pub use span::Span;
+pub use trust::{RemoteLimits, Trust};

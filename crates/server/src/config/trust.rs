@@ -1,0 +1,250 @@
+//! What a configuration may say that comes from outside of the server: from git, or from custom
+//! resources. A person who can write it must not be able to read the server's secrets or files.
+
+use std::net::IpAddr;
+use std::path::{Component, Path, PathBuf};
+
+use url::{Host, Url};
+
+use super::document::{LayerEntry, NotificationEntry, RepositoryEntry, SecretSource};
+use super::entries::Placed;
+use super::error::ConfigError;
+use super::secrets::{NamedSecret, of_layer, of_repository};
+use crate::mirror::globs;
+
+/// Who can write a configuration.
+#[derive(Clone, Debug)]
+pub enum Trust {
+    /// The administrator of the server: everything is allowed.
+    Local,
+    /// Other people.
+    Remote(RemoteLimits),
+}
+
+/// What a configuration of other people may use.
+#[derive(Clone, Debug)]
+pub struct RemoteLimits {
+    /// The directory with the secrets that it can name. Without it, it can name none.
+    pub secrets: Option<PathBuf>,
+    /// The data directory of the server, whose files are never secrets of a layer.
+    pub data: PathBuf,
+    /// Globs of the hosts that repositories can be on.
+    pub git_hosts: Vec<String>,
+}
+
+impl Trust {
+    /// What a repository must not say.
+    pub(super) fn repository(&self, repository: &Placed<RepositoryEntry>) -> Vec<ConfigError> {
+        let Self::Remote(limits) = self else { return Vec::new() };
+        let mut errors = limits.secrets(of_repository(repository));
+        let url = &repository.entry.url;
+        errors.extend(
+            limits.url_problem(&url.value).map(|problem| repository.error_in(url, problem)),
+        );
+        errors
+    }
+
+    /// What a layer, or the defaults, must not say.
+    pub(super) fn layer(&self, layer: &Placed<LayerEntry>) -> Vec<ConfigError> {
+        let Self::Remote(limits) = self else { return Vec::new() };
+        let mut errors = limits.secrets(of_layer(layer));
+        if layer.entry.isolation.is_some() {
+            errors.push(layer.error("only the server's own configuration can have `isolation`"));
+        }
+        // An attempt can write where its local backend is.
+        if let Some(backend) = &layer.entry.backend
+            && backend.kind.value == "local"
+            && !backend.config.is_empty()
+        {
+            let message = "only the server's own configuration can say where a `local` backend is; \
+                           leave out `config`";
+            errors.push(layer.error_in(&backend.kind, message));
+        }
+        errors
+    }
+
+    /// What a receiver of notifications must not say.
+    pub(super) fn notification(
+        &self,
+        notification: &Placed<NotificationEntry>,
+    ) -> Option<ConfigError> {
+        let message = "only the server's own configuration can have notifications";
+        matches!(self, Self::Remote(_)).then(|| notification.error(message))
+    }
+}
+
+impl RemoteLimits {
+    fn secrets(&self, secrets: Vec<NamedSecret>) -> Vec<ConfigError> {
+        let problem = |secret: NamedSecret| {
+            let problem = self.secret_problem(&secret.source)?;
+            Some(secret.error(format!("`{}` {problem}", secret.key)))
+        };
+        secrets.into_iter().filter_map(problem).collect()
+    }
+
+    /// Why a secret cannot be used, as the end of a sentence. It never tells whether a file outside of
+    /// the directory exists.
+    fn secret_problem(&self, source: &SecretSource) -> Option<String> {
+        let path = match source {
+            SecretSource::File(path) => path,
+            SecretSource::Env(_) => {
+                return Some(
+                    "cannot be a variable of the server; only the server's own configuration can \
+                     name one"
+                        .to_owned(),
+                );
+            }
+        };
+        let Some(directory) = &self.secrets else {
+            return Some("cannot be a file: the server has no `--secrets-dir`".to_owned());
+        };
+        let is_allowed = is_plainly_below(path, directory)
+            && canonical_below(path, directory)
+            && !canonical_below(path, &self.data);
+        (!is_allowed).then(|| {
+            format!("must be an existing file below `{}` (`--secrets-dir`)", directory.display())
+        })
+    }
+
+    /// Why the address of a repository cannot be used.
+    fn url_problem(&self, text: &str) -> Option<String> {
+        let host = Url::parse(text).ok().filter(|url| url.scheme() != "file");
+        let host = host.as_ref().and_then(Url::host_str);
+        // The address of an ssh URL is not parsed yet, and `2852039166` is an address too.
+        let Some(host) = host.and_then(|host| Host::parse(host).ok()) else {
+            return Some(
+                "the address must name a host: only the server's own configuration can use \
+                         files"
+                    .to_owned(),
+            );
+        };
+        let is_link_local = match &host {
+            Host::Domain(_) => false,
+            Host::Ipv4(address) => is_link_local((*address).into()),
+            Host::Ipv6(address) => is_link_local((*address).into()),
+        };
+        if is_link_local {
+            return Some(format!("the host `{host}` is a link-local address"));
+        }
+        let allowed = globs(self.git_hosts.iter().map(String::as_str)).unwrap_or_default();
+        (!allowed.is_match(host.to_string()))
+            .then(|| format!("the host `{host}` is not allowed by `--allowed-git-host`"))
+    }
+}
+
+/// Whether `path` is written as a path below `directory`.
+fn is_plainly_below(path: &Path, directory: &Path) -> bool {
+    path.starts_with(directory)
+        && path.components().all(|part| !matches!(part, Component::ParentDir))
+}
+
+/// Whether both exist, and `path` is below `directory` when links are followed.
+fn canonical_below(path: &Path, directory: &Path) -> bool {
+    match (path.canonicalize(), directory.canonicalize()) {
+        (Ok(path), Ok(directory)) => path != directory && path.starts_with(directory),
+        _ => false,
+    }
+}
+
+/// Whether only machines on the same link, and the metadata services of clouds, have this address.
+fn is_link_local(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.is_link_local(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::parse_from;
+    use super::*;
+
+    fn errors(trust: &Trust, text: &str) -> Vec<String> {
+        let parsed = parse_from(&[(PathBuf::from("a.yaml"), text.to_owned())], trust);
+        parsed.err().unwrap_or_default().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn configuration_of_other_people_reaches_only_what_it_may() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().canonicalize().unwrap();
+        for directory in ["secrets/data", "other"] {
+            std::fs::create_dir_all(base.join(directory)).unwrap();
+        }
+        for file in ["secrets/db", "secrets/data/plan.key", "other/key"] {
+            std::fs::write(base.join(file), "hunter22").unwrap();
+        }
+        std::os::unix::fs::symlink(base.join("other/key"), base.join("secrets/link")).unwrap();
+        let trust = Trust::Remote(RemoteLimits {
+            secrets: Some(base.join("secrets")),
+            data: base.join("secrets/data"),
+            git_hosts: ["*.example.com", "10.0.0.1", "169.254.*", "fe80*"]
+                .map(str::to_owned)
+                .to_vec(),
+        });
+        let shown = base.display();
+        let layer = |keys: &str| {
+            format!(
+                "repositories: {{r: {{url: 'https://git.example.com/a'}}}}\nlayers: {{l: {{repository: r, path: a, \
+                 {keys}}}}}\n"
+            )
+        };
+        let repository = |keys: &str| format!("repositories: {{r: {{{keys}}}}}\n");
+        let url = |url: &str| repository(&format!("url: '{url}'"));
+        let file = |name: &str| layer(&format!("secrets: {{s: {{file: '{shown}/{name}'}}}}"));
+        let below = "`secrets.s` must be an existing file below";
+        for (text, expected) in [
+            (file("secrets/db"), ""),
+            (file("secrets/missing"), below),
+            (file("other/key"), below),
+            (file("secrets/../other/key"), below),
+            (file("secrets/../secrets/db"), below),
+            (file("secrets/link"), below),
+            (file("secrets/data/plan.key"), below),
+            (layer("secrets: {s: {env: A}}"), "`secrets.s` cannot be a variable of the server"),
+            (layer("env: {A: {env: A}}"), "`env.A` cannot be a variable of the server"),
+            (layer("backend: {type: s3, config: {k: {env: A}}}"), "`backend.config.k` cannot be"),
+            (layer("backend: {type: local}"), ""),
+            (layer("backend: {type: local, config: {path: /a}}"), "where a `local` backend is"),
+            (layer("isolation: {read: [/etc]}"), "can have `isolation`"),
+            (layer("env: {A: b}, variables: {a: b}"), ""),
+            ("defaults: {env: {A: {env: A}}}".to_owned(), "a.yaml:1:11: `env.A` cannot be"),
+            (url("ssh://git@git.example.com/a"), ""),
+            (url("https://10.0.0.1/a"), ""),
+            (url("https://GIT.Example.com:8443/a"), ""),
+            (url("https://example.org/a"), "the host `example.org` is not allowed by"),
+            (url("https://git.example.com.evil.org/a"), "is not allowed by"),
+            (url("https://git.example.com@evil.org/a"), "the host `evil.org` is not allowed by"),
+            (url("file:///srv/a"), "the address must name a host"),
+            (url("https://169.254.169.254/a"), "is a link-local address"),
+            (url("ssh://169.254.169.254/a"), "is a link-local address"),
+            (url("ssh://2852039166/a"), "is a link-local address"),
+            (url("https://[fe80::1]/a"), "is a link-local address"),
+            (url("https://[::ffff:169.254.1.1]/a"), "is a link-local address"),
+            (
+                repository("url: 'https://git.example.com/a', credentials: {token-env: A}"),
+                "`token-env` cannot be a variable of the server",
+            ),
+            (
+                repository(
+                    "url: 'https://git.example.com/a', credentials: {token-file: /etc/passwd}",
+                ),
+                "`token-file` must be an existing file below",
+            ),
+            (
+                format!(
+                    "notifications: [{{url-file: {shown}/secrets/db, format: slack, on: [failed]}}]"
+                ),
+                "only the server's own configuration can have notifications",
+            ),
+        ] {
+            assert_eq!(errors(&Trust::Local, &text), Vec::<String>::new(), "{text}");
+            let found = errors(&trust, &text);
+            let is_expected = match expected {
+                "" => found.is_empty(),
+                _ => found.len() == 1 && found[0].contains(expected),
+            };
+            assert!(is_expected, "{text}: {found:#?}");
+        }
+    }
+}
