@@ -1,5 +1,6 @@
 //! `serve`, with real repositories, Terraform and processes.
 
+mod cancel;
 mod configuration;
 mod faults;
 mod isolation;

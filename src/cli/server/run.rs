@@ -14,7 +14,7 @@ use crate::cli::runtime::block_on;
 use crate::exit::Exit;
 use crate::settings::{Arguments, Environment, ServerAccess};
 
-/// The time between two requests for the log of a run.
+/// The time between two requests about a run that is waited for.
 const FOLLOW: Duration = Duration::from_millis(500);
 
 #[derive(Args)]
@@ -55,6 +55,14 @@ enum Command {
         #[arg(long)]
         follow: bool,
     },
+    /// Cancel a run: it does not start, or its attempt is stopped
+    Cancel {
+        /// The run
+        id: String,
+        /// Wait until the run has ended; exit code 1 if it was not cancelled
+        #[arg(long)]
+        wait: bool,
+    },
 }
 
 impl RunCommand {
@@ -88,6 +96,7 @@ impl Command {
                 (client.get(&format!("/runs/{}", part(id))).await?, show::run)
             }
             Self::Logs { id, attempt, follow } => return logs(client, id, *attempt, *follow).await,
+            Self::Cancel { id, wait } => (cancel(client, id, *wait).await?, show::cancelled),
         };
         let text = if json { format!("{answer:#}") } else { show(&answer) };
         Ok(print(format!("{text}\n").as_bytes()))
@@ -115,9 +124,7 @@ async fn logs(
             }
         }
         let has_more = !lines["next"].is_null();
-        let goes_on =
-            matches!(run["phase"].as_str(), Some("PendingTrigger" | "Triggering" | "ClosingOut"));
-        let waits = follow && goes_on;
+        let waits = follow && goes_on(&run);
         if !(has_more || waits) {
             let is_success = !follow || run["phase"] == "Succeeded";
             return Ok(if is_success { Exit::Success.code() } else { Exit::Failed.code() });
@@ -126,4 +133,23 @@ async fn logs(
             tokio::time::sleep(FOLLOW).await;
         }
     }
+}
+
+/// Whether a run waits for an attempt, or has one that has not ended.
+fn goes_on(run: &Value) -> bool {
+    matches!(run["phase"].as_str(), Some("PendingTrigger" | "Triggering" | "ClosingOut"))
+}
+
+/// Cancels a run, and with `wait` waits for its end. Returns the run.
+async fn cancel(client: &Client, id: &str, wait: bool) -> Result<Value, Failure> {
+    let mut run = client.post(&format!("/runs/{}/cancel", part(id))).await?;
+    while wait && goes_on(&run) {
+        tokio::time::sleep(FOLLOW).await;
+        run = client.get(&format!("/runs/{}", part(id))).await?;
+    }
+    if wait && run["ended"] != "cancelled" {
+        let how = run["ended"].as_str().unwrap_or("succeeded");
+        return Err(Failure::refused(format!("the run {id} ended before it was cancelled: {how}")));
+    }
+    Ok(run)
 }

@@ -80,6 +80,15 @@ pub(super) fn created(run: &Value) -> String {
     format!("run {id} is queued; `butler-runner run logs {id}` shows its log")
 }
 
+/// A run that was cancelled.
+pub(super) fn cancelled(run: &Value) -> String {
+    let id = text(&run["id"]);
+    if run["cancelling"] == true {
+        return format!("run {id} is being stopped; `butler-runner run show {id}` shows its end");
+    }
+    format!("run {id} is cancelled")
+}
+
 /// A repository that is read now.
 pub(super) fn synced(answer: &Value) -> String {
     format!("the repository {} is read now", text(&answer["repository"]))
@@ -120,6 +129,7 @@ pub(super) fn run(run: &Value) -> String {
         ("action", text(&run["action"])),
         ("cause", text(&run["cause"])),
         ("phase", text(&run["phase"])),
+        ("cancelling", if run["cancelling"] == true { "yes".to_owned() } else { String::new() }),
         ("ended", text(&run["ended"])),
         ("commit", text(&run["commit"])),
         ("plan", changes(run)),

@@ -10,15 +10,15 @@ use tokio::sync::Semaphore;
 use super::*;
 
 /// A state backend that answers only after it was released.
-struct HeldBackend {
-    server: Server,
+pub(super) struct HeldBackend {
+    pub(super) server: Server,
     gate: Arc<Semaphore>,
     /// Has a permit for each request that waits, or has waited.
     asked: Arc<Semaphore>,
 }
 
 impl HeldBackend {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let (gate, asked) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
         let (waits, tells) = (Arc::clone(&gate), Arc::clone(&asked));
         let router = Router::new().fallback(move || {
@@ -33,7 +33,7 @@ impl HeldBackend {
     }
 
     /// A module with this backend.
-    fn module(&self) -> String {
+    pub(super) fn module(&self) -> String {
         let address = self.server.endpoint();
         format!(
             "terraform {{\n  backend \"http\" {{\n    address = \"{address}\"\n  }}\n}}\n{LAYER}"
@@ -41,12 +41,12 @@ impl HeldBackend {
     }
 
     /// Waits until a plan reads its state.
-    async fn wait_for_request(&self) {
+    pub(super) async fn wait_for_request(&self) {
         self.asked.acquire().await.unwrap().forget();
     }
 
     /// Answers everything from now on.
-    fn release(&self) {
+    pub(super) fn release(&self) {
         self.gate.add_permits(1_000);
     }
 }

@@ -77,6 +77,12 @@ pub fn routes<S: Store + 'static>() -> Vec<Route<S>> {
         read("/runs/{run}", "Shows a run.", get(runs::show::<S>)),
         read("/runs/{run}/logs", "Reads the log of an attempt.", get(runs::logs::<S>)),
         read("/runs/{run}/plan", "Reads the plan of a run.", get(runs::plan::<S>)),
+        change(
+            "/runs/{run}/cancel",
+            Role::Operator,
+            "Cancels a run: closes it if it waits, and stops its attempt.",
+            post(runs::cancel::<S>),
+        ),
         read("/repositories", "Lists repositories.", get(layers::repositories::<S>)),
         change(
             "/repositories/{repository}/sync",
@@ -163,12 +169,33 @@ async fn authorize<S: Store + 'static>(
         );
         return ApiError::forbidden(message).into_response();
     }
-    let layer = parameters.iter().find(|(name, _)| *name == "layer").map(|(_, layer)| layer);
-    if !request.method().is_safe() && !user.may_change(layer) {
-        let what = layer.map_or("more than one layer".to_owned(), |name| format!("`{name}`"));
-        let message = format!("`{}` may not change {what}: `layers` of the access file", user.name);
-        return ApiError::forbidden(message).into_response();
+    if !request.method().is_safe() {
+        let layer = match layer(&state, &parameters).await {
+            Ok(layer) => layer,
+            Err(error) => return error.into_response(),
+        };
+        if !user.may_change(layer.as_deref()) {
+            let what = layer.map_or("more than one layer".to_owned(), |name| format!("`{name}`"));
+            let message =
+                format!("`{}` may not change {what}: `layers` of the access file", user.name);
+            return ApiError::forbidden(message).into_response();
+        }
     }
     request.extensions_mut().insert(user);
     next.run(request).await
+}
+
+/// The layer that a request is about: the one in the path, or that of the run in the path.
+async fn layer<S: Store>(
+    state: &ApiState<S>,
+    parameters: &RawPathParams,
+) -> Result<Option<String>, ApiError> {
+    for (name, value) in parameters {
+        match name {
+            "layer" => return Ok(Some(value.to_owned())),
+            "run" => return Ok(Some(runs::run(state, value).await?.0.to_string())),
+            _ => {}
+        }
+    }
+    Ok(None)
 }

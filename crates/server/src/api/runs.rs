@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use super::error::ApiError;
 use super::state::{ApiState, Shared};
 use crate::attempts::AttemptDirectory;
-use crate::model::{LayerName, Run, RunId};
+use crate::event::Event;
+use crate::model::{Closed, Ending, LayerName, Run, RunId, StopReason};
 use crate::serve::RunView;
-use crate::store::{AttemptId, Store};
+use crate::store::{AttemptId, Note, Outcome, Store};
 
 /// The most runs of one answer.
 const MOST_RUNS: u32 = 100;
@@ -54,7 +55,11 @@ pub(super) async fn list<S: Store>(
     Ok(Json(json!({"items": items, "next": next})))
 }
 
-async fn run<S: Store>(state: &ApiState<S>, id: &str) -> Result<(LayerName, Run), ApiError> {
+/// A run, and its layer.
+pub(super) async fn run<S: Store>(
+    state: &ApiState<S>,
+    id: &str,
+) -> Result<(LayerName, Run), ApiError> {
     let found = state.store.run(&RunId::new(id)).await?;
     found.ok_or_else(|| ApiError::not_found(format!("there is no run `{id}`")))
 }
@@ -65,6 +70,47 @@ pub(super) async fn show<S: Store>(
 ) -> Result<Json<Value>, ApiError> {
     let (layer, run) = run(&state, &id).await?;
     Ok(Json(json!(RunView::new(&layer, &run))))
+}
+
+/// Closes a run that waits, or records that its attempt is to stop. The server sends the request to
+/// the process, and repeats it until it has arrived.
+pub(super) async fn cancel<S: Store>(
+    State(state): State<Shared<S>>,
+    Path(id): Path<String>,
+) -> Result<(StatusCode, Json<Value>), ApiError> {
+    loop {
+        let (layer, known) = run(&state, &id).await?;
+        if is_over(&known) {
+            return Err(ApiError::conflict(format!("the run `{id}` is over")));
+        }
+        let changed = match known.running() {
+            Some(attempt) => {
+                let number = attempt.number;
+                let attempt = AttemptId { layer: layer.clone(), run: known.id, number };
+                let note = Note::StopRequested(StopReason::Cancelled);
+                state.store.note(&attempt, note).await?
+            }
+            None => state.store.close_run(&layer, &known.id, Closed::Cancelled).await?,
+        };
+        // Refused if an attempt has begun or ended since the run was read.
+        if changed == Outcome::Made {
+            // The receiver is gone when the server stops.
+            let _ = state.events.send(Event::Changed(layer.clone()));
+            let (layer, run) = run(&state, &id).await?;
+            return Ok((StatusCode::ACCEPTED, Json(json!(RunView::new(&layer, &run)))));
+        }
+    }
+}
+
+/// Whether nothing follows from the run that could be cancelled.
+fn is_over(run: &Run) -> bool {
+    let is_final = match run.last_end() {
+        Some((Ending::Failed(class), _)) => !class.is_retried(),
+        Some((Ending::Stopped(_) | Ending::StalePlan, _)) => true,
+        _ => false,
+    };
+    // A failed apply is planned again.
+    run.is_over() || (is_final && !run.action.changes_infrastructure())
 }
 
 /// The directory of an attempt: the one with this number, or the newest one.

@@ -1,5 +1,7 @@
 //! The API against a store in memory.
 
+mod cancel;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -106,6 +108,13 @@ impl Tested {
         (status, serde_json::from_slice(&body).unwrap_or_default())
     }
 
+    /// Asks for a plan of a layer. Returns the id of the run.
+    async fn plan(&self, layer: &str) -> String {
+        let path = format!("/layers/{layer}/plan");
+        let (_, run) = self.ask(Method::POST, &path, Some(&token(Role::Operator)), None).await;
+        run["id"].as_str().unwrap().to_owned()
+    }
+
     async fn get(&self, path: &str) -> Value {
         let (status, body) = self.ask(Method::GET, path, Some(&token(Role::Viewer)), None).await;
         assert_eq!(status, StatusCode::OK, "{path}: {body}");
@@ -116,12 +125,13 @@ impl Tested {
 #[tokio::test]
 async fn each_route_is_open_to_its_role_and_those_above_only() {
     let tested = tested().await;
+    let runs = [tested.plan("a").await, tested.plan("b").await];
     for route in routes::<MemoryStore>() {
-        let path = route
-            .path
-            .replace("{layer}", "a")
-            .replace("{repository}", "infra")
-            .replace("{run}", "none");
+        let of = |layer: &str, run: &str| {
+            let path = route.path.replace("{layer}", layer).replace("{run}", run);
+            path.replace("{repository}", "infra")
+        };
+        let path = of("a", &runs[0]);
         let ask = async |token: Option<&str>| {
             tested.ask(route.method.clone(), &path, token, None).await.0
         };
@@ -137,9 +147,9 @@ async fn each_route_is_open_to_its_role_and_those_above_only() {
             assert!(!status.is_server_error(), "{route:?} {role:?} {status}");
         }
         // Another layer, no layer, and a layer of the user: reading is not limited.
-        let other = path.replace("/layers/a", "/layers/b");
-        for (path, is_own) in [(&path, path.contains("/layers/a")), (&other, false)] {
-            let (status, body) = tested.ask(route.method.clone(), path, Some(LIMITED), None).await;
+        let has_layer = path != of("b", &runs[1]);
+        for (path, is_own) in [(path, has_layer), (of("b", &runs[1]), false)] {
+            let (status, body) = tested.ask(route.method.clone(), &path, Some(LIMITED), None).await;
             let refused = status == StatusCode::FORBIDDEN;
             assert_eq!(refused, route.method == Method::POST && !is_own, "{path} {body}");
         }

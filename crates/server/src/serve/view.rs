@@ -81,6 +81,8 @@ pub struct RunView {
     pub digest: crate::model::Digest,
     /// Its phase.
     pub phase: Phase,
+    /// Whether its attempt was asked to stop, because a person cancelled the run, and still runs.
+    pub cancelling: bool,
     /// How it ended, as a sentence, if it did not succeed.
     pub ended: Option<String>,
     /// Its attempts.
@@ -181,7 +183,13 @@ impl RunView {
             commit: run.commit().clone(),
             digest: run.digest().clone(),
             phase: phase(run),
-            ended: run.last_end().and_then(|(ending, _)| describe(ending)),
+            cancelling: run
+                .running()
+                .is_some_and(|attempt| matches!(attempt.stop, Some((StopReason::Cancelled, _)))),
+            ended: match run.closed {
+                Some(Closed::Cancelled) => describe(Ending::Stopped(StopReason::Cancelled)),
+                _ => run.last_end().and_then(|(ending, _)| describe(ending)),
+            },
             attempts: run.attempts.iter().map(AttemptView::new).collect(),
             counts: run.plan.as_ref().map(|plan| plan.counts),
             plan_digest: run.plan.as_ref().map(|plan| plan.digest.clone()),
