@@ -56,6 +56,20 @@ impl ApiError {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
+    /// 403: a page of another site sent the request.
+    pub(super) fn other_origin(origin: &str) -> Self {
+        let message = format!("the origin `{origin}` may not change anything on this server");
+        let hint = "open the server under its own address; behind a proxy, start it with \
+                    `--public-url URL` (`BUTLER_PUBLIC_URL`)";
+        Self { hint: Some(hint.to_owned()), ..Self::forbidden(message) }
+    }
+
+    /// An answer that no handler has made: a request that does not have the form that is expected.
+    pub(super) fn malformed(status: StatusCode, code: &'static str, message: String) -> Self {
+        let hint = "`/api/v1/openapi.json` describes all requests".to_owned();
+        Self { status, code, message, hint: Some(hint) }
+    }
+
     /// 400.
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad-request", message)

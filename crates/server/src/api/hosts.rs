@@ -1,7 +1,8 @@
 //! The names under which the server is reached.
 //!
 //! A page of another site can make a browser send requests to this server under a name of that
-//! site (DNS rebinding). Such a name is refused before anything else is looked at.
+//! site (DNS rebinding). Such a name is refused before anything else is looked at. A change that a
+//! page of another origin asks for is refused too.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,22 +12,51 @@ use axum::http::header;
 use axum::http::uri::Authority;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use ipnet::IpNet;
+use url::Url;
 
 use super::error::ApiError;
+use super::reached::Reached;
 
 /// The names and addresses under which the server is reached.
 #[derive(Clone, Debug)]
 pub struct Hosts {
-    listen: IpAddr,
-    names: Vec<String>,
+    /// The address that the server listens on.
+    pub listen: IpAddr,
+    /// Further names of hosts, and addresses without brackets.
+    pub names: Vec<String>,
+    /// The address under which people reach the server.
+    pub public_url: Option<Url>,
+    /// The proxies whose `X-Forwarded-*` count.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Whether the server speaks TLS itself.
+    pub is_tls: bool,
 }
 
 impl Hosts {
-    /// Loopback, the address that the server listens on, and `names`: names of hosts, and addresses
-    /// without brackets.
+    /// Loopback, and the address that the server listens on.
     #[must_use]
-    pub const fn new(listen: IpAddr, names: Vec<String>) -> Self {
-        Self { listen, names }
+    pub const fn new(listen: IpAddr) -> Self {
+        Self {
+            listen,
+            names: Vec::new(),
+            public_url: None,
+            trusted_proxies: Vec::new(),
+            is_tls: false,
+        }
+    }
+
+    /// Whether `address` is that of a trusted proxy.
+    pub(super) fn trusts(&self, address: IpAddr) -> bool {
+        self.trusted_proxies.iter().any(|network| network.contains(&address))
+    }
+
+    /// Whether a browser that shows a page with the origin `given` may change something.
+    fn is_own_origin(&self, given: &str, reached: &Reached) -> bool {
+        let public = self.public_url.as_ref().map(Url::origin);
+        let own = public.or_else(|| reached.origin());
+        let given = Url::parse(given).ok().map(|url| url.origin());
+        own.is_some_and(|own| own.is_tuple() && given == Some(own))
     }
 
     /// Whether the server is reached under `host`: a name or an address, with or without a port.
@@ -52,18 +82,28 @@ impl Hosts {
     }
 }
 
-/// Refuses a request for another host.
-pub(super) async fn check_host(
+/// Refuses a request for another host, and a change that a page of another origin asks for. Other
+/// layers get the client's address.
+pub(super) async fn check_address(
     State(hosts): State<Arc<Hosts>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    let header = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
-    let host = request.uri().authority().map(Authority::as_str).or(header).unwrap_or_default();
-    if hosts.allow(host) {
-        return next.run(request).await;
+    let reached = Reached::of(&request, &hosts);
+    if !hosts.allow(&reached.host) {
+        return ApiError::misdirected(&reached.host).into_response();
     }
-    ApiError::misdirected(host).into_response()
+    // Browsers send the origin with each change; other programs send none.
+    if !request.method().is_safe()
+        && let Some(origin) = request.headers().get(header::ORIGIN)
+    {
+        let origin = String::from_utf8_lossy(origin.as_bytes());
+        if !hosts.is_own_origin(&origin, &reached) {
+            return ApiError::other_origin(&origin).into_response();
+        }
+    }
+    request.extensions_mut().insert(reached);
+    next.run(request).await
 }
 
 #[cfg(test)]
@@ -73,8 +113,8 @@ mod tests {
     #[test]
     fn server_answers_only_under_its_own_names() {
         let names = ["Butler.example.com", "fd00::7"].map(str::to_owned).to_vec();
-        let one = Hosts::new([192, 0, 2, 7].into(), names);
-        let all = Hosts::new([0, 0, 0, 0].into(), Vec::new());
+        let one = Hosts { names, ..Hosts::new([192, 0, 2, 7].into()) };
+        let all = Hosts::new([0, 0, 0, 0].into());
         for (host, by_one, by_all) in [
             ("localhost:7373", true, true),
             ("LOCALHOST", true, true),

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
-use axum::extract::{RawPathParams, Request, State};
+use axum::extract::{DefaultBodyLimit, RawPathParams, Request, State};
 use axum::http::{Method, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use serde_json::{Map, Value, json};
 
 use super::error::ApiError;
-use super::hosts::check_host;
+use super::hosts::check_address;
+use super::reached::Reached;
+use super::refusals::{MOST_BODY, errors_as_json};
 use super::state::{ApiState, Shared};
 use super::user::Role;
 use super::{health, layers, runs};
@@ -109,20 +111,34 @@ pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>) -> Router {
         "info": {"title": "butler-runner", "version": env!("CARGO_PKG_VERSION")},
         "servers": [{"url": BASE}],
         "paths": document,
+        "components": {"schemas": {"Error": error_schema()}},
     });
     let openapi = get(move || async move { Json(document) });
-    let hosts = from_fn_with_state(Arc::new(state.hosts.clone()), check_host);
+    let hosts = from_fn_with_state(Arc::new(state.hosts.clone()), check_address);
     router
         .route(&format!("{BASE}/openapi.json"), openapi)
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz::<S>))
         .fallback(unknown)
         .layer(hosts)
+        .layer(DefaultBodyLimit::max(MOST_BODY))
+        .layer(from_fn(errors_as_json))
         .with_state(state)
 }
 
 async fn unknown(request: Request) -> ApiError {
     ApiError::not_found(format!("there is no `{}`", request.uri().path()))
+}
+
+/// The form of all errors.
+fn error_schema() -> Value {
+    let text = json!({"type": "string"});
+    let error = json!({
+        "type": "object",
+        "required": ["code", "message", "hint"],
+        "properties": {"code": text, "message": text, "hint": {"type": ["string", "null"]}},
+    });
+    json!({"type": "object", "required": ["error"], "properties": {"error": error}})
 }
 
 /// Adds a request to the OpenAPI document.
@@ -139,7 +155,11 @@ fn describe<S>(document: &mut Map<String, Value>, route: &Route<S>) {
         "description": format!("Needs the role {}.", route.role.name()),
         "parameters": parameters,
         "responses": {
-            "default": {"description": "`{\"error\": {\"code\", \"message\", \"hint\"}}`"},
+            "default": {
+                "description": "An error: the request has a wrong form or body, needs another role, \
+                                or a person must act first.",
+                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+            },
         },
     });
     let path = document.entry(route.path).or_insert_with(|| json!({}));
@@ -180,6 +200,9 @@ async fn authorize<S: Store + 'static>(
                 format!("`{}` may not change {what}: `layers` of the access file", user.name);
             return ApiError::forbidden(message).into_response();
         }
+        let client = request.extensions().get::<Reached>().and_then(|reached| reached.client);
+        let (path, client) = (request.uri().path(), client.map(tracing::field::display));
+        tracing::info!(user = user.name, client, path, "a user asks for a change");
     }
     request.extensions_mut().insert(user);
     next.run(request).await

@@ -47,6 +47,13 @@ pub(super) async fn list<S: Store>(
     };
     let limit = which.limit.unwrap_or(MOST_RUNS).clamp(1, MOST_RUNS);
     let after = which.after.map(RunId::new);
+    if let Some(after) = &after {
+        let known = state.store.run(after).await?;
+        if known.is_none_or(|(of, _)| of != layer) {
+            let message = format!("the layer `{layer}` has no run `{after}` (`after`)");
+            return Err(ApiError::bad_request(message));
+        }
+    }
     let mut runs = state.store.history(&layer, after.as_ref(), limit + 1).await?;
     let has_more = runs.len() > limit as usize;
     runs.truncate(limit as usize);

@@ -1,6 +1,8 @@
 //! The API against a store in memory.
 
 mod cancel;
+mod errors;
+mod origin;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,6 +42,10 @@ fn token(role: Role) -> String {
 }
 
 async fn tested() -> Tested {
+    tested_with(Hosts::new([127, 0, 0, 1].into())).await
+}
+
+async fn tested_with(hosts: Hosts) -> Tested {
     let text = "repositories: {infra: {url: 'file:///infra'}}
 layers: {a: {repository: infra, path: a}, b: {repository: infra, path: b}}";
     let config = parse(&[(PathBuf::from("butler.yaml"), text.to_owned())]).unwrap();
@@ -78,7 +84,7 @@ layers: {a: {repository: infra, path: a}, b: {repository: infra, path: b}}";
         data: DataDirectory::create(directory.path()).unwrap(),
         events: sender,
         access: Access::new(users),
-        hosts: Hosts::new([127, 0, 0, 1].into(), Vec::new()),
+        hosts,
         isolation: "landlock".to_owned(),
     };
     let router = router(Arc::new(state));

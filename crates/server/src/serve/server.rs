@@ -17,7 +17,7 @@ use super::poller::{PollSettings, Poller};
 use super::reload::reload;
 use super::scheduler::{Scheduler, until};
 use super::view::Views;
-use crate::api::{self, Access, ApiState, Hosts};
+use crate::api::{self, Access, ApiState, Hosts, Peer};
 use crate::attempts::{AttemptSettings, ProcessExecutor, Secrets, StoreRegistry};
 use crate::config::{Config, ConfigError};
 use crate::data::DataDirectory;
@@ -150,7 +150,7 @@ pub async fn serve(
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), ServeError> {
     let (listen_at, config_path) = (options.listen, options.config_path.clone());
-    let hosts = Hosts::new(listen_at.ip(), options.hosts.clone());
+    let hosts = Hosts { names: options.hosts.clone(), ..Hosts::new(listen_at.ip()) };
     let isolation = options.isolation.clone();
     // Read before anything is written.
     let of_file = options.access_file.as_deref().map(Access::of_file);
@@ -178,7 +178,9 @@ pub async fn serve(
     scheduler.find_attempts().await?;
     scheduler.wake_all().await;
     tokio::select! {
-        served = axum::serve(listener, router) => served.map_err(ServeError::Serve),
+        served = axum::serve(listener, router.into_make_service_with_connect_info::<Peer>()) => {
+            served.map_err(ServeError::Serve)
+        }
         () = scheduler.run(&mut events) => Ok(()),
         () = parts.poll_all(stop) => Ok(()),
         () = reload(config_path.as_deref(), &parts.desired) => Ok(()),
