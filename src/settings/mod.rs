@@ -22,6 +22,7 @@ mod reader;
 mod resolve;
 mod resolved;
 mod server;
+mod server_address;
 pub mod setting;
 mod source;
 mod table;
@@ -45,6 +46,7 @@ pub use resolved::{
     PlanStatus, RunSource, Settings, ToolSettings,
 };
 pub use server::{HANDED_ON, PATHS_HANDED_ON, ServerAccess, ServerConfig, ServerSettings};
+pub use server_address::ServerAddress;
 pub use setting::{SERVER_SETTINGS, SETTINGS};
 pub use table::{Kind, Section, Setting, Variable};
 pub use trigger::{TriggeredRun, trigger_settings};

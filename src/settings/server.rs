@@ -1,18 +1,19 @@
 //! The settings of `serve`, and of the commands that ask a server.
 
-use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use secrecy::SecretString;
-use url::{Host, Url};
+use url::Url;
 
 use super::git_environment::git_environment;
 use super::reader::Reader;
+use super::server_address::{LISTEN_DEFAULT, ServerAddress};
 use super::setting::{
-    ACCESS_FILE, ALLOW_HTTP, ALLOWED_HOST, CA_BUNDLE, CACHE_DIR, CONCURRENCY, DATA, ISOLATION_READ,
-    ISOLATION_WRITE, LAYER_PATH, LISTEN, MIRROR, MIRROR_MEMORY, ONCE, PROVIDER_CACHE, PUBLIC_URL,
-    REFERENCE, REPO, SERVER, SERVER_CONFIG, SERVER_ISOLATION, SERVER_TOKEN_FILE, SETTINGS_FILE,
-    SIGNING_KEY, TOOL_TIMEOUT,
+    ACCESS_FILE, CA_BUNDLE, CACHE_DIR, CONCURRENCY, DATA, ISOLATION_READ, ISOLATION_WRITE,
+    LAYER_PATH, MIRROR, MIRROR_MEMORY, ONCE, PROVIDER_CACHE, REFERENCE, REPO, SERVER,
+    SERVER_CONFIG, SERVER_ISOLATION, SERVER_TOKEN_FILE, SETTINGS_FILE, SIGNING_KEY, STOP_ATTEMPTS,
+    STOP_TIMEOUT, TOOL_TIMEOUT,
 };
 use super::{
     Arguments, Environment, IsolationLevel, Kind, Logging, Setting, SettingsError, parse, variable,
@@ -21,11 +22,11 @@ use butler_base::platform::landlock;
 use butler_base::process;
 use butler_source::git::GitEnvironment;
 
-/// Where the server listens if nothing else is said.
-const LISTEN_DEFAULT: &str = "127.0.0.1:7373";
-
 /// The most memory of a process that fetches, in bytes.
 const MIRROR_MEMORY_DEFAULT: u64 = 1024 * 1024 * 1024;
+
+/// How long the server waits for attempts that it has asked to end, if nothing else is said.
+const STOP_TIMEOUT_DEFAULT: Duration = Duration::from_mins(10);
 
 /// What attempts inherit from the environment of the server, if it is set.
 const INHERITED: [&str; 7] =
@@ -53,18 +54,17 @@ pub struct ServerSettings {
     pub config: ServerConfig,
     /// The data directory; may not exist yet.
     pub data: PathBuf,
-    /// Where the server listens.
-    pub listen: SocketAddr,
-    /// The address under which people reach it.
-    pub public_url: Option<Url>,
-    /// The host of `public_url` and further names, and addresses without brackets.
-    pub hosts: Vec<String>,
+    /// Where the server listens, and how it is reached.
+    pub address: ServerAddress,
     /// The file of users.
     pub access_file: Option<PathBuf>,
     /// The most attempts at the same time.
     pub concurrency: u32,
     /// The most memory of a process that fetches, in bytes.
     pub mirror_memory: u64,
+    /// How long attempts are waited for that are asked to end when the server ends; `None` if they
+    /// go on.
+    pub stop_attempts: Option<Duration>,
     /// Whether one pass is made.
     pub once: bool,
     /// This executable.
@@ -119,26 +119,21 @@ impl ServerSettings {
         let ca_bundle = reader.existing(&CA_BUNDLE, Path::is_file)?;
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let concurrency = reader.parsed(&CONCURRENCY, concurrency)?;
-        let public_url = reader.parsed(&PUBLIC_URL, parse::web_url)?;
         let once = reader.switch(&ONCE)?;
-        let listen = reader.parsed(&LISTEN, listen)?.map_or_else(
-            || LISTEN_DEFAULT.parse().map_err(|_| SettingsError::Missing { setting: &LISTEN }),
-            Ok,
-        )?;
-        if !once {
-            check_encryption(&reader, listen, public_url.as_ref())?;
-        }
+        // Nothing is left of a process namespace whose process 1 has ended.
+        let stops_attempts = reader.switch(&STOP_ATTEMPTS)? || std::process::id() == 1;
+        let stop_timeout = reader.parsed(&STOP_TIMEOUT, parse::duration)?;
+        let stop_timeout = stop_timeout.unwrap_or(STOP_TIMEOUT_DEFAULT);
         Ok(Self {
             config: config(&reader)?,
             data: data(&reader)?,
-            listen,
-            hosts: hosts(&reader, public_url.as_ref())?,
-            public_url,
+            address: ServerAddress::resolve(&reader, once)?,
             access_file: reader.existing(&ACCESS_FILE, |path| !path.is_dir() && path.exists())?,
             concurrency: concurrency.unwrap_or(u32::try_from(processors).unwrap_or(u32::MAX)),
             mirror_memory: reader
                 .parsed(&MIRROR_MEMORY, parse::bytes)?
                 .unwrap_or(MIRROR_MEMORY_DEFAULT),
+            stop_attempts: stops_attempts.then_some(stop_timeout),
             once,
             executable: environment.executable().to_owned(),
             isolation: isolation(&reader)?,
@@ -180,7 +175,7 @@ impl ServerAccess {
     }
 }
 
-fn unusable(setting: &'static Setting, problem: String) -> SettingsError {
+pub(super) fn unusable(setting: &'static Setting, problem: String) -> SettingsError {
     SettingsError::Unusable { setting, problem }
 }
 
@@ -278,57 +273,6 @@ fn attempts(reader: &Reader<'_>) -> Result<process::Environment, SettingsError> 
         attempts.set(name, isolation(reader)?.name());
     }
     Ok(attempts)
-}
-
-/// Refuses to listen beyond loopback without TLS, unless that is asked for or a proxy has TLS.
-fn check_encryption(
-    reader: &Reader<'_>,
-    listen: SocketAddr,
-    public_url: Option<&Url>,
-) -> Result<(), SettingsError> {
-    let is_encrypted = public_url.is_some_and(|url| url.scheme() == "https");
-    if listen.ip().to_canonical().is_loopback() || is_encrypted || reader.switch(&ALLOW_HTTP)? {
-        return Ok(());
-    }
-    let problem = format!(
-        "other machines could reach `{listen}`, and tokens would cross the network unencrypted; \
-         listen on a loopback address, give the https address of a proxy with `--public-url`, or \
-         accept that with `--allow-http`"
-    );
-    Err(unusable(&LISTEN, problem))
-}
-
-/// The host of `public_url`, and those of `--allowed-host`.
-fn hosts(reader: &Reader<'_>, public_url: Option<&Url>) -> Result<Vec<String>, SettingsError> {
-    let mut hosts: Vec<String> = reader.values(&ALLOWED_HOST, host)?;
-    hosts.extend(public_url.and_then(Url::host).map(|host| spelled(&host)));
-    Ok(hosts)
-}
-
-/// A name or an address of a host. Names are in lower case, as a browser sends them.
-fn host(text: &str) -> Result<String, String> {
-    if let Ok(address) = text.parse::<IpAddr>() {
-        return Ok(address.to_string());
-    }
-    // A pattern would match only itself.
-    let host = if text.contains('*') { None } else { Host::parse(text).ok() };
-    host.map(|host| spelled(&host)).ok_or_else(|| {
-        let shown = parse::shown(text);
-        format!("{shown} is not a name or an address; give it without scheme, port and wildcard")
-    })
-}
-
-/// An address is without brackets.
-fn spelled(host: &Host<impl AsRef<str>>) -> String {
-    match host {
-        Host::Domain(name) => name.as_ref().to_owned(),
-        Host::Ipv4(address) => address.to_string(),
-        Host::Ipv6(address) => address.to_string(),
-    }
-}
-
-fn listen(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| format!("`{text}` is not an address with a port"))
 }
 
 fn concurrency(text: &str) -> Result<u32, String> {

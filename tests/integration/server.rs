@@ -5,17 +5,20 @@ mod configuration;
 mod faults;
 mod isolation;
 mod kills;
+mod stopping;
+mod tls;
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
+use butler_base::platform::Pid;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::support::git_server::{GitServer, Repository};
 use crate::support::runner;
-use crate::support::world::eventually;
+use crate::support::world::{eventually, unshare, wrapped};
 
 /// A layer whose plan adds one resource.
 const LAYER: &str = "resource \"terraform_data\" \"one\" {\n  input = \"a\"\n}\n";
@@ -82,15 +85,23 @@ impl Installation {
 
     /// Starts the server, and waits until it is ready.
     async fn serve(&mut self, arguments: &[String]) {
+        self.serve_behind(&[], arguments).await;
+    }
+
+    /// Starts the server with its command line behind `words`, for example those of `unshare`.
+    async fn serve_behind(&mut self, words: &[&str], arguments: &[String]) {
         let mut log = std::fs::OpenOptions::new();
         let log = log.create(true).append(true).open(self.path("server.log")).unwrap();
-        let mut process = self
-            .command(&["serve", "--listen", "127.0.0.1:0"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        let mut command = self.command(&["serve"]);
+        command.args(arguments);
+        if !arguments.iter().any(|argument| argument == "--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        if !words.is_empty() {
+            command = wrapped(&command, words);
+            command.current_dir(self.directory.path());
+        }
+        let mut process = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let ready = lines.next_line().await.unwrap();
         let log = std::fs::read_to_string(self.path("server.log")).unwrap();
@@ -104,11 +115,21 @@ impl Installation {
         self.server.take().unwrap().process.kill().await.unwrap();
     }
 
+    /// The id of the process that was started.
+    fn pid(&self) -> Pid {
+        let id = self.server.as_ref().unwrap().process.id().unwrap();
+        Pid::from_raw(i32::try_from(id).unwrap())
+    }
+
     /// Asks the server to end. Returns its exit code.
     async fn terminate(&mut self) -> Option<i32> {
+        butler_base::platform::ask_to_end(self.pid());
+        self.ended().await
+    }
+
+    /// Waits for the end of the server. Returns its exit code.
+    async fn ended(&mut self) -> Option<i32> {
         let mut server = self.server.take().unwrap();
-        let pid = i32::try_from(server.process.id().unwrap()).unwrap();
-        butler_base::platform::ask_to_end(butler_base::platform::Pid::from_raw(pid));
         server.process.wait().await.unwrap().code()
     }
 

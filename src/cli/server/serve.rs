@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use butler_base::cancel::Stop;
 use butler_base::secret::Redactor;
+use butler_server::api::Hosts;
 use butler_server::attempts::Secrets;
 use butler_server::config::{self, Config, ConfigError};
-use butler_server::serve::{self as server, LayerView, Options, Pass};
+use butler_server::serve::{self as server, LayerView, Options, Pass, TlsFiles};
 use clap::Args;
 
 use crate::cli::columns::columns;
@@ -78,8 +79,16 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
         config,
         config_path,
         data: settings.data,
-        listen: settings.listen,
-        hosts: settings.hosts,
+        listen: settings.address.listen,
+        hosts: Hosts {
+            names: settings.address.hosts,
+            public_url: settings.address.public_url,
+            trusted_proxies: settings.address.trusted_proxies,
+            is_tls: settings.address.tls.is_some(),
+            ..Hosts::new(settings.address.listen.ip())
+        },
+        tls: settings.address.tls.map(|(certificate, key)| TlsFiles { certificate, key }),
+        stop_attempts: settings.stop_attempts,
         access_file: settings.access_file,
         isolation: settings.isolation.name().to_owned(),
         concurrency: settings.concurrency,
@@ -103,8 +112,8 @@ async fn run(options: Options, is_one_pass: bool) -> u8 {
     let end = if is_one_pass {
         server::once(options, &stop).await.map(|pass| report(&pass))
     } else {
-        let ready = |address| {
-            print(format!("listening on http://{address}/\n").as_bytes());
+        let ready = |url: &str| {
+            print(format!("listening on {url}\n").as_bytes());
         };
         server::serve(options, &stop, ready).await.map(|()| Exit::Success.code())
     };

@@ -62,6 +62,42 @@ pub const ALLOWED_HOST: Setting = Setting {
     section: Section::Server,
 };
 
+/// `--tls-cert`.
+pub const TLS_CERT: Setting = Setting {
+    noun: "certificate",
+    flags: &["--tls-cert"],
+    variables: &["BUTLER_TLS_CERT"],
+    kind: Kind::Value("FILE"),
+    default: "none",
+    help: "The certificate with which the server speaks TLS, followed by those of its issuers, as PEM; needs --tls-key, and is read again when it changes",
+    example: "/etc/butler-runner/tls.crt",
+    section: Section::Server,
+};
+
+/// `--tls-key`.
+pub const TLS_KEY: Setting = Setting {
+    noun: "key",
+    flags: &["--tls-key"],
+    variables: &["BUTLER_TLS_KEY"],
+    kind: Kind::Value("FILE"),
+    default: "none",
+    help: "The private key of --tls-cert, as PEM",
+    example: "/etc/butler-runner/tls.key",
+    section: Section::Server,
+};
+
+/// `--trusted-proxy`.
+pub const TRUSTED_PROXY: Setting = Setting {
+    noun: "proxy",
+    flags: &["--trusted-proxy"],
+    variables: &["BUTLER_TRUSTED_PROXY"],
+    kind: Kind::Values("CIDR"),
+    default: "none",
+    help: "A network whose X-Forwarded-For, X-Forwarded-Proto and X-Forwarded-Host count; can be repeated",
+    example: "10.0.0.0/8",
+    section: Section::Server,
+};
+
 /// `--allow-http`.
 pub const ALLOW_HTTP: Setting = Setting {
     noun: "switch",
@@ -155,6 +191,30 @@ pub const MIRROR_MEMORY: Setting = Setting {
     default: "1GiB",
     help: "The most memory of a process that fetches a repository",
     example: "2GiB",
+    section: Section::Server,
+};
+
+/// `--stop-attempts`.
+pub const STOP_ATTEMPTS: Setting = Setting {
+    noun: "switch",
+    flags: &["--stop-attempts"],
+    variables: &["BUTLER_STOP_ATTEMPTS"],
+    kind: Kind::Switch,
+    default: "off; on as process 1",
+    help: "End attempts when the server is asked to end, and wait for their reports; otherwise, attempts go on",
+    example: "true",
+    section: Section::Server,
+};
+
+/// `--stop-timeout`.
+pub const STOP_TIMEOUT: Setting = Setting {
+    noun: "time limit",
+    flags: &["--stop-timeout"],
+    variables: &["BUTLER_STOP_TIMEOUT"],
+    kind: Kind::Value("DURATION"),
+    default: "10m",
+    help: "The longest wait of --stop-attempts",
+    example: "5m",
     section: Section::Server,
 };
 

@@ -19,6 +19,8 @@ pub(crate) struct Authority {
     mutual: SslAcceptor,
     key: PKey<Private>,
     certificate: X509,
+    /// The certificate of the server and its key, in PEM.
+    server: (Vec<u8>, Vec<u8>),
 }
 
 impl Authority {
@@ -69,7 +71,9 @@ impl Authority {
         mutual.set_ca_file(directory.path().join("ca.pem")).unwrap();
         mutual.set_verify(SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT);
         let (acceptor, mutual) = (acceptor().build(), mutual.build());
-        Self { directory, acceptor, mutual, key, certificate }
+        let pem = server_key.private_key_to_pem_pkcs8().unwrap();
+        let server = (server_certificate.to_pem().unwrap(), pem);
+        Self { directory, acceptor, mutual, key, certificate, server }
     }
 
     /// TLS settings of a server that requires a client certificate of this authority.
@@ -89,6 +93,11 @@ impl Authority {
     /// The file with the authority's certificate, for `--ca-bundle`.
     pub(crate) fn bundle(&self) -> PathBuf {
         Path::join(self.directory.path(), "ca.pem")
+    }
+
+    /// The certificate of the server and its key, in PEM.
+    pub(crate) fn server_pem(&self) -> (Vec<u8>, Vec<u8>) {
+        self.server.clone()
     }
 
     pub(crate) fn acceptor(&self) -> SslAcceptor {

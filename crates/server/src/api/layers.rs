@@ -4,6 +4,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
 use serde_json::{Value, json};
+use url::Url;
 
 use super::error::ApiError;
 use super::state::{ApiState, Shared};
@@ -219,6 +220,17 @@ async fn set_pause<S: Store>(
     Ok(Json(json!({"name": view.name, "pausedBy": by})))
 }
 
+/// The address of a repository without name and password. The name of an SSH login is not secret.
+pub(super) fn without_login(address: &str) -> String {
+    let Ok(mut url) = Url::parse(address) else { return address.to_owned() };
+    // A URL without a host has no login.
+    let _ = url.set_password(None);
+    if url.scheme() != "ssh" {
+        let _ = url.set_username("");
+    }
+    url.into()
+}
+
 pub(super) async fn repositories<S: Store>(
     State(state): State<Shared<S>>,
 ) -> Result<Json<Value>, ApiError> {
@@ -226,11 +238,12 @@ pub(super) async fn repositories<S: Store>(
     let polls = state.desired.polls();
     let items: Vec<Value> = config
         .repositories
-        .keys()
-        .map(|name| {
+        .iter()
+        .map(|(name, repository)| {
             let poll = polls.get(name);
             json!({
                 "name": name,
+                "url": without_login(&repository.entry.url.value),
                 "lastPoll": poll.map(|poll| Timestamp::of(poll.at)),
                 "error": poll.and_then(|poll| poll.error.clone()),
             })

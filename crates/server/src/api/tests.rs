@@ -292,6 +292,25 @@ async fn sync_makes_the_next_poll_begin() {
 }
 
 #[tokio::test]
+async fn repositories_are_listed_without_logins() {
+    let tested = tested().await;
+    let body = tested.get("/repositories").await;
+    let known = serde_json::json!({
+        "name": "infra", "url": "file:///infra", "lastPoll": null, "error": null,
+    });
+    assert_eq!(body["items"], serde_json::json!([known]));
+    for (url, shown) in [
+        ("https://ana:s3cret@git.test/a.git", "https://git.test/a.git"),
+        ("https://s3cret@git.test/a.git", "https://git.test/a.git"),
+        ("ssh://git@git.test:22/a.git", "ssh://git@git.test:22/a.git"),
+        ("ssh://git:s3cret@git.test/a.git", "ssh://git@git.test/a.git"),
+        ("git@git.test:a.git", "git@git.test:a.git"),
+    ] {
+        assert_eq!(layers::without_login(url), shown);
+    }
+}
+
+#[tokio::test]
 async fn openapi_document_has_each_route() {
     let tested = tested().await;
     let (status, document) = tested.ask(Method::GET, "/openapi.json", None, None).await;

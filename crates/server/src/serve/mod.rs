@@ -6,6 +6,8 @@ mod poller;
 mod reload;
 mod scheduler;
 mod server;
+mod stopping;
+mod tls;
 mod view;
 mod waiting;
 
@@ -13,4 +15,5 @@ pub use desired::{Desired, Poll};
 pub use listener::ListenError;
 pub use poller::PollError;
 pub use server::{Options, Pass, ServeError, once, serve};
+pub use tls::{TlsError, TlsFiles};
 pub use view::{AttemptView, DriftView, LayerView, RunView, Timestamp, Views};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use butler_base::cancel::Stop;
 use butler_base::process::Environment;
@@ -16,6 +17,8 @@ use super::listener::{ListenError, listen, listen_locally};
 use super::poller::{PollSettings, Poller};
 use super::reload::reload;
 use super::scheduler::{Scheduler, until};
+use super::stopping::end_attempts;
+use super::tls::{TlsError, TlsFiles, TlsListener, acceptor};
 use super::view::Views;
 use crate::api::{self, Access, ApiState, Hosts, Peer};
 use crate::attempts::{AttemptSettings, ProcessExecutor, Secrets, StoreRegistry};
@@ -36,8 +39,13 @@ pub struct Options {
     pub data: PathBuf,
     /// Where people and programs reach the server.
     pub listen: SocketAddr,
-    /// Further names under which they reach it, and addresses without brackets.
-    pub hosts: Vec<String>,
+    /// Under which names they reach it, and which proxies are trusted.
+    pub hosts: Hosts,
+    /// The certificate with which the server speaks TLS; without it, it speaks HTTP.
+    pub tls: Option<TlsFiles>,
+    /// How long attempts are waited for that are asked to end when the server ends. Without it,
+    /// they are left alone.
+    pub stop_attempts: Option<Duration>,
     /// The file of users; without it there is one administrator.
     pub access_file: Option<PathBuf>,
     /// What modules are kept from, in one word.
@@ -71,6 +79,9 @@ pub enum ServeError {
     /// The access file.
     #[error("{}", lines(.0))]
     Access(Vec<ConfigError>),
+    /// The certificate.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -95,6 +106,8 @@ struct Parts {
     views: Arc<Views>,
     sender: mpsc::UnboundedSender<Event>,
     polls: Arc<PollSettings>,
+    /// Takes the reports of attempts, until the parts are dropped.
+    _reports: JoinSet<()>,
 }
 
 impl Parts {
@@ -139,23 +152,24 @@ pub struct Pass {
     pub views: Arc<Views>,
 }
 
-/// Serves until `stop`. Attempts go on after that. `ready` is called with the address when the
-/// server answers.
+/// Serves until `stop`. Attempts go on after that, or are ended ([`Options::stop_attempts`]). `ready`
+/// is called with the URL when the server answers.
 ///
 /// # Errors
 /// If the server cannot start.
 pub async fn serve(
     options: Options,
     stop: &Stop,
-    ready: impl FnOnce(SocketAddr),
+    ready: impl FnOnce(&str),
 ) -> Result<(), ServeError> {
     let (listen_at, config_path) = (options.listen, options.config_path.clone());
-    let hosts = Hosts { names: options.hosts.clone(), ..Hosts::new(listen_at.ip()) };
+    let (hosts, stop_attempts) = (options.hosts.clone(), options.stop_attempts);
     let isolation = options.isolation.clone();
     // Read before anything is written.
     let of_file = options.access_file.as_deref().map(Access::of_file);
     let of_file = of_file.transpose().map_err(ServeError::Access)?;
-    let (parts, mut scheduler, mut events) = prepare(options, stop).await?;
+    let acceptor = options.tls.clone().map(acceptor).transpose()?;
+    let (parts, mut scheduler, mut events) = prepare(options).await?;
     let failed = |source| ServeError::Data { path: parts.data.root().to_owned(), source };
     let access = match of_file {
         Some(access) => access,
@@ -173,27 +187,38 @@ pub async fn serve(
     };
     let listener = listen(listen_at, &parts.data.port("listen")).await?;
     let address = listener.local_addr().map_err(ServeError::Serve)?;
-    let router = api::router(Arc::new(state));
-    ready(address);
+    let router = api::router(Arc::new(state)).into_make_service_with_connect_info::<Peer>();
+    let scheme = if acceptor.is_some() { "https" } else { "http" };
+    let served = async {
+        match acceptor {
+            Some(acceptor) => axum::serve(TlsListener::new(listener, acceptor), router).await,
+            None => axum::serve(listener, router).await,
+        }
+    };
+    ready(&format!("{scheme}://{address}/"));
     scheduler.find_attempts().await?;
     scheduler.wake_all().await;
     tokio::select! {
-        served = axum::serve(listener, router.into_make_service_with_connect_info::<Peer>()) => {
-            served.map_err(ServeError::Serve)
-        }
+        served = served => served.map_err(ServeError::Serve),
         () = scheduler.run(&mut events) => Ok(()),
         () = parts.poll_all(stop) => Ok(()),
         () = reload(config_path.as_deref(), &parts.desired) => Ok(()),
         _ = stop.requested() => Ok(()),
+    }?;
+    if let Some(limit) = stop_attempts {
+        end_attempts(&*parts.store, &mut scheduler, &mut events, stop, limit).await?;
     }
+    Ok(())
 }
 
-/// Polls once, does what can be done now, and waits for what it has started.
+/// Polls once, does what can be done now, and waits for what it has started. After `stop`, attempts
+/// go on or are ended, as with [`serve`].
 ///
 /// # Errors
 /// If the server cannot start, for example because another one uses the data directory.
 pub async fn once(options: Options, stop: &Stop) -> Result<Pass, ServeError> {
-    let (parts, mut scheduler, mut events) = prepare(options, stop).await?;
+    let stop_attempts = options.stop_attempts;
+    let (parts, mut scheduler, mut events) = prepare(options).await?;
     let mut unread = BTreeMap::new();
     for name in parts.desired.config().repositories.keys() {
         if let Err(error) = parts.poller(name).poll(stop).await {
@@ -221,6 +246,9 @@ pub async fn once(options: Options, stop: &Stop) -> Result<Pass, ServeError> {
         () = scheduler.executor().all_ended() => {}
         _ = stop.requested() => {}
     }
+    if let Some(limit) = stop_attempts.filter(|_| stop.reason().is_some()) {
+        end_attempts(&*parts.store, &mut scheduler, &mut events, stop, limit).await?;
+    }
     let mut failed = Vec::new();
     for id in &scheduler.started {
         let run = parts.store.run(id).await?;
@@ -235,7 +263,7 @@ pub async fn once(options: Options, stop: &Stop) -> Result<Pass, ServeError> {
 type Prepared = (Parts, Scheduler<SqliteStore, ProcessExecutor>, mpsc::UnboundedReceiver<Event>);
 
 /// Opens the store, listens for attempts, and makes everything else.
-async fn prepare(options: Options, stop: &Stop) -> Result<Prepared, ServeError> {
+async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     let failed = |source| ServeError::Data { path: options.data.clone(), source };
     let data = DataDirectory::create(&options.data).map_err(failed)?;
     let store = Arc::new(SqliteStore::open(&data.store())?);
@@ -253,13 +281,10 @@ async fn prepare(options: Options, stop: &Stop) -> Result<Prepared, ServeError> 
         sender.clone(),
     );
     let router = butler_registry::router(Arc::new(registry));
-    let stop = stop.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            served = axum::serve(listener, router) => if let Err(error) = served {
-                tracing::error!(%error, "attempts cannot report any more");
-            },
-            _ = stop.requested() => {}
+    let mut reports = JoinSet::new();
+    reports.spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(%error, "attempts cannot report any more");
         }
     });
 
@@ -293,6 +318,6 @@ async fn prepare(options: Options, stop: &Stop) -> Result<Prepared, ServeError> 
         git: options.git,
         mirror_memory: options.mirror_memory,
     });
-    let parts = Parts { store, data, desired, views, sender, polls };
+    let parts = Parts { store, data, desired, views, sender, polls, _reports: reports };
     Ok((parts, scheduler, events))
 }
