@@ -175,7 +175,7 @@ impl ServerAccess {
     }
 }
 
-pub(super) fn unusable(setting: &'static Setting, problem: String) -> SettingsError {
+fn unusable(setting: &'static Setting, problem: String) -> SettingsError {
     SettingsError::Unusable { setting, problem }
 }
 

@@ -7,7 +7,6 @@ use ipnet::IpNet;
 use url::{Host, Url};
 
 use super::reader::Reader;
-use super::server::unusable;
 use super::setting::{
     ALLOW_HTTP, ALLOWED_HOST, LISTEN, PUBLIC_URL, TLS_CERT, TLS_KEY, TRUSTED_PROXY,
 };
@@ -77,7 +76,7 @@ fn check_encryption(reader: &Reader<'_>, address: &ServerAddress) -> Result<(), 
          listen on a loopback address, give a certificate with `--tls-cert` and `--tls-key` or the \
          https address of a proxy with `--public-url`, or accept that with `--allow-http`"
     );
-    Err(unusable(&LISTEN, problem))
+    Err(SettingsError::Unusable { setting: &LISTEN, problem })
 }
 
 /// The host of `public_url`, and those of `--allowed-host`.

@@ -46,11 +46,6 @@ impl Hosts {
         }
     }
 
-    /// Whether `address` is that of a trusted proxy.
-    pub(super) fn trusts(&self, address: IpAddr) -> bool {
-        self.trusted_proxies.iter().any(|network| network.contains(&address))
-    }
-
     /// Whether a browser that shows a page with the origin `given` may change something.
     fn is_own_origin(&self, given: &str, reached: &Reached) -> bool {
         let public = self.public_url.as_ref().map(Url::origin);
@@ -89,7 +84,7 @@ pub(super) async fn check_address(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let reached = Reached::of(&request, &hosts);
+    let reached = Reached::of(&request, hosts.is_tls, &hosts.trusted_proxies);
     if !hosts.allow(&reached.host) {
         return ApiError::misdirected(&reached.host).into_response();
     }

@@ -10,10 +10,9 @@ use axum::extract::{ConnectInfo, Request};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, header};
 use axum::serve::IncomingStream;
+use ipnet::IpNet;
 use tokio::net::TcpListener;
 use url::{Origin, Url};
-
-use super::hosts::Hosts;
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -37,16 +36,17 @@ pub(super) struct Reached {
 }
 
 impl Reached {
-    /// How `request` reached the server.
-    pub(super) fn of(request: &Request, hosts: &Hosts) -> Self {
+    /// How `request` reached a server that speaks TLS, or does not, behind proxies of these networks.
+    pub(super) fn of(request: &Request, is_tls: bool, proxies: &[IpNet]) -> Self {
+        let is_proxy = |address: &IpAddr| proxies.iter().any(|network| network.contains(address));
         let peer = request.extensions().get::<ConnectInfo<Peer>>();
         let peer = peer.map(|ConnectInfo(Peer(address))| address.ip().to_canonical());
         let headers = request.headers();
         let header = headers.get(header::HOST).and_then(|value| value.to_str().ok());
         let host = request.uri().authority().map(Authority::as_str).or(header).unwrap_or_default();
-        let scheme = if hosts.is_tls { "https" } else { "http" };
+        let scheme = if is_tls { "https" } else { "http" };
         let direct = Self { client: peer, scheme, host: host.to_owned() };
-        if !peer.is_some_and(|peer| hosts.trusts(peer)) {
+        if !peer.as_ref().is_some_and(is_proxy) {
             return direct;
         }
         // A proxy appends to what it was sent, so the last value is its own.
@@ -56,7 +56,7 @@ impl Reached {
             .rev()
             .map_while(|text| text.parse::<IpAddr>().ok())
             .map(|address| address.to_canonical())
-            .find(|address| !hosts.trusts(*address));
+            .find(|address| !is_proxy(address));
         Self {
             client: client.or(direct.client),
             scheme: match last("x-forwarded-proto") {
@@ -88,7 +88,6 @@ mod tests {
 
     fn reached(peer: &str, headers: &[(&str, &str)]) -> (String, &'static str, String) {
         let proxies = ["10.0.0.0/8", "::1/128"].map(|it| it.parse().unwrap()).to_vec();
-        let hosts = Hosts { trusted_proxies: proxies, ..Hosts::new([127, 0, 0, 1].into()) };
         let mut request = Request::builder().uri("/").header("host", "direct:7373");
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -96,7 +95,7 @@ mod tests {
         let mut request = request.body(Body::empty()).unwrap();
         let address = SocketAddr::new(peer.parse().unwrap(), 5000);
         request.extensions_mut().insert(ConnectInfo(Peer(address)));
-        let Reached { client, scheme, host } = Reached::of(&request, &hosts);
+        let Reached { client, scheme, host } = Reached::of(&request, false, &proxies);
         (client.unwrap().to_string(), scheme, host)
     }
 
