@@ -152,7 +152,7 @@ impl Work<'_> {
             && found.difference.is_some()
             && self.is_applied()
         {
-            let cause = Cause::Drift { run: found.run.clone() };
+            let cause = Cause::Drift { run: found.run.clone(), change: self.change };
             if !self.is_planned(&cause) {
                 return self.create(Action::Plan, cause);
             }

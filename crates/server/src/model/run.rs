@@ -89,6 +89,10 @@ pub enum Cause {
     Drift {
         /// The check that found it.
         run: RunId,
+        /// [`super::Observation::change`]: after a new digest and a revert, the repair is due once
+        /// more. Stores of the first version do not have it.
+        #[serde(default)]
+        change: u64,
     },
     /// A plan is applied.
     Plan {
@@ -120,8 +124,11 @@ impl Cause {
             Self::Commit { change } => change.to_string(),
             Self::Schedule { due } => due.as_millis().to_string(),
             Self::Person { request } | Self::Destroy { request } => request.clone(),
-            Self::Dependency { run, change } => format!("{run}/{change}"),
-            Self::Replan { run } | Self::Drift { run } => run.to_string(),
+            Self::Dependency { run, change } | Self::Drift { run, change } => {
+                format!("{run}/{change}")
+            }
+            // The run belongs to one change only, and so does the new plan.
+            Self::Replan { run } => run.to_string(),
             Self::Plan { plan } => plan.to_string(),
         }
     }
@@ -296,5 +303,16 @@ mod tests {
         ] {
             assert_ne!(base, other);
         }
+    }
+
+    #[test]
+    fn repairs_of_one_drift_differ_by_the_change() {
+        let id = |change| {
+            let cause = Cause::Drift { run: RunId::new("check"), change };
+            RunId::derived(&"a".parse().unwrap(), &Digest::new("d"), Action::Plan, &cause)
+        };
+        assert_ne!(id(1), id(3));
+        let old: Cause = serde_json::from_str(r#"{"drift": {"run": "check"}}"#).unwrap();
+        assert_eq!(old, Cause::Drift { run: RunId::new("check"), change: 0 });
     }
 }

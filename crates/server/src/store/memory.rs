@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::record::Record;
+use super::record::{Record, RunState};
 use super::tables::{self, Tables};
 use super::{
     AttemptId, AttemptResult, Clock, Note, Outcome, Snapshot, StartRequest, Store, StoreResult,
@@ -22,6 +22,7 @@ pub struct MemoryStore {
 struct Memory {
     /// The time of the transaction.
     now: Moment,
+    /// With all runs.
     layers: BTreeMap<LayerName, Record>,
     /// By the identity of the state.
     leases: BTreeMap<String, Lease>,
@@ -36,12 +37,23 @@ impl Tables for Memory {
     }
 
     fn record(&mut self, layer: &LayerName) -> StoreResult<Record> {
-        Ok(self.layers.get(layer).cloned().unwrap_or_default())
+        let Some(all) = self.layers.get(layer) else { return Ok(Record::default()) };
+        let runs = all.needs().filter(|(_, need)| need.is_read).map(|(run, _)| run.clone());
+        let runs = runs.collect();
+        Ok(Record { runs, ..all.clone() })
     }
 
     fn write(&mut self, layer: &LayerName, _: &Record, after: &Record) -> StoreResult<()> {
         self.writes += 1;
-        self.layers.insert(layer.clone(), after.clone());
+        let known = self.layers.entry(layer.clone()).or_default();
+        let mut runs = std::mem::take(&mut known.runs);
+        for run in &after.runs {
+            match runs.iter_mut().find(|known| known.id == run.id) {
+                Some(known) => known.clone_from(run),
+                None => runs.push(run.clone()),
+            }
+        }
+        *known = Record { runs, ..after.clone() };
         Ok(())
     }
 
@@ -69,8 +81,9 @@ impl Tables for Memory {
     fn commits(&mut self) -> StoreResult<Vec<Commit>> {
         let mut commits = BTreeSet::new();
         for record in self.layers.values() {
-            let unfinished = record.runs.iter().filter(|run| !run.is_over());
-            commits.extend(record.commits().chain(unfinished.map(Run::commit)).cloned());
+            let unfinished = record.needs().filter(|(_, need)| need.state != RunState::Over);
+            let unfinished = unfinished.map(|(run, _)| run.commit());
+            commits.extend(record.commits().chain(unfinished).cloned());
         }
         Ok(commits.into_iter().collect())
     }

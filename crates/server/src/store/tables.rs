@@ -13,11 +13,11 @@ pub(super) trait Tables {
     /// The time of the transaction.
     fn now(&self) -> Moment;
 
-    /// The facts of a layer; those of an unknown one are empty. Runs that are over may be missing if
-    /// they belong to an earlier change, and checks for drift if they are not the last one.
+    /// The facts of a layer; those of an unknown one are empty. Runs that decisions do not read are
+    /// left out ([`Record::needs`]).
     fn record(&mut self, layer: &LayerName) -> StoreResult<Record>;
 
-    /// Writes what differs between `before` and `after`.
+    /// Writes what differs between `before` and `after`, also what runs are needed for.
     fn write(&mut self, layer: &LayerName, before: &Record, after: &Record) -> StoreResult<()>;
 
     /// A run with its layer, also one that [`Tables::record`] leaves out.
@@ -31,7 +31,7 @@ pub(super) trait Tables {
         most: u32,
     ) -> StoreResult<Vec<Run>>;
 
-    /// The commits of all layers and of runs that are not over, each once.
+    /// The commits of all layers and of runs that are not over ([`Record::needs`]), each once.
     fn commits(&mut self) -> StoreResult<Vec<Commit>>;
 
     /// The layers that have an attempt without an end.

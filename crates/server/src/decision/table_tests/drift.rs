@@ -71,6 +71,19 @@ pub(super) fn rows() -> Vec<Row> {
             (PendingTrigger, "create plan drift", &[], false),
         ),
         (
+            "drift found, repaired before a commit and its revert",
+            drifting(true).with(|w| {
+                let (check, difference) = (RunId::new("d"), Some("x".into()));
+                let cause = Cause::Drift { run: check.clone(), change: 1 };
+                let repair = w.run(Action::Plan, cause, "new");
+                repair.change = 1;
+                ended(repair, Ending::Failed(FailureClass::Module));
+                ended(w.run(Action::Drift, Cause::Schedule { due: NOW }, "new"), Ending::Succeeded);
+                w.facts.drift = Some(DriftFinding { run: check, difference });
+            }),
+            (PendingTrigger, "create plan drift", &[], false),
+        ),
+        (
             "no drift",
             drifting(true).with(|w| {
                 ended(w.run(Action::Drift, Cause::Schedule { due: NOW }, "new"), Ending::Succeeded);

@@ -8,7 +8,8 @@ pub(super) const APPLICATION_ID: i32 = 0x6274_746c;
 
 /// The statements that lead from each version to the next one. Existing entries are never changed:
 /// stores have been written with them.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE layers (
         name TEXT PRIMARY KEY,
         facts TEXT NOT NULL
@@ -39,7 +40,24 @@ const MIGRATIONS: &[&str] = &["
         name TEXT PRIMARY KEY,
         value INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
-"];
+",
+    "
+    -- Whether decisions read the run. Before, runs that had failed were open for ever.
+    ALTER TABLE runs ADD COLUMN is_read INTEGER NOT NULL DEFAULT 0;
+    UPDATE runs SET is_read = 1 WHERE
+        state = 'running'
+        OR (state = 'open' AND json_array_length(facts, '$.attempts') = 0)
+        OR (action <> 'drift' AND change = (
+            SELECT facts ->> '$.observation.change' FROM layers WHERE name = layer
+        ))
+        OR position IN (SELECT max(position) FROM runs WHERE action = 'drift' GROUP BY layer);
+    UPDATE runs SET state = 'over' WHERE NOT is_read;
+    CREATE INDEX runs_read ON runs (layer, position) WHERE is_read;
+    DROP INDEX runs_running;
+    CREATE INDEX runs_running ON runs (layer, action) WHERE state = 'running';
+    CREATE INDEX runs_unfinished ON runs (state) WHERE state <> 'over';
+",
+];
 
 /// The newest version.
 pub(super) fn newest() -> u32 {
@@ -64,4 +82,57 @@ pub(super) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
     transaction.pragma_update(None, "user_version", newest())?;
     transaction.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run in a store of the first version.
+    fn insert(connection: &Connection, id: &str, change: u64, action: &str, state: &str) {
+        let attempts = if id.starts_with("waiting") { "[]" } else { "[{}]" };
+        let insert = "INSERT INTO runs VALUES (
+            ?1, (SELECT coalesce(max(position), 0) + 1 FROM runs), 'a', ?2, ?3, ?4,
+            '{\"attempts\": ' || ?5 || '}'
+        )";
+        let change = i64::try_from(change).unwrap();
+        connection.execute(insert, (id, change, action, state, attempts)).unwrap();
+    }
+
+    #[test]
+    fn runs_of_the_first_version_are_needed_for_what_decisions_read() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(MIGRATIONS[0]).unwrap();
+        connection.pragma_update(None, "user_version", 1).unwrap();
+        let facts = r#"{"observation": {"change": 2}}"#;
+        connection.execute("INSERT INTO layers VALUES ('a', ?)", [facts]).unwrap();
+        for (id, change, action, state) in [
+            ("failed before", 1, "plan", "open"),
+            ("waiting since then", 1, "plan", "open"),
+            ("runs since then", 1, "plan", "running"),
+            ("succeeded before", 1, "plan", "over"),
+            ("succeeded", 2, "plan", "over"),
+            ("failed", 2, "plan", "open"),
+            ("earlier check", 2, "drift", "open"),
+            ("last check", 1, "drift", "over"),
+        ] {
+            insert(&connection, id, change, action, state);
+        }
+        migrate(&mut connection).unwrap();
+        let read = "SELECT id, state FROM runs WHERE is_read ORDER BY position";
+        let mut read = connection.prepare(read).unwrap();
+        let read = read.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        let read: Vec<(String, String)> = read.map(Result::unwrap).collect();
+        let expected = [
+            ("waiting since then", "open"),
+            ("runs since then", "running"),
+            ("succeeded", "over"),
+            ("failed", "open"),
+            ("last check", "over"),
+        ];
+        assert_eq!(read, expected.map(|(id, state)| (id.to_owned(), state.to_owned())));
+        let open = "SELECT count(*) FROM runs WHERE state <> 'over'";
+        let open: u32 = connection.query_row(open, [], |row| row.get(0)).unwrap();
+        assert_eq!(open, 3);
+    }
 }

@@ -6,13 +6,30 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::model::{Commit, LayerName, Lease, Moment, Run, RunId};
-use crate::store::record::Record;
+use crate::store::record::{Need, Record, RunState};
 use crate::store::tables::Tables;
 use crate::store::{StoreError, StoreResult};
 
-/// The most runs that are read because they are not over. Those of earlier changes failed for good,
-/// so their number grows with each commit that fails.
-pub(super) const MOST_OLD_RUNS: u32 = 200;
+/// The runs of a record.
+pub(super) const RUNS_THAT_ARE_READ: &str =
+    "SELECT facts FROM runs WHERE layer = ? AND is_read ORDER BY position";
+
+/// The commits that may be needed.
+pub(super) const COMMITS: &str = "
+    SELECT facts ->> '$.observation.sighting.Found.commit' AS found FROM layers
+    WHERE found IS NOT NULL
+    UNION
+    SELECT facts ->> '$.applied[0].commit' AS applied FROM layers WHERE applied IS NOT NULL
+    UNION
+    SELECT facts ->> '$.revision.commit' FROM runs WHERE state <> 'over'
+    ORDER BY 1";
+
+/// The layers that have an attempt without an end.
+pub(super) const BUSY: &str = "SELECT DISTINCT layer FROM runs WHERE state = 'running'";
+
+/// How many attempts run, and how many of these are checks for drift.
+pub(super) const RUNNING: &str =
+    "SELECT count(*), coalesce(sum(action = 'drift'), 0) FROM runs WHERE state = 'running'";
 
 /// One transaction.
 pub(super) struct SqliteTables<'a> {
@@ -31,29 +48,8 @@ impl Tables for SqliteTables<'_> {
         let known: Option<Record> =
             select.query_row([layer.as_str()], |row| json(row, 0)).optional()?;
         let Some(mut record) = known else { return Ok(Record::default()) };
-        let mut select = self.connection.prepare_cached(
-            "SELECT facts, position FROM runs
-             WHERE layer = :layer AND change = :change AND action <> 'drift'
-             UNION
-             SELECT * FROM (
-                 SELECT facts, position FROM runs WHERE layer = :layer AND state <> 'over'
-                 ORDER BY position DESC LIMIT :most
-             )
-             UNION
-             SELECT * FROM (
-                 SELECT facts, position FROM runs WHERE layer = :layer AND action = 'drift'
-                 ORDER BY position DESC LIMIT 1
-             )
-             ORDER BY position",
-        )?;
-        let rows = select.query_map(
-            named_params! {
-                ":layer": layer.as_str(),
-                ":change": signed(record.change()),
-                ":most": MOST_OLD_RUNS,
-            },
-            |row| json(row, 0),
-        )?;
+        let mut select = self.connection.prepare_cached(RUNS_THAT_ARE_READ)?;
+        let rows = select.query_map([layer.as_str()], |row| json(row, 0))?;
         record.runs = rows.collect::<rusqlite::Result<_>>()?;
         Ok(record)
     }
@@ -67,31 +63,38 @@ impl Tables for SqliteTables<'_> {
             )?;
             upsert.execute(params![layer.as_str(), facts])?;
         }
-        for run in &after.runs {
-            let known = before.runs.iter().find(|known| known.id == run.id);
+        let known: Vec<(&Run, Need)> = before.needs().collect();
+        for (run, need) in after.needs() {
+            let known = known.iter().find(|(known, _)| known.id == run.id);
             let statement = match known {
-                Some(known) if known == run => continue,
-                Some(_) => "UPDATE runs SET state = :state, facts = :facts WHERE id = :id",
+                Some(known) if *known == (run, need) => continue,
+                Some(_) => {
+                    "UPDATE runs SET state = :state, is_read = :is_read, facts = :facts
+                     WHERE id = :id"
+                }
                 None => {
-                    "INSERT INTO runs (id, position, layer, change, action, state, facts)
+                    "INSERT INTO runs (id, position, layer, change, action, state, is_read, facts)
                      VALUES (
                          :id, (SELECT coalesce(max(position), 0) + 1 FROM runs), :layer, :change,
-                         :action, :state, :facts
+                         :action, :state, :is_read, :facts
                      )"
                 }
             };
             let mut statement = self.connection.prepare_cached(statement)?;
             let (id, facts) = (run.id.as_str(), text(run)?);
+            let (state, is_read) = (state(need.state), need.is_read);
             if known.is_some() {
-                let update = named_params! { ":id": id, ":state": state(run), ":facts": facts };
-                statement.execute(update)?;
+                statement.execute(named_params! {
+                    ":id": id, ":state": state, ":is_read": is_read, ":facts": facts,
+                })?;
             } else {
                 statement.execute(named_params! {
                     ":id": id,
                     ":layer": layer.as_str(),
                     ":change": signed(run.change),
                     ":action": run.action.as_str(),
-                    ":state": state(run),
+                    ":state": state,
+                    ":is_read": is_read,
                     ":facts": facts,
                 })?;
             }
@@ -126,23 +129,13 @@ impl Tables for SqliteTables<'_> {
     }
 
     fn commits(&mut self) -> StoreResult<Vec<Commit>> {
-        let mut select = self.connection.prepare_cached(
-            "SELECT facts ->> '$.observation.sighting.Found.commit' AS found FROM layers
-             WHERE found IS NOT NULL
-             UNION
-             SELECT facts ->> '$.applied[0].commit' AS applied FROM layers WHERE applied IS NOT NULL
-             UNION
-             SELECT facts ->> '$.revision.commit' FROM runs WHERE state <> 'over'
-             ORDER BY 1",
-        )?;
+        let mut select = self.connection.prepare_cached(COMMITS)?;
         let commits = select.query_map([], |row| Ok(Commit::new(row.get::<_, String>(0)?)))?;
         Ok(commits.collect::<rusqlite::Result<_>>()?)
     }
 
     fn busy(&mut self) -> StoreResult<Vec<LayerName>> {
-        let mut select = self
-            .connection
-            .prepare_cached("SELECT DISTINCT layer FROM runs WHERE state = 'running'")?;
+        let mut select = self.connection.prepare_cached(BUSY)?;
         let layers = select.query_map([], |row| layer(row, 0))?;
         Ok(layers.collect::<rusqlite::Result<_>>()?)
     }
@@ -172,9 +165,7 @@ impl Tables for SqliteTables<'_> {
     }
 
     fn running(&mut self) -> StoreResult<(u32, u32)> {
-        let mut select = self.connection.prepare_cached(
-            "SELECT count(*), coalesce(sum(action = 'drift'), 0) FROM runs WHERE state = 'running'",
-        )?;
+        let mut select = self.connection.prepare_cached(RUNNING)?;
         Ok(select.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?)
     }
 
@@ -195,12 +186,12 @@ impl Tables for SqliteTables<'_> {
     }
 }
 
-/// Whether a run runs, is over, or may get another attempt.
-fn state(run: &Run) -> &'static str {
-    match run.running() {
-        Some(_) => "running",
-        None if run.is_over() => "over",
-        None => "open",
+/// The name of a state in its column.
+const fn state(state: RunState) -> &'static str {
+    match state {
+        RunState::Running => "running",
+        RunState::Open => "open",
+        RunState::Over => "over",
     }
 }
 

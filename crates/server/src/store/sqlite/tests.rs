@@ -122,11 +122,35 @@ async fn refused_transactions_and_reads_write_nothing() {
 async fn many_checks_for_drift_do_not_hide_the_plan() {
     let tested = tested();
     let plan = tested.plan("network").await;
-    for due in 0..u64::from(tables::MOST_OLD_RUNS) + 10 {
+    for due in 0..210 {
         tested.check_drift("network", due).await;
     }
     let runs = tested.store.snapshot(&layer(), "", &[]).await.unwrap().facts.runs;
     assert!(runs.iter().any(|run| run.id == plan));
+}
+
+#[tokio::test]
+async fn decisions_read_runs_by_indices_of_what_is_unfinished() {
+    let tested = tested();
+    let connection = Connection::open(&tested.store.path).unwrap();
+    for (query, index) in [
+        (tables::RUNS_THAT_ARE_READ, "runs_read"),
+        (tables::COMMITS, "runs_unfinished"),
+        (tables::BUSY, "runs_running"),
+        (tables::RUNNING, "runs_running"),
+    ] {
+        let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
+        let empty = vec![""; explain.parameter_count()];
+        let lines = explain
+            .query_map(rusqlite::params_from_iter(empty), |row| row.get::<_, String>(3))
+            .unwrap();
+        let lines: Vec<String> = lines.map(Result::unwrap).collect();
+        let of_runs = lines.iter().filter(|line| line.contains(" runs"));
+        for line in of_runs.clone() {
+            assert!(line.contains(&format!("INDEX {index}")), "{query}: {line}");
+        }
+        assert_eq!(of_runs.count(), 1, "{lines:?}");
+    }
 }
 
 #[tokio::test]
