@@ -58,6 +58,8 @@ pub(super) enum Command {
     Access(Deferred<server::AccessCommand>),
     /// Check the configuration of a server
     Config(Deferred<server::ConfigCommand>),
+    /// Copy the store of a server, or put a copy in its place
+    Store(Deferred<server::StoreCommand>),
     /// Install, run and remove versions of Terraform, OpenTofu and Terragrunt
     Tool(Deferred<tool::Tool>),
     /// Generate the configuration file with which a CI system starts the runner

@@ -82,6 +82,7 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
         Command::Run(Deferred(command)) => command.run(log, environment),
         Command::Access(Deferred(access)) => access.run(),
         Command::Config(Deferred(command)) => command.run(),
+        Command::Store(Deferred(store)) => store.run(log, environment),
         Command::Tool(Deferred(tool)) => tool.run(log, environment),
         Command::Generate(Deferred(generate)) => generate.run(log, environment),
         Command::Oneself(Deferred(command)) => command.run(log, environment),

@@ -45,7 +45,9 @@ pub use resolved::{
     CleanSettings, Isolation, IsolationLevel, LocalRequest, LogFormat, Logging, PlanJson,
     PlanStatus, RunSource, Settings, ToolSettings,
 };
-pub use server::{HANDED_ON, PATHS_HANDED_ON, ServerAccess, ServerConfig, ServerSettings};
+pub use server::{
+    HANDED_ON, PATHS_HANDED_ON, ServerAccess, ServerConfig, ServerSettings, data_directory,
+};
 pub use server_address::ServerAddress;
 pub use setting::{SERVER_SETTINGS, SETTINGS};
 pub use table::{Kind, Section, Setting, Variable};

@@ -214,6 +214,17 @@ fn repository(text: &str) -> Result<String, String> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
+/// The data directory of a server.
+///
+/// # Errors
+/// If it is not given, and the environment does not name a home directory.
+pub fn data_directory(
+    arguments: &Arguments,
+    environment: &Environment,
+) -> Result<PathBuf, SettingsError> {
+    data(&Reader { arguments, environment })
+}
+
 fn data(reader: &Reader<'_>) -> Result<PathBuf, SettingsError> {
     if let Some(data) = reader.path(&DATA)? {
         return Ok(data);

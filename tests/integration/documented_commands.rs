@@ -20,6 +20,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("butler-runner layer ", "needs a server"),
     ("butler-runner run ", "needs a server"),
     ("butler-runner serve ", "goes on until it is stopped"),
+    ("butler-runner store ", "needs the store of a server"),
     ("butler-runner tool list --available", "needs the release sites"),
     ("butler-runner trigger ", "needs a CI system or a cluster"),
     ("curl ", "needs a release"),

@@ -6,6 +6,7 @@ mod faults;
 mod isolation;
 mod kills;
 mod stopping;
+mod store;
 mod tls;
 
 use std::path::{Path, PathBuf};

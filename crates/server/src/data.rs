@@ -27,6 +27,12 @@ impl DataDirectory {
         Ok(data)
     }
 
+    /// The directory at `root`, as it is.
+    #[must_use]
+    pub fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
     /// The directory itself.
     #[must_use]
     pub fn root(&self) -> &Path {

@@ -7,12 +7,14 @@ mod layer;
 mod run;
 mod serve;
 mod show;
+mod store;
 
 pub(super) use access::AccessCommand;
 pub(super) use config::ConfigCommand;
 pub(super) use layer::Layer;
 pub(super) use run::RunCommand;
 pub(super) use serve::Serve;
+pub(super) use store::StoreCommand;
 
 use super::flags::Selection;
 use crate::settings::setting::{CA_BUNDLE, DATA};
@@ -43,5 +45,20 @@ impl Selection for ClientFlags {
 
     fn table() -> impl Iterator<Item = &'static Setting> {
         SERVER_SETTINGS.iter().copied().chain([&CA_BUNDLE])
+    }
+}
+
+/// The settings of the commands that work on a data directory.
+struct DataFlags;
+
+impl Selection for DataFlags {
+    fn has(setting: &Setting) -> bool {
+        *setting == DATA
+    }
+
+    const GLOBAL: bool = true;
+
+    fn table() -> impl Iterator<Item = &'static Setting> {
+        SERVER_SETTINGS.iter().copied()
     }
 }

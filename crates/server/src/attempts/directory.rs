@@ -205,6 +205,17 @@ impl AttemptDirectory {
         Ok(())
     }
 
+    /// Removes the directory at `path` with everything in it, unless a process of the attempt exists.
+    ///
+    /// # Errors
+    /// If that cannot be established, or something cannot be removed.
+    pub fn remove(path: &Path) -> io::Result<()> {
+        if !path.exists() || Self::at(path).is_alive()? {
+            return Ok(());
+        }
+        fs::remove_dir_all(path)
+    }
+
     /// Whether the process left the directory of its run, because it was killed.
     ///
     /// # Errors

@@ -157,7 +157,7 @@ pub struct LayerEntry {
     pub retries: Option<RetriesEntry>,
     /// How long attempts may take. An attempt that takes longer is stopped.
     pub timeout: Option<TimeoutEntry>,
-    /// How much history is kept. Not used yet.
+    /// How much history is kept.
     pub history: Option<HistoryEntry>,
     /// The most that an attempt may log; by default 64 MiB. Not used yet.
     #[schemars(with = "Option<Size>")]
@@ -248,9 +248,9 @@ pub struct TimeoutEntry {
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistoryEntry {
-    /// The most runs of each action.
+    /// The most runs of each action; by default 10.
     pub runs: Option<u32>,
-    /// The most days.
+    /// The most days; by default 90.
     pub days: Option<u32>,
 }
 

@@ -4,6 +4,7 @@ mod desired;
 mod listener;
 mod poller;
 mod reload;
+mod retention;
 mod scheduler;
 mod server;
 mod stopping;

@@ -269,6 +269,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     let store = Arc::new(SqliteStore::open(&data.store())?);
     let desired = Arc::new(Desired::new(options.config));
     let (sender, events) = mpsc::unbounded_channel();
+    tokio::spawn(super::retention::remove_old(store.clone(), data.clone(), desired.clone()));
 
     // Attempts report to a listener of their own, whose address stays the same.
     let listener = listen_locally(&data.port("attempts")).await?;

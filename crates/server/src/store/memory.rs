@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::record::{Record, RunState};
 use super::tables::{self, Tables};
 use super::{
-    AttemptId, AttemptResult, Clock, Note, Outcome, Snapshot, StartRequest, Store, StoreResult,
+    AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Snapshot, StartRequest, Store,
+    StoreResult,
 };
 use crate::model::{
     Action, Closed, Commit, LayerName, Lease, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
@@ -76,6 +77,14 @@ impl Tables for Memory {
         let end = before.and_then(|before| runs.iter().position(|run| run.id == *before));
         let older = &runs[..end.unwrap_or(runs.len())];
         Ok(older.iter().rev().take(most as usize).cloned().collect())
+    }
+
+    fn remove_run(&mut self, layer: &LayerName, run: &RunId) -> StoreResult<()> {
+        if let Some(record) = self.layers.get_mut(layer) {
+            self.writes += 1;
+            record.runs.retain(|known| known.id != *run);
+        }
+        Ok(())
     }
 
     fn commits(&mut self) -> StoreResult<Vec<Commit>> {
@@ -178,6 +187,10 @@ impl Store for MemoryStore {
         most: u32,
     ) -> StoreResult<Vec<Run>> {
         self.tables().history(layer, before, most)
+    }
+
+    async fn prune(&self, layer: &LayerName, keep: Keep) -> StoreResult<Vec<AttemptId>> {
+        tables::prune(&mut *self.tables(), layer, keep)
     }
 
     async fn commits(&self) -> StoreResult<Vec<Commit>> {

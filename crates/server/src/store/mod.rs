@@ -165,6 +165,15 @@ pub struct StartRequest<'a> {
     pub token: &'a TokenHash,
 }
 
+/// Which runs of a layer are kept: those that are within both limits.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Keep {
+    /// The newest ones of each action.
+    pub runs: u32,
+    /// Those that were created at most this long ago.
+    pub age: Duration,
+}
+
 /// The facts of all layers.
 pub trait Store: Send + Sync {
     /// Reads what the decision about a layer needs.
@@ -191,6 +200,14 @@ pub trait Store: Send + Sync {
         before: Option<&RunId>,
         most: u32,
     ) -> impl Future<Output = StoreResult<Vec<Run>>> + Send;
+
+    /// Removes runs of a layer that are not to be kept, and returns their attempts. Runs that decisions
+    /// read are kept, and the last run of each action, and the last one of each that succeeded.
+    fn prune(
+        &self,
+        layer: &LayerName,
+        keep: Keep,
+    ) -> impl Future<Output = StoreResult<Vec<AttemptId>>> + Send;
 
     /// The layers that have an attempt without an end, also those that are no longer configured.
     fn busy(&self) -> impl Future<Output = StoreResult<Vec<LayerName>>> + Send;

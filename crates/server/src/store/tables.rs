@@ -1,10 +1,12 @@
 //! The transactions of [`Store`](super::Store), over what a database has to offer.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::record::Record;
-use super::{AttemptId, AttemptResult, Note, Outcome, Snapshot, StartRequest, StoreResult};
+use super::{AttemptId, AttemptResult, Keep, Note, Outcome, Snapshot, StartRequest, StoreResult};
 use crate::model::{
-    Attempt, Closed, Commit, Facts, LayerName, Lease, Moment, NewRun, PlanDigest, Run, RunId,
-    Sighting, Upstream,
+    Action, Attempt, Closed, Commit, Facts, LayerName, Lease, Moment, NewRun, PlanDigest, Run,
+    RunId, Sighting, Upstream,
 };
 
 /// One transaction of a database. Nothing that it does is visible to others before it ends, and
@@ -30,6 +32,9 @@ pub(super) trait Tables {
         before: Option<&RunId>,
         most: u32,
     ) -> StoreResult<Vec<Run>>;
+
+    /// Removes a run that decisions do not read.
+    fn remove_run(&mut self, layer: &LayerName, run: &RunId) -> StoreResult<()>;
 
     /// The commits of all layers and of runs that are not over ([`Record::needs`]), each once.
     fn commits(&mut self) -> StoreResult<Vec<Commit>>;
@@ -231,6 +236,33 @@ pub(super) fn pause(
         Outcome::Made
     })?;
     Ok(())
+}
+
+pub(super) fn prune(
+    tables: &mut impl Tables,
+    layer: &LayerName,
+    keep: Keep,
+) -> StoreResult<Vec<AttemptId>> {
+    let (now, read) = (tables.now(), tables.record(layer)?.runs);
+    let mut counts = BTreeMap::<Action, u32>::new();
+    let mut succeeded = BTreeSet::new();
+    let mut removed = Vec::new();
+    for run in tables.history(layer, None, u32::MAX)? {
+        let count = counts.entry(run.action).or_default();
+        *count += 1;
+        let is_last = *count == 1 || (run.has_succeeded() && succeeded.insert(run.action));
+        let is_recent = *count <= keep.runs && now.since(run.created) <= keep.age;
+        if is_last || is_recent || read.iter().any(|read| read.id == run.id) {
+            continue;
+        }
+        tables.remove_run(layer, &run.id)?;
+        removed.extend(run.attempts.iter().map(|attempt| AttemptId {
+            layer: layer.clone(),
+            run: run.id.clone(),
+            number: attempt.number,
+        }));
+    }
+    Ok(removed)
 }
 
 /// The lease of an attempt.

@@ -7,7 +7,7 @@ use butler_server::model::{
     Closed, Commit, LayerName, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
 };
 use butler_server::store::{
-    AttemptId, AttemptResult, MemoryStore, Note, Outcome, Snapshot, StartRequest, Store,
+    AttemptId, AttemptResult, Keep, MemoryStore, Note, Outcome, Snapshot, StartRequest, Store,
     StoreError, StoreResult,
 };
 
@@ -106,6 +106,10 @@ impl Store for FaultyStore {
     ) -> StoreResult<Vec<Run>> {
         self.up()?;
         self.inner.history(layer, before, most).await
+    }
+
+    async fn prune(&self, layer: &LayerName, keep: Keep) -> StoreResult<Vec<AttemptId>> {
+        self.write(self.inner.prune(layer, keep)).await
     }
 
     async fn commits(&self) -> StoreResult<Vec<Commit>> {

@@ -68,11 +68,13 @@ pub(crate) enum Op {
     Configure { layer: usize, present: bool },
     /// Something changes the infrastructure.
     Drift { layer: usize },
+    /// Old runs of a layer are removed.
+    Prune { layer: usize },
 }
 
 impl Op {
     /// How many kinds there are.
-    pub(crate) const KINDS: usize = 22;
+    pub(crate) const KINDS: usize = 23;
 
     /// The kind, for the totals.
     pub(crate) const fn kind(&self) -> &'static str {
@@ -99,6 +101,7 @@ impl Op {
             Self::Pause { .. } => "pause",
             Self::Configure { .. } => "configure",
             Self::Drift { .. } => "drift",
+            Self::Prune { .. } => "prune",
         }
     }
 
@@ -108,7 +111,7 @@ impl Op {
         let attempt = random.usize(..8);
         // In percent: most of the time, time passes and servers decide.
         match random.u32(..100) {
-            0..25 | 92 => Self::Pass,
+            0..25 => Self::Pass,
             25..39 => Self::Advance { seconds: random.choice([1, 10, 30, 90, 700]).unwrap_or(1) },
             39..51 => Self::Poll,
             51..60 => Self::Commit { layer, digest: random.u8(..4) },
@@ -128,6 +131,7 @@ impl Op {
             89 => Self::SlowPoll,
             90 => Self::RecordSlowPoll,
             91 => Self::Delete { layer, branch: random.bool() },
+            92 => Self::Prune { layer },
             93..95 => Self::Pause { layer, paused: random.u8(..4) == 0 },
             95 => Self::Configure { layer, present: random.u8(..4) > 0 },
             96..98 => Self::Drift { layer },

@@ -79,7 +79,8 @@ impl World {
 
     fn run_of(&self, id: &AttemptId) -> Run {
         let runs = self.store.inner.runs(&id.layer);
-        runs.into_iter().find(|run| run.id == id.run).unwrap()
+        let mut runs = runs.iter().chain(&self.removed);
+        runs.find(|run| run.id == id.run).unwrap().clone()
     }
 
     /// What the server answers to a request of the attempt.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use butler_server::controller::{ConfiguredLayer, Controller, Limits};
 use butler_server::decision::Step;
 use butler_server::model::{
-    Commit, Digest, DriftCheck, Layer, LayerName, PlanDigest, Revision, Sighting, Strategy,
+    Commit, Digest, DriftCheck, Layer, LayerName, PlanDigest, Revision, Run, Sighting, Strategy,
     Timeouts,
 };
-use butler_server::store::{Outcome, Store};
+use butler_server::store::{Keep, Outcome, Store};
 use futures_util::FutureExt;
 
 use crate::executor::SimulatedExecutor;
@@ -44,6 +44,8 @@ pub(crate) struct World {
     steps: u64,
     /// Plans whose apply has begun.
     pub(crate) begun: BTreeSet<PlanDigest>,
+    /// Runs as they were before old ones were removed.
+    pub(crate) removed: Vec<Run>,
     /// An invariant that was broken within an operation.
     pub(crate) violation: Option<String>,
 }
@@ -101,6 +103,7 @@ impl World {
             drifts: 0,
             steps: 0,
             begun: BTreeSet::new(),
+            removed: Vec::new(),
             violation: None,
         };
         for layer in 0..world.layers.len() {
@@ -222,6 +225,13 @@ impl World {
                 self.restart();
             }
             Op::Configure { layer, present } => self.present[layer % layers] = present,
+            Op::Prune { layer } => {
+                // Processes of attempts that were lost can go on.
+                self.removed.extend(self.store.inner.runs(&self.name(layer % layers)));
+                let keep = Keep { runs: 0, age: Duration::ZERO };
+                let _ = now(self.store.prune(&self.name(layer % layers), keep));
+                self.restart();
+            }
             Op::Drift { layer } => {
                 self.drifts += 1;
                 let key = self.layers[layer % layers].state_key.clone();

@@ -6,8 +6,8 @@ mod random;
 use std::sync::Mutex;
 
 use changes::{
-    failed_runs_of_earlier_changes_are_over, repair_after_a_revert_is_a_new_run,
-    waiting_plan_keeps_its_commit,
+    failed_runs_of_earlier_changes_are_over, old_runs_are_removed,
+    repair_after_a_revert_is_a_new_run, waiting_plan_keeps_its_commit,
 };
 use random::transactions_equal_those_in_memory;
 
@@ -466,6 +466,7 @@ macro_rules! contract {
                 repair_after_a_revert_is_a_new_run,
                 failed_runs_of_earlier_changes_are_over,
                 waiting_plan_keeps_its_commit,
+                old_runs_are_removed,
                 transactions_equal_those_in_memory
             );
         }

@@ -25,8 +25,8 @@ use self::lock::StoreLock;
 use self::tables::SqliteTables;
 use super::tables::{self as transactions, Tables as _};
 use super::{
-    AttemptId, AttemptResult, Clock, Note, Outcome, Snapshot, StartRequest, Store, StoreError,
-    StoreResult,
+    AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Snapshot, StartRequest, Store,
+    StoreError, StoreResult,
 };
 use crate::model::{Closed, Commit, LayerName, Moment, NewRun, PlanDigest, Run, RunId, Sighting};
 
@@ -86,12 +86,8 @@ impl SqliteStore {
     /// As [`SqliteStore::open`].
     pub fn with_clock(path: &Path, clock: Clock) -> StoreResult<Self> {
         let lock = StoreLock::take(path)?;
+        backup::check_before_use(path)?;
         let mut connection = connect(path)?;
-        let found = schema::version(&connection).map_err(|error| at(path, error.into()))?;
-        let known = schema::newest();
-        if found > known {
-            return Err(StoreError::Newer { path: path.to_owned(), found, known });
-        }
         configure(&connection)
             .and_then(|()| schema::migrate(&mut connection))
             .map_err(|error| at(path, error.into()))?;
@@ -166,6 +162,9 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
 fn at(path: &Path, error: StoreError) -> StoreError {
     match error {
         StoreError::Damaged { why, .. } => StoreError::Damaged { path: path.to_owned(), why },
+        StoreError::Unavailable(why) => {
+            StoreError::Unavailable(format!("`{}`: {why}", path.display()))
+        }
         error => error,
     }
 }
@@ -195,6 +194,11 @@ impl Store for SqliteStore {
     ) -> StoreResult<Vec<Run>> {
         let (layer, before) = (layer.clone(), before.cloned());
         self.transaction(move |tables| tables.history(&layer, before.as_ref(), most)).await
+    }
+
+    async fn prune(&self, layer: &LayerName, keep: Keep) -> StoreResult<Vec<AttemptId>> {
+        let layer = layer.clone();
+        self.transaction(move |tables| transactions::prune(tables, &layer, keep)).await
     }
 
     async fn commits(&self) -> StoreResult<Vec<Commit>> {

@@ -128,6 +128,12 @@ impl Tables for SqliteTables<'_> {
         Ok(runs.collect::<rusqlite::Result<_>>()?)
     }
 
+    fn remove_run(&mut self, _: &LayerName, run: &RunId) -> StoreResult<()> {
+        let mut delete = self.connection.prepare_cached("DELETE FROM runs WHERE id = ?")?;
+        delete.execute([run.as_str()])?;
+        Ok(())
+    }
+
     fn commits(&mut self) -> StoreResult<Vec<Commit>> {
         let mut select = self.connection.prepare_cached(COMMITS)?;
         let commits = select.query_map([], |row| Ok(Commit::new(row.get::<_, String>(0)?)))?;
@@ -239,7 +245,16 @@ impl From<rusqlite::Error> for StoreError {
             rusqlite::Error::FromSqlConversionFailure(..) => true,
             _ => false,
         };
-        let why = error.to_string();
+        let is_full = matches!(
+            &error,
+            rusqlite::Error::SqliteFailure(failure, _)
+                if failure.code == rusqlite::ErrorCode::DiskFull
+        );
+        let why = if is_full {
+            "its disk is full; free space on it".to_owned()
+        } else {
+            error.to_string()
+        };
         if is_damaged {
             Self::Damaged { path: std::path::PathBuf::new(), why }
         } else {

@@ -86,6 +86,27 @@ async fn damaged_store_is_named_and_left_alone() {
 }
 
 #[tokio::test]
+async fn page_that_is_damaged_is_found_at_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    write(&store, "d1").await;
+    drop(store);
+    let mut pages = std::fs::read(&path).unwrap();
+    let middle = pages.len() / 2 / 4096 * 4096;
+    pages[middle..middle + 4096].fill(0x5a);
+    std::fs::write(&path, &pages).unwrap();
+    let error = SqliteStore::open(&path).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("store restore FILE"), "{error}");
+    assert_eq!(std::fs::read(&path).unwrap(), pages);
+    let copy = directory.path().join("backup.sqlite");
+    let refused = backup(&path, &copy).unwrap_err();
+    assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
+    assert!(!copy.exists());
+}
+
+#[tokio::test]
 async fn facts_that_cannot_be_read_are_damage_with_the_path() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.sqlite");
@@ -116,6 +137,33 @@ async fn refused_transactions_and_reads_write_nothing() {
     assert_eq!(version(), before);
     tested.see("network", "d2").await;
     assert_ne!(version(), before);
+}
+
+#[tokio::test]
+async fn full_disk_is_named_and_leaves_nothing_half_written() {
+    let tested = tested();
+    tested.see("network", "d1").await;
+    let limit = async |pages: i64| {
+        let set = move |tables: &mut SqliteTables<'_>| {
+            let pragma = ("max_page_count", pages);
+            Ok(tables.connection.pragma_update_and_check(None, pragma.0, pragma.1, |_| Ok(()))?)
+        };
+        tested.store.transaction(set).await.unwrap();
+    };
+    limit(1).await;
+    let seen: Vec<(LayerName, Sighting)> =
+        (0..2000).map(|index| (format!("layer-{index}").parse().unwrap(), found("d1"))).collect();
+    let readings = tested.store.readings("infra").await.unwrap();
+    let full = tested.store.observe("infra", readings, &seen).await.unwrap_err();
+    assert!(matches!(full, StoreError::Unavailable(_)), "{full}");
+    let text = full.to_string();
+    assert!(text.contains("store.sqlite`: its disk is full"), "{text}");
+    assert_eq!(tested.store.readings("infra").await.unwrap(), readings);
+    let first = tested.store.snapshot(&seen[0].0, "", &[]).await.unwrap();
+    assert_eq!(first.observation, None);
+    limit(1_000_000).await;
+    let made = tested.store.observe("infra", readings, &seen).await.unwrap();
+    assert_eq!(made, Outcome::Made);
 }
 
 #[tokio::test]
@@ -167,9 +215,9 @@ async fn backup_of_a_used_store_can_be_restored() {
     let refused = restore(&copy, &path).unwrap_err();
     assert!(matches!(refused, StoreError::InUse { .. }), "{refused}");
     drop(store);
-    restore(&copy, &path).unwrap();
+    let kept = restore(&copy, &path).unwrap().unwrap();
     assert_eq!(sighting(&SqliteStore::open(&path).unwrap()).await, Some(found("d1")));
-    let kept = directory.path().join("store.sqlite.before-restore");
+    assert!(kept.to_str().unwrap().contains("store.sqlite.replaced-2"), "{}", kept.display());
     assert_eq!(sighting(&SqliteStore::open(&kept).unwrap()).await, Some(found("d2")));
 }
 
@@ -182,7 +230,16 @@ fn damaged_backup_does_not_replace_the_store() {
     std::fs::write(&path, b"the damaged store").unwrap();
     std::fs::write(&text, b"no database").unwrap();
     Connection::open(&other).unwrap().execute_batch("CREATE TABLE a (b)").unwrap();
-    for (backup, why) in [(&text, "is damaged"), (&other, "is not a store of butler-runner")] {
+    let newer = directory.path().join("newer.sqlite");
+    drop(SqliteStore::open(&newer).unwrap());
+    let connection = Connection::open(&newer).unwrap();
+    connection.pragma_update(None, "user_version", schema::newest() + 1).unwrap();
+    connection.close().unwrap();
+    for (backup, why) in [
+        (&text, "the backup is damaged"),
+        (&other, "is not a store of butler-runner"),
+        (&newer, "use a newer butler-runner"),
+    ] {
         let error = restore(backup, &path).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }

@@ -1,0 +1,207 @@
+//! Removes what is no longer kept: old runs with the files of their attempts, and mirrors of
+//! repositories that left the configuration.
+//!
+//! Rows are removed before files. If the server ends in between, the next one that starts removes
+//! the directories of attempts whose run does not exist. Decisions go on meanwhile: each layer is one
+//! short transaction.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use butler_base::blocking::blocking;
+use fs_err as fs;
+
+use super::desired::Desired;
+use crate::attempts::AttemptDirectory;
+use crate::config::HistoryEntry;
+use crate::data::DataDirectory;
+use crate::model::RunId;
+use crate::store::{Keep, Store};
+
+/// The time between two passes, if the layers do not change.
+const AGAIN: Duration = Duration::from_hours(1);
+
+/// The wait between two layers, so that a pass does not delay what attempts report.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// How long the mirror of a repository that left the configuration is kept.
+const UNUSED_MIRROR: Duration = Duration::from_hours(7 * 24);
+
+/// How many runs of each action are kept, if the configuration does not say it.
+const RUNS: u32 = 10;
+
+/// How many days they are kept.
+const DAYS: u32 = 90;
+
+/// The file in a mirror that says since when no repository uses it.
+const UNUSED_SINCE: &str = "butler-unused";
+
+/// Removes what is no longer kept, now, when the layers change, and each hour.
+pub(super) async fn remove_old<S: Store>(
+    store: Arc<S>,
+    data: DataDirectory,
+    desired: Arc<Desired>,
+) {
+    let mut catalogs = desired.catalogs();
+    remove_unknown_attempts(&*store, &data).await;
+    loop {
+        let catalog = catalogs.borrow_and_update().clone();
+        for (layer, source) in &catalog.layers {
+            match store.prune(layer, keep(source.entry.history)).await {
+                Ok(removed) => {
+                    for attempt in removed {
+                        remove(AttemptDirectory::of(&data.attempts(), &attempt).path().to_owned())
+                            .await;
+                    }
+                }
+                Err(error) => tracing::warn!(%layer, %error, "cannot remove old runs"),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        let (mirrors, config) = (data.mirrors(), desired.config());
+        let removed = blocking(move |_| {
+            let is_used = |name: &str| config.repositories.contains_key(name);
+            remove_unused_mirrors(&mirrors, is_used, SystemTime::now())
+        });
+        if let Err(error) = removed.await {
+            tracing::warn!(%error, "cannot remove mirrors that are not used");
+        }
+        tokio::select! {
+            () = tokio::time::sleep(AGAIN) => {}
+            changed = catalogs.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+fn keep(entry: Option<HistoryEntry>) -> Keep {
+    let HistoryEntry { runs, days } = entry.unwrap_or_default();
+    let hours = u64::from(days.unwrap_or(DAYS)) * 24;
+    Keep { runs: runs.unwrap_or(RUNS), age: Duration::from_hours(hours) }
+}
+
+/// Removes the directories of attempts whose run does not exist.
+async fn remove_unknown_attempts<S: Store>(store: &S, data: &DataDirectory) {
+    let attempts = data.attempts();
+    let names = blocking(move |_| names(&attempts)).await.unwrap_or_default();
+    for name in names {
+        let Some((run, _)) = name.rsplit_once('-') else { continue };
+        let run = RunId::new(run);
+        // An attempt is recorded before it has a directory. What cannot be read is kept.
+        if matches!(store.run(&run).await, Ok(None)) {
+            remove(data.attempts().join(&name)).await;
+        }
+    }
+}
+
+async fn remove(directory: PathBuf) {
+    let path = directory.clone();
+    if let Err(error) = blocking(move |_| AttemptDirectory::remove(&path)).await {
+        let path = directory.display();
+        tracing::warn!(%path, %error, "cannot remove the files of an attempt");
+    }
+}
+
+/// Removes mirrors that were found unused seven days ago, and marks those that are found now.
+fn remove_unused_mirrors(
+    mirrors: &Path,
+    is_used: impl Fn(&str) -> bool,
+    now: SystemTime,
+) -> io::Result<()> {
+    for name in names(mirrors)? {
+        let directory = mirrors.join(&name);
+        let mark = directory.join(UNUSED_SINCE);
+        let since = mark.metadata().and_then(|mark| mark.modified()).ok();
+        match since {
+            Some(_) if is_used(&name) => fs::remove_file(mark)?,
+            None if is_used(&name) || !directory.is_dir() => {}
+            None => fs::write(mark, b"")?,
+            Some(since) if now.duration_since(since).is_ok_and(|time| time >= UNUSED_MIRROR) => {
+                fs::remove_dir_all(&directory)?;
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn names(directory: &Path) -> io::Result<Vec<String>> {
+    let names = fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
+    Ok(names.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{
+        Action, Cause, Commit, Digest, LayerName, Moment, NewRun, Revision, Sighting,
+    };
+    use crate::store::{AttemptId, MemoryStore, Outcome};
+
+    #[test]
+    fn mirror_is_removed_seven_days_after_its_repository() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        for name in ["infra", "old"] {
+            std::fs::create_dir(path(name)).unwrap();
+        }
+        let is_used = |name: &str| name == "infra";
+        let now = SystemTime::now();
+        remove_unused_mirrors(root.path(), is_used, now).unwrap();
+        let later = now + UNUSED_MIRROR + Duration::from_mins(1);
+        // Used again in between.
+        remove_unused_mirrors(root.path(), |_| true, now).unwrap();
+        remove_unused_mirrors(root.path(), is_used, later).unwrap();
+        assert!(path("old").exists());
+        remove_unused_mirrors(root.path(), is_used, now + Duration::from_hours(1)).unwrap();
+        assert!(path("old").exists());
+        remove_unused_mirrors(root.path(), is_used, later).unwrap();
+        assert!(path("infra").exists() && !path("old").exists());
+    }
+
+    /// A store with a run.
+    async fn store_with_run() -> (MemoryStore, RunId) {
+        let store = MemoryStore::new(Arc::new(Moment::default));
+        let layer: LayerName = "a".parse().unwrap();
+        let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
+        let seen = [(layer.clone(), Sighting::Found(revision.clone()))];
+        assert_eq!(store.observe("infra", 0, &seen).await.unwrap(), Outcome::Made);
+        let (action, cause, change) = (Action::Plan, Cause::Commit { change: 1 }, 1);
+        let id = RunId::derived(&layer, &revision.digest, action, &cause);
+        let run = NewRun { id: id.clone(), action, cause, revision, change, destroys: false };
+        assert_eq!(store.insert_run(&layer, run).await.unwrap(), Outcome::Made);
+        (store, id)
+    }
+
+    #[tokio::test]
+    async fn directory_of_an_attempt_without_a_run_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let data = DataDirectory::create(root.path()).unwrap();
+        let (store, known) = store_with_run().await;
+        let directory = |run: RunId| {
+            let id = AttemptId { layer: "a".parse().unwrap(), run, number: 1 };
+            AttemptDirectory::of(&data.attempts(), &id)
+        };
+        let known = directory(known);
+        let unknown = directory(RunId::new("gone"));
+        // A process that runs keeps its directory.
+        let running = directory(RunId::new("runs"));
+        for directory in [&known, &unknown, &running] {
+            directory.create().unwrap();
+        }
+        let process = butler_base::process::ProcessIdentity::own().unwrap();
+        running.record_process(&process).unwrap();
+        remove_unknown_attempts(&store, &data).await;
+        assert!(known.path().exists() && running.path().exists());
+        assert!(!unknown.path().exists());
+    }
+
+    #[test]
+    fn ten_runs_and_ninety_days_are_kept_by_default() {
+        let days = |days: u64| Duration::from_hours(24 * days);
+        assert_eq!(keep(None), Keep { runs: 10, age: days(90) });
+        let entry = HistoryEntry { runs: Some(3), days: Some(7) };
+        assert_eq!(keep(Some(entry)), Keep { runs: 3, age: days(7) });
+    }
+}
