@@ -42,6 +42,7 @@ const BASE: &[&[&str]] = &[
         "resource_lines",
         "secret",
         "similar",
+        "size",
         "trust",
     ],
     &["http", "process"],

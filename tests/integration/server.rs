@@ -5,6 +5,7 @@ mod configuration;
 mod faults;
 mod isolation;
 mod kills;
+mod limits;
 mod stopping;
 mod store;
 mod tls;

@@ -1,9 +1,9 @@
 //! The data directory of a server.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use butler_base::platform::fs::DirBuilderExt;
+use butler_base::platform::fs::{DirBuilderExt, OpenOptionsExt};
 
 /// The data directory, mode 0700: the store, mirrors, attempts, states and caches.
 #[derive(Clone, Debug)]
@@ -86,4 +86,11 @@ impl DataDirectory {
     pub fn port(&self, listener: &str) -> PathBuf {
         self.root.join(format!("{listener}.port"))
     }
+}
+
+/// Writes a new file with mode 0600.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path)?.write_all(content)
 }

@@ -58,7 +58,8 @@ impl ConfigCommand {
             ];
             print(format!("{}: {}\n", path.display(), numbers.join(", ")).as_bytes())
         } else {
-            print(errors.iter().map(|error| format!("{error}\n")).collect::<String>().as_bytes())
+            let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            print(format!("{}\n", lines.join("\n")).as_bytes())
         };
         if errors.is_empty() { printed } else { Exit::Failed.code() }
     }

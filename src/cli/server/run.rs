@@ -1,5 +1,6 @@
 //! `run`: the runs of a server.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -126,6 +127,10 @@ async fn logs(
         let has_more = !lines["next"].is_null();
         let waits = follow && goes_on(&run);
         if !(has_more || waits) {
+            if let Some(count) = lines["leftOut"]["lines"].as_u64() {
+                let text = "further lines were not kept: the log has reached `max-log`";
+                let _ = writeln!(std::io::stderr(), "{count} {text}");
+            }
             let is_success = !follow || run["phase"] == "Succeeded";
             return Ok(if is_success { Exit::Success.code() } else { Exit::Failed.code() });
         }

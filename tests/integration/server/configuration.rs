@@ -63,8 +63,8 @@ fn object<'schema>(root: &'schema Value, node: &'schema Value) -> Option<&'schem
     if let Some(reference) = node["$ref"].as_str() {
         return object(root, root.pointer(reference.strip_prefix('#').unwrap()).unwrap());
     }
-    let choices = node["anyOf"].as_array().into_iter().flatten();
-    let object_of_choice = choices.filter_map(|one| object(root, one)).next();
+    let mut choices = node["anyOf"].as_array().into_iter().flatten();
+    let object_of_choice = choices.find_map(|one| object(root, one));
     object_of_choice.or_else(|| node["properties"].is_object().then_some(node))
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::error::ApiError;
 use super::state::{ApiState, Shared};
-use crate::attempts::AttemptDirectory;
+use crate::attempts::{AttemptDirectory, LeftOut};
 use crate::event::Event;
 use crate::model::{Closed, Ending, LayerName, Run, RunId, StopReason};
 use crate::serve::RunView;
@@ -143,16 +143,21 @@ pub(super) async fn logs<S: Store>(
 ) -> Result<Json<Value>, ApiError> {
     let (layer, run) = run(&state, &id).await?;
     if run.attempts.is_empty() && lines.attempt.is_none() {
-        return Ok(Json(json!({"items": [], "next": null})));
+        return Ok(Json(json!({"items": [], "next": null, "leftOut": null})));
     }
     let directory = directory(&state, layer, &run, lines.attempt)?;
-    let read =
-        tokio::task::spawn_blocking(move || directory.log().lines(lines.after, MOST_LINES)).await;
-    let items = read
+    let read = tokio::task::spawn_blocking(move || {
+        let log = directory.log();
+        Ok::<_, std::io::Error>((log.lines(lines.after, MOST_LINES)?, log.left_out()?))
+    });
+    let (items, left_out) = read
+        .await
         .map_err(|error| ApiError::internal(&error))?
         .map_err(|error| ApiError::internal(&error))?;
     let next = items.last().filter(|_| items.len() == MOST_LINES).map(|line| line.sequence);
-    Ok(Json(json!({"items": items, "next": next})))
+    let left_out =
+        left_out.map(|LeftOut { lines, bytes, .. }| json!({"lines": lines, "bytes": bytes}));
+    Ok(Json(json!({"items": items, "next": next, "leftOut": left_out})))
 }
 
 pub(super) async fn plan<S: Store>(

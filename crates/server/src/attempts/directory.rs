@@ -1,9 +1,9 @@
 //! The files of one attempt.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use butler_base::platform::fs::{DirBuilderExt, OpenOptionsExt};
+use butler_base::platform::fs::DirBuilderExt;
 use butler_base::process::ProcessIdentity;
 use fs_err as fs;
 use serde::Serialize;
@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use super::log::AttemptLog;
+use crate::data::write_private;
 use crate::model::PlanDigest;
 use crate::store::AttemptId;
 
@@ -227,11 +228,4 @@ impl AttemptDirectory {
             Err(error) => Err(error),
         }
     }
-}
-
-/// Writes a new file with mode 0600.
-pub(super) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(path)?.write_all(content)
 }

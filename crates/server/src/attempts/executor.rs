@@ -2,16 +2,20 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use butler_base::process::{Environment, start_detached};
 use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, watch};
 
-use super::directory::{AttemptDirectory, write_private};
+use super::configuration::isolation_variables;
+use super::directory::AttemptDirectory;
 use super::outcome;
 use crate::controller::{Executor, ExecutorError, Probe};
+use crate::data::{DataDirectory, write_private};
 use crate::event::Event;
+use crate::layers::Catalog;
 use crate::model::{AttemptToken, Liveness};
 use crate::store::AttemptId;
 
@@ -36,8 +40,10 @@ const REGISTRY_TIMEOUT: &str = "24h";
 pub struct AttemptSettings {
     /// This executable.
     pub executable: PathBuf,
-    /// The directory of all attempts.
-    pub directory: PathBuf,
+    /// The data directory.
+    pub data: DataDirectory,
+    /// The layers, which can add to what attempts get.
+    pub catalog: watch::Receiver<Arc<Catalog>>,
     /// The address of the listener for attempts, `http://127.0.0.1:PORT`.
     pub endpoint: String,
     /// What attempts inherit: PATH, locale, proxies, certificates, and settings of the runner.
@@ -62,7 +68,7 @@ impl ProcessExecutor {
     }
 
     fn directory(&self, attempt: &AttemptId) -> AttemptDirectory {
-        AttemptDirectory::of(&self.settings.directory, attempt)
+        AttemptDirectory::of(&self.settings.data.attempts(), attempt)
     }
 
     fn start(&self, attempt: &AttemptId, token: &AttemptToken) -> std::io::Result<()> {
@@ -75,7 +81,7 @@ impl ProcessExecutor {
         })?;
         write_private(&directory.output(), &[])?;
         let output = std::fs::OpenOptions::new().append(true).open(directory.output())?;
-        let environment = self.environment(attempt, &directory);
+        let environment = self.environment(attempt, &directory)?;
         let arguments = [ATTEMPT_COMMAND, argument];
         let mut child =
             start_detached(&self.settings.executable, &arguments, &environment, path, &output)?;
@@ -114,7 +120,7 @@ impl ProcessExecutor {
     /// If the directories cannot be read.
     pub fn leftovers(&self) -> std::io::Result<Vec<AttemptDirectory>> {
         let mut found = Vec::new();
-        for entry in std::fs::read_dir(&self.settings.directory)? {
+        for entry in std::fs::read_dir(self.settings.data.attempts())? {
             let directory = AttemptDirectory::at(&entry?.path());
             if !directory.home().exists() {
                 continue;
@@ -146,8 +152,20 @@ impl ProcessExecutor {
     }
 
     /// The environment of `execute`.
-    fn environment(&self, attempt: &AttemptId, directory: &AttemptDirectory) -> Environment {
+    fn environment(
+        &self,
+        attempt: &AttemptId,
+        directory: &AttemptDirectory,
+    ) -> std::io::Result<Environment> {
         let mut environment = self.settings.environment.clone();
+        let source = self.settings.catalog.borrow().layers.get(&attempt.layer).cloned();
+        if let Some(source) = source {
+            let data = self.settings.data.root();
+            let variables = isolation_variables(&source.entry, &environment, data);
+            for (name, value) in variables.map_err(std::io::Error::other)? {
+                environment.set(name, value);
+            }
+        }
         set_directories(&mut environment, directory);
         for (name, value) in [
             ("BUTLER_ENDPOINT", self.settings.endpoint.clone().into()),
@@ -160,7 +178,7 @@ impl ProcessExecutor {
         ] {
             environment.set(name, value);
         }
-        environment
+        Ok(environment)
     }
 }
 

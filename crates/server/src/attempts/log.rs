@@ -8,7 +8,7 @@ use butler_base::platform::fs::OpenOptionsExt;
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
-use super::directory::write_private;
+use crate::data::write_private;
 
 /// How much of the end of the file is read first, in bytes.
 const END: u64 = 64 * 1024;
@@ -193,10 +193,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let log = AttemptLog::of(directory.path());
         let quoted = r#"{"sequence":9,"stream":"stdout","content":"x"}"#;
-        let long = quoted.repeat(40_000);
-        log.append(&[line(1, &long), line(2, &long)], 0, u64::MAX).unwrap();
+        let text = quoted.repeat(40_000);
+        log.append(&[line(1, &text), line(2, &text)], 0, u64::MAX).unwrap();
         assert_eq!(log.last().unwrap(), 2);
-        assert_eq!(log.lines(1, 10).unwrap(), [line(2, &long)]);
+        assert_eq!(log.lines(1, 10).unwrap(), [line(2, &text)]);
     }
 
     #[test]
@@ -207,8 +207,8 @@ mod tests {
         log.append(&[line(1, "first")], 0, limit).unwrap();
         assert_eq!(log.left_out().unwrap(), None);
         // The short line at the end would fit, but a log with a hole would mislead.
-        let long = "x".repeat(100);
-        log.append(&[line(2, &long), line(3, "y")], 1, limit).unwrap();
+        let text = "x".repeat(100);
+        log.append(&[line(2, &text), line(3, "y")], 1, limit).unwrap();
         log.append(&[line(3, "y"), line(4, "zz")], 3, limit).unwrap();
         assert_eq!(log.lines(0, 10).unwrap(), [line(1, "first")]);
         assert_eq!(log.left_out().unwrap(), Some(LeftOut { lines: 3, bytes: 103, last: 4 }));

@@ -28,7 +28,7 @@ use crate::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 /// The time between two stored heartbeats of an attempt. Attempts send their logs more often.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// The most that the log of an attempt may have, in bytes.
+/// The most that the log of an attempt may have if the layer does not say, in bytes.
 const MOST_LOG: u64 = 64 * 1024 * 1024;
 
 /// Answers the requests of attempts.
@@ -82,6 +82,13 @@ impl<S: Store + 'static> StoreRegistry<S> {
         })
     }
 
+    /// The limit of the log of an attempt, in bytes.
+    fn most_log(&self, name: &LayerName) -> u64 {
+        let catalog = self.catalog.borrow();
+        let given = catalog.layers.get(name).and_then(|source| source.entry.max_log.as_ref());
+        given.map_or(MOST_LOG, |size| size.value.0)
+    }
+
     /// Changes what is remembered of an attempt.
     fn session<T>(&self, attempt: &AttemptId, change: impl FnOnce(&mut Session) -> T) -> T {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +118,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
         if self.hear(attempt).await? == Outcome::Refused {
             return Ok(Recorded::Over);
         }
-        let directory = self.directory(attempt);
+        let (directory, limit) = (self.directory(attempt), self.most_log(&attempt.layer));
         let known = self.session(attempt, |session| session.last_line);
         let last = tokio::task::spawn_blocking(move || {
             let known = match known {
@@ -119,7 +126,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
                 // The server was started after the attempt.
                 None => directory.log().last()?,
             };
-            directory.log().append(&lines, known, MOST_LOG)?;
+            directory.log().append(&lines, known, limit)?;
             io::Result::Ok(
                 lines.iter().map(|line| line.sequence).max().unwrap_or_default().max(known),
             )
@@ -142,7 +149,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
             let log = directory.log();
             let last = log.last()?;
             let line = LogLine { sequence: last + 1, stream: Stream::Stderr, content: text };
-            log.append(&[line], last, MOST_LOG)
+            log.append(&[line], last, u64::MAX)
         })
         .await??;
         let result = AttemptResult::ended(Ending::Failed(class));

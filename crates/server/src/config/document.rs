@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_saphyr::Spanned;
@@ -18,6 +19,15 @@ use super::schema::{
 use super::size::Size;
 use super::span::Span;
 use crate::model::Strategy;
+
+/// The JSON Schema (draft 2020-12) of a configuration file.
+#[must_use]
+pub fn schema() -> Schema {
+    let mut schema =
+        SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Document>();
+    schema.insert("title".to_owned(), "Configuration of butler-runner serve".into());
+    schema
+}
 
 /// The configuration of `butler-runner serve`: one file, or one of several.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -159,10 +169,10 @@ pub struct LayerEntry {
     pub timeout: Option<TimeoutEntry>,
     /// How much history is kept.
     pub history: Option<HistoryEntry>,
-    /// The most that an attempt may log; by default 64 MiB. Not used yet.
+    /// The most that an attempt may log; by default 64 MiB. What follows is only counted.
     #[schemars(with = "Option<Size>")]
     pub max_log: Option<Spanned<Size>>,
-    /// Paths outside of its own directory that an attempt can use. Not used yet.
+    /// Paths outside of its own directory that an attempt can use.
     pub isolation: Option<IsolationEntry>,
     /// How long a plan may wait; by default 7d. Not used yet.
     pub plan_lifetime: Option<Span>,

@@ -22,13 +22,12 @@ mod windows;
 pub use document::{
     BackendEntry, CredentialsEntry, DriftEntry, EnvironmentValue, HistoryEntry, IsolationEntry,
     LayerEntry, NotificationEntry, NotificationEvent, NotificationFormat, RepositoryEntry,
-    RetriesEntry, SecretSource, TimeoutEntry, WebhookEntry, WebhookProvider, WindowEntry,
+    RetriesEntry, SecretSource, TimeoutEntry, WebhookEntry, WebhookProvider, WindowEntry, schema,
 };
 pub use entries::{Config, Placed};
 pub use error::ConfigError;
 pub use load::{load, of_repository, parse, parse_from};
 pub use name::generated_name;
-pub use schema::schema;
 pub use size::Size;
 pub use span::Span;
 pub use trust::{RemoteLimits, Trust};

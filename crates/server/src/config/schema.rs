@@ -1,21 +1,9 @@
-//! The JSON Schema of the configuration: the kinds of texts that it contains, and the whole.
+//! The kinds of texts that a configuration contains, for its JSON Schema.
 //!
 //! The types of this file have no values. They describe texts that `check` parses, so that an error
 //! has a position.
 
-use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-
-use super::document::Document;
-
-/// The JSON Schema (draft 2020-12) of a configuration file.
-#[must_use]
-pub fn schema() -> Schema {
-    let mut schema =
-        SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Document>();
-    schema.insert("title".to_owned(), "Configuration of butler-runner serve".into());
-    schema
-}
 
 /// Types that describe a kind of text.
 macro_rules! texts {

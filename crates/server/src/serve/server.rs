@@ -293,7 +293,8 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     environment.set_default("BUTLER_CACHE_DIR", data.cache());
     let attempts = AttemptSettings {
         executable: options.executable,
-        directory: data.attempts(),
+        data: data.clone(),
+        catalog: desired.catalogs(),
         endpoint: format!("http://{address}"),
         environment,
     };

@@ -4,15 +4,22 @@ use super::*;
 use Phase::{Noop, PendingTrigger, Succeeded, Superseded, Triggering};
 
 pub(super) fn rows() -> Vec<Row> {
+    dependencies().into_iter().chain(drift()).collect()
+}
+
+fn dependencies() -> Vec<Row> {
+    vec![(
+        "upstream changed",
+        auto().with(|w| {
+            w.settled();
+            w.facts.upstream_apply = Some(RunId::new("up"));
+        }),
+        (PendingTrigger, "create plan dependency", &[], false),
+    )]
+}
+
+fn drift() -> Vec<Row> {
     vec![
-        (
-            "upstream changed",
-            auto().with(|w| {
-                w.settled();
-                w.facts.upstream_apply = Some(RunId::new("up"));
-            }),
-            (PendingTrigger, "create plan dependency", &[], false),
-        ),
         (
             "drift check not due",
             drifting(false).with(|w| w.facts.applied_at = Some(NOW)),

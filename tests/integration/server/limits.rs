@@ -1,0 +1,59 @@
+//! What a layer says about its attempts.
+
+use super::*;
+
+#[tokio::test]
+async fn log_ends_at_its_limit_and_counts_the_rest() {
+    let mut installation = Installation::new();
+    let module = "resource \"terraform_data\" \"one\" {\n  count = 500\n}\n";
+    let repository = Repository::create(&[("a/main.tf", module)]);
+    installation.configure(&format!(
+        "repositories: {{infra: {{url: '{}'}}}}
+layers: {{a: {{repository: infra, ref: main, path: a, max-log: 64KiB}}}}
+",
+        repository.url()
+    ));
+    installation.serve(&[]).await;
+    installation.until("a", "Succeeded", 1).await;
+    let run = &installation.runs("a")[0];
+    assert_eq!(run["counts"]["add"], 500);
+    let id = run["id"].as_str().unwrap();
+    let file = installation.data().join(format!("attempts/{id}-1/log.jsonl"));
+    let size = std::fs::metadata(file).unwrap().len();
+    assert!((60_000..=64 * 1024).contains(&size), "{size}");
+    let output = installation.ask(&["run", "logs", id]);
+    let (log, note) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(!log.contains("Plan: 500 to add"), "{log}");
+    let count = note.split(' ').next().unwrap().parse::<u32>().unwrap();
+    assert!(count > 100, "{note}");
+    assert!(note.contains("further lines were not kept: the log has reached `max-log`"), "{note}");
+}
+
+#[tokio::test]
+async fn module_reads_only_the_paths_that_its_layer_adds() {
+    let mut installation = Installation::new();
+    let shared = installation.path("shared");
+    std::fs::write(&shared, "four").unwrap();
+    let module = format!(
+        "resource \"terraform_data\" \"one\" {{\n  input = file(\"{}\")\n}}\n",
+        shared.display()
+    );
+    let repository = Repository::create(&[("a/main.tf", &module), ("b/main.tf", &module)]);
+    installation.configure(&format!(
+        "repositories: {{infra: {{url: '{}'}}}}
+defaults: {{repository: infra, ref: main}}
+layers:
+  a: {{path: a, isolation: {{read: ['{}']}}}}
+  b: {{path: b}}
+",
+        repository.url(),
+        shared.display()
+    ));
+    installation.serve(&[]).await;
+    installation.until("a", "Succeeded", 1).await;
+    installation.until("b", "Failed", 1).await;
+    let id = installation.runs("b")[0]["id"].as_str().unwrap().to_owned();
+    let log = text(&installation.ask(&["run", "logs", &id]));
+    assert!(log.contains("shared"), "{log}");
+}
