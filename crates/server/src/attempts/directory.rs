@@ -79,6 +79,12 @@ impl AttemptDirectory {
         self.path.join("reports")
     }
 
+    /// Where the process leaves a state that could not be stored.
+    #[must_use]
+    pub fn recovery(&self) -> PathBuf {
+        self.reports().join("recovery")
+    }
+
     /// The file with the token.
     #[must_use]
     pub fn token(&self) -> PathBuf {
@@ -206,12 +212,19 @@ impl AttemptDirectory {
         Ok(())
     }
 
-    /// Removes the directory at `path` with everything in it, unless a process of the attempt exists.
+    /// Removes the directory at `path` with everything in it, unless a process of the attempt exists,
+    /// or it has a state that could not be stored: nothing else has that state.
     ///
     /// # Errors
     /// If that cannot be established, or something cannot be removed.
     pub fn remove(path: &Path) -> io::Result<()> {
         if !path.exists() || Self::at(path).is_alive()? {
+            return Ok(());
+        }
+        let recovery = Self::at(path).recovery();
+        if has_entries(&recovery)? {
+            let recovery = recovery.display();
+            tracing::warn!("an old attempt is kept, because `{recovery}` has a state");
             return Ok(());
         }
         fs::remove_dir_all(path)
@@ -222,10 +235,15 @@ impl AttemptDirectory {
     /// # Errors
     /// If this cannot be read.
     pub(super) fn has_leftovers(&self) -> io::Result<bool> {
-        match std::fs::read_dir(self.work()) {
-            Ok(mut entries) => Ok(entries.next().is_some()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        has_entries(&self.work())
+    }
+}
+
+/// Whether a directory exists and has something in it.
+fn has_entries(directory: &Path) -> io::Result<bool> {
+    match std::fs::read_dir(directory) {
+        Ok(mut entries) => Ok(entries.next().is_some()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }

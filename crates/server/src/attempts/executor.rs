@@ -187,7 +187,7 @@ fn set_directories(environment: &mut Environment, directory: &AttemptDirectory) 
     environment.set("HOME", directory.home());
     environment.set("TMPDIR", directory.temporary());
     environment.set("BUTLER_WORK_DIR", directory.work());
-    environment.set("BUTLER_RECOVERY_DIR", directory.reports().join("recovery"));
+    environment.set("BUTLER_RECOVERY_DIR", directory.recovery());
 }
 
 /// Removes what the process of an attempt left. If it was killed, `clean` wipes the directory of its

@@ -187,12 +187,17 @@ mod tests {
         let unknown = directory(RunId::new("gone"));
         // A process that runs keeps its directory.
         let running = directory(RunId::new("runs"));
-        for directory in [&known, &unknown, &running] {
+        // A state that could not be stored is nowhere else.
+        let recovered = directory(RunId::new("recovered"));
+        for directory in [&known, &unknown, &running, &recovered] {
             directory.create().unwrap();
         }
         let process = butler_base::process::ProcessIdentity::own().unwrap();
         running.record_process(&process).unwrap();
+        std::fs::create_dir(recovered.recovery()).unwrap();
+        std::fs::write(recovered.recovery().join("terraform.tfstate"), "{}").unwrap();
         remove_unknown_attempts(&store, &data).await;
+        assert!(recovered.path().exists());
         assert!(known.path().exists() && running.path().exists());
         assert!(!unknown.path().exists());
     }
