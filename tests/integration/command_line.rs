@@ -24,7 +24,7 @@ const OFFERED: [(&[&str], &[&str]); 11] = [
     (&["execute", "--operation", "d"], &["destroy", "drift-check"]),
     (&["execute", "--log-format", ""], &["text", "json"]),
     (&["generate", "git"], &["github-actions", "gitlab-ci"]),
-    (&["schema", "s"], &["settings", "status"]),
+    (&["schema", "s"], &["settings", "status", "server"]),
     (&["completions", "z"], &["zsh"]),
     (&["tool", "use", "1."], &["1.10.5", "1.9.8"]),
     (&["tool", "exec", "opentofu-"], &["opentofu-1.8.3", "opentofu-latest"]),
@@ -494,7 +494,7 @@ fn unknown_value_error_lists_the_possible_values() {
         error: unknown value `foo` for `<SHELL>`
         hint: use one of: bash, elvish, fish, powershell, zsh
         error: unknown value `foo` for `<DOCUMENT>`
-        hint: use one of: settings, run, status
+        hint: use one of: settings, run, status, server
     "]]
     .assert_eq(&shown);
 }
