@@ -113,8 +113,8 @@ impl ProcessExecutor {
         let _ = self.running.subscribe().wait_for(|running| *running == 0).await;
     }
 
-    /// The attempts whose processes ended while no server ran, and left temporary files. Call it
-    /// before an attempt is started.
+    /// The attempts of earlier servers that have temporary files. Call it before an attempt is
+    /// started.
     ///
     /// # Errors
     /// If the directories cannot be read.
@@ -126,8 +126,7 @@ impl ProcessExecutor {
                 continue;
             }
             match directory.is_alive() {
-                Ok(true) => {}
-                Ok(false) => found.push(directory),
+                Ok(_) => found.push(directory),
                 // It is not known to have ended, so its files are left alone.
                 Err(error) => tracing::warn!(
                     %error, "cannot tell whether the attempt in `{}` runs", directory.path().display()
@@ -137,18 +136,22 @@ impl ProcessExecutor {
         Ok(found)
     }
 
-    /// Removes the temporary files of these attempts.
+    /// Removes the temporary files of these attempts when their processes have ended.
     ///
     /// # Errors
     /// If something cannot be removed.
     pub async fn tidy(&self, leftovers: Vec<AttemptDirectory>) -> std::io::Result<()> {
-        for directory in leftovers {
+        let all = leftovers.into_iter().map(|directory| async move {
+            // One that has outlived its server is tidied up when it ends.
+            while directory.is_alive().unwrap_or(false) {
+                tokio::time::sleep(LAST_PROCESS).await;
+            }
             let mut environment = self.settings.environment.clone();
             set_directories(&mut environment, &directory);
             let output = std::fs::OpenOptions::new().append(true).open(directory.output())?;
-            tidy(&self.settings.executable, &environment, &directory, &output).await?;
-        }
-        Ok(())
+            tidy(&self.settings.executable, &environment, &directory, &output).await
+        });
+        futures_util::future::join_all(all).await.into_iter().collect()
     }
 
     /// The environment of `execute`.

@@ -100,8 +100,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 let attempt = AttemptId { layer, run, number: running.number };
                 match self.executor.probe(&attempt).await {
                     Probe::Liveness(Liveness::Alive) => alive += 1,
-                    // A process that was just started may not have recorded itself yet.
-                    Probe::Liveness(_) if !running.launched => {}
+                    // A process that has not recorded itself yet is told that it comes too late.
                     _ => self.probe(&attempt).await,
                 }
             }
