@@ -8,7 +8,7 @@ use url::Url;
 
 use super::git_environment::git_environment;
 use super::reader::Reader;
-use super::server_address::{LISTEN_DEFAULT, ServerAddress};
+use super::server_address::ServerAddress;
 use super::setting::{
     ACCESS_FILE, CA_BUNDLE, CACHE_DIR, CONCURRENCY, DATA, ISOLATION_READ, ISOLATION_WRITE,
     LAYER_PATH, MIRROR, MIRROR_MEMORY, ONCE, PROVIDER_CACHE, REFERENCE, REPO, SERVER,
@@ -124,6 +124,7 @@ impl ServerSettings {
         let stops_attempts = reader.switch(&STOP_ATTEMPTS)? || std::process::id() == 1;
         let stop_timeout = reader.parsed(&STOP_TIMEOUT, parse::duration)?;
         let stop_timeout = stop_timeout.unwrap_or(STOP_TIMEOUT_DEFAULT);
+        let isolation = isolation(&reader)?;
         Ok(Self {
             config: config(&reader)?,
             data: data(&reader)?,
@@ -136,8 +137,8 @@ impl ServerSettings {
             stop_attempts: stops_attempts.then_some(stop_timeout),
             once,
             executable: environment.executable().to_owned(),
-            isolation: isolation(&reader)?,
-            attempts: attempts(&reader)?,
+            isolation,
+            attempts: attempts(&reader, isolation)?,
             git: git_environment(environment, ca_bundle),
             logging: Logging::resolve(arguments, environment)?,
         })
@@ -154,13 +155,9 @@ impl ServerAccess {
         environment: &Environment,
     ) -> Result<Self, SettingsError> {
         let reader = Reader { arguments, environment };
-        let server = reader.parsed(&SERVER, server)?;
-        let default = format!("http://{LISTEN_DEFAULT}");
-        let server = match server {
-            Some(server) => server,
-            None => Url::parse(&default)
-                .map_err(|error| unusable(&SERVER, format!("`{default}` is not a URL: {error}")))?,
-        };
+        let given = reader.parsed(&SERVER, server)?;
+        let default = || server(SERVER.default).map_err(|problem| unusable(&SERVER, problem));
+        let server = given.map_or_else(default, Ok)?;
         let file = match reader.path(&SERVER_TOKEN_FILE)? {
             Some(file) => file,
             None => data(&reader)?.join("admin.token"),
@@ -256,7 +253,10 @@ fn isolation(reader: &Reader<'_>) -> Result<IsolationLevel, SettingsError> {
 }
 
 /// The environment of attempts, which is built and not inherited.
-fn attempts(reader: &Reader<'_>) -> Result<process::Environment, SettingsError> {
+fn attempts(
+    reader: &Reader<'_>,
+    isolation: IsolationLevel,
+) -> Result<process::Environment, SettingsError> {
     let mut attempts = process::Environment::default();
     for name in INHERITED.iter().chain(&variable::NETWORK) {
         if let Some(value) = reader.environment.value(name) {
@@ -281,7 +281,7 @@ fn attempts(reader: &Reader<'_>) -> Result<process::Environment, SettingsError> 
         }
     }
     if let Some(name) = SERVER_ISOLATION.variables.first() {
-        attempts.set(name, isolation(reader)?.name());
+        attempts.set(name, isolation.name());
     }
     Ok(attempts)
 }

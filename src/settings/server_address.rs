@@ -12,9 +12,6 @@ use super::setting::{
 };
 use super::{SettingsError, parse};
 
-/// Where the server listens if nothing else is said.
-pub(super) const LISTEN_DEFAULT: &str = "127.0.0.1:7373";
-
 /// Where the server listens, and how it is reached.
 #[derive(Debug)]
 pub struct ServerAddress {
@@ -33,10 +30,9 @@ pub struct ServerAddress {
 impl ServerAddress {
     /// Reads and checks the settings. A server that makes one pass (`once`) does not listen.
     pub(super) fn resolve(reader: &Reader<'_>, once: bool) -> Result<Self, SettingsError> {
-        let listen = reader.parsed(&LISTEN, listen)?.map_or_else(
-            || LISTEN_DEFAULT.parse().map_err(|_| SettingsError::Missing { setting: &LISTEN }),
-            Ok,
-        )?;
+        let unusable = |problem| SettingsError::Unusable { setting: &LISTEN, problem };
+        let given = reader.parsed(&LISTEN, listen)?;
+        let listen = given.map_or_else(|| listen(LISTEN.default).map_err(unusable), Ok)?;
         let public_url = reader.parsed(&PUBLIC_URL, parse::web_url)?;
         let hosts = hosts(reader, public_url.as_ref())?;
         let trusted_proxies = reader.values(&TRUSTED_PROXY, network)?;

@@ -7,16 +7,7 @@ use super::*;
 async fn cancelled_plan_ends_its_process_and_keeps_its_log() {
     let mut installation = Installation::new();
     let backend = HeldBackend::start().await;
-    // The plan waits for this state while it has the lock of its own.
-    let module = format!(
-        "data \"terraform_remote_state\" \"held\" {{
-  backend = \"http\"
-  config  = {{ address = \"{}\" }}
-}}
-{LAYER}",
-        backend.server.endpoint()
-    );
-    let repository = Repository::create(&[("envs/a/main.tf", &module)]);
+    let repository = Repository::create(&[("envs/a/main.tf", &backend.reading_module())]);
     installation.serve(&Installation::quick_start(&repository)).await;
     backend.wait_for_request().await;
     installation.until("envs.a", "ClosingOut", 1).await;

@@ -40,6 +40,16 @@ impl HeldBackend {
         )
     }
 
+    /// A module that reads the state of another one here: its plan waits while it has the lock of
+    /// its own state.
+    pub(super) fn reading_module(&self) -> String {
+        let address = self.server.endpoint();
+        format!(
+            "data \"terraform_remote_state\" \"held\" {{\n  backend = \"http\"\n  config  = {{ \
+             address = \"{address}\" }}\n}}\n{LAYER}"
+        )
+    }
+
     /// Waits until a plan reads its state.
     pub(super) async fn wait_for_request(&self) {
         self.asked.acquire().await.unwrap().forget();

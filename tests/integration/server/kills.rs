@@ -150,6 +150,7 @@ layers: {{all: {{repository: infra, ref: main, paths: ['envs/*']}}}}
                 totals.commits += 1;
             }
         }
+        // Waits for nothing: it is the random moment of the kill.
         tokio::time::sleep(LONGEST.mul_f64(random.f64())).await;
         let what = random.u8(0..4);
         if what < 2 && kill_an_attempt(&installation, &mut random) {

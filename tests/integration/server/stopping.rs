@@ -18,15 +18,7 @@ impl Held {
     async fn start(words: &[&str], further: &[&str]) -> Self {
         let mut installation = Installation::new();
         let backend = HeldBackend::start().await;
-        let module = format!(
-            "data \"terraform_remote_state\" \"held\" {{
-  backend = \"http\"
-  config  = {{ address = \"{}\" }}
-}}
-{LAYER}",
-            backend.server.endpoint()
-        );
-        let repository = Repository::create(&[("envs/a/main.tf", &module)]);
+        let repository = Repository::create(&[("envs/a/main.tf", &backend.reading_module())]);
         let arguments = Installation::quick_start(&repository);
         let further = further.iter().map(|word| (*word).to_owned());
         let all: Vec<String> = arguments.iter().cloned().chain(further).collect();

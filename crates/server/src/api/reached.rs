@@ -114,7 +114,7 @@ mod tests {
             let direct = (peer.to_owned(), "http", "direct:7373".to_owned());
             assert_eq!(reached(peer, &forwarded), direct, "{peer}");
         }
-        // A list in several lines, an entry that is no address, and only proxies.
+        // A list in several lines, an entry that is not an address, and only proxies.
         for (values, client) in [
             (&["192.0.2.7", "192.0.2.8"][..], "192.0.2.8"),
             (&["192.0.2.7, unknown, 10.2.2.2"], "10.1.2.3"),

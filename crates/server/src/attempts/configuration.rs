@@ -100,9 +100,9 @@ impl Secrets {
 #[error(
     "`isolation` of the layer names `{}`, which is in the data directory, whose files no module can use", path.display()
 )]
-pub struct IsolationPathError {
+pub(super) struct IsolationPathError {
     /// The path.
-    pub path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 /// The variables with the paths that an attempt can use in its isolation: those of `environment`, which
@@ -110,7 +110,7 @@ pub struct IsolationPathError {
 ///
 /// # Errors
 /// If a path is in the data directory of the server, or contains it. Links are followed.
-pub fn isolation_variables(
+pub(super) fn isolation_variables(
     entry: &LayerEntry,
     environment: &Environment,
     data: &Path,

@@ -9,9 +9,7 @@ mod outcome;
 mod registry;
 mod source;
 
-pub use configuration::{
-    IsolationPathError, ReadVariable, SecretError, Secrets, isolation_variables,
-};
+pub use configuration::{ReadVariable, SecretError, Secrets};
 pub use directory::AttemptDirectory;
 pub use executor::{ATTEMPT_COMMAND, AttemptSettings, ProcessExecutor, begin_attempt};
 pub use log::{AttemptLog, LeftOut};
