@@ -10,7 +10,7 @@ use super::git_environment::git_environment;
 use super::reader::Reader;
 use super::server_address::ServerAddress;
 use super::setting::{
-    ACCESS_FILE, CA_BUNDLE, CACHE_DIR, CONCURRENCY, DATA, ISOLATION_READ, ISOLATION_WRITE,
+    ACCESS_FILE, CA_BUNDLE, CACHE_DIR, CONCURRENCY, DATA, DRY_RUN, ISOLATION_READ, ISOLATION_WRITE,
     LAYER_PATH, MIRROR, MIRROR_MEMORY, ONCE, PROVIDER_CACHE, REFERENCE, REPO, SERVER,
     SERVER_CONFIG, SERVER_ISOLATION, SERVER_TOKEN_FILE, SETTINGS_FILE, SIGNING_KEY, STOP_ATTEMPTS,
     STOP_TIMEOUT, TOOL_TIMEOUT,
@@ -67,6 +67,8 @@ pub struct ServerSettings {
     pub stop_attempts: Option<Duration>,
     /// Whether one pass is made.
     pub once: bool,
+    /// Whether this pass starts and writes nothing.
+    pub dry_run: bool,
     /// This executable.
     pub executable: PathBuf,
     /// What modules are kept from.
@@ -119,7 +121,11 @@ impl ServerSettings {
         let ca_bundle = reader.existing(&CA_BUNDLE, Path::is_file)?;
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let concurrency = reader.parsed(&CONCURRENCY, concurrency)?;
-        let once = reader.switch(&ONCE)?;
+        let (once, dry_run) = (reader.switch(&ONCE)?, reader.switch(&DRY_RUN)?);
+        if dry_run && !once {
+            let mode = "`serve` without `--once`";
+            return Err(SettingsError::OutOfPlace { flag: DRY_RUN.flags[0], mode });
+        }
         // Nothing is left of a process namespace whose process 1 has ended.
         let stops_attempts = reader.switch(&STOP_ATTEMPTS)? || std::process::id() == 1;
         let stop_timeout = reader.parsed(&STOP_TIMEOUT, parse::duration)?;
@@ -136,6 +142,7 @@ impl ServerSettings {
                 .unwrap_or(MIRROR_MEMORY_DEFAULT),
             stop_attempts: stops_attempts.then_some(stop_timeout),
             once,
+            dry_run,
             executable: environment.executable().to_owned(),
             isolation,
             attempts: attempts(&reader, isolation)?,

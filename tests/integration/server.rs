@@ -2,6 +2,7 @@
 
 mod cancel;
 mod configuration;
+mod dry_run;
 mod faults;
 mod isolation;
 mod kills;

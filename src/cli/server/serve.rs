@@ -1,5 +1,6 @@
 //! `serve`: the server.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use butler_base::cancel::Stop;
@@ -7,7 +8,8 @@ use butler_base::secret::Redactor;
 use butler_server::api::Hosts;
 use butler_server::attempts::Secrets;
 use butler_server::config::{self, Config, ConfigError};
-use butler_server::serve::{self as server, LayerView, Options, Pass, TlsFiles};
+use butler_server::model::{Action, Phase};
+use butler_server::serve::{self as server, DryRun, LayerView, Options, Pass, TlsFiles, Views};
 use clap::Args;
 
 use crate::cli::columns::columns;
@@ -52,10 +54,11 @@ impl Serve {
         let redactor = Arc::new(Redactor::new());
         let screen = screen::open(&settings.logging, environment, Output::Lines);
         let _log = logging::start(&settings.logging, environment, &redactor, &screen);
-        let (is_one_pass, isolation) = (settings.once, settings.isolation.name());
+        let (is_one_pass, is_dry_run) = (settings.once, settings.dry_run);
+        let isolation = settings.isolation.name();
         tracing::info!(isolation, data = %settings.data.display(), "the server starts");
         let options = options(settings, config, environment);
-        block_on(run(options, is_one_pass)).unwrap_or_else(|| Exit::Failed.code())
+        block_on(run(options, is_one_pass, is_dry_run)).unwrap_or_else(|| Exit::Failed.code())
     }
 }
 
@@ -100,7 +103,7 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
     }
 }
 
-async fn run(options: Options, is_one_pass: bool) -> u8 {
+async fn run(options: Options, is_one_pass: bool, is_dry_run: bool) -> u8 {
     let stop = Stop::new();
     let _signals = match signals(&stop) {
         Ok(signals) => signals,
@@ -109,7 +112,9 @@ async fn run(options: Options, is_one_pass: bool) -> u8 {
             return Exit::Failed.code();
         }
     };
-    let end = if is_one_pass {
+    let end = if is_dry_run {
+        server::dry_run(options, &stop).await.map(|dry_run| report_dry_run(&dry_run))
+    } else if is_one_pass {
         server::once(options, &stop).await.map(|pass| report(&pass))
     } else {
         let ready = |url: &str| {
@@ -125,18 +130,40 @@ async fn run(options: Options, is_one_pass: bool) -> u8 {
 
 /// Prints what one pass did, and what waits.
 fn report(pass: &Pass) -> u8 {
-    for (repository, error) in &pass.unread {
+    let printed = print_pass(&pass.unread, &pass.views, row);
+    if pass.failed.is_empty() { printed } else { Exit::Failed.code() }
+}
+
+/// Prints what one pass would start, and what waits.
+fn report_dry_run(dry_run: &DryRun) -> u8 {
+    print_pass(&dry_run.unread, &dry_run.views, |view| {
+        let started = view.last_run.as_ref().filter(|run| dry_run.would_start.contains(&run.id));
+        let Some(run) = started else { return row(view) };
+        let reason = match run.action {
+            Action::Drift => format!("would check {} for drift", run.commit),
+            action => format!("would {} {}", action.as_str(), run.commit),
+        };
+        let phase = format!("{:?}", Phase::PendingTrigger);
+        vec![view.name.to_string(), phase, String::new(), String::new(), reason]
+    })
+}
+
+/// Prints why repositories cannot be read, and the row of each layer. Returns the exit code.
+fn print_pass(
+    unread: &BTreeMap<String, String>,
+    views: &Views,
+    row: impl Fn(&LayerView) -> Vec<String>,
+) -> u8 {
+    for (repository, error) in unread {
         complain(&format!("cannot read the repository `{repository}`: {error}"), None);
     }
-    let views = pass.views.all();
     let rows: Vec<Vec<String>> = std::iter::once(
         ["NAME", "PHASE", "LAST RUN", "PLAN", "REASON"].map(str::to_owned).to_vec(),
     )
-    .chain(views.iter().map(|view| row(view)))
+    .chain(views.all().iter().map(|view| row(view)))
     .collect();
     let printed = print(format!("{}\n", columns(&rows)).as_bytes());
-    let is_failed = !pass.failed.is_empty() || !pass.unread.is_empty();
-    if is_failed { Exit::Failed.code() } else { printed }
+    if unread.is_empty() { printed } else { Exit::Failed.code() }
 }
 
 fn row(view: &LayerView) -> Vec<String> {

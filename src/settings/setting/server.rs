@@ -230,6 +230,18 @@ pub const ONCE: Setting = Setting {
     section: Section::Server,
 };
 
+/// `--dry-run` of `serve`.
+pub const DRY_RUN: Setting = Setting {
+    noun: "switch",
+    flags: &["--dry-run"],
+    variables: &["BUTLER_DRY_RUN"],
+    kind: Kind::Switch,
+    default: "off",
+    help: "With --once: print what the pass would start and what waits; start nothing, and write nothing into the data directory",
+    example: "true",
+    section: Section::Server,
+};
+
 /// `--server`.
 pub const SERVER: Setting = Setting {
     noun: "address of the server",

@@ -209,6 +209,22 @@ async fn tidy(
     directory.tidy()
 }
 
+/// Finds out whether the process of an attempt exists, or what it left. `attempts` has the directories
+/// of all attempts. Writes nothing.
+pub(crate) fn probe(attempts: &Path, attempt: &AttemptId) -> Probe {
+    let directory = AttemptDirectory::of(attempts, attempt);
+    match directory.is_alive() {
+        Ok(true) => Probe::Liveness(Liveness::Alive),
+        Ok(false) => {
+            outcome::left_by(&directory).map_or(Probe::Liveness(Liveness::Gone), Probe::Ended)
+        }
+        Err(error) => {
+            tracing::warn!(%error, run = %attempt.run, "cannot tell whether an attempt runs");
+            Probe::Liveness(Liveness::Unknown)
+        }
+    }
+}
+
 impl Executor for ProcessExecutor {
     async fn launch(&self, attempt: &AttemptId, token: &AttemptToken) -> Result<(), ExecutorError> {
         self.start(attempt, token).map_err(|error| ExecutorError(error.to_string()))
@@ -224,17 +240,7 @@ impl Executor for ProcessExecutor {
     }
 
     async fn probe(&self, attempt: &AttemptId) -> Probe {
-        let directory = self.directory(attempt);
-        match directory.is_alive() {
-            Ok(true) => Probe::Liveness(Liveness::Alive),
-            Ok(false) => {
-                outcome::left_by(&directory).map_or(Probe::Liveness(Liveness::Gone), Probe::Ended)
-            }
-            Err(error) => {
-                tracing::warn!(%error, run = %attempt.run, "cannot tell whether an attempt runs");
-                Probe::Liveness(Liveness::Unknown)
-            }
-        }
+        probe(&self.settings.data.attempts(), attempt)
     }
 
     fn place(&self) -> &'static str {

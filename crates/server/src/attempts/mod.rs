@@ -11,6 +11,7 @@ mod source;
 
 pub use configuration::{ReadVariable, SecretError, Secrets};
 pub use directory::AttemptDirectory;
+pub(crate) use executor::probe;
 pub use executor::{ATTEMPT_COMMAND, AttemptSettings, ProcessExecutor, begin_attempt};
 pub use log::{AttemptLog, LeftOut};
 pub use registry::StoreRegistry;

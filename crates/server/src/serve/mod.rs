@@ -1,6 +1,7 @@
 //! The running server: polls repositories, decides about layers, and answers requests.
 
 mod desired;
+mod dry_run;
 mod listener;
 mod poller;
 mod reload;
@@ -13,6 +14,7 @@ mod view;
 mod waiting;
 
 pub use desired::{Desired, Poll};
+pub use dry_run::{DryRun, dry_run};
 pub use listener::ListenError;
 pub use poller::PollError;
 pub use server::{Options, Pass, ServeError, once, serve};
