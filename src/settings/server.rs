@@ -11,7 +11,7 @@ use super::reader::Reader;
 use super::server_address::ServerAddress;
 use super::setting::{
     ACCESS_FILE, CA_BUNDLE, CACHE_DIR, CONCURRENCY, DATA, DRY_RUN, ISOLATION_READ, ISOLATION_WRITE,
-    LAYER_PATH, MIRROR, MIRROR_MEMORY, ONCE, PROVIDER_CACHE, REFERENCE, REPO, SERVER,
+    LAYER_PATH, MIRROR, MIRROR_MEMORY, ONCE, PROVIDER_CACHE, REFERENCE, REPO, SECRETS_DIR, SERVER,
     SERVER_CONFIG, SERVER_ISOLATION, SERVER_TOKEN_FILE, SETTINGS_FILE, SIGNING_KEY, STOP_ATTEMPTS,
     STOP_TIMEOUT, TOOL_TIMEOUT,
 };
@@ -37,11 +37,12 @@ pub const HANDED_ON: [&Setting; 2] = [&MIRROR, &TOOL_TIMEOUT];
 
 /// The paths that attempts get too. They are made absolute, because attempts have a directory of
 /// their own.
-pub const PATHS_HANDED_ON: [&Setting; 7] = [
+pub const PATHS_HANDED_ON: [&Setting; 8] = [
     &CACHE_DIR,
     &PROVIDER_CACHE,
     &CA_BUNDLE,
     &SETTINGS_FILE,
+    &SECRETS_DIR,
     &SIGNING_KEY,
     &ISOLATION_READ,
     &ISOLATION_WRITE,
@@ -119,6 +120,8 @@ impl ServerSettings {
     ) -> Result<Self, SettingsError> {
         let reader = Reader { arguments, environment };
         let ca_bundle = reader.existing(&CA_BUNDLE, Path::is_file)?;
+        // Otherwise, each attempt would fail.
+        reader.existing(&SECRETS_DIR, Path::is_dir)?;
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let concurrency = reader.parsed(&CONCURRENCY, concurrency)?;
         let (once, dry_run) = (reader.switch(&ONCE)?, reader.switch(&DRY_RUN)?);

@@ -4,6 +4,7 @@ mod cancel;
 mod configuration;
 mod dry_run;
 mod faults;
+mod handed_on;
 mod isolation;
 mod kills;
 mod limits;
