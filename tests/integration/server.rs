@@ -358,13 +358,23 @@ async fn changed_configuration_is_read_again_and_a_wrong_one_leaves_the_last_in_
     installation.configure(&with(""));
     installation.serve(&[]).await;
     installation.until("dns", "Succeeded", 1).await;
-    installation.configure(&with("  app: {repository: infra, path: envs/app, tol: 1}\n"));
-    eventually("an error of the configuration", || {
-        let problems = installation.json(&["layer", "list"])["problems"].clone();
-        problems[0].as_str().is_some_and(|problem| problem.contains("did you mean `tool`?"))
-    })
-    .await;
-    assert_eq!(installation.layer("dns")["phase"], "Succeeded");
+    let data = installation.data();
+    let isolation = format!("isolation: {{read: ['{}']}}", data.join("mirrors").display());
+    let place = "butler.yaml:4:63: ";
+    for (wrong, expected) in [("tol: 1", "did you mean `tool`?"), (&isolation, place)] {
+        let layer = format!("  app: {{repository: infra, path: envs/app, {wrong}}}\n");
+        installation.configure(&with(&layer));
+        eventually(expected, || {
+            let problems = installation.json(&["layer", "list"])["problems"].clone();
+            problems[0].as_str().is_some_and(|problem| problem.contains(expected))
+        })
+        .await;
+        assert_eq!(installation.layer("dns")["phase"], "Succeeded");
+    }
+    let pass = installation.once(&[]).await;
+    assert_eq!(pass.status.code(), Some(2));
+    let expected = format!("{place}`{}` is in the data directory", data.join("mirrors").display());
+    assert!(text(&pass).contains(&expected), "{}", text(&pass));
     installation.configure(&with("  app: {repository: infra, path: envs/app}\n"));
     eventually("the new layer", || {
         installation.json(&["layer", "list"])["items"].as_array().unwrap().len() == 2

@@ -32,7 +32,7 @@ enum Command {
 impl ConfigCommand {
     pub(in crate::cli) fn run(self) -> u8 {
         let Command::Check { path, json } = self.command;
-        let (config, errors) = match load(&path) {
+        let (config, errors) = match load(&path, None) {
             Ok(config) => (config, Vec::new()),
             Err(errors) => (Config::default(), errors),
         };

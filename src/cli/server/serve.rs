@@ -42,7 +42,7 @@ impl Serve {
             Ok(settings) => settings,
             Err(error) => return refuse(&error),
         };
-        let config = match load(&settings.config) {
+        let config = match load(&settings) {
             Ok(config) => config,
             Err(errors) => {
                 for error in errors {
@@ -62,9 +62,9 @@ impl Serve {
     }
 }
 
-fn load(config: &ServerConfig) -> Result<Config, Vec<ConfigError>> {
-    match config {
-        ServerConfig::Path(path) => config::load(path),
+fn load(settings: &ServerSettings) -> Result<Config, Vec<ConfigError>> {
+    match &settings.config {
+        ServerConfig::Path(path) => config::load(path, Some(&settings.data)),
         ServerConfig::Repository { url, glob, reference } => {
             config::of_repository(url, glob, reference.as_deref())
         }

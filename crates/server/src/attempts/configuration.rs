@@ -9,7 +9,7 @@ use fs_err as fs;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
-use crate::config::{EnvironmentValue, LayerEntry, SecretSource};
+use crate::config::{EnvironmentValue, LayerEntry, SecretSource, leads_to};
 use crate::layers::LayerSource;
 use crate::model::{Action, Run};
 use crate::store::AttemptId;
@@ -116,8 +116,6 @@ pub(super) fn isolation_variables(
     data: &Path,
 ) -> Result<Vec<(&'static str, OsString)>, IsolationPathError> {
     let Some(isolation) = &entry.isolation else { return Ok(Vec::new()) };
-    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let data = real(data);
     let mut variables = Vec::new();
     for (name, paths) in
         [("BUTLER_ISOLATION_READ", &isolation.read), ("BUTLER_ISOLATION_WRITE", &isolation.write)]
@@ -126,8 +124,9 @@ pub(super) fn isolation_variables(
         let inherited = environment.value(name).into_iter().flat_map(std::env::split_paths);
         let mut all: Vec<PathBuf> = inherited.collect();
         for path in paths.iter().map(|path| &path.value) {
-            let found = real(path);
-            if found.starts_with(&data) || data.starts_with(&found) {
+            // A module that can write beside the path may have made it a link since the configuration
+            // was loaded.
+            if leads_to(path, data) {
                 return Err(IsolationPathError { path: path.clone() });
             }
             all.push(path.clone());

@@ -269,10 +269,12 @@ pub struct HistoryEntry {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct IsolationEntry {
-    /// Absolute paths that the programs of an attempt can read. They must exist.
+    /// Absolute paths that the programs of an attempt can read. They must exist, and must not lead to
+    /// the data directory.
     #[schemars(with = "Vec<PathBuf>")]
     pub read: Vec<Spanned<PathBuf>>,
-    /// Absolute paths that the programs of an attempt can read and write. They must exist.
+    /// Absolute paths that the programs of an attempt can read and write. They must exist, and must
+    /// not lead to the data directory.
     #[schemars(with = "Vec<PathBuf>")]
     pub write: Vec<Spanned<PathBuf>>,
 }

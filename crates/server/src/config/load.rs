@@ -12,11 +12,12 @@ use super::error::ConfigError;
 use super::trust::Trust;
 use super::values;
 
-/// Reads a file, or all `*.yaml` and `*.yml` files of a directory in the order of their names.
+/// Reads a file, or all `*.yaml` and `*.yml` files of a directory in the order of their names. A server
+/// gives its data directory.
 ///
 /// # Errors
 /// All that is wrong, in the order of files and lines.
-pub fn load(path: &Path) -> Result<Config, Vec<ConfigError>> {
+pub fn load(path: &Path, data: Option<&Path>) -> Result<Config, Vec<ConfigError>> {
     let failed = |path: &Path, error: std::io::Error| {
         let message = format!("cannot read the configuration: {error}");
         vec![ConfigError { file: path.to_owned(), at: None, message }]
@@ -38,7 +39,7 @@ pub fn load(path: &Path) -> Result<Config, Vec<ConfigError>> {
         let text = std::fs::read_to_string(&file).map_err(|error| failed(&file, error))?;
         texts.push((file, text));
     }
-    parse(&texts)
+    parse_from(&texts, &Trust::Local { data: data.map(Path::to_owned) })
 }
 
 /// The configuration of a quick start: each directory of a repository that matches `glob` is a
@@ -65,7 +66,7 @@ pub fn of_repository(
 /// # Errors
 /// All that is wrong, in the order of files and lines.
 pub fn parse(files: &[(PathBuf, String)]) -> Result<Config, Vec<ConfigError>> {
-    parse_from(files, &Trust::Local)
+    parse_from(files, &Trust::Local { data: None })
 }
 
 /// Reads the texts of files.

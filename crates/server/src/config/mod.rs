@@ -7,6 +7,7 @@ mod check;
 mod document;
 mod entries;
 mod error;
+mod isolation;
 mod load;
 mod name;
 mod schema;
@@ -26,6 +27,7 @@ pub use document::{
 };
 pub use entries::{Config, Placed};
 pub use error::ConfigError;
+pub(crate) use isolation::leads_to;
 pub use load::{load, of_repository, parse, parse_from};
 pub use name::generated_name;
 pub use size::Size;

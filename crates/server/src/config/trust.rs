@@ -9,14 +9,19 @@ use url::{Host, Url};
 use super::document::{LayerEntry, NotificationEntry, RepositoryEntry, SecretSource};
 use super::entries::Placed;
 use super::error::ConfigError;
+use super::isolation;
 use super::secrets::{NamedSecret, of_layer, of_repository};
 use crate::mirror::globs;
 
 /// Who can write a configuration.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// The administrator of the server: everything is allowed.
-    Local,
+    /// The administrator of the server: everything is allowed, except for `isolation` that leads to the
+    /// data directory.
+    Local {
+        /// The data directory, if a server reads the configuration.
+        data: Option<PathBuf>,
+    },
     /// Other people.
     Remote(RemoteLimits),
 }
@@ -46,7 +51,11 @@ impl Trust {
 
     /// What a layer, or the defaults, must not say.
     pub(super) fn layer(&self, layer: &Placed<LayerEntry>) -> Vec<ConfigError> {
-        let Self::Remote(limits) = self else { return Vec::new() };
+        let limits = match self {
+            Self::Local { data: Some(data) } => return isolation::layer(layer, data),
+            Self::Local { data: None } => return Vec::new(),
+            Self::Remote(limits) => limits,
+        };
         let mut errors = limits.secrets(of_layer(layer));
         if layer.entry.isolation.is_some() {
             errors.push(layer.error("only the server's own configuration can have `isolation`"));
@@ -238,7 +247,7 @@ mod tests {
                 "only the server's own configuration can have notifications",
             ),
         ] {
-            assert_eq!(errors(&Trust::Local, &text), Vec::<String>::new(), "{text}");
+            assert_eq!(errors(&Trust::Local { data: None }, &text), Vec::<String>::new(), "{text}");
             let found = errors(&trust, &text);
             let is_expected = match expected {
                 "" => found.is_empty(),

@@ -13,8 +13,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 type Version = (PathBuf, Option<(SystemTime, u64)>);
 
 /// Puts each valid configuration at `path` into force. One with errors leaves the last valid one in
-/// force. Never ends.
-pub(super) async fn reload(path: Option<&Path>, desired: &Desired) {
+/// force. `data` is the data directory. Never ends.
+pub(super) async fn reload(path: Option<&Path>, data: &Path, desired: &Desired) {
     let Some(path) = path else { return std::future::pending().await };
     let (mut known, mut last) = (versions(path), versions(path));
     loop {
@@ -27,7 +27,7 @@ pub(super) async fn reload(path: Option<&Path>, desired: &Desired) {
             continue;
         }
         known = found;
-        match config::load(path) {
+        match config::load(path, Some(data)) {
             Ok(config) => {
                 tracing::info!("the configuration has changed, and is in force");
                 desired.configure(config);

@@ -202,7 +202,7 @@ pub async fn serve(
         served = served => served.map_err(ServeError::Serve),
         () = scheduler.run(&mut events) => Ok(()),
         () = parts.poll_all(stop) => Ok(()),
-        () = reload(config_path.as_deref(), &parts.desired) => Ok(()),
+        () = reload(config_path.as_deref(), parts.data.root(), &parts.desired) => Ok(()),
         _ = stop.requested() => Ok(()),
     }?;
     if let Some(limit) = stop_attempts {
