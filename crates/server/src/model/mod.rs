@@ -6,6 +6,7 @@
 
 mod attempt;
 mod facts;
+mod journal;
 mod layer;
 mod moment;
 mod names;
@@ -18,6 +19,7 @@ mod token;
 pub use attempt::{Attempt, Ending, Liveness, StopReason};
 pub use butler_base::error::FailureClass;
 pub use facts::{Breaker, DriftFinding, Facts, Lease, Surroundings, Upstream};
+pub use journal::{JournalChange, JournalEntry, JournalKind};
 pub use layer::{DriftCheck, Layer, Strategy, Timeouts};
 pub use moment::Moment;
 pub use names::{Commit, Digest, InvalidLayerName, LayerName, PlanDigest, RunId};

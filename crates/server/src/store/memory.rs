@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::watch;
+
 use super::record::{Record, RunState};
 use super::tables::{self, Tables};
 use super::{
@@ -10,7 +12,8 @@ use super::{
     StoreResult,
 };
 use crate::model::{
-    Action, Closed, Commit, LayerName, Lease, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
+    Action, Closed, Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, NewRun,
+    PlanDigest, Run, RunId, Sighting,
 };
 
 /// Facts in memory.
@@ -28,6 +31,9 @@ struct Memory {
     /// By the identity of the state.
     leases: BTreeMap<String, Lease>,
     counters: BTreeMap<String, u64>,
+    journal: Vec<JournalEntry>,
+    /// The sequence of the last entry of the journal.
+    last: watch::Sender<u64>,
     /// How often a record was written.
     writes: u64,
 }
@@ -135,6 +141,14 @@ impl Tables for Memory {
 
     fn count(&mut self, name: &str) -> StoreResult<()> {
         *self.counters.entry(name.to_owned()).or_default() += 1;
+        Ok(())
+    }
+
+    fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()> {
+        let (sequence, at) = (*self.last.borrow() + 1, self.now);
+        self.journal.push(JournalEntry { sequence, at, layer: layer.clone(), change });
+        // A reader waits for the end of the transaction.
+        self.last.send_replace(sequence);
         Ok(())
     }
 }
@@ -245,5 +259,28 @@ impl Store for MemoryStore {
 
     async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {
         tables::pause(&mut *self.tables(), layer, by)
+    }
+
+    async fn events(
+        &self,
+        after: Option<u64>,
+        layer: Option<&LayerName>,
+        limit: u32,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        let is_asked = |entry: &&JournalEntry| {
+            after.is_none_or(|after| entry.sequence > after)
+                && layer.is_none_or(|layer| entry.layer == *layer)
+        };
+        let memory = self.tables();
+        Ok(memory.journal.iter().filter(is_asked).take(limit as usize).cloned().collect())
+    }
+
+    async fn prune_events(&self, older_than: Moment) -> StoreResult<()> {
+        self.tables().journal.retain(|entry| entry.at >= older_than);
+        Ok(())
+    }
+
+    fn journal(&self) -> watch::Receiver<u64> {
+        self.tables().last.subscribe()
     }
 }

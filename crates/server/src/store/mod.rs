@@ -6,7 +6,9 @@
 
 #[cfg(test)]
 mod contract_tests;
+mod journal;
 mod memory;
+mod note;
 mod record;
 mod sqlite;
 mod tables;
@@ -17,13 +19,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use butler_registry::TokenHash;
+use tokio::sync::watch;
 
 use crate::model::{
-    Attempt, Closed, Commit, Ending, Facts, LayerName, Liveness, Moment, NewRun, Observation,
-    PlanDigest, Run, RunId, SavedPlan, Sighting, StopReason, Upstream,
+    Closed, Commit, Ending, Facts, JournalEntry, LayerName, Moment, NewRun, Observation,
+    PlanDigest, Run, RunId, SavedPlan, Sighting, Upstream,
 };
 
 pub use memory::MemoryStore;
+pub use note::Note;
 pub use sqlite::{SqliteStore, backup, restore};
 
 /// What is wrong with the store.
@@ -285,58 +289,20 @@ pub trait Store: Send + Sync {
         layer: &LayerName,
         by: Option<&str>,
     ) -> impl Future<Output = StoreResult<()>> + Send;
-}
 
-/// Something about an attempt that has not ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Note {
-    /// Its process was started, or it reported something.
-    Heartbeat,
-    /// It is about to change infrastructure.
-    Begins,
-    /// It was asked to stop.
-    StopRequested(StopReason),
-    /// The request to stop has reached its process.
-    StopDelivered,
-    /// Whether its process exists. Refused if the attempt has reported anything since the question.
-    Probed {
-        /// The answer.
-        liveness: Liveness,
-        /// [`Attempt::reports`] when the question was decided on.
-        reports: u32,
-    },
-}
+    /// At most `limit` entries of the journal with a sequence greater than `after`, the oldest first,
+    /// of all layers or of one. Each transaction records its entries itself, so none is missing.
+    fn events(
+        &self,
+        after: Option<u64>,
+        layer: Option<&LayerName>,
+        limit: u32,
+    ) -> impl Future<Output = StoreResult<Vec<JournalEntry>>> + Send;
 
-impl Note {
-    /// Changes the attempt, which has not ended.
-    fn apply(self, attempt: &mut Attempt, now: Moment) -> Outcome {
-        match self {
-            Self::Heartbeat | Self::Begins => {
-                // Its end is about to be recorded. A process that shows up now is too late.
-                let is_gone = matches!(attempt.probed, Some((Liveness::Gone, _)));
-                let begins = self == Self::Begins;
-                if is_gone || (begins && attempt.stop.is_some()) {
-                    return Outcome::Refused;
-                }
-                attempt.launched = true;
-                attempt.began |= begins;
-                attempt.heartbeat = now;
-                attempt.reports = attempt.reports.wrapping_add(1);
-                attempt.unknown_since = None;
-            }
-            Self::StopRequested(why) => {
-                attempt.stop.get_or_insert((why, now));
-            }
-            Self::StopDelivered => attempt.stop_delivered = true,
-            Self::Probed { reports, .. } if reports != attempt.reports => return Outcome::Refused,
-            Self::Probed { liveness, .. } => {
-                attempt.probed = Some((liveness, now));
-                attempt.unknown_since = match liveness {
-                    Liveness::Unknown => attempt.unknown_since.or(Some(now)),
-                    Liveness::Alive | Liveness::Gone => None,
-                };
-            }
-        }
-        Outcome::Made
-    }
+    /// Removes entries of the journal that were recorded before `older_than`.
+    fn prune_events(&self, older_than: Moment) -> impl Future<Output = StoreResult<()>> + Send;
+
+    /// The sequence of the last entry of the journal, 0 without one. It changes after the entry can
+    /// be read.
+    fn journal(&self) -> watch::Receiver<u64>;
 }

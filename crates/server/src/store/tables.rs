@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::journal::changes;
 use super::record::Record;
 use super::{AttemptId, AttemptResult, Keep, Note, Outcome, Snapshot, StartRequest, StoreResult};
 use crate::model::{
-    Action, Attempt, Closed, Commit, Facts, LayerName, Lease, Moment, NewRun, PlanDigest, Run,
-    RunId, Sighting, Upstream,
+    Action, Attempt, Closed, Commit, Facts, JournalChange, LayerName, Lease, Moment, NewRun,
+    PlanDigest, Run, RunId, Sighting, Upstream,
 };
 
 /// One transaction of a database. Nothing that it does is visible to others before it ends, and
@@ -59,6 +60,9 @@ pub(super) trait Tables {
 
     /// Increments a counter.
     fn count(&mut self, name: &str) -> StoreResult<()>;
+
+    /// Appends an entry to the journal, with the time of the transaction.
+    fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()>;
 }
 
 /// Counts starts and ends of attempts. This is their order.
@@ -79,7 +83,7 @@ fn upstreams(tables: &mut impl Tables, after: &[LayerName]) -> StoreResult<Vec<U
         .collect()
 }
 
-/// Changes the record of a layer, and writes it if it was changed.
+/// Changes the record of a layer, and writes it with its entries of the journal if it was changed.
 fn update(
     tables: &mut impl Tables,
     layer: &LayerName,
@@ -90,6 +94,9 @@ fn update(
     let made = change(&mut after);
     if made == Outcome::Made {
         tables.write(layer, &before, &after)?;
+        for change in changes(&before, &after) {
+            tables.append(layer, change)?;
+        }
     }
     Ok(made)
 }

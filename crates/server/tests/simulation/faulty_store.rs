@@ -4,12 +4,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use butler_server::model::{
-    Closed, Commit, LayerName, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
+    Closed, Commit, JournalEntry, LayerName, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
 };
 use butler_server::store::{
     AttemptId, AttemptResult, Keep, MemoryStore, Note, Outcome, Snapshot, StartRequest, Store,
     StoreError, StoreResult,
 };
+use tokio::sync::watch;
 
 /// When the server ends.
 #[derive(Clone, Copy, Debug)]
@@ -167,5 +168,23 @@ impl Store for FaultyStore {
 
     async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {
         self.write(self.inner.pause(layer, by)).await
+    }
+
+    async fn events(
+        &self,
+        after: Option<u64>,
+        layer: Option<&LayerName>,
+        limit: u32,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        self.up()?;
+        self.inner.events(after, layer, limit).await
+    }
+
+    async fn prune_events(&self, older_than: Moment) -> StoreResult<()> {
+        self.write(self.inner.prune_events(older_than)).await
+    }
+
+    fn journal(&self) -> watch::Receiver<u64> {
+        self.inner.journal()
     }
 }

@@ -1,6 +1,7 @@
 //! What every store must do. A further store is added to [`contract`] at the end.
 
 mod changes;
+mod journal;
 mod random;
 
 use std::sync::Mutex;
@@ -9,10 +10,17 @@ use changes::{
     failed_runs_of_earlier_changes_are_over, old_runs_are_removed,
     repair_after_a_revert_is_a_new_run, waiting_plan_keeps_its_commit,
 };
+use journal::{
+    each_change_has_its_entries, entries_are_listed_in_order_and_numbered_once,
+    what_changes_nothing_has_no_entry,
+};
 use random::transactions_equal_those_in_memory;
 
 use super::*;
-use crate::model::{Action, Cause, ChangeCounts, Commit, Digest, FailureClass, Revision, Run};
+use crate::model::{
+    Action, Attempt, Cause, ChangeCounts, Commit, Digest, FailureClass, Liveness, Revision, Run,
+    StopReason,
+};
 
 /// A clock of a test, which stands until it is set.
 #[derive(Clone, Default)]
@@ -467,6 +475,9 @@ macro_rules! contract {
                 failed_runs_of_earlier_changes_are_over,
                 waiting_plan_keeps_its_commit,
                 old_runs_are_removed,
+                each_change_has_its_entries,
+                what_changes_nothing_has_no_entry,
+                entries_are_listed_in_order_and_numbered_once,
                 transactions_equal_those_in_memory
             );
         }

@@ -95,5 +95,7 @@ pub(super) async fn transactions_equal_those_in_memory(tested: Tested<impl Store
         let commits = tested.store.commits().await.unwrap();
         assert_eq!(commits, memory.commits().await.unwrap(), "step {step}");
     }
+    let journal = memory.events(None, None, u32::MAX).await.unwrap();
+    assert_eq!(tested.store.events(None, None, u32::MAX).await.unwrap(), journal);
     assert!(attempts.len() > 50);
 }

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use self::lock::StoreLock;
 use self::tables::SqliteTables;
@@ -28,7 +28,9 @@ use super::{
     AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Snapshot, StartRequest, Store,
     StoreError, StoreResult,
 };
-use crate::model::{Closed, Commit, LayerName, Moment, NewRun, PlanDigest, Run, RunId, Sighting};
+use crate::model::{
+    Closed, Commit, JournalEntry, LayerName, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
+};
 
 pub use backup::{backup, restore};
 
@@ -44,6 +46,8 @@ pub struct SqliteStore {
     /// `None` only while the store is dropped.
     worker: Option<Worker>,
     clock: Clock,
+    /// The sequence of the last entry of the journal.
+    last: watch::Sender<u64>,
 }
 
 /// The thread that owns the connection. It ends when the sender is dropped.
@@ -91,6 +95,7 @@ impl SqliteStore {
         configure(&connection)
             .and_then(|()| schema::migrate(&mut connection))
             .map_err(|error| at(path, error.into()))?;
+        let last = tables::last_event(&connection).map_err(|error| at(path, error.into()))?;
         let (jobs, queue) = mpsc::channel::<Job>();
         // The lock is freed after the connection is closed.
         let work = move || {
@@ -104,7 +109,12 @@ impl SqliteStore {
             .name("store".to_owned())
             .spawn(work)
             .map_err(|error| StoreError::Open { path: path.to_owned(), why: error.to_string() })?;
-        Ok(Self { path: path.to_owned(), worker: Some(Worker { jobs, thread }), clock })
+        Ok(Self {
+            path: path.to_owned(),
+            worker: Some(Worker { jobs, thread }),
+            clock,
+            last: watch::Sender::new(last),
+        })
     }
 
     /// Makes one transaction. If it refuses a change, nothing is written.
@@ -112,11 +122,11 @@ impl SqliteStore {
         &self,
         work: impl FnOnce(&mut SqliteTables<'_>) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        let clock = Arc::clone(&self.clock);
+        let (clock, last) = (Arc::clone(&self.clock), self.last.clone());
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
             // The answer is not read if the caller was dropped; the transaction counts.
-            let _ = answer.send(in_transaction(connection, clock(), work));
+            let _ = answer.send(in_transaction(connection, clock(), &last, work));
         });
         let ended = || StoreError::Unavailable("its thread has ended".to_owned());
         let worker = self.worker.as_ref().ok_or_else(ended)?;
@@ -128,11 +138,17 @@ impl SqliteStore {
 fn in_transaction<T>(
     connection: &mut Connection,
     now: Moment,
+    last: &watch::Sender<u64>,
     work: impl FnOnce(&mut SqliteTables<'_>) -> StoreResult<T>,
 ) -> StoreResult<T> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let result = work(&mut SqliteTables { connection: &transaction, now })?;
+    let mut tables = SqliteTables { connection: &transaction, now, appended: None };
+    let result = work(&mut tables)?;
+    let appended = tables.appended;
     transaction.commit()?;
+    if let Some(sequence) = appended {
+        last.send_replace(sequence);
+    }
     Ok(result)
 }
 
@@ -280,5 +296,23 @@ impl Store for SqliteStore {
     async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {
         let (layer, by) = (layer.clone(), by.map(str::to_owned));
         self.transaction(move |tables| transactions::pause(tables, &layer, by.as_deref())).await
+    }
+
+    async fn events(
+        &self,
+        after: Option<u64>,
+        layer: Option<&LayerName>,
+        limit: u32,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        let layer = layer.cloned();
+        self.transaction(move |tables| tables.events(after, layer.as_ref(), limit)).await
+    }
+
+    async fn prune_events(&self, older_than: Moment) -> StoreResult<()> {
+        self.transaction(move |tables| tables.prune_events(older_than)).await
+    }
+
+    fn journal(&self) -> watch::Receiver<u64> {
+        self.last.subscribe()
     }
 }

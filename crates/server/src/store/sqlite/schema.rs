@@ -57,6 +57,17 @@ const MIGRATIONS: &[&str] = &[
     CREATE INDEX runs_running ON runs (layer, action) WHERE state = 'running';
     CREATE INDEX runs_unfinished ON runs (state) WHERE state <> 'over';
 ",
+    "
+    -- AUTOINCREMENT: the sequence of a removed entry is never used again.
+    CREATE TABLE events (
+        sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,
+        layer TEXT NOT NULL,
+        change TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX events_at ON events (at);
+    CREATE INDEX events_of_layer ON events (layer, sequence);
+",
 ];
 
 /// The newest version.

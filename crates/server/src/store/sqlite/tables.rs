@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::{Commit, LayerName, Lease, Moment, Run, RunId};
+use crate::model::{Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId};
 use crate::store::record::{Need, Record, RunState};
 use crate::store::tables::Tables;
 use crate::store::{StoreError, StoreResult};
@@ -31,10 +31,58 @@ pub(super) const BUSY: &str = "SELECT DISTINCT layer FROM runs WHERE state = 'ru
 pub(super) const RUNNING: &str =
     "SELECT count(*), coalesce(sum(action = 'drift'), 0) FROM runs WHERE state = 'running'";
 
+/// Entries of the journal.
+const EVENTS: &str = "SELECT sequence, at, layer, change FROM events WHERE sequence > ?1
+    ORDER BY sequence LIMIT ?2";
+
+/// Entries of the journal about one layer.
+const EVENTS_OF_LAYER: &str = "SELECT sequence, at, layer, change FROM events
+    WHERE layer = ?3 AND sequence > ?1 ORDER BY sequence LIMIT ?2";
+
 /// One transaction.
 pub(super) struct SqliteTables<'a> {
     pub(super) connection: &'a Connection,
     pub(super) now: Moment,
+    /// The sequence of the last entry that the transaction appended to the journal.
+    pub(super) appended: Option<u64>,
+}
+
+impl SqliteTables<'_> {
+    /// Entries of the journal, the oldest first.
+    pub(super) fn events(
+        &self,
+        after: Option<u64>,
+        layer_name: Option<&LayerName>,
+        limit: u32,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        let statement = if layer_name.is_some() { EVENTS_OF_LAYER } else { EVENTS };
+        let mut select = self.connection.prepare_cached(statement)?;
+        let after = signed(after.unwrap_or_default());
+        let entry = |row: &Row<'_>| {
+            let at = Moment::from_millis(row.get::<_, i64>(1)?.unsigned_abs());
+            let sequence = row.get::<_, i64>(0)?.unsigned_abs();
+            Ok(JournalEntry { sequence, at, layer: layer(row, 2)?, change: json(row, 3)? })
+        };
+        let rows = match layer_name {
+            Some(name) => select.query_map(params![after, limit, name.as_str()], entry)?,
+            None => select.query_map(params![after, limit], entry)?,
+        };
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Removes entries of the journal that are older than this.
+    pub(super) fn prune_events(&self, older_than: Moment) -> StoreResult<()> {
+        let mut delete = self.connection.prepare_cached("DELETE FROM events WHERE at < ?")?;
+        delete.execute([signed(older_than.as_millis())])?;
+        Ok(())
+    }
+}
+
+/// The sequence of the last entry of the journal, also if it was removed.
+pub(super) fn last_event(connection: &Connection) -> rusqlite::Result<u64> {
+    let last = "SELECT seq FROM sqlite_sequence WHERE name = 'events'";
+    let last: Option<i64> = connection.query_row(last, [], |row| row.get(0)).optional()?;
+    Ok(last.unwrap_or_default().unsigned_abs())
 }
 
 impl Tables for SqliteTables<'_> {
@@ -188,6 +236,16 @@ impl Tables for SqliteTables<'_> {
              ON CONFLICT (name) DO UPDATE SET value = value + 1",
         )?;
         upsert.execute([name])?;
+        Ok(())
+    }
+
+    fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()> {
+        let mut insert = self
+            .connection
+            .prepare_cached("INSERT INTO events (at, layer, change) VALUES (?, ?, ?)")?;
+        let at = signed(self.now.as_millis());
+        insert.execute(params![at, layer.as_str(), text(&change)?])?;
+        self.appended = Some(self.connection.last_insert_rowid().unsigned_abs());
         Ok(())
     }
 }

@@ -1,0 +1,85 @@
+//! The journal: what happened, in the order in which the store recorded it.
+
+use super::{
+    Action, Closed, Commit, Digest, Ending, LayerName, Moment, PlanDigest, RunId, StopReason,
+};
+
+/// One entry of the journal. It is never changed, and names no secret.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct JournalEntry {
+    /// Its position, from 1. It is never used again, also after the entry was removed.
+    pub sequence: u64,
+    /// When it was recorded.
+    pub at: Moment,
+    /// The layer.
+    pub layer: LayerName,
+    /// What happened.
+    pub change: JournalChange,
+}
+
+/// What happened to a layer, a run or an attempt.
+#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+pub struct JournalChange {
+    /// The run, unless it happened to the layer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+    /// The number of the attempt, if it happened to an attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: JournalKind,
+}
+
+/// What happened. The names are those of the API, and stores contain them.
+#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum JournalKind {
+    /// The repository contains another digest of the layer.
+    RevisionRead {
+        /// The digest.
+        digest: Digest,
+        /// The commit that was read.
+        commit: Commit,
+    },
+    /// A run was created.
+    RunCreated {
+        /// What it does.
+        action: Action,
+        /// The kind of its cause ([`super::Cause::kind`]).
+        cause: String,
+    },
+    /// A person approved a plan. The run is the one that applies it.
+    PlanApproved {
+        /// The plan.
+        plan: PlanDigest,
+        /// The person.
+        by: String,
+    },
+    /// An attempt was recorded; its process is started after that.
+    AttemptStarted,
+    /// An attempt is about to change infrastructure.
+    ApplyBegan,
+    /// An attempt was asked to stop.
+    StopRequested {
+        /// Why.
+        why: StopReason,
+    },
+    /// An attempt has ended.
+    AttemptEnded {
+        /// How.
+        ending: Ending,
+    },
+    /// A run gets no further attempts.
+    RunClosed {
+        /// Why.
+        why: Closed,
+    },
+    /// A person paused the layer.
+    Paused {
+        /// The person.
+        by: String,
+    },
+    /// A person ended the pause.
+    Resumed,
+}
