@@ -7,6 +7,7 @@
 mod access;
 mod access_file;
 mod error;
+mod events;
 mod health;
 mod hosts;
 mod layers;

@@ -16,7 +16,7 @@ use super::reached::Reached;
 use super::refusals::{MOST_BODY, errors_as_json};
 use super::state::{ApiState, Shared};
 use super::user::Role;
-use super::{health, layers, runs};
+use super::{events, health, layers, runs};
 use crate::store::Store;
 
 /// The path of the API.
@@ -84,6 +84,11 @@ pub fn routes<S: Store + 'static>() -> Vec<Route<S>> {
             Role::Operator,
             "Cancels a run: closes it if it waits, and stops its attempt.",
             post(runs::cancel::<S>),
+        ),
+        read(
+            "/events",
+            "Lists what happened, the oldest first, or follows it as `text/event-stream`.",
+            get(events::list::<S>),
         ),
         read("/repositories", "Lists repositories.", get(layers::repositories::<S>)),
         change(
