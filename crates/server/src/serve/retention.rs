@@ -1,5 +1,5 @@
-//! Removes what is no longer kept: old runs with the files of their attempts, and mirrors of
-//! repositories that left the configuration.
+//! Removes what is no longer kept: old runs with the files of their attempts, mirrors of repositories
+//! that left the configuration, and old entries of the journal.
 //!
 //! Rows are removed before files. If the server ends in between, the next one that starts removes
 //! the directories of attempts whose run does not exist. Decisions go on meanwhile: each layer is one
@@ -14,11 +14,12 @@ use butler_base::blocking::blocking;
 use fs_err as fs;
 
 use super::desired::Desired;
+use super::view::Timestamp;
 use crate::attempts::AttemptDirectory;
 use crate::config::HistoryEntry;
 use crate::data::DataDirectory;
-use crate::model::RunId;
-use crate::store::{Keep, Store};
+use crate::model::{Moment, RunId};
+use crate::store::{Keep, Store, StoreResult};
 
 /// The time between two passes, if the layers do not change.
 const AGAIN: Duration = Duration::from_hours(1);
@@ -34,6 +35,9 @@ const RUNS: u32 = 10;
 
 /// How many days they are kept.
 const DAYS: u32 = 90;
+
+/// How long entries of the journal are kept.
+const JOURNAL: Duration = Duration::from_hours(90 * 24);
 
 /// The file in a mirror that says since when no repository uses it.
 const UNUSED_SINCE: &str = "butler-unused";
@@ -68,11 +72,20 @@ pub(super) async fn remove_old<S: Store>(
         if let Err(error) = removed.await {
             tracing::warn!(%error, "cannot remove mirrors that are not used");
         }
+        if let Err(error) = remove_old_events(&*store, Timestamp::of(SystemTime::now()).0).await {
+            tracing::warn!(%error, "cannot remove old events");
+        }
         tokio::select! {
             () = tokio::time::sleep(AGAIN) => {}
             changed = catalogs.changed() => if changed.is_err() { return },
         }
     }
+}
+
+/// Removes entries of the journal that are no longer kept at `now`.
+async fn remove_old_events<S: Store>(store: &S, now: Moment) -> StoreResult<()> {
+    let age = u64::try_from(JOURNAL.as_millis()).unwrap_or(u64::MAX);
+    store.prune_events(Moment::from_millis(now.as_millis().saturating_sub(age))).await
 }
 
 fn keep(entry: Option<HistoryEntry>) -> Keep {
@@ -134,9 +147,7 @@ fn names(directory: &Path) -> io::Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{
-        Action, Cause, Commit, Digest, LayerName, Moment, NewRun, Revision, Sighting,
-    };
+    use crate::model::{Action, Cause, Commit, Digest, LayerName, NewRun, Revision, Sighting};
     use crate::store::{AttemptId, MemoryStore, Outcome};
 
     #[test]
@@ -200,6 +211,16 @@ mod tests {
         assert!(recovered.path().exists());
         assert!(known.path().exists() && running.path().exists());
         assert!(!unknown.path().exists());
+    }
+
+    #[tokio::test]
+    async fn events_are_kept_for_ninety_days() {
+        let (store, _) = store_with_run().await;
+        remove_old_events(&store, Moment::default() + JOURNAL).await.unwrap();
+        assert_eq!(store.events(None, None, 9).await.unwrap().len(), 2);
+        let later = Moment::default() + JOURNAL + Duration::from_millis(1);
+        remove_old_events(&store, later).await.unwrap();
+        assert_eq!(store.events(None, None, 9).await.unwrap(), []);
     }
 
     #[test]
