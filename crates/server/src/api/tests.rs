@@ -2,6 +2,7 @@
 
 mod cancel;
 mod errors;
+mod events;
 mod origin;
 
 use std::path::PathBuf;
