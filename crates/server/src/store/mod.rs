@@ -27,7 +27,7 @@ use crate::model::{
 };
 
 pub use memory::MemoryStore;
-pub use note::Note;
+pub use note::{Note, Outcome};
 pub use sqlite::{SqliteStore, backup, restore};
 
 /// What is wrong with the store.
@@ -117,16 +117,6 @@ pub struct Snapshot {
     pub running: u32,
     /// How many of them are checks for drift.
     pub running_drift: u32,
-}
-
-/// Whether a change was made.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[must_use]
-pub enum Outcome {
-    /// The change was made.
-    Made,
-    /// Nothing was changed: what is stored differs from what the caller believed.
-    Refused,
 }
 
 /// What an attempt reports when it has ended.

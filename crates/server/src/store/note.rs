@@ -1,7 +1,16 @@
 //! What is recorded about an attempt that has not ended.
 
-use super::Outcome;
 use crate::model::{Attempt, Liveness, Moment, StopReason};
+
+/// Whether a change was made.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use]
+pub enum Outcome {
+    /// The change was made.
+    Made,
+    /// Nothing was changed: what is stored differs from what the caller believed.
+    Refused,
+}
 
 /// Something about an attempt that has not ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
