@@ -3,6 +3,7 @@
 mod cancel;
 mod configuration;
 mod dry_run;
+mod events;
 mod faults;
 mod handed_on;
 mod isolation;
