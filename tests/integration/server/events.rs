@@ -56,7 +56,7 @@ impl Stream {
                     message.lines().find_map(|line| Some(line.strip_prefix(name)?.to_owned()))
                 };
                 let event = field("data: ").zip(field("id: "));
-                self.text = rest.to_owned();
+                rest.clone_into(&mut self.text);
                 // A message without data is a comment.
                 let Some((data, id)) = event else { continue };
                 let event: Value = serde_json::from_str(&data).unwrap();
