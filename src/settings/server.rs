@@ -12,8 +12,8 @@ use super::server_address::ServerAddress;
 use super::setting::{
     ACCESS_FILE, CA_BUNDLE, CACHE_DIR, CONCURRENCY, DATA, DRY_RUN, ISOLATION_READ, ISOLATION_WRITE,
     LAYER_PATH, MIRROR, MIRROR_MEMORY, ONCE, PROVIDER_CACHE, REFERENCE, REPO, SECRETS_DIR, SERVER,
-    SERVER_CONFIG, SERVER_ISOLATION, SERVER_TOKEN_FILE, SETTINGS_FILE, SIGNING_KEY, STOP_ATTEMPTS,
-    STOP_TIMEOUT, TOOL_TIMEOUT,
+    SERVER_CONFIG, SERVER_ISOLATION, SERVER_TOKEN_FILE, SETTINGS_FILE, SIGNING_KEY,
+    STARTS_PER_MINUTE, STOP_ATTEMPTS, STOP_TIMEOUT, TOOL_TIMEOUT,
 };
 use super::{
     Arguments, Environment, IsolationLevel, Kind, Logging, Setting, SettingsError, parse, variable,
@@ -24,6 +24,9 @@ use butler_source::git::GitEnvironment;
 
 /// The most memory of a process that fetches, in bytes.
 const MIRROR_MEMORY_DEFAULT: u64 = 1024 * 1024 * 1024;
+
+/// The default of `--starts-per-minute`.
+const STARTS_PER_MINUTE_DEFAULT: u32 = 60;
 
 /// How long the server waits for attempts that it has asked to end, if nothing else is said.
 const STOP_TIMEOUT_DEFAULT: Duration = Duration::from_mins(10);
@@ -61,6 +64,8 @@ pub struct ServerSettings {
     pub access_file: Option<PathBuf>,
     /// The most attempts at the same time.
     pub concurrency: u32,
+    /// The most starts in a minute, of checks for drift and of what is due after a start.
+    pub starts_per_minute: u32,
     /// The most memory of a process that fetches, in bytes.
     pub mirror_memory: u64,
     /// How long attempts are waited for that are asked to end when the server ends; `None` if they
@@ -123,7 +128,8 @@ impl ServerSettings {
         // Otherwise, each attempt would fail.
         reader.existing(&SECRETS_DIR, Path::is_dir)?;
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let concurrency = reader.parsed(&CONCURRENCY, concurrency)?;
+        let concurrency = reader.parsed(&CONCURRENCY, number)?;
+        let starts = reader.parsed(&STARTS_PER_MINUTE, number)?;
         let (once, dry_run) = (reader.switch(&ONCE)?, reader.switch(&DRY_RUN)?);
         if dry_run && !once {
             let mode = "`serve` without `--once`";
@@ -140,6 +146,7 @@ impl ServerSettings {
             address: ServerAddress::resolve(&reader, once)?,
             access_file: reader.existing(&ACCESS_FILE, |path| !path.is_dir() && path.exists())?,
             concurrency: concurrency.unwrap_or(u32::try_from(processors).unwrap_or(u32::MAX)),
+            starts_per_minute: starts.unwrap_or(STARTS_PER_MINUTE_DEFAULT),
             mirror_memory: reader
                 .parsed(&MIRROR_MEMORY, parse::bytes)?
                 .unwrap_or(MIRROR_MEMORY_DEFAULT),
@@ -296,7 +303,7 @@ fn attempts(
     Ok(attempts)
 }
 
-fn concurrency(text: &str) -> Result<u32, String> {
+fn number(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(number) if (1..=10_000).contains(&number) => Ok(number),
         _ => Err(format!("`{text}` is not a number from 1 to 10000")),

@@ -77,6 +77,12 @@ pub struct ConfiguredLayer {
 pub struct Limits {
     /// The most attempts at the same time.
     pub concurrency: u32,
+    /// How many more attempts may start this minute: checks for drift, and those of the first pass.
+    pub starts_left: u32,
+    /// The time until one more may start.
+    pub starts_again: Duration,
+    /// Whether the layer has not been at rest since the server started.
+    pub is_first_pass: bool,
     /// Why nothing is started, for example because the disk is nearly full.
     pub no_starts: Option<String>,
 }
@@ -85,7 +91,13 @@ impl Limits {
     /// At most `concurrency` attempts at the same time.
     #[must_use]
     pub const fn concurrency(concurrency: u32) -> Self {
-        Self { concurrency, no_starts: None }
+        Self {
+            concurrency,
+            starts_left: u32::MAX,
+            starts_again: Duration::ZERO,
+            is_first_pass: false,
+            no_starts: None,
+        }
     }
 }
 
@@ -124,6 +136,9 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             upstreams: snapshot.upstreams.clone(),
             free_slots: concurrency.saturating_sub(snapshot.running),
             free_drift_slots: most_drift.saturating_sub(snapshot.running_drift),
+            starts_left: self.limits.starts_left,
+            is_first_pass: self.limits.is_first_pass,
+            starts_again: snapshot.now + self.limits.starts_again,
             no_starts: self.limits.no_starts.clone(),
             ..Surroundings::default()
         };

@@ -8,6 +8,8 @@ use crate::store::AttemptId;
 pub enum Event {
     /// The facts of a layer have changed.
     Changed(LayerName),
+    /// The repository of a layer was read for the first time since the server started.
+    FirstRead(LayerName),
     /// An attempt of the layer has reported its end, so others may start.
     Finished(LayerName),
     /// The process of an attempt has ended.

@@ -95,6 +95,7 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
         access_file: settings.access_file,
         isolation: settings.isolation.name().to_owned(),
         concurrency: settings.concurrency,
+        starts_per_minute: settings.starts_per_minute,
         mirror_memory: settings.mirror_memory,
         executable: settings.executable,
         environment: settings.attempts,

@@ -170,6 +170,18 @@ pub const CONCURRENCY: Setting = Setting {
     section: Section::Server,
 };
 
+/// `--starts-per-minute`.
+pub const STARTS_PER_MINUTE: Setting = Setting {
+    noun: "number of starts",
+    flags: &["--starts-per-minute"],
+    variables: &["BUTLER_STARTS_PER_MINUTE"],
+    kind: Kind::Value("N"),
+    default: "60",
+    help: "The most attempts that start in a minute, of checks for drift and of what is due after a start of the server; commits that arrive later are planned at once, and --once has no such limit",
+    example: "20",
+    section: Section::Server,
+};
+
 /// `--isolation` of `serve`.
 pub const SERVER_ISOLATION: Setting = Setting {
     noun: "isolation",

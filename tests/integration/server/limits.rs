@@ -57,3 +57,36 @@ layers:
     let log = text(&installation.ask(&["run", "logs", &id]));
     assert!(log.contains("shared"), "{log}");
 }
+
+#[tokio::test]
+async fn starts_after_a_start_of_the_server_are_limited_and_later_commits_are_not() {
+    let mut installation = Installation::new();
+    let files = [("a/main.tf", LAYER), ("b/main.tf", LAYER), ("c/main.tf", LAYER)];
+    let repository = Repository::create(&files);
+    installation.configure(&format!(
+        "repositories: {{infra: {{url: '{}', poll: 1s}}}}
+defaults: {{repository: infra, ref: main}}
+layers: {{a: {{path: a}}, b: {{path: b}}, c: {{path: c}}}}
+",
+        repository.url()
+    ));
+    installation.serve(&["--starts-per-minute", "2"].map(str::to_owned)).await;
+    let mut planned = Vec::new();
+    eventually("two layers are planned, and one waits", || {
+        let layers = ["a", "b", "c"].map(|name| (name, installation.layer(name)));
+        let limited = layers.iter().filter(|(_, layer)| {
+            let text = layer["reasons"][0]["text"].as_str().unwrap_or_default();
+            text.contains("starts-per-minute")
+        });
+        planned.clear();
+        let ended = layers.iter().filter(|(_, layer)| layer["phase"] == "Succeeded");
+        planned.extend(ended.map(|(name, _)| *name));
+        limited.count() == 1 && planned.len() == 2
+    })
+    .await;
+
+    // The limit is used up, but this is not the first pass any more.
+    let file = format!("{}/main.tf", planned[0]);
+    repository.commit("change", &[(&file, &LAYER.replace("\"a\"", "\"b\""))]);
+    installation.until(planned[0], "Succeeded", 2).await;
+}

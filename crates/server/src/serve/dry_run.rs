@@ -10,7 +10,7 @@ use url::Url;
 
 use super::desired::Desired;
 use super::poller::{PollSettings, Poller};
-use super::scheduler::Scheduler;
+use super::scheduler::{Capacity, Scheduler};
 use super::server::{Options, ServeError};
 use super::view::Views;
 use crate::attempts;
@@ -72,7 +72,7 @@ async fn decide(options: Options, root: &Path, stop: &Stop) -> Result<DryRun, Se
         store,
         Arc::new(NoStarts { attempts: data.attempts() }),
         // A pass starts what waits for a slot as soon as another run has ended.
-        u32::MAX,
+        Capacity { concurrency: u32::MAX, starts_per_minute: u32::MAX },
         data.root().to_owned(),
         desired.catalogs(),
         Arc::clone(&views),

@@ -8,6 +8,7 @@ mod reload;
 mod retention;
 mod scheduler;
 mod server;
+mod start_rate;
 mod stopping;
 mod tls;
 mod view;

@@ -156,11 +156,13 @@ impl<S: Store + 'static> Poller<S> {
             })
             .map(|(name, _)| name)
             .collect();
+        let is_first = before.is_none();
         // Layer sets can have other members. The scheduler looks at all layers then.
         self.desired.read(&self.name, reading.clone());
         for layer in changed {
             // The receiver is gone when the server stops.
-            let _ = self.events.send(Event::Changed(layer));
+            let event = if is_first { Event::FirstRead(layer) } else { Event::Changed(layer) };
+            let _ = self.events.send(event);
         }
         self.last = Some(Last { config, references, reading });
         self.kept = self.store.commits().await?;

@@ -1,6 +1,6 @@
 //! Decides about layers when something happened to them, and when their time has come.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,14 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use super::start_rate::StartRate;
 use super::view::{LayerView, Views};
 use super::waiting::{Waiting, WaitsFor};
 use crate::controller::{Controller, Executor, Limits, Probe};
 use crate::decision::Step;
 use crate::event::Event;
 use crate::layers::Catalog;
-use crate::model::{Gate, LayerName, Liveness, RunId};
+use crate::model::{Gate, LayerName, Liveness, Phase, RunId};
 use crate::store::{AttemptId, Outcome, Store, StoreResult};
 
 /// How many steps are made for a layer before others get their turn.
@@ -29,12 +30,24 @@ const LEAST_ROOM: u64 = 1 << 30;
 /// The time after which the room on the disk is looked at again.
 const PLATFORM: Duration = Duration::from_mins(1);
 
+/// How much may run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Capacity {
+    /// The most attempts at the same time.
+    pub(super) concurrency: u32,
+    /// The most starts in a minute: of checks for drift, and of what is due after a start of the server.
+    pub(super) starts_per_minute: u32,
+}
+
 /// Decides about one layer after the other. There is one for each server.
 #[derive(Debug)]
 pub(super) struct Scheduler<S, E> {
     store: Arc<S>,
     executor: Arc<E>,
-    concurrency: u32,
+    capacity: Capacity,
+    rate: StartRate,
+    /// The layers that have not been at rest since the server started.
+    first_pass: HashSet<LayerName>,
     /// The data directory.
     data: PathBuf,
     catalog: watch::Receiver<Arc<Catalog>>,
@@ -51,7 +64,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
     pub(super) fn new(
         store: Arc<S>,
         executor: Arc<E>,
-        concurrency: u32,
+        capacity: Capacity,
         data: PathBuf,
         catalog: watch::Receiver<Arc<Catalog>>,
         views: Arc<Views>,
@@ -59,7 +72,9 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         Self {
             store,
             executor,
-            concurrency,
+            capacity,
+            rate: StartRate::new(capacity.starts_per_minute),
+            first_pass: HashSet::new(),
             data,
             catalog,
             views,
@@ -175,13 +190,11 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
 
     pub(super) async fn handle(&mut self, event: Event) {
         match event {
-            Event::Changed(layer) => {
-                // A revert can make the layer applied again, for which others wait.
-                let dependents: Vec<_> = self.catalog.borrow().dependents(&layer).collect();
-                for layer in dependents.iter().chain([&layer]) {
-                    self.wake(layer);
-                }
+            Event::FirstRead(layer) => {
+                self.first_pass.insert(layer.clone());
+                self.changed(&layer);
             }
+            Event::Changed(layer) => self.changed(&layer),
             Event::Finished(layer) => {
                 self.wake(&layer);
                 self.wake_others(&layer);
@@ -191,6 +204,14 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 self.wake(&attempt.layer);
                 self.wake_others(&attempt.layer);
             }
+        }
+    }
+
+    /// Looks at a layer, and at those that wait for it: a revert can make it applied again.
+    fn changed(&mut self, layer: &LayerName) {
+        let dependents: Vec<_> = self.catalog.borrow().dependents(layer).collect();
+        for layer in dependents.iter().chain([layer]) {
+            self.wake(layer);
         }
     }
 
@@ -209,14 +230,15 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         }
         let (run, number, reports) = (attempt.run.clone(), attempt.number, running.reports);
         let step = Step::Probe { run, attempt: number, reports };
-        let controller = Controller::new(&*self.store, &*self.executor, self.limits());
+        let limits = Limits::concurrency(self.capacity.concurrency);
+        let controller = Controller::new(&*self.store, &*self.executor, limits);
         if let Err(error) = controller.perform(&attempt.layer, None, step).await {
             tracing::error!(%error, run = %attempt.run, "cannot record the end of an attempt");
         }
     }
 
     /// What can run now.
-    fn limits(&self) -> Limits {
+    fn limits(&mut self, layer: &LayerName) -> Limits {
         let room = butler_base::platform::room(&self.data);
         let no_starts = room.filter(|room| room.free < LEAST_ROOM).map(|room| {
             format!(
@@ -225,7 +247,10 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 LEAST_ROOM >> 20
             )
         });
-        Limits { concurrency: self.concurrency, no_starts }
+        let (starts_left, starts_again) = self.rate.left(Instant::now());
+        let concurrency = self.capacity.concurrency;
+        let is_first_pass = self.first_pass.contains(layer);
+        Limits { concurrency, starts_left, starts_again, is_first_pass, no_starts }
     }
 
     /// Decides about a layer until nothing can be done now.
@@ -233,7 +258,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         let source = self.catalog.borrow().layers.get(layer).cloned();
         let configured = source.as_ref().map(|source| &source.configured);
         let (store, executor) = (Arc::clone(&self.store), Arc::clone(&self.executor));
-        let controller = Controller::new(&*store, &*executor, self.limits());
+        let controller = Controller::new(&*store, &*executor, self.limits(layer));
         let mut frees_others = false;
         for _ in 0..MOST_STEPS {
             let decided = match controller.decide(layer, configured).await {
@@ -242,6 +267,9 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             };
             let (snapshot, decision) = decided;
             let Some(step) = decision.step.clone() else {
+                if decision.phase != Phase::PendingTrigger {
+                    self.first_pass.remove(layer);
+                }
                 let waits_for = WaitsFor::of(&decision.reasons, &snapshot.facts.runs);
                 self.looked_at(layer, waits_for);
                 let mut next =
@@ -264,8 +292,9 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             };
             let may_free = matches!(step, Step::EndAttempt { .. } | Step::Probe { .. });
             let performed = controller.perform(layer, configured, step).await;
-            if !matches!(performed, Ok(Outcome::Refused)) {
-                self.started.extend(started);
+            if let Some(started) = started.filter(|_| !matches!(performed, Ok(Outcome::Refused))) {
+                self.started.insert(started);
+                self.rate.started(Instant::now());
             }
             match performed {
                 Ok(Outcome::Made) => frees_others |= may_free,

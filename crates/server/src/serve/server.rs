@@ -16,7 +16,7 @@ use super::desired::Desired;
 use super::listener::{ListenError, listen, listen_locally};
 use super::poller::{PollSettings, Poller};
 use super::reload::reload;
-use super::scheduler::{Scheduler, until};
+use super::scheduler::{Capacity, Scheduler, until};
 use super::stopping::end_attempts;
 use super::tls::{TlsError, TlsFiles, TlsListener, acceptor};
 use super::view::Views;
@@ -52,6 +52,8 @@ pub struct Options {
     pub isolation: String,
     /// The most attempts at the same time.
     pub concurrency: u32,
+    /// The most starts in a minute, of checks for drift and of what is due after a start of the server.
+    pub starts_per_minute: u32,
     /// The most memory of a process that fetches a repository, in bytes.
     pub mirror_memory: u64,
     /// This executable.
@@ -216,7 +218,9 @@ pub async fn serve(
 ///
 /// # Errors
 /// If the server cannot start, for example because another one uses the data directory.
-pub async fn once(options: Options, stop: &Stop) -> Result<Pass, ServeError> {
+pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError> {
+    // The next pass would be limited again.
+    options.starts_per_minute = u32::MAX;
     let stop_attempts = options.stop_attempts;
     let (parts, mut scheduler, mut events) = prepare(options).await?;
     let mut unread = BTreeMap::new();
@@ -306,10 +310,12 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         }
     });
     let views = Arc::new(Views::default());
+    let capacity =
+        Capacity { concurrency: options.concurrency, starts_per_minute: options.starts_per_minute };
     let scheduler = Scheduler::new(
         Arc::clone(&store),
         executor,
-        options.concurrency,
+        capacity,
         data.root().to_owned(),
         desired.catalogs(),
         Arc::clone(&views),
