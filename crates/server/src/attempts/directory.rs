@@ -212,6 +212,12 @@ impl AttemptDirectory {
         Ok(())
     }
 
+    /// Whether nothing is left of what [`Self::tidy`] removes: it can be killed at any point.
+    #[must_use]
+    pub fn is_tidy(&self) -> bool {
+        ![self.token(), self.home(), self.temporary()].iter().any(|path| path.exists())
+    }
+
     /// Removes the directory at `path` with everything in it, unless a process of the attempt exists,
     /// or it has a state that could not be stored: nothing else has that state.
     ///
@@ -245,5 +251,26 @@ fn has_entries(directory: &Path) -> io::Result<bool> {
         Ok(mut entries) => Ok(entries.next().is_some()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_that_was_tidied_in_part_is_not_tidy() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = AttemptDirectory::at(root.path());
+        for left in [directory.home(), directory.temporary()] {
+            fs::create_dir_all(left).unwrap();
+            assert!(!directory.is_tidy());
+            directory.tidy().unwrap();
+            assert!(directory.is_tidy());
+        }
+        fs::write(directory.token(), "token").unwrap();
+        assert!(!directory.is_tidy());
+        directory.tidy().unwrap();
+        assert!(directory.is_tidy());
     }
 }

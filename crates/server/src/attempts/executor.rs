@@ -122,7 +122,7 @@ impl ProcessExecutor {
         let mut found = Vec::new();
         for entry in std::fs::read_dir(self.settings.data.attempts())? {
             let directory = AttemptDirectory::at(&entry?.path());
-            if !directory.home().exists() {
+            if directory.is_tidy() {
                 continue;
             }
             match directory.is_alive() {
