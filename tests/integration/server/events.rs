@@ -51,12 +51,13 @@ impl Stream {
     /// The next event, whose `id` is its sequence; `None` at the end of the connection.
     async fn next(&mut self) -> Option<Value> {
         loop {
-            if let Some((message, rest)) = self.text.split_once("\n\n") {
+            if let Some((message, _)) = self.text.split_once("\n\n") {
                 let field = |name: &str| {
                     message.lines().find_map(|line| Some(line.strip_prefix(name)?.to_owned()))
                 };
                 let event = field("data: ").zip(field("id: "));
-                rest.clone_into(&mut self.text);
+                let length = message.len() + 2;
+                self.text.drain(..length);
                 // A message without data is a comment.
                 let Some((data, id)) = event else { continue };
                 let event: Value = serde_json::from_str(&data).unwrap();

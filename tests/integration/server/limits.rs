@@ -71,22 +71,24 @@ layers: {{a: {{path: a}}, b: {{path: b}}, c: {{path: c}}}}
         repository.url()
     ));
     installation.serve(&["--starts-per-minute", "2"].map(str::to_owned)).await;
-    let mut planned = Vec::new();
-    eventually("two layers are planned, and one waits", || {
+    let planned = || {
         let layers = ["a", "b", "c"].map(|name| (name, installation.layer(name)));
-        let limited = layers.iter().filter(|(_, layer)| {
-            let text = layer["reasons"][0]["text"].as_str().unwrap_or_default();
-            text.contains("starts-per-minute")
-        });
-        planned.clear();
-        let ended = layers.iter().filter(|(_, layer)| layer["phase"] == "Succeeded");
-        planned.extend(ended.map(|(name, _)| *name));
-        limited.count() == 1 && planned.len() == 2
+        let ended = layers.into_iter().filter(|(_, layer)| layer["phase"] == "Succeeded");
+        ended.map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    let is_limited = |name| {
+        let layer = installation.layer(name);
+        layer["reasons"][0]["text"].as_str().is_some_and(|it| it.contains("starts-per-minute"))
+    };
+    eventually("two planned layers, and one that waits", || {
+        planned().len() == 2
+            && ["a", "b", "c"].into_iter().filter(|name| is_limited(name)).count() == 1
     })
     .await;
 
     // The limit is used up, but this is not the first pass any more.
-    let file = format!("{}/main.tf", planned[0]);
-    repository.commit("change", &[(&file, &LAYER.replace("\"a\"", "\"b\""))]);
-    installation.until(planned[0], "Succeeded", 2).await;
+    let first = planned()[0];
+    let file = format!("{first}/main.tf");
+    repository.commit("change", &[(file.as_str(), LAYER.replace("\"a\"", "\"b\"").as_str())]);
+    installation.until(first, "Succeeded", 2).await;
 }

@@ -73,6 +73,6 @@ mod tests {
         rate.started(begin);
         let (left, again) = rate.left(begin + Duration::from_secs(20));
         assert_eq!((left, again), (0, Duration::from_secs(40)));
-        assert_eq!(rate.left(begin + Duration::from_secs(60)).0, 1);
+        assert_eq!(rate.left(begin + Duration::from_mins(1)).0, 1);
     }
 }
