@@ -40,7 +40,7 @@ pub(super) struct Transfer<'task> {
     access: &'task Access,
     pub(super) progress: &'task Progress,
     pub(super) authenticator: Authenticator<'task>,
-    /// Whether the certificates are loaded, which is done before the first HTTP connection.
+    /// Whether the certificates are loaded, which is done before the first HTTPS connection: libgit2 uses no proxy for plain HTTP.
     has_certificates: Cell<bool>,
 }
 
@@ -131,7 +131,7 @@ impl<'task> Transfer<'task> {
             url.scheme != Scheme::Ssh || host_keys::write_known_hosts(self.access, url)?;
         self.authenticator.clear_attempts();
         let address = remote.url().unwrap_or_default().to_owned();
-        if address.starts_with("http") && !self.has_certificates.replace(true) {
+        if address.starts_with("https:") && !self.has_certificates.replace(true) {
             trust(self.access)?;
         }
         let failed = |error| self.explain(url, host_known, FetchStep::Connect, &error);
