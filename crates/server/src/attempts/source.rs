@@ -7,7 +7,7 @@ use git2::{ObjectType, Repository, TreeWalkMode, TreeWalkResult};
 use tar::{Builder, EntryType, Header};
 
 use crate::layers::LayerSource;
-use crate::mirror::{GitTree, Kind, ReferenceCache, Tree as _, dependencies, globs};
+use crate::mirror::{GitTree, Kind, Tree as _, dependencies, globs, matching};
 use crate::model::Commit;
 
 /// The largest file, in bytes: as much as the runner takes altogether.
@@ -37,7 +37,11 @@ pub(super) fn write_archive(
     }
     let triggers = layer.entry.triggers.iter().map(|glob| glob.value.as_str());
     let triggers = globs(triggers).unwrap_or_default();
-    let found = dependencies(&tree, &layer.path, &triggers, &mut ReferenceCache::default())
+    let (mut parents, mut references) = Default::default();
+    let found = matching(&tree, &triggers)
+        .and_then(|triggers| {
+            dependencies(&tree, &layer.path, &triggers, &mut parents, &mut references)
+        })
         .map_err(io::Error::other)?
         .ok_or_else(|| {
             io::Error::other(format!("commit {commit} does not have the path `{}`", layer.path))

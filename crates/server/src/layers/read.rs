@@ -1,13 +1,11 @@
 //! Reads what one repository contains for the layers of a configuration.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use globset::GlobSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::config::{Config, LayerEntry, generated_name};
 use crate::mirror::{
-    BackendCache, GitTree, Kind, ReferenceCache, TERRAGRUNT, Tree, TreeError, dependencies, digest,
-    globs, has_backend, is_too_deep, join, syntax,
+    BackendCache, Dependencies, GitTree, Kind, ParentFiles, ReferenceCache, TERRAGRUNT, Tree,
+    TreeError, dependencies, digest, globs, has_backend, is_too_deep, join, matching, syntax,
 };
 use crate::model::{Commit, LayerName, Revision, Sighting};
 
@@ -86,16 +84,22 @@ pub fn read(
     caches: &mut Caches,
 ) -> Result<Reading, TreeError> {
     let mut reading = Reading::default();
+    let mut trees = HashMap::new();
     for (name, entry) in entries(config, repository) {
         let commit = commits.get(reference(entry)).cloned().flatten();
-        let tree = commit.as_ref().map(|commit| GitTree::of(mirror, commit)).transpose()?;
+        // Layers of one commit share what was read of it.
+        if let Some(commit) = commit.as_ref().filter(|commit| !trees.contains_key(*commit)) {
+            let read = (GitTree::of(mirror, commit)?, ParentFiles::default());
+            trees.insert(commit.clone(), read);
+        }
+        let mut tree = commit.as_ref().and_then(|commit| trees.get_mut(commit));
         let mut layers = Vec::new();
         if let Some(path) = &entry.path {
             // The configuration checks names of layers.
             if let Ok(name) = name.parse() {
                 layers.push((name, path.value.clone()));
             }
-        } else if let Some(tree) = &tree {
+        } else if let Some((tree, _)) = &tree {
             let directories = directories(tree, name, entry, &mut reading.problems)?;
             for directory in &directories {
                 match name_in_set(name, directory) {
@@ -108,20 +112,24 @@ pub fn read(
         let triggers = entry.triggers.iter().map(|glob| glob.value.as_str());
         // The configuration checks globs.
         let triggers = globs(triggers).unwrap_or_default();
+        let triggers = tree.as_ref().map(|(tree, _)| matching(tree, &triggers));
+        let triggers = triggers.unwrap_or_else(|| Ok(Dependencies::new()));
         for (name, path) in layers {
-            let sighting = match (&tree, &commit) {
-                (Some(tree), Some(commit)) => {
+            let sighting = match (&mut tree, &commit) {
+                (Some((tree, parents)), Some(commit)) => {
                     let backend = has_backend(tree, &path, &mut caches.backends);
                     // Terraform says what is wrong with files that cannot be read.
                     if entry.backend.is_none() && backend.unwrap_or(true) {
                         reading.with_backend.insert(name.clone());
                     }
-                    let seen = see(tree, commit, &path, &triggers, &mut caches.references);
+                    let references = &mut caches.references;
+                    let seen = match &triggers {
+                        Ok(triggers) => see(tree, commit, &path, triggers, parents, references)
+                            .map_err(|error| error.to_string()),
+                        Err(error) => Err(error.to_string()),
+                    };
                     // One layer that cannot be read does not stop the others.
-                    seen.unwrap_or_else(|error| Sighting::Invalid {
-                        commit: commit.clone(),
-                        why: error.to_string(),
-                    })
+                    seen.unwrap_or_else(|why| Sighting::Invalid { commit: commit.clone(), why })
                 }
                 _ => Sighting::RefMissing,
             };
@@ -136,12 +144,13 @@ fn see(
     tree: &GitTree<'_>,
     commit: &Commit,
     path: &str,
-    triggers: &GlobSet,
+    triggers: &Dependencies,
+    parents: &mut ParentFiles,
     cache: &mut ReferenceCache,
 ) -> Result<Sighting, TreeError> {
     let path = join("", path).unwrap_or_default();
     let commit = commit.clone();
-    Ok(match dependencies(tree, &path, triggers, cache)? {
+    Ok(match dependencies(tree, &path, triggers, parents, cache)? {
         Some(found) => Sighting::Found(Revision { commit, digest: digest(&found) }),
         None => Sighting::PathMissing { commit },
     })

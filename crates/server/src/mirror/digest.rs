@@ -23,6 +23,10 @@ pub type Dependencies = BTreeMap<String, Entry>;
 #[derive(Debug, Default)]
 pub struct ReferenceCache(HashMap<String, Vec<String>>);
 
+/// The plain files of directories of one commit, which are read once for all layers below them.
+#[derive(Debug, Default)]
+pub struct ParentFiles(HashMap<String, Dependencies>);
+
 /// An invalid glob.
 #[derive(Debug, thiserror::Error)]
 #[error("`{glob}` is not a valid glob: {why}")]
@@ -50,14 +54,16 @@ pub fn globs<'a>(globs: impl IntoIterator<Item = &'a str>) -> Result<GlobSet, In
     Ok(set.build()?)
 }
 
-/// What the layer at `path` depends on, or `None` if there is no such directory.
+/// What the layer at `path` depends on, or `None` if there is no such directory. `triggers` are the
+/// files that match its triggers ([`matching`]), `parents` belongs to the commit.
 ///
 /// # Errors
 /// If an object cannot be read.
 pub fn dependencies(
     tree: &impl Tree,
     path: &str,
-    triggers: &GlobSet,
+    triggers: &Dependencies,
+    parents: &mut ParentFiles,
     cache: &mut ReferenceCache,
 ) -> Result<Option<Dependencies>, TreeError> {
     let Some(root) = tree.entry(path)?.filter(|entry| entry.kind == Kind::Directory) else {
@@ -66,10 +72,8 @@ pub fn dependencies(
     let mut found = Dependencies::new();
     found.insert(path.to_owned(), root);
     follow_references(tree, path, cache, &mut found)?;
-    add_files_of_parents(tree, path, &mut found)?;
-    if !triggers.is_empty() {
-        add_matching(tree, "", triggers, &mut found)?;
-    }
+    add_files_of_parents(tree, path, parents, &mut found)?;
+    found.extend(triggers.clone());
     Ok(Some(found))
 }
 
@@ -123,19 +127,49 @@ fn follow_references(
 fn add_files_of_parents(
     tree: &impl Tree,
     path: &str,
+    parents: &mut ParentFiles,
     found: &mut Dependencies,
 ) -> Result<(), TreeError> {
     let mut parent = path;
     while !parent.is_empty() {
         parent = parent.rsplit_once('/').map_or("", |(parent, _)| parent);
-        for (name, entry) in tree.list(parent)? {
-            if matches!(entry.kind, Kind::File | Kind::Executable | Kind::Link) {
-                let path = if parent.is_empty() { name } else { format!("{parent}/{name}") };
-                found.insert(path, entry);
-            }
+        if !parents.0.contains_key(parent) {
+            parents.0.insert(parent.to_owned(), plain_files(tree, parent)?);
         }
+        found.extend(
+            parents
+                .0
+                .get(parent)
+                .into_iter()
+                .flatten()
+                .map(|(path, entry)| (path.clone(), entry.clone())),
+        );
     }
     Ok(())
+}
+
+fn plain_files(tree: &impl Tree, directory: &str) -> Result<Dependencies, TreeError> {
+    let files = tree.list(directory)?.into_iter();
+    let plain =
+        files.filter(|(_, entry)| matches!(entry.kind, Kind::File | Kind::Executable | Kind::Link));
+    Ok(plain.map(|(name, entry)| (below(directory, name), entry)).collect())
+}
+
+/// The path of an entry of a directory.
+fn below(directory: &str, name: String) -> String {
+    if directory.is_empty() { name } else { format!("{directory}/{name}") }
+}
+
+/// The files of a commit that match `triggers`. Layers of one set have the same ones.
+///
+/// # Errors
+/// If an object cannot be read.
+pub fn matching(tree: &impl Tree, triggers: &GlobSet) -> Result<Dependencies, TreeError> {
+    let mut found = Dependencies::new();
+    if !triggers.is_empty() {
+        add_matching(tree, "", triggers, &mut found)?;
+    }
+    Ok(found)
 }
 
 fn add_matching(
@@ -148,7 +182,7 @@ fn add_matching(
         return Ok(());
     }
     for (name, entry) in tree.list(directory)? {
-        let path = if directory.is_empty() { name } else { format!("{directory}/{name}") };
+        let path = below(directory, name);
         if entry.kind == Kind::Directory {
             add_matching(tree, &path, globs, found)?;
         } else if globs.is_match(&path) {

@@ -1,8 +1,10 @@
 //! The files of a commit in a git repository.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::Path;
 
-use git2::{ObjectType, Repository};
+use git2::{ObjectType, Repository, TreeEntry};
 
 use super::tree::{Entry, Kind, Tree, TreeError};
 use crate::model::Commit;
@@ -11,6 +13,9 @@ use crate::model::Commit;
 pub struct GitTree<'a> {
     repository: &'a Repository,
     root: git2::Tree<'a>,
+    /// Directories whose entries were looked up. libgit2 does not keep large ones, and a directory with
+    /// a thousand layers would be read and parsed for each of them.
+    directories: RefCell<HashMap<String, git2::Tree<'a>>>,
 }
 
 impl<'a> GitTree<'a> {
@@ -22,22 +27,57 @@ impl<'a> GitTree<'a> {
         let failed = |error: git2::Error| failed(commit.as_str(), &error);
         let id = git2::Oid::from_str(commit.as_str()).map_err(failed)?;
         let root = repository.find_commit(id).and_then(|commit| commit.tree()).map_err(failed)?;
-        Ok(Self { repository, root })
+        Ok(Self { repository, root, directories: RefCell::default() })
     }
 
-    fn directory(&self, path: &str) -> Result<Option<git2::Tree<'a>>, TreeError> {
-        if path.is_empty() {
-            return Ok(Some(self.root.clone()));
+    /// The entry at a path other than the root.
+    fn find(&self, path: &str) -> Result<Option<TreeEntry<'static>>, TreeError> {
+        let Some((parents, _)) = path.rsplit_once('/') else {
+            return entry_of(&self.root, path, path);
+        };
+        // Paths come from files of the repository and can be long: this is not recursive.
+        let mut tree = self.root.clone();
+        let ends = parents.match_indices('/').map(|(end, _)| end).chain([parents.len()]);
+        let mut begin = 0;
+        for end in ends {
+            let (directory, name) = (&path[..end], &path[begin..end]);
+            let known = self.directories.borrow().get(directory).cloned();
+            tree = if let Some(known) = known {
+                known
+            } else {
+                let Some(found) = self.open(entry_of(&tree, name, path)?, path)? else {
+                    return Ok(None);
+                };
+                self.directories.borrow_mut().insert(directory.to_owned(), found.clone());
+                found
+            };
+            begin = end + 1;
         }
-        match self.root.get_path(Path::new(path)) {
-            Ok(entry) if entry.kind() == Some(ObjectType::Tree) => {
-                let tree = self.repository.find_tree(entry.id());
-                tree.map(Some).map_err(|error| failed(path, &error))
-            }
-            Ok(_) => Ok(None),
-            Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
-            Err(error) => Err(failed(path, &error)),
-        }
+        entry_of(&tree, &path[begin..], path)
+    }
+
+    /// The directory that an entry is.
+    fn open(
+        &self,
+        entry: Option<TreeEntry<'_>>,
+        path: &str,
+    ) -> Result<Option<git2::Tree<'a>>, TreeError> {
+        let entry = entry.filter(|entry| entry.kind() == Some(ObjectType::Tree));
+        let tree = entry.map(|entry| self.repository.find_tree(entry.id()));
+        tree.transpose().map_err(|error| failed(path, &error))
+    }
+}
+
+/// The entry of a directory. `path` is for messages.
+fn entry_of(
+    tree: &git2::Tree<'_>,
+    name: &str,
+    path: &str,
+) -> Result<Option<TreeEntry<'static>>, TreeError> {
+    match tree.get_path(Path::new(name)) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+        Err(error) => Err(failed(path, &error)),
     }
 }
 
@@ -47,15 +87,16 @@ impl Tree for GitTree<'_> {
             let id = self.root.id().to_string();
             return Ok(Some(Entry { kind: Kind::Directory, id }));
         }
-        match self.root.get_path(Path::new(path)) {
-            Ok(found) => Ok(entry(&found)),
-            Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
-            Err(error) => Err(failed(path, &error)),
-        }
+        Ok(self.find(path)?.as_ref().and_then(entry))
     }
 
     fn list(&self, directory: &str) -> Result<Vec<(String, Entry)>, TreeError> {
-        let Some(tree) = self.directory(directory)? else { return Ok(Vec::new()) };
+        let tree = if directory.is_empty() {
+            Some(self.root.clone())
+        } else {
+            self.open(self.find(directory)?, directory)?
+        };
+        let Some(tree) = tree else { return Ok(Vec::new()) };
         // Names that are not UTF-8 cannot be named by a configuration.
         let named = tree.iter().filter_map(|found| {
             let name = found.name().ok()?.to_owned();

@@ -10,7 +10,9 @@ mod tests;
 mod tree;
 
 pub use backend::{BackendCache, has_backend};
-pub use digest::{Dependencies, InvalidGlob, ReferenceCache, dependencies, digest, globs};
+pub use digest::{
+    Dependencies, InvalidGlob, ParentFiles, ReferenceCache, dependencies, digest, globs, matching,
+};
 pub use git_tree::GitTree;
 pub use syntax::{Syntax, TERRAGRUNT, syntax};
 pub use tree::{Entry, Kind, Tree, TreeError, is_too_deep, join};

@@ -27,7 +27,9 @@ fn digest_of(files: &TestRepository, path: &str, triggers: &[&str]) -> Option<Di
     let tree = GitTree::of(&files.repository, &commit).unwrap();
     let triggers = globs(triggers.iter().copied()).unwrap();
     let mut cache = ReferenceCache::default();
-    dependencies(&tree, path, &triggers, &mut cache).unwrap().as_ref().map(digest)
+    let triggers = matching(&tree, &triggers).unwrap();
+    let mut parents = ParentFiles::default();
+    dependencies(&tree, path, &triggers, &mut parents, &mut cache).unwrap().as_ref().map(digest)
 }
 
 #[test]
