@@ -35,16 +35,18 @@ impl ProcessIdentity {
     /// # Errors
     /// If `/proc` cannot be read.
     pub fn is_alive(&self) -> io::Result<bool> {
+        // Reading one process is cheap, and reading all of them is not.
+        if self.is_running()? {
+            return Ok(true);
+        }
+        let Ok(pid) = i32::try_from(self.pid) else { return Ok(false) };
         if boot()? != self.boot {
             return Ok(false);
         }
-        let Ok(pid) = i32::try_from(self.pid) else { return Ok(false) };
-        let pid = Pid::from_raw(pid);
         // A session keeps its id for itself, so only its own processes can be found here.
+        let session = Pid::from_raw(pid);
         let is_of_it = |process: &table::Process| {
-            let is_leader = process.pid == pid && process.start == self.start;
-            let is_in_session = process.session == pid && process.start >= self.start;
-            !process.is_zombie && (is_leader || is_in_session)
+            process.session == session && process.start >= self.start && !process.is_zombie
         };
         Ok(table::processes().iter().any(is_of_it))
     }
