@@ -74,6 +74,24 @@ async fn store_of_a_newer_version_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
+async fn store_without_a_journal_keeps_its_facts_and_gets_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    write(&store, "d1").await;
+    drop(store);
+    // The second version had all but the journal.
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("DROP TABLE events; PRAGMA user_version = 2").unwrap();
+    connection.close().unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(sighting(&store).await, Some(found("d1")));
+    assert_eq!(store.events(None, None, 10).await.unwrap(), []);
+    write(&store, "d2").await;
+    assert_eq!(store.events(None, None, 10).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn damaged_store_is_named_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store.sqlite");
