@@ -86,6 +86,7 @@ bench-quick: build ## The same with few pairs and without growth: under three mi
 bench-scale: build ## Build, then start 200 runs at once, with one registry and one cache
 	$(call benchmark,--scale)
 
+bench-serve: export CARGO_BUILD_TARGET := $(TARGET)
 bench-serve: build ## Build, then measure the server with up to 10,000 layers: a quarter of an hour
 	$(call benchmark,--serve)
 

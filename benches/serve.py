@@ -4,11 +4,12 @@ A stand-in for terraform answers at once, so that what is seen is what the serve
 """
 
 import shutil
-import statistics
+import subprocess
 import time
 
 from benches import git_server, modules, processes
 from benches.processes import expect
+from benches.registry import ROOT
 from benches.server import Server, all_in
 from benches.table import Row
 
@@ -41,6 +42,7 @@ def serve(world, sizes):
     yield from _many_of_a_thousand(world)
     yield from _one(world)
     yield from _found_again(world)
+    yield from _cycles()
 
 
 def _repository(world, name, count, poll="1s"):
@@ -185,3 +187,15 @@ def _found_again(world):
     shutil.rmtree(world.path(name))
     shutil.rmtree(server.data)
     yield Row(f"start while {ATTEMPTS} attempts run: all of them found again", "s", seconds, 2.0, 0.5)
+
+
+def _cycles():
+    """How fast the store alone is; the benchmark of the crate measures it."""
+    command = ["cargo", "bench", "--locked", "--quiet", "--package", "butler-server", "--bench", "store"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    for line in done.stdout.split("\n"):
+        # Seconds of 1,000 cycles: of a row, smaller is better.
+        if line.startswith("callers="):
+            callers, seconds = (float(word.partition("=")[2]) for word in line.split())
+            text = f"1,000 cycles of commit, claim and finish in the store, callers: {callers:.0f}"
+            yield Row(text, "s", [seconds], 2.0, 0.5)

@@ -28,7 +28,12 @@ class Server:
     def __init__(self, world, name, configuration, *arguments):
         self.world = world
         self.data = world.path(name)
-        self.plans = world.path(f"{name}.plans")
+        # Attempts write there when their plans start: nothing else is theirs to write.
+        started = world.path(f"{name}-started")
+        started.mkdir()
+        self.plans = started / "plans"
+        for layer in configuration["layers"].values():
+            layer["isolation"] = {"write": [str(started)]}
         self.file = world.path(f"{name}.yaml")
         # JSON is YAML.
         self.file.write_text(json.dumps(configuration))
