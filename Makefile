@@ -23,7 +23,7 @@ release = .ci/release-environment '$(TARGET)' \
 # Beside scripts that users would write instead: benches/ is a Python package without dependencies.
 define benchmark
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
-	PATH="$$PATH:$$(dirname "$$terraform")" python3 -B -m benches $(1) '$(BINARY)'
+	PATH="$$PATH:$$(dirname "$$terraform")" $(2) python3 -B -m benches $(1) '$(BINARY)'
 endef
 
 help: ## List the tasks
@@ -86,9 +86,8 @@ bench-quick: build ## The same with few pairs and without growth: under three mi
 bench-scale: build ## Build, then start 200 runs at once, with one registry and one cache
 	$(call benchmark,--scale)
 
-bench-serve: export CARGO_BUILD_TARGET := $(TARGET)
 bench-serve: build ## Build, then measure the server with up to 10,000 layers: a quarter of an hour
-	$(call benchmark,--serve)
+	$(call benchmark,--serve,.ci/release-environment '$(TARGET)' env CARGO_BUILD_TARGET='$(TARGET)')
 
 soak: setup-test ## Kill servers and attempts at random for ten minutes, at least fifty times
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \

@@ -4,6 +4,8 @@
 //! attempt claims it together with the lease of its state, and the attempt ends. Each of the four is
 //! durable when its call returns.
 
+#![expect(clippy::print_stdout, reason = "a benchmark prints what it has measured")]
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
