@@ -90,7 +90,7 @@ def _grown(world, size):
             server.end()
         with server.running(path):
             server.at_rest(size)
-            _settle(server)
+            _settle(server, size)
             asked, store, cpu = len(git_server.ASKED), server.store(), server.cpu_seconds()
             while len(git_server.ASKED) < asked + POLLS:
                 time.sleep(0.05)
@@ -109,8 +109,10 @@ def _grown(world, size):
     yield Row(f"{layers}, nothing happens: files of the store written", "count", [writes], 0, 0)
 
 
-def _settle(server):
-    """Waits until the first poll has ended: the next one has been asked for."""
+def _settle(server, size):
+    """Waits until the work of a start is done, and the next poll has been asked for."""
+    # It looks for old runs of one layer after the other, with pauses.
+    time.sleep(size * 0.025)
     asked = len(git_server.ASKED)
     while len(git_server.ASKED) < asked + 2:
         time.sleep(0.05)
