@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::support::files_provider::FilesProvider;
 use crate::support::world::{Fault, MODULE, RUN_ID, World, merge, sequence};
 
 #[tokio::test]
@@ -138,19 +139,42 @@ run "bad" {
 
 #[tokio::test]
 async fn drift_is_detected_and_refresh_updates_the_state() {
-    let world = World::new(&[("main.tf", MODULE)]).await;
+    let provider = FilesProvider::unpack();
+    let directory = tempfile::tempdir().unwrap();
+    let [changed, removed, kept] = ["a", "b", "c"].map(|name| directory.path().join(name));
+    let files = [(&*changed, "one"), (&*removed, "one"), (&*kept, "one")];
+    let mut world = World::new(&[("main.tf", &FilesProvider::module(&files))]).await;
+    world.set("TF_CLI_CONFIG_FILE", provider.configuration());
     assert_eq!(world.run(world.config("apply")).await.code, Some(0));
-    for operation in ["drift-check", "refresh"] {
+    let run = async |operation: &str| {
         let end = world.run(world.config(operation)).await;
         assert_eq!(end.code, Some(0), "{}", end.stderr);
         let received = world.received();
         let reports: &[&str] =
             if operation == "refresh" { &["POST plan", "POST outputs"] } else { &["POST plan"] };
         assert_eq!(received.request_names(), sequence(reports), "{operation}");
-        let last = &received.statuses[1];
-        assert_eq!(last["plan_summary"], "No drift.");
-        assert_eq!(last["resources_to_change"], 0);
+        received.statuses[1].clone()
+    };
+    let none = run("drift-check").await;
+    assert_eq!(
+        (&none["plan_summary"], &none["plan_changes"]),
+        (&json!("No drift."), &json!(false))
+    );
+
+    std::fs::write(&changed, "two").unwrap();
+    std::fs::remove_file(&removed).unwrap();
+    // A check changes nothing: the second one finds the same.
+    for _ in 0..2 {
+        let drift = run("drift-check").await;
+        assert_eq!(drift["plan_changes"], true);
+        let found = "Drift: 2 changed outside of Terraform: files_file.f0 (changed), files_file.f1 \
+                     (deleted)";
+        assert_eq!(drift["plan_summary"], found);
     }
+    run("refresh").await;
+    assert_eq!(run("drift-check").await["plan_summary"], "No drift.");
+    assert_eq!(std::fs::read_to_string(&changed).unwrap(), "two");
+    assert!(kept.exists() && !removed.exists());
 }
 
 #[tokio::test]

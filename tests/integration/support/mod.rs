@@ -12,6 +12,7 @@ pub(crate) mod deployed;
 pub(crate) mod documented;
 pub(crate) mod empty_root;
 pub(crate) mod environment;
+pub(crate) mod files_provider;
 pub(crate) mod forward_proxy;
 pub(crate) mod git_server;
 pub(crate) mod github_actions;

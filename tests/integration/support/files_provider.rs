@@ -1,0 +1,49 @@
+//! The provider of `tests/provider`, whose resources are files on disk, in a filesystem mirror.
+
+use std::path::{Path, PathBuf};
+
+use super::release_site::platform;
+
+/// The address of the provider.
+const ADDRESS: &str = "example.com/acme/files";
+
+/// A filesystem mirror with the provider.
+pub(crate) struct FilesProvider(tempfile::TempDir);
+
+impl FilesProvider {
+    pub(crate) fn unpack() -> Self {
+        // Cargo builds examples before tests, beside the directory of this executable.
+        let tests = std::env::current_exe().unwrap();
+        let built = tests.ancestors().nth(2).unwrap().join("examples/terraform-provider-files");
+        let directory = tempfile::tempdir().unwrap();
+        let package = directory.path().join(format!("mirror/{ADDRESS}/1.0.0/{}", platform()));
+        std::fs::create_dir_all(&package).unwrap();
+        std::fs::copy(built, package.join("terraform-provider-files_v1.0.0")).unwrap();
+        let mirror = directory.path().join("mirror");
+        let configuration = format!(
+            "provider_installation {{\n  filesystem_mirror {{\n    path = \"{}\"\n  }}\n}}\n",
+            mirror.display()
+        );
+        std::fs::write(directory.path().join("terraformrc"), configuration).unwrap();
+        Self(directory)
+    }
+
+    /// The value of `TF_CLI_CONFIG_FILE` that makes Terraform install from the mirror.
+    pub(crate) fn configuration(&self) -> PathBuf {
+        self.0.path().join("terraformrc")
+    }
+
+    /// A module with files of this content, and the paths of the files.
+    pub(crate) fn module(files: &[(&Path, &str)]) -> String {
+        let head = format!(
+            "terraform {{\n  required_providers {{\n    files = {{ source = \"{ADDRESS}\" }}\n  }}\n}}\n"
+        );
+        let resources = files.iter().enumerate().map(|(number, (path, content))| {
+            format!(
+                "resource \"files_file\" \"f{number}\" {{\n  path    = \"{}\"\n  content = \"{content}\"\n}}\n",
+                path.display()
+            )
+        });
+        [head].into_iter().chain(resources).collect()
+    }
+}
