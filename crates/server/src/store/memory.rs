@@ -111,6 +111,10 @@ impl Tables for Memory {
         Ok(busy.map(|(layer, _)| layer.clone()).collect())
     }
 
+    fn layers(&mut self) -> StoreResult<Vec<LayerName>> {
+        Ok(self.layers.keys().cloned().collect())
+    }
+
     fn lease(&mut self, state_key: &str) -> StoreResult<Option<Lease>> {
         Ok(self.leases.get(state_key).cloned())
     }
@@ -213,6 +217,10 @@ impl Store for MemoryStore {
 
     async fn busy(&self) -> StoreResult<Vec<LayerName>> {
         self.tables().busy()
+    }
+
+    async fn layers(&self) -> StoreResult<Vec<LayerName>> {
+        self.tables().layers()
     }
 
     async fn readings(&self, repository: &str) -> StoreResult<u64> {

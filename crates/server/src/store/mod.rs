@@ -206,6 +206,9 @@ pub trait Store: Send + Sync {
     /// The layers that have an attempt without an end, also those that are no longer configured.
     fn busy(&self) -> impl Future<Output = StoreResult<Vec<LayerName>>> + Send;
 
+    /// The layers that have facts, by name: also those that are no longer configured.
+    fn layers(&self) -> impl Future<Output = StoreResult<Vec<LayerName>>> + Send;
+
     /// The commits that the facts of layers are about, and that attempts may still need: read,
     /// applied, and those of runs that are not over.
     fn commits(&self) -> impl Future<Output = StoreResult<Vec<Commit>>> + Send;

@@ -43,6 +43,9 @@ pub(super) trait Tables {
     /// The layers that have an attempt without an end.
     fn busy(&mut self) -> StoreResult<Vec<LayerName>>;
 
+    /// The layers that have a record, by name.
+    fn layers(&mut self) -> StoreResult<Vec<LayerName>>;
+
     /// The lease on a state.
     fn lease(&mut self, state_key: &str) -> StoreResult<Option<Lease>>;
 
@@ -239,6 +242,9 @@ pub(super) fn pause(
     by: Option<&str>,
 ) -> StoreResult<()> {
     let _ = update(tables, layer, |record| {
+        if record.paused_by.as_deref() == by {
+            return Outcome::Refused;
+        }
         record.paused_by = by.map(str::to_owned);
         Outcome::Made
     })?;

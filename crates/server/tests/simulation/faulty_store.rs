@@ -123,6 +123,11 @@ impl Store for FaultyStore {
         self.inner.busy().await
     }
 
+    async fn layers(&self) -> StoreResult<Vec<LayerName>> {
+        self.up()?;
+        self.inner.layers().await
+    }
+
     async fn readings(&self, repository: &str) -> StoreResult<u64> {
         self.up()?;
         self.inner.readings(repository).await

@@ -303,6 +303,21 @@ pub(super) async fn runs_are_found_by_id_and_by_layer(tested: Tested<impl Store>
     assert_eq!(store.busy().await.unwrap(), Vec::new());
 }
 
+pub(super) async fn layers_with_facts_are_listed(tested: Tested<impl Store>) {
+    let store = &tested.store;
+    assert_eq!(store.layers().await.unwrap(), []);
+    tested.see("b", "d1").await;
+    tested.plan("a").await;
+    // Reading about a layer, or resuming one that is not paused, gives it no facts.
+    let _ = tested.facts("c").await;
+    store.pause(&layer("c"), None).await.unwrap();
+    assert_eq!(store.layers().await.unwrap(), [layer("a"), layer("b")]);
+    store.pause(&layer("c"), Some("ana")).await.unwrap();
+    // The facts of a layer outlive its runs.
+    store.prune(&layer("a"), Keep { runs: 0, age: Duration::ZERO }).await.unwrap();
+    assert_eq!(store.layers().await.unwrap(), [layer("a"), layer("b"), layer("c")]);
+}
+
 pub(super) async fn commits_that_may_be_needed_are_listed(tested: Tested<impl Store>) {
     let store = &tested.store;
     let commits = async || -> Vec<String> {
@@ -466,6 +481,7 @@ macro_rules! contract {
                 only_the_next_attempt_of_a_waiting_run_starts,
                 concurrency_is_compared_at_the_start,
                 runs_are_found_by_id_and_by_layer,
+                layers_with_facts_are_listed,
                 commits_that_may_be_needed_are_listed,
                 notes_change_attempts_until_they_end,
                 results_change_what_is_applied,

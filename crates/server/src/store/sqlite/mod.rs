@@ -225,6 +225,10 @@ impl Store for SqliteStore {
         self.transaction(|tables| tables.busy()).await
     }
 
+    async fn layers(&self) -> StoreResult<Vec<LayerName>> {
+        self.transaction(|tables| tables.layers()).await
+    }
+
     async fn readings(&self, repository: &str) -> StoreResult<u64> {
         let repository = repository.to_owned();
         self.transaction(move |tables| transactions::readings(tables, &repository)).await

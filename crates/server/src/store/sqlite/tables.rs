@@ -194,6 +194,12 @@ impl Tables for SqliteTables<'_> {
         Ok(layers.collect::<rusqlite::Result<_>>()?)
     }
 
+    fn layers(&mut self) -> StoreResult<Vec<LayerName>> {
+        let mut select = self.connection.prepare_cached("SELECT name FROM layers ORDER BY name")?;
+        let layers = select.query_map([], |row| layer(row, 0))?;
+        Ok(layers.collect::<rusqlite::Result<_>>()?)
+    }
+
     fn lease(&mut self, state_key: &str) -> StoreResult<Option<Lease>> {
         let mut select = self
             .connection
