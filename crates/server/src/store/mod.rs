@@ -259,7 +259,8 @@ pub trait Store: Send + Sync {
 
     /// Records the end of an attempt that has not ended, with what follows from it, and frees its
     /// lease. An end without a report ([`Ending::Lost`], [`Ending::NeverStarted`]) is refused unless
-    /// its process is known to be gone.
+    /// its process is known to be gone. An attempt that was asked to stop and did not succeed is
+    /// recorded as stopped, however it ended.
     fn finish(
         &self,
         attempt: &AttemptId,

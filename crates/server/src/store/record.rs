@@ -5,8 +5,8 @@
 
 use super::{AttemptId, AttemptResult, Note, Outcome};
 use crate::model::{
-    Action, Attempt, Cause, Closed, Commit, DriftFinding, Ending, FailureClass, LayerName,
-    Liveness, Moment, NewRun, Observation, PlanDigest, Revision, Run, RunId, SavedPlan, Sighting,
+    Action, Attempt, Cause, Closed, Commit, DriftFinding, Ending, LayerName, Liveness, Moment,
+    NewRun, Observation, PlanDigest, Revision, Run, RunId, SavedPlan, Sighting,
 };
 
 /// The facts of one layer.
@@ -194,17 +194,17 @@ impl Record {
         if matches!(result.ending, Ending::Lost | Ending::NeverStarted) && !is_gone {
             return Outcome::Refused;
         }
-        let (began, started) = (attempt.began, attempt.sequence);
-        if let (Ending::Failed(FailureClass::Platform), Some((why, _))) =
-            (result.ending, attempt.stop)
-        {
-            result.ending = Ending::Stopped(why);
-        }
+        let (began, started, stop) = (attempt.began, attempt.sequence, attempt.stop);
         let Some(run) = self.run_mut(&id.run) else { return Outcome::Refused };
         // A plan that was not saved cannot be applied, and says nothing about its changes.
         let has_plan = run.action != Action::Plan || result.plan.is_some();
         if result.ending == Ending::Succeeded && !has_plan {
             result.ending = Ending::Lost;
+        }
+        // The request is why it ended, however its process took it: a cancelled run must not be
+        // retried because Terraform reported a failure, or the process was killed.
+        if let Some((why, _)) = stop.filter(|_| result.ending != Ending::Succeeded) {
+            result.ending = Ending::Stopped(why);
         }
         let (ending, end) = (result.ending, Some((result.ending, now)));
         run.plan = result.plan.map(|plan| SavedPlan { saved: now, ..plan });

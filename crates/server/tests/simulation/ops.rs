@@ -62,6 +62,10 @@ pub(crate) enum Op {
     GitDown { down: bool },
     /// A person approves the newest plan of a layer, or (`old`) the first one.
     Approve { layer: usize, old: bool },
+    /// A person cancels the newest run of a layer that runs or waits.
+    Cancel { layer: usize },
+    /// A person asks for a plan of a layer.
+    AskForPlan { layer: usize },
     /// A person pauses or resumes a layer.
     Pause { layer: usize, paused: bool },
     /// A layer leaves the configuration, or comes back.
@@ -74,7 +78,7 @@ pub(crate) enum Op {
 
 impl Op {
     /// How many kinds there are.
-    pub(crate) const KINDS: usize = 23;
+    pub(crate) const KINDS: usize = 25;
 
     /// The kind, for the totals.
     pub(crate) const fn kind(&self) -> &'static str {
@@ -98,6 +102,8 @@ impl Op {
             Self::StoreDown { .. } => "store down",
             Self::GitDown { .. } => "git down",
             Self::Approve { .. } => "approve",
+            Self::Cancel { .. } => "cancel",
+            Self::AskForPlan { .. } => "ask for plan",
             Self::Pause { .. } => "pause",
             Self::Configure { .. } => "configure",
             Self::Drift { .. } => "drift",
@@ -109,8 +115,8 @@ impl Op {
         let layer = random.usize(..layers);
         let server = random.usize(..2);
         let attempt = random.usize(..8);
-        // In percent: most of the time, time passes and servers decide.
-        match random.u32(..100) {
+        // Most of the time, time passes and servers decide.
+        match random.u32(..104) {
             0..25 => Self::Pass,
             25..39 => Self::Advance { seconds: random.choice([1, 10, 30, 90, 700]).unwrap_or(1) },
             39..51 => Self::Poll,
@@ -135,6 +141,8 @@ impl Op {
             93..95 => Self::Pause { layer, paused: random.u8(..4) == 0 },
             95 => Self::Configure { layer, present: random.u8(..4) > 0 },
             96..98 => Self::Drift { layer },
+            98..100 => Self::Cancel { layer },
+            100..102 => Self::AskForPlan { layer },
             _ => Self::ClockJump { seconds: if random.bool() { 3600 } else { -3600 } },
         }
     }

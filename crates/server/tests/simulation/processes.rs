@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 
 use butler_server::model::{
     Action, Cause, ChangeCounts, Ending, FailureClass, Moment, PlanDigest, Run, SavedPlan,
-    StopReason,
 };
 use butler_server::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 
@@ -114,15 +113,15 @@ impl World {
         Stage::Working { until: elapsed + work }
     }
 
-    /// Terraform was asked to stop. An apply has done a part of its work.
+    /// Terraform was asked to stop. An apply has done a part of its work. Some providers report the
+    /// request as a failure of their own.
     fn interrupted(&self, id: &AttemptId) -> AttemptResult {
-        let run = self.run_of(id);
-        let why = run.running().and_then(|attempt| attempt.stop);
-        if run.action.changes_infrastructure() {
+        if self.run_of(id).action.changes_infrastructure() {
             self.apply_in_part(id);
         }
-        let why = why.map_or(StopReason::Cancelled, |(why, _)| why);
-        AttemptResult::ended(Ending::Stopped(why))
+        let classes = [FailureClass::Platform, FailureClass::Network, FailureClass::Module];
+        let class = self.executor.machine.lock().unwrap().random.choice(classes).unwrap();
+        AttemptResult::ended(Ending::Failed(class))
     }
 
     fn apply_in_part(&self, id: &AttemptId) {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use butler_server::controller::{ConfiguredLayer, Controller, Limits};
 use butler_server::decision::Step;
 use butler_server::model::{
-    Commit, Digest, DriftCheck, Layer, LayerName, PlanDigest, Revision, Run, Sighting, Strategy,
-    Timeouts,
+    Action, Cause, Closed, Commit, Digest, DriftCheck, Layer, LayerName, NewRun, PlanDigest,
+    Revision, Run, RunId, Sighting, StopReason, Strategy, Timeouts,
 };
-use butler_server::store::{Keep, Outcome, Store};
+use butler_server::store::{AttemptId, Keep, Note, Outcome, Store};
 use futures_util::FutureExt;
 
 use crate::executor::SimulatedExecutor;
@@ -41,6 +41,8 @@ pub(crate) struct World {
     commits: u64,
     pub(crate) plans: u64,
     drifts: u64,
+    /// How often a person asked for a plan.
+    requests: u64,
     steps: u64,
     /// Plans whose apply has begun.
     pub(crate) begun: BTreeSet<PlanDigest>,
@@ -101,6 +103,7 @@ impl World {
             commits: 0,
             plans: 0,
             drifts: 0,
+            requests: 0,
             steps: 0,
             begun: BTreeSet::new(),
             removed: Vec::new(),
@@ -219,6 +222,8 @@ impl World {
             Op::StoreDown { down } => self.store.faults.lock().unwrap().store_is_down = down,
             Op::GitDown { down } => self.git_is_down = down,
             Op::Approve { layer, old } => self.approve(layer % layers, old),
+            Op::Cancel { layer } => self.cancel(layer % layers),
+            Op::AskForPlan { layer } => self.ask_for_plan(layer % layers),
             Op::Pause { layer, paused } => {
                 let name = self.name(layer % layers);
                 let _ = now(self.store.pause(&name, paused.then_some("ana")));
@@ -315,6 +320,36 @@ impl World {
         self.check_starts(layer, &before);
         self.restart();
         matches!(made, Ok(Outcome::Made))
+    }
+
+    /// As the API does it.
+    fn cancel(&self, layer: usize) {
+        let name = self.name(layer);
+        let runs = self.store.inner.runs(&name);
+        let Some(run) = runs.iter().rev().find(|run| !run.is_over()) else { return };
+        if let Some(attempt) = run.running() {
+            let attempt = AttemptId { layer: name, run: run.id.clone(), number: attempt.number };
+            let _ = now(self.store.note(&attempt, Note::StopRequested(StopReason::Cancelled)));
+        } else {
+            let _ = now(self.store.close_run(&name, &run.id, Closed::Cancelled));
+        }
+        self.restart();
+    }
+
+    fn ask_for_plan(&mut self, layer: usize) {
+        let name = self.name(layer);
+        let snapshot = now(self.store.inner.snapshot(&name, "", &[])).unwrap();
+        let Some(observation) = snapshot.observation else { return };
+        let Some(revision) = observation.revision().cloned() else { return };
+        self.requests += 1;
+        let cause = Cause::Person { request: self.requests.to_string() };
+        let (action, change) = (Action::Plan, observation.change);
+        let id = RunId::derived(&name, &revision.digest, action, &cause);
+        let run = NewRun { id, action, cause, revision, change, destroys: false };
+        // The request is sent twice.
+        let _ = now(self.store.insert_run(&name, run.clone()));
+        let _ = now(self.store.insert_run(&name, run));
+        self.restart();
     }
 
     fn approve(&mut self, layer: usize, old: bool) {

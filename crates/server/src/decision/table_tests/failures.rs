@@ -1,7 +1,7 @@
 //! Runs that fail.
 
 use super::*;
-use Phase::{Blocked, Failed, PendingTrigger, Triggering};
+use Phase::{Blocked, Failed, Noop, PendingTrigger, Triggering};
 
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn rows() -> Vec<Row> {
@@ -36,6 +36,44 @@ pub(super) fn rows() -> Vec<Row> {
             "plan timed out",
             auto().with(|w| ended(w.plan(), Ending::Stopped(StopReason::TimedOut))),
             (Failed, "", &[Gate::Source], false),
+        ),
+        (
+            "plan was cancelled while it ran",
+            auto().with(|w| ended(w.plan(), Ending::Stopped(StopReason::Cancelled))),
+            (Failed, "", &[Gate::Approval], false),
+        ),
+        (
+            "drift check was cancelled while it ran",
+            drifting(false).with(|w| {
+                let check = w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
+                ended(check, Ending::Stopped(StopReason::Cancelled));
+            }),
+            (Noop, "", &[], true),
+        ),
+        (
+            "apply timed out before it began",
+            auto().with(|w| ended(w.apply(), Ending::Stopped(StopReason::TimedOut))),
+            (Failed, "", &[Gate::Source], false),
+        ),
+        (
+            "apply timed out after it began, wait over",
+            auto().with(|w| {
+                let apply = w.apply();
+                ended(apply, Ending::Stopped(StopReason::TimedOut));
+                apply.attempts[0].began = true;
+                w.now = NOW + secs(20);
+            }),
+            (PendingTrigger, "create plan replan", &[], false),
+        ),
+        (
+            "apply was cancelled after it began",
+            auto().with(|w| {
+                let apply = w.apply();
+                ended(apply, Ending::Stopped(StopReason::Cancelled));
+                apply.attempts[0].began = true;
+                w.now = NOW + secs(20);
+            }),
+            (Failed, "", &[Gate::Approval], false),
         ),
         (
             "plan failed three times",

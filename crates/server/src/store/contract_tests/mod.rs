@@ -150,14 +150,19 @@ impl<S: Store> Tested<S> {
         self.create(name, new_run(name, Action::Drift, cause, "d1", 1)).await;
     }
 
-    /// Plans and applies the layer's first change.
-    async fn apply(&self, name: &str, changed: bool) -> RunId {
+    /// Plans the layer's first change, and approves the plan.
+    async fn waiting_apply(&self, name: &str) -> RunId {
         let plan = self.plan(name).await;
         let attempt = self.start(name, &plan, 1).await;
         self.finish(&attempt, saved("p1", false)).await;
         let approved = self.store.approve(&layer(name), &PlanDigest::new("p1"), "ana").await;
         assert_eq!(approved.unwrap(), Outcome::Made);
-        let apply = self.facts(name).await.facts.runs[1].id.clone();
+        self.facts(name).await.facts.runs[1].id.clone()
+    }
+
+    /// Plans and applies the layer's first change.
+    async fn apply(&self, name: &str, changed: bool) -> RunId {
+        let apply = self.waiting_apply(name).await;
         let attempt = self.start(name, &apply, 1).await;
         let result = AttemptResult { changed, ..AttemptResult::ended(Ending::Succeeded) };
         self.finish(&attempt, result).await;
@@ -383,6 +388,57 @@ pub(super) async fn notes_change_attempts_until_they_end(tested: Tested<impl Sto
     assert!(!tested.facts("a").await.facts.runs[0].has_succeeded());
 }
 
+pub(super) async fn stopped_attempts_end_as_stopped(tested: Tested<impl Store>) {
+    let reasons = [StopReason::Superseded, StopReason::Cancelled, StopReason::TimedOut];
+    let endings = [
+        Ending::Failed(FailureClass::Platform),
+        Ending::Failed(FailureClass::Network),
+        Ending::Failed(FailureClass::Module),
+        Ending::StalePlan,
+        Ending::Lost,
+        Ending::NeverStarted,
+        // Without a plan.
+        Ending::Succeeded,
+    ];
+    let ends = reasons.into_iter().flat_map(|why| endings.map(|ending| (why, ending)));
+    tested.see("a", "d1").await;
+    for (number, (why, ending)) in ends.enumerate() {
+        let cause = Cause::Person { request: number.to_string() };
+        let run = tested.create("a", new_run("a", Action::Plan, cause, "d1", 1)).await;
+        let id = tested.start("a", &run, 1).await;
+        for note in
+            [Note::StopRequested(why), Note::Probed { liveness: Liveness::Gone, reports: 0 }]
+        {
+            assert_eq!(tested.store.note(&id, note).await.unwrap(), Outcome::Made);
+        }
+        tested.finish(&id, AttemptResult::ended(ending)).await;
+        let (_, run) = tested.store.run(&run).await.unwrap().unwrap();
+        assert_eq!(run.last_end().unwrap().0, Ending::Stopped(why), "{ending:?}");
+    }
+    // The plan was ready before the request arrived.
+    let run = tested.plan("b").await;
+    let id = tested.start("b", &run, 1).await;
+    let stop = Note::StopRequested(StopReason::Cancelled);
+    assert_eq!(tested.store.note(&id, stop).await.unwrap(), Outcome::Made);
+    tested.finish(&id, saved("p1", false)).await;
+    assert!(tested.facts("b").await.facts.runs[0].has_succeeded());
+}
+
+pub(super) async fn stopped_apply_may_have_changed_something(tested: Tested<impl Store>) {
+    let apply = tested.waiting_apply("a").await;
+    let id = tested.start("a", &apply, 1).await;
+    for note in [Note::Begins, Note::StopRequested(StopReason::Cancelled)] {
+        assert_eq!(tested.store.note(&id, note).await.unwrap(), Outcome::Made);
+    }
+    tested.finish(&id, AttemptResult::ended(Ending::Failed(FailureClass::Network))).await;
+    let facts = tested.facts("a").await.facts;
+    let cancelled = Ending::Stopped(StopReason::Cancelled);
+    assert_eq!(facts.runs[1].last_end().unwrap().0, cancelled);
+    assert_eq!(facts.applied, None);
+    let snapshot = tested.store.snapshot(&layer("b"), KEY, &[layer("a")]).await.unwrap();
+    assert_eq!(snapshot.facts.upstream_apply, Some(apply));
+}
+
 pub(super) async fn results_change_what_is_applied(tested: Tested<impl Store>) {
     tested.clock.set(3000);
     tested.apply("a", true).await;
@@ -484,6 +540,8 @@ macro_rules! contract {
                 layers_with_facts_are_listed,
                 commits_that_may_be_needed_are_listed,
                 notes_change_attempts_until_they_end,
+                stopped_attempts_end_as_stopped,
+                stopped_apply_may_have_changed_something,
                 results_change_what_is_applied,
                 plans_are_approved_once_and_for_the_current_change,
                 applies_of_upstream_layers_are_ordered,
