@@ -1,0 +1,114 @@
+//! How runs are created and found, and how attempts start.
+
+use super::*;
+
+pub(super) async fn runs_are_inserted_once_and_for_the_current_change(tested: Tested<impl Store>) {
+    let id = tested.plan("a").await;
+    let again = new_run("a", Action::Plan, Cause::Commit { change: 1 }, "d1", 1);
+    assert_eq!(again.id, id);
+    let refused = tested.store.insert_run(&layer("a"), again).await.unwrap();
+    assert_eq!(refused, Outcome::Refused);
+    tested.see("a", "d2").await;
+    let late = new_run("a", Action::Plan, Cause::Person { request: "1".into() }, "d1", 1);
+    assert_eq!(tested.store.insert_run(&layer("a"), late).await.unwrap(), Outcome::Refused);
+    assert_eq!(tested.facts("a").await.facts.runs.len(), 1);
+}
+
+pub(super) async fn one_attempt_uses_a_state(tested: Tested<impl Store>) {
+    let (first, second) = (tested.plan("a").await, tested.plan("b").await);
+    let first = tested.start("a", &first, 1).await;
+    let waiting = AttemptId { layer: layer("b"), run: second, number: 1 };
+    assert_eq!(tested.try_start(&waiting, &[]).await, Outcome::Refused);
+    let snapshot = tested.facts("b").await;
+    assert_eq!(snapshot.facts.lease.unwrap().layer, layer("a"));
+    assert_eq!(snapshot.running, 1);
+    tested.lose(&first).await;
+    assert_eq!(tested.facts("b").await.facts.lease, None);
+    assert_eq!(tested.try_start(&waiting, &[]).await, Outcome::Made);
+}
+
+pub(super) async fn only_the_next_attempt_of_a_waiting_run_starts(tested: Tested<impl Store>) {
+    let run = tested.plan("a").await;
+    let id = |number| AttemptId { layer: layer("a"), run: run.clone(), number };
+    assert_eq!(tested.try_start(&id(2), &[]).await, Outcome::Refused);
+    assert_eq!(tested.try_start(&id(1), &[layer("upstream")]).await, Outcome::Refused);
+    tested.store.pause(&layer("a"), Some("ana")).await.unwrap();
+    assert_eq!(tested.try_start(&id(1), &[]).await, Outcome::Refused);
+    tested.store.pause(&layer("a"), None).await.unwrap();
+    tested.start("a", &run, 1).await;
+    assert_eq!(tested.try_start(&id(2), &[]).await, Outcome::Refused);
+    tested.finish(&id(1), AttemptResult::ended(Ending::Failed(FailureClass::Network))).await;
+    tested.see("a", "d2").await;
+    assert_eq!(tested.try_start(&id(2), &[]).await, Outcome::Refused);
+    // Neither after a revert, which is another change.
+    tested.see("a", "d1").await;
+    assert_eq!(tested.try_start(&id(2), &[]).await, Outcome::Refused);
+}
+
+pub(super) async fn concurrency_is_compared_at_the_start(tested: Tested<impl Store>) {
+    for (name, expected) in [("a", Outcome::Made), ("b", Outcome::Made), ("c", Outcome::Refused)] {
+        let run = tested.plan(name).await;
+        let id = AttemptId { layer: layer(name), run, number: 1 };
+        let request = StartRequest {
+            attempt: &id,
+            state_key: name,
+            after: &[],
+            concurrency: 2,
+            timeout: TIMEOUT,
+            place: "this machine",
+            token: &TokenHash::of("brce_test"),
+        };
+        assert_eq!(tested.store.start_attempt(request).await.unwrap(), expected, "{name}");
+    }
+}
+
+pub(super) async fn runs_are_found_by_id_and_by_layer(tested: Tested<impl Store>) {
+    let mut ids = Vec::new();
+    for (index, digest) in ["d1", "d2", "d3"].into_iter().enumerate() {
+        tested.see("a", digest).await;
+        let change = index as u64 + 1;
+        let cause = Cause::Commit { change };
+        ids.push(tested.create("a", new_run("a", Action::Plan, cause, digest, change)).await);
+    }
+    let other = tested.plan("b").await;
+    let store = &tested.store;
+    let (found, run) = store.run(&ids[0]).await.unwrap().unwrap();
+    assert_eq!((found, run.id), (layer("a"), ids[0].clone()));
+    assert_eq!(store.run(&RunId::new("none")).await.unwrap(), None);
+    let history = async |before: Option<&RunId>, most| -> Vec<RunId> {
+        let runs = store.history(&layer("a"), before, most).await.unwrap();
+        runs.into_iter().map(|run| run.id).collect()
+    };
+    assert_eq!(history(None, 2).await, [ids[2].clone(), ids[1].clone()]);
+    assert_eq!(history(Some(&ids[1]), 2).await, [ids[0].clone()]);
+    assert_eq!(store.busy().await.unwrap(), Vec::new());
+    let id = tested.start("b", &other, 1).await;
+    assert_eq!(store.busy().await.unwrap(), [layer("b")]);
+    tested.lose(&id).await;
+    assert_eq!(store.busy().await.unwrap(), Vec::new());
+}
+
+pub(super) async fn applies_of_upstream_layers_are_ordered(tested: Tested<impl Store>) {
+    let after = [layer("up"), layer("quiet")];
+    tested.see("down", "d1").await;
+    // The clock goes backwards, and the order is still right.
+    tested.clock.set(9000);
+    let applied = tested.apply("up", true).await;
+    tested.apply("quiet", false).await;
+    tested.clock.set(10);
+    let snapshot = tested.store.snapshot(&layer("down"), KEY, &after).await.unwrap();
+    assert_eq!(snapshot.facts.upstream_apply, Some(applied));
+    assert!(snapshot.upstreams.iter().all(|upstream| upstream.satisfied));
+    let plan = tested.plan("down").await;
+    let id = AttemptId { layer: layer("down"), run: plan, number: 1 };
+    assert_eq!(tested.try_start(&id, &after).await, Outcome::Made);
+    // A plan that began before, and one that does not succeed, do not count.
+    let snapshot = tested.store.snapshot(&layer("down"), KEY, &after).await.unwrap();
+    assert!(snapshot.facts.upstream_apply.is_some());
+    tested.finish(&id, saved("p9", false)).await;
+    let snapshot = tested.store.snapshot(&layer("down"), KEY, &after).await.unwrap();
+    assert_eq!(snapshot.facts.upstream_apply, None);
+    tested.see("up", "d2").await;
+    let snapshot = tested.store.snapshot(&layer("down"), KEY, &after).await.unwrap();
+    assert!(!snapshot.upstreams[0].satisfied);
+}
