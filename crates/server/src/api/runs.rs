@@ -85,15 +85,17 @@ pub(super) async fn cancel<S: Store>(
     State(state): State<Shared<S>>,
     Path(id): Path<String>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
+    let mut refused = None;
     loop {
         let (layer, known) = run(&state, &id).await?;
-        if is_over(&known) {
+        // Also a run that failed, and that a newer run or digest has replaced.
+        if is_over(&known) || refused.as_ref() == Some(&known) {
             return Err(ApiError::conflict(format!("the run `{id}` is over")));
         }
         let changed = match known.running() {
             Some(attempt) => {
                 let number = attempt.number;
-                let attempt = AttemptId { layer: layer.clone(), run: known.id, number };
+                let attempt = AttemptId { layer: layer.clone(), run: known.id.clone(), number };
                 let note = Note::StopRequested(StopReason::Cancelled);
                 state.store.note(&attempt, note).await?
             }
@@ -106,6 +108,7 @@ pub(super) async fn cancel<S: Store>(
             let (layer, run) = run(&state, &id).await?;
             return Ok((StatusCode::ACCEPTED, Json(json!(RunView::new(&layer, &run)))));
         }
+        refused = Some(known);
     }
 }
 

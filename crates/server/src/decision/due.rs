@@ -168,11 +168,10 @@ impl Work<'_> {
         self.create_at(Action::Drift, Cause::Schedule { due }, applied, false)
     }
 
-    /// A plan after an upstream layer has changed, if there is none yet.
+    /// A plan after an upstream layer has changed.
     fn after_upstream(&self) -> Option<Decision> {
         let run = self.input.facts.upstream_apply.clone()?;
-        let cause = Cause::Dependency { run, change: self.change };
-        (!self.is_planned(&cause)).then(|| self.create(Action::Plan, cause))
+        Some(self.create(Action::Plan, Cause::Dependency { run, change: self.change }))
     }
 
     /// A new plan after `run`. What destroys goes on to destroy.

@@ -108,12 +108,25 @@ pub(super) fn progress(input: &Input<'_>, layer: &Layer, run: &Run) -> Progress 
     if !needs_plan && !is_retried {
         return Progress::Failed(failure);
     }
+    if is_replaced(input, run) {
+        return Progress::Closed(Closed::Superseded);
+    }
     let failed = failed_attempts(input, run);
     if failed >= layer.most_attempts {
         return Progress::Exhausted { failure, failed };
     }
     let not_before = ended + backoff(&run.id, failed);
     if needs_plan { Progress::NeedsPlan { not_before } } else { Progress::Open { not_before } }
+}
+
+/// Whether there is a newer run with the action of `run`, for the same change. A check for drift does
+/// not belong to a change.
+fn is_replaced(input: &Input<'_>, run: &Run) -> bool {
+    let mut newer = input.facts.runs.iter().rev().take_while(|other| other.id != run.id);
+    newer.any(|other| {
+        let is_drift = run.action == Action::Drift;
+        other.action == run.action && (is_drift || other.change == run.change)
+    })
 }
 
 /// The attempts that failed for the run's digest and action, across the plans in between, since the

@@ -10,8 +10,9 @@ pub struct Facts {
     pub applied: Option<Revision>,
     /// When it was.
     pub applied_at: Option<Moment>,
-    /// The layer's runs, the oldest first: at least those of the current change, everything that is
-    /// not over, and the last check for drift.
+    /// The layer's runs that decisions read, the oldest first: everything that runs or waits, the
+    /// newest run with each action and each kind of cause, the newest plan, and the runs whose
+    /// failed attempts are counted.
     pub runs: Vec<Run>,
     /// What the last check for drift since the last apply found.
     pub drift: Option<DriftFinding>,
@@ -20,7 +21,8 @@ pub struct Facts {
     /// Who paused the layer.
     pub paused_by: Option<String>,
     /// The newest apply of an upstream layer that changed something and ended after the newest
-    /// plan of this layer had begun. The store knows the order; clocks do not.
+    /// plan of this layer had begun, if no plan was created because of it. The store knows the order;
+    /// clocks do not.
     pub upstream_apply: Option<RunId>,
 }
 

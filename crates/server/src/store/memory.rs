@@ -5,7 +5,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::record::{Record, RunState};
+use super::needs::RunState;
+use super::record::Record;
 use super::tables::{self, Tables};
 use super::{
     AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Snapshot, StartRequest, Store,

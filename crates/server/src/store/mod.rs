@@ -8,6 +8,7 @@
 mod contract_tests;
 mod journal;
 mod memory;
+mod needs;
 mod note;
 mod record;
 mod sqlite;

@@ -3,6 +3,7 @@
 //! Every store loads a record, changes it with these methods, and writes it back, in one
 //! transaction. So all stores have the same rules.
 
+use super::needs::{Need, NewerRuns};
 use super::{AttemptId, AttemptResult, Note, Outcome};
 use crate::model::{
     Action, Attempt, Cause, Closed, Commit, DriftFinding, Ending, LayerName, Liveness, Moment,
@@ -24,26 +25,6 @@ pub(super) struct Record {
     /// The runs that decisions read, the oldest first. Stores keep them apart from the rest.
     #[serde(skip)]
     pub(super) runs: Vec<Run>,
-}
-
-/// How far a run is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum RunState {
-    /// An attempt runs.
-    Running,
-    /// It can get an attempt, or its plan can be applied: its commit may be needed.
-    Open,
-    /// Neither.
-    Over,
-}
-
-/// What a run is needed for.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Need {
-    /// How far it is.
-    pub(super) state: RunState,
-    /// Whether decisions read it. A record leaves the other runs out: their number has no limit.
-    pub(super) is_read: bool,
 }
 
 impl Record {
@@ -69,30 +50,11 @@ impl Record {
     /// All runs, and what each of them is needed for. It follows from the runs that decisions read
     /// alone, so it is the same for a record without the others.
     pub(super) fn needs(&self) -> impl Iterator<Item = (&Run, Need)> {
+        let mut newer = NewerRuns::default();
         let change = self.change();
-        let is_drift = |run: &&Run| run.action == Action::Drift;
-        let last_check = self.runs.iter().rfind(is_drift).map(|run| &run.id);
-        let newest_plan = self.runs.iter().rfind(|run| run.change == change && run.plan.is_some());
-        self.runs.iter().map(move |run| {
-            let is_current = if run.action == Action::Drift {
-                last_check == Some(&run.id)
-            } else {
-                run.change == change
-            };
-            let can_be_applied = newest_plan.is_some_and(|planned| planned.id == run.id)
-                && run.plan.as_ref().is_some_and(|plan| plan.is_valid() && !plan.is_empty);
-            // A run that failed before the digest changed never gets another attempt. One that
-            // never had an attempt waits until a decision closes it.
-            let can_start = !run.is_over() && (is_current || run.attempts.is_empty());
-            let state = if run.running().is_some() {
-                RunState::Running
-            } else if can_start || can_be_applied {
-                RunState::Open
-            } else {
-                RunState::Over
-            };
-            (run, Need { state, is_read: is_current || state != RunState::Over })
-        })
+        let needs: Vec<_> =
+            self.runs.iter().rev().map(|run| (run, newer.need(run, change))).collect();
+        needs.into_iter().rev()
     }
 
     fn run_mut(&mut self, id: &RunId) -> Option<&mut Run> {

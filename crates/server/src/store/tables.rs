@@ -6,7 +6,7 @@ use super::journal::changes;
 use super::record::Record;
 use super::{AttemptId, AttemptResult, Keep, Note, Outcome, Snapshot, StartRequest, StoreResult};
 use crate::model::{
-    Action, Attempt, Closed, Commit, Facts, JournalChange, LayerName, Lease, Moment, NewRun,
+    Action, Attempt, Cause, Closed, Commit, Facts, JournalChange, LayerName, Lease, Moment, NewRun,
     PlanDigest, Run, RunId, Sighting, Upstream,
 };
 
@@ -115,6 +115,16 @@ pub(super) fn snapshot(
     for name in after {
         let changed = tables.record(name)?.changed;
         upstream_apply = upstream_apply.max(changed.filter(|(ended, _)| *ended > record.planned));
+    }
+    if let (Some((_, run)), Some(read)) = (&upstream_apply, &record.observation)
+        && let Some(revision) = read.revision()
+    {
+        let cause = Cause::Dependency { run: run.clone(), change: read.change };
+        let planned = RunId::derived(layer, &revision.digest, Action::Plan, &cause);
+        // It can be one of the runs that decisions do not read.
+        if tables.run(&planned)?.is_some() {
+            upstream_apply = None;
+        }
     }
     let (applied, applied_at) = record.applied.unzip();
     let (running, running_drift) = tables.running()?;
@@ -263,7 +273,8 @@ pub(super) fn prune(
     for run in tables.history(layer, None, u32::MAX)? {
         let count = counts.entry(run.action).or_default();
         *count += 1;
-        let is_last = *count == 1 || (run.has_succeeded() && succeeded.insert(run.action));
+        let is_last_success = run.has_succeeded() && succeeded.insert(run.action);
+        let is_last = *count == 1 || is_last_success;
         let is_recent = *count <= keep.runs && now.since(run.created) <= keep.age;
         if is_last || is_recent || read.iter().any(|read| read.id == run.id) {
             continue;

@@ -100,6 +100,16 @@ pub(super) fn rows() -> Vec<Row> {
             (Failed, "", &[Gate::Retry], true),
         ),
         (
+            "plan waits for its retry, a person asked for another one that failed",
+            auto().with(|w| {
+                ended(w.plan(), Ending::Failed(FailureClass::Lock));
+                let asked = w.run(Action::Plan, Cause::Person { request: "1".into() }, "new");
+                ended(asked, Ending::Failed(FailureClass::Module));
+                w.now = NOW + secs(20);
+            }),
+            (Failed, "", &[Gate::Source], false),
+        ),
+        (
             "apply failed before it began",
             auto().with(|w| {
                 ended(w.apply(), Ending::Failed(FailureClass::Lock));

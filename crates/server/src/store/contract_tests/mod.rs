@@ -183,7 +183,9 @@ macro_rules! contract {
                 plans_are_approved_once_and_for_the_current_change);
             contract!($new, changes: repair_after_a_revert_is_a_new_run,
                 failed_runs_of_earlier_changes_are_over, waiting_plan_keeps_its_commit);
-            contract!($new, needs: old_runs_are_removed);
+            contract!($new, needs: plans_that_succeed_are_not_read_for_ever,
+                failures_are_read_back_to_a_request, run_that_failed_is_replaced_by_a_newer_one,
+                plan_for_an_upstream_layer_is_due_once, old_runs_are_removed);
             contract!($new, journal: each_change_has_its_entries,
                 what_changes_nothing_has_no_entry, entries_are_listed_in_order_and_numbered_once);
             contract!($new, random: transactions_equal_those_in_memory);

@@ -2,6 +2,114 @@
 
 use super::*;
 
+impl<S: Store> Tested<S> {
+    /// A person asks for a plan of the layer's first change, whose only attempt ends like this.
+    async fn ask(&self, name: &str, request: u32, result: AttemptResult) -> RunId {
+        let cause = Cause::Person { request: request.to_string() };
+        self.try_plan(name, cause, result).await
+    }
+
+    async fn try_plan(&self, name: &str, cause: Cause, result: AttemptResult) -> RunId {
+        let run = self.create(name, new_run(name, Action::Plan, cause, "d1", 1)).await;
+        let id = self.start(name, &run, 1).await;
+        self.finish(&id, result).await;
+        run
+    }
+
+    /// The runs that decisions about the layer read.
+    async fn read(&self, name: &str) -> Vec<RunId> {
+        self.facts(name).await.facts.runs.into_iter().map(|run| run.id).collect()
+    }
+}
+
+fn failed(class: FailureClass) -> AttemptResult {
+    AttemptResult::ended(Ending::Failed(class))
+}
+
+/// Removes what is not read.
+async fn prune(tested: &Tested<impl Store>, name: &str) -> usize {
+    let keep = Keep { runs: 0, age: Duration::ZERO };
+    tested.store.prune(&layer(name), keep).await.unwrap().len()
+}
+
+pub(super) async fn plans_that_succeed_are_not_read_for_ever(tested: Tested<impl Store>) {
+    tested.see("a", "d1").await;
+    let cause = Cause::Commit { change: 1 };
+    let first = tested.try_plan("a", cause, saved("p", false)).await;
+    let mut last = first.clone();
+    for request in 0..30 {
+        last = tested.ask("a", request, saved(&format!("p{request}"), false)).await;
+    }
+    // The newest run with each cause.
+    assert_eq!(tested.read("a").await, [first, last.clone()]);
+    assert_eq!(tested.store.commits().await.unwrap(), [Commit::new("c-d1")]);
+    assert_eq!(prune(&tested, "a").await, 29);
+    // Requests of which none succeeded, for a reason that is not retried.
+    for request in 30..60 {
+        tested.ask("a", request, failed(FailureClass::Module)).await;
+    }
+    let read = tested.read("a").await;
+    assert!(read.len() == 3 && read.contains(&last), "{read:?}");
+    assert_eq!(prune(&tested, "a").await, 29);
+}
+
+pub(super) async fn failures_are_read_back_to_a_request(tested: Tested<impl Store>) {
+    tested.see("a", "d1").await;
+    tested.ask("a", 0, failed(FailureClass::Network)).await;
+    let request = tested.ask("a", 1, failed(FailureClass::Network)).await;
+    let replan = |run: &RunId| Cause::Replan { run: run.clone() };
+    let mut expected = vec![request];
+    for _ in 0..5 {
+        let cause = replan(expected.last().unwrap());
+        expected.push(tested.try_plan("a", cause, failed(FailureClass::Network)).await);
+    }
+    assert_eq!(tested.read("a").await, expected);
+    // As far as they can matter.
+    for _ in 0..200 {
+        let cause = replan(expected.last().unwrap());
+        expected.push(tested.try_plan("a", cause, failed(FailureClass::Network)).await);
+    }
+    let read = tested.read("a").await;
+    // The newest request, and the failures.
+    assert_eq!((&read[0], read.len()), (&expected[0], 101));
+    // A success ends the count.
+    let cause = replan(expected.last().unwrap());
+    let planned = tested.try_plan("a", cause, saved("p1", false)).await;
+    assert_eq!(tested.read("a").await, [expected[0].clone(), planned.clone()]);
+    let cause = replan(&planned);
+    let newest = tested.try_plan("a", cause, failed(FailureClass::Network)).await;
+    assert_eq!(tested.read("a").await, [expected[0].clone(), planned, newest]);
+}
+
+pub(super) async fn run_that_failed_is_replaced_by_a_newer_one(tested: Tested<impl Store>) {
+    tested.see("a", "d1").await;
+    let first = tested.ask("a", 1, failed(FailureClass::Network)).await;
+    tested.ask("a", 2, failed(FailureClass::Module)).await;
+    let late = AttemptId { layer: layer("a"), run: first.clone(), number: 2 };
+    assert_eq!(tested.try_start(&late, &[]).await, Outcome::Refused);
+    let closed = tested.store.close_run(&layer("a"), &first, Closed::Cancelled).await.unwrap();
+    assert_eq!(closed, Outcome::Refused);
+}
+
+pub(super) async fn plan_for_an_upstream_layer_is_due_once(tested: Tested<impl Store>) {
+    tested.see("down", "d1").await;
+    let applied = tested.apply("up", true).await;
+    let after = [layer("up")];
+    let due = async || {
+        let snapshot = tested.store.snapshot(&layer("down"), KEY, &after).await.unwrap();
+        snapshot.facts.upstream_apply
+    };
+    assert_eq!(due().await, Some(applied.clone()));
+    let cause = Cause::Dependency { run: applied, change: 1 };
+    let plan = tested.try_plan("down", cause, failed(FailureClass::Module)).await;
+    assert_eq!(due().await, None);
+    // Also if decisions do not read that plan any more: another upstream layer was changed.
+    let cause = Cause::Dependency { run: RunId::new("other"), change: 1 };
+    tested.try_plan("down", cause, saved("p2", false)).await;
+    assert!(!tested.read("down").await.contains(&plan));
+    assert_eq!(due().await, None);
+}
+
 pub(super) async fn old_runs_are_removed(tested: Tested<impl Store>) {
     let apply = tested.apply("a", true).await;
     let first_plan = tested.facts("a").await.facts.runs[0].id.clone();

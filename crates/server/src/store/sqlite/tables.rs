@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::model::{Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId};
-use crate::store::record::{Need, Record, RunState};
+use crate::store::needs::{Need, RunState};
+use crate::store::record::Record;
 use crate::store::tables::Tables;
 use crate::store::{StoreError, StoreResult};
 
