@@ -10,35 +10,38 @@ use crate::model::{
     Revision, Run, RunId, SavedPlan, Strategy,
 };
 
-/// Decides about a layer of which no run waits or runs.
-pub(super) fn due(
-    input: &Input<'_>,
-    layer: &Layer,
-    observation: &Observation,
-    revision: &Revision,
-) -> Decision {
-    let work = Work { input, layer, change: observation.change, revision };
-    let is_current = |run: &&Run| {
-        run.change == observation.change
-            && matches!(run.action, Action::Plan | Action::Apply | Action::Destroy)
-    };
-    match input.facts.runs.iter().rev().find(is_current) {
-        None if work.is_applied() => work.settled(Phase::Noop),
-        None => work.create(Action::Plan, Cause::Commit { change: observation.change }),
-        Some(run) if run.action == Action::Plan => work.after_plan(run),
-        Some(run) => work.after_apply(run),
-    }
-}
-
 /// The layer at its current revision.
-struct Work<'a> {
+pub(super) struct Work<'a> {
     input: &'a Input<'a>,
     layer: &'a Layer,
     change: u64,
     revision: &'a Revision,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    pub(super) const fn new(
+        input: &'a Input<'a>,
+        layer: &'a Layer,
+        observation: &'a Observation,
+        revision: &'a Revision,
+    ) -> Self {
+        Self { input, layer, change: observation.change, revision }
+    }
+
+    /// Decides about the layer if none of its runs waits or runs, except checks for drift.
+    pub(super) fn due(&self) -> Decision {
+        let is_current = |run: &&Run| {
+            run.change == self.change
+                && matches!(run.action, Action::Plan | Action::Apply | Action::Destroy)
+        };
+        match self.input.facts.runs.iter().rev().find(is_current) {
+            None if self.is_applied() => self.settled(Phase::Noop),
+            None => self.create(Action::Plan, Cause::Commit { change: self.change }),
+            Some(run) if run.action == Action::Plan => self.after_plan(run),
+            Some(run) => self.after_apply(run),
+        }
+    }
+
     fn is_applied(&self) -> bool {
         let applied = self.input.facts.applied.as_ref();
         applied.is_some_and(|applied| applied.digest == self.revision.digest)
@@ -144,11 +147,8 @@ impl Work<'_> {
         if let Some(decision) = self.after_upstream() {
             return decision;
         }
-        let Some((check, applied)) = self.layer.drift.zip(facts.applied.as_ref()) else {
-            return Decision::rest(phase);
-        };
         if let Some(found) = &facts.drift
-            && check.repair
+            && self.layer.drift.is_some_and(|check| check.repair)
             && found.difference.is_some()
             && self.is_applied()
         {
@@ -157,9 +157,23 @@ impl Work<'_> {
                 return self.create(Action::Plan, cause);
             }
         }
+        let rest = Decision::rest(phase);
+        self.check_for_drift(if self.layer.has_backend {
+            rest
+        } else {
+            rest.because(Reason::new(Gate::Policy, gates::NO_BACKEND))
+        })
+    }
+
+    /// A check for drift if one is due. Otherwise the layer waits as in `waits`, and is looked at
+    /// when the next check is due.
+    pub(super) fn check_for_drift(&self, waits: Decision) -> Decision {
+        let Some((check, applied)) = self.layer.drift.zip(self.input.facts.applied.as_ref()) else {
+            return waits;
+        };
         let due = self.drift_due(check.every);
         if self.input.now < due {
-            return Decision::rest(phase).look_at(due);
+            return waits.look_at(due);
         }
         // After a long time without a server, one check is enough.
         let every = u64::try_from(check.every.as_millis()).unwrap_or(u64::MAX).max(1);

@@ -61,7 +61,10 @@ pub(super) fn start(input: &Input<'_>, layer: &Layer, run: &Run, not_before: Mom
     } else {
         Phase::PendingTrigger
     };
-    closed.into_iter().fold(Decision::rest(phase), |decision, gate| {
+    let waits_for_slot = closed.iter().any(|gate| gate.reason.gate == Gate::Concurrency);
+    let slot_for = waits_for_slot.then_some(run.action);
+    let rest = Decision { slot_for, ..Decision::rest(phase) };
+    closed.into_iter().fold(rest, |decision, gate| {
         let decision = decision.because(gate.reason);
         match gate.opens {
             Some(moment) => decision.look_at(moment),
@@ -110,10 +113,12 @@ pub(super) fn why_approval(layer: &Layer, plan: &SavedPlan, destroys: bool) -> O
 
 /// Why a layer without a backend is not applied.
 pub(super) fn no_backend(layer: &Layer, action: Action) -> Option<&'static str> {
-    (!layer.has_backend && action.changes_infrastructure()).then_some(
-        "no state backend: every plan starts from nothing; set `backend` or add one to the module",
-    )
+    (!layer.has_backend && action.changes_infrastructure()).then_some(NO_BACKEND)
 }
+
+/// The sentence about a layer without a backend.
+pub(super) const NO_BACKEND: &str =
+    "no state backend: every plan starts from nothing; set `backend` or add one to the module";
 
 /// An approval by a person goes through an open breaker.
 fn breaker(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {

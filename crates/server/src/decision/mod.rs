@@ -56,24 +56,34 @@ pub fn decide(input: &Input<'_>) -> Decision {
     if let Some(why) = &layer.conflict {
         return Decision::blocked(Reason::new(Gate::Source, why.clone()));
     }
+    let work = due::Work::new(input, layer, observation, revision);
     let open = open_runs(input, layer);
-    let is_only_drift = open.iter().all(|(run, _)| run.action == Action::Drift);
-    // The first run whose gates are open starts. If there is none, the first one says why.
-    let mut decisions =
-        open.into_iter().map(|(run, not_before)| gates::start(input, layer, run, not_before));
-    let due = || due::due(input, layer, observation, revision);
-    let Some(first) = decisions.next() else { return due() };
-    // A check for drift that waits must not keep a commit from being planned.
-    if is_only_drift {
-        let due = due();
-        if matches!(&due.step, Some(Step::Create(run)) if run.action != Action::Drift) {
+    let is_drift = |(run, _): &(&Run, Moment)| run.action == Action::Drift;
+    let is_checked = open.iter().any(is_drift);
+    let mut waiting = Vec::new();
+    if open.iter().all(is_drift) {
+        let due = work.due();
+        // A check for drift that waits must not keep a commit from being planned, and must not hide
+        // what the layer waits for otherwise.
+        let is_check = matches!(&due.step, Some(Step::Create(run)) if run.action == Action::Drift);
+        if open.is_empty() || (due.step.is_some() && !is_check) {
             return due;
         }
+        if !due.reasons.is_empty() {
+            waiting.push(Decision { step: None, ..due });
+        }
     }
-    if first.step.is_some() {
-        return first;
+    // The first run whose gates are open starts. If there is none, all of them wait.
+    for (run, not_before) in open {
+        let decision = gates::start(input, layer, run, not_before);
+        if decision.step.is_some() {
+            return decision;
+        }
+        waiting.push(decision);
     }
-    decisions.find(|decision| decision.step.is_some()).unwrap_or(first)
+    let waits = waiting.into_iter().reduce(Decision::and).unwrap_or_else(|| work.due());
+    // A plan can wait for days. The layer is checked for drift meanwhile.
+    if is_checked { waits } else { work.check_for_drift(waits) }
 }
 
 /// The run that has an attempt without an end, and this attempt.

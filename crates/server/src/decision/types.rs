@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::model::{
-    Closed, Ending, Facts, Layer, LayerName, Moment, NewRun, Observation, Phase, Reason, RunId,
-    StopReason, Surroundings,
+    Action, Closed, Ending, Facts, Layer, LayerName, Moment, NewRun, Observation, Phase, Reason,
+    RunId, StopReason, Surroundings,
 };
 
 /// What a decision is made from.
@@ -33,8 +33,10 @@ pub struct Decision {
     pub step: Option<Step>,
     /// When to decide again, if nothing happens before. `None`: only an event can change anything.
     pub next_look: Option<Moment>,
-    /// Why nothing is started.
+    /// Why nothing is started: the closed gates of all runs that wait, those of the first run first.
     pub reasons: Vec<Reason>,
+    /// The action of the first run that waits for a free slot.
+    pub slot_for: Option<Action>,
 }
 
 /// One change of the stored facts, or one request to an attempt.
@@ -91,7 +93,7 @@ pub enum Step {
 impl Decision {
     /// Nothing happens until an event.
     pub(super) fn rest(phase: Phase) -> Self {
-        Self { phase, step: None, next_look: None, reasons: Vec::new() }
+        Self { phase, step: None, next_look: None, reasons: Vec::new(), slot_for: None }
     }
 
     /// This step happens.
@@ -113,6 +115,20 @@ impl Decision {
     pub(super) fn because(mut self, reason: Reason) -> Self {
         self.reasons.push(reason);
         self
+    }
+
+    /// Another run waits too. The phase is that of the first one.
+    pub(super) fn and(mut self, other: Self) -> Self {
+        for reason in other.reasons {
+            if !self.reasons.contains(&reason) {
+                self.reasons.push(reason);
+            }
+        }
+        self.slot_for = self.slot_for.or(other.slot_for);
+        match other.next_look {
+            Some(moment) => self.look_at(moment),
+            None => self,
+        }
     }
 
     /// Decides again at `moment`, or earlier.

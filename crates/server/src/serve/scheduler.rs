@@ -270,7 +270,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 if decision.phase != Phase::PendingTrigger {
                     self.first_pass.remove(layer);
                 }
-                let waits_for = WaitsFor::of(&decision.reasons, &snapshot.facts.runs);
+                let waits_for = WaitsFor::of(&decision);
                 self.looked_at(layer, waits_for);
                 let mut next =
                     decision.next_look.map(|next| Instant::now() + next.since(snapshot.now));

@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::model::{Action, Gate, LayerName, Reason, Run};
+use crate::decision::Decision;
+use crate::model::{Action, Gate, LayerName};
 
 /// What a layer waits for.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -20,16 +21,15 @@ pub(super) enum WaitsFor {
 }
 
 impl WaitsFor {
-    /// What these reasons and runs of a layer mean. What opens by itself or by an event of the layer
-    /// needs no place here.
-    pub(super) fn of(reasons: &[Reason], runs: &[Run]) -> Option<Self> {
-        let is_closed = |gate| reasons.iter().any(|reason| reason.gate == gate);
-        if is_closed(Gate::Concurrency) {
-            let mut open = runs.iter().filter(|run| !run.is_over());
-            let is_drift = open.all(|run| run.action == Action::Drift);
-            return Some(if is_drift { Self::DriftSlot } else { Self::Slot });
+    /// What a layer waits for that was decided about like this. What opens by itself or by an event
+    /// of the layer needs no place here.
+    pub(super) fn of(decision: &Decision) -> Option<Self> {
+        let needs_state = || decision.reasons.iter().any(|reason| reason.gate == Gate::Lease);
+        match decision.slot_for {
+            Some(Action::Drift) => Some(Self::DriftSlot),
+            Some(_) => Some(Self::Slot),
+            None => needs_state().then_some(Self::State),
         }
-        is_closed(Gate::Lease).then_some(Self::State)
     }
 }
 

@@ -18,6 +18,12 @@ fn dependencies() -> Vec<Row> {
     )]
 }
 
+fn upstream_missing(world: &mut World) {
+    let (name, satisfied) = ("dns".parse().unwrap(), false);
+    world.surroundings.upstreams = vec![Upstream { name, satisfied }];
+}
+
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn drift() -> Vec<Row> {
     vec![
         (
@@ -106,6 +112,74 @@ fn drift() -> Vec<Row> {
                 w.surroundings.free_drift_slots = 0;
             }),
             (PendingTrigger, "create plan commit", &[], false),
+        ),
+        (
+            "plan waits for an upstream layer, drift check for its retry",
+            drifting(false).with(|w| {
+                w.plan();
+                upstream_missing(w);
+                let check = w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
+                ended(check, Ending::Failed(FailureClass::Network));
+            }),
+            (PendingTrigger, "", &[Gate::Dependency, Gate::Retry], true),
+        ),
+        (
+            "plan waits for an upstream layer, wait of the drift check over",
+            drifting(false).with(|w| {
+                w.plan();
+                upstream_missing(w);
+                let check = w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
+                ended(check, Ending::Failed(FailureClass::Network));
+                w.now = NOW + secs(20);
+            }),
+            (Triggering, "start 2", &[], false),
+        ),
+        (
+            "plan waits for an upstream layer, drift check for a slot",
+            drifting(false).with(|w| {
+                w.plan();
+                upstream_missing(w);
+                w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
+                w.surroundings.free_drift_slots = 0;
+            }),
+            (PendingTrigger, "", &[Gate::Dependency, Gate::Concurrency], false),
+        ),
+        (
+            "plan waits for an upstream layer, drift check due",
+            drifting(false).with(|w| {
+                w.plan();
+                upstream_missing(w);
+            }),
+            (PendingTrigger, "create drift schedule", &[], false),
+        ),
+        (
+            "plan waits for an upstream layer, drift check not due",
+            drifting(false).with(|w| {
+                w.plan();
+                upstream_missing(w);
+                w.facts.applied_at = Some(NOW);
+            }),
+            (PendingTrigger, "", &[Gate::Dependency], true),
+        ),
+        (
+            "waits for approval, drift check for a slot",
+            drifting(false).with(|w| {
+                w.layer.as_mut().unwrap().strategy = Strategy::Approve;
+                w.planned();
+                w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
+                w.surroundings.free_drift_slots = 0;
+            }),
+            (PendingTrigger, "", &[Gate::Approval, Gate::Concurrency], true),
+        ),
+        (
+            "failed drift check, newer one waits",
+            drifting(false).with(|w| {
+                let check = w.run(Action::Drift, Cause::Schedule { due: ago(secs(60)) }, "new");
+                ended(check, Ending::Failed(FailureClass::Network));
+                w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
+                w.surroundings.free_drift_slots = 0;
+            }),
+            (PendingTrigger, "", &[Gate::Concurrency], false),
         ),
         (
             "plan waits for an upstream layer, drift check starts",

@@ -52,6 +52,27 @@ pub(super) fn rows() -> Vec<Row> {
             (Blocked, "", &[Gate::Policy], true),
         ),
         (
+            "no backend, plan-only",
+            plan_only().with(|w| {
+                w.planned();
+                w.layer.as_mut().unwrap().has_backend = false;
+            }),
+            (Succeeded, "", &[Gate::Policy], false),
+        ),
+        (
+            "no backend, empty plan",
+            auto().with(|w| {
+                w.planned().is_empty = true;
+                w.layer.as_mut().unwrap().has_backend = false;
+            }),
+            (Noop, "", &[Gate::Policy], false),
+        ),
+        (
+            "no backend, checked for drift",
+            drifting(false).with(|w| w.layer.as_mut().unwrap().has_backend = false),
+            (PendingTrigger, "create drift schedule", &[], false),
+        ),
+        (
             "breaker open",
             auto().with(|w| {
                 w.planned();
