@@ -141,7 +141,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Nothing is left to do for this revision, except what others or the clock ask for.
+    /// Nothing is left to do for this revision, except what others ask for.
     fn settled(&self, phase: Phase) -> Decision {
         let facts = self.input.facts;
         if let Some(decision) = self.after_upstream() {
@@ -158,11 +158,11 @@ impl<'a> Work<'a> {
             }
         }
         let rest = Decision::rest(phase);
-        self.check_for_drift(if self.layer.has_backend {
+        if self.layer.has_backend {
             rest
         } else {
             rest.because(Reason::new(Gate::Policy, gates::NO_BACKEND))
-        })
+        }
     }
 
     /// A check for drift if one is due. Otherwise the layer waits as in `waits`, and is looked at

@@ -64,13 +64,20 @@ pub(super) fn start(input: &Input<'_>, layer: &Layer, run: &Run, not_before: Mom
     let waits_for_slot = closed.iter().any(|gate| gate.reason.gate == Gate::Concurrency);
     let slot_for = waits_for_slot.then_some(run.action);
     let rest = Decision { slot_for, ..Decision::rest(phase) };
-    closed.into_iter().fold(rest, |decision, gate| {
-        let decision = decision.because(gate.reason);
-        match gate.opens {
-            Some(moment) => decision.look_at(moment),
-            None => decision,
-        }
-    })
+    let expires = applied_plan(input, run).map(|saved| saved.saved + layer.plan_lifetime);
+    let opens = closed.iter().filter_map(|gate| gate.opens).chain(expires).min();
+    let waits = closed.into_iter().fold(rest, |waits, gate| waits.because(gate.reason));
+    // A plan that expires while its apply waits is made again.
+    match opens {
+        Some(moment) => waits.look_at(moment),
+        None => waits,
+    }
+}
+
+/// The plan that `run` applies.
+fn applied_plan<'a>(input: &Input<'a>, run: &Run) -> Option<&'a SavedPlan> {
+    let Cause::Plan { plan } = &run.cause else { return None };
+    Run::saved_plan(&input.facts.runs, plan)
 }
 
 /// Without a backend, an apply would lose its state with the attempt's directory.
@@ -86,11 +93,10 @@ fn policy(_: &Input<'_>, layer: &Layer, run: &Run) -> Option<ClosedGate> {
 
 /// The configuration can have changed since the apply was created without an approval.
 fn approval(input: &Input<'_>, layer: &Layer, run: &Run) -> Option<ClosedGate> {
-    let Cause::Plan { plan } = &run.cause else { return None };
     if run.approved_by.is_some() {
         return None;
     }
-    let saved = Run::saved_plan(&input.facts.runs, plan)?;
+    let saved = applied_plan(input, run)?;
     let text = why_approval(layer, saved, run.destroys)?;
     Some(ClosedGate::until_an_event(Gate::Approval, text))
 }

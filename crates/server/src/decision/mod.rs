@@ -61,16 +61,15 @@ pub fn decide(input: &Input<'_>) -> Decision {
     let is_drift = |(run, _): &(&Run, Moment)| run.action == Action::Drift;
     let is_checked = open.iter().any(is_drift);
     let mut waiting = Vec::new();
+    // A check for drift that waits must not keep a commit from being planned, and must not hide what
+    // the layer waits for otherwise.
     if open.iter().all(is_drift) {
         let due = work.due();
-        // A check for drift that waits must not keep a commit from being planned, and must not hide
-        // what the layer waits for otherwise.
-        let is_check = matches!(&due.step, Some(Step::Create(run)) if run.action == Action::Drift);
-        if open.is_empty() || (due.step.is_some() && !is_check) {
+        if due.step.is_some() {
             return due;
         }
-        if !due.reasons.is_empty() {
-            waiting.push(Decision { step: None, ..due });
+        if open.is_empty() || !due.reasons.is_empty() {
+            waiting.push(due);
         }
     }
     // The first run whose gates are open starts. If there is none, all of them wait.
@@ -82,7 +81,8 @@ pub fn decide(input: &Input<'_>) -> Decision {
         waiting.push(decision);
     }
     let waits = waiting.into_iter().reduce(Decision::and).unwrap_or_else(|| work.due());
-    // A plan can wait for days. The layer is checked for drift meanwhile.
+    // A failed plan, or one that waits for an approval, can stay for weeks. What is applied is
+    // checked meanwhile.
     if is_checked { waits } else { work.check_for_drift(waits) }
 }
 

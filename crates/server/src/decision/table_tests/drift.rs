@@ -1,7 +1,7 @@
 //! Dependencies and drift.
 
 use super::*;
-use Phase::{Noop, PendingTrigger, Succeeded, Superseded, Triggering};
+use Phase::{Failed, Noop, PendingTrigger, Succeeded, Superseded, Triggering};
 
 pub(super) fn rows() -> Vec<Row> {
     dependencies().into_iter().chain(drift()).collect()
@@ -170,6 +170,27 @@ fn drift() -> Vec<Row> {
                 w.surroundings.free_drift_slots = 0;
             }),
             (PendingTrigger, "", &[Gate::Approval, Gate::Concurrency], true),
+        ),
+        (
+            "waits for approval, drift check due",
+            drifting(false).with(|w| {
+                w.layer.as_mut().unwrap().strategy = Strategy::Approve;
+                w.planned();
+            }),
+            (PendingTrigger, "create drift schedule", &[], false),
+        ),
+        (
+            "plan failed for good, drift check due",
+            drifting(false).with(|w| ended(w.plan(), Ending::Failed(FailureClass::Module))),
+            (PendingTrigger, "create drift schedule", &[], false),
+        ),
+        (
+            "plan was cancelled, drift check not due",
+            drifting(false).with(|w| {
+                w.plan().closed = Some(Closed::Cancelled);
+                w.facts.applied_at = Some(NOW);
+            }),
+            (Failed, "", &[Gate::Approval], true),
         ),
         (
             "failed drift check, newer one waits",

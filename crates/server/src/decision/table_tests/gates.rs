@@ -121,7 +121,7 @@ pub(super) fn rows() -> Vec<Row> {
             approve().with(|w| {
                 w.apply();
             }),
-            (PendingTrigger, "", &[Gate::Approval], false),
+            (PendingTrigger, "", &[Gate::Approval], true),
         ),
         (
             "apply waits, destroy limit is now lower",
@@ -129,12 +129,12 @@ pub(super) fn rows() -> Vec<Row> {
                 w.apply();
                 w.layer.as_mut().unwrap().destroy_limit = Some(1);
             }),
-            (PendingTrigger, "", &[Gate::Approval], false),
+            (PendingTrigger, "", &[Gate::Approval], true),
         ),
         (
             "approved apply waits, strategy is now plan-only",
             plan_only().with(|w| w.apply().approved_by = Some("ana".into())),
-            (Blocked, "", &[Gate::Policy], false),
+            (Blocked, "", &[Gate::Policy], true),
         ),
         (
             "apply waits in a window, a plan does not",

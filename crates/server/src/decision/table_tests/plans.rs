@@ -86,7 +86,7 @@ pub(super) fn rows() -> Vec<Row> {
                 w.apply();
                 w.surroundings.breaker = Breaker::Open;
             }),
-            (Blocked, "", &[Gate::Breaker], false),
+            (Blocked, "", &[Gate::Breaker], true),
         ),
         (
             "breaker open, approved",
