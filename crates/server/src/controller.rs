@@ -7,7 +7,9 @@ use std::future::Future;
 use std::time::Duration;
 
 use crate::decision::{Decision, Input, Step, decide};
-use crate::model::{AttemptToken, Layer, LayerName, Liveness, Surroundings};
+use crate::model::{
+    Action, AttemptToken, Breaker, Layer, LayerName, Liveness, Moment, Surroundings,
+};
 use crate::store::{
     AttemptId, AttemptResult, Note, Outcome, Snapshot, StartRequest, Store, StoreError, StoreResult,
 };
@@ -72,7 +74,7 @@ pub struct ConfiguredLayer {
     pub state_key: String,
 }
 
-/// What this server can run.
+/// What this server can run of a layer now.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// The most attempts at the same time.
@@ -85,6 +87,10 @@ pub struct Limits {
     pub is_first_pass: bool,
     /// Why nothing is started, for example because the disk is nearly full.
     pub no_starts: Option<String>,
+    /// The actions that a window forbids the layer now, each with the end of the window.
+    pub closed_windows: Vec<(Action, Moment)>,
+    /// Whether automatic applies are stopped.
+    pub breaker: Breaker,
 }
 
 impl Limits {
@@ -97,6 +103,8 @@ impl Limits {
             starts_again: Duration::ZERO,
             is_first_pass: false,
             no_starts: None,
+            closed_windows: Vec::new(),
+            breaker: Breaker::Closed,
         }
     }
 }
@@ -139,8 +147,9 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             starts_left: self.limits.starts_left,
             is_first_pass: self.limits.is_first_pass,
             starts_again: snapshot.now + self.limits.starts_again,
+            closed_windows: self.limits.closed_windows.clone(),
+            breaker: self.limits.breaker,
             no_starts: self.limits.no_starts.clone(),
-            ..Surroundings::default()
         };
         let input = Input {
             name,

@@ -250,7 +250,8 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         let (starts_left, starts_again) = self.rate.left(Instant::now());
         let concurrency = self.capacity.concurrency;
         let is_first_pass = self.first_pass.contains(layer);
-        Limits { concurrency, starts_left, starts_again, is_first_pass, no_starts }
+        let limits = Limits::concurrency(concurrency);
+        Limits { starts_left, starts_again, is_first_pass, no_starts, ..limits }
     }
 
     /// Decides about a layer until nothing can be done now.

@@ -71,6 +71,8 @@ pub(crate) struct Machine {
     pub(crate) late: Vec<(u64, AttemptId)>,
     pub(crate) elapsed: u64,
     pub(crate) random: fastrand::Rng,
+    /// How often each fault happened that is not an operation.
+    pub(crate) happened: BTreeMap<&'static str, u64>,
 }
 
 impl Default for Machine {
@@ -83,11 +85,16 @@ impl Default for Machine {
             late: Vec::new(),
             elapsed: 0,
             random: fastrand::Rng::with_seed(0),
+            happened: BTreeMap::new(),
         }
     }
 }
 
 impl Machine {
+    pub(crate) fn count(&mut self, what: &'static str) {
+        *self.happened.entry(what).or_default() += 1;
+    }
+
     pub(crate) fn start(&mut self, id: &AttemptId) {
         let (id, stage) = (id.clone(), Stage::Booting);
         self.processes.push(Process { id, stage, stop_requested: false, reported: None });
@@ -104,9 +111,11 @@ impl Executor for SimulatedExecutor {
     async fn launch(&self, attempt: &AttemptId, _: &AttemptToken) -> Result<(), ExecutorError> {
         let mut machine = self.machine.lock().unwrap();
         if machine.node_is_down {
+            machine.count("a start got no answer");
             return Err(ExecutorError("the node does not answer".to_owned()));
         }
         if machine.random.u8(..20) == 0 {
+            machine.count("a process starts late");
             let at = machine.elapsed + machine.random.u64(..900);
             machine.late.push((at, attempt.clone()));
             return Err(ExecutorError("the server is slow".to_owned()));
@@ -119,6 +128,7 @@ impl Executor for SimulatedExecutor {
     async fn stop(&self, attempt: &AttemptId) -> Result<(), ExecutorError> {
         let mut machine = self.machine.lock().unwrap();
         if machine.node_is_down {
+            machine.count("a request to stop got no answer");
             return Err(ExecutorError("the node does not answer".to_owned()));
         }
         for process in machine.processes.iter_mut().filter(|process| process.id == *attempt) {

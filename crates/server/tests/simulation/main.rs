@@ -9,15 +9,19 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails in a simulation fails the test")]
 
+mod conditions;
 mod executor;
 mod faulty_store;
 mod invariants;
 mod ops;
+mod passes;
+mod people;
 mod processes;
 mod rest;
 mod world;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use ops::{Op, Scenario};
@@ -34,6 +38,22 @@ struct Totals {
     attempts: u64,
     applies: u64,
     by_kind: BTreeMap<&'static str, u64>,
+    happened: BTreeMap<&'static str, u64>,
+}
+
+impl fmt::Display for Totals {
+    /// How often each operation was made, and each other fault happened.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seeds, steps, attempts, applies, by_kind, happened } = self;
+        writeln!(
+            formatter,
+            "{seeds} seeds, {steps} steps, {attempts} attempts, {applies} applies"
+        )?;
+        for (kind, count) in by_kind.iter().chain(happened) {
+            writeln!(formatter, "{count:>10} {kind}")?;
+        }
+        Ok(())
+    }
 }
 
 /// Runs a scenario to its end. The error is the invariant that did not hold, and after how many
@@ -87,6 +107,9 @@ fn simulate(seed: u64, totals: &mut Totals) {
             for op in &scenario.ops {
                 *totals.by_kind.entry(op.kind()).or_default() += 1;
             }
+            for (what, count) in &world.executor.machine.lock().unwrap().happened {
+                *totals.happened.entry(what).or_default() += count;
+            }
         }
         Err((after, violation)) => {
             let shrunk = shrink(scenario);
@@ -114,14 +137,14 @@ fn invariants_hold_whatever_fails() {
         for seed in first.. {
             simulate(seed, &mut totals);
             if totals.seeds.is_multiple_of(10_000) {
-                eprintln!("{totals:?}");
+                eprintln!("{totals}");
             }
         }
     }
     for seed in 0..SEEDS {
         simulate(seed, &mut totals);
     }
-    eprintln!("{totals:?}");
+    eprintln!("{totals}");
     // Each kind of fault was simulated, and work was done.
     assert_eq!(totals.by_kind.len(), Op::KINDS, "{:?}", totals.by_kind);
     assert!(totals.attempts > SEEDS && totals.applies > SEEDS / 2, "{totals:?}");

@@ -66,6 +66,12 @@ pub(crate) enum Op {
     Cancel { layer: usize },
     /// A person asks for a plan of a layer.
     AskForPlan { layer: usize },
+    /// Until this time is over, a window forbids applies of a layer.
+    CloseWindow { layer: usize, seconds: u64 },
+    /// Automatic applies are stopped, or a person allows them again.
+    Breaker { open: bool },
+    /// The disk is full, or it is not any more.
+    DiskFull { full: bool },
     /// A person pauses or resumes a layer.
     Pause { layer: usize, paused: bool },
     /// A layer leaves the configuration, or comes back.
@@ -78,7 +84,7 @@ pub(crate) enum Op {
 
 impl Op {
     /// How many kinds there are.
-    pub(crate) const KINDS: usize = 25;
+    pub(crate) const KINDS: usize = 28;
 
     /// The kind, for the totals.
     pub(crate) const fn kind(&self) -> &'static str {
@@ -104,6 +110,9 @@ impl Op {
             Self::Approve { .. } => "approve",
             Self::Cancel { .. } => "cancel",
             Self::AskForPlan { .. } => "ask for plan",
+            Self::CloseWindow { .. } => "close window",
+            Self::Breaker { .. } => "breaker",
+            Self::DiskFull { .. } => "disk full",
             Self::Pause { .. } => "pause",
             Self::Configure { .. } => "configure",
             Self::Drift { .. } => "drift",
@@ -116,7 +125,7 @@ impl Op {
         let server = random.usize(..2);
         let attempt = random.usize(..8);
         // Most of the time, time passes and servers decide.
-        match random.u32(..104) {
+        match random.u32(..110) {
             0..25 => Self::Pass,
             25..39 => Self::Advance { seconds: random.choice([1, 10, 30, 90, 700]).unwrap_or(1) },
             39..51 => Self::Poll,
@@ -143,6 +152,12 @@ impl Op {
             96..98 => Self::Drift { layer },
             98..100 => Self::Cancel { layer },
             100..102 => Self::AskForPlan { layer },
+            102..104 => {
+                let seconds = *random.choice(&[60, 600, 3600]).unwrap_or(&60);
+                Self::CloseWindow { layer, seconds }
+            }
+            104..106 => Self::Breaker { open: random.u8(..3) == 0 },
+            106..108 => Self::DiskFull { full: random.u8(..4) == 0 },
             _ => Self::ClockJump { seconds: if random.bool() { 3600 } else { -3600 } },
         }
     }
@@ -153,6 +168,8 @@ impl Op {
 pub(crate) struct Scenario {
     /// For everything that is not an operation: how long attempts take, and how they end.
     pub(crate) seed: u64,
+    /// How many checks for drift, and attempts of the first pass, may start in a minute.
+    pub(crate) starts_per_minute: u32,
     pub(crate) layers: Vec<LayerKind>,
     pub(crate) ops: Vec<Op>,
 }
@@ -172,8 +189,9 @@ impl Scenario {
                 after: (0..index).filter(|_| random.u8(..3) == 0).collect(),
             })
             .collect();
+        let starts_per_minute = *random.choice(&[1, 3, 60]).unwrap_or(&1);
         let count = random.usize(20..160);
         let ops = (0..count).map(|_| Op::random(&mut random, layers.len())).collect();
-        Self { seed, layers, ops }
+        Self { seed, starts_per_minute, layers, ops }
     }
 }

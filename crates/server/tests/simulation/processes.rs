@@ -25,8 +25,15 @@ impl World {
             for id in late {
                 self.executor.machine.lock().unwrap().start(&id);
             }
-            let processes = self.executor.machine.lock().unwrap().processes.len();
-            for process in 0..processes {
+            let living: Vec<usize> = {
+                let machine = self.executor.machine.lock().unwrap();
+                let processes = machine.processes.iter().enumerate();
+                processes
+                    .filter(|(_, process)| !process.is_gone())
+                    .map(|(index, _)| index)
+                    .collect()
+            };
+            for process in living {
                 self.go_on(process);
             }
             self.restart();
@@ -108,7 +115,12 @@ impl World {
         let work = {
             let mut machine = self.executor.machine.lock().unwrap();
             // Some hang until they are stopped.
-            if machine.random.u8(..30) == 0 { u64::MAX / 2 } else { machine.random.u64(1..400) }
+            if machine.random.u8(..30) == 0 {
+                machine.count("an attempt hangs");
+                u64::MAX / 2
+            } else {
+                machine.random.u64(1..400)
+            }
         };
         Stage::Working { until: elapsed + work }
     }
@@ -120,7 +132,10 @@ impl World {
             self.apply_in_part(id);
         }
         let classes = [FailureClass::Platform, FailureClass::Network, FailureClass::Module];
-        let class = self.executor.machine.lock().unwrap().random.choice(classes).unwrap();
+        let mut machine = self.executor.machine.lock().unwrap();
+        machine.count("an attempt was stopped");
+        let class = machine.random.choice(classes).unwrap();
+        drop(machine);
         AttemptResult::ended(Ending::Failed(class))
     }
 
@@ -147,6 +162,11 @@ impl World {
             _ => None,
         };
         if let Some(class) = class {
+            self.executor.machine.lock().unwrap().count(match class {
+                FailureClass::Network => "the network failed",
+                FailureClass::Module => "the module failed",
+                _ => "credentials were refused",
+            });
             if run.action.changes_infrastructure() {
                 self.apply_in_part(id);
             }
@@ -184,6 +204,7 @@ impl World {
                 let key = self.state_key(id);
                 let state = machine.infrastructure.entry(key).or_default();
                 if file.serial != state.serial {
+                    machine.count("a plan was stale");
                     result.ending = Ending::StalePlan;
                     return result;
                 }
@@ -222,7 +243,10 @@ impl World {
             }
             _ => None,
         };
-        self.executor.machine.lock().unwrap().processes[index].stage = Stage::Gone(left);
+        let mut machine = self.executor.machine.lock().unwrap();
+        machine.count(if left.is_some() { "a result was left" } else { "an attempt was killed" });
+        machine.processes[index].stage = Stage::Gone(left);
+        drop(machine);
     }
 
     pub(crate) fn repeat_report(&self, attempt: usize) {

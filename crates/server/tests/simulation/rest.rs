@@ -1,6 +1,6 @@
 //! The end of a scenario: all faults stop, and everything must come to rest.
 
-use butler_server::model::{Gate, Phase, Sighting};
+use butler_server::model::{Action, Cause, DriftCheck, Gate, Phase, Sighting};
 use butler_server::store::Store;
 
 use crate::ops::Op;
@@ -10,13 +10,33 @@ use crate::world::{World, now};
 /// together.
 const MOST_ROUNDS: usize = 3_000;
 
+/// How many minutes the layers are checked for drift after that.
+const MINUTES_WITH_DRIFT: usize = 180;
+
 /// Lets everything come to rest, and checks what must hold then.
 pub(crate) fn come_to_rest(world: &mut World) -> Result<(), String> {
     world.heal();
-    for layer in &mut world.layers {
-        // Checks for drift never end.
-        layer.layer.drift = None;
+    let drift: Vec<_> = world.layers.iter().map(|layer| layer.layer.drift).collect();
+    // Checks for drift never end.
+    set_drift(world, &vec![None; drift.len()]);
+    rest(world)?;
+    if drift.iter().any(Option::is_some) {
+        set_drift(world, &drift);
+        check_drift(world)?;
+        set_drift(world, &vec![None; drift.len()]);
+        rest(world)?;
     }
+    Ok(())
+}
+
+fn set_drift(world: &mut World, drift: &[Option<DriftCheck>]) {
+    for (layer, drift) in world.layers.iter_mut().zip(drift) {
+        layer.layer.drift = *drift;
+    }
+    world.conditions.version += 1;
+}
+
+fn rest(world: &mut World) -> Result<(), String> {
     let mut resting = Err("nothing was looked at".to_owned());
     for _ in 0..MOST_ROUNDS {
         world.poll();
@@ -40,12 +60,53 @@ pub(crate) fn come_to_rest(world: &mut World) -> Result<(), String> {
     for _ in 0..5 {
         world.poll();
         world.pass();
+        world.check()?;
     }
     let made = world.store.inner.writes() - writes;
     if made > 0 {
         return Err(format!("{made} writes although nothing happens"));
     }
     Ok(())
+}
+
+/// Three hours in which layers are checked for drift every hour. [`World::pass`] checks that nothing
+/// else is done meanwhile.
+fn check_drift(world: &mut World) -> Result<(), String> {
+    let before: Vec<_> = (0..world.layers.len()).map(|layer| checks(world, layer)).collect();
+    for _ in 0..MINUTES_WITH_DRIFT {
+        world.poll();
+        world.pass();
+        world.advance(60);
+        world.check()?;
+    }
+    for (layer, (known, could_be)) in before.into_iter().enumerate() {
+        let (count, can_be) = checks(world, layer);
+        let is_checked = world.layers[layer].layer.drift.is_some();
+        let made = count - known;
+        if made > if is_checked { 5 } else { 0 } {
+            return Err(format!("{} was checked for drift {made} times", world.name(layer)));
+        }
+        if made == 0 && is_checked && could_be && can_be {
+            return Err(format!("{} was not checked for drift", world.name(layer)));
+        }
+    }
+    Ok(())
+}
+
+/// How often a layer was checked for drift, and whether it can be checked within an hour.
+fn checks(world: &World, layer: usize) -> (usize, bool) {
+    let name = world.name(layer);
+    let snapshot = now(world.store.inner.snapshot(&name, "", &[])).unwrap();
+    let is_found = snapshot.observation.is_some_and(|known| known.revision().is_some());
+    // The clock can have been set back since.
+    let is_past = snapshot.facts.applied_at.is_some_and(|applied| applied <= snapshot.now)
+        && snapshot.facts.runs.iter().all(|run| match run.cause {
+            Cause::Schedule { due } => due <= snapshot.now,
+            _ => true,
+        });
+    let runs = world.store.inner.runs(&name);
+    let count = runs.iter().filter(|run| run.action == Action::Drift).count();
+    (count, is_found && is_past)
 }
 
 /// Whether each layer waits for nothing, or for a person.
@@ -55,10 +116,13 @@ fn is_at_rest(world: &World) -> Result<(), String> {
     }
     for layer in 0..world.layers.len() {
         let name = world.name(layer);
-        let (_, decision) = now(world.controller().decide(&name, world.configured(layer))).unwrap();
+        let (_, decision) =
+            now(world.controller(layer).decide(&name, world.configured(layer))).unwrap();
         let gates: Vec<Gate> = decision.reasons.iter().map(|reason| reason.gate).collect();
         let rests = match decision.phase {
             Phase::Noop | Phase::Succeeded | Phase::Skipped => true,
+            // A plan that no strategy applies was approved. It is made again when it expires.
+            Phase::Blocked if gates == [Gate::Policy] => true,
             Phase::Blocked | Phase::Failed => decision.next_look.is_none(),
             // An upstream layer is blocked, or failed for good.
             Phase::PendingTrigger => gates == [Gate::Dependency],

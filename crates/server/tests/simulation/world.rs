@@ -4,24 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use butler_server::controller::{ConfiguredLayer, Controller, Limits};
+use butler_server::controller::{ConfiguredLayer, Controller};
 use butler_server::decision::Step;
 use butler_server::model::{
-    Action, Cause, Closed, Commit, Digest, DriftCheck, Layer, LayerName, NewRun, PlanDigest,
-    Revision, Run, RunId, Sighting, StopReason, Strategy, Timeouts,
+    Commit, Digest, DriftCheck, Layer, LayerName, PlanDigest, Revision, Run, Sighting, Strategy,
+    Timeouts,
 };
-use butler_server::store::{AttemptId, Keep, Note, Outcome, Store};
+use butler_server::store::{Keep, Store};
 use futures_util::FutureExt;
 
+use crate::conditions::Conditions;
 use crate::executor::SimulatedExecutor;
 use crate::faulty_store::{Crash, FaultyStore};
 use crate::ops::{LayerKind, Op, Scenario};
-
-/// More steps of one layer without an event in between are a loop.
-const MOST_STEPS: usize = 50;
+use crate::passes::Rested;
 
 /// A decision that a slow server has not executed yet.
-type Decided = (usize, Step);
+pub(crate) type Decided = (usize, Step);
 
 /// Everything that is simulated.
 pub(crate) struct World {
@@ -35,19 +34,24 @@ pub(crate) struct World {
     head: Vec<Sighting>,
     git_is_down: bool,
     slow_poll: Option<(u64, Vec<(LayerName, Sighting)>)>,
-    decided: BTreeMap<usize, Decided>,
+    pub(crate) decided: BTreeMap<usize, Decided>,
+    pub(crate) conditions: Conditions,
+    /// How each layer was at rest when it was looked at last.
+    pub(crate) rested: Vec<Option<Rested>>,
     /// How far the clock of the store is from the time that has passed.
     clock: i64,
     commits: u64,
     pub(crate) plans: u64,
     drifts: u64,
     /// How often a person asked for a plan.
-    requests: u64,
-    steps: u64,
+    pub(crate) requests: u64,
+    pub(crate) steps: u64,
     /// Plans whose apply has begun.
     pub(crate) begun: BTreeSet<PlanDigest>,
     /// Runs as they were before old ones were removed.
     pub(crate) removed: Vec<Run>,
+    /// How many writes the store had made when its runs were checked last.
+    pub(crate) checked: u64,
     /// An invariant that was broken within an operation.
     pub(crate) violation: Option<String>,
 }
@@ -99,6 +103,8 @@ impl World {
             git_is_down: false,
             slow_poll: None,
             decided: BTreeMap::new(),
+            conditions: Conditions::new(scenario),
+            rested: vec![None; scenario.layers.len()],
             clock: 10_000_000,
             commits: 0,
             plans: 0,
@@ -107,6 +113,7 @@ impl World {
             steps: 0,
             begun: BTreeSet::new(),
             removed: Vec::new(),
+            checked: 0,
             violation: None,
         };
         for layer in 0..world.layers.len() {
@@ -130,8 +137,11 @@ impl World {
         self.begun.len() as u64
     }
 
-    pub(crate) fn controller(&self) -> Controller<'_, FaultyStore, SimulatedExecutor> {
-        Controller::new(&self.store, &self.executor, Limits::concurrency(2))
+    pub(crate) fn controller(
+        &self,
+        layer: usize,
+    ) -> Controller<'_, FaultyStore, SimulatedExecutor> {
+        Controller::new(&self.store, &self.executor, self.limits(layer))
     }
 
     pub(crate) fn configured(&self, layer: usize) -> Option<&ConfiguredLayer> {
@@ -224,12 +234,14 @@ impl World {
             Op::Approve { layer, old } => self.approve(layer % layers, old),
             Op::Cancel { layer } => self.cancel(layer % layers),
             Op::AskForPlan { layer } => self.ask_for_plan(layer % layers),
-            Op::Pause { layer, paused } => {
-                let name = self.name(layer % layers);
-                let _ = now(self.store.pause(&name, paused.then_some("ana")));
-                self.restart();
+            Op::CloseWindow { layer, seconds } => self.close_window(layer % layers, seconds),
+            Op::Breaker { open } => self.set_breaker(open),
+            Op::DiskFull { full } => self.set_disk_full(full),
+            Op::Pause { layer, paused } => self.pause(layer % layers, paused),
+            Op::Configure { layer, present } => {
+                self.present[layer % layers] = present;
+                self.conditions.version += 1;
             }
-            Op::Configure { layer, present } => self.present[layer % layers] = present,
             Op::Prune { layer } => {
                 // Processes of attempts that were lost can go on.
                 self.removed.extend(self.store.inner.runs(&self.name(layer % layers)));
@@ -251,117 +263,40 @@ impl World {
         *self.store.faults.lock().unwrap() = crate::faulty_store::Faults::default();
         self.executor.machine.lock().unwrap().node_is_down = false;
         self.git_is_down = false;
+        self.set_breaker(false);
+        self.set_disk_full(false);
         self.decided.clear();
         self.slow_poll = None;
         for layer in 0..self.layers.len() {
             self.present[layer] = true;
+            self.conditions.version += 1;
             let _ = now(self.store.pause(&self.layers[layer].layer.name, None));
         }
     }
 
     /// A server that has ended is started again.
-    pub(crate) fn restart(&self) {
-        self.store.faults.lock().unwrap().crashed = false;
+    pub(crate) fn restart(&mut self) {
+        if std::mem::take(&mut self.store.faults.lock().unwrap().crashed) {
+            self.executor.machine.lock().unwrap().count("the server ended at a write");
+            self.begin_first_pass();
+        }
     }
 
     pub(crate) fn poll(&mut self) {
         if !self.git_is_down
             && let Ok(readings) = now(self.store.readings("infra"))
         {
-            let _ = now(self.store.observe("infra", readings, &self.head()));
+            let is_read = now(self.store.observe("infra", readings, &self.head())).is_ok();
             self.restart();
-        }
-    }
-
-    /// Decides about each layer until nothing is left to do.
-    pub(crate) fn pass(&mut self) {
-        for layer in 0..self.layers.len() {
-            let mut last = None;
-            for count in 0.. {
-                let name = self.name(layer);
-                let Ok((_, decision)) =
-                    now(self.controller().decide(&name, self.configured(layer)))
-                else {
-                    break;
-                };
-                let Some(step) = decision.step else { break };
-                if count > MOST_STEPS {
-                    self.violation = Some(format!("{name} makes steps for ever: {step:?}"));
-                    break;
-                }
-                // A step that was refused or failed is tried again in the next pass.
-                if last.as_ref() == Some(&step) {
-                    break;
-                }
-                last = Some(step.clone());
-                if !self.execute(layer, step) {
-                    break;
-                }
+            // Invariant 6: the same reading once more.
+            let writes = self.store.inner.writes();
+            let readings = now(self.store.inner.readings("infra")).unwrap();
+            if is_read {
+                let _ = now(self.store.inner.observe("infra", readings, &self.head()));
             }
-        }
-        self.restart();
-    }
-
-    fn decide(&mut self, server: usize, layer: usize) {
-        let name = self.name(layer);
-        if let Ok((_, decision)) = now(self.controller().decide(&name, self.configured(layer)))
-            && let Some(step) = decision.step
-        {
-            self.decided.insert(server, (layer, step));
-        }
-    }
-
-    /// Whether the step was executed.
-    fn execute(&mut self, layer: usize, step: Step) -> bool {
-        self.steps += 1;
-        let name = self.name(layer);
-        let before = self.store.inner.runs(&name);
-        let made = now(self.controller().perform(&name, self.configured(layer), step));
-        self.check_starts(layer, &before);
-        self.restart();
-        matches!(made, Ok(Outcome::Made))
-    }
-
-    /// As the API does it.
-    fn cancel(&self, layer: usize) {
-        let name = self.name(layer);
-        let runs = self.store.inner.runs(&name);
-        let Some(run) = runs.iter().rev().find(|run| !run.is_over()) else { return };
-        if let Some(attempt) = run.running() {
-            let attempt = AttemptId { layer: name, run: run.id.clone(), number: attempt.number };
-            let _ = now(self.store.note(&attempt, Note::StopRequested(StopReason::Cancelled)));
-        } else {
-            let _ = now(self.store.close_run(&name, &run.id, Closed::Cancelled));
-        }
-        self.restart();
-    }
-
-    fn ask_for_plan(&mut self, layer: usize) {
-        let name = self.name(layer);
-        let snapshot = now(self.store.inner.snapshot(&name, "", &[])).unwrap();
-        let Some(observation) = snapshot.observation else { return };
-        let Some(revision) = observation.revision().cloned() else { return };
-        self.requests += 1;
-        let cause = Cause::Person { request: self.requests.to_string() };
-        let (action, change) = (Action::Plan, observation.change);
-        let id = RunId::derived(&name, &revision.digest, action, &cause);
-        let run = NewRun { id, action, cause, revision, change, destroys: false };
-        // The request is sent twice.
-        let _ = now(self.store.insert_run(&name, run.clone()));
-        let _ = now(self.store.insert_run(&name, run));
-        self.restart();
-    }
-
-    fn approve(&mut self, layer: usize, old: bool) {
-        let name = self.name(layer);
-        let runs = self.store.inner.runs(&name);
-        let mut plans = runs.iter().filter_map(|run| run.plan.as_ref());
-        let plan = if old { plans.next() } else { plans.next_back() };
-        if let Some(plan) = plan {
-            let _ = now(self.store.approve(&name, &plan.digest, "ana"));
-            // The click is sent twice.
-            let _ = now(self.store.approve(&name, &plan.digest, "ana"));
-            self.restart();
+            if self.store.inner.writes() != writes {
+                self.violation = Some("a poll that finds nothing new writes".to_owned());
+            }
         }
     }
 }

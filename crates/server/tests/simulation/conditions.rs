@@ -1,0 +1,134 @@
+//! What a start depends on outside of a layer: windows, the breaker, the disk, and how many attempts
+//! were started in the last minute.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use butler_server::controller::Limits;
+use butler_server::model::{Action, Breaker, Moment, Run};
+
+use crate::ops::Scenario;
+use crate::world::World;
+
+/// The most attempts at the same time. One of them can be a check for drift.
+const CONCURRENCY: u32 = 2;
+
+/// The time in which starts are counted, in seconds.
+const MINUTE: u64 = 60;
+
+/// What the server that acts knows, and what an administrator has configured.
+#[derive(Debug)]
+pub(crate) struct Conditions {
+    /// The end of each layer's window.
+    windows: Vec<Moment>,
+    breaker: Breaker,
+    disk_is_full: bool,
+    starts_per_minute: u32,
+    /// The simulated seconds of the starts since the server was started.
+    starts: Vec<u64>,
+    /// The layers that have not been at rest since then.
+    first_pass: BTreeSet<usize>,
+    /// Counts the changes after which all layers are looked at.
+    pub(crate) version: u64,
+}
+
+impl Conditions {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        Self {
+            windows: vec![Moment::default(); scenario.layers.len()],
+            breaker: Breaker::Closed,
+            disk_is_full: false,
+            starts_per_minute: scenario.starts_per_minute,
+            starts: Vec::new(),
+            first_pass: (0..scenario.layers.len()).collect(),
+            version: 0,
+        }
+    }
+
+    /// How many limited attempts may start, and in how many seconds there is one more.
+    fn starts_left(&self, elapsed: u64) -> (u32, u64) {
+        let mut recent = self.starts.iter().filter(|start| elapsed - **start < MINUTE);
+        let count = u32::try_from(recent.clone().count()).unwrap();
+        let again = recent.next().map_or(0, |start| MINUTE - (elapsed - start));
+        (self.starts_per_minute.saturating_sub(count), again)
+    }
+}
+
+impl World {
+    fn moment(&self) -> Moment {
+        Moment::from_millis(self.store.clock.load(Ordering::Relaxed))
+    }
+
+    fn elapsed(&self) -> u64 {
+        self.executor.machine.lock().unwrap().elapsed
+    }
+
+    /// What can run of a layer now.
+    pub(crate) fn limits(&self, layer: usize) -> Limits {
+        let conditions = &self.conditions;
+        let (starts_left, again) = conditions.starts_left(self.elapsed());
+        let end = conditions.windows[layer];
+        let is_closed = end > self.moment();
+        let forbidden = [Action::Apply, Action::Destroy].into_iter().filter(|_| is_closed);
+        Limits {
+            starts_left,
+            starts_again: Duration::from_secs(again),
+            is_first_pass: conditions.first_pass.contains(&layer),
+            no_starts: conditions.disk_is_full.then(|| "the disk is full".to_owned()),
+            closed_windows: forbidden.map(|action| (action, end)).collect(),
+            breaker: conditions.breaker,
+            ..Limits::concurrency(CONCURRENCY)
+        }
+    }
+
+    pub(crate) fn close_window(&mut self, layer: usize, seconds: u64) {
+        self.conditions.windows[layer] = self.moment() + Duration::from_secs(seconds);
+        self.conditions.version += 1;
+    }
+
+    pub(crate) const fn set_breaker(&mut self, open: bool) {
+        self.conditions.breaker = if open { Breaker::Open } else { Breaker::Closed };
+        self.conditions.version += 1;
+    }
+
+    pub(crate) const fn set_disk_full(&mut self, full: bool) {
+        self.conditions.disk_is_full = full;
+        self.conditions.version += 1;
+    }
+
+    /// The server was started: it knows nothing about earlier starts.
+    pub(crate) fn begin_first_pass(&mut self) {
+        self.conditions.first_pass = (0..self.layers.len()).collect();
+        self.conditions.starts.clear();
+        self.conditions.version += 1;
+    }
+
+    pub(crate) fn end_first_pass(&mut self, layer: usize) {
+        self.conditions.first_pass.remove(&layer);
+    }
+
+    pub(crate) fn count_start(&mut self) {
+        let elapsed = self.elapsed();
+        self.conditions.starts.push(elapsed);
+    }
+
+    /// Whether a run of a layer that was decided to start now must wait instead.
+    pub(crate) fn forbids(&self, layer: usize, run: &Run) -> Option<&'static str> {
+        let conditions = &self.conditions;
+        let is_apply = matches!(run.action, Action::Apply | Action::Destroy);
+        let is_automatic = run.action == Action::Apply && run.approved_by.is_none();
+        let is_limited = run.action == Action::Drift || conditions.first_pass.contains(&layer);
+        if conditions.disk_is_full {
+            Some("the disk is full")
+        } else if is_apply && conditions.windows[layer] > self.moment() {
+            Some("a window is closed")
+        } else if is_automatic && conditions.breaker == Breaker::Open {
+            Some("the breaker is open")
+        } else if is_limited && conditions.starts_left(self.elapsed()).0 == 0 {
+            Some("too many attempts were started in this minute")
+        } else {
+            None
+        }
+    }
+}
