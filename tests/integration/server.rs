@@ -167,6 +167,22 @@ impl Installation {
         self.json(&["layer", "show", name])
     }
 
+    /// What `layer list` says about the configuration and its repositories.
+    fn problems(&self) -> Vec<String> {
+        let listed = self.json(&["layer", "list"]);
+        let problems = listed["problems"].as_array().unwrap().iter();
+        problems.map(|problem| problem.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Waits until the only problem contains these texts.
+    async fn until_problem(&self, texts: &[&str]) {
+        eventually(&format!("the problem {texts:?}"), || {
+            let found = self.problems();
+            found.len() == 1 && texts.iter().all(|text| found[0].contains(text))
+        })
+        .await;
+    }
+
     /// Waits until the newest run of a layer is in this phase, and the layer has this many runs.
     async fn until(&self, layer: &str, phase: &str, runs: usize) {
         let what = format!("{layer}: {runs} runs, the last one {phase}");

@@ -10,6 +10,8 @@ pub enum Event {
     Changed(LayerName),
     /// The repository of a layer was read for the first time since the server started.
     FirstRead(LayerName),
+    /// A repository cannot be read, for another reason than before.
+    Unread(String),
     /// An attempt of the layer has reported its end, so others may start.
     Finished(LayerName),
     /// The process of an attempt has ended.

@@ -147,13 +147,31 @@ async fn repository_that_is_gone_keeps_what_was_read() {
     let moved = installation.path("moved");
     std::fs::rename(repository.path(), &moved).unwrap();
     assert!(installation.ask(&["layer", "sync", "envs.dns"]).status.success());
-    eventually("an error of the repository", || {
-        let log = std::fs::read_to_string(installation.path("server.log")).unwrap();
-        log.contains("WARN") && log.contains("default")
-    })
-    .await;
+    installation
+        .until_problem(&["cannot read the repository `default`", "failed to resolve path"])
+        .await;
+    let table = installation.ask(&["layer", "list"]);
+    let warning = String::from_utf8_lossy(&table.stderr);
+    assert!(warning.starts_with("warning: cannot read the repository `default`: "), "{warning}");
+    let log = std::fs::read_to_string(installation.path("server.log")).unwrap();
+    let line = log.lines().find(|line| line.contains("failed to resolve path")).unwrap();
+    assert!(line.contains("WARN") && line.contains("default"), "{line}");
     assert_eq!(installation.layer("envs.dns")["phase"], "Succeeded");
     std::fs::rename(&moved, repository.path()).unwrap();
+    assert!(installation.ask(&["layer", "sync", "envs.dns"]).status.success());
+    eventually("a repository that can be read", || installation.problems().is_empty()).await;
+}
+
+#[tokio::test]
+async fn quick_start_with_a_wrong_address_says_so_instead_of_showing_no_layers() {
+    let mut installation = Installation::new();
+    let url = format!("file://{}", installation.path("missing").display());
+    let words = ["--repo", &url, "--path", "envs/*"].map(str::to_owned);
+    installation.serve(&words).await;
+    let cause = format!("no repository at `{url}`");
+    installation
+        .until_problem(&["cannot read the repository `default`", &cause, "check the address"])
+        .await;
 }
 
 #[tokio::test]

@@ -120,11 +120,19 @@ layers: {{dns: {{repository: infra, ref: main, path: envs/dns}}}}
         password.display(),
     ));
     installation.serve(&[]).await;
-    until_logged(&installation, "WARN").await;
-    assert_eq!(installation.layer("dns")["phase"], "Observed");
+    let (cause, advice) = ("refused the login with", "check that the credentials are valid");
+    installation.until_problem(&["cannot read the repository `infra`", cause, advice]).await;
+    eventually("a layer that says why", || {
+        let layer = installation.layer("dns");
+        let reason = layer["reasons"][0]["text"].as_str().unwrap_or_default().to_owned();
+        assert_eq!(layer["phase"], "Observed");
+        reason.contains(cause) && reason.contains(advice)
+    })
+    .await;
     std::fs::write(&password, "n3w-s3cret").unwrap();
     assert!(installation.ask(&["layer", "sync", "dns"]).status.success());
     installation.until("dns", "Succeeded", 1).await;
+    assert!(installation.problems().is_empty());
     let log = std::fs::read_to_string(installation.path("server.log")).unwrap();
     assert!(!log.contains("s3cret"), "{log}");
 }

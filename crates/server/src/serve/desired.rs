@@ -27,7 +27,7 @@ pub struct Desired {
 pub struct Poll {
     /// When it ended.
     pub at: SystemTime,
-    /// Why it failed.
+    /// Why it failed, with causes and advice.
     pub error: Option<String>,
 }
 
@@ -76,11 +76,23 @@ impl Desired {
         *self.errors.lock().unwrap_or_else(PoisonError::into_inner) = errors;
     }
 
-    /// What is wrong with the newest configuration, and with layer sets.
+    /// What is wrong with the newest configuration, with repositories, and with layer sets.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        errors.into_iter().chain(self.catalog.borrow().problems.iter().cloned()).collect()
+        let (config, polls) = (self.config(), self.polls());
+        let unread = config.repositories.keys().filter_map(|name| {
+            let error = polls.get(name)?.error.as_ref()?;
+            Some(format!("cannot read the repository `{name}`: {error}"))
+        });
+        let of_catalog = self.catalog.borrow().problems.clone();
+        errors.into_iter().chain(unread).chain(of_catalog).collect()
+    }
+
+    /// Why the last poll of a repository failed.
+    pub(super) fn poll_error(&self, repository: &str) -> Option<String> {
+        let polls = self.polls.lock().unwrap_or_else(PoisonError::into_inner);
+        polls.get(repository).and_then(|poll| poll.error.clone())
     }
 
     /// Tells the poller of a repository to read it at once.
@@ -116,9 +128,14 @@ impl Desired {
         self.catalog.send_replace(Arc::new(catalog));
     }
 
-    pub(super) fn polled(&self, repository: &str, error: Option<String>) {
+    /// Records the end of a poll. Returns whether it has another error than the last one.
+    pub(super) fn polled(&self, repository: &str, error: Option<String>) -> bool {
         let mut polls = self.polls.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new =
+            |last: Option<&Poll>| last.and_then(|last| last.error.as_ref()) != error.as_ref();
+        let is_other = error.is_some() && is_new(polls.get(repository));
         polls.insert(repository.to_owned(), Poll { at: SystemTime::now(), error });
+        is_other
     }
 
     /// The last poll of each repository that was polled.

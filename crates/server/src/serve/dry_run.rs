@@ -65,7 +65,7 @@ async fn decide(options: Options, root: &Path, stop: &Stop) -> Result<DryRun, Se
         let (store, polls) = (Arc::clone(&store), Arc::clone(&polls));
         let mut poller = Poller::new(name, store, polls, Arc::clone(&desired), sender.clone());
         if let Err(error) = poller.poll(stop).await {
-            unread.insert(name.clone(), butler_base::error::chain(&error));
+            unread.insert(name.clone(), error.describe());
         }
     }
     let mut scheduler = Scheduler::new(
@@ -74,7 +74,7 @@ async fn decide(options: Options, root: &Path, stop: &Stop) -> Result<DryRun, Se
         // A pass starts what waits for a slot as soon as another run has ended.
         Capacity { concurrency: u32::MAX, starts_per_minute: u32::MAX },
         data.root().to_owned(),
-        desired.catalogs(),
+        desired,
         Arc::clone(&views),
     );
     scheduler.find_attempts().await?;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use butler_base::cancel::Stop;
+use butler_base::error::{Advice as _, chain};
 use butler_base::event::Stream;
 use butler_base::process::Sink;
 use butler_protocol::spec::GitCredentials;
@@ -53,6 +54,18 @@ pub enum PollError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl PollError {
+    /// The error with its causes and with advice, in one line.
+    pub(super) fn describe(&self) -> String {
+        let advice = match self {
+            Self::Git(error) => error.advice(),
+            _ => None,
+        };
+        let text = chain(self);
+        advice.map_or_else(|| text.clone(), |advice| format!("{text}; {advice}"))
+    }
 }
 
 /// What polls need beside the repository.
@@ -105,10 +118,13 @@ impl<S: Store + 'static> Poller<S> {
             let current = config.borrow_and_update().clone();
             let Some(entry) = current.repositories.get(&self.name) else { return };
             let poll = entry.entry.poll.map_or(POLL, |span| span.0);
-            let polled = self.poll(stop).await;
-            self.desired.polled(&self.name, polled.as_ref().err().map(ToString::to_string));
-            if let Err(error) = &polled {
-                tracing::warn!(repository = self.name, "{}", butler_base::error::chain(error));
+            let error = self.poll(stop).await.err().map(|error| error.describe());
+            if let Some(error) = &error {
+                tracing::warn!(repository = self.name, "{error}");
+            }
+            if self.desired.polled(&self.name, error) {
+                // The receiver is gone when the server stops.
+                let _ = self.events.send(Event::Unread(self.name.clone()));
             }
             tokio::select! {
                 () = tokio::time::sleep(poll) => {}

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use super::desired::Desired;
 use super::start_rate::StartRate;
 use super::view::{LayerView, Views};
 use super::waiting::{Waiting, WaitsFor};
@@ -15,7 +16,7 @@ use crate::controller::{Controller, Executor, Limits, Probe};
 use crate::decision::Step;
 use crate::event::Event;
 use crate::layers::Catalog;
-use crate::model::{Gate, LayerName, Liveness, Phase, RunId};
+use crate::model::{Gate, LayerName, Liveness, Phase, Reason, RunId};
 use crate::store::{AttemptId, Outcome, Store, StoreResult};
 
 /// How many steps are made for a layer before others get their turn.
@@ -50,6 +51,7 @@ pub(super) struct Scheduler<S, E> {
     first_pass: HashSet<LayerName>,
     /// The data directory.
     data: PathBuf,
+    desired: Arc<Desired>,
     catalog: watch::Receiver<Arc<Catalog>>,
     views: Arc<Views>,
     /// When to look at each layer again.
@@ -66,7 +68,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         executor: Arc<E>,
         capacity: Capacity,
         data: PathBuf,
-        catalog: watch::Receiver<Arc<Catalog>>,
+        desired: Arc<Desired>,
         views: Arc<Views>,
     ) -> Self {
         Self {
@@ -76,7 +78,8 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             rate: StartRate::new(capacity.starts_per_minute),
             first_pass: HashSet::new(),
             data,
-            catalog,
+            catalog: desired.catalogs(),
+            desired,
             views,
             looks: HashMap::new(),
             queue: BTreeSet::new(),
@@ -195,6 +198,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 self.changed(&layer);
             }
             Event::Changed(layer) => self.changed(&layer),
+            Event::Unread(repository) => self.unread(&repository),
             Event::Finished(layer) => {
                 self.wake(&layer);
                 self.wake_others(&layer);
@@ -212,6 +216,17 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         let dependents: Vec<_> = self.catalog.borrow().dependents(layer).collect();
         for layer in dependents.iter().chain([layer]) {
             self.wake(layer);
+        }
+    }
+
+    /// Looks at the layers that wait for the first reading of a repository: they say why it fails.
+    fn unread(&mut self, repository: &str) {
+        let catalog = Arc::clone(&self.catalog.borrow());
+        for (name, source) in &catalog.layers {
+            let is_read = self.views.layer(name).is_some_and(|view| view.phase != Phase::Observed);
+            if source.repository == repository && !is_read {
+                self.wake(name);
+            }
         }
     }
 
@@ -266,10 +281,15 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 Ok(decided) => decided,
                 Err(error) => return self.failed(layer, &error),
             };
-            let (snapshot, decision) = decided;
+            let (snapshot, mut decision) = decided;
             let Some(step) = decision.step.clone() else {
                 if decision.phase != Phase::PendingTrigger {
                     self.first_pass.remove(layer);
+                }
+                let unread = source.as_ref().filter(|_| decision.phase == Phase::Observed);
+                if let Some(error) = unread.and_then(|it| self.desired.poll_error(&it.repository)) {
+                    let text = format!("cannot read the repository: {error}");
+                    decision.reasons = vec![Reason::new(Gate::Source, text)];
                 }
                 let waits_for = WaitsFor::of(&decision);
                 self.looked_at(layer, waits_for);

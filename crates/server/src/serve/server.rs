@@ -226,7 +226,7 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
     let mut unread = BTreeMap::new();
     for name in parts.desired.config().repositories.keys() {
         if let Err(error) = parts.poller(name).poll(stop).await {
-            unread.insert(name.clone(), butler_base::error::chain(&error));
+            unread.insert(name.clone(), error.describe());
         }
     }
     scheduler.find_attempts().await?;
@@ -317,7 +317,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         executor,
         capacity,
         data.root().to_owned(),
-        desired.catalogs(),
+        Arc::clone(&desired),
         Arc::clone(&views),
     );
     let polls = Arc::new(PollSettings {
