@@ -12,6 +12,7 @@ mod isolation;
 mod kills;
 mod limits;
 mod postgres;
+mod restarts;
 mod ssh;
 mod stopping;
 mod store;

@@ -92,3 +92,43 @@ layers: {{a: {{path: a}}, b: {{path: b}}, c: {{path: c}}}}
     repository.commit("change", &[(file.as_str(), LAYER.replace("\"a\"", "\"b\"").as_str())]);
     installation.until(first, "Succeeded", 2).await;
 }
+
+#[tokio::test]
+async fn runs_that_wait_are_limited_after_a_kill_too() {
+    let mut installation = Installation::new();
+    let layers = ["a", "b", "c", "d"];
+    let files = layers.map(|layer| (format!("{layer}/main.tf"), LAYER));
+    let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), *text)).collect();
+    let repository = Repository::create(&files);
+    installation.configure(&format!(
+        "repositories: {{infra: {{url: '{}'}}}}
+defaults: {{repository: infra, ref: main}}
+layers: {{a: {{path: a}}, b: {{path: b}}, c: {{path: c}}, d: {{path: d}}}}
+",
+        repository.url()
+    ));
+    let arguments = ["--starts-per-minute", "1"].map(str::to_owned);
+    let until = async |installation: &Installation, planned: usize| {
+        eventually(&format!("{planned} planned layers, and others that wait"), || {
+            let shown = layers.map(|name| installation.layer(name));
+            let is_limited = |layer: &&Value| {
+                let reason = layer["reasons"][0]["text"].as_str();
+                reason.is_some_and(|text| text.contains("starts-per-minute"))
+            };
+            let succeeded = shown.iter().filter(|layer| layer["phase"] == "Succeeded");
+            succeeded.count() == planned
+                && shown.iter().filter(is_limited).count() == layers.len() - planned
+        })
+        .await;
+        assert_eq!(attempts(&installation.data()).len(), planned);
+    };
+    installation.serve(&arguments).await;
+    until(&installation, 1).await;
+    installation.kill().await;
+    // So that no reading tells the server which layers are due.
+    let moved = installation.path("moved");
+    std::fs::rename(repository.path(), &moved).unwrap();
+    installation.serve(&arguments).await;
+    until(&installation, 2).await;
+    std::fs::rename(&moved, repository.path()).unwrap();
+}

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use serde::{Deserialize, Serialize};
+
 use crate::config::{Config, LayerEntry, generated_name};
 use crate::mirror::{
     BackendCache, Dependencies, GitTree, Kind, ParentFiles, ReferenceCache, TERRAGRUNT, Tree,
@@ -30,11 +32,12 @@ pub struct Caches {
 }
 
 /// What a repository contains for the layers of a configuration.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Reading {
     /// The directories that match the globs of each layer set, by its name.
     pub directories: BTreeMap<String, Vec<String>>,
-    /// What was found for each layer.
+    /// What was found for each layer. The store has it too.
+    #[serde(skip)]
     pub sightings: BTreeMap<LayerName, Sighting>,
     /// The layers whose module names a state backend.
     pub with_backend: BTreeSet<LayerName>,

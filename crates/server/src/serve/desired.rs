@@ -6,7 +6,9 @@ use std::time::SystemTime;
 
 use tokio::sync::{Notify, watch};
 
+use super::remembered;
 use crate::config::Config;
+use crate::data::DataDirectory;
 use crate::layers::{Catalog, Reading};
 
 /// The configuration, what was read from the repositories, and the layers that follow from both.
@@ -67,6 +69,13 @@ impl Desired {
     /// Puts another configuration into force.
     pub fn configure(&self, config: Config) {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let is_used = |name: &String| config.repositories.contains_key(name);
+        let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+        readings.retain(|name, _| is_used(name));
+        drop(readings);
+        let mut polls = self.polls.lock().unwrap_or_else(PoisonError::into_inner);
+        polls.retain(|name, _| is_used(name));
+        drop(polls);
         self.config.send_replace(Arc::new(config));
         self.put_together();
     }
@@ -102,8 +111,23 @@ impl Desired {
         Arc::clone(due.entry(repository.to_owned()).or_default())
     }
 
-    /// Takes what a repository contains.
-    pub(super) fn read(&self, repository: &str, reading: Reading) {
+    /// Takes what an earlier server has read, so that layer sets have members before their repository
+    /// is read again.
+    pub(super) fn recall(&self, data: &DataDirectory) {
+        let config = self.config();
+        let known = config.repositories.keys().filter_map(|name| {
+            let reading = remembered::recall(&data.mirror(name))?;
+            Some((name.clone(), reading))
+        });
+        self.readings.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
+        self.put_together();
+    }
+
+    /// Takes what a repository contains. Returns whether layer sets or backends have changed.
+    pub(super) fn read(&self, repository: &str, reading: Reading) -> bool {
+        if !self.config.borrow().repositories.contains_key(repository) {
+            return false;
+        }
         let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
         let known = readings.get(repository);
         // Most commits change neither the members of layer sets nor backends.
@@ -117,6 +141,7 @@ impl Desired {
         if !is_same {
             self.put_together();
         }
+        !is_same
     }
 
     fn put_together(&self) {

@@ -1,6 +1,6 @@
 //! A pass that changes nothing: it decides on a copy of the facts, and starts no attempt.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -52,6 +52,7 @@ async fn decide(options: Options, root: &Path, stop: &Stop) -> Result<DryRun, Se
     copy_store(&data.store(), &copy.store())?;
     let store = Arc::new(SqliteStore::open(&copy.store())?);
     let desired = Arc::new(Desired::new(options.config));
+    desired.recall(&data);
     let views = Arc::new(Views::default());
     let (sender, mut events) = mpsc::unbounded_channel();
     let polls = Arc::new(PollSettings {
@@ -77,10 +78,11 @@ async fn decide(options: Options, root: &Path, stop: &Stop) -> Result<DryRun, Se
         desired,
         Arc::clone(&views),
     );
+    scheduler.started = Some(BTreeSet::new());
     scheduler.find_attempts().await?;
     scheduler.wake_all().await;
     scheduler.work_off(&mut events).await;
-    Ok(DryRun { would_start: scheduler.started.into_iter().collect(), unread, views })
+    Ok(DryRun { would_start: scheduler.started.into_iter().flatten().collect(), unread, views })
 }
 
 /// Copies the store, if there is one, without a change in its directory.

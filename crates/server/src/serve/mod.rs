@@ -5,6 +5,7 @@ mod dry_run;
 mod listener;
 mod poller;
 mod reload;
+mod remembered;
 mod retention;
 mod scheduler;
 mod server;

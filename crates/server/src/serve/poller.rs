@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use butler_base::blocking::blocking;
 use butler_base::cancel::Stop;
 use butler_base::error::{Advice as _, chain};
 use butler_base::event::Stream;
@@ -15,6 +16,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::sync::mpsc;
 
 use super::desired::Desired;
+use super::remembered;
 use crate::attempts::{SecretError, Secrets};
 use crate::config::{Config, CredentialsEntry, RepositoryEntry, SecretSource};
 use crate::data::DataDirectory;
@@ -174,7 +176,8 @@ impl<S: Store + 'static> Poller<S> {
             .collect();
         let is_first = before.is_none();
         // Layer sets can have other members. The scheduler looks at all layers then.
-        self.desired.read(&self.name, reading.clone());
+        let is_new = self.desired.read(&self.name, reading.clone());
+        self.remember(reading.clone(), is_new).await;
         for layer in changed {
             // The receiver is gone when the server stops.
             let event = if is_first { Event::FirstRead(layer) } else { Event::Changed(layer) };
@@ -183,6 +186,15 @@ impl<S: Store + 'static> Poller<S> {
         self.last = Some(Last { config, references, reading });
         self.kept = self.store.commits().await?;
         Ok(())
+    }
+
+    /// Keeps what layer sets contain for the next server.
+    async fn remember(&self, reading: Reading, is_new: bool) {
+        let directory = self.directory();
+        let kept = blocking(move |_| remembered::remember(&directory, &reading, is_new)).await;
+        if let Err(error) = kept {
+            tracing::warn!(repository = self.name, %error, "cannot keep what a repository contains");
+        }
     }
 
     /// The commits that the mirror must not forget. New runs are about those that were read last, or
@@ -234,7 +246,7 @@ impl<S: Store + 'static> Poller<S> {
             let mut caches = caches.lock().unwrap_or_else(PoisonError::into_inner);
             Ok(read(&config, &name, &mirror, &references, &mut caches)?)
         };
-        butler_base::blocking::blocking(move |_| work()).await
+        blocking(move |_| work()).await
     }
 }
 

@@ -1,5 +1,7 @@
 //! Decides about layers when something happened to them, and when their time has come.
 
+mod start;
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,12 +14,12 @@ use super::desired::Desired;
 use super::start_rate::StartRate;
 use super::view::{LayerView, Views};
 use super::waiting::{Waiting, WaitsFor};
-use crate::controller::{Controller, Executor, Limits, Probe};
-use crate::decision::Step;
+use crate::controller::{Controller, Executor, Limits};
+use crate::decision::{Decision, Step};
 use crate::event::Event;
-use crate::layers::Catalog;
-use crate::model::{Gate, LayerName, Liveness, Phase, Reason, RunId};
-use crate::store::{AttemptId, Outcome, Store, StoreResult};
+use crate::layers::{Catalog, LayerSource};
+use crate::model::{Gate, LayerName, Phase, Reason, RunId};
+use crate::store::{AttemptId, Outcome, Snapshot, Store};
 
 /// How many steps are made for a layer before others get their turn.
 const MOST_STEPS: u32 = 32;
@@ -58,8 +60,8 @@ pub(super) struct Scheduler<S, E> {
     looks: HashMap<LayerName, Instant>,
     queue: BTreeSet<(Instant, LayerName)>,
     waiting: Waiting,
-    /// The runs that were started.
-    pub(super) started: BTreeSet<RunId>,
+    /// The runs that were started, if they are collected: a server would collect them for ever.
+    pub(super) started: Option<BTreeSet<RunId>>,
 }
 
 impl<S: Store, E: Executor> Scheduler<S, E> {
@@ -84,7 +86,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             looks: HashMap::new(),
             queue: BTreeSet::new(),
             waiting: Waiting::default(),
-            started: BTreeSet::new(),
+            started: None,
         }
     }
 
@@ -104,44 +106,6 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         let now = Instant::now();
         if self.looks.get(layer).is_none_or(|planned| *planned > now) {
             self.look_at(layer, Some(now));
-        }
-    }
-
-    /// Finds the attempts of an earlier server again. Those that have ended meanwhile are recorded.
-    pub(super) async fn find_attempts(&mut self) -> StoreResult<()> {
-        let mut alive = 0;
-        for layer in self.store.busy().await? {
-            let snapshot = self.store.snapshot(&layer, "", &[]).await?;
-            for run in &snapshot.facts.runs {
-                let Some(running) = run.running() else { continue };
-                let (layer, run) = (layer.clone(), run.id.clone());
-                let attempt = AttemptId { layer, run, number: running.number };
-                match self.executor.probe(&attempt).await {
-                    Probe::Liveness(Liveness::Alive) => alive += 1,
-                    // A process that has not recorded itself yet is told that it comes too late.
-                    _ => self.probe(&attempt).await,
-                }
-            }
-            // Before all others.
-            self.wake(&layer);
-        }
-        if alive > 0 {
-            tracing::info!("{alive} attempts that an earlier server has started still run");
-        }
-        Ok(())
-    }
-
-    /// Looks at all layers: those of the configuration, those that were in it, and those whose
-    /// attempts run.
-    pub(super) async fn wake_all(&mut self) {
-        let mut all: BTreeSet<LayerName> = self.catalog.borrow().layers.keys().cloned().collect();
-        all.extend(self.views.all().iter().map(|view| view.name.clone()));
-        match self.store.busy().await {
-            Ok(busy) => all.extend(busy),
-            Err(error) => tracing::error!(%error, "cannot read which attempts run"),
-        }
-        for layer in all {
-            self.wake(&layer);
         }
     }
 
@@ -253,7 +217,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
     }
 
     /// What can run now.
-    fn limits(&mut self, layer: &LayerName) -> Limits {
+    fn limits(&mut self, is_first_pass: bool) -> Limits {
         let room = butler_base::platform::room(&self.data);
         let no_starts = room.filter(|room| room.free < LEAST_ROOM).map(|room| {
             format!(
@@ -264,7 +228,6 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         });
         let (starts_left, starts_again) = self.rate.left(Instant::now());
         let concurrency = self.capacity.concurrency;
-        let is_first_pass = self.first_pass.contains(layer);
         let limits = Limits::concurrency(concurrency);
         Limits { starts_left, starts_again, is_first_pass, no_starts, ..limits }
     }
@@ -274,34 +237,17 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         let source = self.catalog.borrow().layers.get(layer).cloned();
         let configured = source.as_ref().map(|source| &source.configured);
         let (store, executor) = (Arc::clone(&self.store), Arc::clone(&self.executor));
-        let controller = Controller::new(&*store, &*executor, self.limits(layer));
+        let limits = self.limits(self.first_pass.contains(layer));
+        let controller = Controller::new(&*store, &*executor, limits);
         let mut frees_others = false;
         for _ in 0..MOST_STEPS {
             let decided = match controller.decide(layer, configured).await {
                 Ok(decided) => decided,
                 Err(error) => return self.failed(layer, &error),
             };
-            let (snapshot, mut decision) = decided;
+            let (snapshot, decision) = decided;
             let Some(step) = decision.step.clone() else {
-                if decision.phase != Phase::PendingTrigger {
-                    self.first_pass.remove(layer);
-                }
-                let unread = source.as_ref().filter(|_| decision.phase == Phase::Observed);
-                if let Some(error) = unread.and_then(|it| self.desired.poll_error(&it.repository)) {
-                    let text = format!("cannot read the repository: {error}");
-                    decision.reasons = vec![Reason::new(Gate::Source, text)];
-                }
-                let waits_for = WaitsFor::of(&decision);
-                self.looked_at(layer, waits_for);
-                let mut next =
-                    decision.next_look.map(|next| Instant::now() + next.since(snapshot.now));
-                if decision.reasons.iter().any(|reason| reason.gate == Gate::Platform) {
-                    let again = Instant::now() + PLATFORM;
-                    next = Some(next.map_or(again, |next| next.min(again)));
-                }
-                self.look_at(layer, next);
-                let view = LayerView::new(layer, source.as_deref(), &snapshot, &decision);
-                self.views.set(view);
+                self.looked(layer, source.as_deref(), &snapshot, decision);
                 if frees_others {
                     self.wake_others(layer);
                 }
@@ -314,7 +260,9 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             let may_free = matches!(step, Step::EndAttempt { .. } | Step::Probe { .. });
             let performed = controller.perform(layer, configured, step).await;
             if let Some(started) = started.filter(|_| !matches!(performed, Ok(Outcome::Refused))) {
-                self.started.insert(started);
+                if let Some(all) = &mut self.started {
+                    all.insert(started);
+                }
                 self.rate.started(Instant::now());
             }
             match performed {
@@ -331,6 +279,33 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         if frees_others {
             self.wake_others(layer);
         }
+    }
+
+    /// Shows what was decided about a layer, and looks at it again when it is time.
+    fn looked(
+        &mut self,
+        layer: &LayerName,
+        source: Option<&LayerSource>,
+        snapshot: &Snapshot,
+        mut decision: Decision,
+    ) {
+        if decision.step.is_none() && decision.phase != Phase::PendingTrigger {
+            self.first_pass.remove(layer);
+        }
+        let unread = source.filter(|_| decision.phase == Phase::Observed);
+        if let Some(error) = unread.and_then(|it| self.desired.poll_error(&it.repository)) {
+            let text = format!("cannot read the repository: {error}");
+            decision.reasons = vec![Reason::new(Gate::Source, text)];
+        }
+        let waits_for = WaitsFor::of(&decision);
+        self.looked_at(layer, waits_for);
+        let mut next = decision.next_look.map(|next| Instant::now() + next.since(snapshot.now));
+        if decision.reasons.iter().any(|reason| reason.gate == Gate::Platform) {
+            let again = Instant::now() + PLATFORM;
+            next = Some(next.map_or(again, |next| next.min(again)));
+        }
+        self.look_at(layer, next);
+        self.views.set(LayerView::new(layer, source, snapshot, &decision));
     }
 
     /// A slot that the layer does not take is offered to the next one.

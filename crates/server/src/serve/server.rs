@@ -1,6 +1,6 @@
 //! Puts the parts of the server together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -155,7 +155,7 @@ pub struct Pass {
 }
 
 /// Serves until `stop`. Attempts go on after that, or are ended ([`Options::stop_attempts`]). `ready`
-/// is called with the URL when the server answers.
+/// is called with the URL when the server answers, and can show every layer that the store knows.
 ///
 /// # Errors
 /// If the server cannot start.
@@ -197,9 +197,9 @@ pub async fn serve(
             None => axum::serve(listener, router).await,
         }
     };
-    ready(&format!("{scheme}://{address}/"));
     scheduler.find_attempts().await?;
-    scheduler.wake_all().await;
+    scheduler.look_at_all().await?;
+    ready(&format!("{scheme}://{address}/"));
     tokio::select! {
         served = served => served.map_err(ServeError::Serve),
         () = scheduler.run(&mut events) => Ok(()),
@@ -229,6 +229,7 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
             unread.insert(name.clone(), error.describe());
         }
     }
+    scheduler.started = Some(BTreeSet::new());
     scheduler.find_attempts().await?;
     scheduler.wake_all().await;
     loop {
@@ -254,7 +255,7 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
         end_attempts(&*parts.store, &mut scheduler, &mut events, stop, limit).await?;
     }
     let mut failed = Vec::new();
-    for id in &scheduler.started {
+    for id in scheduler.started.iter().flatten() {
         let run = parts.store.run(id).await?;
         if run.is_none_or(|(_, run)| !run.has_succeeded()) {
             failed.push(id.clone());
@@ -272,6 +273,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     let data = DataDirectory::create(&options.data).map_err(failed)?;
     let store = Arc::new(SqliteStore::open(&data.store())?);
     let desired = Arc::new(Desired::new(options.config));
+    desired.recall(&data);
     let (sender, events) = mpsc::unbounded_channel();
     tokio::spawn(super::retention::remove_old(store.clone(), data.clone(), desired.clone()));
 
