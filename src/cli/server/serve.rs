@@ -9,7 +9,9 @@ use butler_server::api::Hosts;
 use butler_server::attempts::Secrets;
 use butler_server::config::{self, Config, ConfigError};
 use butler_server::model::{Action, Phase};
-use butler_server::serve::{self as server, DryRun, LayerView, Options, Pass, TlsFiles, Views};
+use butler_server::serve::{
+    self as server, ConfigFiles, DryRun, LayerView, Options, Pass, TlsFiles, Views,
+};
 use clap::Args;
 
 use crate::cli::columns::columns;
@@ -42,8 +44,8 @@ impl Serve {
             Ok(settings) => settings,
             Err(error) => return refuse(&error),
         };
-        let config = match load(&settings) {
-            Ok(config) => config,
+        let (config, config_files) = match load(&settings) {
+            Ok(loaded) => loaded,
             Err(errors) => {
                 for error in errors {
                     complain(&error.to_string(), None);
@@ -57,30 +59,30 @@ impl Serve {
         let (is_one_pass, is_dry_run) = (settings.once, settings.dry_run);
         let isolation = settings.isolation.name();
         tracing::info!(isolation, data = %settings.data.display(), "the server starts");
-        let options = options(settings, config, environment);
+        let options = Options { config_files, ..options(settings, config, environment) };
         block_on(run(options, is_one_pass, is_dry_run)).unwrap_or_else(|| Exit::Failed.code())
     }
 }
 
-fn load(settings: &ServerSettings) -> Result<Config, Vec<ConfigError>> {
-    match &settings.config {
-        ServerConfig::Path(path) => config::load(path, Some(&settings.data)),
-        ServerConfig::Repository { url, glob, reference } => {
-            config::of_repository(url, glob, reference.as_deref())
+/// The configuration, and its files if it has any.
+fn load(settings: &ServerSettings) -> Result<(Config, Option<ConfigFiles>), Vec<ConfigError>> {
+    Ok(match &settings.config {
+        ServerConfig::Path(path) => {
+            let files = ConfigFiles::at(path);
+            (config::load(path, Some(&settings.data))?, Some(files))
         }
-    }
+        ServerConfig::Repository { url, glob, reference } => {
+            (config::of_repository(url, glob, reference.as_deref())?, None)
+        }
+    })
 }
 
 fn options(settings: ServerSettings, config: Config, environment: &Environment) -> Options {
     let variables = environment.clone();
     let variable = move |name: &str| variables.value(name)?.to_str().map(Into::into);
-    let config_path = match settings.config {
-        ServerConfig::Path(path) => Some(path),
-        ServerConfig::Repository { .. } => None,
-    };
     Options {
         config,
-        config_path,
+        config_files: None,
         data: settings.data,
         listen: settings.address.listen,
         hosts: Hosts {

@@ -19,6 +19,7 @@ pub use desired::{Desired, Poll};
 pub use dry_run::{DryRun, dry_run};
 pub use listener::ListenError;
 pub use poller::PollError;
+pub use reload::ConfigFiles;
 pub use server::{Options, Pass, ServeError, once, serve};
 pub use tls::{TlsError, TlsFiles};
 pub use view::{AttemptView, DriftView, LayerView, RunView, Timestamp, Views};

@@ -12,14 +12,32 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// What tells two versions of a file apart without reading it.
 type Version = (PathBuf, Option<(SystemTime, u64)>);
 
-/// Puts each valid configuration at `path` into force. One with errors leaves the last valid one in
+/// The files of a configuration, and their versions before they were read.
+#[derive(Clone, Debug)]
+pub struct ConfigFiles {
+    path: PathBuf,
+    versions: Vec<Version>,
+}
+
+impl ConfigFiles {
+    /// The file or directory at `path`. It must be called before the configuration is read: a change
+    /// that is made between the two is read again, and one before them is not missed.
+    #[must_use]
+    pub fn at(path: &Path) -> Self {
+        Self { path: path.to_owned(), versions: versions(path) }
+    }
+}
+
+/// Puts each valid configuration of `files` into force. One with errors leaves the last valid one in
 /// force. `data` is the data directory. Never ends.
-pub(super) async fn reload(path: Option<&Path>, data: &Path, desired: &Desired) {
-    let Some(path) = path else { return std::future::pending().await };
-    let (mut known, mut last) = (versions(path), versions(path));
+pub(super) async fn reload(files: Option<ConfigFiles>, data: &Path, desired: &Desired) {
+    let Some(ConfigFiles { path, versions: mut known }) = files else {
+        return std::future::pending().await;
+    };
+    let mut last = known.clone();
     loop {
         tokio::time::sleep(INTERVAL).await;
-        let found = versions(path);
+        let found = versions(&path);
         // A file that is still being written is read when two looks see the same.
         let is_settled = found == last;
         last.clone_from(&found);
@@ -27,7 +45,7 @@ pub(super) async fn reload(path: Option<&Path>, data: &Path, desired: &Desired) 
             continue;
         }
         known = found;
-        match config::load(path, Some(data)) {
+        match config::load(&path, Some(data)) {
             Ok(config) => {
                 tracing::info!("the configuration has changed, and is in force");
                 desired.configure(config);
@@ -55,4 +73,25 @@ fn versions(path: &Path) -> Vec<Version> {
         (path, version)
     };
     files.into_iter().map(version).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn change_after_the_configuration_was_read_is_not_missed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("butler.yaml");
+        std::fs::write(&path, "repositories: {a: {url: 'file:///a'}}").unwrap();
+        let files = ConfigFiles::at(&path);
+        let desired = Desired::new(config::load(&path, None).unwrap());
+        std::fs::write(&path, "repositories: {other: {url: 'file:///a'}}").unwrap();
+        let mut configs = desired.configs();
+        tokio::select! {
+            () = reload(Some(files), directory.path(), &desired) => {}
+            changed = configs.changed() => changed.unwrap(),
+        }
+        assert!(desired.config().repositories.contains_key("other"));
+    }
 }

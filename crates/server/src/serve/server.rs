@@ -15,7 +15,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::desired::Desired;
 use super::listener::{ListenError, listen, listen_locally};
 use super::poller::{PollSettings, Poller};
-use super::reload::reload;
+use super::reload::{ConfigFiles, reload};
 use super::scheduler::{Capacity, Scheduler, until};
 use super::stopping::end_attempts;
 use super::tls::{TlsError, TlsFiles, TlsListener, acceptor};
@@ -33,8 +33,8 @@ use crate::store::{SqliteStore, Store, StoreError};
 pub struct Options {
     /// The desired state.
     pub config: Config,
-    /// Where it was read, to be read again when it changes.
-    pub config_path: Option<PathBuf>,
+    /// The files that it was read from, to be read again when they change.
+    pub config_files: Option<ConfigFiles>,
     /// The data directory.
     pub data: PathBuf,
     /// Where people and programs reach the server.
@@ -164,7 +164,7 @@ pub async fn serve(
     stop: &Stop,
     ready: impl FnOnce(&str),
 ) -> Result<(), ServeError> {
-    let (listen_at, config_path) = (options.listen, options.config_path.clone());
+    let (listen_at, config_files) = (options.listen, options.config_files.clone());
     let (hosts, stop_attempts) = (options.hosts.clone(), options.stop_attempts);
     let isolation = options.isolation.clone();
     // Read before anything is written.
@@ -204,7 +204,7 @@ pub async fn serve(
         served = served => served.map_err(ServeError::Serve),
         () = scheduler.run(&mut events) => Ok(()),
         () = parts.poll_all(stop) => Ok(()),
-        () = reload(config_path.as_deref(), parts.data.root(), &parts.desired) => Ok(()),
+        () = reload(config_files, parts.data.root(), &parts.desired) => Ok(()),
         _ = stop.requested() => Ok(()),
     }?;
     if let Some(limit) = stop_attempts {
