@@ -5,6 +5,7 @@ mod configuration;
 mod directory;
 mod executor;
 mod log;
+mod log_writer;
 mod outcome;
 mod registry;
 mod source;

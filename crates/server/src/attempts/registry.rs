@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, watch};
 use super::archive_stream::stream;
 use super::configuration::{Secrets, configuration};
 use super::directory::AttemptDirectory;
+use super::log_writer::{LogWriter, most_log};
 use super::outcome::EndOfRun;
 use super::source::write_archive;
 use crate::data::DataDirectory;
@@ -28,8 +29,8 @@ use crate::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 /// The time between two stored heartbeats of an attempt. Attempts send their logs more often.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
-/// The most that the log of an attempt may have if the layer does not say, in bytes.
-const MOST_LOG: u64 = 64 * 1024 * 1024;
+/// An attempt that was silent for so long has ended, or what is remembered of it is read again.
+const FORGOTTEN: Duration = Duration::from_hours(1);
 
 /// Answers the requests of attempts.
 #[derive(Debug)]
@@ -48,8 +49,7 @@ pub struct StoreRegistry<S> {
 struct Session {
     /// When a heartbeat was last stored.
     heard: Option<Instant>,
-    /// The sequence number of the last line in the log, if the log was read.
-    last_line: Option<u32>,
+    log: LogWriter,
 }
 
 /// An attempt that a request is about.
@@ -84,14 +84,18 @@ impl<S: Store + 'static> StoreRegistry<S> {
 
     /// The limit of the log of an attempt, in bytes.
     fn most_log(&self, name: &LayerName) -> u64 {
-        let catalog = self.catalog.borrow();
-        let given = catalog.layers.get(name).and_then(|source| source.entry.max_log.as_ref());
-        given.map_or(MOST_LOG, |size| size.value.0)
+        most_log(&self.catalog.borrow(), name)
     }
 
     /// Changes what is remembered of an attempt.
     fn session<T>(&self, attempt: &AttemptId, change: impl FnOnce(&mut Session) -> T) -> T {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if !sessions.contains_key(attempt) {
+            // Attempts whose process was found to be gone report no end.
+            sessions.retain(|_, session| {
+                session.heard.is_some_and(|heard| heard.elapsed() < FORGOTTEN)
+            });
+        }
         change(sessions.entry(attempt.clone()).or_default())
     }
 
@@ -119,20 +123,9 @@ impl<S: Store + 'static> StoreRegistry<S> {
             return Ok(Recorded::Over);
         }
         let (directory, limit) = (self.directory(attempt), self.most_log(&attempt.layer));
-        let known = self.session(attempt, |session| session.last_line);
-        let last = tokio::task::spawn_blocking(move || {
-            let known = match known {
-                Some(known) => known,
-                // The server was started after the attempt.
-                None => directory.log().last()?,
-            };
-            directory.log().append(&lines, known, limit)?;
-            io::Result::Ok(
-                lines.iter().map(|line| line.sequence).max().unwrap_or_default().max(known),
-            )
-        })
-        .await??;
-        self.session(attempt, |session| session.last_line = Some(last));
+        let log = self.session(attempt, |session| session.log.clone());
+        let write = move || log.append(&directory.log(), &lines, limit);
+        tokio::task::spawn_blocking(write).await??;
         Ok(Recorded::Recorded)
     }
 
@@ -292,3 +285,7 @@ const fn status_of(ending: Ending) -> Option<&'static str> {
         Ending::Lost | Ending::NeverStarted => None,
     }
 }
+
+#[cfg(test)]
+#[path = "registry_tests.rs"]
+mod tests;

@@ -1,0 +1,51 @@
+//! What attempts report, on a store in memory.
+
+use super::*;
+use crate::model::{
+    Action, AttemptToken, Cause, Commit, Digest, Moment, NewRun, Revision, Sighting,
+};
+use crate::store::{MemoryStore, StartRequest};
+
+/// A registry on a store with a plan that runs, and the id of its attempt.
+async fn with_attempt(data: &DataDirectory) -> (StoreRegistry<MemoryStore>, AttemptId) {
+    let store = MemoryStore::new(Arc::new(Moment::default));
+    let layer: LayerName = "a".parse().unwrap();
+    let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
+    let seen = [(layer.clone(), Sighting::Found(revision.clone()))];
+    assert_eq!(store.observe("infra", 0, &seen).await.unwrap(), Outcome::Made);
+    let (action, cause, change) = (Action::Plan, Cause::Commit { change: 1 }, 1);
+    let run = RunId::derived(&layer, &revision.digest, action, &cause);
+    let new = NewRun { id: run.clone(), action, cause, revision, change, destroys: false };
+    assert_eq!(store.insert_run(&layer, new).await.unwrap(), Outcome::Made);
+    let id = AttemptId { layer, run, number: 1 };
+    let request = StartRequest {
+        attempt: &id,
+        state_key: "key",
+        after: &[],
+        concurrency: 1,
+        timeout: Duration::from_hours(1),
+        place: "here",
+        token: &AttemptToken::random().unwrap().hash(),
+    };
+    assert_eq!(store.start_attempt(request).await.unwrap(), Outcome::Made);
+    AttemptDirectory::of(&data.attempts(), &id).create().unwrap();
+    let catalog = watch::Sender::new(Arc::<Catalog>::default()).subscribe();
+    let secrets = Secrets::new(Arc::new(|_: &str| None));
+    let events = mpsc::unbounded_channel().0;
+    (StoreRegistry::new(Arc::new(store), catalog, data.clone(), secrets, events), id)
+}
+
+#[tokio::test]
+async fn attempts_that_are_no_longer_heard_of_are_forgotten() {
+    let root = tempfile::tempdir().unwrap();
+    let data = DataDirectory::create(root.path()).unwrap();
+    let (registry, id) = with_attempt(&data).await;
+    assert_eq!(registry.hear(&id).await.unwrap(), Outcome::Made);
+    let other = |number| AttemptId { number, ..id.clone() };
+    for number in 2..9 {
+        // Its end was found out in another way.
+        assert_eq!(registry.hear(&other(number)).await.unwrap(), Outcome::Refused);
+    }
+    assert!(registry.sessions.lock().unwrap().len() <= 2);
+    assert!(registry.sessions.lock().unwrap().contains_key(&id));
+}
