@@ -145,7 +145,7 @@ impl AttemptDirectory {
     /// # Errors
     /// If it cannot be read.
     pub fn plan_json(&self) -> io::Result<Option<Vec<u8>>> {
-        self.read("plan.json")
+        self.read_reported("plan.json")
     }
 
     /// The plan that the attempt reported, as text.
@@ -153,7 +153,16 @@ impl AttemptDirectory {
     /// # Errors
     /// If it cannot be read.
     pub fn plan_text(&self) -> io::Result<Option<Vec<u8>>> {
-        self.read("plan.txt")
+        self.read_reported("plan.txt")
+    }
+
+    /// A file that the attempt reported. If it was too large for a report, or the server was away for
+    /// too long, it is only among the files that the process wrote.
+    fn read_reported(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        match self.read(name)? {
+            Some(reported) => Ok(Some(reported)),
+            None => self.read(&format!("reports/{name}")),
+        }
     }
 
     /// The SHA-256 of the plan that the attempt reported.

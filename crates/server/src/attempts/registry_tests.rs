@@ -36,6 +36,32 @@ async fn with_attempt(data: &DataDirectory) -> (StoreRegistry<MemoryStore>, Atte
 }
 
 #[tokio::test]
+async fn plan_that_is_too_large_for_a_report_succeeds() {
+    let root = tempfile::tempdir().unwrap();
+    let data = DataDirectory::create(root.path()).unwrap();
+    let (registry, id) = with_attempt(&data).await;
+    let directory = registry.directory(&id);
+    // What `execute` writes in any case, and what it sends of a plan above the limit.
+    std::fs::write(directory.reports().join("plan.json"), "{\"complete\": true}").unwrap();
+    std::fs::write(directory.reports().join("plan.txt"), "complete").unwrap();
+    let found = registry.find(&id.to_string()).await.unwrap().unwrap();
+    let plan: PlanReport = serde_json::from_str(r#"{"plan_text": "cut"}"#).unwrap();
+    let recorded = registry.record(&found.run, Report::Plan(plan)).await.unwrap();
+    assert_eq!(recorded, Recorded::Recorded);
+    let status = r#"{"status": "succeeded", "plan_changes": true, "resources_to_add": 1}"#;
+    let status: StatusReport = serde_json::from_str(status).unwrap();
+    let recorded = registry.record(&found.run, Report::Status(status)).await.unwrap();
+    assert_eq!(recorded, Recorded::Recorded);
+
+    let (_, run) = registry.store.run(&id.run).await.unwrap().unwrap();
+    assert_eq!(run.last_end().map(|(ending, _)| ending), Some(Ending::Succeeded));
+    assert_eq!(run.plan.unwrap().counts.add, 1);
+    assert_eq!(directory.plan_json().unwrap().unwrap(), b"{\"complete\": true}");
+    assert_eq!(directory.plan_text().unwrap().unwrap(), b"cut");
+    assert!(registry.sessions.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn attempts_that_are_no_longer_heard_of_are_forgotten() {
     let root = tempfile::tempdir().unwrap();
     let data = DataDirectory::create(root.path()).unwrap();
