@@ -83,6 +83,46 @@ async fn attempt_outlives_a_killed_server_and_its_plan_is_not_lost() {
 }
 
 #[tokio::test]
+async fn log_that_an_attempt_could_not_deliver_is_taken_up() {
+    let mut installation = Installation::new();
+    let backend = HeldBackend::start().await;
+    let repository = Repository::create(&[("envs/a/main.tf", &backend.module())]);
+    let arguments = Installation::quick_start(&repository);
+    installation.serve(&arguments).await;
+    backend.wait_for_request().await;
+    installation.kill().await;
+    backend.release();
+    let directory = attempts(&installation.data()).remove(0);
+    eventually("the end of the plan", || {
+        let output = std::fs::read_to_string(directory.join("output.log")).unwrap();
+        output.contains("Plan: 1 to add")
+    })
+    .await;
+    // It would wait for the server for hours.
+    for pid in running(&installation.data()) {
+        butler_base::platform::ask_to_end(Pid::from_raw(pid));
+    }
+    eventually("the end of the attempt", || running(&installation.data()).is_empty()).await;
+    let undelivered = || {
+        let names = std::fs::read_dir(directory.join("reports/recovery")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("undelivered-log-")).count()
+    };
+    assert_eq!(undelivered(), 1);
+    installation.serve(&arguments).await;
+    eventually("the end in the store", || {
+        installation.runs("envs.a")[0]["attempts"][0]["ended"].is_string()
+    })
+    .await;
+    assert_eq!(undelivered(), 0);
+    let log = std::fs::read_to_string(directory.join("log.jsonl")).unwrap();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let numbers = lines.iter().map(|line| line["sequence"].as_u64().unwrap());
+    assert!(numbers.eq(1..=lines.len() as u64), "{log}");
+    assert!(log.contains("Plan: 1 to add, 0 to change, 0 to destroy."), "{log}");
+}
+
+#[tokio::test]
 async fn killed_attempt_is_noticed_and_made_again() {
     let mut installation = Installation::new();
     let backend = HeldBackend::start().await;

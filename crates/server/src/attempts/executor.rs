@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::configuration::isolation_variables;
 use super::directory::AttemptDirectory;
+use super::log_writer::{LogWriter, most_log};
 use super::outcome;
 use crate::controller::{Executor, ExecutorError, Probe};
 use crate::data::{DataDirectory, write_private};
@@ -240,7 +241,14 @@ impl Executor for ProcessExecutor {
     }
 
     async fn probe(&self, attempt: &AttemptId) -> Probe {
-        probe(&self.settings.data.attempts(), attempt)
+        let found = probe(&self.settings.data.attempts(), attempt);
+        if matches!(found, Probe::Ended(_) | Probe::Liveness(Liveness::Gone)) {
+            let limit = most_log(&self.settings.catalog.borrow(), &attempt.layer);
+            if let Err(error) = LogWriter::default().take_up(&self.directory(attempt), limit) {
+                tracing::warn!(run = %attempt.run, %error, "cannot take up undelivered log lines");
+            }
+        }
+        found
     }
 
     fn place(&self) -> &'static str {

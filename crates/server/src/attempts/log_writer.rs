@@ -1,17 +1,26 @@
 //! Writes the log of one attempt, each line once: a batch can be sent again while it is still being
 //! written, or after a part of it was written.
 
-use std::io;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use butler_base::event::LogLine;
+use fs_err as fs;
 
+use super::directory::AttemptDirectory;
 use super::log::AttemptLog;
 use crate::layers::Catalog;
 use crate::model::LayerName;
 
 /// The most that the log of an attempt may have if the layer does not say, in bytes.
 const MOST_LOG: u64 = 64 * 1024 * 1024;
+
+/// The names of the files in which `execute` keeps the lines that it could not deliver.
+const UNDELIVERED: (&str, &str) = ("undelivered-log-", ".jsonl");
+
+/// How many undelivered lines are in memory at the same time.
+const LINES: usize = 1_000;
 
 /// The limit of the log of a layer's attempts, in bytes.
 pub(super) fn most_log(catalog: &Catalog, layer: &LayerName) -> u64 {
@@ -40,6 +49,52 @@ impl LogWriter {
         *known = lines.iter().map(|line| line.sequence).chain([last]).max();
         Ok(())
     }
+
+    /// Appends the lines that an attempt left in its directory because it could not deliver them, and
+    /// removes their file. The attempt must have written all of it.
+    ///
+    /// # Errors
+    /// If a file cannot be read or removed, or the lines cannot be written.
+    pub(super) fn take_up(&self, directory: &AttemptDirectory, limit: u64) -> io::Result<()> {
+        for path in undelivered(&directory.recovery())? {
+            let file = BufReader::new(fs::File::open(&path)?);
+            // A line that a power cut has left incomplete is the last one.
+            let mut lines = serde_json::Deserializer::from_reader(file)
+                .into_iter::<LogLine>()
+                .map_while(Result::ok);
+            loop {
+                let batch: Vec<LogLine> = lines.by_ref().take(LINES).collect();
+                if batch.is_empty() {
+                    break;
+                }
+                self.append(&directory.log(), &batch, limit)?;
+            }
+            fs::remove_file(path)?;
+        }
+        Ok(())
+    }
+}
+
+/// The files with undelivered lines. Links are left out: a module may have made them.
+fn undelivered(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let (prefix, suffix) = UNDELIVERED;
+        let name = entry.file_name();
+        let is_one =
+            name.to_str().is_some_and(|name| name.starts_with(prefix) && name.ends_with(suffix));
+        if is_one && entry.file_type()?.is_file() {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -47,7 +102,6 @@ mod tests {
     use butler_base::event::Stream;
 
     use super::*;
-    use crate::attempts::AttemptDirectory;
 
     fn lines(numbers: std::ops::RangeInclusive<u32>) -> Vec<LogLine> {
         let line = |sequence| LogLine { sequence, stream: Stream::Stdout, content: "x".to_owned() };
@@ -86,5 +140,32 @@ mod tests {
         log.append(&lines(2..=3), 1, u64::MAX).unwrap();
         writer.append(&log, &lines(2..=4), u64::MAX).unwrap();
         assert_eq!(numbers(&log), [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn undelivered_lines_are_taken_up_once_and_only_from_files_of_the_attempt() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = AttemptDirectory::at(root.path());
+        let writer = LogWriter::default();
+        writer.take_up(&directory, u64::MAX).unwrap();
+        std::fs::create_dir_all(directory.recovery()).unwrap();
+        writer.append(&directory.log(), &lines(1..=5), u64::MAX).unwrap();
+        let left: Vec<String> =
+            lines(4..=2_500).iter().map(|line| serde_json::to_string(line).unwrap()).collect();
+        let file = directory.recovery().join("undelivered-log-ab12.jsonl");
+        // Batches can overlap with what was delivered, and the last line can be incomplete.
+        std::fs::write(&file, format!("{}\n{{\"sequence\":2501,", left.join("\n"))).unwrap();
+        let other = root.path().join("other.jsonl");
+        std::fs::write(&other, left[0].replace("\":4", "\":9999")).unwrap();
+        let link = directory.recovery().join("undelivered-log-link.jsonl");
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        let state = directory.recovery().join("terraform.tfstate");
+        std::fs::write(&state, "{}").unwrap();
+
+        for _ in 0..2 {
+            writer.take_up(&directory, u64::MAX).unwrap();
+            assert!(numbers(&directory.log()).into_iter().eq(1..=2_500));
+        }
+        assert!(!file.exists() && state.exists() && other.exists());
     }
 }

@@ -186,8 +186,17 @@ impl<S: Store + 'static> StoreRegistry<S> {
         let AttemptOfRun { id, run, .. } = attempt;
         let end = EndOfRun::reported(report);
         let made = if end.is_final() {
-            let directory = self.directory(id);
-            let digest = tokio::task::spawn_blocking(move || directory.plan_digest()).await?;
+            let (directory, limit) = (self.directory(id), self.most_log(&id.layer));
+            let log = self.session(id, |session| session.log.clone());
+            let digest = tokio::task::spawn_blocking(move || {
+                // The server was away for too long for some lines, but not for the end.
+                if let Err(error) = log.take_up(&directory, limit) {
+                    let path = directory.path().display();
+                    tracing::warn!(%path, %error, "cannot take up undelivered log lines");
+                }
+                directory.plan_digest()
+            })
+            .await?;
             match end.result(run.action, digest) {
                 Some(result) => self.store.finish(id, result).await?,
                 None => Outcome::Refused,

@@ -36,7 +36,7 @@ async fn with_attempt(data: &DataDirectory) -> (StoreRegistry<MemoryStore>, Atte
 }
 
 #[tokio::test]
-async fn plan_that_is_too_large_for_a_report_succeeds() {
+async fn plan_that_is_too_large_for_a_report_succeeds_and_its_log_is_completed() {
     let root = tempfile::tempdir().unwrap();
     let data = DataDirectory::create(root.path()).unwrap();
     let (registry, id) = with_attempt(&data).await;
@@ -48,6 +48,10 @@ async fn plan_that_is_too_large_for_a_report_succeeds() {
     let plan: PlanReport = serde_json::from_str(r#"{"plan_text": "cut"}"#).unwrap();
     let recorded = registry.record(&found.run, Report::Plan(plan)).await.unwrap();
     assert_eq!(recorded, Recorded::Recorded);
+    // Lines that it could not deliver while the server was away.
+    std::fs::create_dir(directory.recovery()).unwrap();
+    let line = r#"{"sequence":1,"stream":"stdout","content":"late"}"#;
+    std::fs::write(directory.recovery().join("undelivered-log-1.jsonl"), line).unwrap();
     let status = r#"{"status": "succeeded", "plan_changes": true, "resources_to_add": 1}"#;
     let status: StatusReport = serde_json::from_str(status).unwrap();
     let recorded = registry.record(&found.run, Report::Status(status)).await.unwrap();
@@ -58,6 +62,7 @@ async fn plan_that_is_too_large_for_a_report_succeeds() {
     assert_eq!(run.plan.unwrap().counts.add, 1);
     assert_eq!(directory.plan_json().unwrap().unwrap(), b"{\"complete\": true}");
     assert_eq!(directory.plan_text().unwrap().unwrap(), b"cut");
+    assert_eq!(directory.log().lines(0, 9).unwrap()[0].content, "late");
     assert!(registry.sessions.lock().unwrap().is_empty());
 }
 
