@@ -168,6 +168,18 @@ impl Installation {
         self.json(&["layer", "show", name])
     }
 
+    /// Waits until all attempts have ended, and only their reports are left.
+    async fn until_tidy(&self) {
+        eventually("tidy directories", || {
+            running(&self.data()).is_empty()
+                && attempts(&self.data()).into_iter().all(|attempt| {
+                    ["token", "home", "tmp"].iter().all(|name| !attempt.join(name).exists())
+                        && std::fs::read_dir(attempt.join("work")).unwrap().count() == 0
+                })
+        })
+        .await;
+    }
+
     /// What `layer list` says about the configuration and its repositories.
     fn problems(&self) -> Vec<String> {
         let listed = self.json(&["layer", "list"]);

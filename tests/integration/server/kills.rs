@@ -109,17 +109,6 @@ fn check(installation: &Installation, totals: &Totals) -> usize {
     all
 }
 
-/// Nothing but reports is left of attempts.
-async fn check_directories(installation: &Installation) {
-    eventually("tidy directories", || {
-        attempts(&installation.data()).into_iter().all(|attempt| {
-            ["token", "home", "tmp"].iter().all(|name| !attempt.join(name).exists())
-                && std::fs::read_dir(attempt.join("work")).unwrap().count() == 0
-        })
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn killed_servers_and_attempts_lose_no_commit_and_plan_none_twice() {
     let kills: u32 = given("SOAK_KILLS", 10);
@@ -164,7 +153,7 @@ layers: {{all: {{repository: infra, ref: main, paths: ['envs/*']}}}}
     }
     let rest = come_to_rest(&installation, &totals).await;
     let runs = check(&installation, &totals);
-    check_directories(&installation).await;
+    installation.until_tidy().await;
     assert_eq!(installation.terminate().await, Some(0));
     let Totals { commits, server_kills, attempt_kills, .. } = totals;
     println!(

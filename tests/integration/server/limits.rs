@@ -132,3 +132,33 @@ layers: {{a: {{path: a}}, b: {{path: b}}, c: {{path: c}}, d: {{path: d}}}}
     until(&installation, 2).await;
     std::fs::rename(&moved, repository.path()).unwrap();
 }
+
+#[tokio::test]
+async fn attempt_that_cannot_be_started_ends_at_once_and_says_why() {
+    let mut installation = Installation::new();
+    let (shared, link) = (installation.path("shared"), installation.path("link"));
+    std::fs::create_dir(&shared).unwrap();
+    std::os::unix::fs::symlink(&shared, &link).unwrap();
+    let repository = Repository::create(&[("a/main.tf", LAYER)]);
+    installation.configure(&format!(
+        "repositories: {{infra: {{url: '{}'}}}}
+layers: {{a: {{repository: infra, ref: main, path: a, isolation: {{read: ['{}']}}}}}}
+",
+        repository.url(),
+        link.display()
+    ));
+    installation.serve(&[]).await;
+    installation.until("a", "Succeeded", 1).await;
+    // The configuration was checked before this.
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(installation.data().join("mirrors"), &link).unwrap();
+    assert!(installation.ask(&["layer", "plan", "a"]).status.success());
+    installation.until("a", "Failed", 2).await;
+    let run = installation.runs("a").remove(0);
+    assert_eq!(run["attempts"].as_array().unwrap().len(), 1, "{run:#}");
+    assert_eq!(run["ended"], "the configuration is not valid", "{run:#}");
+    let log = text(&installation.ask(&["run", "logs", run["id"].as_str().unwrap()]));
+    assert!(log.contains("Error: cannot start the attempt: "), "{log}");
+    assert!(log.contains("is in the data directory"), "{log}");
+    installation.until_tidy().await;
+}

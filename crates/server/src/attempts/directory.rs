@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use butler_base::error::FailureClass;
+use butler_base::event::{LogLine, Stream};
 use butler_base::platform::fs::DirBuilderExt;
 use butler_base::process::ProcessIdentity;
 use fs_err as fs;
@@ -14,6 +16,9 @@ use super::log::AttemptLog;
 use crate::data::write_private;
 use crate::model::PlanDigest;
 use crate::store::AttemptId;
+
+/// The file that says why no process could be started.
+const FAILED_START: &str = "failed-start.json";
 
 /// The directory of one attempt, mode 0700. What it reported stays; the rest is removed after its
 /// end.
@@ -163,6 +168,30 @@ impl AttemptDirectory {
             Some(reported) => Ok(Some(reported)),
             None => self.read(&format!("reports/{name}")),
         }
+    }
+
+    /// Appends an error of the server to the log.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn log_error(&self, text: String) -> io::Result<()> {
+        let log = self.log();
+        let last = log.last()?;
+        let line = LogLine { sequence: last + 1, stream: Stream::Stderr, content: text };
+        log.append(&[line], last, u64::MAX)
+    }
+
+    /// Records that no process can be started for the attempt.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn record_failed_start(&self, class: FailureClass) -> io::Result<()> {
+        self.write_json(FAILED_START, &class)
+    }
+
+    /// Why no process could be started.
+    pub(super) fn failed_start(&self) -> Option<FailureClass> {
+        self.read_json(FAILED_START).ok().flatten()
     }
 
     /// The SHA-256 of the plan that the attempt reported.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use butler_base::error::{FailureClass, chain};
 use butler_base::process::{Environment, start_detached};
 use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, watch};
@@ -51,6 +52,26 @@ pub struct AttemptSettings {
     pub environment: Environment,
 }
 
+/// The process of an attempt cannot be started.
+#[derive(Debug, thiserror::Error)]
+enum StartError {
+    /// What the layer says cannot be used any more.
+    #[error(transparent)]
+    Configuration(std::io::Error),
+    /// The machine failed.
+    #[error(transparent)]
+    Platform(#[from] std::io::Error),
+}
+
+impl StartError {
+    const fn class(&self) -> FailureClass {
+        match self {
+            Self::Configuration(_) => FailureClass::Configuration,
+            Self::Platform(_) => FailureClass::Platform,
+        }
+    }
+}
+
 /// Starts processes.
 #[derive(Debug)]
 pub struct ProcessExecutor {
@@ -72,7 +93,7 @@ impl ProcessExecutor {
         AttemptDirectory::of(&self.settings.data.attempts(), attempt)
     }
 
-    fn start(&self, attempt: &AttemptId, token: &AttemptToken) -> std::io::Result<()> {
+    fn start(&self, attempt: &AttemptId, token: &AttemptToken) -> Result<(), StartError> {
         let directory = self.directory(attempt);
         directory.create()?;
         write_private(&directory.token(), token.secret().expose_secret().as_bytes())?;
@@ -82,7 +103,8 @@ impl ProcessExecutor {
         })?;
         write_private(&directory.output(), &[])?;
         let output = std::fs::OpenOptions::new().append(true).open(directory.output())?;
-        let environment = self.environment(attempt, &directory)?;
+        let environment =
+            self.environment(attempt, &directory).map_err(StartError::Configuration)?;
         let arguments = [ATTEMPT_COMMAND, argument];
         let mut child =
             start_detached(&self.settings.executable, &arguments, &environment, path, &output)?;
@@ -228,7 +250,18 @@ pub(crate) fn probe(attempts: &Path, attempt: &AttemptId) -> Probe {
 
 impl Executor for ProcessExecutor {
     async fn launch(&self, attempt: &AttemptId, token: &AttemptToken) -> Result<(), ExecutorError> {
-        self.start(attempt, token).map_err(|error| ExecutorError(error.to_string()))
+        let Err(error) = self.start(attempt, token) else { return Ok(()) };
+        // The attempt ends as one whose process has left this.
+        let directory = self.directory(attempt);
+        let text = format!("Error: cannot start the attempt: {}", chain(&error));
+        directory
+            .log_error(text.clone())
+            .and_then(|()| directory.record_failed_start(error.class()))
+            .and_then(|()| directory.tidy())
+            .map_err(|_| ExecutorError(text))?;
+        // The receiver is gone when the server stops.
+        let _ = self.events.send(Event::Exited(attempt.clone()));
+        Ok(())
     }
 
     async fn stop(&self, attempt: &AttemptId) -> Result<(), ExecutorError> {
@@ -266,4 +299,34 @@ pub fn begin_attempt(directory: &Path) -> std::io::Result<()> {
     let _ = butler_base::platform::new_session();
     let directory = AttemptDirectory::at(directory);
     directory.record_process(&butler_base::process::ProcessIdentity::own()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Ending, RunId};
+
+    #[tokio::test]
+    async fn attempt_whose_process_cannot_be_started_ends_with_the_reason_in_its_log() {
+        let root = tempfile::tempdir().unwrap();
+        let settings = AttemptSettings {
+            executable: root.path().join("missing"),
+            data: DataDirectory::create(root.path()).unwrap(),
+            catalog: watch::Sender::new(Arc::<Catalog>::default()).subscribe(),
+            endpoint: "http://127.0.0.1:1".to_owned(),
+            environment: Environment::default(),
+        };
+        let (sender, mut events) = mpsc::unbounded_channel();
+        let executor = ProcessExecutor::new(settings, sender);
+        let id = AttemptId { layer: "a".parse().unwrap(), run: RunId::new("r"), number: 1 };
+        executor.launch(&id, &AttemptToken::random().unwrap()).await.unwrap();
+        assert!(matches!(events.try_recv(), Ok(Event::Exited(ended)) if ended == id));
+        let Probe::Ended(result) = executor.probe(&id).await else { panic!("it has not ended") };
+        assert_eq!(result.ending, Ending::Failed(FailureClass::Platform));
+        let directory = executor.directory(&id);
+        let log = directory.log().lines(0, 9).unwrap();
+        let text = "Error: cannot start the attempt: No such file or directory";
+        assert!(log[0].content.starts_with(text), "{log:?}");
+        assert!(directory.is_tidy());
+    }
 }

@@ -101,13 +101,17 @@ impl EndOfRun {
     }
 }
 
-/// What an attempt that has ended left in its directory, if it could not report it.
+/// What an attempt that has ended left in its directory, if it could not report it, or why it has no
+/// process.
 pub(super) fn left_by(directory: &AttemptDirectory) -> Option<AttemptResult> {
     #[derive(Deserialize)]
     struct Left {
         operation: String,
         #[serde(flatten)]
         end: EndOfRun,
+    }
+    if let Some(class) = directory.failed_start() {
+        return Some(AttemptResult::ended(Ending::Failed(class)));
     }
     let left: Left = directory.read_json("reports/result.json").ok()??;
     let action = match left.operation.as_str() {

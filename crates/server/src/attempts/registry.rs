@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use butler_base::error::{FailureClass, chain};
-use butler_base::event::{LogLine, Stream};
+use butler_base::event::LogLine;
 use butler_registry::{
     Found, PlanReport, Recorded, Registry, RegistryFailure, Report, StatusReport,
 };
@@ -138,13 +138,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
     ) -> Result<(), RegistryFailure> {
         let directory = self.directory(attempt);
         let text = format!("Error: {why}");
-        tokio::task::spawn_blocking(move || {
-            let log = directory.log();
-            let last = log.last()?;
-            let line = LogLine { sequence: last + 1, stream: Stream::Stderr, content: text };
-            log.append(&[line], last, u64::MAX)
-        })
-        .await??;
+        tokio::task::spawn_blocking(move || directory.log_error(text)).await??;
         let result = AttemptResult::ended(Ending::Failed(class));
         if self.store.finish(attempt, result).await? == Outcome::Made {
             self.forget(attempt);
