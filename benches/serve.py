@@ -111,8 +111,8 @@ def _grown(world, size):
 
 def _settle(server, size):
     """Waits until the work of a start is done, and the next poll has been asked for."""
-    # It looks for old runs of one layer after the other, with pauses.
-    time.sleep(size * 0.025)
+    # It looks for old runs of one layer after the other.
+    time.sleep(size * 0.001)
     asked = len(git_server.ASKED)
     while len(git_server.ASKED) < asked + 2:
         time.sleep(0.05)

@@ -18,14 +18,12 @@ use super::view::Timestamp;
 use crate::attempts::AttemptDirectory;
 use crate::config::HistoryEntry;
 use crate::data::DataDirectory;
+use crate::layers::Catalog;
 use crate::model::{Moment, RunId};
 use crate::store::{Keep, Store, StoreResult};
 
-/// The time between two passes, if the layers do not change.
+/// The time between two passes, if the configuration does not change.
 const AGAIN: Duration = Duration::from_hours(1);
-
-/// The wait between two layers, so that a pass does not delay what attempts report.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// How long the mirror of a repository that left the configuration is kept.
 const UNUSED_MIRROR: Duration = Duration::from_hours(7 * 24);
@@ -42,29 +40,19 @@ const JOURNAL: Duration = Duration::from_hours(90 * 24);
 /// The file in a mirror that says since when no repository uses it.
 const UNUSED_SINCE: &str = "butler-unused";
 
-/// Removes what is no longer kept, now, when the layers change, and each hour.
+/// Removes what is no longer kept, now, when the configuration changes, and each hour.
 pub(super) async fn remove_old<S: Store>(
     store: Arc<S>,
     data: DataDirectory,
     desired: Arc<Desired>,
 ) {
-    let mut catalogs = desired.catalogs();
+    let mut configs = desired.configs();
     remove_unknown_attempts(&*store, &data).await;
     loop {
-        let catalog = catalogs.borrow_and_update().clone();
-        for (layer, source) in &catalog.layers {
-            match store.prune(layer, keep(source.entry.history)).await {
-                Ok(removed) => {
-                    for attempt in removed {
-                        remove(AttemptDirectory::of(&data.attempts(), &attempt).path().to_owned())
-                            .await;
-                    }
-                }
-                Err(error) => tracing::warn!(%layer, %error, "cannot remove old runs"),
-            }
-            tokio::time::sleep(PAUSE).await;
-        }
-        let (mirrors, config) = (data.mirrors(), desired.config());
+        let config = configs.borrow_and_update().clone();
+        let catalog = desired.catalogs().borrow().clone();
+        remove_old_runs(&*store, &data, &catalog).await;
+        let mirrors = data.mirrors();
         let removed = blocking(move |_| {
             let is_used = |name: &str| config.repositories.contains_key(name);
             remove_unused_mirrors(&mirrors, is_used, SystemTime::now())
@@ -77,7 +65,31 @@ pub(super) async fn remove_old<S: Store>(
         }
         tokio::select! {
             () = tokio::time::sleep(AGAIN) => {}
-            changed = catalogs.changed() => if changed.is_err() { return },
+            changed = configs.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// Removes runs that are no longer kept, with the files of their attempts. Layers that left the
+/// configuration have the default history.
+async fn remove_old_runs<S: Store>(store: &S, data: &DataDirectory, catalog: &Catalog) {
+    let layers = match store.layers().await {
+        Ok(layers) => layers,
+        Err(error) => {
+            tracing::warn!(%error, "cannot read which layers have runs");
+            return;
+        }
+    };
+    for layer in layers {
+        let history = catalog.layers.get(&layer).and_then(|source| source.entry.history);
+        match store.prune(&layer, keep(history)).await {
+            Ok(removed) => {
+                for attempt in removed {
+                    let directory = AttemptDirectory::of(&data.attempts(), &attempt);
+                    remove(directory.path().to_owned()).await;
+                }
+            }
+            Err(error) => tracing::warn!(%layer, %error, "cannot remove old runs"),
         }
     }
 }
@@ -116,7 +128,8 @@ async fn remove(directory: PathBuf) {
     }
 }
 
-/// Removes mirrors that were found unused seven days ago, and marks those that are found now.
+/// Removes mirrors that were found unused seven days ago, and marks those that are found now. What a
+/// killed fetch has left beside them is removed like a mirror.
 fn remove_unused_mirrors(
     mirrors: &Path,
     is_used: impl Fn(&str) -> bool,
@@ -124,19 +137,31 @@ fn remove_unused_mirrors(
 ) -> io::Result<()> {
     for name in names(mirrors)? {
         let directory = mirrors.join(&name);
-        let mark = directory.join(UNUSED_SINCE);
-        let since = mark.metadata().and_then(|mark| mark.modified()).ok();
-        match since {
-            Some(_) if is_used(&name) => fs::remove_file(mark)?,
-            None if is_used(&name) || !directory.is_dir() => {}
-            None => fs::write(mark, b"")?,
-            Some(since) if now.duration_since(since).is_ok_and(|time| time >= UNUSED_MIRROR) => {
-                fs::remove_dir_all(&directory)?;
+        match remove_if_unused(&directory, is_used(&name), now) {
+            // The directory of a fetch that has ended meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                let path = directory.display();
+                tracing::warn!(%path, %error, "cannot remove a mirror that is not used");
             }
-            Some(_) => {}
+            Ok(()) => {}
         }
     }
     Ok(())
+}
+
+fn remove_if_unused(directory: &Path, is_used: bool, now: SystemTime) -> io::Result<()> {
+    let mark = directory.join(UNUSED_SINCE);
+    let since = mark.metadata().and_then(|mark| mark.modified()).ok();
+    match since {
+        Some(_) if is_used => fs::remove_file(mark),
+        None if is_used || !directory.is_dir() => Ok(()),
+        None => fs::write(mark, b""),
+        Some(since) if now.duration_since(since).is_ok_and(|time| time >= UNUSED_MIRROR) => {
+            fs::remove_dir_all(directory)
+        }
+        Some(_) => Ok(()),
+    }
 }
 
 fn names(directory: &Path) -> io::Result<Vec<String>> {
@@ -147,7 +172,9 @@ fn names(directory: &Path) -> io::Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Action, Cause, Commit, Digest, LayerName, NewRun, Revision, Sighting};
+    use crate::model::{
+        Action, Cause, Closed, Commit, Digest, LayerName, NewRun, Revision, Sighting,
+    };
     use crate::store::{AttemptId, MemoryStore, Outcome};
 
     #[test]
@@ -169,6 +196,46 @@ mod tests {
         assert!(path("old").exists());
         remove_unused_mirrors(root.path(), is_used, later).unwrap();
         assert!(path("infra").exists() && !path("old").exists());
+    }
+
+    #[test]
+    fn mirror_that_cannot_be_removed_does_not_keep_others() {
+        let root = tempfile::tempdir().unwrap();
+        // The mark of the first one cannot be written.
+        std::fs::create_dir_all(root.path().join("a").join(UNUSED_SINCE)).unwrap();
+        std::fs::create_dir(root.path().join("b")).unwrap();
+        let (is_used, now) = (|name: &str| name == "a", SystemTime::now());
+        remove_unused_mirrors(root.path(), is_used, now).unwrap();
+        assert!(root.path().join("b").join(UNUSED_SINCE).exists());
+    }
+
+    #[tokio::test]
+    async fn old_runs_of_a_layer_that_left_the_configuration_are_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let data = DataDirectory::create(root.path()).unwrap();
+        let layer: LayerName = "a".parse().unwrap();
+        let now = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let told = now.clone();
+        let clock = move || Moment::from_millis(told.load(std::sync::atomic::Ordering::Relaxed));
+        let store = MemoryStore::new(Arc::new(clock));
+        for change in 1..=3 {
+            let (commit, digest) = (Commit::new("c"), Digest::new(change.to_string()));
+            let revision = Revision { commit, digest };
+            let seen = [(layer.clone(), Sighting::Found(revision.clone()))];
+            let seen = store.observe("infra", change - 1, &seen).await.unwrap();
+            assert_eq!(seen, Outcome::Made);
+            let (action, cause) = (Action::Plan, Cause::Commit { change });
+            let id = RunId::derived(&layer, &revision.digest, action, &cause);
+            let run = NewRun { id: id.clone(), action, cause, revision, change, destroys: false };
+            assert_eq!(store.insert_run(&layer, run).await.unwrap(), Outcome::Made);
+            let closed = store.close_run(&layer, &id, Closed::Superseded).await.unwrap();
+            assert_eq!(closed, Outcome::Made);
+        }
+        remove_old_runs(&store, &data, &Catalog::default()).await;
+        assert_eq!(store.history(&layer, None, 9).await.unwrap().len(), 3);
+        now.store(91 * 24 * 3_600_000, std::sync::atomic::Ordering::Relaxed);
+        remove_old_runs(&store, &data, &Catalog::default()).await;
+        assert_eq!(store.history(&layer, None, 9).await.unwrap().len(), 1);
     }
 
     /// A store with a run.

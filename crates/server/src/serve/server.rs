@@ -16,6 +16,7 @@ use super::desired::Desired;
 use super::listener::{ListenError, listen, listen_locally};
 use super::poller::{PollSettings, Poller};
 use super::reload::{ConfigFiles, reload};
+use super::retention::remove_old;
 use super::scheduler::{Capacity, Scheduler, until};
 use super::stopping::end_attempts;
 use super::tls::{TlsError, TlsFiles, TlsListener, acceptor};
@@ -123,6 +124,11 @@ impl Parts {
         )
     }
 
+    /// Removes what is no longer kept. Never ends.
+    fn remove_old(&self) -> impl Future<Output = ()> + Send + use<> {
+        remove_old(Arc::clone(&self.store), self.data.clone(), Arc::clone(&self.desired))
+    }
+
     /// Polls each repository of the configuration, and of each later one.
     async fn poll_all(&self, stop: &Stop) {
         let mut configs = self.desired.configs();
@@ -204,6 +210,8 @@ pub async fn serve(
         served = served => served.map_err(ServeError::Serve),
         () = scheduler.run(&mut events) => Ok(()),
         () = parts.poll_all(stop) => Ok(()),
+        // After the first look at all layers, which it would delay.
+        () = parts.remove_old() => Ok(()),
         () = reload(config_files, parts.data.root(), &parts.desired) => Ok(()),
         _ = stop.requested() => Ok(()),
     }?;
@@ -223,6 +231,8 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
     options.starts_per_minute = u32::MAX;
     let stop_attempts = options.stop_attempts;
     let (parts, mut scheduler, mut events) = prepare(options).await?;
+    // If it does not get to its end, the next pass continues.
+    tokio::spawn(parts.remove_old());
     let mut unread = BTreeMap::new();
     for name in parts.desired.config().repositories.keys() {
         if let Err(error) = parts.poller(name).poll(stop).await {
@@ -275,7 +285,6 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     let desired = Arc::new(Desired::new(options.config));
     desired.recall(&data);
     let (sender, events) = mpsc::unbounded_channel();
-    tokio::spawn(super::retention::remove_old(store.clone(), data.clone(), desired.clone()));
 
     // Attempts report to a listener of their own, whose address stays the same.
     let listener = listen_locally(&data.port("attempts")).await?;
