@@ -134,6 +134,30 @@ layers: {{a: {{path: a}}, b: {{path: b}}, c: {{path: c}}, d: {{path: d}}}}
 }
 
 #[tokio::test]
+async fn plan_that_hangs_is_stopped_when_its_time_is_up() {
+    let mut installation = Installation::new();
+    let backend = super::faults::HeldBackend::start().await;
+    let repository = Repository::create(&[("a/main.tf", &backend.reading_module())]);
+    installation.configure(&format!(
+        "repositories: {{infra: {{url: '{}'}}}}
+layers: {{a: {{repository: infra, ref: main, path: a, timeout: {{plan: 4s}}}}}}
+",
+        repository.url()
+    ));
+    installation.serve(&[]).await;
+    backend.wait_for_request().await;
+    let id = installation.runs("a")[0]["id"].as_str().unwrap().to_owned();
+    let log = || text(&installation.ask(&["run", "logs", &id]));
+    eventually("Terraform's interruption", || log().contains("Interrupt received")).await;
+    // Terraform ends its request before it stops.
+    backend.release();
+    installation.until("a", "Failed", 1).await;
+    let run = installation.runs("a").remove(0);
+    assert_eq!(run["ended"], "stopped, because its time was up", "{run:#}");
+    assert_eq!(installation.layer("a")["lease"], Value::Null);
+}
+
+#[tokio::test]
 async fn attempt_that_cannot_be_started_ends_at_once_and_says_why() {
     let mut installation = Installation::new();
     let (shared, link) = (installation.path("shared"), installation.path("link"));

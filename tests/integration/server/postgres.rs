@@ -54,6 +54,7 @@ layers:
     .map(|words| text(&installation.ask(words)))
     .concat();
     let log = std::fs::read_to_string(installation.path("server.log")).unwrap();
+    installation.until_tidy().await;
     // As it is written in the connection string, and as it is.
     for secret in ["pw-%24%7Bx%7D", PASSWORD] {
         assert!(!shown.contains(secret), "{shown}");

@@ -45,6 +45,7 @@ layers:
     assert!(installation.ask(&["layer", "sync", "a"]).status.success());
     installation.until("a", "Succeeded", 3).await;
     assert_eq!(installation.runs("a")[0]["commit"], unread.as_str());
+    installation.until_tidy().await;
     let key = server.private_key();
     for line in key.lines().filter(|line| !line.starts_with("-----")) {
         assert!(!log().contains(line), "{}", log());
