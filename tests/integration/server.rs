@@ -16,6 +16,7 @@ mod restarts;
 mod ssh;
 mod stopping;
 mod store;
+mod submodules;
 mod tls;
 mod unreliable;
 mod versions;

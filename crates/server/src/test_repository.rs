@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use git2::{Repository, Signature};
+use git2::build::TreeUpdateBuilder;
+use git2::{FileMode, Oid, Repository, Signature};
 
 use crate::model::Commit;
 
@@ -35,7 +36,34 @@ impl TestRepository {
         let mut index = self.repository.index().unwrap();
         index.add_all(["*"], git2::IndexAddOption::DEFAULT, None).unwrap();
         index.update_all(["*"], None).unwrap();
-        let tree = self.repository.find_tree(index.write_tree().unwrap()).unwrap();
+        self.commit_tree(index.write_tree().unwrap())
+    }
+
+    /// Commits what was committed last, with a submodule at `path`.
+    pub(crate) fn add_submodule(&self, path: &str, commit: &str) -> Commit {
+        let last = self.repository.head().unwrap().peel_to_tree().unwrap();
+        let mut update = TreeUpdateBuilder::new();
+        update.upsert(path, Oid::from_str(commit).unwrap(), FileMode::Commit);
+        self.commit_tree(update.create_updated(&self.repository, &last).unwrap())
+    }
+
+    /// A commit of another repository, which a mirror keeps in the same one.
+    pub(crate) fn commit_elsewhere(&self, files: &[(&str, &str)]) -> String {
+        let empty = self.repository.treebuilder(None).unwrap().write().unwrap();
+        let mut update = TreeUpdateBuilder::new();
+        for (path, text) in files {
+            update.upsert(*path, self.repository.blob(text.as_bytes()).unwrap(), FileMode::Blob);
+        }
+        let empty = self.repository.find_tree(empty).unwrap();
+        let tree = update.create_updated(&self.repository, &empty).unwrap();
+        let tree = self.repository.find_tree(tree).unwrap();
+        let author = Signature::now("a", "a@example.com").unwrap();
+        let commit = self.repository.commit(None, &author, &author, "elsewhere", &tree, &[]);
+        commit.unwrap().to_string()
+    }
+
+    fn commit_tree(&self, tree: Oid) -> Commit {
+        let tree = self.repository.find_tree(tree).unwrap();
         let author = Signature::now("a", "a@example.com").unwrap();
         let head = self.repository.head().ok().and_then(|head| head.peel_to_commit().ok());
         let parents: Vec<_> = head.iter().collect();

@@ -1,4 +1,7 @@
 //! The files of a commit in a git repository.
+//!
+//! A submodule whose commit is in the repository is a directory with the files of that commit, as in
+//! a checkout. The mirror contains the commits of all submodules that it may fetch.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -62,9 +65,39 @@ impl<'a> GitTree<'a> {
         entry: Option<TreeEntry<'_>>,
         path: &str,
     ) -> Result<Option<git2::Tree<'a>>, TreeError> {
-        let entry = entry.filter(|entry| entry.kind() == Some(ObjectType::Tree));
-        let tree = entry.map(|entry| self.repository.find_tree(entry.id()));
-        tree.transpose().map_err(|error| failed(path, &error))
+        let Some(entry) = entry else { return Ok(None) };
+        let tree = match entry.kind() {
+            Some(ObjectType::Tree) => self.repository.find_tree(entry.id()).map(Some),
+            Some(ObjectType::Commit) => submodule_tree(self.repository, entry.id()),
+            _ => Ok(None),
+        };
+        tree.map_err(|error| failed(path, &error))
+    }
+
+    fn described(&self, found: &TreeEntry<'_>, path: &str) -> Result<Option<Entry>, TreeError> {
+        let Some(entry) = described(found) else { return Ok(None) };
+        if entry.kind != Kind::Submodule {
+            return Ok(Some(entry));
+        }
+        let tree = submodule_tree(self.repository, found.id()).map_err(|it| failed(path, &it))?;
+        let directory = |tree: git2::Tree<'_>| (Kind::Directory, tree.id().to_string());
+        let (kind, id) = tree.map_or((entry.kind, entry.id), directory);
+        Ok(Some(Entry { kind, id }))
+    }
+}
+
+/// The files of a submodule at `commit`; `None` if the mirror does not have the commit.
+///
+/// # Errors
+/// If an object cannot be read.
+pub fn submodule_tree(
+    repository: &Repository,
+    commit: git2::Oid,
+) -> Result<Option<git2::Tree<'_>>, git2::Error> {
+    match repository.find_commit(commit) {
+        Ok(commit) => commit.tree().map(Some),
+        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
@@ -87,7 +120,8 @@ impl Tree for GitTree<'_> {
             let id = self.root.id().to_string();
             return Ok(Some(Entry { kind: Kind::Directory, id }));
         }
-        Ok(self.find(path)?.as_ref().and_then(entry))
+        let Some(found) = self.find(path)? else { return Ok(None) };
+        self.described(&found, path)
     }
 
     fn list(&self, directory: &str) -> Result<Vec<(String, Entry)>, TreeError> {
@@ -97,14 +131,19 @@ impl Tree for GitTree<'_> {
             self.open(self.find(directory)?, directory)?
         };
         let Some(tree) = tree else { return Ok(Vec::new()) };
-        // Names that are not UTF-8 cannot be named by a configuration.
-        let named = tree.iter().filter_map(|found| {
-            let name = found.name().ok()?.to_owned();
+        let mut entries = Vec::new();
+        for found in &tree {
+            // Names that are not UTF-8 cannot be named by a configuration.
+            let Ok(name) = found.name().map(str::to_owned) else { continue };
             // Git never makes such names, but a repository can contain them.
-            let leads_elsewhere = matches!(&*name, "." | "..") || name.contains(['/', '\0']);
-            Some((name, entry(&found)?)).filter(|_| !leads_elsewhere)
-        });
-        Ok(named.collect())
+            if matches!(&*name, "." | "..") || name.contains(['/', '\0']) {
+                continue;
+            }
+            if let Some(entry) = self.described(&found, directory)? {
+                entries.push((name, entry));
+            }
+        }
+        Ok(entries)
     }
 
     fn text(&self, path: &str, most: usize) -> Result<Option<String>, TreeError> {
@@ -125,7 +164,8 @@ impl Tree for GitTree<'_> {
     }
 }
 
-fn entry(found: &git2::TreeEntry<'_>) -> Option<Entry> {
+/// What an entry is; a submodule is one, whether or not its commit is there.
+fn described(found: &TreeEntry<'_>) -> Option<Entry> {
     let kind = match found.filemode() {
         0o040_000 => Kind::Directory,
         0o100_755 => Kind::Executable,

@@ -13,6 +13,6 @@ pub use backend::{BackendCache, has_backend};
 pub use digest::{
     Dependencies, InvalidGlob, ParentFiles, ReferenceCache, dependencies, digest, globs, matching,
 };
-pub use git_tree::GitTree;
+pub use git_tree::{GitTree, submodule_tree};
 pub use syntax::{Syntax, TERRAGRUNT, syntax};
 pub use tree::{Entry, Kind, Tree, TreeError, is_too_deep, join};

@@ -3,7 +3,7 @@
 use butler_base::platform::fs::PermissionsExt;
 
 use super::*;
-use crate::model::Digest;
+use crate::model::{Commit, Digest};
 use crate::test_repository::TestRepository;
 
 /// A repository with a layer that uses a module, which uses another one.
@@ -23,8 +23,16 @@ fn files() -> TestRepository {
 }
 
 fn digest_of(files: &TestRepository, path: &str, triggers: &[&str]) -> Option<Digest> {
-    let commit = files.commit();
-    let tree = GitTree::of(&files.repository, &commit).unwrap();
+    digest_at(files, &files.commit(), path, triggers)
+}
+
+fn digest_at(
+    files: &TestRepository,
+    commit: &Commit,
+    path: &str,
+    triggers: &[&str],
+) -> Option<Digest> {
+    let tree = GitTree::of(&files.repository, commit).unwrap();
     let triggers = globs(triggers.iter().copied()).unwrap();
     let mut cache = ReferenceCache::default();
     let triggers = matching(&tree, &triggers).unwrap();
@@ -62,6 +70,47 @@ fn digest_changes_with_what_the_layer_depends_on_only() {
             assert_eq!(digest_of(&files, "envs/prod", &triggers).unwrap(), before);
         }
     }
+}
+
+#[test]
+fn digest_contains_what_the_layer_uses_of_a_submodule() {
+    let files = TestRepository::new();
+    files.write("envs/prod/main.tf", "module \"a\" {\n  source = \"../../vendor/lib/a\"\n}\n");
+    files.write("envs/dev/main.tf", "");
+    files.commit();
+    let elsewhere = |a: &str, b: &str| {
+        let module = "module \"inner\" { source = \"../inner\" }";
+        files.commit_elsewhere(&[
+            ("a/main.tf", module),
+            ("inner/main.tf", a),
+            ("b/main.tf", b),
+            ("README.md", ""),
+        ])
+    };
+    let digests = |submodule: &str| {
+        let commit = files.add_submodule("vendor/lib", submodule);
+        let digest = |path, triggers: &[&str]| digest_at(&files, &commit, path, triggers).unwrap();
+        [
+            digest("envs/prod", &[]),
+            digest("vendor/lib/a", &[]),
+            digest("envs/dev", &["vendor/**/b/*.tf"]),
+            digest("envs/dev", &["vendor/**/*.md"]),
+        ]
+    };
+    let before = digests(&elsewhere("1", "1"));
+    for (a, b, expected) in [
+        ("2", "1", [true, true, false, false]),
+        ("1", "2", [false, false, true, false]),
+        ("1", "1", [false; 4]),
+    ] {
+        let after = digests(&elsewhere(a, b));
+        let changed = std::array::from_fn(|index| before[index] != after[index]);
+        assert_eq!(changed, expected, "{a} {b}");
+    }
+    // The mirror leaves out submodules on purpose, for example those with `update = none`.
+    let missing = files.add_submodule("vendor/lib", "1111111111111111111111111111111111111111");
+    assert!(digest_at(&files, &missing, "envs/prod", &["vendor/**"]).is_some());
+    assert_eq!(digest_at(&files, &missing, "vendor/lib/a", &[]), None);
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub enum Kind {
     Executable,
     /// A symbolic link.
     Link,
-    /// A commit of another repository.
+    /// A commit of another repository that is not there.
     Submodule,
 }
 
