@@ -1,6 +1,7 @@
 //! `serve`, with real repositories, Terraform and processes.
 
 mod cancel;
+mod checkout;
 mod configuration;
 mod dry_run;
 mod events;

@@ -21,6 +21,7 @@ pub(super) fn stream(
     tokio::task::spawn_blocking(move || {
         let writer = io::BufWriter::with_capacity(PIECE, PieceWriter(pieces.clone()));
         if let Err(error) = write(writer) {
+            // The attempt asks again: what it asks for was found to be there.
             tracing::warn!(%error, "cannot send the module's files to an attempt");
             // The reader is gone if this fails.
             let _ = pieces.blocking_send(Err(error));

@@ -19,7 +19,7 @@ use super::configuration::{Secrets, configuration};
 use super::directory::AttemptDirectory;
 use super::log_writer::{LogWriter, most_log};
 use super::outcome::EndOfRun;
-use super::source::write_archive;
+use super::source::Archive;
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::{Catalog, LayerSource};
@@ -76,10 +76,18 @@ impl<S: Store + 'static> StoreRegistry<S> {
         AttemptDirectory::of(&self.data.attempts(), attempt)
     }
 
-    fn layer(&self, name: &LayerName) -> io::Result<Arc<LayerSource>> {
-        self.catalog.borrow().layers.get(name).cloned().ok_or_else(|| {
-            io::Error::other(format!("the layer `{name}` is no longer in the configuration"))
-        })
+    /// The layer of an attempt. If the configuration no longer has it, the attempt fails.
+    async fn layer(&self, attempt: &AttemptId) -> Result<Arc<LayerSource>, RegistryFailure> {
+        let catalog = self.catalog.borrow().clone();
+        if let Some(layer) = catalog.layers.get(&attempt.layer) {
+            return Ok(Arc::clone(layer));
+        }
+        // The server was just started. The attempt asks again.
+        if catalog.is_incomplete {
+            return Err(io::Error::other("the repositories have not been read yet").into());
+        }
+        let why = format!("the layer `{}` is no longer in the configuration", attempt.layer);
+        Err(self.refuse(attempt, FailureClass::Configuration, why).await)
     }
 
     /// The limit of the log of an attempt, in bytes.
@@ -129,7 +137,20 @@ impl<S: Store + 'static> StoreRegistry<S> {
         Ok(Recorded::Recorded)
     }
 
-    /// Ends an attempt that cannot get its configuration. It would ask for hours.
+    /// Ends an attempt that cannot get its configuration or its files, and would ask for hours. Returns
+    /// the answer to its request.
+    async fn refuse(
+        &self,
+        attempt: &AttemptId,
+        class: FailureClass,
+        why: String,
+    ) -> RegistryFailure {
+        match self.fail(attempt, class, &why).await {
+            Ok(()) => io::Error::other(why).into(),
+            Err(error) => error,
+        }
+    }
+
     async fn fail(
         &self,
         attempt: &AttemptId,
@@ -238,30 +259,22 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
     async fn configuration(&self, attempt: &AttemptOfRun) -> Result<Value, RegistryFailure> {
         let AttemptOfRun { id, run, .. } = attempt;
         let _ = self.hear(id).await?;
-        let layer = self.layer(&id.layer);
-        // The server was just started. The attempt asks again.
-        if let (Err(_), true) = (&layer, self.catalog.borrow().is_incomplete) {
-            return Err(io::Error::other("the repositories have not been read yet").into());
-        }
-        let made = match layer {
-            Ok(layer) => configuration(&layer, id, run, &self.data.states(), &self.secrets)
-                .map_err(|error| (FailureClass::Credentials, chain(&error))),
-            Err(error) => Err((FailureClass::Configuration, error.to_string())),
-        };
-        match made {
+        let layer = self.layer(id).await?;
+        match configuration(&layer, id, run, &self.data.states(), &self.secrets) {
             Ok(configuration) => Ok(configuration),
-            Err((class, why)) => {
-                self.fail(id, class, &why).await?;
-                Err(io::Error::other(why).into())
-            }
+            Err(error) => Err(self.refuse(id, FailureClass::Credentials, chain(&error)).await),
         }
     }
 
     async fn source(&self, attempt: &AttemptOfRun) -> Result<Option<Body>, RegistryFailure> {
-        let layer = self.layer(&attempt.id.layer)?;
+        let layer = self.layer(&attempt.id).await?;
         let mirror = self.data.mirror(&layer.repository);
         let commit = attempt.run.commit().clone();
-        Ok(Some(stream(move |output| write_archive(&mirror, &layer, &commit, output))))
+        let find = move || Archive::of(&mirror, &layer, &commit);
+        match tokio::task::spawn_blocking(find).await? {
+            Ok(archive) => Ok(Some(stream(move |output| archive.write(output)))),
+            Err(error) => Err(self.refuse(&attempt.id, error.class(), chain(&error)).await),
+        }
     }
 
     async fn record(

@@ -1,168 +1,376 @@
 //! The files of a module for an attempt, as a tar archive.
+//!
+//! All files are looked up before the first one is sent. A file that cannot be sent fails the attempt
+//! with a reason then. While the archive is sent, only the mirror and the connection can fail.
 
 use std::io::{self, Write};
 use std::path::Path;
 
-use git2::{ObjectType, Repository, TreeWalkMode, TreeWalkResult};
+use butler_base::error::FailureClass;
+use git2::{ObjectType, Oid, Repository, TreeWalkMode, TreeWalkResult};
 use tar::{Builder, EntryType, Header};
 
 use crate::layers::LayerSource;
-use crate::mirror::{GitTree, Kind, Tree as _, dependencies, globs, matching};
+use crate::mirror::{
+    Dependencies, GitTree, Kind, Tree as _, TreeError, dependencies, globs, matching,
+    submodule_tree,
+};
 use crate::model::Commit;
 
-/// The largest file, in bytes: as much as the runner takes altogether.
-const MOST: usize = 256 * 1024 * 1024;
+/// The largest archive that the runner takes, in bytes.
+const MOST: u64 = 256 * 1024 * 1024;
 
-/// Writes the files that a layer depends on at `commit` to `output`: those that its digest is made
-/// of. Layers of Terragrunt get all files, because it looks for its parents itself.
-///
-/// # Errors
-/// If the mirror cannot be read, does not have the commit, or `output` cannot be written.
-pub(super) fn write_archive(
-    mirror: &Path,
+/// The unit of a tar, in bytes: each entry has one for its header, and its content fills whole ones.
+const BLOCK: u64 = 512;
+
+/// Why an attempt cannot get its files.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ArchiveError {
+    /// The layer has no files.
+    #[error("commit {commit} does not have the path `{path}`")]
+    PathMissing {
+        /// The commit.
+        commit: Commit,
+        /// The path of the layer.
+        path: String,
+    },
+    /// One file is too large.
+    #[error("`{path}` has {size} bytes; the files of a module have at most {MOST}")]
+    FileTooLarge {
+        /// The file.
+        path: String,
+        /// Its size, in bytes.
+        size: usize,
+    },
+    /// All files together are too large.
+    #[error(
+        "the files that the layer gets have more than {MOST} bytes; keep large files out of the \
+         directories that it needs"
+    )]
+    TooLarge,
+    /// A link cannot be created by the runner.
+    #[error("the target of the link `{path}` is not UTF-8")]
+    LinkTarget {
+        /// The link.
+        path: String,
+    },
+    /// An entry of the commit cannot be read.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// An object of the mirror cannot be read.
+    #[error("cannot read `{path}` in the mirror of the repository: {why}")]
+    Mirror {
+        /// The path in the commit.
+        path: String,
+        /// What failed.
+        why: String,
+    },
+}
+
+impl ArchiveError {
+    /// Whether the attempt can succeed later.
+    pub(super) const fn class(&self) -> FailureClass {
+        match self {
+            Self::PathMissing { .. } => FailureClass::Configuration,
+            Self::FileTooLarge { .. } | Self::TooLarge | Self::LinkTarget { .. } => {
+                FailureClass::Module
+            }
+            Self::Tree(_) | Self::Mirror { .. } => FailureClass::Platform,
+        }
+    }
+}
+
+/// The files of a layer at a commit.
+pub(super) struct Archive {
+    repository: Repository,
+    files: Vec<ArchiveFile>,
+    /// The size of the tar, in bytes.
+    size: u64,
+    /// The largest size of the tar, in bytes.
+    most: u64,
+}
+
+/// An entry of the archive.
+struct ArchiveFile {
+    path: String,
+    content: Content,
+}
+
+enum Content {
+    File(Oid),
+    Executable(Oid),
+    Link(String),
+    /// A submodule whose commit is missing. Git leaves an empty directory too.
+    EmptyDirectory,
+}
+
+impl Archive {
+    /// The files that a layer depends on at `commit`: those that its digest is made of. Layers of
+    /// Terragrunt get all files, because it looks for its parents itself.
+    ///
+    /// # Errors
+    /// If the mirror cannot be read or does not have the commit, or if a file cannot be sent.
+    pub(super) fn of(
+        mirror: &Path,
+        layer: &LayerSource,
+        commit: &Commit,
+    ) -> Result<Self, ArchiveError> {
+        Self::limited(mirror, layer, commit, MOST)
+    }
+
+    fn limited(
+        mirror: &Path,
+        layer: &LayerSource,
+        commit: &Commit,
+        most: u64,
+    ) -> Result<Self, ArchiveError> {
+        let repository = Repository::open_bare(mirror).map_err(|error| failed("", &error))?;
+        let found = entries(&repository, layer, commit)?;
+        let mut archive = Self { repository, files: Vec::new(), size: 0, most };
+        for (path, entry) in &found {
+            // A directory stands for everything below it.
+            if !has_parent(&found, path) {
+                let id = Oid::from_str(&entry.id).map_err(|error| failed(path, &error))?;
+                archive.add(path, entry.kind, id)?;
+            }
+        }
+        Ok(archive)
+    }
+
+    /// Writes the archive to `output`.
+    ///
+    /// # Errors
+    /// If the mirror cannot be read, or `output` cannot be written.
+    pub(super) fn write(&self, output: impl Write) -> io::Result<()> {
+        let mut archive = Builder::new(output);
+        for ArchiveFile { path, content } in &self.files {
+            match content {
+                Content::File(id) => self.append(&mut archive, path, *id, 0o644)?,
+                Content::Executable(id) => self.append(&mut archive, path, *id, 0o755)?,
+                Content::Link(target) => {
+                    archive.append_link(&mut header(EntryType::Symlink, 0o777), path, target)?;
+                }
+                Content::EmptyDirectory => {
+                    let mut header = header(EntryType::Directory, 0o755);
+                    archive.append_data(&mut header, path, io::empty())?;
+                }
+            }
+        }
+        archive.into_inner()?.flush()
+    }
+
+    fn append(
+        &self,
+        archive: &mut Builder<impl Write>,
+        path: &str,
+        id: Oid,
+        mode: u32,
+    ) -> io::Result<()> {
+        let blob = self.repository.find_blob(id).map_err(io::Error::other)?;
+        let mut header = header(EntryType::Regular, mode);
+        header.set_size(blob.content().len() as u64);
+        archive.append_data(&mut header, path, blob.content())
+    }
+
+    fn add(&mut self, path: &str, kind: Kind, id: Oid) -> Result<(), ArchiveError> {
+        let failed = |error: git2::Error| failed(path, &error);
+        let content = match kind {
+            Kind::Directory => return self.add_tree(path, id),
+            Kind::Submodule => {
+                let tree = submodule_tree(&self.repository, id).map_err(failed)?;
+                match tree.map(|tree| tree.id()) {
+                    Some(tree) => return self.add_tree(path, tree),
+                    None => Content::EmptyDirectory,
+                }
+            }
+            Kind::File => Content::File(id),
+            Kind::Executable => Content::Executable(id),
+            Kind::Link => {
+                let blob = self.repository.find_blob(id).map_err(failed)?;
+                let target = std::str::from_utf8(blob.content());
+                let target =
+                    target.map_err(|_| ArchiveError::LinkTarget { path: path.to_owned() })?;
+                Content::Link(target.to_owned())
+            }
+        };
+        if let Content::File(id) | Content::Executable(id) = content {
+            // The size is known before the content is in memory.
+            let header = self.repository.odb().and_then(|odb| odb.read_header(id));
+            let (size, _) = header.map_err(failed)?;
+            let length = size as u64;
+            if length > self.most {
+                return Err(ArchiveError::FileTooLarge { path: path.to_owned(), size });
+            }
+            self.size += length.next_multiple_of(BLOCK);
+        }
+        self.size += BLOCK;
+        // This also bounds the number of files.
+        if self.size > self.most {
+            return Err(ArchiveError::TooLarge);
+        }
+        self.files.push(ArchiveFile { path: path.to_owned(), content });
+        Ok(())
+    }
+
+    fn add_tree(&mut self, path: &str, id: Oid) -> Result<(), ArchiveError> {
+        let (mut found, mut visited) = (Vec::new(), 0);
+        let tree = self.repository.find_tree(id).map_err(|error| failed(path, &error))?;
+        let walked = tree.walk(TreeWalkMode::PreOrder, |directory, entry| {
+            visited += 1;
+            if visited > self.most / BLOCK {
+                return TreeWalkResult::Abort;
+            }
+            let Ok(name) = entry.name() else { return TreeWalkResult::Ok };
+            let inner = format!("{directory}{name}");
+            let full = if path.is_empty() { inner } else { format!("{path}/{inner}") };
+            let kind = match (entry.kind(), entry.filemode()) {
+                (Some(ObjectType::Blob), 0o120_000) => Kind::Link,
+                (Some(ObjectType::Blob), 0o100_755) => Kind::Executable,
+                (Some(ObjectType::Blob), _) => Kind::File,
+                (Some(ObjectType::Commit), _) => Kind::Submodule,
+                // The walk goes into directories itself.
+                _ => return TreeWalkResult::Ok,
+            };
+            found.push((full, kind, entry.id()));
+            TreeWalkResult::Ok
+        });
+        // A small repository can contain directories without end.
+        if visited > self.most / BLOCK {
+            return Err(ArchiveError::TooLarge);
+        }
+        walked.map_err(|error| failed(path, &error))?;
+        drop(tree);
+        for (path, kind, id) in found {
+            self.add(&path, kind, id)?;
+        }
+        Ok(())
+    }
+}
+
+/// The entries of the commit that the layer gets.
+fn entries(
+    repository: &Repository,
     layer: &LayerSource,
     commit: &Commit,
-    output: impl Write,
-) -> io::Result<()> {
-    let repository = Repository::open_bare(mirror).map_err(io::Error::other)?;
-    let tree = GitTree::of(&repository, commit).map_err(io::Error::other)?;
+) -> Result<Dependencies, ArchiveError> {
+    let tree = GitTree::of(repository, commit)?;
     let is_terragrunt =
         layer.entry.tool.as_ref().is_some_and(|tool| tool.value.starts_with("terragrunt"));
-    let mut archive = Builder::new(output);
     if is_terragrunt {
-        if let Some(entry) = tree.entry("").map_err(io::Error::other)? {
-            append(&repository, &mut archive, "", entry.kind, &entry.id)?;
-        }
-        return archive.into_inner()?.flush();
+        return Ok(tree.entry("")?.map(|root| (String::new(), root)).into_iter().collect());
     }
     let triggers = layer.entry.triggers.iter().map(|glob| glob.value.as_str());
-    let triggers = globs(triggers).unwrap_or_default();
+    let triggers = matching(&tree, &globs(triggers).unwrap_or_default())?;
     let (mut parents, mut references) = Default::default();
-    let found = matching(&tree, &triggers)
-        .and_then(|triggers| {
-            dependencies(&tree, &layer.path, &triggers, &mut parents, &mut references)
-        })
-        .map_err(io::Error::other)?
-        .ok_or_else(|| {
-            io::Error::other(format!("commit {commit} does not have the path `{}`", layer.path))
-        })?;
-    for (path, entry) in &found {
-        // A directory stands for everything below it.
-        if !has_parent(&found, path) {
-            append(&repository, &mut archive, path, entry.kind, &entry.id)?;
-        }
-    }
-    archive.into_inner()?.flush()
+    dependencies(&tree, &layer.path, &triggers, &mut parents, &mut references)?.ok_or_else(|| {
+        ArchiveError::PathMissing { commit: commit.clone(), path: layer.path.clone() }
+    })
 }
 
 /// Whether a directory above `path` is in `found` too.
-fn has_parent(found: &crate::mirror::Dependencies, path: &str) -> bool {
+fn has_parent(found: &Dependencies, path: &str) -> bool {
     let mut parents = path.match_indices('/').map(|(end, _)| &path[..end]);
     (found.contains_key("") && !path.is_empty())
         || parents.any(|parent| found.get(parent).is_some_and(|it| it.kind == Kind::Directory))
-}
-
-fn append<W: Write>(
-    repository: &Repository,
-    archive: &mut Builder<W>,
-    path: &str,
-    kind: Kind,
-    id: &str,
-) -> io::Result<()> {
-    let id = git2::Oid::from_str(id).map_err(io::Error::other)?;
-    match kind {
-        Kind::File => append_blob(repository, archive, path, id, 0o644),
-        Kind::Executable => append_blob(repository, archive, path, id, 0o755),
-        Kind::Link => append_link(repository, archive, path, id),
-        Kind::Submodule => append_directory(
-            repository,
-            archive,
-            path,
-            &repository
-                .find_commit(id)
-                .and_then(|commit| commit.tree())
-                .map_err(io::Error::other)?,
-        ),
-        Kind::Directory => append_directory(
-            repository,
-            archive,
-            path,
-            &repository.find_tree(id).map_err(io::Error::other)?,
-        ),
-    }
-}
-
-fn append_directory<W: Write>(
-    repository: &Repository,
-    archive: &mut Builder<W>,
-    path: &str,
-    tree: &git2::Tree<'_>,
-) -> io::Result<()> {
-    let mut failed = None;
-    let walked = tree.walk(TreeWalkMode::PreOrder, |directory, entry| {
-        let Ok(name) = entry.name() else { return TreeWalkResult::Ok };
-        let inner = format!("{directory}{name}");
-        let full = if path.is_empty() { inner } else { format!("{path}/{inner}") };
-        let kind = match (entry.kind(), entry.filemode()) {
-            (Some(ObjectType::Blob), 0o120_000) => Kind::Link,
-            (Some(ObjectType::Blob), 0o100_755) => Kind::Executable,
-            (Some(ObjectType::Blob), _) => Kind::File,
-            (Some(ObjectType::Commit), _) => Kind::Submodule,
-            // The walk goes into directories itself.
-            _ => return TreeWalkResult::Ok,
-        };
-        match append(repository, archive, &full, kind, &entry.id().to_string()) {
-            Ok(()) => TreeWalkResult::Ok,
-            Err(error) => {
-                failed = Some(error);
-                TreeWalkResult::Abort
-            }
-        }
-    });
-    match failed {
-        Some(error) => Err(error),
-        None => walked.map_err(io::Error::other),
-    }
-}
-
-fn append_blob<W: Write>(
-    repository: &Repository,
-    archive: &mut Builder<W>,
-    path: &str,
-    id: git2::Oid,
-    mode: u32,
-) -> io::Result<()> {
-    // The size is known before the content is in memory.
-    let odb = repository.odb().map_err(io::Error::other)?;
-    let (size, _) = odb.read_header(id).map_err(io::Error::other)?;
-    if size > MOST {
-        return Err(io::Error::other(format!(
-            "`{path}` has {size} bytes; a file of a module has at most {MOST}"
-        )));
-    }
-    let blob = repository.find_blob(id).map_err(io::Error::other)?;
-    let mut header = header(EntryType::Regular, mode);
-    header.set_size(blob.content().len() as u64);
-    archive.append_data(&mut header, path, blob.content())
-}
-
-fn append_link<W: Write>(
-    repository: &Repository,
-    archive: &mut Builder<W>,
-    path: &str,
-    id: git2::Oid,
-) -> io::Result<()> {
-    let blob = repository.find_blob(id).map_err(io::Error::other)?;
-    let target = std::str::from_utf8(blob.content())
-        .map_err(|_| io::Error::other(format!("the link `{path}` does not lead to UTF-8")))?;
-    let mut header = header(EntryType::Symlink, 0o777);
-    header.set_size(0);
-    archive.append_link(&mut header, path, target)
 }
 
 fn header(kind: EntryType, mode: u32) -> Header {
     let mut header = Header::new_gnu();
     header.set_entry_type(kind);
     header.set_mode(mode);
+    header.set_size(0);
     header
+}
+
+fn failed(path: &str, error: &git2::Error) -> ArchiveError {
+    ArchiveError::Mirror { path: path.to_owned(), why: error.message().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::parse;
+    use crate::layers::Catalog;
+    use crate::test_repository::TestRepository;
+
+    const MISSING: &str = "1111111111111111111111111111111111111111";
+
+    fn layer(keys: &str) -> Arc<LayerSource> {
+        let text = format!(
+            "repositories: {{r: {{url: 'file:///r'}}}}\nlayers: {{l: {{repository: r, path: a{keys}}}}}"
+        );
+        let config = parse(&[("butler.yaml".into(), text)]).unwrap();
+        Catalog::new(&config, &BTreeMap::new()).layers.into_values().next().unwrap()
+    }
+
+    fn archive(
+        files: &TestRepository,
+        commit: &Commit,
+        keys: &str,
+        most: u64,
+    ) -> Result<Archive, ArchiveError> {
+        Archive::limited(files.repository.path(), &layer(keys), commit, most)
+    }
+
+    /// The entries of the archive, with the ends of directories.
+    fn names(archive: &Archive) -> Vec<String> {
+        let mut tar = Vec::new();
+        archive.write(&mut tar).unwrap();
+        let mut tar = tar::Archive::new(&*tar);
+        let entries = tar.entries().unwrap().map(|entry| {
+            let entry = entry.unwrap();
+            let name = entry.path().unwrap().display().to_string();
+            let is_directory = entry.header().entry_type() == EntryType::Directory;
+            if is_directory { format!("{}/", name.trim_end_matches('/')) } else { name }
+        });
+        entries.collect()
+    }
+
+    #[test]
+    fn submodules_are_their_files_or_an_empty_directory() {
+        let files = TestRepository::new();
+        files.write("a/main.tf", "");
+        files.commit();
+        let inner = files.commit_elsewhere(&[("inner.tf", "")]);
+        files.add_submodule("a/known", &inner);
+        let commit = files.add_submodule("a/missing", MISSING);
+        let archive = archive(&files, &commit, "", MOST).unwrap();
+        assert_eq!(names(&archive), ["a/known/inner.tf", "a/main.tf", "a/missing/"]);
+    }
+
+    #[test]
+    fn files_that_cannot_be_sent_are_named() {
+        use std::os::unix::ffi::OsStrExt;
+
+        let files = TestRepository::new();
+        files.write("a/main.tf", &"#".repeat(3000));
+        let commit = files.commit();
+        for (most, expected) in [
+            (2999, "`a/main.tf` has 3000 bytes"),
+            (3000, "the files that the layer gets have more than"),
+        ] {
+            let error = archive(&files, &commit, "", most).err().unwrap();
+            assert!(error.to_string().contains(expected), "{error}");
+            assert_eq!(error.class(), FailureClass::Module);
+        }
+        assert!(archive(&files, &commit, "", 8 * BLOCK).is_ok());
+        let target = std::ffi::OsStr::from_bytes(b"\xff");
+        std::os::unix::fs::symlink(target, files.path().join("a/link")).unwrap();
+        let error = archive(&files, &files.commit(), "", MOST).err().unwrap();
+        assert_eq!(error.to_string(), "the target of the link `a/link` is not UTF-8");
+        assert_eq!(error.class(), FailureClass::Module);
+    }
+
+    #[test]
+    fn missing_path_is_not_retried_and_a_missing_commit_is() {
+        let files = TestRepository::new();
+        files.write("b/main.tf", "");
+        let error = archive(&files, &files.commit(), "", MOST).err().unwrap();
+        assert_eq!(error.class(), FailureClass::Configuration);
+        let error = archive(&files, &Commit::new(MISSING), "", MOST).err().unwrap();
+        assert_eq!(error.class(), FailureClass::Platform);
+    }
 }
