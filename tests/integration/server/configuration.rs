@@ -32,6 +32,7 @@ layers:
     ref: main
     path: envs/prod/network
     triggers: ["modules/network/**"]
+    checkout: full
     after: [dns-prod]
     variables: {region: eu-west-1}
     secrets: {db_password: {file: /run/secrets/db}}

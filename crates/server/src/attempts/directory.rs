@@ -170,11 +170,11 @@ impl AttemptDirectory {
         }
     }
 
-    /// Appends an error of the server to the log.
+    /// Appends a line of the server to the log of an attempt that has ended.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn log_error(&self, text: String) -> io::Result<()> {
+    pub(super) fn log_line(&self, text: String) -> io::Result<()> {
         let log = self.log();
         let last = log.last()?;
         let line = LogLine { sequence: last + 1, stream: Stream::Stderr, content: text };

@@ -255,7 +255,7 @@ impl Executor for ProcessExecutor {
         let directory = self.directory(attempt);
         let text = format!("Error: cannot start the attempt: {}", chain(&error));
         directory
-            .log_error(text.clone())
+            .log_line(text.clone())
             .and_then(|()| directory.record_failed_start(error.class()))
             .and_then(|()| directory.tidy())
             .map_err(|_| ExecutorError(text))?;

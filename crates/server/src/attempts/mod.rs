@@ -6,6 +6,7 @@ mod directory;
 mod executor;
 mod log;
 mod log_writer;
+mod missing_files;
 mod outcome;
 mod registry;
 mod source;

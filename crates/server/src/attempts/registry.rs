@@ -18,6 +18,7 @@ use super::archive_stream::stream;
 use super::configuration::{Secrets, configuration};
 use super::directory::AttemptDirectory;
 use super::log_writer::{LogWriter, most_log};
+use super::missing_files;
 use super::outcome::EndOfRun;
 use super::source::Archive;
 use crate::data::DataDirectory;
@@ -159,12 +160,30 @@ impl<S: Store + 'static> StoreRegistry<S> {
     ) -> Result<(), RegistryFailure> {
         let directory = self.directory(attempt);
         let text = format!("Error: {why}");
-        tokio::task::spawn_blocking(move || directory.log_error(text)).await??;
+        tokio::task::spawn_blocking(move || directory.log_line(text)).await??;
         let result = AttemptResult::ended(Ending::Failed(class));
         if self.store.finish(attempt, result).await? == Outcome::Made {
             self.forget(attempt);
         }
         Ok(())
+    }
+
+    /// Adds to the log of an attempt that has failed which files it missed that its commit has.
+    async fn explain_missing_files(&self, attempt: &AttemptOfRun) {
+        let Some(layer) = self.catalog.borrow().layers.get(&attempt.id.layer).cloned() else {
+            return;
+        };
+        let (directory, mirror) =
+            (self.directory(&attempt.id), self.data.mirror(&layer.repository));
+        let commit = attempt.run.commit().clone();
+        let explain = move || {
+            let advice = missing_files::advice(&directory, &layer, &mirror, &commit)?;
+            advice.into_iter().try_for_each(|sentence| directory.log_line(sentence))
+        };
+        let explained = tokio::task::spawn_blocking(explain).await.map_err(io::Error::other);
+        if let Err(error) = explained.flatten() {
+            tracing::warn!(%error, "cannot look for files that an attempt missed");
+        }
     }
 
     /// Forgets an attempt that has ended, and tells others that they may start.
@@ -213,7 +232,12 @@ impl<S: Store + 'static> StoreRegistry<S> {
             })
             .await?;
             match end.result(run.action, digest) {
-                Some(result) => self.store.finish(id, result).await?,
+                Some(result) => {
+                    if matches!(result.ending, Ending::Failed(_)) {
+                        self.explain_missing_files(attempt).await;
+                    }
+                    self.store.finish(id, result).await?
+                }
                 None => Outcome::Refused,
             }
         } else if run.action.changes_infrastructure() {

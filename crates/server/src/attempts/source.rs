@@ -10,6 +10,7 @@ use butler_base::error::FailureClass;
 use git2::{ObjectType, Oid, Repository, TreeWalkMode, TreeWalkResult};
 use tar::{Builder, EntryType, Header};
 
+use crate::config::Checkout;
 use crate::layers::LayerSource;
 use crate::mirror::{
     Dependencies, GitTree, Kind, Tree as _, TreeError, dependencies, globs, matching,
@@ -105,8 +106,8 @@ enum Content {
 }
 
 impl Archive {
-    /// The files that a layer depends on at `commit`: those that its digest is made of. Layers of
-    /// Terragrunt get all files, because it looks for its parents itself.
+    /// The files that a layer depends on at `commit`: those that its digest is made of. With
+    /// `checkout: full`, all files; and for Terragrunt, because it looks for its parents itself.
     ///
     /// # Errors
     /// If the mirror cannot be read or does not have the commit, or if a file cannot be sent.
@@ -135,6 +136,15 @@ impl Archive {
             }
         }
         Ok(archive)
+    }
+
+    /// Whether the archive has a file at `path`, or below it.
+    pub(super) fn contains(&self, path: &str) -> bool {
+        let is_at = |file: &ArchiveFile| {
+            let rest = file.path.strip_prefix(path);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.files.iter().any(is_at)
     }
 
     /// Writes the archive to `output`.
@@ -256,7 +266,7 @@ fn entries(
     let tree = GitTree::of(repository, commit)?;
     let is_terragrunt =
         layer.entry.tool.as_ref().is_some_and(|tool| tool.value.starts_with("terragrunt"));
-    if is_terragrunt {
+    if is_terragrunt || layer.entry.checkout == Some(Checkout::Full) {
         return Ok(tree.entry("")?.map(|root| (String::new(), root)).into_iter().collect());
     }
     let triggers = layer.entry.triggers.iter().map(|glob| glob.value.as_str());
@@ -362,6 +372,22 @@ mod tests {
         let error = archive(&files, &files.commit(), "", MOST).err().unwrap();
         assert_eq!(error.to_string(), "the target of the link `a/link` is not UTF-8");
         assert_eq!(error.class(), FailureClass::Module);
+    }
+
+    #[test]
+    fn full_checkout_has_all_files() {
+        let files = TestRepository::new();
+        files.write("a/main.tf", "");
+        files.write("data/x.json", "");
+        let commit = files.commit();
+        for (keys, has_all) in
+            [("", false), (", checkout: needed", false), (", checkout: full", true)]
+        {
+            let archive = archive(&files, &commit, keys, MOST).unwrap();
+            let contains =
+                ["a/main.tf", "data", "dat", "data/x.json"].map(|it| archive.contains(it));
+            assert_eq!(contains, [true, has_all, false, has_all], "{keys}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ use super::schema::{
     VariableName,
 };
 use super::size::Size;
+use super::sources::Checkout;
 use super::span::Span;
 use crate::model::Strategy;
 
@@ -141,6 +142,9 @@ pub struct LayerEntry {
     /// Globs of further files that the layer depends on.
     #[schemars(with = "Vec<Glob>")]
     pub triggers: Vec<Spanned<String>>,
+    /// Which files of the commit an attempt gets: `needed`, what the layer depends on; or `full`, all
+    /// files. Layers of Terragrunt always get all files. By default `needed`.
+    pub checkout: Option<Checkout>,
     /// Layers or layer sets that must be applied first. This version applies nothing, so the layer
     /// waits until the plans of those are empty.
     #[schemars(with = "Vec<String>")]

@@ -82,6 +82,7 @@ impl LayerEntry {
         if self.triggers.is_empty() {
             self.triggers.clone_from(&defaults.triggers);
         }
+        or(&mut self.checkout, defaults.checkout.as_ref());
         or(&mut self.drift, defaults.drift.as_ref());
         or(&mut self.destroy_limit, defaults.destroy_limit.as_ref());
         or(&mut self.retries, defaults.retries.as_ref());

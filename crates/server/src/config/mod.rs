@@ -13,6 +13,7 @@ mod name;
 mod schema;
 mod secrets;
 mod size;
+mod sources;
 mod span;
 #[cfg(test)]
 mod tests;
@@ -31,5 +32,6 @@ pub(crate) use isolation::leads_to;
 pub use load::{load, of_repository, parse, parse_from};
 pub use name::generated_name;
 pub use size::Size;
+pub use sources::Checkout;
 pub use span::Span;
 pub use trust::{RemoteLimits, Trust};
