@@ -12,6 +12,7 @@ mod handed_on;
 mod isolation;
 mod kills;
 mod limits;
+mod module_credentials;
 mod postgres;
 mod restarts;
 mod ssh;

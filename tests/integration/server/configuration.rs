@@ -33,6 +33,7 @@ layers:
     path: envs/prod/network
     triggers: ["modules/network/**"]
     checkout: full
+    module-credentials: {host: git.example.com, token-file: /run/secrets/modules}
     after: [dns-prod]
     variables: {region: eu-west-1}
     secrets: {db_password: {file: /run/secrets/db}}

@@ -9,7 +9,7 @@ use fs_err as fs;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
-use crate::config::{EnvironmentValue, LayerEntry, SecretSource, leads_to};
+use crate::config::{CredentialsEntry, EnvironmentValue, LayerEntry, SecretSource, leads_to};
 use crate::layers::LayerSource;
 use crate::model::{Action, Run};
 use crate::store::AttemptId;
@@ -196,6 +196,12 @@ pub(super) fn configuration(
             "outputsUrl": callback("outputs"),
         },
     });
+    if let Some(given) = &entry.module_credentials {
+        let used_by = format!("`module-credentials` of the layer `{name}`");
+        configuration["source"]["gitRepo"] = json!(given.value.url());
+        configuration["source"]["credentials"] =
+            git_credentials(&given.value.credentials(), secrets, &used_by)?;
+    }
     if let Some(tool) = &entry.tool {
         configuration["terraformVersion"] = json!(tool.value);
     }
@@ -203,6 +209,33 @@ pub(super) fn configuration(
         configuration["stateBackend"] = backend;
     }
     Ok(configuration)
+}
+
+/// The login of `source`, which the runner gives to the git of Terraform for the host of `gitRepo` only.
+fn git_credentials(
+    entry: &CredentialsEntry,
+    secrets: &Secrets,
+    used_by: &str,
+) -> Result<Value, SecretError> {
+    let read = |source: SecretSource| {
+        secrets.read(&source, used_by).map(|secret| secret.expose_secret().to_owned())
+    };
+    let file = |path: &PathBuf| read(SecretSource::File(path.clone()));
+    if let Some(path) = &entry.token_file {
+        return Ok(json!({"type": "token", "token": file(path)?}));
+    }
+    if let Some(variable) = &entry.token_env {
+        return Ok(json!({"type": "token", "token": read(SecretSource::Env(variable.clone()))?}));
+    }
+    if let (Some(username), Some(path)) = (&entry.username, &entry.password_file) {
+        return Ok(json!({"type": "password", "username": username, "password": file(path)?}));
+    }
+    if let (Some(key), Some(hosts)) = (&entry.ssh_key_file, &entry.known_hosts) {
+        let (key, hosts) = (file(key)?, file(hosts)?);
+        return Ok(json!({"type": "ssh-key", "privateKey": key, "knownHosts": hosts}));
+    }
+    // The configuration requires one kind.
+    Ok(Value::Null)
 }
 
 fn backend(

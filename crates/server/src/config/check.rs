@@ -6,11 +6,16 @@ use std::path::{Component, Path};
 use butler_base::similar::closest;
 use serde_saphyr::Spanned;
 
-use super::document::{CredentialsEntry, LayerEntry};
+use super::document::LayerEntry;
 use super::entries::{Config, Placed};
 use super::error::ConfigError;
+use super::sources::CredentialsEntry;
 use super::windows;
 use crate::model::{LayerName, Strategy};
+
+/// What [`is_one_kind`] requires.
+pub(super) const KINDS: &str = "credentials are `token-file`, `token-env`, `username` with \
+                                `password-file`, or `ssh-key-file` with `known-hosts`";
 
 /// What is wrong with the defaults.
 pub(super) fn defaults(defaults: &Placed<LayerEntry>) -> Vec<ConfigError> {
@@ -49,9 +54,7 @@ pub(super) fn config(config: &Config) -> Vec<ConfigError> {
         if let Some(credentials) = &repository.entry.credentials
             && !is_one_kind(&credentials.value)
         {
-            let message = "credentials are `token-file`, `token-env`, `username` with \
-                           `password-file`, or `ssh-key-file` with `known-hosts`";
-            errors.push(repository.error_in(credentials, message));
+            errors.push(repository.error_in(credentials, KINDS));
         }
     }
     for (name, layer) in &config.layers {
@@ -134,7 +137,7 @@ fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> 
 }
 
 /// Whether exactly one kind of credentials is given, and completely.
-fn is_one_kind(credentials: &CredentialsEntry) -> bool {
+pub(super) fn is_one_kind(credentials: &CredentialsEntry) -> bool {
     let CredentialsEntry {
         token_file,
         token_env,

@@ -17,7 +17,7 @@ use super::schema::{
     VariableName,
 };
 use super::size::Size;
-use super::sources::Checkout;
+use super::sources::{Checkout, CredentialsEntry, ModuleCredentialsEntry};
 use super::span::Span;
 use crate::model::Strategy;
 
@@ -70,24 +70,6 @@ pub struct RepositoryEntry {
     pub webhook: Option<WebhookEntry>,
     /// The most attempts of its layers at the same time. Not used yet.
     pub concurrency: Option<u32>,
-}
-
-/// Credentials of a repository: a token, a user with a password, or an SSH key.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub struct CredentialsEntry {
-    /// An absolute path: the file with a token.
-    pub token_file: Option<PathBuf>,
-    /// The variable of the server with a token.
-    pub token_env: Option<String>,
-    /// The user, with `password-file`.
-    pub username: Option<String>,
-    /// An absolute path: the file with the password of `username`.
-    pub password_file: Option<PathBuf>,
-    /// An absolute path: the file with an SSH key, with `known-hosts`.
-    pub ssh_key_file: Option<PathBuf>,
-    /// An absolute path: the file with the host keys, with `ssh-key-file`.
-    pub known_hosts: Option<PathBuf>,
 }
 
 /// How a git host signs its webhooks.
@@ -145,6 +127,9 @@ pub struct LayerEntry {
     /// Which files of the commit an attempt gets: `needed`, what the layer depends on; or `full`, all
     /// files. Layers of Terragrunt always get all files. By default `needed`.
     pub checkout: Option<Checkout>,
+    /// Credentials for private modules in git that `init` downloads; by default none.
+    #[schemars(with = "Option<ModuleCredentialsEntry>")]
+    pub module_credentials: Option<Spanned<ModuleCredentialsEntry>>,
     /// Layers or layer sets that must be applied first. This version applies nothing, so the layer
     /// waits until the plans of those are empty.
     #[schemars(with = "Vec<String>")]

@@ -83,6 +83,7 @@ impl LayerEntry {
             self.triggers.clone_from(&defaults.triggers);
         }
         or(&mut self.checkout, defaults.checkout.as_ref());
+        or(&mut self.module_credentials, defaults.module_credentials.as_ref());
         or(&mut self.drift, defaults.drift.as_ref());
         or(&mut self.destroy_limit, defaults.destroy_limit.as_ref());
         or(&mut self.retries, defaults.retries.as_ref());

@@ -22,9 +22,9 @@ mod values;
 mod windows;
 
 pub use document::{
-    BackendEntry, CredentialsEntry, DriftEntry, EnvironmentValue, HistoryEntry, IsolationEntry,
-    LayerEntry, NotificationEntry, NotificationEvent, NotificationFormat, RepositoryEntry,
-    RetriesEntry, SecretSource, TimeoutEntry, WebhookEntry, WebhookProvider, WindowEntry, schema,
+    BackendEntry, DriftEntry, EnvironmentValue, HistoryEntry, IsolationEntry, LayerEntry,
+    NotificationEntry, NotificationEvent, NotificationFormat, RepositoryEntry, RetriesEntry,
+    SecretSource, TimeoutEntry, WebhookEntry, WebhookProvider, WindowEntry, schema,
 };
 pub use entries::{Config, Placed};
 pub use error::ConfigError;
@@ -32,6 +32,6 @@ pub(crate) use isolation::leads_to;
 pub use load::{load, of_repository, parse, parse_from};
 pub use name::generated_name;
 pub use size::Size;
-pub use sources::Checkout;
+pub use sources::{Checkout, CredentialsEntry, ModuleCredentialsEntry};
 pub use span::Span;
 pub use trust::{RemoteLimits, Trust};

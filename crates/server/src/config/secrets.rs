@@ -7,6 +7,7 @@ use super::document::{
 };
 use super::entries::Placed;
 use super::error::ConfigError;
+use super::sources::CredentialsEntry;
 
 /// A secret that the configuration names.
 #[derive(Debug)]
@@ -41,24 +42,36 @@ pub(super) fn of_repository(repository: &Placed<RepositoryEntry>) -> Vec<NamedSe
     let mut found = Vec::new();
     if let Some(spanned) = &entry.credentials {
         let at = (spanned.referenced.line(), spanned.referenced.column());
-        let credentials = &spanned.value;
-        for (key, path) in [
-            ("token-file", &credentials.token_file),
-            ("password-file", &credentials.password_file),
-            ("ssh-key-file", &credentials.ssh_key_file),
-            ("known-hosts", &credentials.known_hosts),
-        ] {
-            let source = path.clone().map(SecretSource::File);
-            found.extend(source.map(|source| NamedSecret::new(repository, at, key, source)));
-        }
-        let variable = credentials.token_env.clone().map(SecretSource::Env);
-        found.extend(variable.map(|source| NamedSecret::new(repository, at, "token-env", source)));
+        found.extend(of_credentials(repository, at, "", &spanned.value));
     }
     found.extend(entry.webhook.as_ref().map(|webhook| {
         let source = SecretSource::File(webhook.secret_file.clone());
         NamedSecret::new(repository, repository.at, "webhook.secret-file", source)
     }));
     found
+}
+
+/// The secrets of credentials. `prefix` comes in front of their keys.
+fn of_credentials<T>(
+    entry: &Placed<T>,
+    at: (u64, u64),
+    prefix: &str,
+    credentials: &CredentialsEntry,
+) -> Vec<NamedSecret> {
+    let files = [
+        ("token-file", &credentials.token_file),
+        ("password-file", &credentials.password_file),
+        ("ssh-key-file", &credentials.ssh_key_file),
+        ("known-hosts", &credentials.known_hosts),
+    ];
+    let files = files
+        .into_iter()
+        .filter_map(|(key, path)| Some((key, path.clone().map(SecretSource::File)?)));
+    let variable = credentials.token_env.clone().map(|name| ("token-env", SecretSource::Env(name)));
+    let named = files.chain(variable);
+    named
+        .map(|(key, source)| NamedSecret::new(entry, at, format!("{prefix}{key}"), source))
+        .collect()
 }
 
 /// The secrets of a layer.
@@ -73,6 +86,11 @@ pub(super) fn of_layer(layer: &Placed<LayerEntry>) -> Vec<NamedSecret> {
         if let EnvironmentValue::Secret(source) = value {
             found.push(NamedSecret::new(layer, layer.at, format!("env.{name}"), source.clone()));
         }
+    }
+    if let Some(spanned) = &entry.module_credentials {
+        let at = (spanned.referenced.line(), spanned.referenced.column());
+        let credentials = spanned.value.credentials();
+        found.extend(of_credentials(layer, at, "module-credentials.", &credentials));
     }
     if let Some(backend) = &entry.backend {
         let at = (backend.kind.referenced.line(), backend.kind.referenced.column());

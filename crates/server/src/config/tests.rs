@@ -43,6 +43,18 @@ fn values_of_layers_are_refused_with_a_reason() {
         ("retries: {max: 101}", "a.yaml:3:13: `retries.max` must be at most 100"),
         ("max-log: 64 bags", "a.yaml:3:51: `64 bags` is not a size"),
         ("max-log: 1KiB", "a.yaml:3:51: `max-log` must be between 64KiB and 1GiB"),
+        ("module-credentials: {token-env: A}", "`module-credentials.host` must be a host"),
+        (
+            "module-credentials: {host: 'https://a', token-env: A}",
+            "a.yaml:3:62: `module-credentials.host` must be a host, such as `git.example.com`",
+        ),
+        ("module-credentials: {host: 'b@a', token-env: A}", "must be a host"),
+        ("module-credentials: {host: a/b, token-env: A}", "must be a host"),
+        ("module-credentials: {host: a}", "a.yaml:3:62: credentials are `token-file`, `token-env`"),
+        (
+            "module-credentials: {host: a, token-file: t}",
+            "the file `t` of `module-credentials.token-file` must be an absolute path",
+        ),
         ("isolation: {read: [data]}", "a.yaml:3:61: `data` must be an absolute path"),
         ("isolation: {write: ['/a:b']}", "`/a:b` has a separator of paths in it"),
         ("variables: {'a=b': 1}", "`a=b` is not the name of a variable"),
@@ -70,7 +82,7 @@ fn values_of_layers_are_refused_with_a_reason() {
         assert_only(&layer_errors(keys), expected, keys);
     }
     let accepted = "tool: 'tofu@1.8', triggers: ['**/*.yaml'], backend: {type: s3}, drift: {every: 1m}, \
-                    retries: {max: 100}, max-log: 64KiB, isolation: {read: [/a], write: [/b]}, \
+                    retries: {max: 100}, max-log: 64KiB, module-credentials: {host: 'a.b:1', token-env: A}, isolation: {read: [/a], write: [/b]}, \
                     variables: {größe: 1, a-b: 2}, secrets: {_a: {env: A}}, \
                     env: {AWS_PROFILE: prod, TF_LOG: debug, A: {file: /a}}";
     assert_eq!(layer_errors(accepted), Vec::<String>::new());

@@ -57,6 +57,10 @@ impl Trust {
             Self::Remote(limits) => limits,
         };
         let mut errors = limits.secrets(of_layer(layer));
+        if let Some(credentials) = &layer.entry.module_credentials {
+            let problem = limits.url_problem(&credentials.value.url());
+            errors.extend(problem.map(|problem| layer.error_in(credentials, problem)));
+        }
         if layer.entry.isolation.is_some() {
             errors.push(layer.error("only the server's own configuration can have `isolation`"));
         }
@@ -216,6 +220,22 @@ mod tests {
             (layer("backend: {type: local}"), ""),
             (layer("backend: {type: local, config: {path: /a}}"), "where a `local` backend is"),
             (layer("isolation: {read: [/etc]}"), "can have `isolation`"),
+            (
+                layer(&format!(
+                    "module-credentials: {{host: git.example.com, token-file: {shown}/secrets/db}}"
+                )),
+                "",
+            ),
+            (
+                layer(&format!(
+                    "module-credentials: {{host: example.org, token-file: {shown}/secrets/db}}"
+                )),
+                "the host `example.org` is not allowed by",
+            ),
+            (
+                layer("module-credentials: {host: git.example.com, token-env: A}"),
+                "`module-credentials.token-env` cannot be a variable of the server",
+            ),
             (layer("env: {A: b}, variables: {a: b}"), ""),
             ("defaults: {env: {A: {env: A}}}".to_owned(), "a.yaml:1:11: `env.A` cannot be"),
             (url("ssh://git@git.example.com/a"), ""),

@@ -8,6 +8,7 @@ use butler_base::error::Advice;
 use butler_protocol::name_rules::{VariableTreatment, rule_for};
 use butler_protocol::spec::RequestedVersion;
 
+use super::check::{KINDS, is_one_kind};
 use super::document::{LayerEntry, NotificationEntry, RepositoryEntry};
 use super::entries::Placed;
 use super::error::ConfigError;
@@ -78,6 +79,16 @@ pub(super) fn layer(layer: &Placed<LayerEntry>) -> Vec<ConfigError> {
         && !LOG_LIMITS.contains(&limit.value.0)
     {
         errors.push(layer.error_in(limit, "`max-log` must be between 64KiB and 1GiB"));
+    }
+    if let Some(spanned) = &entry.module_credentials {
+        if !spanned.value.has_host() {
+            let message = "`module-credentials.host` must be a host, such as `git.example.com` or \
+                           `git.example.com:8443`";
+            errors.push(layer.error_in(spanned, message));
+        }
+        if !is_one_kind(&spanned.value.credentials()) {
+            errors.push(layer.error_in(spanned, KINDS));
+        }
     }
     for path in entry.isolation.iter().flat_map(|it| it.read.iter().chain(&it.write)) {
         if let Some(problem) = isolation_problem(&path.value) {
