@@ -49,7 +49,7 @@ layers:
     isolation: {read: [/srv/read], write: [/srv/write]}
     plan-lifetime: 7d
     formerly: net-prod
-  apps: {repository: infra, paths: ["envs/*/apps/*"]}
+  apps: {repository: infra, paths: ["envs/*/apps/*"], max-layers: 200}
 windows:
   - {deny: [apply], layers: ["*-prod"], schedule: "0 18 * * FRI", for: 62h, timezone: Europe/Berlin}
 notifications:
@@ -128,6 +128,7 @@ fn schema_of_the_server_configuration_rejects_what_the_parser_rejects() {
         ("/defaults/strategy", json!("aprove")),
         ("/layers/network-prod/timeout/plan", json!("soon")),
         ("/layers/network-prod/retries/max", json!(101)),
+        ("/layers/apps/max-layers", json!(0)),
         ("/layers/network-prod/max-log", json!("64 bags")),
         ("/layers/network-prod/secrets/db_password", json!("hunter22")),
         ("/layers/network-prod/secrets", json!({"no=name": {"env": "A"}})),

@@ -186,3 +186,30 @@ layers: {{a: {{repository: infra, ref: main, path: a, isolation: {{read: ['{}']}
     assert!(log.contains("is in the data directory"), "{log}");
     installation.until_tidy().await;
 }
+
+#[tokio::test]
+async fn layer_list_names_a_set_with_too_many_layers() {
+    let mut installation = Installation::new();
+    let files = [("envs/a/main.tf", LAYER), ("envs/b/main.tf", LAYER)];
+    let repository = Repository::create(&files);
+    let url = repository.url();
+    let with_limit = |most: u32| {
+        format!(
+            "repositories: {{infra: {{url: '{url}'}}}}
+layers: {{all: {{repository: infra, ref: main, paths: ['envs/*'], max-layers: {most}}}}}
+"
+        )
+    };
+    installation.configure(&with_limit(1));
+    installation.serve(&[]).await;
+    eventually("the problem", || {
+        let list = installation.json(&["layer", "list"]);
+        let problem = "the layer set `all` matches 2 directories, and at most 1 are allowed";
+        list["problems"][0].as_str().is_some_and(|it| it.starts_with(problem))
+    })
+    .await;
+    assert!(installation.json(&["layer", "list"])["items"].as_array().unwrap().is_empty());
+    installation.configure(&with_limit(2));
+    installation.until("all.envs.b", "Succeeded", 1).await;
+    assert_eq!(installation.json(&["layer", "list"])["problems"], serde_json::json!([]));
+}

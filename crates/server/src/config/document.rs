@@ -114,6 +114,10 @@ pub struct LayerEntry {
     /// Globs: each directory that matches one and contains a module is a layer.
     #[schemars(with = "Vec<Glob>")]
     pub paths: Vec<Spanned<String>>,
+    /// The most layers of a layer set; by default 1,000. If more directories match, the set has no
+    /// layers, and `layer list` says so.
+    #[schemars(range(min = 1))]
+    pub max_layers: Option<u32>,
     /// The version of Terraform, OpenTofu or Terragrunt: `1.11.4`, `opentofu-1.8.3`, `tofu@1.8`,
     /// `~> 1.9`. Without it, the module's own files and constraints decide.
     #[schemars(with = "Option<ToolVersion>")]

@@ -82,6 +82,7 @@ impl LayerEntry {
         if self.triggers.is_empty() {
             self.triggers.clone_from(&defaults.triggers);
         }
+        or(&mut self.max_layers, defaults.max_layers.as_ref());
         or(&mut self.checkout, defaults.checkout.as_ref());
         or(&mut self.module_credentials, defaults.module_credentials.as_ref());
         or(&mut self.drift, defaults.drift.as_ref());

@@ -41,6 +41,7 @@ fn values_of_layers_are_refused_with_a_reason() {
         ("backend: {type: ''}", "a.yaml:3:58: `backend.type` must not be empty"),
         ("drift: {every: 59s}", "a.yaml:3:13: `drift.every` must be at least 1m"),
         ("retries: {max: 101}", "a.yaml:3:13: `retries.max` must be at most 100"),
+        ("max-layers: 0", "a.yaml:3:13: `max-layers` must be at least 1"),
         ("max-log: 64 bags", "a.yaml:3:51: `64 bags` is not a size"),
         ("max-log: 1KiB", "a.yaml:3:51: `max-log` must be between 64KiB and 1GiB"),
         ("module-credentials: {token-env: A}", "`module-credentials.host` must be a host"),

@@ -75,6 +75,9 @@ pub(super) fn layer(layer: &Placed<LayerEntry>) -> Vec<ConfigError> {
     if entry.retries.is_some_and(|retries| retries.max > MOST_RETRIES) {
         errors.push(layer.error(format!("`retries.max` must be at most {MOST_RETRIES}")));
     }
+    if entry.max_layers == Some(0) {
+        errors.push(layer.error("`max-layers` must be at least 1"));
+    }
     if let Some(limit) = &entry.max_log
         && !LOG_LIMITS.contains(&limit.value.0)
     {

@@ -20,8 +20,8 @@ const DEFAULT_REFERENCE: &str = "HEAD";
 /// What names the layer of the repository's root.
 const ROOT: &str = "root";
 
-/// The most layers that the globs of one layer set may mean.
-const MAX_LAYERS: usize = 1_000;
+/// The most layers of one layer set, unless its configuration says otherwise.
+const MAX_LAYERS: u32 = 1_000;
 
 /// What directories contain, which is the same for all commits. It makes reading a further commit
 /// cheap.
@@ -197,15 +197,20 @@ fn directories(
         }
     }
     found.sort();
-    if found.len() > MAX_LAYERS {
-        let set =
-            if set.is_empty() { "--path".to_owned() } else { format!("the layer set `{set}`") };
-        problems.push(format!(
-            "{set} matches {} directories, and at most {MAX_LAYERS} are allowed; use globs that match \
-             fewer",
-            found.len()
-        ));
-        found.clear();
+    let most = entry.max_layers.unwrap_or(MAX_LAYERS);
+    if u32::try_from(found.len()).is_ok_and(|count| count <= most) {
+        return Ok(found);
     }
+    let (set, advice) = if set.is_empty() {
+        ("--path".to_owned(), "use a glob that matches fewer, or a configuration with `max-layers`")
+    } else {
+        (format!("the layer set `{set}`"), "use globs that match fewer, or raise `max-layers`")
+    };
+    problems.push(format!(
+        "{set} matches {} directories, and at most {most} are allowed; it has no layers until you \
+         change that: {advice}",
+        found.len()
+    ));
+    found.clear();
     Ok(found)
 }

@@ -68,6 +68,26 @@ fn quick_start_names_layers_by_their_paths() {
 }
 
 #[test]
+fn set_with_too_many_layers_has_none_and_says_so() {
+    let files = repository();
+    for (most, expected) in [(2, 2), (1, 0)] {
+        let keys = format!("repository: infra, paths: ['envs/*'], max-layers: {most}");
+        let catalog = catalog(&config(&format!("  set: {{{keys}}}")), "infra", &files);
+        assert_eq!(catalog.layers.len(), expected);
+        let problem = "the layer set `set` matches 2 directories, and at most 1 are allowed; it has no \
+                       layers until you change that: use globs that match fewer, or raise `max-layers`";
+        let problems = if expected == 0 { vec![problem] } else { vec![] };
+        assert_eq!(catalog.problems, problems);
+    }
+    for number in 0..=1_000 {
+        files.write(&format!("many/{number}/main.tf"), "");
+    }
+    let catalog =
+        catalog(&config("  set: {repository: infra, paths: ['many/*']}"), "infra", &files);
+    assert!(catalog.problems[0].contains("matches 1001 directories, and at most 1000 are allowed"));
+}
+
+#[test]
 fn missing_refs_and_paths_are_seen() {
     let files = repository();
     let config = config(
