@@ -62,7 +62,8 @@ impl TestRepository {
         commit.unwrap().to_string()
     }
 
-    fn commit_tree(&self, tree: Oid) -> Commit {
+    /// Commits a tree.
+    pub(crate) fn commit_tree(&self, tree: Oid) -> Commit {
         let tree = self.repository.find_tree(tree).unwrap();
         let author = Signature::now("a", "a@example.com").unwrap();
         let head = self.repository.head().ok().and_then(|head| head.peel_to_commit().ok());

@@ -73,10 +73,11 @@ impl ArchiveError {
     pub(super) const fn class(&self) -> FailureClass {
         match self {
             Self::PathMissing { .. } => FailureClass::Configuration,
-            Self::FileTooLarge { .. } | Self::TooLarge | Self::LinkTarget { .. } => {
-                FailureClass::Module
-            }
-            Self::Tree(_) | Self::Mirror { .. } => FailureClass::Platform,
+            Self::FileTooLarge { .. }
+            | Self::TooLarge
+            | Self::LinkTarget { .. }
+            | Self::Tree(TreeError::Content { .. }) => FailureClass::Module,
+            Self::Tree(TreeError::Read { .. }) | Self::Mirror { .. } => FailureClass::Platform,
         }
     }
 }

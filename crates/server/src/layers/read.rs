@@ -78,7 +78,7 @@ pub(super) fn name_in_set(set: &str, directory: &str) -> Result<LayerName, Strin
 /// exist.
 ///
 /// # Errors
-/// If an object cannot be read.
+/// If the repository cannot be read. A layer whose files cannot be used is [`Sighting::Invalid`].
 pub fn read(
     config: &Config,
     repository: &str,
@@ -115,23 +115,24 @@ pub fn read(
         let triggers = entry.triggers.iter().map(|glob| glob.value.as_str());
         // The configuration checks globs.
         let triggers = globs(triggers).unwrap_or_default();
-        let triggers = tree.as_ref().map(|(tree, _)| matching(tree, &triggers));
-        let triggers = triggers.unwrap_or_else(|| Ok(Dependencies::new()));
+        let triggers = tree.as_ref().map(|(tree, _)| of_content(matching(tree, &triggers)));
+        let triggers = triggers.unwrap_or_else(|| Ok(Ok(Dependencies::new())))?;
         for (name, path) in layers {
             let sighting = match (&mut tree, &commit) {
                 (Some((tree, parents)), Some(commit)) => {
                     let backend = has_backend(tree, &path, &mut caches.backends);
-                    // Terraform says what is wrong with files that cannot be read.
-                    if entry.backend.is_none() && backend.unwrap_or(true) {
+                    // Terraform says what is wrong with the files.
+                    if entry.backend.is_none() && of_content(backend)?.unwrap_or(true) {
                         reading.with_backend.insert(name.clone());
                     }
                     let references = &mut caches.references;
                     let seen = match &triggers {
-                        Ok(triggers) => see(tree, commit, &path, triggers, parents, references)
-                            .map_err(|error| error.to_string()),
-                        Err(error) => Err(error.to_string()),
+                        Ok(triggers) => {
+                            of_content(see(tree, commit, &path, triggers, parents, references))?
+                        }
+                        Err(why) => Err(why.clone()),
                     };
-                    // One layer that cannot be read does not stop the others.
+                    // One layer that cannot be used does not stop the others.
                     seen.unwrap_or_else(|why| Sighting::Invalid { commit: commit.clone(), why })
                 }
                 _ => Sighting::RefMissing,
@@ -141,6 +142,16 @@ pub fn read(
         }
     }
     Ok(reading)
+}
+
+/// What was read, or what is wrong with the commit. Only that may be recorded: the repository is read
+/// again after any other error.
+fn of_content<T>(read: Result<T, TreeError>) -> Result<Result<T, String>, TreeError> {
+    match read {
+        Ok(found) => Ok(Ok(found)),
+        Err(error @ TreeError::Content { .. }) => Ok(Err(error.to_string())),
+        Err(error @ TreeError::Read { .. }) => Err(error),
+    }
 }
 
 fn see(
@@ -179,7 +190,7 @@ fn directories(
         visited += 1;
         if visited > MAX_DIRECTORIES {
             let why = format!("it has more than {MAX_DIRECTORIES} directories");
-            return Err(TreeError { path: String::new(), why });
+            return Err(TreeError::Content { path: String::new(), why });
         }
         if is_too_deep(&directory) {
             continue;

@@ -105,6 +105,43 @@ fn missing_refs_and_paths_are_seen() {
 }
 
 #[test]
+fn only_an_error_in_the_commit_is_recorded() {
+    use git2::ObjectType;
+
+    let files = repository();
+    let config = config(
+        "  a: {repository: infra, path: envs/dev}\n  b: {repository: infra, path: modules/a}\n",
+    );
+    let commit = files.commit();
+    let commits = BTreeMap::from([("HEAD".to_owned(), Some(commit.clone()))]);
+    let object = |path: &str| {
+        let root = files.repository.head().unwrap().peel_to_tree().unwrap();
+        let id = root.get_path(path.as_ref()).unwrap().id().to_string();
+        files.repository.path().join("objects").join(&id[..2]).join(&id[2..])
+    };
+    let directory = object("envs/dev");
+    let content = std::fs::read(&directory).unwrap();
+    std::fs::remove_file(&directory).unwrap();
+    // It has no objects in memory.
+    let mirror = git2::Repository::open(files.path()).unwrap();
+    let error = read(&config, "infra", &mirror, &commits, &mut Caches::default());
+    assert!(error.unwrap_err().to_string().starts_with("cannot read `envs/dev"));
+    std::fs::write(&directory, content).unwrap();
+
+    // A directory that is none.
+    let odb = files.repository.odb().unwrap();
+    let malformed = odb.write(ObjectType::Tree, b"not a tree").unwrap();
+    let mut update = git2::build::TreeUpdateBuilder::new();
+    update.upsert("envs/dev", malformed, git2::FileMode::Tree);
+    let root = files.repository.head().unwrap().peel_to_tree().unwrap();
+    let commit = files.commit_tree(update.create_updated(&files.repository, &root).unwrap());
+    let reading = read_at(&config, "infra", &files, &commit);
+    let sighting = |name: &str| &reading.sightings[&name.parse::<LayerName>().unwrap()];
+    assert!(matches!(sighting("a"), Sighting::Invalid { .. }), "{:?}", sighting("a"));
+    assert!(matches!(sighting("b"), Sighting::Found(_)), "{:?}", sighting("b"));
+}
+
+#[test]
 fn layer_has_a_backend_if_its_module_or_its_configuration_names_one() {
     let files = repository();
     files.write("envs/prod/backend.tf", "terraform {\n  backend \"s3\" {}\n}\n");

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 
-use git2::{ObjectType, Repository, TreeEntry};
+use git2::{ErrorClass, ObjectType, Repository, TreeEntry};
 
 use super::tree::{Entry, Kind, Tree, TreeError};
 use crate::model::Commit;
@@ -178,5 +178,12 @@ fn described(found: &TreeEntry<'_>) -> Option<Entry> {
 }
 
 fn failed(path: &str, error: &git2::Error) -> TreeError {
-    TreeError { path: path.to_owned(), why: error.message().to_owned() }
+    let (path, why) = (path.to_owned(), error.message().to_owned());
+    match error.class() {
+        // Objects that were read and are malformed, or are not of the kind that their directory says.
+        ErrorClass::Tree | ErrorClass::Object | ErrorClass::Invalid => {
+            TreeError::Content { path, why }
+        }
+        _ => TreeError::Read { path, why },
+    }
 }

@@ -37,14 +37,25 @@ pub struct Entry {
     pub id: String,
 }
 
-/// A tree cannot be read.
+/// A tree cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot read `{path}` of the commit: {why}")]
-pub struct TreeError {
-    /// The path.
-    pub path: String,
-    /// What failed.
-    pub why: String,
+pub enum TreeError {
+    /// The repository cannot be read. It can be read later, or after it was fetched again.
+    #[error("cannot read `{path}` of the commit: {why}")]
+    Read {
+        /// The path.
+        path: String,
+        /// What failed.
+        why: String,
+    },
+    /// The commit contains something that cannot be used. That stays so.
+    #[error("cannot use `{path}` of the commit: {why}")]
+    Content {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 /// The files of one commit. Paths are relative to its root, with `/`, without `.` and `..`; the root
