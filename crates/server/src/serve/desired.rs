@@ -10,6 +10,7 @@ use super::remembered;
 use crate::config::Config;
 use crate::data::DataDirectory;
 use crate::layers::{Catalog, Reading};
+use crate::model::{LayerName, Sighting};
 
 /// The configuration, what was read from the repositories, and the layers that follow from both.
 #[derive(Debug)]
@@ -123,6 +124,27 @@ impl Desired {
         self.put_together();
     }
 
+    /// The layers of `reading` that belong to `repository`. Of layers with one name, the catalog uses
+    /// the first one, and what another repository contains for the name is not recorded.
+    pub(super) fn own_sightings(
+        &self,
+        repository: &str,
+        config: &Config,
+        reading: &Reading,
+    ) -> Vec<(LayerName, Sighting)> {
+        let all = reading.sightings.iter().map(|(name, seen)| (name.clone(), seen.clone()));
+        if config.repositories.len() < 2 {
+            return all.collect();
+        }
+        let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        readings.insert(repository.to_owned(), reading.clone());
+        let catalog = Catalog::new(config, &readings);
+        let is_own = |name: &LayerName| {
+            catalog.layers.get(name).is_some_and(|it| it.repository == repository)
+        };
+        all.filter(|(name, _)| is_own(name)).collect()
+    }
+
     /// Takes what a repository contains. Returns whether layer sets or backends have changed.
     pub(super) fn read(&self, repository: &str, reading: Reading) -> bool {
         if !self.config.borrow().repositories.contains_key(repository) {
@@ -167,5 +189,43 @@ impl Desired {
     #[must_use]
     pub fn polls(&self) -> BTreeMap<String, Poll> {
         self.polls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::parse;
+    use crate::model::Commit;
+
+    #[test]
+    fn name_of_two_repositories_is_recorded_for_the_first_one_only() {
+        let text = "repositories: {one: {url: 'file:///one'}, two: {url: 'file:///two'}}
+layers:
+  a: {repository: one, paths: ['b/*']}
+  a.b: {repository: two, paths: ['*']}
+";
+        let config = parse(&[("butler.yaml".into(), text.to_owned())]).unwrap();
+        let desired = Desired::new(config.clone());
+        let reading = |set: &str, paths: &[&str], names: &[&str]| {
+            let seen = Sighting::PathMissing { commit: Commit::new("1") };
+            let sightings = names.iter().map(|name| (name.parse().unwrap(), seen.clone()));
+            let paths = paths.iter().map(|path| (*path).to_owned()).collect();
+            Reading {
+                directories: BTreeMap::from([(set.to_owned(), paths)]),
+                sightings: sightings.collect(),
+                ..Reading::default()
+            }
+        };
+        let names = |repository: &str, reading: &Reading| {
+            let own = desired.own_sightings(repository, &config, reading);
+            own.into_iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>()
+        };
+        let one = reading("a", &["b/x"], &["a.b.x"]);
+        let two = reading("a.b", &["x", "y"], &["a.b.x", "a.b.y"]);
+        desired.read("two", two.clone());
+        assert_eq!(names("one", &one), ["a.b.x"]);
+        desired.read("one", one);
+        assert_eq!(names("two", &two), ["a.b.y"]);
     }
 }

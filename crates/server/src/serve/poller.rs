@@ -23,7 +23,7 @@ use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::{Caches, Reading, read, references};
 use crate::mirror::TreeError;
-use crate::model::{Commit, LayerName, Sighting};
+use crate::model::{Commit, LayerName};
 use crate::store::{Outcome, Store, StoreError};
 
 /// The time between two polls, if the configuration gives none.
@@ -157,11 +157,7 @@ impl<S: Store + 'static> Poller<S> {
             return Ok(());
         }
         let reading = self.read(&config, &references).await?;
-        let sightings: Vec<(LayerName, Sighting)> = reading
-            .sightings
-            .iter()
-            .map(|(name, sighting)| (name.clone(), sighting.clone()))
-            .collect();
+        let sightings = self.desired.own_sightings(&self.name, &config, &reading);
         if self.store.observe(&self.name, readings, &sightings).await? == Outcome::Refused {
             // Another server has read something newer. The next poll reads it too.
             return Ok(());
