@@ -1,5 +1,6 @@
 //! Reads what one repository contains for the layers of a configuration.
 
+use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
@@ -7,12 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, LayerEntry, generated_name};
 use crate::mirror::{
     BackendCache, Dependencies, GitTree, Kind, ParentFiles, ReferenceCache, TERRAGRUNT, Tree,
-    TreeError, dependencies, digest, globs, has_backend, is_too_deep, join, matching, syntax,
+    TreeError, Walk, dependencies, digest, globs, has_backend, join, matching, syntax,
 };
 use crate::model::{Commit, LayerName, Revision, Sighting};
-
-/// The most directories of a commit that are looked at for layer sets.
-const MAX_DIRECTORIES: usize = 100_000;
 
 /// The ref of a layer that names none: the default branch.
 const DEFAULT_REFERENCE: &str = "HEAD";
@@ -29,6 +27,14 @@ const MAX_LAYERS: u32 = 1_000;
 pub struct Caches {
     references: ReferenceCache,
     backends: BackendCache,
+}
+
+impl Caches {
+    /// Forgets what the last reading did not use.
+    fn begin(&mut self) {
+        self.references.begin();
+        self.backends.begin();
+    }
 }
 
 /// What a repository contains for the layers of a configuration.
@@ -87,7 +93,10 @@ pub fn read(
     caches: &mut Caches,
 ) -> Result<Reading, TreeError> {
     let mut reading = Reading::default();
+    caches.begin();
     let mut trees = HashMap::new();
+    // Many layers have the triggers of `defaults`.
+    let mut matched = HashMap::new();
     for (name, entry) in entries(config, repository) {
         let commit = commits.get(reference(entry)).cloned().flatten();
         // Layers of one commit share what was read of it.
@@ -103,7 +112,11 @@ pub fn read(
                 layers.push((name, path.value.clone()));
             }
         } else if let Some((tree, _)) = &tree {
-            let directories = directories(tree, name, entry, &mut reading.problems)?;
+            let found = of_content(directories(tree, name, entry, &mut reading.problems))?;
+            let directories = found.unwrap_or_else(|why| {
+                reading.problems.push(format!("the layer set `{name}` has no layers: {why}"));
+                Vec::new()
+            });
             for directory in &directories {
                 match name_in_set(name, directory) {
                     Ok(name) => layers.push((name, directory.clone())),
@@ -112,11 +125,16 @@ pub fn read(
             }
             reading.directories.insert(name.to_owned(), directories);
         }
-        let triggers = entry.triggers.iter().map(|glob| glob.value.as_str());
-        // The configuration checks globs.
-        let triggers = globs(triggers).unwrap_or_default();
-        let triggers = tree.as_ref().map(|(tree, _)| of_content(matching(tree, &triggers)));
-        let triggers = triggers.unwrap_or_else(|| Ok(Ok(Dependencies::new())))?;
+        let triggers: Vec<&str> = entry.triggers.iter().map(|glob| glob.value.as_str()).collect();
+        let triggers = match matched.entry((commit.clone(), triggers)) {
+            Slot::Occupied(known) => known.into_mut(),
+            Slot::Vacant(slot) => {
+                // The configuration checks globs.
+                let globs = globs(slot.key().1.iter().copied()).unwrap_or_default();
+                let found = tree.as_ref().map(|(tree, _)| matching(tree, &globs));
+                slot.insert(of_content(found.unwrap_or_else(|| Ok(Dependencies::new())))?)
+            }
+        };
         for (name, path) in layers {
             let sighting = match (&mut tree, &commit) {
                 (Some((tree, parents)), Some(commit)) => {
@@ -126,7 +144,7 @@ pub fn read(
                         reading.with_backend.insert(name.clone());
                     }
                     let references = &mut caches.references;
-                    let seen = match &triggers {
+                    let seen = match &*triggers {
                         Ok(triggers) => {
                             of_content(see(tree, commit, &path, triggers, parents, references))?
                         }
@@ -184,23 +202,14 @@ fn directories(
     });
     let globs = globs(paths).unwrap_or_default();
     let mut found = Vec::new();
-    let mut waiting = vec![String::new()];
-    let mut visited = 0;
-    while let Some(directory) = waiting.pop() {
-        visited += 1;
-        if visited > MAX_DIRECTORIES {
-            let why = format!("it has more than {MAX_DIRECTORIES} directories");
-            return Err(TreeError::Content { path: String::new(), why });
-        }
-        if is_too_deep(&directory) {
-            continue;
-        }
+    let mut walk = Walk::from_root();
+    while let Some(directory) = walk.pop()? {
         let mut has_module = false;
         for (name, entry) in tree.list(&directory)? {
             if entry.kind != Kind::Directory {
                 has_module |= syntax(&name).is_some() || name == TERRAGRUNT;
             } else if name != ".terraform" {
-                waiting.extend(join(&directory, &name));
+                walk.add(join(&directory, &name).unwrap_or_default());
             }
         }
         if has_module && globs.is_match(&directory) {

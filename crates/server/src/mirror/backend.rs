@@ -1,9 +1,8 @@
 //! Whether a module names a state backend.
 
-use std::collections::HashMap;
-
 use hcl_edit::structure::{Block, Body};
 
+use super::cache::Cache;
 use super::syntax::{Syntax, TERRAGRUNT, syntax};
 use super::tree::{Kind, Tree, TreeError, join};
 
@@ -12,7 +11,14 @@ const MOST: usize = 1024 * 1024;
 
 /// What directories say about backends, by the id of the directory.
 #[derive(Debug, Default)]
-pub struct BackendCache(HashMap<String, bool>);
+pub struct BackendCache(Cache<bool>);
+
+impl BackendCache {
+    /// Begins a reading of a repository. What the one before did not use is forgotten.
+    pub fn begin(&mut self) {
+        self.0.begin();
+    }
+}
 
 /// Whether the module at `path` has a `backend` or `cloud` block. A file that cannot be parsed
 /// counts as one that has: Terraform says what is wrong with it.

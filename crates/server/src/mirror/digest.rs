@@ -11,8 +11,9 @@ use std::collections::{BTreeMap, HashMap};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use sha2::{Digest as _, Sha256};
 
+use super::cache::Cache;
 use super::references::references;
-use super::tree::{Entry, Kind, Tree, TreeError, is_too_deep, join};
+use super::tree::{Entry, Kind, Tree, TreeError, Walk, join};
 use crate::model::Digest;
 
 /// What a layer depends on: entries by path. A directory stands for everything below it.
@@ -21,7 +22,14 @@ pub type Dependencies = BTreeMap<String, Entry>;
 /// The paths that directories name, by the id of the directory. It is the same for all layers and
 /// commits.
 #[derive(Debug, Default)]
-pub struct ReferenceCache(HashMap<String, Vec<String>>);
+pub struct ReferenceCache(Cache<Vec<String>>);
+
+impl ReferenceCache {
+    /// Begins a reading of a repository. What the one before did not use is forgotten.
+    pub fn begin(&mut self) {
+        self.0.begin();
+    }
+}
 
 /// The plain files of directories of one commit, which are read once for all layers below them.
 #[derive(Debug, Default)]
@@ -160,34 +168,25 @@ fn below(directory: &str, name: String) -> String {
     if directory.is_empty() { name } else { format!("{directory}/{name}") }
 }
 
-/// The files of a commit that match `triggers`. Layers of one set have the same ones.
+/// The files of a commit that match `triggers`.
 ///
 /// # Errors
-/// If an object cannot be read.
+/// If an object cannot be read, or the commit has too many directories.
 pub fn matching(tree: &impl Tree, triggers: &GlobSet) -> Result<Dependencies, TreeError> {
     let mut found = Dependencies::new();
-    if !triggers.is_empty() {
-        add_matching(tree, "", triggers, &mut found)?;
+    let mut walk = Walk::from_root();
+    if triggers.is_empty() {
+        return Ok(found);
     }
-    Ok(found)
-}
-
-fn add_matching(
-    tree: &impl Tree,
-    directory: &str,
-    globs: &GlobSet,
-    found: &mut Dependencies,
-) -> Result<(), TreeError> {
-    if is_too_deep(directory) {
-        return Ok(());
-    }
-    for (name, entry) in tree.list(directory)? {
-        let path = below(directory, name);
-        if entry.kind == Kind::Directory {
-            add_matching(tree, &path, globs, found)?;
-        } else if globs.is_match(&path) {
-            found.insert(path, entry);
+    while let Some(directory) = walk.pop()? {
+        for (name, entry) in tree.list(&directory)? {
+            let path = below(&directory, name);
+            if entry.kind == Kind::Directory {
+                walk.add(path);
+            } else if triggers.is_match(&path) {
+                found.insert(path, entry);
+            }
         }
     }
-    Ok(())
+    Ok(found)
 }

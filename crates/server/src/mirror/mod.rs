@@ -1,6 +1,7 @@
 //! What repositories contain: which commits change which layers.
 
 mod backend;
+mod cache;
 mod digest;
 mod git_tree;
 mod references;
@@ -15,4 +16,4 @@ pub use digest::{
 };
 pub use git_tree::{GitTree, submodule_tree};
 pub use syntax::{Syntax, TERRAGRUNT, syntax};
-pub use tree::{Entry, Kind, Tree, TreeError, is_too_deep, join};
+pub use tree::{Entry, Kind, Tree, TreeError, Walk, join};

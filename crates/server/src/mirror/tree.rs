@@ -83,10 +83,48 @@ pub trait Tree {
 /// The most directories below each other that are looked at.
 const DEEPEST: usize = 100;
 
-/// Whether a directory is too deep to be looked at: a repository can contain directories without end.
-#[must_use]
-pub fn is_too_deep(directory: &str) -> bool {
-    directory.matches('/').count() >= DEEPEST
+/// The most directories of a commit that are looked at.
+const MOST: usize = 100_000;
+
+/// The directories of a commit that are still to be looked at, from the root on. A small repository can
+/// contain directories without end, so there are limits.
+#[derive(Debug)]
+pub struct Walk {
+    waiting: Vec<String>,
+    left: usize,
+}
+
+impl Walk {
+    /// Begins at the root.
+    #[must_use]
+    pub fn from_root() -> Self {
+        Self::limited(MOST)
+    }
+
+    fn limited(left: usize) -> Self {
+        Self { waiting: vec![String::new()], left }
+    }
+
+    /// Adds a directory, unless it is too deep.
+    pub fn add(&mut self, directory: String) {
+        if directory.matches('/').count() < DEEPEST {
+            self.waiting.push(directory);
+        }
+    }
+
+    /// The next directory.
+    ///
+    /// # Errors
+    /// If there were too many.
+    pub fn pop(&mut self) -> Result<Option<String>, TreeError> {
+        let Some(directory) = self.waiting.pop() else { return Ok(None) };
+        let Some(left) = self.left.checked_sub(1) else {
+            let why = format!("it has more than {MOST} directories");
+            return Err(TreeError::Content { path: directory, why });
+        };
+        self.left = left;
+        Ok(Some(directory))
+    }
 }
 
 /// The path that `relative` leads to from `directory`, if that is inside the repository.
@@ -108,6 +146,18 @@ pub fn join(directory: &str, relative: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn walk_ends_at_its_limits() {
+        let mut walk = Walk::limited(2);
+        assert_eq!(walk.pop().unwrap().as_deref(), Some(""));
+        walk.add("a/".repeat(DEEPEST));
+        assert_eq!(walk.pop().unwrap(), None);
+        walk.add("a".to_owned());
+        walk.add("b".to_owned());
+        assert_eq!(walk.pop().unwrap().as_deref(), Some("b"));
+        assert!(matches!(walk.pop(), Err(TreeError::Content { .. })));
+    }
 
     #[test]
     fn paths_stay_inside_the_repository() {
