@@ -12,8 +12,8 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use sha2::{Digest as _, Sha256};
 
 use super::cache::Cache;
-use super::references::references;
-use super::tree::{Entry, Kind, Tree, TreeError, Walk, join};
+use super::references::{Reference, references};
+use super::tree::{Entry, Kind, Tree, TreeError, Walk};
 use crate::model::Digest;
 
 /// What a layer depends on: entries by path. A directory stands for everything below it.
@@ -22,7 +22,7 @@ pub type Dependencies = BTreeMap<String, Entry>;
 /// The paths that directories name, by the id of the directory. It is the same for all layers and
 /// commits.
 #[derive(Debug, Default)]
-pub struct ReferenceCache(Cache<Vec<String>>);
+pub struct ReferenceCache(Cache<Vec<Reference>>);
 
 impl ReferenceCache {
     /// Begins a reading of a repository. What the one before did not use is forgotten.
@@ -116,7 +116,8 @@ fn follow_references(
             cache.0.insert(entry.id.clone(), named.clone());
             named
         };
-        for path in named.iter().filter_map(|named| join(&directory, named)) {
+        for reference in named {
+            let Some(path) = reference.resolve(tree, &directory)? else { continue };
             if found.contains_key(&path) {
                 continue;
             }

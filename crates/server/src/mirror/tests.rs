@@ -114,6 +114,32 @@ fn digest_contains_what_the_layer_uses_of_a_submodule() {
 }
 
 #[test]
+fn digest_contains_what_a_unit_of_terragrunt_names() {
+    let files = TestRepository::new();
+    let unit = "terraform { source = \"${get_repo_root()}//modules/vpc\" }
+include \"env\" { path = \"${dirname(find_in_parent_folders(\"env.hcl\"))}/_common/vpc.hcl\" }
+locals { x = file(\"${dirname(find_in_parent_folders())}/data/x.json\") }
+";
+    files.write("live/prod/vpc/terragrunt.hcl", unit);
+    files.write("live/prod/env.hcl", "");
+    files.write("live/root.hcl", "");
+    let mut before = digest_of(&files, "live/prod/vpc", &[]).unwrap();
+    for (path, changes) in [
+        ("modules/vpc/main.tf", true),
+        ("live/prod/_common/vpc.hcl", true),
+        ("live/data/x.json", true),
+        ("data/x.json", false),
+        ("_common/vpc.hcl", false),
+        ("live/prod/dns/terragrunt.hcl", false),
+    ] {
+        files.write(path, "");
+        let after = digest_of(&files, "live/prod/vpc", &[]).unwrap();
+        assert_eq!(before != after, changes, "{path}");
+        before = after;
+    }
+}
+
+#[test]
 fn executable_file_is_another_file() {
     let files = files();
     let before = digest_of(&files, "envs/prod", &[]).unwrap();
