@@ -10,6 +10,8 @@ mod missing_files;
 mod outcome;
 mod registry;
 mod source;
+#[cfg(test)]
+mod source_tests;
 
 pub use configuration::{ReadVariable, SecretError, Secrets};
 pub use directory::AttemptDirectory;

@@ -1,0 +1,105 @@
+//! Archives of real repositories.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use butler_base::error::FailureClass;
+use tar::EntryType;
+
+use super::source::{Archive, ArchiveError, BLOCK, MOST};
+use crate::config::parse;
+use crate::layers::{Catalog, LayerSource};
+use crate::model::Commit;
+use crate::test_repository::TestRepository;
+
+const MISSING: &str = "1111111111111111111111111111111111111111";
+
+fn layer(keys: &str) -> Arc<LayerSource> {
+    let text = format!(
+        "repositories: {{r: {{url: 'file:///r'}}}}\nlayers: {{l: {{repository: r, path: a{keys}}}}}"
+    );
+    let config = parse(&[("butler.yaml".into(), text)]).unwrap();
+    Catalog::new(&config, &BTreeMap::new()).layers.into_values().next().unwrap()
+}
+
+fn archive(
+    files: &TestRepository,
+    commit: &Commit,
+    keys: &str,
+    most: u64,
+) -> Result<Archive, ArchiveError> {
+    Archive::limited(files.repository.path(), &layer(keys), commit, most)
+}
+
+/// The entries of the archive, with the ends of directories.
+fn names(archive: &Archive) -> Vec<String> {
+    let mut tar = Vec::new();
+    archive.write(&mut tar).unwrap();
+    let mut tar = tar::Archive::new(&*tar);
+    let entries = tar.entries().unwrap().map(|entry| {
+        let entry = entry.unwrap();
+        let name = entry.path().unwrap().display().to_string();
+        let is_directory = entry.header().entry_type() == EntryType::Directory;
+        if is_directory { format!("{}/", name.trim_end_matches('/')) } else { name }
+    });
+    entries.collect()
+}
+
+#[test]
+fn submodules_are_their_files_or_an_empty_directory() {
+    let files = TestRepository::new();
+    files.write("a/main.tf", "");
+    files.commit();
+    let inner = files.commit_elsewhere(&[("inner.tf", "")]);
+    files.add_submodule("a/known", &inner);
+    let commit = files.add_submodule("a/missing", MISSING);
+    let archive = archive(&files, &commit, "", MOST).unwrap();
+    assert_eq!(names(&archive), ["a/known/inner.tf", "a/main.tf", "a/missing/"]);
+}
+
+#[test]
+fn files_that_cannot_be_sent_are_named() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let files = TestRepository::new();
+    files.write("a/main.tf", &"#".repeat(3000));
+    let commit = files.commit();
+    for (most, expected) in [
+        (2999, "`a/main.tf` has 3000 bytes"),
+        (3000, "the files that the layer gets have more than"),
+    ] {
+        let error = archive(&files, &commit, "", most).err().unwrap();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert_eq!(error.class(), FailureClass::Module);
+    }
+    assert!(archive(&files, &commit, "", 8 * BLOCK).is_ok());
+    let target = std::ffi::OsStr::from_bytes(b"\xff");
+    std::os::unix::fs::symlink(target, files.path().join("a/link")).unwrap();
+    let error = archive(&files, &files.commit(), "", MOST).err().unwrap();
+    assert_eq!(error.to_string(), "the target of the link `a/link` is not UTF-8");
+    assert_eq!(error.class(), FailureClass::Module);
+}
+
+#[test]
+fn full_checkout_has_all_files() {
+    let files = TestRepository::new();
+    files.write("a/main.tf", "");
+    files.write("data/x.json", "");
+    let commit = files.commit();
+    for (keys, has_all) in [("", false), (", checkout: needed", false), (", checkout: full", true)]
+    {
+        let archive = archive(&files, &commit, keys, MOST).unwrap();
+        let contains = ["a/main.tf", "data", "dat", "data/x.json"].map(|it| archive.contains(it));
+        assert_eq!(contains, [true, has_all, false, has_all], "{keys}");
+    }
+}
+
+#[test]
+fn missing_path_is_not_retried_and_a_missing_commit_is() {
+    let files = TestRepository::new();
+    files.write("b/main.tf", "");
+    let error = archive(&files, &files.commit(), "", MOST).err().unwrap();
+    assert_eq!(error.class(), FailureClass::Configuration);
+    let error = archive(&files, &Commit::new(MISSING), "", MOST).err().unwrap();
+    assert_eq!(error.class(), FailureClass::Platform);
+}
