@@ -79,7 +79,7 @@ impl Settings {
         let logging = Logging::resolve(arguments, environment)?;
         let report_dir = reader.path(&REPORT_DIR)?;
         let times = ci_job::stop_times(environment);
-        let CleanSettings { work_dir, tmpfs_dir, recovery_dir } =
+        let CleanSettings { work_dir, temporary, tmpfs_dir, recovery_dir } =
             CleanSettings::read(reader, Missing::Create)?;
         let job = ci_job::job(logging.reader, environment, report_dir.as_deref());
         let summary = reader.output_file(&SUMMARY, job.reports.as_deref())?;
@@ -92,6 +92,7 @@ impl Settings {
         }
         Ok(Self {
             work_dir,
+            temporary,
             tmpfs_dir,
             recovery_dir,
             secrets_dir: reader.existing(&SECRETS_DIR, Path::is_dir)?,

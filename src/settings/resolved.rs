@@ -22,6 +22,8 @@ pub struct Settings {
     pub source: RunSource,
     /// An existing directory, in which the run creates its own directory.
     pub work_dir: PathBuf,
+    /// The directory for temporary files, for TMPDIR of an isolated run with a long `work_dir`; may not exist.
+    pub temporary: PathBuf,
     /// The settings for tools.
     pub tool: ToolSettings,
     /// The settings file for Terraform (`--settings`), not read yet.
@@ -217,6 +219,8 @@ pub struct ToolSettings {
 pub struct CleanSettings {
     /// An existing directory in which runs create their directories.
     pub work_dir: PathBuf,
+    /// The directory for temporary files, in which isolated runs with a long `work_dir` create another one; may not exist.
+    pub temporary: PathBuf,
     /// An existing directory in memory for secret files; `None` to search for one.
     pub tmpfs_dir: Option<PathBuf>,
     /// The directory for states that could not be stored; may not exist yet.

@@ -300,6 +300,9 @@ fn attempts(
     if let Some(name) = SERVER_ISOLATION.variables.first() {
         attempts.set(name, isolation.name());
     }
+    // Each attempt has a directory of its own in it.
+    let temporary = std::path::absolute(reader.environment.temporary());
+    attempts.set(variable::TMPDIR.name, temporary.unwrap_or_else(|_| "/tmp".into()));
     Ok(attempts)
 }
 

@@ -50,6 +50,7 @@ impl CleanSettings {
         };
         Ok(Self {
             work_dir: existing(&WORK_DIR, work_dir, Path::is_dir)?,
+            temporary: absolute(&WORK_DIR, reader.environment.temporary())?,
             tmpfs_dir: reader.existing(&TMPFS_DIR, Path::is_dir)?,
             recovery_dir: match reader.path(&RECOVERY_DIR)? {
                 Some(directory) => directory,

@@ -19,6 +19,7 @@ mod ssh;
 mod stopping;
 mod store;
 mod submodules;
+mod temporary;
 mod tls;
 mod unreliable;
 mod versions;
@@ -63,7 +64,12 @@ struct Running {
 
 impl Installation {
     fn new() -> Self {
-        Self { directory: tempfile::tempdir().unwrap(), server: None }
+        Self::in_directory(tempfile::tempdir().unwrap())
+    }
+
+    fn in_directory(directory: tempfile::TempDir) -> Self {
+        std::fs::create_dir(directory.path().join("tmp")).unwrap();
+        Self { directory, server: None }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -74,6 +80,12 @@ impl Installation {
         self.path("data")
     }
 
+    /// What is in the directory for temporary files.
+    fn temporary(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.path("tmp")).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+
     /// Writes the configuration of the server.
     fn configure(&self, yaml: &str) {
         std::fs::write(self.path("butler.yaml"), yaml).unwrap();
@@ -82,7 +94,7 @@ impl Installation {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command: Command = runner().into();
         command.args(arguments).arg("--data").arg(self.data()).current_dir(self.directory.path());
-        command.stdin(Stdio::null()).kill_on_drop(true);
+        command.env("TMPDIR", self.path("tmp")).stdin(Stdio::null()).kill_on_drop(true);
         command
     }
 
@@ -176,7 +188,7 @@ impl Installation {
         eventually("tidy directories", || {
             running(&self.data()).is_empty()
                 && attempts(&self.data()).into_iter().all(|attempt| {
-                    ["token", "home", "tmp"].iter().all(|name| !attempt.join(name).exists())
+                    ["token", "home", "temporary"].iter().all(|name| !attempt.join(name).exists())
                         && std::fs::read_dir(attempt.join("work")).unwrap().count() == 0
                 })
         })
@@ -276,11 +288,12 @@ async fn one_pass_plans_each_directory_and_the_next_one_only_what_a_commit_chang
     assert_eq!(left.len(), 5);
     // Nothing but reports is left of attempts.
     for attempt in left {
-        for name in ["token", "home", "tmp"] {
+        for name in ["token", "home", "temporary"] {
             assert!(!attempt.join(name).exists(), "{}", attempt.join(name).display());
         }
         assert_eq!(std::fs::read_dir(attempt.join("work")).unwrap().count(), 0);
     }
+    assert_eq!(installation.temporary(), Vec::<PathBuf>::new());
 }
 
 #[tokio::test]

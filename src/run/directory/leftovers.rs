@@ -125,13 +125,18 @@ pub fn clean(
     mut report: impl FnMut(Finding),
 ) -> std::io::Result<()> {
     let memory = memory::memory_directory(settings.tmpfs_dir.as_deref());
-    // Both lists first: a directory that is in both is cleaned once.
+    // All lists first: a directory that is in several of them is cleaned once.
     let work = list_run_directories(&settings.work_dir)?;
-    // A directory that is not readable contains nothing of this user. Secrets are wiped first, because the run's
-    // directory tells whether they are in use.
-    let mut found =
-        memory.and_then(|parent| list_run_directories(&parent).ok()).unwrap_or_default();
-    found.extend(work.into_iter().filter(|path| !found.contains(path)).collect::<Vec<_>>());
+    // A directory that is not readable contains nothing of this user. The parts of a run in other directories are
+    // wiped first, because the run's directory tells whether they are in use.
+    let others = memory.into_iter().chain([settings.temporary.clone()]);
+    let others = others.filter(|parent| *parent != settings.work_dir);
+    let mut found = Vec::new();
+    for path in others.flat_map(|it| list_run_directories(&it).unwrap_or_default()).chain(work) {
+        if !found.contains(&path) {
+            found.push(path);
+        }
+    }
     for path in found {
         let (mut orphaned, outcome) = match inspect_directory(&path) {
             DirectoryUse::NotAvailable => continue,
@@ -169,6 +174,7 @@ pub fn clean(
 pub(in crate::run) async fn clean_before(settings: &Settings, stop: &Stop) {
     let settings = Arc::new(CleanSettings {
         work_dir: settings.work_dir.clone(),
+        temporary: settings.temporary.clone(),
         tmpfs_dir: settings.tmpfs_dir.clone(),
         recovery_dir: settings.recovery_dir.clone(),
     });

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::descriptors::DescriptorReserve;
 use super::memory;
@@ -25,6 +25,9 @@ const MODULE: &str = "module";
 /// The directory for files that the tools write for the runner, such as the plan.
 const TOOL_FILES: &str = "tool";
 
+/// TMPDIR of the tools of an isolated run.
+pub(in crate::run) const TEMPORARY: &str = "tmp";
+
 /// The directory for Terragrunt's copies of modules, in which Terraform then runs.
 pub(in crate::run) const DOWNLOADS: &str = "terragrunt";
 
@@ -38,6 +41,8 @@ pub(in crate::run) const LAYOUT: Layout =
 pub(in crate::run) struct RunDirectory {
     /// In memory, and wiped first; `None` if there is no directory in memory.
     secrets: Option<OwnedDirectory>,
+    /// The parent of the tools' TMPDIR, if its path in `private` would be too long.
+    temporary: OnceLock<OwnedDirectory>,
     private: OwnedDirectory,
     tool_input: Arc<File>,
     module: Mutex<Option<PathBuf>>,
@@ -68,9 +73,13 @@ impl RunDirectory {
     ) -> Result<Self, WipeError> {
         let private = OwnedDirectory::create(options.work_dir, &options.owner, LAYOUT)?;
         match Self::complete(options, &private) {
-            Ok((tool_input, secrets)) => {
-                Ok(Self { secrets, private, tool_input, module: Mutex::default() })
-            }
+            Ok((tool_input, secrets)) => Ok(Self {
+                secrets,
+                temporary: OnceLock::new(),
+                private,
+                tool_input,
+                module: Mutex::default(),
+            }),
             Err(error) => {
                 drop(reserve.take());
                 Err(error)
@@ -118,6 +127,29 @@ impl RunDirectory {
     /// runner's own.
     pub(in crate::run) fn tool_files(&self) -> PathBuf {
         self.private().path().join(TOOL_FILES)
+    }
+
+    /// Creates a private directory in `parent` for the tools' TMPDIR.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub(in crate::run) fn create_temporary(
+        &self,
+        parent: &Path,
+        owner: &str,
+    ) -> Result<PathBuf, WipeError> {
+        let created = OwnedDirectory::create(parent, owner, Layout::default())?;
+        created.record_run_directory(self.private().path())?;
+        // The tools must not write beside it, where the lock of the runner is.
+        let path = created.directory.subdirectory(TEMPORARY)?;
+        // A second one would be wiped here; there is one for each run.
+        let _ = self.temporary.set(created);
+        Ok(path)
+    }
+
+    /// The directory of [`Self::create_temporary`], if there is one.
+    pub(in crate::run) fn temporary(&self) -> Option<PathBuf> {
+        self.temporary.get().map(|owned| owned.directory.path().join(TEMPORARY))
     }
 
     /// The path for the clone, which does not exist yet.
@@ -224,17 +256,22 @@ impl RunDirectory {
     /// Wipes everything. Continues after an error and returns the first one.
     pub(in crate::run) fn wipe(self) -> Result<(), WipeError> {
         drop(self.tool_input);
-        let secrets = self.secrets.map_or(Ok(()), OwnedDirectory::wipe);
+        let others = wipe_all([self.secrets, self.temporary.into_inner()]);
         // Last: other processes use this directory to see that the run has not ended.
-        secrets.and(self.private.wipe())
+        others.and(self.private.wipe())
     }
 
     /// The same, except for the clone, which contains the only copy of a state, and the files by which a later process
     /// recognises the directory.
     pub(in crate::run) fn wipe_but_clone(self) -> Result<(), WipeError> {
-        let secrets = self.secrets.map_or(Ok(()), OwnedDirectory::wipe);
-        secrets.and(self.private.directory.wipe_private())
+        let others = wipe_all([self.secrets, self.temporary.into_inner()]);
+        others.and(self.private.directory.wipe_private())
     }
+}
+
+/// Wipes the directories of a run in other directories. Continues after an error and returns the first one.
+fn wipe_all(directories: [Option<OwnedDirectory>; 2]) -> Result<(), WipeError> {
+    directories.into_iter().flatten().map(OwnedDirectory::wipe).fold(Ok(()), Result::and)
 }
 
 /// Creates the directory for the secrets of the run in `run`.

@@ -13,6 +13,7 @@ use secrecy::ExposeSecret;
 use super::tools::Tools;
 use crate::engine;
 use crate::run::context::Context;
+use crate::run::directory::run_directory::TEMPORARY;
 use crate::run::failure::Failure;
 use crate::settings::IsolationLevel;
 use butler_base::error::chain;
@@ -96,17 +97,30 @@ pub(in crate::run) fn use_own_directories(
         let created = context.directory.private().subdirectory(name);
         created.map_err(|error| Failure::because(Phase::Variables, chain(&error)))
     };
-    let temporary = create("tmp")?;
-    if temporary.as_os_str().len() > MAX_TEMPORARY {
-        let shown = temporary.display();
-        context.log.warn(&format!("the path `{shown}` is too long for the sockets of providers, which may not start: set --work-dir to a shorter path"));
-    }
-    environment.set("TMPDIR", temporary);
+    environment.set("TMPDIR", temporary_directory(context, create(TEMPORARY)?));
     environment.set("HOME", create("home")?);
     for name in HOME_VARIABLES {
         environment.remove(name);
     }
     Ok(())
+}
+
+/// TMPDIR of the tools: `inside`, or a directory in the TMPDIR of the runner if `inside` is too long for sockets.
+fn temporary_directory(context: &Context<'_>, inside: PathBuf) -> PathBuf {
+    let is_short = |path: &Path| path.as_os_str().len() <= MAX_TEMPORARY;
+    if is_short(&inside) {
+        return inside;
+    }
+    let settings = context.settings;
+    let outside = context.directory.create_temporary(&settings.temporary, &settings.owner());
+    let shown = match &outside {
+        Ok(outside) if is_short(outside) => return outside.clone(),
+        Ok(outside) => outside.display().to_string(),
+        Err(error) => chain(error),
+    };
+    let inside_shown = inside.display();
+    context.log.warn(&format!("the path `{inside_shown}` is too long for the sockets of providers, which may not start, and the directory for temporary files cannot be used instead ({shown}): set --work-dir or TMPDIR to a shorter path"));
+    inside
 }
 
 /// The isolation of the tools of a run in `module`, the directory of the module. `environment` is the
@@ -148,8 +162,9 @@ pub(in crate::run) fn isolation(
             Failure::because(Phase::Variables, text)
         })
     };
-    let written = ["data", "home", "tmp"].map(|name| private.join(name));
+    let written = ["data", "home", TEMPORARY].map(|name| private.join(name));
     allowed.write.extend(written.into_iter().chain([context.directory.tool_files()]));
+    allowed.write.extend(context.directory.temporary());
     allowed.write.extend(spec.setup.log_path.clone());
     allowed
         .write

@@ -80,6 +80,29 @@ exit 1"#;
 }
 
 #[tokio::test]
+async fn isolated_run_in_a_long_directory_has_a_short_one_for_sockets() {
+    const SHORT: &str = r#"
+resource "terraform_data" "it" {
+  provisioner "local-exec" {
+    command = "touch $TMPDIR/written && echo \"TMPDIR $TMPDIR has $${#TMPDIR}\""
+  }
+}
+"#;
+    let mut world = world(&[("main.tf", SHORT)]).await;
+    let work = world.path("runs").join("a-long-directory".repeat(4));
+    std::fs::create_dir(&work).unwrap();
+    world.set("BUTLER_WORK_DIR", &work);
+    run(&world, config(&world, "apply"), "landlock").await;
+    let log = world.received().log_text();
+    let short = log.split("): TMPDIR ").nth(1).unwrap().lines().next().unwrap();
+    assert!(short.starts_with(world.path("tmp").to_str().unwrap()), "{log}");
+    let length: usize = short.rsplit(' ').next().unwrap().parse().unwrap();
+    assert!(length <= 69, "{short}");
+    assert_eq!(world.left_in("tmp").len(), 0);
+    assert_eq!(std::fs::read_dir(work).unwrap().count(), 0);
+}
+
+#[tokio::test]
 async fn isolated_local_run_works_in_place() {
     let world = world(&[]).await;
     let directory = world.path("module");

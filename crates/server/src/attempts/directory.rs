@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use butler_base::error::FailureClass;
 use butler_base::event::{LogLine, Stream};
-use butler_base::platform::fs::DirBuilderExt;
+use butler_base::platform::fs::{DirBuilderExt, MetadataExt, user};
 use butler_base::process::ProcessIdentity;
 use fs_err as fs;
 use serde::Serialize;
@@ -41,12 +41,36 @@ impl AttemptDirectory {
     pub fn create(&self) -> io::Result<()> {
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
-        for directory in
-            [&self.path, &self.home(), &self.temporary(), &self.work(), &self.reports()]
-        {
+        for directory in [&self.path, &self.home(), &self.work(), &self.reports()] {
             builder.create(directory)?;
         }
         Ok(())
+    }
+
+    /// Creates TMPDIR of the process in `parent`, and records its path. Providers create UNIX sockets in
+    /// it, whose paths have at most 107 bytes, so it cannot be in this directory.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub(super) fn create_temporary(&self, parent: &Path) -> io::Result<PathBuf> {
+        let mut builder = std::fs::DirBuilder::new();
+        builder.mode(0o700);
+        builder.recursive(true).create(parent)?;
+        builder.recursive(false);
+        loop {
+            let mut suffix = [0; 4];
+            getrandom::fill(&mut suffix).map_err(io::Error::other)?;
+            let path = parent.join(format!("butler-{}", hex::encode(suffix)));
+            let recorded = path.to_str().ok_or_else(|| {
+                io::Error::other(format!("the path `{}` is not UTF-8", path.display()))
+            })?;
+            // Before it exists, so that a killed server never leaves one that is not recorded.
+            write_private(&self.temporary_record(), recorded.as_bytes())?;
+            match builder.create(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                created => return created.map(|()| path),
+            }
+        }
     }
 
     /// The directory at `path`.
@@ -66,10 +90,16 @@ impl AttemptDirectory {
         self.path.join("home")
     }
 
-    /// TMPDIR of the process.
-    #[must_use]
-    pub fn temporary(&self) -> PathBuf {
-        self.path.join("tmp")
+    /// TMPDIR of the process; `None` before it is created, and when it is removed.
+    pub(super) fn temporary(&self) -> Option<PathBuf> {
+        let recorded = fs::read_to_string(self.temporary_record()).ok().map(PathBuf::from);
+        // A power cut can leave an empty file.
+        recorded.filter(|path| path.is_absolute())
+    }
+
+    /// The file with the path of TMPDIR.
+    fn temporary_record(&self) -> PathBuf {
+        self.path.join("temporary")
     }
 
     /// Where the process makes the directory of its run.
@@ -236,24 +266,23 @@ impl AttemptDirectory {
     /// # Errors
     /// If something cannot be removed.
     pub fn tidy(&self) -> io::Result<()> {
-        let is_gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-        match fs::remove_file(self.token()) {
-            Err(error) if !is_gone(&error) => return Err(error),
-            _ => {}
-        }
-        for directory in [self.home(), self.temporary()] {
-            match fs::remove_dir_all(directory) {
-                Err(error) if !is_gone(&error) => return Err(error),
-                _ => {}
+        if_exists(fs::remove_file(self.token()))?;
+        if_exists(fs::remove_dir_all(self.home()))?;
+        if let Some(temporary) = self.temporary() {
+            // Another user can have taken the name before this one did.
+            let found = std::fs::symlink_metadata(&temporary);
+            if found.is_ok_and(|found| found.is_dir() && found.uid() == user()) {
+                if_exists(fs::remove_dir_all(temporary))?;
             }
         }
-        Ok(())
+        if_exists(fs::remove_file(self.temporary_record()))
     }
 
     /// Whether nothing is left of what [`Self::tidy`] removes: it can be killed at any point.
     #[must_use]
     pub fn is_tidy(&self) -> bool {
-        ![self.token(), self.home(), self.temporary()].iter().any(|path| path.exists())
+        let removed = [self.token(), self.home(), self.temporary_record()];
+        !removed.iter().any(|path| path.exists())
     }
 
     /// Removes the directory at `path` with everything in it, unless a process of the attempt exists,
@@ -271,6 +300,8 @@ impl AttemptDirectory {
             tracing::warn!("an old attempt is kept, because `{recovery}` has a state");
             return Ok(());
         }
+        // Its TMPDIR is elsewhere.
+        Self::at(path).tidy()?;
         fs::remove_dir_all(path)
     }
 
@@ -280,6 +311,14 @@ impl AttemptDirectory {
     /// If this cannot be read.
     pub(super) fn has_leftovers(&self) -> io::Result<bool> {
         has_entries(&self.work())
+    }
+}
+
+/// The same, except that a missing file is not an error.
+fn if_exists(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed,
     }
 }
 
@@ -300,15 +339,52 @@ mod tests {
     fn directory_that_was_tidied_in_part_is_not_tidy() {
         let root = tempfile::tempdir().unwrap();
         let directory = AttemptDirectory::at(root.path());
-        for left in [directory.home(), directory.temporary()] {
-            fs::create_dir_all(left).unwrap();
+        let is_tidied = || {
             assert!(!directory.is_tidy());
             directory.tidy().unwrap();
-            assert!(directory.is_tidy());
-        }
+            directory.is_tidy()
+        };
+        fs::create_dir_all(directory.home()).unwrap();
+        assert!(is_tidied());
         fs::write(directory.token(), "token").unwrap();
-        assert!(!directory.is_tidy());
+        assert!(is_tidied());
+        let temporary = directory.create_temporary(root.path()).unwrap();
+        fs::write(temporary.join("file"), "").unwrap();
+        assert!(is_tidied() && !temporary.exists());
+        // The system has removed it.
+        fs::remove_dir(directory.create_temporary(root.path()).unwrap()).unwrap();
+        assert!(is_tidied());
+    }
+
+    #[test]
+    fn temporary_directory_is_private_and_in_no_directory_of_the_attempt() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = AttemptDirectory::at(&root.path().join("attempt"));
+        directory.create().unwrap();
+        let parent = root.path().join("tmp");
+        let temporary = directory.create_temporary(&parent).unwrap();
+        assert_eq!(temporary.parent(), Some(&*parent));
+        assert_eq!(fs::metadata(&temporary).unwrap().mode() & 0o777, 0o700);
+        assert_eq!(directory.temporary(), Some(temporary.clone()));
+        // An old attempt is removed with it.
+        AttemptDirectory::remove(directory.path()).unwrap();
+        assert!(!temporary.exists() && !directory.path().exists());
+    }
+
+    #[test]
+    fn directory_of_another_user_is_left_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = AttemptDirectory::at(root.path());
+        let other = root.path().join("other");
+        fs::create_dir(&other).unwrap();
+        if user() == 0 {
+            std::os::unix::fs::chown(&other, Some(65534), None).unwrap();
+        } else {
+            fs::remove_dir(&other).unwrap();
+            std::os::unix::fs::symlink("/etc", &other).unwrap();
+        }
+        fs::write(directory.temporary_record(), other.to_str().unwrap()).unwrap();
         directory.tidy().unwrap();
-        assert!(directory.is_tidy());
+        assert!(other.exists() && directory.is_tidy());
     }
 }

@@ -96,6 +96,9 @@ impl ProcessExecutor {
     fn start(&self, attempt: &AttemptId, token: &AttemptToken) -> Result<(), StartError> {
         let directory = self.directory(attempt);
         directory.create()?;
+        // The server's own, until it is replaced by that of the attempt.
+        let parent = self.settings.environment.value("TMPDIR").map(PathBuf::from);
+        directory.create_temporary(&parent.unwrap_or_else(|| "/tmp".into()))?;
         write_private(&directory.token(), token.secret().expose_secret().as_bytes())?;
         let path = directory.path();
         let argument = path.to_str().ok_or_else(|| {
@@ -211,7 +214,9 @@ impl ProcessExecutor {
 /// Sets the directories of an attempt, which `execute` and `clean` use.
 fn set_directories(environment: &mut Environment, directory: &AttemptDirectory) {
     environment.set("HOME", directory.home());
-    environment.set("TMPDIR", directory.temporary());
+    if let Some(temporary) = directory.temporary() {
+        environment.set("TMPDIR", temporary);
+    }
     environment.set("BUTLER_WORK_DIR", directory.work());
     environment.set("BUTLER_RECOVERY_DIR", directory.recovery());
 }
