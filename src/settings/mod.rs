@@ -6,6 +6,7 @@
 
 mod after_plan;
 mod arguments;
+mod attempts;
 mod child_environment;
 mod choices;
 mod ci_job;
@@ -34,6 +35,7 @@ pub mod variable;
 
 pub use after_plan::find_program;
 pub use arguments::Arguments;
+pub use attempts::{HANDED_ON, PATHS_HANDED_ON};
 pub use choices::choices;
 pub use cluster::{cluster_access, cluster_template};
 pub use doctor::{DoctorSettings, RegistryAccess};
@@ -45,9 +47,7 @@ pub use resolved::{
     CleanSettings, Isolation, IsolationLevel, LocalRequest, LogFormat, Logging, PlanJson,
     PlanStatus, RunSource, Settings, ToolSettings,
 };
-pub use server::{
-    HANDED_ON, PATHS_HANDED_ON, ServerAccess, ServerConfig, ServerSettings, data_directory,
-};
+pub use server::{ServerAccess, ServerConfig, ServerSettings, data_directory};
 pub use server_address::ServerAddress;
 pub use setting::{SERVER_SETTINGS, SETTINGS};
 pub use table::{Kind, Section, Setting, Variable};

@@ -6,19 +6,18 @@ use std::time::Duration;
 use secrecy::SecretString;
 use url::Url;
 
+use super::attempts::{environment as environment_of_attempts, isolation};
 use super::git_environment::git_environment;
 use super::reader::Reader;
 use super::server_address::ServerAddress;
 use super::setting::{
-    ACCESS_FILE, CA_BUNDLE, CACHE_DIR, CONCURRENCY, DATA, DRY_RUN, ISOLATION_READ, ISOLATION_WRITE,
-    LAYER_PATH, MIRROR, MIRROR_MEMORY, ONCE, PROVIDER_CACHE, REFERENCE, REPO, SECRETS_DIR, SERVER,
-    SERVER_CONFIG, SERVER_ISOLATION, SERVER_TOKEN_FILE, SETTINGS_FILE, SIGNING_KEY,
-    STARTS_PER_MINUTE, STOP_ATTEMPTS, STOP_TIMEOUT, TOOL_TIMEOUT,
+    ACCESS_FILE, CA_BUNDLE, CONCURRENCY, DATA, DRY_RUN, LAYER_PATH, MIRROR_MEMORY, ONCE, REFERENCE,
+    REPO, SECRETS_DIR, SERVER, SERVER_CONFIG, SERVER_TOKEN_FILE, STARTS_PER_MINUTE, STOP_ATTEMPTS,
+    STOP_TIMEOUT,
 };
 use super::{
-    Arguments, Environment, IsolationLevel, Kind, Logging, Setting, SettingsError, parse, variable,
+    Arguments, Environment, IsolationLevel, Logging, Setting, SettingsError, parse, variable,
 };
-use butler_base::platform::landlock;
 use butler_base::process;
 use butler_source::git::GitEnvironment;
 
@@ -30,26 +29,6 @@ const STARTS_PER_MINUTE_DEFAULT: u32 = 60;
 
 /// How long the server waits for attempts that it has asked to end, if nothing else is said.
 const STOP_TIMEOUT_DEFAULT: Duration = Duration::from_mins(10);
-
-/// What attempts inherit from the environment of the server, if it is set.
-const INHERITED: [&str; 7] =
-    ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"];
-
-/// The settings that attempts get too, as they are given.
-pub const HANDED_ON: [&Setting; 2] = [&MIRROR, &TOOL_TIMEOUT];
-
-/// The paths that attempts get too. They are made absolute, because attempts have a directory of
-/// their own.
-pub const PATHS_HANDED_ON: [&Setting; 8] = [
-    &CACHE_DIR,
-    &PROVIDER_CACHE,
-    &CA_BUNDLE,
-    &SETTINGS_FILE,
-    &SECRETS_DIR,
-    &SIGNING_KEY,
-    &ISOLATION_READ,
-    &ISOLATION_WRITE,
-];
 
 /// Everything that `serve` needs.
 #[derive(Debug)]
@@ -139,10 +118,11 @@ impl ServerSettings {
         let stops_attempts = reader.switch(&STOP_ATTEMPTS)? || std::process::id() == 1;
         let stop_timeout = reader.parsed(&STOP_TIMEOUT, parse::duration)?;
         let stop_timeout = stop_timeout.unwrap_or(STOP_TIMEOUT_DEFAULT);
-        let isolation = isolation(&reader)?;
+        let data = data(&reader)?;
+        let isolation = isolation(&reader, &data)?;
         Ok(Self {
             config: config(&reader)?,
-            data: data(&reader)?,
+            data,
             address: ServerAddress::resolve(&reader, once)?,
             access_file: reader.existing(&ACCESS_FILE, |path| !path.is_dir() && path.exists())?,
             concurrency: concurrency.unwrap_or(u32::try_from(processors).unwrap_or(u32::MAX)),
@@ -155,7 +135,7 @@ impl ServerSettings {
             dry_run,
             executable: environment.executable().to_owned(),
             isolation,
-            attempts: attempts(&reader, isolation)?,
+            attempts: environment_of_attempts(&reader, isolation)?,
             git: git_environment(environment, ca_bundle),
             logging: Logging::resolve(arguments, environment)?,
         })
@@ -249,61 +229,6 @@ fn data(reader: &Reader<'_>) -> Result<PathBuf, SettingsError> {
         .or_else(|| Some(given(variable::HOME.name)?.join(".local/share")));
     let general = general.ok_or(SettingsError::Missing { setting: &DATA })?;
     Ok(general.join("butler-runner"))
-}
-
-/// The level for attempts. The server has secrets that no module may read, so it does not start
-/// without isolation unless that is asked for.
-fn isolation(reader: &Reader<'_>) -> Result<IsolationLevel, SettingsError> {
-    let given = reader.parsed(&SERVER_ISOLATION, parse::isolation_level)?;
-    match given.unwrap_or(IsolationLevel::Auto) {
-        IsolationLevel::None => Ok(IsolationLevel::None),
-        IsolationLevel::Auto | IsolationLevel::Landlock if landlock().is_some() => {
-            Ok(IsolationLevel::Landlock)
-        }
-        IsolationLevel::Auto | IsolationLevel::Landlock => Err(unusable(
-            &SERVER_ISOLATION,
-            "this kernel does not have Landlock (Linux 6.2 or newer), so modules could read the \
-             files of the server; `--isolation none` accepts that"
-                .to_owned(),
-        )),
-    }
-}
-
-/// The environment of attempts, which is built and not inherited.
-fn attempts(
-    reader: &Reader<'_>,
-    isolation: IsolationLevel,
-) -> Result<process::Environment, SettingsError> {
-    let mut attempts = process::Environment::default();
-    for name in INHERITED.iter().chain(&variable::NETWORK) {
-        if let Some(value) = reader.environment.value(name) {
-            attempts.set(name, value);
-        }
-    }
-    for setting in HANDED_ON {
-        let given = reader.arguments.value(setting).or_else(|| reader.variable(setting));
-        if let (Some(value), Some(name)) = (given, setting.variables.first()) {
-            attempts.set(name, value);
-        }
-    }
-    for setting in PATHS_HANDED_ON {
-        let paths = match setting.kind {
-            Kind::Paths(_) => reader.paths(setting)?,
-            _ => reader.path(setting)?.into_iter().collect(),
-        };
-        let joined = std::env::join_paths(paths)
-            .map_err(|error| unusable(setting, format!("a path has a separator in it: {error}")))?;
-        if let (false, Some(name)) = (joined.is_empty(), setting.variables.first()) {
-            attempts.set(name, joined);
-        }
-    }
-    if let Some(name) = SERVER_ISOLATION.variables.first() {
-        attempts.set(name, isolation.name());
-    }
-    // Each attempt has a directory of its own in it.
-    let temporary = std::path::absolute(reader.environment.temporary());
-    attempts.set(variable::TMPDIR.name, temporary.unwrap_or_else(|_| "/tmp".into()));
-    Ok(attempts)
 }
 
 fn number(text: &str) -> Result<u32, String> {

@@ -39,6 +39,7 @@ const BASE: &[&[&str]] = &[
         "error",
         "event",
         "pace",
+        "paths",
         "resource_lines",
         "secret",
         "similar",

@@ -187,6 +187,7 @@ impl Installation {
     async fn until_tidy(&self) {
         eventually("tidy directories", || {
             running(&self.data()).is_empty()
+                && self.temporary().is_empty()
                 && attempts(&self.data()).into_iter().all(|attempt| {
                     ["token", "home", "temporary"].iter().all(|name| !attempt.join(name).exists())
                         && std::fs::read_dir(attempt.join("work")).unwrap().count() == 0

@@ -12,6 +12,7 @@ pub mod error;
 pub mod event;
 pub mod http;
 pub mod pace;
+pub mod paths;
 pub mod platform;
 pub mod process;
 pub mod resource_lines;

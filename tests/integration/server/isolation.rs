@@ -1,4 +1,4 @@
-//! A module that tries to read the server and other layers.
+//! A module that tries to read the server and other layers, and settings that would let it.
 
 use super::*;
 
@@ -56,4 +56,73 @@ async fn hostile_module_reads_nothing_of_the_server_or_of_other_layers() {
     assert_eq!((&open["secret"], &open["store"]), (&"hunter22".into(), &true.into()));
     assert_ne!(open["mirror"], "denied");
     assert!(open["others"].as_u64().unwrap() > 0, "{open}");
+}
+
+/// A pass with these arguments that must not start.
+async fn refused(installation: &Installation, arguments: &[&str]) -> String {
+    let arguments: Vec<_> = arguments.iter().map(|word| (*word).to_owned()).collect();
+    let pass = installation.once(&arguments).await;
+    assert_eq!(pass.status.code(), Some(2), "{arguments:?}: {}", text(&pass));
+    text(&pass)
+}
+
+#[tokio::test]
+async fn server_refuses_settings_that_lead_modules_to_its_data_directory() {
+    let installation = Installation::new();
+    let repository = Repository::create(&[("envs/a/main.tf", LAYER)]);
+    let start = Installation::quick_start(&repository);
+    let start: Vec<_> = start.iter().map(String::as_str).collect();
+    // A directory that each module can read. It is not created.
+    let readable = Path::new("/usr/local/butler-runner-test/data");
+    let mut command = runner();
+    let told = command.args(["serve", "--once"]).args(&start).arg("--data").arg(readable).output();
+    let told = told.unwrap();
+    let expected = "`/usr/local/butler-runner-test/data` is in `/usr`, which all modules can read";
+    assert_eq!(told.status.code(), Some(2), "{}", text(&told));
+    assert!(text(&told).contains("--data") && text(&told).contains(expected), "{}", text(&told));
+    assert!(!readable.exists());
+
+    std::fs::create_dir_all(installation.data().join("mirrors")).unwrap();
+    std::os::unix::fs::symlink(installation.data(), installation.path("link")).unwrap();
+    let (mirrors, link) = (installation.data().join("mirrors"), installation.path("link"));
+    for path in [Path::new("/"), &mirrors, &link] {
+        for flag in ["--isolation-read", "--isolation-write"] {
+            let told =
+                refused(&installation, &[&start[..], &[flag, path.to_str().unwrap()]].concat())
+                    .await;
+            let expected = format!("`{}` is in the data directory `", path.display());
+            assert!(told.contains(flag) && told.contains(&expected), "{told}");
+        }
+    }
+    // Without isolation, modules can read it anyway.
+    let open = ["--isolation", "none", "--isolation-read", "/"].map(str::to_owned);
+    let arguments = [Installation::quick_start(&repository), open.to_vec()].concat();
+    assert!(installation.once(&arguments).await.status.success());
+}
+
+#[tokio::test]
+async fn local_backend_in_the_data_directory_is_refused() {
+    let installation = Installation::new();
+    let repository = Repository::create(&[("module/main.tf", LAYER)]);
+    let configure = |state: &str| {
+        let state = installation.data().join(state);
+        installation.configure(&format!(
+            "repositories: {{infra: {{url: '{}'}}}}
+layers:
+  one:
+    repository: infra
+    ref: main
+    path: module
+    backend: {{type: local, config: {{path: '{}'}}}}
+",
+            repository.url(),
+            state.display(),
+        ));
+    };
+    configure("x.tfstate");
+    let told = refused(&installation, &[]).await;
+    assert!(told.contains("butler.yaml:7:21: `backend.config.path` leads to the data"), "{told}");
+    configure("states/one/x.tfstate");
+    let pass = installation.once(&[]).await;
+    assert!(pass.status.success(), "{}", text(&pass));
 }

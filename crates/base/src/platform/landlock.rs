@@ -120,6 +120,12 @@ pub fn landlock() -> Option<Landlock> {
     exists(Ruleset::default(), BitFlags::EMPTY).ok().map(|()| Landlock::Files)
 }
 
+/// The paths of the system that each restricted process can read.
+#[must_use]
+pub const fn readable_paths() -> &'static [&'static str] {
+    &SYSTEM
+}
+
 /// Restricts this process to `allowed` and to what every program needs of the system, for good: also
 /// the program that replaces it, and its children. None of them can gain privileges, by a setuid
 /// program for example. All descriptors but 0 to 2 are closed when the process is replaced.

@@ -14,7 +14,7 @@ pub use linux::*;
 #[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]
-pub use landlock::{landlock, restrict_process};
+pub use landlock::{landlock, readable_paths, restrict_process};
 
 #[cfg(not(target_os = "linux"))]
 mod other;

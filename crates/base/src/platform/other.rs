@@ -24,6 +24,12 @@ pub fn landlock() -> Option<Landlock> {
 }
 
 /// Other systems do not have Landlock.
+#[must_use]
+pub const fn readable_paths() -> &'static [&'static str] {
+    &[]
+}
+
+/// Other systems do not have Landlock.
 ///
 /// # Errors
 /// Always.

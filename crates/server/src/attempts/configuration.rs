@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use butler_base::paths::leads_to;
 use butler_base::process::Environment;
 use fs_err as fs;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
-use crate::config::{CredentialsEntry, EnvironmentValue, LayerEntry, SecretSource, leads_to};
+use crate::config::{CredentialsEntry, EnvironmentValue, LayerEntry, SecretSource};
 use crate::layers::LayerSource;
 use crate::model::{Action, Run};
 use crate::store::AttemptId;

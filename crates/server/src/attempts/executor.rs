@@ -14,6 +14,7 @@ use super::configuration::isolation_variables;
 use super::directory::AttemptDirectory;
 use super::log_writer::{LogWriter, most_log};
 use super::outcome;
+use crate::config::local_backend_problem;
 use crate::controller::{Executor, ExecutorError, Probe};
 use crate::data::{DataDirectory, write_private};
 use crate::event::Event;
@@ -190,6 +191,12 @@ impl ProcessExecutor {
         let source = self.settings.catalog.borrow().layers.get(&attempt.layer).cloned();
         if let Some(source) = source {
             let data = self.settings.data.root();
+            if let Some(backend) = &source.entry.backend {
+                // A link can have been made since the configuration was loaded.
+                let states = self.settings.data.states().join(attempt.layer.as_str());
+                let problem = local_backend_problem(backend, Some(&states), data);
+                problem.map_or(Ok(()), |problem| Err(std::io::Error::other(problem)))?;
+            }
             let variables = isolation_variables(&source.entry, &environment, data);
             for (name, value) in variables.map_err(std::io::Error::other)? {
                 environment.set(name, value);

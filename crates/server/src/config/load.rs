@@ -116,9 +116,10 @@ pub fn parse_from(files: &[(PathBuf, String)], trust: &Trust) -> Result<Config, 
         errors.extend(values::repository(repository));
         errors.extend(trust.repository(repository));
     }
-    for layer in defaults.iter().chain(config.layers.values()) {
+    let layers = config.layers.iter().map(|(name, layer)| (Some(name.as_str()), layer));
+    for (name, layer) in defaults.iter().map(|defaults| (None, defaults)).chain(layers) {
         errors.extend(values::layer(layer));
-        errors.extend(trust.layer(layer));
+        errors.extend(trust.layer(layer, name));
     }
     for notification in &config.notifications {
         errors.extend(values::notification(notification));

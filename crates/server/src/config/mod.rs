@@ -28,7 +28,7 @@ pub use document::{
 };
 pub use entries::{Config, Placed};
 pub use error::ConfigError;
-pub(crate) use isolation::leads_to;
+pub(crate) use isolation::{STATES, local_backend_problem};
 pub use load::{load, of_repository, parse, parse_from};
 pub use name::generated_name;
 pub use size::Size;

@@ -16,8 +16,8 @@ use crate::mirror::globs;
 /// Who can write a configuration.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// The administrator of the server: everything is allowed, except for `isolation` that leads to the
-    /// data directory.
+    /// The administrator of the server: everything is allowed, except for what would let a module use
+    /// the data directory.
     Local {
         /// The data directory, if a server reads the configuration.
         data: Option<PathBuf>,
@@ -49,10 +49,10 @@ impl Trust {
         errors
     }
 
-    /// What a layer, or the defaults, must not say.
-    pub(super) fn layer(&self, layer: &Placed<LayerEntry>) -> Vec<ConfigError> {
+    /// What a layer, or the defaults, must not say. `name` is that of the layer.
+    pub(super) fn layer(&self, layer: &Placed<LayerEntry>, name: Option<&str>) -> Vec<ConfigError> {
         let limits = match self {
-            Self::Local { data: Some(data) } => return isolation::layer(layer, data),
+            Self::Local { data: Some(data) } => return isolation::layer(layer, name, data),
             Self::Local { data: None } => return Vec::new(),
             Self::Remote(limits) => limits,
         };
