@@ -13,6 +13,7 @@ mod isolation;
 mod kills;
 mod limits;
 mod module_credentials;
+mod port;
 mod postgres;
 mod restarts;
 mod ssh;

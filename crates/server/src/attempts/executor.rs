@@ -260,6 +260,21 @@ pub(crate) fn probe(attempts: &Path, attempt: &AttemptId) -> Probe {
     }
 }
 
+/// Whether a process of an attempt exists, or it is not known that none does. `attempts` has the
+/// directories of all attempts.
+///
+/// # Errors
+/// If the directories cannot be read.
+pub(crate) fn is_any_alive(attempts: &Path) -> std::io::Result<bool> {
+    for entry in std::fs::read_dir(attempts)? {
+        let directory = AttemptDirectory::at(&entry?.path());
+        if !directory.is_tidy() && directory.is_alive().unwrap_or(true) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 impl Executor for ProcessExecutor {
     async fn launch(&self, attempt: &AttemptId, token: &AttemptToken) -> Result<(), ExecutorError> {
         let Err(error) = self.start(attempt, token) else { return Ok(()) };

@@ -15,7 +15,7 @@ mod source_tests;
 
 pub use configuration::{ReadVariable, SecretError, Secrets};
 pub use directory::AttemptDirectory;
-pub(crate) use executor::probe;
 pub use executor::{ATTEMPT_COMMAND, AttemptSettings, ProcessExecutor, begin_attempt};
+pub(crate) use executor::{is_any_alive, probe};
 pub use log::{AttemptLog, LeftOut};
 pub use registry::StoreRegistry;

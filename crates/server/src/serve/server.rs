@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::desired::Desired;
-use super::listener::{ListenError, listen, listen_locally};
+use super::listener::{ListenError, listen, listen_to_attempts};
 use super::poller::{PollSettings, Poller};
 use super::reload::{ConfigFiles, reload};
 use super::retention::remove_old;
@@ -287,7 +287,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     let (sender, events) = mpsc::unbounded_channel();
 
     // Attempts report to a listener of their own, whose address stays the same.
-    let listener = listen_locally(&data.port("attempts")).await?;
+    let listener = listen_to_attempts(&data).await?;
     let address = listener.local_addr().map_err(ServeError::Serve)?;
     let registry = StoreRegistry::new(
         Arc::clone(&store),
