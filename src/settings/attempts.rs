@@ -1,6 +1,7 @@
 //! What attempts get from the server: their isolation, and their environment, which is built and not
 //! inherited. No variable of the server reaches them that is not named here or in the configuration.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use super::reader::Reader;
@@ -32,6 +33,9 @@ pub const PATHS_HANDED_ON: [&Setting; 8] = [
     &ISOLATION_READ,
     &ISOLATION_WRITE,
 ];
+
+/// The hosts of the listener to which attempts report. A proxy has another loopback interface.
+const LOOPBACK: [&str; 2] = ["127.0.0.1", "localhost"];
 
 /// The level for attempts. The server has secrets that no module may read, so it does not start
 /// without isolation unless that is asked for.
@@ -88,6 +92,11 @@ pub(super) fn environment(
             attempts.set(name, value);
         }
     }
+    for (name, other) in [("NO_PROXY", "no_proxy"), ("no_proxy", "NO_PROXY")] {
+        // Programs read one of them, and the other one only if the first is not set.
+        let given = reader.environment.value(name).or_else(|| reader.environment.value(other));
+        attempts.set(name, with_loopback(given.map(ToOwned::to_owned).unwrap_or_default()));
+    }
     for setting in HANDED_ON {
         let given = reader.arguments.value(setting).or_else(|| reader.variable(setting));
         if let (Some(value), Some(name)) = (given, setting.variables.first()) {
@@ -112,6 +121,17 @@ pub(super) fn environment(
     let temporary = std::path::absolute(reader.environment.temporary());
     attempts.set(variable::TMPDIR.name, temporary.unwrap_or_else(|_| "/tmp".into()));
     Ok(attempts)
+}
+
+/// A list of hosts that are not reached through a proxy, with those of this machine.
+fn with_loopback(mut hosts: OsString) -> OsString {
+    for host in LOOPBACK {
+        if !hosts.is_empty() {
+            hosts.push(",");
+        }
+        hosts.push(host);
+    }
+    hosts
 }
 
 fn unusable(setting: &'static Setting, problem: String) -> SettingsError {

@@ -14,7 +14,7 @@ mod test_certificates;
 mod tls;
 mod verifier;
 
-pub use client::{Clients, LazyClient, Redirects, client, clients};
+pub use client::{Clients, LazyClient, Redirects, client, clients, direct_client};
 pub use error::HttpError;
 pub use gzip::{GzipError, decompress};
 pub use headers::{now, retry_after, seconds};

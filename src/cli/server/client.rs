@@ -3,6 +3,7 @@
 use reqwest::Method;
 use secrecy::ExposeSecret;
 use serde_json::Value;
+use url::{Host, Url};
 
 use crate::cli::output::complain;
 use crate::settings::ServerAccess;
@@ -47,7 +48,9 @@ impl Failure {
 
 impl Client {
     pub(super) fn new(access: ServerAccess) -> Result<Self, Failure> {
-        let client = http::client(access.ca_bundle.as_deref(), Redirects::Refuse);
+        // A proxy has another loopback interface.
+        let build = if is_loopback(&access.server) { http::direct_client } else { http::client };
+        let client = build(access.ca_bundle.as_deref(), Redirects::Refuse);
         let client = client.map_err(|error| Failure {
             message: chain(&error),
             hint: None,
@@ -119,6 +122,16 @@ impl Client {
             hint: field("hint"),
             code: if is_access { UNREACHABLE } else { REFUSED },
         })
+    }
+}
+
+/// Whether the server is on this machine.
+fn is_loopback(server: &Url) -> bool {
+    match server.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.to_canonical().is_loopback(),
+        None => false,
     }
 }
 

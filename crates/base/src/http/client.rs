@@ -60,6 +60,17 @@ pub fn client(
     builder(ca_bundle, redirects)?.build().map_err(HttpError::Build)
 }
 
+/// The same client without proxies, for a server on this machine.
+///
+/// # Errors
+/// The errors of [`client`].
+pub fn direct_client(
+    ca_bundle: Option<&Path>,
+    redirects: Redirects,
+) -> Result<reqwest::Client, HttpError> {
+    builder(ca_bundle, redirects)?.no_proxy().build().map_err(HttpError::Build)
+}
+
 /// A client that is built when it is first used, because most commands do not send a request. It
 /// does not follow redirects.
 #[derive(Clone, Debug)]
