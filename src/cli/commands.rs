@@ -15,7 +15,7 @@ use self::error::CommandError;
 use self::options::{ConsentFlags, ModuleArgument, PlanningFlags, RunFlags};
 use self::plan_file::{ApplyArgument, parse_apply_argument, plan_to_save, saved_plan_request};
 use super::assignments::Assignments;
-use super::execute::execute_run;
+use super::execute::{Shown, execute_run};
 use super::flags::{Flags, merge_arguments};
 use super::module_directory::module_directory;
 use super::output::complain;
@@ -255,7 +255,7 @@ impl LocalRun {
                 return usage_code;
             }
         };
-        match execute_run(settings, environment) {
+        match execute_run(settings, environment, Shown::Log) {
             Exit::Usage => usage_code,
             exit => exit.code(),
         }

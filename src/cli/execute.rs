@@ -37,12 +37,21 @@ impl Execute {
             Ok(settings) => settings,
             Err(error) => return refuse(&error),
         };
-        execute_run(settings, environment).code()
+        execute_run(settings, environment, Shown::Log).code()
     }
 }
 
-/// Executes the run that `settings` describe, with its log on the terminal of this process.
-pub(super) fn execute_run(settings: Settings, environment: &Environment) -> Exit {
+/// The output of a run on the terminal of this process.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Shown {
+    /// The log, and the messages of the runner.
+    Log,
+    /// Only the messages of the runner.
+    Messages,
+}
+
+/// Executes the run that `settings` describe.
+pub(super) fn execute_run(settings: Settings, environment: &Environment, shown: Shown) -> Exit {
     let redactor = Arc::new(Redactor::new());
     // The screen comes first, because the log writes through it.
     let screen = screen::open(&settings.logging, environment, Output::Lines);
@@ -52,5 +61,9 @@ pub(super) fn execute_run(settings: Settings, environment: &Environment) -> Exit
         tracing::warn!("{warning}");
     }
     let terminal = terminal(&screen, settings.job.system);
+    let terminal = match shown {
+        Shown::Log => terminal,
+        Shown::Messages => terminal.without_log(),
+    };
     block_on(crate::run::execute(settings, redactor, terminal)).unwrap_or(Exit::Failed)
 }

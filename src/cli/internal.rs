@@ -9,13 +9,13 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::output::complain;
+use super::execute::{Shown, execute_run};
+use super::output::{complain, refuse};
 use crate::engine::{ISOLATED_COMMAND, become_isolated};
 use crate::exit::Exit;
-use crate::settings::Environment;
+use crate::settings::{Arguments, Environment, Settings};
 use butler_base::error::chain;
 use butler_base::platform::AllowedPaths;
-use butler_base::process::become_program;
 use butler_source::git;
 
 #[derive(Subcommand)]
@@ -69,16 +69,16 @@ impl Internal {
     }
 }
 
-/// Records which process this is, and becomes `execute` with the settings in the environment.
+/// Records which process this is, and executes the run of the settings in the environment.
 fn attempt(directory: &Path, environment: &Environment) -> u8 {
-    let variables = environment.variables().iter();
-    let variables = variables.map(|(name, value)| (name.clone(), value.clone())).collect();
-    let begun = butler_server::attempts::begin_attempt(directory)
-        .and_then(|()| become_program(environment.executable(), &["execute".into()], &variables));
-    begun.unwrap_or_else(|error| {
+    if let Err(error) = butler_server::attempts::begin_attempt(directory) {
         complain(&format!("cannot begin the attempt in `{}`: {error}", directory.display()), None);
-        Exit::Failed.code()
-    })
+        return Exit::Failed.code();
+    }
+    match Settings::resolve(&Arguments::default(), environment) {
+        Ok(settings) => execute_run(settings, environment, Shown::Messages).code(),
+        Err(error) => refuse(&error),
+    }
 }
 
 /// Returns only if the tool cannot be started.

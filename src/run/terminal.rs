@@ -19,6 +19,15 @@ pub struct Terminal {
     pub screen: Option<Screen>,
 }
 
+impl Terminal {
+    /// The same without the output of children.
+    #[must_use]
+    pub fn without_log(self) -> Self {
+        let Self { stdout, stderr, .. } = Self::default();
+        Self { stdout, stderr, ..self }
+    }
+}
+
 impl Default for Terminal {
     /// Discards the output.
     fn default() -> Self {

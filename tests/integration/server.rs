@@ -13,6 +13,7 @@ mod isolation;
 mod kills;
 mod limits;
 mod module_credentials;
+mod output;
 mod port;
 mod postgres;
 mod restarts;
@@ -249,7 +250,7 @@ fn running(data: &Path) -> Vec<i32> {
     // The record outlives its process, whose number another one may have.
     pids.filter(|pid| {
         let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        command.ends_with("execute\0")
+        command.contains("\0internal-attempt\0")
     })
     .collect()
 }

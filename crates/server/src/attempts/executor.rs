@@ -317,7 +317,8 @@ impl Executor for ProcessExecutor {
 }
 
 /// Makes this process that of the attempt in `directory`: a session of its own, and a record of
-/// which process it is. The caller becomes `execute` afterwards, with the environment that it has.
+/// which process it is. The caller executes the run afterwards, without its log on the terminal: it would
+/// fill the file for the output, which has no limit.
 ///
 /// # Errors
 /// If the record cannot be written.
