@@ -161,6 +161,12 @@ pub(super) fn configuration(
         variables.insert(variable.clone(), value);
     }
     let mut environment = Map::new();
+    for variable in entry.pass_env.iter().map(|name| &name.value) {
+        // The runner masks it if its name is that of a secret.
+        if let Some(value) = (secrets.variable)(variable) {
+            environment.insert(variable.clone(), json!({"value": value.expose_secret()}));
+        }
+    }
     for (variable, value) in &entry.env {
         let value = match value {
             EnvironmentValue::Text(text) => json!({"value": text}),

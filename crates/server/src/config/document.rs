@@ -148,6 +148,10 @@ pub struct LayerEntry {
     /// Environment variables of attempts: texts, or secrets as in `secrets`.
     #[schemars(with = "BTreeMap<EnvironmentName, EnvironmentValue>")]
     pub env: BTreeMap<String, EnvironmentValue>,
+    /// Environment variables of the server that attempts get too, if they are set. They are read at
+    /// each attempt. `env` overrides them.
+    #[schemars(with = "Vec<EnvironmentName>")]
+    pub pass_env: Vec<Spanned<String>>,
     /// The state backend.
     pub backend: Option<BackendEntry>,
     /// The workspace.

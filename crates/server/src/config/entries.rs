@@ -77,6 +77,9 @@ impl LayerEntry {
         merge(&mut self.variables, &defaults.variables);
         merge(&mut self.secrets, &defaults.secrets);
         merge(&mut self.env, &defaults.env);
+        if self.pass_env.is_empty() {
+            self.pass_env.clone_from(&defaults.pass_env);
+        }
         or(&mut self.backend, defaults.backend.as_ref());
         or(&mut self.workspace, defaults.workspace.as_ref());
         if self.triggers.is_empty() {

@@ -79,13 +79,16 @@ fn values_of_layers_are_refused_with_a_reason() {
         ),
         ("env: {LD_PRELOAD: a}", "`env` cannot set `LD_PRELOAD`: it loads other code"),
         ("env: {TF_WORKSPACE: a}", "`env` cannot set `TF_WORKSPACE`: use `workspace`"),
+        ("pass-env: [A, HOME]", "a.yaml:3:56: `pass-env` cannot pass `HOME`: the server gives"),
+        ("pass-env: [BUTLER_TOKEN]", "`pass-env` cannot pass `BUTLER_TOKEN`: it is a setting of"),
+        ("pass-env: ['A=B']", "`pass-env` cannot pass `A=B`: a name is not empty"),
     ] {
         assert_only(&layer_errors(keys), expected, keys);
     }
     let accepted = "tool: 'tofu@1.8', triggers: ['**/*.yaml'], backend: {type: s3}, drift: {every: 1m}, \
                     retries: {max: 100}, max-log: 64KiB, module-credentials: {host: 'a.b:1', token-env: A}, isolation: {read: [/a], write: [/b]}, \
                     variables: {größe: 1, a-b: 2}, secrets: {_a: {env: A}}, \
-                    env: {AWS_PROFILE: prod, TF_LOG: debug, A: {file: /a}}";
+                    env: {AWS_PROFILE: prod, TF_LOG: debug, A: {file: /a}}, pass-env: [AWS_REGION]";
     assert_eq!(layer_errors(accepted), Vec::<String>::new());
 }
 

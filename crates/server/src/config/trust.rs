@@ -64,6 +64,10 @@ impl Trust {
         if layer.entry.isolation.is_some() {
             errors.push(layer.error("only the server's own configuration can have `isolation`"));
         }
+        if let Some(name) = layer.entry.pass_env.first() {
+            let message = "only the server's own configuration can have `pass-env`";
+            errors.push(layer.error_in(name, message));
+        }
         // An attempt can write where its local backend is.
         if let Some(backend) = &layer.entry.backend
             && backend.kind.value == "local"
@@ -236,6 +240,7 @@ mod tests {
                 layer("module-credentials: {host: git.example.com, token-env: A}"),
                 "`module-credentials.token-env` cannot be a variable of the server",
             ),
+            (layer("pass-env: [A, B]"), "can have `pass-env`"),
             (layer("env: {A: b}, variables: {a: b}"), ""),
             ("defaults: {env: {A: {env: A}}}".to_owned(), "a.yaml:1:11: `env.A` cannot be"),
             (url("ssh://git@git.example.com/a"), ""),

@@ -109,6 +109,12 @@ pub(super) fn layer(layer: &Placed<LayerEntry>) -> Vec<ConfigError> {
     for (name, reason) in entry.env.keys().filter_map(|name| Some((name, refusal(name)?))) {
         errors.push(layer.error(format!("`env` cannot set `{name}`: {reason}")));
     }
+    for name in &entry.pass_env {
+        if let Some(reason) = refusal(&name.value) {
+            let message = format!("`pass-env` cannot pass `{}`: {reason}", name.value);
+            errors.push(layer.error_in(name, message));
+        }
+    }
     errors
 }
 
