@@ -3,7 +3,9 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use butler_base::platform::fs::{DirBuilderExt, OpenOptionsExt};
+use butler_base::platform::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+
+use crate::config::STATES;
 
 /// The data directory, mode 0700: the store, mirrors, attempts, states and caches.
 #[derive(Clone, Debug)]
@@ -24,7 +26,26 @@ impl DataDirectory {
         for directory in [data.root.clone(), data.mirrors(), data.attempts(), data.states()] {
             builder.create(directory)?;
         }
+        data.close_to_others()?;
         Ok(data)
+    }
+
+    /// Sets mode 0700, in case the directory existed: what is in it can have other modes.
+    fn close_to_others(&self) -> io::Result<()> {
+        let mode = std::fs::metadata(&self.root)?.mode();
+        if mode & 0o777 == 0o700 {
+            return Ok(());
+        }
+        let closed = std::fs::set_permissions(&self.root, PermissionsExt::from_mode(0o700));
+        match closed {
+            // It belongs to another user, as a volume of a container can.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let path = self.root.display();
+                tracing::warn!(%path, "other users can open the data directory: set its mode to 0700");
+                Ok(())
+            }
+            closed => closed,
+        }
     }
 
     /// The directory at `root`, as it is.
@@ -66,7 +87,7 @@ impl DataDirectory {
     /// The states of layers whose local backend names no file.
     #[must_use]
     pub fn states(&self) -> PathBuf {
-        self.root.join("states")
+        self.root.join(STATES)
     }
 
     /// The tools of attempts, unless `--cache-dir` names another directory.
@@ -93,4 +114,24 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
     options.open(path)?.write_all(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn existing_data_directory_is_closed_to_other_users() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("data");
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("file"), "").unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+        for (path, mode) in [(&path, 0o755), (&path.join("file"), 0o644)] {
+            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        }
+        DataDirectory::create(&path).unwrap();
+        // Only the directory itself.
+        assert_eq!((mode(&path), mode(&path.join("file"))), (0o700, 0o644));
+    }
 }

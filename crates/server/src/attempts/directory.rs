@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use butler_base::error::FailureClass;
 use butler_base::event::{LogLine, Stream};
-use butler_base::platform::fs::{DirBuilderExt, MetadataExt, user};
+use butler_base::platform::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, user};
 use butler_base::process::ProcessIdentity;
 use fs_err as fs;
 use serde::Serialize;
@@ -126,10 +126,13 @@ impl AttemptDirectory {
         self.path.join("token")
     }
 
-    /// Standard output and standard error of the process.
-    #[must_use]
-    pub fn output(&self) -> PathBuf {
-        self.path.join("output.log")
+    /// Opens the file for standard output and standard error of the process, mode 0600.
+    ///
+    /// # Errors
+    /// If it cannot be opened or created.
+    pub(super) fn open_output(&self) -> io::Result<std::fs::File> {
+        let mut options = std::fs::OpenOptions::new();
+        options.append(true).create(true).mode(0o600).open(self.path.join("output.log"))
     }
 
     /// Records which process executes the attempt.

@@ -105,8 +105,7 @@ impl ProcessExecutor {
         let argument = path.to_str().ok_or_else(|| {
             std::io::Error::other(format!("the path `{}` is not UTF-8", path.display()))
         })?;
-        write_private(&directory.output(), &[])?;
-        let output = std::fs::OpenOptions::new().append(true).open(directory.output())?;
+        let output = directory.open_output()?;
         let environment =
             self.environment(attempt, &directory).map_err(StartError::Configuration)?;
         let arguments = [ATTEMPT_COMMAND, argument];
@@ -175,7 +174,8 @@ impl ProcessExecutor {
             }
             let mut environment = self.settings.environment.clone();
             set_directories(&mut environment, &directory);
-            let output = std::fs::OpenOptions::new().append(true).open(directory.output())?;
+            // A killed server can have created the token and not this file.
+            let output = directory.open_output()?;
             tidy(&self.settings.executable, &environment, &directory, &output).await
         });
         futures_util::future::join_all(all).await.into_iter().collect()
