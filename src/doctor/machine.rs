@@ -57,6 +57,9 @@ fn describe_isolation(landlock: Option<Landlock>) -> Finding {
                 "this kernel does not have Landlock: --isolation landlock fails",
             );
         }
+        Some(Landlock::FilesButTruncation) => {
+            "Landlock isolates files, but does not prevent truncation, which needs Linux 6.2"
+        }
         Some(Landlock::Files) => "Landlock isolates files, but not signals, which needs Linux 6.12",
         Some(Landlock::FilesAndSignals) => "Landlock isolates files and signals",
     };

@@ -52,7 +52,7 @@ pub(super) fn isolation(reader: &Reader<'_>, data: &Path) -> Result<IsolationLev
         }
         IsolationLevel::Auto | IsolationLevel::Landlock => Err(unusable(
             &SERVER_ISOLATION,
-            "this kernel does not have Landlock (Linux 6.2 or newer), so modules could read the \
+            "this kernel does not have Landlock (Linux 5.13 or newer), so modules could read the \
              files of the server; `--isolation none` accepts that"
                 .to_owned(),
         )),

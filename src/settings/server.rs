@@ -18,6 +18,7 @@ use super::setting::{
 use super::{
     Arguments, Environment, IsolationLevel, Logging, Setting, SettingsError, parse, variable,
 };
+use butler_base::platform::{Landlock, landlock as landlock_of_kernel};
 use butler_base::process;
 use butler_source::git::GitEnvironment;
 
@@ -139,6 +140,15 @@ impl ServerSettings {
             git: git_environment(environment, ca_bundle),
             logging: Logging::resolve(arguments, environment)?,
         })
+    }
+}
+
+impl ServerSettings {
+    /// What modules are kept from, in words.
+    #[must_use]
+    pub fn isolation_name(&self) -> &'static str {
+        let landlock = Some(self.isolation).filter(|level| *level == IsolationLevel::Landlock);
+        landlock.and_then(|_| landlock_of_kernel()).map_or(self.isolation.name(), Landlock::name)
     }
 }
 

@@ -57,7 +57,7 @@ impl Serve {
         let screen = screen::open(&settings.logging, environment, Output::Lines);
         let _log = logging::start(&settings.logging, environment, &redactor, &screen);
         let (is_one_pass, is_dry_run) = (settings.once, settings.dry_run);
-        let isolation = settings.isolation.name();
+        let isolation = settings.isolation_name();
         tracing::info!(isolation, data = %settings.data.display(), "the server starts");
         let options = Options { config_files, ..options(settings, config, environment) };
         block_on(run(options, is_one_pass, is_dry_run)).unwrap_or_else(|| Exit::Failed.code())
@@ -80,6 +80,7 @@ fn load(settings: &ServerSettings) -> Result<(Config, Option<ConfigFiles>), Vec<
 fn options(settings: ServerSettings, config: Config, environment: &Environment) -> Options {
     let variables = environment.clone();
     let variable = move |name: &str| variables.value(name)?.to_str().map(Into::into);
+    let isolation = settings.isolation_name().to_owned();
     Options {
         config,
         config_files: None,
@@ -95,7 +96,7 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
         tls: settings.address.tls.map(|(certificate, key)| TlsFiles { certificate, key }),
         stop_attempts: settings.stop_attempts,
         access_file: settings.access_file,
-        isolation: settings.isolation.name().to_owned(),
+        isolation,
         concurrency: settings.concurrency,
         starts_per_minute: settings.starts_per_minute,
         mirror_memory: settings.mirror_memory,

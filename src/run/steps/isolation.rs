@@ -55,12 +55,15 @@ pub(in crate::run) fn is_isolated(context: &Context<'_>) -> Result<bool, Failure
             Ok(false)
         }
         Decision::Isolated(landlock) => {
-            let signals = match landlock {
+            let missing = match landlock {
+                Landlock::FilesButTruncation => {
+                    "; this kernel (Linux before 6.2) cannot keep it from truncating other files and from sending signals"
+                }
                 Landlock::Files => "; this kernel cannot keep it from sending signals",
                 Landlock::FilesAndSignals => "",
             };
             context.log.announce(&format!(
-                "Isolation: Landlock; the module can use files of this run and of the system{signals}"
+                "Isolation: Landlock; the module can use files of this run and of the system{missing}"
             ));
             Ok(true)
         }
@@ -81,7 +84,7 @@ fn decide(
             Phase::Config,
             "cannot isolate the run: this kernel does not have Landlock, or has disabled it",
         )
-        .advise("use Linux 6.2 or later with `landlock` in its list of security modules (the boot parameter `lsm=`), or choose --isolation none")),
+        .advise("use Linux 5.13 or later with `landlock` in its list of security modules (the boot parameter `lsm=`), or choose --isolation none")),
     }
 }
 
@@ -241,7 +244,9 @@ mod tests {
 
     #[test]
     fn run_is_isolated_only_as_far_as_the_kernel_can() {
-        let kernels = [None, Some(Landlock::Files), Some(Landlock::FilesAndSignals)];
+        let levels =
+            [Landlock::FilesButTruncation, Landlock::Files, Landlock::FilesAndSignals].map(Some);
+        let kernels = [&[None][..], &levels].concat();
         for kernel in kernels {
             let decided = |level| decide(level, || kernel).ok();
             assert_eq!(decided(IsolationLevel::None), Some(Decision::NotIsolated));
@@ -252,6 +257,6 @@ mod tests {
         }
         let failure = decide(IsolationLevel::Landlock, || None).unwrap_err();
         assert!(failure.reason.contains("does not have Landlock"), "{}", failure.reason);
-        assert!(failure.advice.unwrap().contains("Linux 6.2"));
+        assert!(failure.advice.unwrap().contains("Linux 5.13"));
     }
 }

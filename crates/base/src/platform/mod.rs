@@ -45,10 +45,25 @@ pub struct Room {
 /// What Landlock restricts on this machine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Landlock {
+    /// As [`Self::Files`], but any file that the user can write can be truncated.
+    FilesButTruncation,
     /// Files, and the memory and environment of other processes.
     Files,
     /// In addition, signals to other processes, and abstract UNIX sockets of other processes.
     FilesAndSignals,
+}
+
+impl Landlock {
+    /// The name of this isolation, with what it does not prevent if that is about files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FilesButTruncation => {
+                "landlock, without protection against truncation: Linux before 6.2"
+            }
+            Self::Files | Self::FilesAndSignals => "landlock",
+        }
+    }
 }
 
 /// The paths that a restricted process can use, apart from those of the system. A directory includes
