@@ -88,7 +88,8 @@ pub(super) async fn cancel<S: Store>(
     let mut refused = None;
     loop {
         let (layer, known) = run(&state, &id).await?;
-        // Also a run that failed, and that a newer run or digest has replaced.
+        // The store also refuses a run that failed before the digest changed: it gets no further
+        // attempt, and never changes again.
         if is_over(&known) || refused.as_ref() == Some(&known) {
             return Err(ApiError::conflict(format!("the run `{id}` is over")));
         }
@@ -101,13 +102,13 @@ pub(super) async fn cancel<S: Store>(
             }
             None => state.store.close_run(&layer, &known.id, Closed::Cancelled).await?,
         };
-        // Refused if an attempt has begun or ended since the run was read.
         if changed == Outcome::Made {
             // The receiver is gone when the server stops.
             let _ = state.events.send(Event::Changed(layer.clone()));
             let (layer, run) = run(&state, &id).await?;
             return Ok((StatusCode::ACCEPTED, Json(json!(RunView::new(&layer, &run)))));
         }
+        // An attempt has begun or ended since the run was read.
         refused = Some(known);
     }
 }

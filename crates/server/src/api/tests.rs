@@ -115,6 +115,19 @@ impl Tested {
         (status, serde_json::from_slice(&body).unwrap_or_default())
     }
 
+    /// Records what the repository contains for the layer `a`.
+    async fn see(&self, sighting: Sighting) {
+        let readings = self.store.readings("infra").await.unwrap();
+        let seen = [("a".parse().unwrap(), sighting)];
+        assert_eq!(self.store.observe("infra", readings, &seen).await.unwrap(), Outcome::Made);
+    }
+
+    /// Records another commit of the layer `a`, with another digest.
+    async fn push(&self, name: &str) {
+        let (commit, digest) = (Commit::new(name), Digest::new(name));
+        self.see(Sighting::Found(Revision { commit, digest })).await;
+    }
+
     /// Asks for a plan of a layer. Returns the id of the run.
     async fn plan(&self, layer: &str) -> String {
         let path = format!("/layers/{layer}/plan");

@@ -85,3 +85,16 @@ async fn failed_run_can_be_cancelled_only_if_it_is_retried() {
         assert_eq!(cancel(&tested, &run).await.0, expected, "{class:?}");
     }
 }
+
+#[tokio::test]
+async fn run_that_failed_before_the_digest_changed_is_over() {
+    let tested = tested().await;
+    let run = tested.plan("a").await;
+    let attempt = start(&tested, &run).await;
+    let result = AttemptResult::ended(Ending::Failed(FailureClass::Network));
+    assert_eq!(tested.store.finish(&attempt, result).await.unwrap(), Outcome::Made);
+    tested.push("c2").await;
+    let (status, body) = cancel(&tested, &run).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{body}");
+    assert_eq!(body["error"]["message"], format!("the run `{run}` is over"));
+}
