@@ -29,6 +29,8 @@ struct Memory {
     now: Moment,
     /// With all runs.
     layers: BTreeMap<LayerName, Record>,
+    /// The order in which runs were inserted.
+    order: Vec<RunId>,
     /// By the identity of the state.
     leases: BTreeMap<String, Lease>,
     counters: BTreeMap<String, u64>,
@@ -58,7 +60,10 @@ impl Tables for Memory {
         for run in &after.runs {
             match runs.iter_mut().find(|known| known.id == run.id) {
                 Some(known) => known.clone_from(run),
-                None => runs.push(run.clone()),
+                None => {
+                    self.order.push(run.id.clone());
+                    runs.push(run.clone());
+                }
             }
         }
         *known = Record { runs, ..after.clone() };
@@ -86,10 +91,22 @@ impl Tables for Memory {
         Ok(older.iter().rev().take(most as usize).cloned().collect())
     }
 
+    fn newest_runs(
+        &mut self,
+        before: Option<&RunId>,
+        most: u32,
+    ) -> StoreResult<Vec<(LayerName, Run)>> {
+        let end = before.and_then(|before| self.order.iter().position(|id| id == before));
+        let older = self.order[..end.unwrap_or(self.order.len())].to_vec();
+        let newest = older.iter().rev().take(most as usize);
+        newest.filter_map(|id| self.run(id).transpose()).collect()
+    }
+
     fn remove_run(&mut self, layer: &LayerName, run: &RunId) -> StoreResult<()> {
         if let Some(record) = self.layers.get_mut(layer) {
             self.writes += 1;
             record.runs.retain(|known| known.id != *run);
+            self.order.retain(|known| known != run);
         }
         Ok(())
     }
@@ -206,6 +223,14 @@ impl Store for MemoryStore {
         most: u32,
     ) -> StoreResult<Vec<Run>> {
         self.tables().history(layer, before, most)
+    }
+
+    async fn newest_runs(
+        &self,
+        before: Option<&RunId>,
+        most: u32,
+    ) -> StoreResult<Vec<(LayerName, Run)>> {
+        self.tables().newest_runs(before, most)
     }
 
     async fn prune(&self, layer: &LayerName, keep: Keep) -> StoreResult<Vec<AttemptId>> {

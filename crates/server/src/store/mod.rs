@@ -196,6 +196,13 @@ pub trait Store: Send + Sync {
         most: u32,
     ) -> impl Future<Output = StoreResult<Vec<Run>>> + Send;
 
+    /// At most `most` runs of all layers, the newest first: those older than `before`, if it is given.
+    fn newest_runs(
+        &self,
+        before: Option<&RunId>,
+        most: u32,
+    ) -> impl Future<Output = StoreResult<Vec<(LayerName, Run)>>> + Send;
+
     /// Removes runs of a layer that are not to be kept, and returns their attempts. Runs that decisions
     /// read are kept, and the last run of each action, and the last one of each that succeeded.
     fn prune(

@@ -34,6 +34,13 @@ pub(super) trait Tables {
         most: u32,
     ) -> StoreResult<Vec<Run>>;
 
+    /// The newest runs of all layers that are older than `before`, the newest first.
+    fn newest_runs(
+        &mut self,
+        before: Option<&RunId>,
+        most: u32,
+    ) -> StoreResult<Vec<(LayerName, Run)>>;
+
     /// Removes a run that decisions do not read.
     fn remove_run(&mut self, layer: &LayerName, run: &RunId) -> StoreResult<()>;
 

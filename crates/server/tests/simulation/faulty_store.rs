@@ -109,6 +109,15 @@ impl Store for FaultyStore {
         self.inner.history(layer, before, most).await
     }
 
+    async fn newest_runs(
+        &self,
+        before: Option<&RunId>,
+        most: u32,
+    ) -> StoreResult<Vec<(LayerName, Run)>> {
+        self.up()?;
+        self.inner.newest_runs(before, most).await
+    }
+
     async fn prune(&self, layer: &LayerName, keep: Keep) -> StoreResult<Vec<AttemptId>> {
         self.write(self.inner.prune(layer, keep)).await
     }

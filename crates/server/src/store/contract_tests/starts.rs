@@ -81,6 +81,12 @@ pub(super) async fn runs_are_found_by_id_and_by_layer(tested: Tested<impl Store>
     };
     assert_eq!(history(None, 2).await, [ids[2].clone(), ids[1].clone()]);
     assert_eq!(history(Some(&ids[1]), 2).await, [ids[0].clone()]);
+    let newest = async |before: Option<&RunId>, most| -> Vec<(LayerName, RunId)> {
+        let runs = store.newest_runs(before, most).await.unwrap();
+        runs.into_iter().map(|(layer, run)| (layer, run.id)).collect()
+    };
+    assert_eq!(newest(None, 2).await, [(layer("b"), other.clone()), (layer("a"), ids[2].clone())]);
+    assert_eq!(newest(Some(&ids[1]), 9).await, [(layer("a"), ids[0].clone())]);
     assert_eq!(store.busy().await.unwrap(), Vec::new());
     let id = tested.start("b", &other, 1).await;
     assert_eq!(store.busy().await.unwrap(), [layer("b")]);

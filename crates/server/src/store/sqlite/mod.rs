@@ -212,6 +212,15 @@ impl Store for SqliteStore {
         self.transaction(move |tables| tables.history(&layer, before.as_ref(), most)).await
     }
 
+    async fn newest_runs(
+        &self,
+        before: Option<&RunId>,
+        most: u32,
+    ) -> StoreResult<Vec<(LayerName, Run)>> {
+        let before = before.cloned();
+        self.transaction(move |tables| tables.newest_runs(before.as_ref(), most)).await
+    }
+
     async fn prune(&self, layer: &LayerName, keep: Keep) -> StoreResult<Vec<AttemptId>> {
         let layer = layer.clone();
         self.transaction(move |tables| transactions::prune(tables, &layer, keep)).await

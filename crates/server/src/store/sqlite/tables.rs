@@ -177,6 +177,23 @@ impl Tables for SqliteTables<'_> {
         Ok(runs.collect::<rusqlite::Result<_>>()?)
     }
 
+    fn newest_runs(
+        &mut self,
+        before: Option<&RunId>,
+        most: u32,
+    ) -> StoreResult<Vec<(LayerName, Run)>> {
+        let mut select = self.connection.prepare_cached(
+            "SELECT layer, facts FROM runs WHERE position < coalesce(
+                 (SELECT position FROM runs WHERE id = :before), 9223372036854775807
+             ) ORDER BY position DESC LIMIT :most",
+        )?;
+        let before = before.map(RunId::as_str);
+        let runs = select.query_map(named_params! { ":before": before, ":most": most }, |row| {
+            Ok((layer(row, 0)?, json(row, 1)?))
+        })?;
+        Ok(runs.collect::<rusqlite::Result<_>>()?)
+    }
+
     fn remove_run(&mut self, _: &LayerName, run: &RunId) -> StoreResult<()> {
         let mut delete = self.connection.prepare_cached("DELETE FROM runs WHERE id = ?")?;
         delete.execute([run.as_str()])?;
