@@ -6,14 +6,19 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::Json;
+use axum::extract::State;
 use butler_base::platform::fs::OpenOptionsExt;
 use butler_registry::TokenHash;
 use fs_err as fs;
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Value, json};
 
 use super::access_file::AccessFile;
-use super::user::{Role, User};
+use super::state::Shared;
+use super::user::{Role, User, UserView};
 use crate::config::ConfigError;
+use crate::store::Store;
 
 /// The time between two looks at the access file.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -34,6 +39,12 @@ pub struct Access {
     users: Mutex<Users>,
     /// The time between two looks at the file.
     interval: Duration,
+}
+
+/// `GET /access`.
+pub(super) async fn list<S: Store>(State(state): State<Shared<S>>) -> Json<Value> {
+    let users: Vec<UserView> = state.access.known().iter().map(User::view).collect();
+    Json(json!({"items": users, "next": null}))
 }
 
 /// The users in force, and where they come from.
@@ -105,8 +116,13 @@ impl Access {
         found.cloned()
     }
 
+    /// Whether the access file still has this user.
+    pub(super) fn has(&self, user: &User) -> bool {
+        self.known().iter().any(|known| known.token == user.token)
+    }
+
     /// The users in force.
-    fn known(&self) -> Arc<[User]> {
+    pub(super) fn known(&self) -> Arc<[User]> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let Users { known, file: Some(file), looked } = &mut *users else {
             return Arc::clone(&users.known);

@@ -1,31 +1,53 @@
-//! Requests about layers and repositories.
+//! Requests about layers.
+
+use std::fmt::Display;
+use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::{Extension, Json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
-use url::Url;
 
+use super::configuration;
 use super::error::ApiError;
+use super::repositories::{self, PollView};
+use super::runs;
 use super::state::{ApiState, Shared};
 use super::user::User;
+use crate::decision::usable;
 use crate::event::Event;
+use crate::layers::LayerSource;
 use crate::model::{Action, Cause, Gate, LayerName, NewRun, Observation, Phase, RunId};
-use crate::serve::{DriftView, LayerView, RunView, Timestamp};
+use crate::serve::{DriftView, LayerView};
 use crate::store::{Outcome, Snapshot, Store};
 
 /// The most layers of one answer, and how many there are if the request does not say.
 const MOST: usize = 1_000;
 
+/// What layers can wait for in a list.
+const WAITING: [&str; 1] = ["approval"];
+
 /// Which layers are listed.
-#[derive(Debug, Default)]
-struct Filter {
+#[derive(Debug, Default, JsonSchema)]
+#[schemars(default)]
+pub(super) struct Filter {
+    /// Only layers in this phase; can be repeated.
+    #[schemars(rename = "phase", with = "Vec<Phase>")]
     phases: Vec<String>,
+    /// Only layers that wait for this: `approval`.
     waiting: Option<String>,
+    /// Only layers with this drift.
+    #[schemars(with = "Option<DriftView>")]
     drift: Option<String>,
+    /// Only layers of this repository.
     repository: Option<String>,
+    /// Only layers with this text in their name.
     q: Option<String>,
+    /// The most layers of the answer, at most 1,000.
     limit: Option<usize>,
+    /// The last layer of the answer before: only those that come after it.
     after: Option<String>,
 }
 
@@ -55,14 +77,19 @@ impl Filter {
                 }
             }
         }
-        let known = Phase::ALL.map(name_of);
-        match filter.phases.iter().find(|phase| !known.contains(phase)) {
-            Some(phase) => {
-                let known = known.join(", ");
-                Err(ApiError::bad_request(format!("`{phase}` is not a phase: use {known}")))
-            }
-            None => Ok(filter),
+        let phases = Phase::ALL.map(name_of);
+        for phase in &filter.phases {
+            one_of("phase", phase, &phases)?;
         }
+        for (name, given, values) in [
+            ("waiting", &filter.waiting, &WAITING[..]),
+            ("drift", &filter.drift, &DriftView::NAMES),
+        ] {
+            if let Some(given) = given {
+                one_of(name, given, values)?;
+            }
+        }
+        Ok(filter)
     }
 
     fn allows(&self, view: &LayerView) -> bool {
@@ -72,19 +99,23 @@ impl Filter {
         let has_phase =
             phases.is_empty() || phases.iter().any(|phase| *phase == name_of(view.phase));
         let waits = view.reasons.iter().any(|reason| reason.gate == Gate::Approval);
-        let drift = match view.drift {
-            DriftView::Found => "found",
-            DriftView::None => "none",
-            DriftView::Unchecked => "unchecked",
-            DriftView::Unknown => "unknown",
-        };
         has_phase
-            && self.waiting.as_deref().is_none_or(|waiting| waiting == "approval" && waits)
-            && is(&self.drift, drift)
+            && (self.waiting.is_none() || waits)
+            && is(&self.drift, view.drift.name())
             && is(&self.repository, view.repository.as_deref().unwrap_or_default())
             && self.q.as_deref().is_none_or(|part| view.name.as_str().contains(part))
             && self.after.as_deref().is_none_or(|after| view.name.as_str() > after)
     }
+}
+
+/// Refuses a value of the parameter `name` that is not one of `values`.
+fn one_of(name: &str, given: &str, values: &[impl AsRef<str>]) -> Result<(), ApiError> {
+    let values: Vec<&str> = values.iter().map(AsRef::as_ref).collect();
+    if values.contains(&given) {
+        return Ok(());
+    }
+    let values = values.join(", ");
+    Err(ApiError::bad_request(format!("`{given}` is not a value of `{name}`: use {values}")))
 }
 
 fn name_of(phase: Phase) -> String {
@@ -107,17 +138,61 @@ pub(super) async fn list<S: Store>(
 }
 
 /// The view of a layer.
-fn view<S>(state: &ApiState<S>, layer: &str) -> Result<std::sync::Arc<LayerView>, ApiError> {
+pub(super) fn view<S>(state: &ApiState<S>, layer: &str) -> Result<Arc<LayerView>, ApiError> {
     let name: Option<LayerName> = layer.parse().ok();
     let view = name.and_then(|name| state.views.layer(&name));
     view.ok_or_else(|| ApiError::not_found(format!("there is no layer `{layer}`")))
 }
 
+/// A layer in full.
+#[derive(Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LayerInFull {
+    #[serde(flatten)]
+    view: LayerView,
+    /// Whether the server has decided about the layer since its facts have changed.
+    up_to_date: bool,
+    /// All gates.
+    gates: Vec<GateView>,
+    /// The configuration in force, with the keys of configuration files; `null` if the layer is no
+    /// longer in it.
+    configuration: Option<Value>,
+}
+
+/// A gate, and why it is closed.
+#[derive(Debug, JsonSchema, Serialize)]
+pub(super) struct GateView {
+    /// The gate.
+    gate: Gate,
+    /// Whether it is open.
+    open: bool,
+    /// Why it is closed.
+    reason: Option<String>,
+}
+
+impl GateView {
+    fn new(gate: Gate, view: &LayerView) -> Self {
+        let reasons = view.reasons.iter().filter(|reason| reason.gate == gate);
+        let reasons: Vec<&str> = reasons.map(|reason| reason.text.as_str()).collect();
+        let open = reasons.is_empty();
+        Self { gate, open, reason: (!open).then(|| reasons.join("; ")) }
+    }
+}
+
 pub(super) async fn show<S: Store>(
     State(state): State<Shared<S>>,
     Path(layer): Path<String>,
-) -> Result<Json<Value>, ApiError> {
-    Ok(Json(json!(*view(&state, &layer)?)))
+) -> Result<Json<LayerInFull>, ApiError> {
+    let view = view(&state, &layer)?;
+    let Snapshot { observation, facts, .. } = state.store.snapshot(&view.name, "", &[]).await?;
+    let revision = observation.as_ref().and_then(Observation::revision);
+    let (seen, last) = (view.last_run.as_ref().map(|run| &run.id), facts.runs.last());
+    let is_current = view.revision.as_ref() == revision && seen == last.map(|run| &run.id);
+    let gates = Gate::ALL.iter().map(|gate| GateView::new(*gate, &view)).collect();
+    let source = state.source(&view.name);
+    let configuration = source.map(|source| configuration::in_force(&source)).transpose()?;
+    let view = (*view).clone();
+    Ok(Json(LayerInFull { view, up_to_date: is_current, gates, configuration }))
 }
 
 pub(super) async fn plan<S: Store>(
@@ -126,17 +201,23 @@ pub(super) async fn plan<S: Store>(
     headers: HeaderMap,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let view = view(&state, &layer)?;
-    if let Some(reason) = view.reasons.iter().find(|reason| reason.gate == Gate::Pause) {
-        return Err(ApiError::conflict(format!("the layer `{layer}` cannot be planned: {reason}")));
-    }
     let name = &view.name;
-    let Snapshot { observation, .. } = state.store.snapshot(name, "", &[]).await?;
-    let revision = observation.as_ref().and_then(Observation::revision).cloned();
-    let (Some(revision), Some(observation)) = (revision, &observation) else {
-        let message =
-            format!("the repository does not have the layer `{layer}`, or was not read yet");
-        return Err(ApiError::conflict(message));
+    let cannot = |why: &dyn Display| {
+        ApiError::conflict(format!("the layer `{name}` cannot be planned: {why}"))
     };
+    let source = configured(&state, name)?;
+    let Snapshot { observation, facts, .. } = state.store.snapshot(name, "", &[]).await?;
+    if let Some(by) = facts.paused_by {
+        let why = format!("paused by {by}; `butler-runner layer resume` continues");
+        return Err(cannot(&why));
+    }
+    if let Some(why) = &source.configured.layer.conflict {
+        return Err(cannot(why));
+    }
+    let Some(observation) = observation else {
+        return Err(cannot(&"its repository has not been read yet"));
+    };
+    let revision = usable(&observation).map_err(|reason| cannot(&reason))?.clone();
     let cause = Cause::Person { request: request_id(&headers)? };
     let id = RunId::derived(name, &revision.digest, Action::Plan, &cause);
     let (action, change) = (Action::Plan, observation.change);
@@ -151,7 +232,14 @@ pub(super) async fn plan<S: Store>(
         // The receiver is gone when the server stops.
         let _ = state.events.send(Event::Changed(name.clone()));
     }
-    Ok((StatusCode::ACCEPTED, Json(json!(RunView::new(name, &run)))))
+    Ok((StatusCode::ACCEPTED, Json(json!(runs::view(&state, name, &run).await?))))
+}
+
+/// What the configuration says about a layer.
+fn configured<S>(state: &ApiState<S>, name: &LayerName) -> Result<Arc<LayerSource>, ApiError> {
+    state.source(name).ok_or_else(|| {
+        ApiError::conflict(format!("the layer `{name}` is no longer in the configuration"))
+    })
 }
 
 /// What tells this request apart from others: the client's `Idempotency-Key`, or a random id.
@@ -170,41 +258,33 @@ fn request_id(headers: &HeaderMap) -> Result<String, ApiError> {
 pub(super) async fn sync<S: Store>(
     State(state): State<Shared<S>>,
     Path(layer): Path<String>,
-) -> Result<(StatusCode, Json<Value>), ApiError> {
-    let view = view(&state, &layer)?;
-    let repository = view.repository.as_deref().unwrap_or_default();
-    sync_now(&state, repository)?;
-    Ok((StatusCode::ACCEPTED, Json(json!({"repository": repository}))))
+) -> Result<(StatusCode, Json<PollView>), ApiError> {
+    let source = configured(&state, &view(&state, &layer)?.name)?;
+    repositories::poll(&state, &source.repository)
 }
 
-pub(super) async fn sync_repository<S: Store>(
-    State(state): State<Shared<S>>,
-    Path(repository): Path<String>,
-) -> Result<(StatusCode, Json<Value>), ApiError> {
-    sync_now(&state, &repository)?;
-    Ok((StatusCode::ACCEPTED, Json(json!({"repository": repository}))))
-}
-
-fn sync_now<S>(state: &ApiState<S>, repository: &str) -> Result<(), ApiError> {
-    if !state.desired.config().repositories.contains_key(repository) {
-        return Err(ApiError::not_found(format!("there is no repository `{repository}`")));
-    }
-    state.desired.due(repository).notify_one();
-    Ok(())
+/// Whether a layer is paused.
+#[derive(Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct PauseView {
+    /// The layer.
+    name: LayerName,
+    /// Who paused it.
+    paused_by: Option<String>,
 }
 
 pub(super) async fn pause<S: Store>(
     State(state): State<Shared<S>>,
     Extension(user): Extension<User>,
     Path(layer): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<PauseView>, ApiError> {
     set_pause(&state, &layer, Some(&user.name)).await
 }
 
 pub(super) async fn resume<S: Store>(
     State(state): State<Shared<S>>,
     Path(layer): Path<String>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<PauseView>, ApiError> {
     set_pause(&state, &layer, None).await
 }
 
@@ -212,42 +292,10 @@ async fn set_pause<S: Store>(
     state: &ApiState<S>,
     layer: &str,
     by: Option<&str>,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Json<PauseView>, ApiError> {
     let view = view(state, layer)?;
     state.store.pause(&view.name, by).await?;
     // The receiver is gone when the server stops.
     let _ = state.events.send(Event::Changed(view.name.clone()));
-    Ok(Json(json!({"name": view.name, "pausedBy": by})))
-}
-
-/// The address of a repository without name and password. The name of an SSH login is not secret.
-pub(super) fn without_login(address: &str) -> String {
-    let Ok(mut url) = Url::parse(address) else { return address.to_owned() };
-    // A URL without a host has no login.
-    let _ = url.set_password(None);
-    if url.scheme() != "ssh" {
-        let _ = url.set_username("");
-    }
-    url.into()
-}
-
-pub(super) async fn repositories<S: Store>(
-    State(state): State<Shared<S>>,
-) -> Result<Json<Value>, ApiError> {
-    let config = state.desired.config();
-    let polls = state.desired.polls();
-    let items: Vec<Value> = config
-        .repositories
-        .iter()
-        .map(|(name, repository)| {
-            let poll = polls.get(name);
-            json!({
-                "name": name,
-                "url": without_login(&repository.entry.url.value),
-                "lastPoll": poll.map(|poll| Timestamp::of(poll.at)),
-                "error": poll.and_then(|poll| poll.error.clone()),
-            })
-        })
-        .collect();
-    Ok(Json(json!({"items": items, "next": null})))
+    Ok(Json(PauseView { name: view.name.clone(), paused_by: by.map(str::to_owned) }))
 }

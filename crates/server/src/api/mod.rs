@@ -6,18 +6,24 @@
 
 mod access;
 mod access_file;
+mod configuration;
 mod error;
 mod events;
 mod health;
 mod hosts;
 mod layers;
+mod logs;
+mod openapi;
 mod reached;
 mod refusals;
+mod repositories;
 mod routes;
 mod runs;
 mod state;
+mod stream;
 #[cfg(test)]
 mod tests;
+mod unlock;
 mod user;
 
 pub use access::{Access, new_token};

@@ -8,19 +8,26 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::error::ApiError;
+use super::events::EventView;
 use super::hosts::check_address;
+use super::layers::{LayerInFull, PauseView};
+use super::logs::{Lines, LogView};
+use super::openapi::{self, Shape};
 use super::reached::Reached;
 use super::refusals::{MOST_BODY, errors_as_json};
+use super::repositories::{PollView, RepositoryView};
 use super::state::{ApiState, Shared};
-use super::user::Role;
-use super::{events, health, layers, runs};
+use super::unlock::{Unlock, Unlocked};
+use super::user::{Role, UserView};
+use super::{access, events, health, layers, logs, repositories, runs, unlock};
+use crate::serve::{LayerView, RunView};
 use crate::store::Store;
 
 /// The path of the API.
-const BASE: &str = "/api/v1";
+pub(super) const BASE: &str = "/api/v1";
 
 /// One request of the API.
 pub struct Route<S> {
@@ -32,6 +39,8 @@ pub struct Route<S> {
     pub role: Role,
     /// What it does, in one sentence.
     pub summary: &'static str,
+    /// Its parameters and its answer, for the OpenAPI document.
+    pub(super) shape: Shape,
     handler: MethodRouter<Shared<S>>,
 }
 
@@ -44,58 +53,124 @@ impl<S> std::fmt::Debug for Route<S> {
 /// All requests.
 #[must_use]
 pub fn routes<S: Store + 'static>() -> Vec<Route<S>> {
-    let read = |path, summary, handler| Route {
+    let read = |path, summary, shape, handler| Route {
         method: Method::GET,
         path,
         role: Role::Viewer,
         summary,
+        shape,
         handler,
     };
-    let change =
-        |path, role, summary, handler| Route { method: Method::POST, path, role, summary, handler };
+    let change = |path, role, shape, summary, handler| Route {
+        method: Method::POST,
+        path,
+        role,
+        summary,
+        shape,
+        handler,
+    };
+    let last_event = ("Last-Event-ID", "The `id` of the last message of a stream.");
+    let (stream, layer, run) =
+        ("text/event-stream", Shape::of::<LayerInFull>(), Shape::of::<RunView>());
     vec![
-        read("/layers", "Lists layers.", get(layers::list::<S>)),
-        read("/layers/{layer}", "Shows a layer.", get(layers::show::<S>)),
-        change("/layers/{layer}/plan", Role::Operator, "Plans a layer.", post(layers::plan::<S>)),
+        read(
+            "/layers",
+            "Lists layers.",
+            Shape::list::<LayerView>().query::<layers::Filter>(),
+            get(layers::list::<S>),
+        ),
+        read("/layers/{layer}", "Shows a layer.", layer, get(layers::show::<S>)),
+        change(
+            "/layers/{layer}/plan",
+            Role::Operator,
+            run.accepted().header("Idempotency-Key", "Requests with the same key make one run."),
+            "Plans a layer.",
+            post(layers::plan::<S>),
+        ),
         change(
             "/layers/{layer}/sync",
             Role::Operator,
+            Shape::of::<PollView>().accepted(),
             "Reads the repository of a layer at once.",
             post(layers::sync::<S>),
         ),
         change(
+            "/layers/{layer}/unlock",
+            Role::Administrator,
+            Shape::of::<Unlocked>().query::<Unlock>(),
+            "Frees the state of a layer whose attempt has ended, or with `force=true` of any.",
+            post(unlock::unlock::<S>),
+        ),
+        change(
             "/layers/{layer}/pause",
             Role::Administrator,
+            Shape::of::<PauseView>(),
             "Starts nothing more for a layer.",
             post(layers::pause::<S>),
         ),
         change(
             "/layers/{layer}/resume",
             Role::Administrator,
+            Shape::of::<PauseView>(),
             "Ends the pause of a layer.",
             post(layers::resume::<S>),
         ),
-        read("/runs", "Lists the runs of a layer, the newest first.", get(runs::list::<S>)),
-        read("/runs/{run}", "Shows a run.", get(runs::show::<S>)),
-        read("/runs/{run}/logs", "Reads the log of an attempt.", get(runs::logs::<S>)),
-        read("/runs/{run}/plan", "Reads the plan of a run.", get(runs::plan::<S>)),
+        read(
+            "/runs",
+            "Lists the runs of all layers or of one, the newest first.",
+            Shape::list::<RunView>().query::<runs::Which>(),
+            get(runs::list::<S>),
+        ),
+        read("/runs/{run}", "Shows a run.", run, get(runs::show::<S>)),
+        read(
+            "/runs/{run}/logs",
+            "Reads the log of an attempt, or follows that of the run as `text/event-stream`.",
+            Shape::of::<LogView>().query::<Lines>().also(stream).header(last_event.0, last_event.1),
+            get(logs::logs::<S>),
+        ),
+        read(
+            "/runs/{run}/plan",
+            "Reads the plan of a run.",
+            Shape::of::<Value>().also("text/plain"),
+            get(runs::plan::<S>),
+        ),
         change(
             "/runs/{run}/cancel",
             Role::Operator,
+            run.accepted(),
             "Cancels a run: closes it if it waits, and stops its attempt.",
             post(runs::cancel::<S>),
         ),
         read(
             "/events",
             "Lists what happened, the oldest first, or follows it as `text/event-stream`.",
+            Shape::list::<EventView<'static>>()
+                .query::<events::Which>()
+                .also(stream)
+                .header(last_event.0, last_event.1),
             get(events::list::<S>),
         ),
-        read("/repositories", "Lists repositories.", get(layers::repositories::<S>)),
+        Route {
+            role: Role::Administrator,
+            ..read(
+                "/access",
+                "Lists users with roles and layers.",
+                Shape::list::<UserView>(),
+                get(access::list::<S>),
+            )
+        },
+        read(
+            "/repositories",
+            "Lists repositories.",
+            Shape::list::<RepositoryView>(),
+            get(repositories::list::<S>),
+        ),
         change(
             "/repositories/{repository}/sync",
             Role::Operator,
+            Shape::of::<PollView>().accepted(),
             "Reads a repository at once.",
-            post(layers::sync_repository::<S>),
+            post(repositories::sync::<S>),
         ),
     ]
 }
@@ -104,24 +179,17 @@ pub fn routes<S: Store + 'static>() -> Vec<Route<S>> {
 /// another host are refused before that.
 pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>) -> Router {
     let mut router = Router::new();
-    let mut document = Map::new();
-    for route in routes::<S>() {
-        describe(&mut document, &route);
+    let routes = routes::<S>();
+    let document = openapi::document(&routes);
+    for route in routes {
         let state = (Arc::clone(&state), route.role);
         let handler = route.handler.layer(from_fn_with_state(state, authorize::<S>));
         router = router.route(&format!("{BASE}{}", route.path), handler);
     }
-    let document = json!({
-        "openapi": "3.1.0",
-        "info": {"title": "butler-runner", "version": env!("CARGO_PKG_VERSION")},
-        "servers": [{"url": BASE}],
-        "paths": document,
-        "components": {"schemas": {"Error": error_schema()}},
-    });
-    let openapi = get(move || async move { Json(document) });
+    let answer = get(move || async move { Json(document) });
     let hosts = from_fn_with_state(Arc::new(state.hosts.clone()), check_address);
     router
-        .route(&format!("{BASE}/openapi.json"), openapi)
+        .route(&format!("{BASE}/openapi.json"), answer)
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz::<S>))
         .fallback(unknown)
@@ -133,42 +201,6 @@ pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>) -> Router {
 
 async fn unknown(request: Request) -> ApiError {
     ApiError::not_found(format!("there is no `{}`", request.uri().path()))
-}
-
-/// The form of all errors.
-fn error_schema() -> Value {
-    let text = json!({"type": "string"});
-    let error = json!({
-        "type": "object",
-        "required": ["code", "message", "hint"],
-        "properties": {"code": text, "message": text, "hint": {"type": ["string", "null"]}},
-    });
-    json!({"type": "object", "required": ["error"], "properties": {"error": error}})
-}
-
-/// Adds a request to the OpenAPI document.
-fn describe<S>(document: &mut Map<String, Value>, route: &Route<S>) {
-    let names = route
-        .path
-        .split('/')
-        .filter_map(|part| part.strip_prefix('{').and_then(|part| part.strip_suffix('}')));
-    let parameters: Vec<Value> = names
-        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
-        .collect();
-    let operation = json!({
-        "summary": route.summary,
-        "description": format!("Needs the role {}.", route.role.name()),
-        "parameters": parameters,
-        "responses": {
-            "default": {
-                "description": "An error: the request has a wrong form or body, needs another role, \
-                                or a person must act first.",
-                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
-            },
-        },
-    });
-    let path = document.entry(route.path).or_insert_with(|| json!({}));
-    path[route.method.as_str().to_ascii_lowercase()] = operation;
 }
 
 /// Finds the user, compares the role and the layers, and hands the user on to the handler.

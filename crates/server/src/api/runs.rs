@@ -1,15 +1,19 @@
 //! Requests about runs.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use butler_base::blocking::blocking;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::ApiError;
+use super::logs::attempt;
 use super::state::{ApiState, Shared};
-use crate::attempts::{AttemptDirectory, LeftOut};
+use crate::attempts::AttemptDirectory;
 use crate::event::Event;
 use crate::model::{Closed, Ending, LayerName, Run, RunId, StopReason};
 use crate::serve::RunView;
@@ -18,47 +22,57 @@ use crate::store::{AttemptId, Note, Outcome, Store};
 /// The most runs of one answer.
 const MOST_RUNS: u32 = 100;
 
-/// The most lines of one answer.
-const MOST_LINES: usize = 5_000;
-
 /// Which runs are listed.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Which {
-    layer: String,
+    /// Only runs of this layer.
+    layer: Option<String>,
+    /// The most runs of the answer, at most 100.
     limit: Option<u32>,
+    /// The last run of the answer before: only older ones.
     after: Option<String>,
-}
-
-/// Which lines are read.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Lines {
-    after: u32,
-    attempt: Option<u32>,
 }
 
 pub(super) async fn list<S: Store>(
     State(state): State<Shared<S>>,
     Query(which): Query<Which>,
 ) -> Result<Json<Value>, ApiError> {
-    let Ok(layer) = which.layer.parse::<LayerName>() else {
-        return Err(ApiError::not_found(format!("there is no layer `{}`", which.layer)));
-    };
+    let layer = which.layer.map(|name| {
+        name.parse().map_err(|_| ApiError::not_found(format!("there is no layer `{name}`")))
+    });
+    let layer: Option<LayerName> = layer.transpose()?;
     let limit = which.limit.unwrap_or(MOST_RUNS).clamp(1, MOST_RUNS);
     let after = which.after.map(RunId::new);
     if let Some(after) = &after {
         let known = state.store.run(after).await?;
-        if known.is_none_or(|(of, _)| of != layer) {
-            let message = format!("the layer `{layer}` has no run `{after}` (`after`)");
-            return Err(ApiError::bad_request(message));
+        let is_listed =
+            known.is_some_and(|(of, _)| layer.as_ref().is_none_or(|layer| *layer == of));
+        if !is_listed {
+            let of = layer.map_or("the server".to_owned(), |layer| format!("the layer `{layer}`"));
+            return Err(ApiError::bad_request(format!("{of} has no run `{after}` (`after`)")));
         }
     }
-    let mut runs = state.store.history(&layer, after.as_ref(), limit + 1).await?;
+    let mut runs: Vec<(LayerName, Run)> = match layer {
+        Some(layer) => {
+            let runs = state.store.history(&layer, after.as_ref(), limit + 1).await?;
+            runs.into_iter().map(|run| (layer.clone(), run)).collect()
+        }
+        None => state.store.newest_runs(after.as_ref(), limit + 1).await?,
+    };
     let has_more = runs.len() > limit as usize;
     runs.truncate(limit as usize);
-    let next = runs.last().filter(|_| has_more).map(|run| run.id.clone());
-    let items: Vec<RunView> = runs.iter().map(|run| RunView::new(&layer, run)).collect();
+    let next = runs.last().filter(|_| has_more).map(|(_, run)| run.id.clone());
+    let mut snapshots = BTreeMap::new();
+    let mut items = Vec::new();
+    for (layer, run) in &runs {
+        if !snapshots.contains_key(layer) {
+            snapshots.insert(layer, state.store.snapshot(layer, "", &[]).await?);
+        }
+        if let Some(snapshot) = snapshots.get(layer) {
+            items.push(RunView::new(layer, state.source(layer).as_deref(), snapshot, run));
+        }
+    }
     Ok(Json(json!({"items": items, "next": next})))
 }
 
@@ -71,12 +85,22 @@ pub(super) async fn run<S: Store>(
     found.ok_or_else(|| ApiError::not_found(format!("there is no run `{id}`")))
 }
 
+/// What people see of a run.
+pub(super) async fn view<S: Store>(
+    state: &ApiState<S>,
+    layer: &LayerName,
+    run: &Run,
+) -> Result<RunView, ApiError> {
+    let snapshot = state.store.snapshot(layer, "", &[]).await?;
+    Ok(RunView::new(layer, state.source(layer).as_deref(), &snapshot, run))
+}
+
 pub(super) async fn show<S: Store>(
     State(state): State<Shared<S>>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
     let (layer, run) = run(&state, &id).await?;
-    Ok(Json(json!(RunView::new(&layer, &run))))
+    Ok(Json(json!(view(&state, &layer, &run).await?)))
 }
 
 /// Closes a run that waits, or records that its attempt is to stop. The server sends the request to
@@ -106,7 +130,7 @@ pub(super) async fn cancel<S: Store>(
             // The receiver is gone when the server stops.
             let _ = state.events.send(Event::Changed(layer.clone()));
             let (layer, run) = run(&state, &id).await?;
-            return Ok((StatusCode::ACCEPTED, Json(json!(RunView::new(&layer, &run)))));
+            return Ok((StatusCode::ACCEPTED, Json(json!(view(&state, &layer, &run).await?))));
         }
         // An attempt has begun or ended since the run was read.
         refused = Some(known);
@@ -124,44 +148,9 @@ fn is_over(run: &Run) -> bool {
     run.is_over() || (is_final && !run.action.changes_infrastructure())
 }
 
-/// The directory of an attempt: the one with this number, or the newest one.
-fn directory<S>(
-    state: &ApiState<S>,
-    layer: LayerName,
-    run: &Run,
-    number: Option<u32>,
-) -> Result<AttemptDirectory, ApiError> {
-    let number = number.or_else(|| run.attempts.last().map(|attempt| attempt.number));
-    let attempt = run.attempts.iter().find(|attempt| Some(attempt.number) == number);
-    let Some(attempt) = attempt else {
-        return Err(ApiError::not_found(format!("the run `{}` has no such attempt", run.id)));
-    };
-    let id = AttemptId { layer, run: run.id.clone(), number: attempt.number };
-    Ok(AttemptDirectory::of(&state.data.attempts(), &id))
-}
-
-pub(super) async fn logs<S: Store>(
-    State(state): State<Shared<S>>,
-    Path(id): Path<String>,
-    Query(lines): Query<Lines>,
-) -> Result<Json<Value>, ApiError> {
-    let (layer, run) = run(&state, &id).await?;
-    if run.attempts.is_empty() && lines.attempt.is_none() {
-        return Ok(Json(json!({"items": [], "next": null, "leftOut": null})));
-    }
-    let directory = directory(&state, layer, &run, lines.attempt)?;
-    let read = tokio::task::spawn_blocking(move || {
-        let log = directory.log();
-        Ok::<_, std::io::Error>((log.lines(lines.after, MOST_LINES)?, log.left_out()?))
-    });
-    let (items, left_out) = read
-        .await
-        .map_err(|error| ApiError::internal(&error))?
-        .map_err(|error| ApiError::internal(&error))?;
-    let next = items.last().filter(|_| items.len() == MOST_LINES).map(|line| line.sequence);
-    let left_out =
-        left_out.map(|LeftOut { lines, bytes, .. }| json!({"lines": lines, "bytes": bytes}));
-    Ok(Json(json!({"items": items, "next": next, "leftOut": left_out})))
+/// The directory of an attempt.
+pub(super) fn directory<S>(state: &ApiState<S>, attempt: &AttemptId) -> AttemptDirectory {
+    AttemptDirectory::of(&state.data.attempts(), attempt)
 }
 
 pub(super) async fn plan<S: Store>(
@@ -170,15 +159,14 @@ pub(super) async fn plan<S: Store>(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let (layer, run) = run(&state, &id).await?;
-    let directory = directory(&state, layer, &run, None)?;
+    let number = attempt(&run, None)?;
+    let directory = directory(&state, &AttemptId { layer, run: run.id, number });
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let wants_text = accepted.is_some_and(|accepted| accepted.contains("text/plain"));
-    let read = tokio::task::spawn_blocking(move || {
-        if wants_text { directory.plan_text() } else { directory.plan_json() }
-    });
+    let read =
+        blocking(move |_| if wants_text { directory.plan_text() } else { directory.plan_json() });
     let plan = read
         .await
-        .map_err(|error| ApiError::internal(&error))?
         .map_err(|error| ApiError::internal(&error))?
         .ok_or_else(|| ApiError::not_found(format!("the run `{id}` has no plan")))?;
     let kind = if wants_text { "text/plain; charset=utf-8" } else { "application/json" };

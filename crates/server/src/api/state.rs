@@ -8,6 +8,8 @@ use super::access::Access;
 use super::hosts::Hosts;
 use crate::data::DataDirectory;
 use crate::event::Event;
+use crate::layers::LayerSource;
+use crate::model::LayerName;
 use crate::serve::{Desired, Views};
 
 /// What the handlers of the API need.
@@ -29,6 +31,13 @@ pub struct ApiState<S> {
     pub hosts: Hosts,
     /// What modules are kept from, in one word.
     pub isolation: String,
+}
+
+impl<S> ApiState<S> {
+    /// What the configuration says about a layer.
+    pub(super) fn source(&self, layer: &LayerName) -> Option<Arc<LayerSource>> {
+        self.desired.catalogs().borrow().layers.get(layer).cloned()
+    }
 }
 
 /// Shared by all requests.

@@ -1,12 +1,19 @@
 //! The API against a store in memory.
 
 mod cancel;
+mod conflicts;
 mod errors;
 mod events;
+mod full;
+mod logs;
+mod openapi;
 mod origin;
+mod runs;
+mod streams;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -17,13 +24,16 @@ use tokio::sync::{Notify, mpsc};
 use tower::ServiceExt;
 
 use super::*;
-use crate::config::parse;
+use crate::attempts::AttemptDirectory;
+use crate::config::{Config, parse};
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::LayerSource;
-use crate::model::{Commit, Digest, LayerName, Moment, Revision, Sighting};
+use crate::model::{
+    AttemptToken, Commit, Digest, Ending, LayerName, Moment, Revision, RunId, Sighting,
+};
 use crate::serve::{Desired, Views};
-use crate::store::{MemoryStore, Outcome, Store};
+use crate::store::{AttemptId, AttemptResult, MemoryStore, Note, Outcome, StartRequest, Store};
 
 /// A server without processes.
 struct Tested {
@@ -31,7 +41,9 @@ struct Tested {
     store: Arc<MemoryStore>,
     events: mpsc::UnboundedReceiver<Event>,
     due: Arc<Notify>,
-    _directory: tempfile::TempDir,
+    desired: Arc<Desired>,
+    views: Arc<Views>,
+    directory: tempfile::TempDir,
 }
 
 /// The token of an administrator who may change only layers that match `*a`.
@@ -42,14 +54,26 @@ fn token(role: Role) -> String {
     format!("breg_{}", role.name())
 }
 
+/// A configuration with this layer `a`, and a layer `b`.
+fn configuration(a: &str) -> Config {
+    let text = format!(
+        "repositories: {{infra: {{url: 'file:///infra'}}}}\nlayers:\n  a: {a}\n  b: {{repository: \
+         infra, path: b, backend: {{type: s3, config: {{bucket: tf, key: b, region: eu-west-1}}}}}}"
+    );
+    parse(&[(PathBuf::from("butler.yaml"), text)]).unwrap()
+}
+
 async fn tested() -> Tested {
     tested_with(Hosts::new([127, 0, 0, 1].into())).await
 }
 
 async fn tested_with(hosts: Hosts) -> Tested {
-    let text = "repositories: {infra: {url: 'file:///infra'}}
-layers: {a: {repository: infra, path: a}, b: {repository: infra, path: b}}";
-    let config = parse(&[(PathBuf::from("butler.yaml"), text.to_owned())]).unwrap();
+    tested_by(hosts, None).await
+}
+
+/// With the users of `access`, or one of each role.
+async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
+    let config = configuration("{repository: infra, path: a}");
     let store = Arc::new(MemoryStore::new(Arc::new(|| Moment::from_millis(1_000))));
     let views = Arc::new(Views::default());
     let desired = Arc::new(Desired::new(config));
@@ -80,16 +104,16 @@ layers: {a: {repository: infra, path: a}, b: {repository: infra, path: b}}";
     let due = desired.due("infra");
     let state = ApiState {
         store: Arc::clone(&store),
-        views,
-        desired,
+        views: Arc::clone(&views),
+        desired: Arc::clone(&desired),
         data: DataDirectory::create(directory.path()).unwrap(),
         events: sender,
-        access: Access::new(users),
+        access: access.unwrap_or_else(|| Access::new(users)),
         hosts,
         isolation: "landlock".to_owned(),
     };
     let router = router(Arc::new(state));
-    Tested { router, store, events, due, _directory: directory }
+    Tested { router, store, events, due, desired, views, directory }
 }
 
 impl Tested {
@@ -113,6 +137,36 @@ impl Tested {
         let status = answer.status();
         let body = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
         (status, serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    /// Starts the next attempt of a run of the layer `a`.
+    async fn start(&self, run: &str, number: u32) -> AttemptId {
+        let layer: LayerName = "a".parse().unwrap();
+        let attempt = AttemptId { layer, run: RunId::new(run), number };
+        let request = StartRequest {
+            attempt: &attempt,
+            state_key: "a",
+            after: &[],
+            concurrency: 1,
+            timeout: Duration::from_hours(1),
+            place: "here",
+            token: &AttemptToken::random().unwrap().hash(),
+        };
+        assert_eq!(self.store.start_attempt(request).await.unwrap(), Outcome::Made);
+        assert_eq!(self.store.note(&attempt, Note::Heartbeat).await.unwrap(), Outcome::Made);
+        attempt
+    }
+
+    /// Records the end of an attempt.
+    async fn end(&self, attempt: &AttemptId, ending: Ending) {
+        let result = AttemptResult::ended(ending);
+        assert_eq!(self.store.finish(attempt, result).await.unwrap(), Outcome::Made);
+    }
+
+    /// The files of an attempt.
+    fn files(&self, attempt: &AttemptId) -> AttemptDirectory {
+        let data = DataDirectory::at(self.directory.path());
+        AttemptDirectory::of(&data.attempts(), attempt)
     }
 
     /// Records what the repository contains for the layer `a`.
@@ -231,9 +285,11 @@ async fn layers_are_filtered_and_paged() {
     assert_eq!(names("?limit=1").await, (vec!["a".to_owned()], "a".into()));
     assert_eq!(names("?limit=1&after=a").await, (vec!["b".to_owned()], Value::Null));
     for (query, part) in [
-        ("?phase=Nope", "`Nope` is not a phase"),
+        ("?phase=Nope", "`Nope` is not a value of `phase`: use Observed, Noop"),
         ("?phases=Noop", "`phases` is not a parameter"),
         ("?limit=x", "`limit` is a number"),
+        ("?waiting=bogus", "`bogus` is not a value of `waiting`: use approval"),
+        ("?drift=bogus", "`bogus` is not a value of `drift`: use unknown, unchecked, none, found"),
     ] {
         let viewer = token(Role::Viewer);
         let path = format!("/layers{query}");
@@ -310,7 +366,7 @@ async fn repositories_are_listed_without_logins() {
     let tested = tested().await;
     let body = tested.get("/repositories").await;
     let known = serde_json::json!({
-        "name": "infra", "url": "file:///infra", "lastPoll": null, "error": null,
+        "name": "infra", "url": "file:///infra", "lastPoll": null, "error": null, "polls": 0,
     });
     assert_eq!(body["items"], serde_json::json!([known]));
     for (url, shown) in [
@@ -320,19 +376,6 @@ async fn repositories_are_listed_without_logins() {
         ("ssh://git:s3cret@git.test/a.git", "ssh://git@git.test/a.git"),
         ("git@git.test:a.git", "git@git.test:a.git"),
     ] {
-        assert_eq!(layers::without_login(url), shown);
-    }
-}
-
-#[tokio::test]
-async fn openapi_document_has_each_route() {
-    let tested = tested().await;
-    let (status, document) = tested.ask(Method::GET, "/openapi.json", None, None).await;
-    assert_eq!(status, StatusCode::OK);
-    for route in routes::<MemoryStore>() {
-        let method = route.method.as_str().to_ascii_lowercase();
-        let operation = &document["paths"][route.path][method];
-        assert_eq!(operation["summary"], route.summary, "{route:?}");
-        assert!(operation["description"].as_str().unwrap().contains(route.role.name()));
+        assert_eq!(repositories::without_login(url), shown);
     }
 }

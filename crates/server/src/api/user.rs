@@ -5,7 +5,16 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 
 /// What a token allows. Each role includes the ones before it.
 #[derive(
-    Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Eq,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -45,12 +54,29 @@ pub struct User {
     pub token: TokenHash,
 }
 
+/// A user as administrators see it.
+#[derive(Debug, serde::Serialize, schemars::JsonSchema)]
+pub(super) struct UserView {
+    /// The name.
+    name: String,
+    /// What it may do.
+    role: Role,
+    /// Globs of the layers for which it may send changes; `null` for all layers.
+    layers: Option<Vec<String>>,
+}
+
 impl User {
+    /// The user without its hash.
+    pub(super) fn view(&self) -> UserView {
+        let layers = self.layers.as_ref().map(|layers| layers.globs.clone());
+        UserView { name: self.name.clone(), role: self.role, layers }
+    }
+
     /// Whether the user may send changes for `layer`, or for more than one layer if it is `None`.
     pub(super) fn may_change(&self, layer: Option<&str>) -> bool {
         match (&self.layers, layer) {
             (None, _) => true,
-            (Some(layers), Some(layer)) => layers.0.is_match(layer),
+            (Some(layers), Some(layer)) => layers.set.is_match(layer),
             (Some(_), None) => false,
         }
     }
@@ -58,7 +84,10 @@ impl User {
 
 /// Globs of the names of layers.
 #[derive(Clone, Debug)]
-pub struct Layers(GlobSet);
+pub struct Layers {
+    globs: Vec<String>,
+    set: GlobSet,
+}
 
 impl Layers {
     /// The layers whose names match one of `globs`. A `*` matches any number of any characters.
@@ -66,10 +95,11 @@ impl Layers {
     /// # Errors
     /// If a glob is not valid.
     pub fn new<'a>(globs: impl IntoIterator<Item = &'a str>) -> Result<Self, globset::Error> {
-        let mut set = GlobSetBuilder::new();
+        let (mut written, mut set) = (Vec::new(), GlobSetBuilder::new());
         for glob in globs {
             set.add(Glob::new(glob)?);
+            written.push(glob.to_owned());
         }
-        Ok(Self(set.build()?))
+        Ok(Self { globs: written, set: set.build()? })
     }
 }

@@ -332,6 +332,7 @@ pub fn begin_attempt(directory: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attempts::LogPosition;
     use crate::model::{Ending, RunId};
 
     #[tokio::test]
@@ -352,7 +353,7 @@ mod tests {
         let Probe::Ended(result) = executor.probe(&id).await else { panic!("it has not ended") };
         assert_eq!(result.ending, Ending::Failed(FailureClass::Platform));
         let directory = executor.directory(&id);
-        let log = directory.log().lines(0, 9).unwrap();
+        let log = directory.log().page(LogPosition::default()).unwrap().lines;
         let text = "Error: cannot start the attempt: No such file or directory";
         assert!(log[0].content.starts_with(text), "{log:?}");
         assert!(directory.is_tidy());

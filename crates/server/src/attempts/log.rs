@@ -13,6 +13,40 @@ use crate::data::write_private;
 /// How much of the end of the file is read first, in bytes.
 const END: u64 = 64 * 1024;
 
+/// The most lines of one answer.
+const MOST_LINES: usize = 5_000;
+
+/// The most text of one answer, in bytes of JSON. One line can be longer.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// Where reading a log goes on.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct LogPosition {
+    /// The sequence number of the last line that was read.
+    after: u32,
+    /// Where the next line begins in the file. `None` if it has to be found.
+    offset: Option<u64>,
+}
+
+impl LogPosition {
+    /// Behind the line with this sequence number.
+    #[must_use]
+    pub const fn after(sequence: u32) -> Self {
+        Self { after: sequence, offset: None }
+    }
+}
+
+/// Lines of a log.
+#[derive(Debug)]
+pub struct LogPage {
+    /// The lines.
+    pub lines: Vec<LogLine>,
+    /// Where reading goes on.
+    pub end: LogPosition,
+    /// Whether lines follow that did not fit.
+    pub has_more: bool,
+}
+
 /// The log of an attempt. Lines have ascending sequence numbers.
 #[derive(Clone, Debug)]
 pub struct AttemptLog {
@@ -123,26 +157,41 @@ impl AttemptLog {
         }
     }
 
-    /// At most `most` lines that come `after` this sequence number.
+    /// The lines that follow, as many as an answer may have.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn lines(&self, after: u32, most: usize) -> io::Result<Vec<LogLine>> {
-        let Some(file) = self.open()? else { return Ok(Vec::new()) };
-        let (mut reader, mut line, mut found) = (BufReader::new(file), Vec::new(), Vec::new());
-        while found.len() < most {
-            line.clear();
-            if reader.read_until(b'\n', &mut line)? == 0 {
+    pub fn page(&self, from: LogPosition) -> io::Result<LogPage> {
+        let mut page = LogPage { lines: Vec::new(), end: from, has_more: false };
+        let Some(mut file) = self.open()? else { return Ok(page) };
+        let known = from.offset.map_or_else(|| offset_before(&mut file, from.after), Ok);
+        let mut offset = known?;
+        file.seek(SeekFrom::Start(offset))?;
+        let (mut reader, mut json, mut size) = (BufReader::new(file), Vec::new(), 0);
+        loop {
+            json.clear();
+            reader.read_until(b'\n', &mut json)?;
+            // The end, or a line of which only a part was written.
+            if !json.ends_with(b"\n") {
                 break;
             }
             // Lines that come before are not parsed.
-            if sequence(&line).is_some_and(|number| number > after)
-                && let Ok(line) = serde_json::from_slice(&line)
+            if sequence(&json).is_some_and(|number| number > page.end.after)
+                && let Ok(line) = serde_json::from_slice::<LogLine>(&json)
             {
-                found.push(line);
+                let is_full = page.lines.len() == MOST_LINES || size + json.len() > MOST_BYTES;
+                if is_full && !page.lines.is_empty() {
+                    page.has_more = true;
+                    break;
+                }
+                size += json.len();
+                page.end.after = line.sequence;
+                page.lines.push(line);
             }
+            offset += json.len() as u64;
         }
-        Ok(found)
+        page.end.offset = Some(offset);
+        Ok(page)
     }
 
     fn open(&self) -> io::Result<Option<fs::File>> {
@@ -150,6 +199,36 @@ impl AttemptLog {
             Ok(file) => Ok(Some(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
+        }
+    }
+}
+
+/// Where a line begins, at or shortly before the first one that comes `after` this sequence number.
+fn offset_before(file: &mut fs::File, after: u32) -> io::Result<u64> {
+    let (mut low, mut high) = (0, file.metadata()?.len());
+    while high - low > END {
+        let middle = low + (high - low) / 2;
+        match first_line_behind(file, middle)? {
+            Some((start, number)) if number <= after && start < high => low = start,
+            _ => high = middle,
+        }
+    }
+    Ok(low)
+}
+
+/// Where the first line behind `offset` begins, and its sequence number.
+fn first_line_behind(file: &mut fs::File, offset: u64) -> io::Result<Option<(u64, u32)>> {
+    file.seek(SeekFrom::Start(offset))?;
+    let (mut reader, mut line) = (BufReader::new(file), Vec::new());
+    // The rest of the line at `offset`.
+    let mut start = offset + reader.read_until(b'\n', &mut line)? as u64;
+    loop {
+        line.clear();
+        let length = reader.read_until(b'\n', &mut line)? as u64;
+        match sequence(&line) {
+            Some(number) => return Ok(Some((start, number))),
+            None if length == 0 => return Ok(None),
+            None => start += length,
         }
     }
 }
@@ -171,21 +250,25 @@ mod tests {
         LogLine { sequence, stream: Stream::Stdout, content: content.to_owned() }
     }
 
+    fn lines(log: &AttemptLog, after: u32) -> Vec<LogLine> {
+        log.page(LogPosition::after(after)).unwrap().lines
+    }
+
     #[test]
     fn repeated_and_torn_lines_are_left_out() {
         let directory = tempfile::tempdir().unwrap();
         let log = AttemptLog::of(directory.path());
-        assert_eq!((log.lines(0, 10).unwrap(), log.last().unwrap()), (Vec::new(), 0));
+        assert_eq!((lines(&log, 0), log.last().unwrap()), (Vec::new(), 0));
         log.append(&[line(1, "a"), line(2, "b")], 0, 1000).unwrap();
         log.append(&[line(2, "b"), line(3, "c")], 2, 1000).unwrap();
         let mut options = std::fs::OpenOptions::new();
         let mut file = options.append(true).open(&log.path).unwrap();
         file.write_all(br#"{"sequence":4,"stre"#).unwrap();
-        assert_eq!(log.lines(0, 10).unwrap(), [line(1, "a"), line(2, "b"), line(3, "c")]);
+        assert_eq!(lines(&log, 0), [line(1, "a"), line(2, "b"), line(3, "c")]);
         assert_eq!(log.last().unwrap(), 3);
         log.append(&[line(4, "d")], 3, 1000).unwrap();
-        assert_eq!(log.lines(3, 10).unwrap(), [line(4, "d")]);
-        assert_eq!(log.lines(1, 1).unwrap(), [line(2, "b")]);
+        assert_eq!(lines(&log, 3), [line(4, "d")]);
+        assert_eq!(lines(&log, 1), [line(2, "b"), line(3, "c"), line(4, "d")]);
     }
 
     #[test]
@@ -196,7 +279,7 @@ mod tests {
         let text = quoted.repeat(40_000);
         log.append(&[line(1, &text), line(2, &text)], 0, u64::MAX).unwrap();
         assert_eq!(log.last().unwrap(), 2);
-        assert_eq!(log.lines(1, 10).unwrap(), [line(2, &text)]);
+        assert_eq!(lines(&log, 1), [line(2, &text)]);
     }
 
     #[test]
@@ -210,8 +293,56 @@ mod tests {
         let text = "x".repeat(100);
         log.append(&[line(2, &text), line(3, "y")], 1, limit).unwrap();
         log.append(&[line(3, "y"), line(4, "zz")], 3, limit).unwrap();
-        assert_eq!(log.lines(0, 10).unwrap(), [line(1, "first")]);
+        assert_eq!(lines(&log, 0), [line(1, "first")]);
         assert_eq!(log.left_out().unwrap(), Some(LeftOut { lines: 3, bytes: 103, last: 4 }));
         assert_eq!(log.last().unwrap(), 4);
+    }
+
+    #[test]
+    fn page_ends_at_its_limits_and_the_next_one_goes_on_there() {
+        for (count, text, pages) in [
+            (12_000, "x".to_owned(), vec![5_000, 5_000, 2_000]),
+            (5, "x".repeat(600_000), vec![1; 5]),
+        ] {
+            let directory = tempfile::tempdir().unwrap();
+            let log = AttemptLog::of(directory.path());
+            let all: Vec<LogLine> = (1..=count).map(|number| line(number, &text)).collect();
+            log.append(&all, 0, u64::MAX).unwrap();
+            let (mut position, mut read, mut sizes) =
+                (LogPosition::default(), Vec::new(), Vec::new());
+            loop {
+                let page = log.page(position).unwrap();
+                // A client that knows the last sequence number only gets the same.
+                let found = log.page(LogPosition::after(position.after)).unwrap();
+                assert_eq!((&found.lines, found.end), (&page.lines, page.end));
+                sizes.push(page.lines.len());
+                read.extend(page.lines);
+                position = page.end;
+                if !page.has_more {
+                    break;
+                }
+            }
+            assert_eq!((read == all, sizes), (true, pages));
+            assert!(log.page(position).unwrap().lines.is_empty());
+            log.append(&[line(count + 1, "y")], count, u64::MAX).unwrap();
+            assert_eq!(log.page(position).unwrap().lines, [line(count + 1, "y")]);
+        }
+    }
+
+    #[test]
+    fn line_is_found_without_reading_those_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = AttemptLog::of(directory.path());
+        let all: Vec<LogLine> = (1..=20_000).map(|number| line(2 * number, "some text")).collect();
+        log.append(&all, 0, u64::MAX).unwrap();
+        let mut file = log.open().unwrap().unwrap();
+        let length = |line: &LogLine| serde_json::to_vec(line).unwrap().len() as u64 + 1;
+        for after in [0, 1, 2, 777, 20_000, 39_999, 40_000, 50_000] {
+            let behind = all.iter().filter(|line| line.sequence <= after).map(length).sum::<u64>();
+            let found = offset_before(&mut file, after).unwrap();
+            assert!(found <= behind && behind - found <= END + 100, "{after}: {found} {behind}");
+            let first = lines(&log, after).first().map(|line| line.sequence);
+            assert_eq!(first, all.iter().map(|line| line.sequence).find(|it| *it > after));
+        }
     }
 }

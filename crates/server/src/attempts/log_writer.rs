@@ -102,6 +102,7 @@ mod tests {
     use butler_base::event::Stream;
 
     use super::*;
+    use crate::attempts::LogPosition;
 
     fn lines(numbers: std::ops::RangeInclusive<u32>) -> Vec<LogLine> {
         let line = |sequence| LogLine { sequence, stream: Stream::Stdout, content: "x".to_owned() };
@@ -109,7 +110,7 @@ mod tests {
     }
 
     fn numbers(log: &AttemptLog) -> Vec<u32> {
-        log.lines(0, 10_000).unwrap().iter().map(|line| line.sequence).collect()
+        log.page(LogPosition::default()).unwrap().lines.iter().map(|line| line.sequence).collect()
     }
 
     #[test]

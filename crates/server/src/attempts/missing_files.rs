@@ -10,6 +10,7 @@ use butler_base::event::LogLine;
 use git2::Repository;
 
 use super::directory::AttemptDirectory;
+use super::log::LogPosition;
 use super::source::Archive;
 use crate::layers::LayerSource;
 use crate::mirror::{GitTree, Kind, Tree as _, join};
@@ -39,7 +40,7 @@ pub(super) fn advice(
     commit: &Commit,
 ) -> io::Result<Vec<String>> {
     let log = directory.log();
-    let lines = log.lines(log.last()?.saturating_sub(LINES), LINES as usize)?;
+    let lines = log.page(LogPosition::after(log.last()?.saturating_sub(LINES)))?.lines;
     let missing = missing_paths(&lines);
     if missing.is_empty() {
         return Ok(Vec::new());

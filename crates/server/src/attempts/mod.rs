@@ -17,5 +17,5 @@ pub use configuration::{ReadVariable, SecretError, Secrets};
 pub use directory::AttemptDirectory;
 pub use executor::{ATTEMPT_COMMAND, AttemptSettings, ProcessExecutor, begin_attempt};
 pub(crate) use executor::{is_any_alive, probe};
-pub use log::{AttemptLog, LeftOut};
+pub use log::{AttemptLog, LeftOut, LogPage, LogPosition};
 pub use registry::StoreRegistry;

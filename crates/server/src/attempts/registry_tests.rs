@@ -1,6 +1,7 @@
 //! What attempts report, on a store in memory.
 
 use super::*;
+use crate::attempts::LogPosition;
 use crate::model::{
     Action, AttemptToken, Cause, Commit, Digest, Moment, NewRun, Revision, Sighting,
 };
@@ -62,7 +63,7 @@ async fn plan_that_is_too_large_for_a_report_succeeds_and_its_log_is_completed()
     assert_eq!(run.plan.unwrap().counts.add, 1);
     assert_eq!(directory.plan_json().unwrap().unwrap(), b"{\"complete\": true}");
     assert_eq!(directory.plan_text().unwrap().unwrap(), b"cut");
-    assert_eq!(directory.log().lines(0, 9).unwrap()[0].content, "late");
+    assert_eq!(directory.log().page(LogPosition::default()).unwrap().lines[0].content, "late");
     assert!(registry.sessions.lock().unwrap().is_empty());
 }
 

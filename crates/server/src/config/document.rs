@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
@@ -99,7 +99,7 @@ pub enum WebhookProvider {
 }
 
 /// A layer, a set of layers, or the defaults of all layers.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LayerEntry {
     /// The name of the repository.
@@ -181,7 +181,7 @@ pub struct LayerEntry {
 /// Where a secret is: in a file or in a variable of the server. Its value is read at each attempt,
 /// without the line end
 /// of the file, and never stored.
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 pub enum SecretSource {
     /// An absolute path: the file with the secret, at most 1 MiB.
@@ -198,7 +198,7 @@ impl SecretSource {
 }
 
 /// The value of an environment variable: a text or a secret.
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum EnvironmentValue {
     /// This text.
@@ -208,7 +208,7 @@ pub enum EnvironmentValue {
 }
 
 /// A state backend.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BackendEntry {
     /// The type, for example `s3`. `local` without a path keeps the state in the data directory.
@@ -221,7 +221,7 @@ pub struct BackendEntry {
 }
 
 /// Checks for drift.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct DriftEntry {
     /// The time between two checks, at least 1m; by default 4h.
@@ -233,7 +233,7 @@ pub struct DriftEntry {
 }
 
 /// How often failures are retried.
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RetriesEntry {
     /// The most attempts for one digest and action, at most 100; by default 5.
@@ -242,7 +242,7 @@ pub struct RetriesEntry {
 }
 
 /// The limits of attempts.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TimeoutEntry {
     /// For plans and checks for drift; by default 1h.
@@ -252,7 +252,7 @@ pub struct TimeoutEntry {
 }
 
 /// How much history is kept, for each action.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct HistoryEntry {
     /// The most runs of each action; by default 10.
@@ -263,7 +263,7 @@ pub struct HistoryEntry {
 
 /// Paths that an isolated attempt can use, in addition to those of `--isolation-read` and
 /// `--isolation-write`.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IsolationEntry {
     /// Absolute paths that the programs of an attempt can read. They must exist, and must not lead to

@@ -1,8 +1,8 @@
 //! Sizes, as `64MiB`.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
 use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize, Serializer};
 
 use butler_base::size::parse_size;
 
@@ -17,6 +17,12 @@ impl<'de> Deserialize<'de> for Size {
         size.map(Self).ok_or_else(|| {
             D::Error::custom(format!("`{text}` is not a size such as `64MiB` or `500kB`"))
         })
+    }
+}
+
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}B", self.0))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use url::Url;
 
 /// Credentials of a repository: a token, a user with a password, or an SSH key.
@@ -25,7 +25,7 @@ pub struct CredentialsEntry {
 }
 
 /// Which files of a commit an attempt gets.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Checkout {
     /// What the layer depends on.
@@ -37,7 +37,7 @@ pub enum Checkout {
 
 /// Credentials for the private modules that `init` downloads with git, from one host: a token, a user
 /// with a password, or an SSH key.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ModuleCredentialsEntry {
     /// The only host that gets them, such as `git.example.com` or `git.example.com:8443`. A token or

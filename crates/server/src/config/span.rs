@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Deserialize;
 use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// A span of time in a configuration.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -19,6 +19,12 @@ impl<'de> Deserialize<'de> for Span {
                 "`{text}` is not a span of time such as `90s`, `1m`, `4h` or `7d`"
             ))),
         }
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&humantime::format_duration(self.0))
     }
 }
 

@@ -86,13 +86,28 @@ pub fn decide(input: &Input<'_>) -> Decision {
     if is_checked { waits } else { work.check_for_drift(waits) }
 }
 
+/// Whether `run` gets no further attempt, as far as these facts say.
+#[must_use]
+pub fn is_over(input: &Input<'_>, run: &Run) -> bool {
+    let is_read = input.facts.runs.iter().any(|known| known.id == run.id);
+    match input.layer {
+        Some(layer) if is_read => !matches!(
+            progress::progress(input, layer, run),
+            progress::Progress::Open { .. } | progress::Progress::Running
+        ),
+        // Facts leave out the runs of earlier changes that had an attempt. For a layer that is not
+        // configured, nothing is started.
+        _ => run.running().is_none() && (run.closed.is_some() || !run.attempts.is_empty()),
+    }
+}
+
 /// The run that has an attempt without an end, and this attempt.
 fn running(facts: &Facts) -> Option<(&Run, &Attempt)> {
     facts.runs.iter().rev().find_map(|run| run.running().map(|attempt| (run, attempt)))
 }
 
 /// The revision, or why there is none.
-fn usable(observation: &Observation) -> Result<&Revision, Reason> {
+pub(crate) fn usable(observation: &Observation) -> Result<&Revision, Reason> {
     let text = match &observation.sighting {
         Sighting::Found(revision) => return Ok(revision),
         Sighting::RefMissing => {

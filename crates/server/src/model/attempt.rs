@@ -84,7 +84,9 @@ pub enum Liveness {
 }
 
 /// Why an attempt is asked to stop.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum StopReason {
     /// A newer digest took over.
@@ -96,13 +98,15 @@ pub enum StopReason {
 }
 
 /// How an attempt ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
     /// The run is done.
     Succeeded,
     /// It failed.
-    Failed(FailureClass),
+    Failed(#[schemars(with = "String")] FailureClass),
     /// It was stopped.
     Stopped(StopReason),
     /// The saved plan no longer fits the state, the lock file, the tool or the variables.

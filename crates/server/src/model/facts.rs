@@ -37,7 +37,9 @@ pub struct DriftFinding {
 
 /// The right to read and write one state. The attempt has it until it has ended: time alone never
 /// frees a lease.
-#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize, schemars::JsonSchema,
+)]
 pub struct Lease {
     /// The layer of the attempt.
     pub layer: LayerName,

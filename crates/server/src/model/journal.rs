@@ -18,7 +18,9 @@ pub struct JournalEntry {
 }
 
 /// What happened to a layer, a run or an attempt.
-#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize, schemars::JsonSchema,
+)]
 pub struct JournalChange {
     /// The run, unless it happened to the layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,7 +34,9 @@ pub struct JournalChange {
 }
 
 /// What happened. The names are those of the API, and stores contain them.
-#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize, schemars::JsonSchema,
+)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum JournalKind {
     /// The repository contains another digest of the layer.

@@ -4,9 +4,19 @@ use std::fmt;
 
 /// The name of a layer: 1 to 200 characters of `[A-Za-z0-9._-]`, but neither `.` nor `..`.
 #[derive(
-    Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize,
+    Clone,
+    Debug,
+    Eq,
+    Hash,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
 )]
 #[serde(try_from = "String", into = "String")]
+#[schemars(with = "String", inline)]
 pub struct LayerName(String);
 
 /// A text that cannot be the name of a layer.
@@ -66,8 +76,10 @@ macro_rules! identity {
         $(#[$documentation])*
         #[derive(
             Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize,
+            schemars::JsonSchema,
         )]
         #[serde(transparent)]
+        #[schemars(inline)]
         pub struct $name(String);
 
         impl $name {

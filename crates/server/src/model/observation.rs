@@ -3,7 +3,9 @@
 use super::{Commit, Digest, Moment};
 
 /// A layer's part of a repository at one commit.
-#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize, schemars::JsonSchema,
+)]
 pub struct Revision {
     /// A commit that has the digest. There can be others.
     pub commit: Commit,

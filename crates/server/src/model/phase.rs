@@ -3,7 +3,9 @@
 use std::fmt;
 
 /// The state of a layer's newest unfinished work.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Serialize, schemars::JsonSchema,
+)]
 pub enum Phase {
     /// Read, not decided yet.
     Observed,
@@ -44,7 +46,9 @@ impl Phase {
 }
 
 /// A named check before a start.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Serialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gate {
     /// The plan needs an approval.
@@ -73,8 +77,26 @@ pub enum Gate {
     Window,
 }
 
+impl Gate {
+    /// All gates.
+    pub const ALL: [Self; 12] = [
+        Self::Approval,
+        Self::Breaker,
+        Self::Concurrency,
+        Self::Dependency,
+        Self::Lease,
+        Self::Pause,
+        Self::Platform,
+        Self::Policy,
+        Self::Rate,
+        Self::Retry,
+        Self::Source,
+        Self::Window,
+    ];
+}
+
 /// Why nothing happens: a closed gate and one sentence.
-#[derive(Clone, Debug, Eq, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Eq, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Reason {
     /// The closed gate.
     pub gate: Gate,

@@ -3,7 +3,17 @@
 use super::{Moment, PlanDigest};
 
 /// How many resources a plan changes.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Eq,
+    PartialEq,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
+)]
 pub struct ChangeCounts {
     /// Created.
     pub add: u64,

@@ -19,6 +19,8 @@ pub struct Desired {
     catalog: watch::Sender<Arc<Catalog>>,
     readings: Mutex<BTreeMap<String, Reading>>,
     polls: Mutex<BTreeMap<String, Poll>>,
+    /// How many polls of each repository have begun and ended.
+    counts: Mutex<BTreeMap<String, PollCounts>>,
     /// Makes the next poll of a repository begin at once.
     due: Mutex<BTreeMap<String, Arc<Notify>>>,
     /// What is wrong with the newest configuration, if it is not in force because of that.
@@ -34,6 +36,13 @@ pub struct Poll {
     pub error: Option<String>,
 }
 
+/// How many polls of a repository have begun and ended, one after the other.
+#[derive(Clone, Copy, Debug, Default)]
+struct PollCounts {
+    begun: u64,
+    ended: u64,
+}
+
 impl Desired {
     /// The layers of `config`, before any repository was read.
     #[must_use]
@@ -44,6 +53,7 @@ impl Desired {
             catalog: watch::Sender::new(Arc::new(catalog)),
             readings: Mutex::default(),
             polls: Mutex::default(),
+            counts: Mutex::default(),
             due: Mutex::default(),
             errors: Mutex::default(),
         }
@@ -175,6 +185,30 @@ impl Desired {
         self.catalog.send_replace(Arc::new(catalog));
     }
 
+    /// Makes the next poll of a repository begin at once. Returns its number, with which
+    /// [`Self::ended_polls`] tells its end.
+    pub fn request_poll(&self, repository: &str) -> u64 {
+        let next = self.count(repository, |counts| counts.begun + 1);
+        self.due(repository).notify_one();
+        next
+    }
+
+    /// The number of the last poll of a repository that has ended.
+    #[must_use]
+    pub fn ended_polls(&self, repository: &str) -> u64 {
+        self.count(repository, |counts| counts.ended)
+    }
+
+    fn count<T>(&self, repository: &str, work: impl FnOnce(&mut PollCounts) -> T) -> T {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        work(counts.entry(repository.to_owned()).or_default())
+    }
+
+    /// Notes that a poll of a repository begins.
+    pub(super) fn poll_begins(&self, repository: &str) {
+        self.count(repository, |counts| counts.begun += 1);
+    }
+
     /// Records the end of a poll. Returns whether it has another error than the last one.
     pub(super) fn polled(&self, repository: &str, error: Option<String>) -> bool {
         let mut polls = self.polls.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,6 +216,8 @@ impl Desired {
             |last: Option<&Poll>| last.and_then(|last| last.error.as_ref()) != error.as_ref();
         let is_other = error.is_some() && is_new(polls.get(repository));
         polls.insert(repository.to_owned(), Poll { at: SystemTime::now(), error });
+        drop(polls);
+        self.count(repository, |counts| counts.ended = counts.begun);
         is_other
     }
 

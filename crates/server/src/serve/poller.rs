@@ -120,6 +120,7 @@ impl<S: Store + 'static> Poller<S> {
             let current = config.borrow_and_update().clone();
             let Some(entry) = current.repositories.get(&self.name) else { return };
             let poll = entry.entry.poll.map_or(POLL, |span| span.0);
+            self.desired.poll_begins(&self.name);
             let error = self.poll(stop).await.err().map(|error| error.describe());
             if let Some(error) = &error {
                 tracing::warn!(repository = self.name, "{error}");

@@ -6,16 +6,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
 
-use crate::decision::Decision;
+use crate::decision::{Decision, Input, is_over};
 use crate::layers::LayerSource;
 use crate::model::{
     Action, Attempt, ChangeCounts, Closed, Commit, Ending, LayerName, Lease, Moment, Phase,
-    PlanDigest, Reason, Revision, Run, RunId, StopReason,
+    PlanDigest, Reason, Revision, Run, RunId, StopReason, Surroundings,
 };
 use crate::store::Snapshot;
 
 /// The state of a layer, with the names of the API.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LayerView {
     /// Its name.
@@ -50,7 +50,7 @@ pub struct LayerView {
 }
 
 /// Whether infrastructure and state differ.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DriftView {
     /// Nothing was applied yet, so there is nothing to compare.
@@ -63,8 +63,23 @@ pub enum DriftView {
     Found,
 }
 
+impl DriftView {
+    /// The names of all values.
+    pub(crate) const NAMES: [&str; 4] = ["unknown", "unchecked", "none", "found"];
+
+    /// The name, as in the API.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Unchecked => "unchecked",
+            Self::None => "none",
+            Self::Found => "found",
+        }
+    }
+}
+
 /// The state of a run, with the names of the API.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunView {
     /// Its id.
@@ -81,6 +96,8 @@ pub struct RunView {
     pub digest: crate::model::Digest,
     /// Its phase.
     pub phase: Phase,
+    /// Whether it gets no further attempt. A run that failed and is retried is not over.
+    pub over: bool,
     /// Whether its attempt was asked to stop, because a person cancelled the run, and still runs.
     pub cancelling: bool,
     /// How it ended, as a sentence, if it did not succeed.
@@ -100,7 +117,7 @@ pub struct RunView {
 }
 
 /// One attempt to execute a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptView {
     /// Its number, from 1.
@@ -116,8 +133,9 @@ pub struct AttemptView {
 }
 
 /// A moment as RFC 3339 text.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Timestamp(pub Moment);
+#[derive(Clone, Copy, Debug, Eq, PartialEq, schemars::JsonSchema)]
+#[schemars(inline)]
+pub struct Timestamp(#[schemars(with = "String", extend("format" = "date-time"))] pub Moment);
 
 impl Timestamp {
     /// The moment of a clock of this machine.
@@ -165,16 +183,30 @@ impl LayerView {
             drift,
             lease: facts.lease.clone(),
             next_look: decision.next_look.map(Timestamp),
-            last_run: facts.runs.last().map(|run| RunView::new(name, run)),
+            last_run: facts.runs.last().map(|run| RunView::new(name, source, snapshot, run)),
             paused_by: facts.paused_by.clone(),
         }
     }
 }
 
 impl RunView {
-    /// A run of a layer.
+    /// A run of a layer with this source. The snapshot says whether it is over.
     #[must_use]
-    pub fn new(layer: &LayerName, run: &Run) -> Self {
+    pub fn new(
+        layer: &LayerName,
+        source: Option<&LayerSource>,
+        snapshot: &Snapshot,
+        run: &Run,
+    ) -> Self {
+        let surroundings = Surroundings::default();
+        let input = Input {
+            name: layer,
+            layer: source.map(|source| &source.configured.layer),
+            observation: snapshot.observation.as_ref(),
+            facts: &snapshot.facts,
+            surroundings: &surroundings,
+            now: snapshot.now,
+        };
         Self {
             id: run.id.clone(),
             layer: layer.clone(),
@@ -183,6 +215,7 @@ impl RunView {
             commit: run.commit().clone(),
             digest: run.digest().clone(),
             phase: phase(run),
+            over: is_over(&input, run),
             cancelling: run
                 .running()
                 .is_some_and(|attempt| matches!(attempt.stop, Some((StopReason::Cancelled, _)))),

@@ -39,7 +39,7 @@ async fn each_error_has_code_message_and_hint() {
         ("PATCH", "/api/v1/layers", 405, "method-not-allowed", "does not allow `PATCH`"),
         ("POST", "/healthz", 405, "method-not-allowed", "`/healthz` does not allow `POST`"),
         ("GET", "/api/v1/layers/a/plan", 405, "method-not-allowed", "does not allow `GET`"),
-        ("GET", "/api/v1/runs", 400, "bad-request", "missing field `layer`"),
+        ("GET", "/api/v1/runs?after=x", 400, "bad-request", "the server has no run `x`"),
         ("GET", "/api/v1/runs?layer=a&x=1", 400, "bad-request", "unknown field `x`"),
         ("GET", "/api/v1/runs?layer=a&limit=x", 400, "bad-request", "limit"),
         ("GET", "/api/v1/runs?layer=a&after=x", 400, "bad-request", "has no run `x`"),

@@ -1,0 +1,241 @@
+//! The log of a run: a page of it, or a stream that follows it through all attempts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use axum::extract::{Path, Query, State};
+use axum::http::HeaderMap;
+use axum::response::sse::Event as Message;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use butler_base::blocking::blocking;
+use butler_base::event::LogLine;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::error::ApiError;
+use super::runs::{directory, run, view};
+use super::state::Shared;
+use super::stream::{self, Batches};
+use super::user::User;
+use crate::attempts::{AttemptDirectory, LeftOut, LogPage, LogPosition};
+use crate::model::Run;
+use crate::serve::RunView;
+use crate::store::{AttemptId, Store};
+
+/// The time between two looks at a log that is followed.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// Which lines are read.
+#[derive(Debug, Default, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Lines {
+    /// Only lines with a greater sequence number.
+    after: u32,
+    /// The number of the attempt; the newest one if not given.
+    attempt: Option<u32>,
+}
+
+/// Lines of the log of an attempt.
+#[derive(Debug, Default, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LogView {
+    /// The lines: `{sequence, stream, content}`.
+    #[schemars(with = "Vec<BTreeMap<String, Value>>")]
+    items: Vec<LogLine>,
+    /// The value of `after` for what follows.
+    next: Option<u32>,
+    /// The number of the attempt.
+    attempt: Option<u32>,
+    /// What was left out at the end, because the log has reached its limit.
+    left_out: Option<LeftOutLines>,
+}
+
+/// A line in a stream.
+#[derive(Debug, Serialize)]
+struct StreamedLine {
+    attempt: u32,
+    #[serde(flatten)]
+    line: LogLine,
+}
+
+pub(super) async fn logs<S: Store + 'static>(
+    State(state): State<Shared<S>>,
+    Extension(user): Extension<User>,
+    Path(id): Path<String>,
+    Query(lines): Query<Lines>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let (layer, run) = run(&state, &id).await?;
+    if stream::is_asked_for(&headers) {
+        let follower = LogFollower::new(state.clone(), &run, &lines, &headers).await?;
+        return Ok(stream::respond(state, user, follower));
+    }
+    if run.attempts.is_empty() && lines.attempt.is_none() {
+        return Ok(Json(LogView::default()).into_response());
+    }
+    let attempt = attempt(&run, lines.attempt)?;
+    let directory = directory(&state, &AttemptId { layer, run: run.id, number: attempt });
+    let (page, left_out) = read(directory, LogPosition::after(lines.after)).await?;
+    let next = page.lines.last().filter(|_| page.has_more).map(|line| line.sequence);
+    let answer = LogView { items: page.lines, next, attempt: Some(attempt), left_out };
+    Ok(Json(answer).into_response())
+}
+
+/// The number of the attempt that is asked for, or of the newest one.
+pub(super) fn attempt(run: &Run, asked: Option<u32>) -> Result<u32, ApiError> {
+    let mut numbers = run.attempts.iter().map(|attempt| attempt.number);
+    let found = match asked {
+        Some(asked) => numbers.find(|number| *number == asked),
+        None => numbers.next_back(),
+    };
+    found.ok_or_else(|| ApiError::not_found(format!("the run `{}` has no such attempt", run.id)))
+}
+
+/// Reads what follows in the log of an attempt, and how much was left out at its end.
+async fn read(
+    directory: AttemptDirectory,
+    from: LogPosition,
+) -> Result<(LogPage, Option<LeftOutLines>), ApiError> {
+    let read = blocking(move |_| {
+        let log = directory.log();
+        Ok::<_, std::io::Error>((log.page(from)?, log.left_out()?))
+    });
+    let (page, left_out) = read.await.map_err(|error| ApiError::internal(&error))?;
+    let left_out = left_out.map(|LeftOut { lines, bytes, .. }| LeftOutLines { lines, bytes });
+    Ok((page, left_out))
+}
+
+/// What was left out at the end of a log.
+#[derive(Clone, Copy, Debug, Serialize, schemars::JsonSchema)]
+pub(super) struct LeftOutLines {
+    /// How many lines.
+    lines: u64,
+    /// How much text they have, in bytes.
+    bytes: u64,
+}
+
+/// The attempt and the sequence number of the last line that was received. The `id` of a line of the
+/// first attempt is its sequence number; of later ones, it is `ATTEMPT-SEQUENCE`.
+fn position(id: &str) -> Option<(u32, u32)> {
+    match id.split_once('-') {
+        Some((attempt, sequence)) => Some((attempt.parse().ok()?, sequence.parse().ok()?)),
+        None => Some((1, id.parse().ok()?)),
+    }
+}
+
+/// Follows the log of a run.
+struct LogFollower<S> {
+    state: Shared<S>,
+    journal: watch::Receiver<u64>,
+    run: RunView,
+    /// The only attempt that is followed, if one was asked for.
+    only: Option<u32>,
+    /// The attempt whose log is read.
+    attempt: u32,
+    position: LogPosition,
+    has_ended: bool,
+}
+
+impl<S: Store> LogFollower<S> {
+    async fn new(
+        state: Shared<S>,
+        run: &Run,
+        lines: &Lines,
+        headers: &HeaderMap,
+    ) -> Result<Self, ApiError> {
+        let only = lines.attempt;
+        let first = match attempt(run, only) {
+            // It follows the first attempt as soon as there is one.
+            Err(_) if run.attempts.is_empty() && only.is_none() => 1,
+            found => found?,
+        };
+        let received = stream::last_event_id(headers, position)?;
+        let (attempt, after) = received.unwrap_or((first, lines.after));
+        if only.is_some_and(|only| only != attempt) {
+            let message = "`Last-Event-ID` is of another attempt than `attempt`";
+            return Err(ApiError::bad_request(message));
+        }
+        // Before the run is read: what is recorded after that is noticed.
+        let journal = state.store.journal();
+        let run = Self::read_run(&state, run.id.as_str()).await?;
+        let position = LogPosition::after(after);
+        Ok(Self { state, journal, run, only, attempt, position, has_ended: false })
+    }
+
+    async fn read_run(state: &Shared<S>, id: &str) -> Result<RunView, ApiError> {
+        let (layer, known) = run(state, id).await?;
+        view(state, &layer, &known).await
+    }
+
+    /// Reads the log, until lines follow or its end.
+    async fn step(&mut self) -> Result<Option<Vec<Message>>, ApiError> {
+        // The run is read before its log, so that the last lines are not missed.
+        if self.journal.has_changed().unwrap_or(true) {
+            self.journal.mark_unchanged();
+            self.run = Self::read_run(&self.state, self.run.id.as_str()).await?;
+        }
+        let (layer, run) = (self.run.layer.clone(), self.run.id.clone());
+        let directory = directory(&self.state, &AttemptId { layer, run, number: self.attempt });
+        let (page, left_out) = read(directory, self.position).await?;
+        self.position = page.end;
+        if !page.lines.is_empty() {
+            let messages = page.lines.into_iter().map(|line| self.message(line));
+            return messages.collect::<Result<_, _>>().map(Some);
+        }
+        let later = self
+            .run
+            .attempts
+            .iter()
+            .map(|known| known.number)
+            .find(|number| *number > self.attempt && self.only.is_none());
+        if let Some(later) = later {
+            (self.attempt, self.position) = (later, LogPosition::default());
+            return Ok(Some(Vec::new()));
+        }
+        let mut attempts = self.run.attempts.iter();
+        let is_over = match self.only {
+            Some(only) => attempts.any(|known| known.number == only && known.ended.is_some()),
+            None => self.run.over,
+        };
+        if !is_over {
+            return Ok(None);
+        }
+        self.has_ended = true;
+        let end = json!({"run": self.run, "leftOut": left_out});
+        let end = Message::default().event("end").json_data(end);
+        Ok(Some(vec![end.map_err(|error| ApiError::internal(&error))?]))
+    }
+
+    fn message(&self, line: LogLine) -> Result<Message, ApiError> {
+        let (attempt, sequence) = (self.attempt, line.sequence);
+        let id = if attempt == 1 { sequence.to_string() } else { format!("{attempt}-{sequence}") };
+        let message = Message::default().id(id).json_data(StreamedLine { attempt, line });
+        message.map_err(|error| ApiError::internal(&error))
+    }
+}
+
+impl<S: Store + 'static> Batches for LogFollower<S> {
+    async fn next(&mut self) -> Result<Option<Vec<Message>>, ApiError> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        loop {
+            if let Some(messages) = self.step().await? {
+                return Ok(Some(messages));
+            }
+            tokio::select! {
+                changed = self.journal.changed() => {
+                    if changed.is_err() {
+                        return Ok(None);
+                    }
+                    // The next step reads the run.
+                    self.journal.mark_changed();
+                }
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+    }
+}
