@@ -6,19 +6,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::Json;
-use axum::extract::State;
 use butler_base::platform::fs::OpenOptionsExt;
 use butler_registry::TokenHash;
 use fs_err as fs;
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::{Value, json};
 
 use super::access_file::AccessFile;
-use super::state::Shared;
-use super::user::{Role, User, UserView};
+use super::user::{Role, User};
 use crate::config::ConfigError;
-use crate::store::Store;
 
 /// The time between two looks at the access file.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -39,12 +34,6 @@ pub struct Access {
     users: Mutex<Users>,
     /// The time between two looks at the file.
     interval: Duration,
-}
-
-/// `GET /access`.
-pub(super) async fn list<S: Store>(State(state): State<Shared<S>>) -> Json<Value> {
-    let users: Vec<UserView> = state.access.known().iter().map(User::view).collect();
-    Json(json!({"items": users, "next": null}))
 }
 
 /// The users in force, and where they come from.

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::error::ApiError;
-use super::runs::{directory, run, view};
+use super::runs::{attempt, directory, run, view};
 use super::state::Shared;
 use super::stream::{self, Batches};
 use super::user::User;
@@ -82,16 +82,6 @@ pub(super) async fn logs<S: Store + 'static>(
     let next = page.lines.last().filter(|_| page.has_more).map(|line| line.sequence);
     let answer = LogView { items: page.lines, next, attempt: Some(attempt), left_out };
     Ok(Json(answer).into_response())
-}
-
-/// The number of the attempt that is asked for, or of the newest one.
-pub(super) fn attempt(run: &Run, asked: Option<u32>) -> Result<u32, ApiError> {
-    let mut numbers = run.attempts.iter().map(|attempt| attempt.number);
-    let found = match asked {
-        Some(asked) => numbers.find(|number| *number == asked),
-        None => numbers.next_back(),
-    };
-    found.ok_or_else(|| ApiError::not_found(format!("the run `{}` has no such attempt", run.id)))
 }
 
 /// Reads what follows in the log of an attempt, and how much was left out at its end.
@@ -185,14 +175,14 @@ impl<S: Store> LogFollower<S> {
             let messages = page.lines.into_iter().map(|line| self.message(line));
             return messages.collect::<Result<_, _>>().map(Some);
         }
-        let later = self
+        let next = self
             .run
             .attempts
             .iter()
             .map(|known| known.number)
             .find(|number| *number > self.attempt && self.only.is_none());
-        if let Some(later) = later {
-            (self.attempt, self.position) = (later, LogPosition::default());
+        if let Some(next) = next {
+            (self.attempt, self.position) = (next, LogPosition::default());
             return Ok(Some(Vec::new()));
         }
         let mut attempts = self.run.attempts.iter();

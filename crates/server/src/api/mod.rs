@@ -17,19 +17,23 @@ mod openapi;
 mod reached;
 mod refusals;
 mod repositories;
+mod route;
 mod routes;
 mod runs;
+mod shape;
 mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod unlock;
 mod user;
+mod users;
 
 pub use access::{Access, new_token};
 pub use error::ApiError;
 pub use hosts::Hosts;
 pub use reached::Peer;
-pub use routes::{Route, router, routes};
+pub use route::Route;
+pub use routes::{router, routes};
 pub use state::ApiState;
 pub use user::{Layers, Role, User};

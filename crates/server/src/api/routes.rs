@@ -15,63 +15,53 @@ use super::events::EventView;
 use super::hosts::check_address;
 use super::layers::{LayerInFull, PauseView};
 use super::logs::{Lines, LogView};
-use super::openapi::{self, Shape};
+use super::openapi;
 use super::reached::Reached;
 use super::refusals::{MOST_BODY, errors_as_json};
 use super::repositories::{PollView, RepositoryView};
+use super::route::{BASE, Route};
+use super::shape::Shape;
 use super::state::{ApiState, Shared};
 use super::unlock::{Unlock, Unlocked};
 use super::user::{Role, UserView};
-use super::{access, events, health, layers, logs, repositories, runs, unlock};
+use super::{events, health, layers, logs, repositories, runs, unlock, users};
 use crate::serve::{LayerView, RunView};
 use crate::store::Store;
-
-/// The path of the API.
-pub(super) const BASE: &str = "/api/v1";
-
-/// One request of the API.
-pub struct Route<S> {
-    /// The method.
-    pub method: Method,
-    /// The path below `/api/v1`.
-    pub path: &'static str,
-    /// The lowest role that may send it.
-    pub role: Role,
-    /// What it does, in one sentence.
-    pub summary: &'static str,
-    /// Its parameters and its answer, for the OpenAPI document.
-    pub(super) shape: Shape,
-    handler: MethodRouter<Shared<S>>,
-}
-
-impl<S> std::fmt::Debug for Route<S> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{} {} ({})", self.method, self.path, self.role.name())
-    }
-}
 
 /// All requests.
 #[must_use]
 pub fn routes<S: Store + 'static>() -> Vec<Route<S>> {
-    let read = |path, summary, shape, handler| Route {
-        method: Method::GET,
-        path,
-        role: Role::Viewer,
-        summary,
-        shape,
-        handler,
-    };
-    let change = |path, role, shape, summary, handler| Route {
-        method: Method::POST,
-        path,
-        role,
-        summary,
-        shape,
-        handler,
-    };
-    let last_event = ("Last-Event-ID", "The `id` of the last message of a stream.");
-    let (stream, layer, run) =
-        ("text/event-stream", Shape::of::<LayerInFull>(), Shape::of::<RunView>());
+    of_layers().into_iter().chain(of_runs()).chain(of_the_server()).collect()
+}
+
+/// A request that changes nothing.
+fn read<S>(
+    path: &'static str,
+    summary: &'static str,
+    shape: Shape,
+    handler: MethodRouter<Shared<S>>,
+) -> Route<S> {
+    Route { method: Method::GET, path, role: Role::Viewer, summary, shape, handler }
+}
+
+/// A change.
+fn change<S>(
+    path: &'static str,
+    summary: &'static str,
+    shape: Shape,
+    handler: MethodRouter<Shared<S>>,
+) -> Route<S> {
+    Route { method: Method::POST, path, role: Role::Operator, summary, shape, handler }
+}
+
+/// The same for administrators only.
+fn administered<S>(route: Route<S>) -> Route<S> {
+    Route { role: Role::Administrator, ..route }
+}
+
+fn of_layers<S: Store + 'static>() -> Vec<Route<S>> {
+    let key = "Requests with the same key make one run.";
+    let paused = Shape::of::<PauseView>();
     vec![
         read(
             "/layers",
@@ -79,53 +69,58 @@ pub fn routes<S: Store + 'static>() -> Vec<Route<S>> {
             Shape::list::<LayerView>().query::<layers::Filter>(),
             get(layers::list::<S>),
         ),
-        read("/layers/{layer}", "Shows a layer.", layer, get(layers::show::<S>)),
+        read(
+            "/layers/{layer}",
+            "Shows a layer.",
+            Shape::of::<LayerInFull>(),
+            get(layers::show::<S>),
+        ),
         change(
             "/layers/{layer}/plan",
-            Role::Operator,
-            run.accepted().header("Idempotency-Key", "Requests with the same key make one run."),
             "Plans a layer.",
+            Shape::of::<RunView>().accepted().header("Idempotency-Key", key),
             post(layers::plan::<S>),
         ),
         change(
             "/layers/{layer}/sync",
-            Role::Operator,
-            Shape::of::<PollView>().accepted(),
             "Reads the repository of a layer at once.",
+            Shape::of::<PollView>().accepted(),
             post(layers::sync::<S>),
         ),
-        change(
+        administered(change(
             "/layers/{layer}/unlock",
-            Role::Administrator,
-            Shape::of::<Unlocked>().query::<Unlock>(),
             "Frees the state of a layer whose attempt has ended, or with `force=true` of any.",
+            Shape::of::<Unlocked>().query::<Unlock>(),
             post(unlock::unlock::<S>),
-        ),
-        change(
+        )),
+        administered(change(
             "/layers/{layer}/pause",
-            Role::Administrator,
-            Shape::of::<PauseView>(),
             "Starts nothing more for a layer.",
+            paused,
             post(layers::pause::<S>),
-        ),
-        change(
+        )),
+        administered(change(
             "/layers/{layer}/resume",
-            Role::Administrator,
-            Shape::of::<PauseView>(),
             "Ends the pause of a layer.",
+            paused,
             post(layers::resume::<S>),
-        ),
+        )),
+    ]
+}
+
+fn of_runs<S: Store + 'static>() -> Vec<Route<S>> {
+    vec![
         read(
             "/runs",
             "Lists the runs of all layers or of one, the newest first.",
             Shape::list::<RunView>().query::<runs::Which>(),
             get(runs::list::<S>),
         ),
-        read("/runs/{run}", "Shows a run.", run, get(runs::show::<S>)),
+        read("/runs/{run}", "Shows a run.", Shape::of::<RunView>(), get(runs::show::<S>)),
         read(
             "/runs/{run}/logs",
             "Reads the log of an attempt, or follows that of the run as `text/event-stream`.",
-            Shape::of::<LogView>().query::<Lines>().also(stream).header(last_event.0, last_event.1),
+            Shape::of::<LogView>().query::<Lines>().streamed(),
             get(logs::logs::<S>),
         ),
         read(
@@ -136,29 +131,27 @@ pub fn routes<S: Store + 'static>() -> Vec<Route<S>> {
         ),
         change(
             "/runs/{run}/cancel",
-            Role::Operator,
-            run.accepted(),
             "Cancels a run: closes it if it waits, and stops its attempt.",
+            Shape::of::<RunView>().accepted(),
             post(runs::cancel::<S>),
         ),
+    ]
+}
+
+fn of_the_server<S: Store + 'static>() -> Vec<Route<S>> {
+    vec![
         read(
             "/events",
             "Lists what happened, the oldest first, or follows it as `text/event-stream`.",
-            Shape::list::<EventView<'static>>()
-                .query::<events::Which>()
-                .also(stream)
-                .header(last_event.0, last_event.1),
+            Shape::list::<EventView<'static>>().query::<events::Which>().streamed(),
             get(events::list::<S>),
         ),
-        Route {
-            role: Role::Administrator,
-            ..read(
-                "/access",
-                "Lists users with roles and layers.",
-                Shape::list::<UserView>(),
-                get(access::list::<S>),
-            )
-        },
+        administered(read(
+            "/access",
+            "Lists users with roles and layers.",
+            Shape::list::<UserView>(),
+            get(users::list::<S>),
+        )),
         read(
             "/repositories",
             "Lists repositories.",
@@ -167,9 +160,8 @@ pub fn routes<S: Store + 'static>() -> Vec<Route<S>> {
         ),
         change(
             "/repositories/{repository}/sync",
-            Role::Operator,
-            Shape::of::<PollView>().accepted(),
             "Reads a repository at once.",
+            Shape::of::<PollView>().accepted(),
             post(repositories::sync::<S>),
         ),
     ]
@@ -179,9 +171,9 @@ pub fn routes<S: Store + 'static>() -> Vec<Route<S>> {
 /// another host are refused before that.
 pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>) -> Router {
     let mut router = Router::new();
-    let routes = routes::<S>();
-    let document = openapi::document(&routes);
-    for route in routes {
+    let all = routes::<S>();
+    let document = openapi::document(&all);
+    for route in all {
         let state = (Arc::clone(&state), route.role);
         let handler = route.handler.layer(from_fn_with_state(state, authorize::<S>));
         router = router.route(&format!("{BASE}{}", route.path), handler);

@@ -11,7 +11,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::ApiError;
-use super::logs::attempt;
 use super::state::{ApiState, Shared};
 use crate::attempts::AttemptDirectory;
 use crate::event::Event;
@@ -146,6 +145,16 @@ fn is_over(run: &Run) -> bool {
     };
     // A failed apply is planned again.
     run.is_over() || (is_final && !run.action.changes_infrastructure())
+}
+
+/// The number of the attempt that is asked for, or of the newest one.
+pub(super) fn attempt(run: &Run, asked: Option<u32>) -> Result<u32, ApiError> {
+    let mut numbers = run.attempts.iter().map(|attempt| attempt.number);
+    let found = match asked {
+        Some(asked) => numbers.find(|number| *number == asked),
+        None => numbers.next_back(),
+    };
+    found.ok_or_else(|| ApiError::not_found(format!("the run `{}` has no such attempt", run.id)))
 }
 
 /// The directory of an attempt.

@@ -58,12 +58,11 @@ impl Tables for Memory {
         let known = self.layers.entry(layer.clone()).or_default();
         let mut runs = std::mem::take(&mut known.runs);
         for run in &after.runs {
-            match runs.iter_mut().find(|known| known.id == run.id) {
-                Some(known) => known.clone_from(run),
-                None => {
-                    self.order.push(run.id.clone());
-                    runs.push(run.clone());
-                }
+            if let Some(known) = runs.iter_mut().find(|known| known.id == run.id) {
+                known.clone_from(run);
+            } else {
+                self.order.push(run.id.clone());
+                runs.push(run.clone());
             }
         }
         *known = Record { runs, ..after.clone() };
