@@ -42,6 +42,12 @@ pub enum SettingsError {
         #[source]
         source: std::io::Error,
     },
+    /// The data directory has no token, and no other file with one is given.
+    #[error("no server has used the data directory {}: it has no `admin.token`", super::parse::shown(&data.to_string_lossy()))]
+    NoServer {
+        /// The data directory.
+        data: PathBuf,
+    },
     /// Two settings that exclude each other.
     #[error("only one of these can be given: {first} and {second}")]
     Conflict {
@@ -76,6 +82,12 @@ impl Advice for SettingsError {
             Self::Missing { setting } | Self::Unusable { setting, .. } => {
                 Some(format!("for example {} {}", setting.flags[0], setting.example))
             }
+            Self::NoServer { .. } => Some(
+                "start `butler-runner serve` with this directory, give that of the server \
+                 (--data), or give its address and a file with a token for it (--server, \
+                 --server-token-file)"
+                    .to_owned(),
+            ),
             Self::InVariable { .. }
             | Self::Path { .. }
             | Self::Conflict { .. }

@@ -1,5 +1,6 @@
 //! The settings of `serve`, and of the commands that ask a server.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -165,14 +166,14 @@ impl ServerAccess {
         let given = reader.parsed(&SERVER, server)?;
         let default = || server(SERVER.default).map_err(|problem| unusable(&SERVER, problem));
         let server = given.map_or_else(default, Ok)?;
-        let file = match reader.path(&SERVER_TOKEN_FILE)? {
-            Some(file) => file,
-            None => data(&reader)?.join("admin.token"),
+        let given = reader.path(&SERVER_TOKEN_FILE)?;
+        let (file, data) = match given {
+            Some(file) => (file, None),
+            None => data(&reader).map(|data| (data.join("admin.token"), Some(data)))?,
         };
-        let token = fs_err::read_to_string(&file).map_err(|source| SettingsError::Path {
-            setting: &SERVER_TOKEN_FILE,
-            path: file,
-            source,
+        let token = fs_err::read_to_string(&file).map_err(|source| match data {
+            Some(data) if source.kind() == ErrorKind::NotFound => SettingsError::NoServer { data },
+            _ => SettingsError::Path { setting: &SERVER_TOKEN_FILE, path: file, source },
         })?;
         let token = SecretString::from(token.trim());
         Ok(Self { server, token, ca_bundle: reader.existing(&CA_BUNDLE, Path::is_file)? })
