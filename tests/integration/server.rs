@@ -25,6 +25,7 @@ mod temporary;
 mod tls;
 mod unreliable;
 mod versions;
+mod waits;
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};

@@ -149,6 +149,7 @@ fn every_flag_of_the_command_line_is_a_setting() {
         "--plan",
         "--attempt",
         "--follow",
+        "--force",
         "--role",
     ];
     let mut waiting = vec![command];

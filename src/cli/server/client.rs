@@ -1,12 +1,15 @@
 //! Requests of the command line to a server.
 
-use reqwest::Method;
+use std::io::ErrorKind;
+
+use reqwest::{Method, RequestBuilder, Response};
 use secrecy::ExposeSecret;
 use serde_json::Value;
 use url::{Host, Url};
 
-use crate::cli::output::complain;
-use crate::settings::ServerAccess;
+use crate::cli::output::{complain, refuse};
+use crate::settings::setting::SERVER_TOKEN_FILE;
+use crate::settings::{ServerAccess, SettingsError};
 use butler_base::error::chain;
 use butler_base::http::{self, Redirects};
 
@@ -24,6 +27,20 @@ reached, or does not allow it";
 pub(super) struct Client {
     access: ServerAccess,
     client: reqwest::Client,
+}
+
+/// Tells why a server cannot be asked. Returns the exit code.
+pub(super) fn refuse_access(error: &SettingsError) -> u8 {
+    let code = refuse(error);
+    let is_allowed = match error {
+        SettingsError::NoServer { .. } => false,
+        // The token of another user.
+        SettingsError::Path { setting, source, .. } => {
+            **setting != SERVER_TOKEN_FILE || source.kind() != ErrorKind::PermissionDenied
+        }
+        _ => true,
+    };
+    if is_allowed { code } else { UNREACHABLE }
 }
 
 /// What a person is told if a request failed, and the exit code.
@@ -88,40 +105,95 @@ impl Client {
         json(&self.send(Method::POST, path, "application/json").await?)
     }
 
-    async fn send(&self, method: Method, path: &str, accept: &str) -> Result<String, Failure> {
-        let server = self.access.server.as_str().trim_end_matches('/');
-        let unreachable = |error: &reqwest::Error| {
-            Failure {
-            message: format!("cannot reach the server {server}: {}", chain(&http_cause(error))),
-            hint: Some(
-                "start it with `butler-runner serve`, or name another one (--server, BUTLER_SERVER)"
-                    .to_owned(),
-            ),
-            code: UNREACHABLE,
+    /// Follows `path` as server-sent events, behind the message with the id `last`.
+    pub(super) async fn follow(&self, path: &str, last: Option<&str>) -> Result<Messages, Failure> {
+        let mut request = self.request(Method::GET, path, "text/event-stream");
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
         }
-        };
-        let answer = self
-            .client
-            .request(method, format!("{server}/api/v1{path}"))
+        Ok(Messages { answer: self.answer(request).await?, received: Vec::new() })
+    }
+
+    async fn send(&self, method: Method, path: &str, accept: &str) -> Result<String, Failure> {
+        let answer = self.answer(self.request(method, path, accept)).await?;
+        answer.text().await.map_err(|error| self.unreachable(&error))
+    }
+
+    fn request(&self, method: Method, path: &str, accept: &str) -> RequestBuilder {
+        self.client
+            .request(method, format!("{}/api/v1{path}", self.server()))
             .bearer_auth(self.access.token.expose_secret())
             .header("accept", accept)
-            .send()
-            .await
-            .map_err(|error| unreachable(&error))?;
+    }
+
+    /// Sends a request. Returns its answer if it is a success.
+    async fn answer(&self, request: RequestBuilder) -> Result<Response, Failure> {
+        let answer = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = answer.status();
-        let text = answer.text().await.map_err(|error| unreachable(&error))?;
         if status.is_success() {
-            return Ok(text);
+            return Ok(answer);
         }
+        let text = answer.text().await.map_err(|error| self.unreachable(&error))?;
         let error: Value = serde_json::from_str(&text).unwrap_or_default();
         let field = |name: &str| error["error"][name].as_str().map(str::to_owned);
         let is_access = matches!(status.as_u16(), 401 | 403);
         Err(Failure {
             message: field("message")
-                .unwrap_or_else(|| format!("the server {server} answers {status}")),
+                .unwrap_or_else(|| format!("the server {} answers {status}", self.server())),
             hint: field("hint"),
             code: if is_access { UNREACHABLE } else { REFUSED },
         })
+    }
+
+    fn server(&self) -> &str {
+        self.access.server.as_str().trim_end_matches('/')
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        let (server, cause) = (self.server(), chain(&http_cause(error)));
+        let hint =
+            "start it with `butler-runner serve`, or name another one (--server, BUTLER_SERVER)";
+        Failure {
+            message: format!("cannot reach the server {server}: {cause}"),
+            hint: Some(hint.to_owned()),
+            code: UNREACHABLE,
+        }
+    }
+}
+
+/// A stream of server-sent events.
+pub(super) struct Messages {
+    answer: Response,
+    received: Vec<u8>,
+}
+
+/// A server-sent event.
+pub(super) struct Message {
+    /// What it is about; `None` for an entry of what is followed.
+    pub(super) kind: Option<String>,
+    /// What a client sends that connects again.
+    pub(super) id: Option<String>,
+    /// The JSON document.
+    pub(super) data: Value,
+}
+
+impl Messages {
+    /// The next message; `None` at the end of the connection.
+    pub(super) async fn next(&mut self) -> Option<Message> {
+        loop {
+            let end = self.received.windows(2).position(|bytes| bytes == b"\n\n");
+            if let Some(end) = end {
+                let message: Vec<u8> = self.received.drain(..end + 2).collect();
+                let message = String::from_utf8_lossy(&message);
+                let field =
+                    |name| Some(message.lines().find_map(|it| it.strip_prefix(name))?.to_owned());
+                // A message without data is a comment.
+                let Some(data) = field("data: ") else { continue };
+                let data = serde_json::from_str(&data).unwrap_or_default();
+                return Some(Message { kind: field("event: "), id: field("id: "), data });
+            }
+            self.received.extend_from_slice(&self.answer.chunk().await.ok()??);
+        }
     }
 }
 

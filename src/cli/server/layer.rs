@@ -1,18 +1,23 @@
 //! `layer`: the layers of a server.
 
 use std::io::Write;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::ClientFlags;
-use super::client::{Client, EXIT_CODES, Failure, part};
+use super::client::{Client, EXIT_CODES, Failure, part, refuse_access};
+use super::follow::{Followed, Log, follow};
 use super::show::{self, text};
 use crate::cli::flags::{Flags, merge_arguments};
-use crate::cli::output::{print, refuse};
+use crate::cli::output::print;
 use crate::cli::runtime::block_on;
 use crate::exit::Exit;
 use crate::settings::{Arguments, Environment, ServerAccess};
+
+/// The time between two requests about a repository that is read.
+const LOOK: Duration = Duration::from_millis(200);
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
@@ -49,11 +54,25 @@ enum LayerCommand {
     Plan {
         /// The layer
         name: String,
+        /// Print the log until the run is over; exit code 1 if it failed
+        #[arg(long)]
+        wait: bool,
     },
     /// Read the layer's repository now, and plan what a commit changed
     Sync {
         /// The layer
         name: String,
+        /// Wait for the plan that a commit causes, and print its log; exit code 1 if it failed
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Free the state of a layer whose attempt has ended
+    Unlock {
+        /// The layer
+        name: String,
+        /// Also if the attempt may still run: it counts as lost. First make sure that its process has ended
+        #[arg(long)]
+        force: bool,
     },
     /// List the runs of a layer, the newest first
     History {
@@ -77,16 +96,18 @@ impl Layer {
         let arguments = merge_arguments(log, self.flags.into_arguments());
         let access = match ServerAccess::resolve(&arguments, environment) {
             Ok(access) => access,
-            Err(error) => return refuse(&error),
+            Err(error) => return refuse_access(&error),
         };
-        let answer = block_on(async { self.command.ask(&Client::new(access)?).await });
+        let log = if self.json { Log::Hidden } else { Log::Printed };
+        let answer = block_on(async { self.command.ask(&Client::new(access)?, log).await });
         match answer {
-            Some(Ok((answer, show))) => {
+            Some(Ok(Answer { value: answer, show, code })) => {
                 for problem in answer["problems"].as_array().into_iter().flatten() {
                     warn(&text(problem));
                 }
                 let text = if self.json { format!("{answer:#}") } else { show(&answer) };
-                print(format!("{text}\n").as_bytes())
+                let printed = print(format!("{text}\n").as_bytes());
+                if code == Exit::Success.code() { printed } else { code }
             }
             Some(Err(failure)) => failure.report(),
             None => Exit::Failed.code(),
@@ -95,32 +116,100 @@ impl Layer {
 }
 
 /// An answer, and how it is shown to people.
-type Answer = (Value, fn(&Value) -> String);
+struct Answer {
+    value: Value,
+    show: fn(&Value) -> String,
+    code: u8,
+}
+
+impl Answer {
+    fn new(value: Value, show: fn(&Value) -> String) -> Self {
+        Self { value, show, code: Exit::Success.code() }
+    }
+}
 
 impl LayerCommand {
-    async fn ask(&self, client: &Client) -> Result<Answer, Failure> {
-        let change = async |name: &str, what: &str| {
-            client.post(&format!("/layers/{}/{what}", part(name))).await
-        };
+    async fn ask(&self, client: &Client, log: Log) -> Result<Answer, Failure> {
+        let path = |name: &str| format!("/layers/{}", part(name));
+        let change =
+            async |name: &str, what: &str| client.post(&format!("{}/{what}", path(name))).await;
         Ok(match self {
             Self::List { phase, repository, query } => {
                 let mut pairs: Vec<String> =
                     phase.iter().map(|phase| format!("phase={}", part(phase))).collect();
                 pairs.extend(repository.iter().map(|it| format!("repository={}", part(it))));
                 pairs.extend(query.iter().map(|it| format!("q={}", part(it))));
-                (client.list(&format!("/layers?{}", pairs.join("&"))).await?, show::layers)
+                let layers = client.list(&format!("/layers?{}", pairs.join("&"))).await?;
+                Answer::new(layers, show::layers)
             }
-            Self::Show { name } => {
-                (client.get(&format!("/layers/{}", part(name))).await?, show::layer)
+            Self::Show { name } => Answer::new(client.get(&path(name)).await?, show::layer),
+            Self::Plan { name, wait: false } => {
+                Answer::new(change(name, "plan").await?, show::created)
             }
-            Self::Plan { name } => (change(name, "plan").await?, show::created),
-            Self::Sync { name } => (change(name, "sync").await?, show::synced),
+            Self::Plan { name, wait: true } => {
+                let run = change(name, "plan").await?;
+                let Followed { run, code } = follow(client, &text(&run["id"]), None, log).await?;
+                Answer { value: run, show: show::ended, code }
+            }
+            Self::Sync { name, wait: false } => {
+                Answer::new(change(name, "sync").await?, show::synced)
+            }
+            Self::Sync { name, wait: true } => sync(client, name, log).await?,
+            Self::Unlock { name, force } => {
+                let what = if *force { "unlock?force=true" } else { "unlock" };
+                Answer::new(change(name, what).await?, show::unlocked)
+            }
             Self::History { name } => {
-                (client.list(&format!("/runs?layer={}", part(name))).await?, show::runs)
+                let runs = client.list(&format!("/runs?layer={}", part(name))).await?;
+                Answer::new(runs, show::runs)
             }
-            Self::Pause { name } => (change(name, "pause").await?, show::paused),
-            Self::Resume { name } => (change(name, "resume").await?, show::paused),
+            Self::Pause { name } => Answer::new(change(name, "pause").await?, show::paused),
+            Self::Resume { name } => Answer::new(change(name, "resume").await?, show::paused),
         })
+    }
+}
+
+/// Makes the server read the repository of a layer, and follows the plan that a commit causes.
+async fn sync(client: &Client, name: &str, log: Log) -> Result<Answer, Failure> {
+    let path = format!("/layers/{}", part(name));
+    let before = client.get(&path).await?["lastRun"].take();
+    let asked = client.post(&format!("{path}/sync")).await?;
+    wait_for_poll(client, &asked).await?;
+    // The server decides about the layer when it has read the repository.
+    let mut layer = client.get(&path).await?;
+    while layer["upToDate"] == false {
+        tokio::time::sleep(LOOK).await;
+        layer = client.get(&path).await?;
+    }
+    let last = &layer["lastRun"];
+    let is_of_commit = last["digest"] == layer["revision"]["digest"] && last["action"] != "drift";
+    let is_new = before["id"] != last["id"] || before["over"] == false;
+    if last.is_null() || !is_of_commit || !is_new {
+        return Ok(Answer::new(layer, show::nothing_to_plan));
+    }
+    let Followed { run, code } = follow(client, &text(&last["id"]), None, log).await?;
+    Ok(Answer { value: run, show: show::ended, code })
+}
+
+/// Waits for the end of the poll that `asked` names.
+async fn wait_for_poll(client: &Client, asked: &Value) -> Result<(), Failure> {
+    let name = text(&asked["repository"]);
+    loop {
+        let repositories = client.get("/repositories").await?;
+        let mut all = repositories["items"].as_array().into_iter().flatten();
+        let Some(repository) = all.find(|repository| repository["name"] == *name) else {
+            let message = format!("the repository {name} is no longer in the configuration");
+            return Err(Failure::refused(message));
+        };
+        if repository["polls"].as_u64() >= asked["poll"].as_u64() {
+            return match repository["error"].as_str() {
+                Some(error) => Err(Failure::refused(format!(
+                    "the server cannot read the repository {name}: {error}"
+                ))),
+                None => Ok(()),
+            };
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }
 

@@ -3,6 +3,7 @@
 mod access;
 mod client;
 mod config;
+mod follow;
 mod layer;
 mod run;
 mod serve;

@@ -1,22 +1,22 @@
 //! `run`: the runs of a server.
 
-use std::io::Write as _;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::ClientFlags;
-use super::client::{Client, EXIT_CODES, Failure, part};
+use super::client::{Client, EXIT_CODES, Failure, part, refuse_access};
+use super::follow::{Log, follow, note_left_out};
 use super::show::{self, text};
 use crate::cli::flags::{Flags, merge_arguments};
-use crate::cli::output::{print, refuse};
+use crate::cli::output::print;
 use crate::cli::runtime::block_on;
 use crate::exit::Exit;
 use crate::settings::{Arguments, Environment, ServerAccess};
 
-/// The time between two requests about a run that is waited for.
-const FOLLOW: Duration = Duration::from_millis(500);
+/// The time between two requests about a run that is cancelled.
+const LOOK: Duration = Duration::from_millis(500);
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
@@ -32,10 +32,10 @@ pub(in crate::cli) struct RunCommand {
 
 #[derive(Subcommand)]
 enum Command {
-    /// List the runs of a layer, the newest first
+    /// List the runs of a layer, or the newest runs of all layers; the newest first
     List {
-        /// The layer
-        layer: String,
+        /// The layer; all layers if not given
+        layer: Option<String>,
     },
     /// Show a run
     Show {
@@ -52,7 +52,7 @@ enum Command {
         /// The attempt; the newest one if not given
         #[arg(long, value_name = "NUMBER")]
         attempt: Option<u32>,
-        /// Go on until the run has ended
+        /// Go on until the run is over, also through further attempts; exit code 1 if it failed
         #[arg(long)]
         follow: bool,
     },
@@ -71,7 +71,7 @@ impl RunCommand {
         let arguments = merge_arguments(log, self.flags.into_arguments());
         let access = match ServerAccess::resolve(&arguments, environment) {
             Ok(access) => access,
-            Err(error) => return refuse(&error),
+            Err(error) => return refuse_access(&error),
         };
         let json = self.json;
         let done = block_on(async { self.command.run(&Client::new(access)?, json).await });
@@ -86,7 +86,8 @@ impl RunCommand {
 impl Command {
     async fn run(&self, client: &Client, json: bool) -> Result<u8, Failure> {
         let (answer, show): (Value, fn(&Value) -> String) = match self {
-            Self::List { layer } => {
+            Self::List { layer: None } => (client.get("/runs").await?, show::runs_of_all_layers),
+            Self::List { layer: Some(layer) } => {
                 (client.list(&format!("/runs?layer={}", part(layer))).await?, show::runs)
             }
             Self::Show { id, plan: true } => {
@@ -96,7 +97,10 @@ impl Command {
             Self::Show { id, plan: false } => {
                 (client.get(&format!("/runs/{}", part(id))).await?, show::run)
             }
-            Self::Logs { id, attempt, follow } => return logs(client, id, *attempt, *follow).await,
+            Self::Logs { id, attempt, follow: false } => return logs(client, id, *attempt).await,
+            Self::Logs { id, attempt, follow: true } => {
+                return Ok(follow(client, id, *attempt, Log::Printed).await?.code);
+            }
             Self::Cancel { id, wait } => (cancel(client, id, *wait).await?, show::cancelled),
         };
         let text = if json { format!("{answer:#}") } else { show(&answer) };
@@ -104,52 +108,32 @@ impl Command {
     }
 }
 
-/// Prints the log, and with `follow` also what is added to it.
-async fn logs(
-    client: &Client,
-    id: &str,
-    attempt: Option<u32>,
-    follow: bool,
-) -> Result<u8, Failure> {
-    let attempt = attempt.map(|number| format!("&attempt={number}")).unwrap_or_default();
-    let mut after = 0;
+/// Prints the log that an attempt has so far.
+async fn logs(client: &Client, id: &str, attempt: Option<u32>) -> Result<u8, Failure> {
+    let (mut attempt, mut after) = (attempt.map(u64::from), 0);
     loop {
-        // Asked before the log is read, so that the last lines are not missed.
-        let run = client.get(&format!("/runs/{}", part(id))).await?;
-        let lines = client.get(&format!("/runs/{}/logs?after={after}{attempt}", part(id))).await?;
+        let asked = attempt.map(|number| format!("&attempt={number}")).unwrap_or_default();
+        let lines = client.get(&format!("/runs/{}/logs?after={after}{asked}", part(id))).await?;
         for line in lines["items"].as_array().into_iter().flatten() {
-            after = line["sequence"].as_u64().unwrap_or(after).max(after);
             let code = print(format!("{}\n", text(&line["content"])).as_bytes());
             if code != Exit::Success.code() {
                 return Ok(code);
             }
         }
-        let has_more = !lines["next"].is_null();
-        let waits = follow && goes_on(&run);
-        if !(has_more || waits) {
-            if let Some(count) = lines["leftOut"]["lines"].as_u64() {
-                let text = "further lines were not kept: the log has reached `max-log`";
-                let _ = writeln!(std::io::stderr(), "{count} {text}");
-            }
-            let is_success = !follow || run["phase"] == "Succeeded";
-            return Ok(if is_success { Exit::Success.code() } else { Exit::Failed.code() });
-        }
-        if !has_more {
-            tokio::time::sleep(FOLLOW).await;
-        }
+        let Some(next) = lines["next"].as_u64() else {
+            note_left_out(&lines["leftOut"]);
+            return Ok(Exit::Success.code());
+        };
+        // A later attempt can have begun.
+        (after, attempt) = (next, lines["attempt"].as_u64());
     }
-}
-
-/// Whether a run waits for an attempt, or has one that has not ended.
-fn goes_on(run: &Value) -> bool {
-    matches!(run["phase"].as_str(), Some("PendingTrigger" | "Triggering" | "ClosingOut"))
 }
 
 /// Cancels a run, and with `wait` waits for its end. Returns the run.
 async fn cancel(client: &Client, id: &str, wait: bool) -> Result<Value, Failure> {
     let mut run = client.post(&format!("/runs/{}/cancel", part(id))).await?;
-    while wait && goes_on(&run) {
-        tokio::time::sleep(FOLLOW).await;
+    while wait && run["over"] == false {
+        tokio::time::sleep(LOOK).await;
         run = client.get(&format!("/runs/{}", part(id))).await?;
     }
     if wait && run["ended"] != "cancelled" {

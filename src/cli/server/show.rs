@@ -19,6 +19,13 @@ fn reasons(layer: &Value) -> String {
     reasons.map(|reason| text(&reason["text"])).collect::<Vec<_>>().join("; ")
 }
 
+/// The names of the gates that are closed.
+fn closed_gates(layer: &Value) -> String {
+    let gates = layer["gates"].as_array().into_iter().flatten();
+    let closed = gates.filter(|gate| gate["open"] == false).map(|gate| text(&gate["gate"]));
+    closed.collect::<Vec<_>>().join(", ")
+}
+
 /// What a plan would change, in short.
 pub(super) fn changes(run: &Value) -> String {
     let counts = &run["counts"];
@@ -66,6 +73,11 @@ pub(super) fn layer(layer: &Value) -> String {
         ("planned", shown("plannedRevision")),
         ("applied", shown("appliedRevision")),
         ("drift", text(&layer["drift"])),
+        ("tool", text(&layer["configuration"]["tool"])),
+        ("strategy", text(&layer["configuration"]["strategy"])),
+        ("backend", text(&layer["configuration"]["backend"]["type"])),
+        ("workspace", text(&layer["configuration"]["workspace"])),
+        ("closed gates", closed_gates(layer)),
         ("paused by", text(&layer["pausedBy"])),
         ("next look", text(&layer["nextLook"])),
         ("last run", format!("{} {}", text(&last["id"]), text(&last["phase"]))),
@@ -94,6 +106,22 @@ pub(super) fn synced(answer: &Value) -> String {
     format!("the repository {} is read now", text(&answer["repository"]))
 }
 
+/// A layer for which a commit caused no run.
+pub(super) fn nothing_to_plan(layer: &Value) -> String {
+    let (name, phase, reasons) = (text(&layer["name"]), text(&layer["phase"]), reasons(layer));
+    let why = if reasons.is_empty() { phase } else { format!("{phase}: {reasons}") };
+    format!("no new commit changes {name} ({why})")
+}
+
+/// A layer whose state is free.
+pub(super) fn unlocked(answer: &Value) -> String {
+    let name = text(&answer["name"]);
+    match answer["lost"].as_str() {
+        Some(run) => format!("{name} is unlocked: the attempt of run {run} counts as lost"),
+        None => format!("{name} is not locked"),
+    }
+}
+
 /// A layer that was paused or resumed.
 pub(super) fn paused(answer: &Value) -> String {
     let name = text(&answer["name"]);
@@ -103,12 +131,26 @@ pub(super) fn paused(answer: &Value) -> String {
     }
 }
 
-/// A list of runs.
+/// A list of the runs of one layer.
 pub(super) fn runs(answer: &Value) -> String {
-    let head = ["ID", "ACTION", "CAUSE", "PHASE", "COMMIT", "PLAN", "CREATED", "ENDED"];
+    let mut rows = rows_of_runs(answer);
+    for row in &mut rows {
+        row.remove(1);
+    }
+    columns(&rows)
+}
+
+/// A list of runs of several layers.
+pub(super) fn runs_of_all_layers(answer: &Value) -> String {
+    columns(&rows_of_runs(answer))
+}
+
+fn rows_of_runs(answer: &Value) -> Vec<Vec<String>> {
+    let head = ["ID", "LAYER", "ACTION", "CAUSE", "PHASE", "COMMIT", "PLAN", "CREATED", "ENDED"];
     let runs = answer["items"].as_array().into_iter().flatten().map(|run| {
         vec![
             text(&run["id"]),
+            text(&run["layer"]),
             text(&run["action"]),
             text(&run["cause"]),
             text(&run["phase"]),
@@ -118,7 +160,13 @@ pub(super) fn runs(answer: &Value) -> String {
             text(&run["ended"]),
         ]
     });
-    columns(&std::iter::once(head.map(str::to_owned).to_vec()).chain(runs).collect::<Vec<_>>())
+    std::iter::once(head.map(str::to_owned).to_vec()).chain(runs).collect()
+}
+
+/// A run that was waited for.
+pub(super) fn ended(run: &Value) -> String {
+    let how = run["ended"].as_str().map_or_else(|| changes(run), str::to_owned);
+    format!("run {} {}: {how}", text(&run["id"]), text(&run["phase"]))
 }
 
 /// One run.
