@@ -84,7 +84,7 @@ impl World {
                 if !known.insert(identity) {
                     return Err(format!("run {} exists twice", run.id));
                 }
-                self.check_stops(&runs, run)?;
+                check_stops(&runs, run)?;
                 if run.attempts.iter().rev().skip(1).any(|attempt| attempt.end.is_none()) {
                     return Err(format!("run {} has two attempts at the same time", run.id));
                 }
@@ -92,23 +92,23 @@ impl World {
         }
         Ok(())
     }
+}
 
-    /// What was asked to stop, and did not succeed, is not tried again by itself. After a person
-    /// cancelled an apply, nothing is planned by itself either.
-    fn check_stops(&self, runs: &[Run], run: &Run) -> Result<(), String> {
-        let was_stopped = |attempt: &&Attempt| {
-            attempt.stop.is_some() && !matches!(attempt.end, None | Some((Ending::Succeeded, _)))
-        };
-        let Some(stopped) = run.attempts.iter().find(was_stopped) else { return Ok(()) };
-        if stopped.number as usize != run.attempts.len() {
-            return Err(format!("run {} was stopped, and got another attempt", run.id));
-        }
-        let again = Cause::Replan { run: run.id.clone() };
-        if matches!(stopped.stop, Some((StopReason::Cancelled, _)))
-            && runs.iter().any(|run| run.cause == again)
-        {
-            return Err(format!("run {} was cancelled, and is planned again", run.id));
-        }
-        Ok(())
+/// What was asked to stop, and did not succeed, is not tried again by itself. After a person
+/// cancelled an apply, nothing is planned by itself either.
+fn check_stops(runs: &[Run], run: &Run) -> Result<(), String> {
+    let was_stopped = |attempt: &&Attempt| {
+        attempt.stop.is_some() && !matches!(attempt.end, None | Some((Ending::Succeeded, _)))
+    };
+    let Some(stopped) = run.attempts.iter().find(was_stopped) else { return Ok(()) };
+    if stopped.number as usize != run.attempts.len() {
+        return Err(format!("run {} was stopped, and got another attempt", run.id));
     }
+    let again = Cause::Replan { run: run.id.clone() };
+    if matches!(stopped.stop, Some((StopReason::Cancelled, _)))
+        && runs.iter().any(|run| run.cause == again)
+    {
+        return Err(format!("run {} was cancelled, and is planned again", run.id));
+    }
+    Ok(())
 }
