@@ -5,6 +5,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use super::context::Context;
+use super::directory::leftovers::remove_leftover;
 use super::directory::run_directory::{RunDirectory, RunDirectoryOptions};
 use super::failure::{Cause, Failure};
 use super::findings::Findings;
@@ -31,6 +32,10 @@ const RUNNING_RESPONSE: Duration = Duration::from_secs(2);
 /// The hint if the run's directory cannot be created.
 const NO_DIRECTORY: &str = "check that --work-dir (BUTLER_WORK_DIR), and --tmpfs-dir (BUTLER_TMPFS_DIR) \
 if it is set, are writable and have room";
+
+/// The hint if the directory that the configuration names cannot be created.
+const NO_NAMED_DIRECTORY: &str =
+    "end what uses it, or name another `workDirectory` in the configuration of the run";
 
 /// A run whose origin is known.
 pub(super) struct Run<'settings> {
@@ -66,10 +71,11 @@ impl Run<'_> {
     /// reported.
     pub(super) async fn execute(mut self, config_span: Span, version: EarlyVersionQuery) -> Exit {
         // Before the log, which needs room for lines that do not fit into memory.
-        let directory = RunDirectory::create(
-            &RunDirectoryOptions::from(self.settings),
-            &mut self.reports.reserve,
-        );
+        let path = self.spec.as_ref().ok().and_then(|spec| spec.work_directory.as_deref());
+        let options = RunDirectoryOptions::new(self.settings, path);
+        let free = path.map_or(Ok(()), |path| remove_leftover(path, &self.settings.recovery_dir));
+        let directory =
+            free.and_then(|()| RunDirectory::create(&options, &mut self.reports.reserve));
         let terminal = std::mem::take(&mut self.terminal);
         let logs = Logs::open(self.settings, &self.reports, terminal, directory.as_ref().ok());
         for warning in &self.warnings {
@@ -101,7 +107,8 @@ impl Run<'_> {
             (Ok(directory), Err(failure)) => (Some(directory), Some(failure)),
             (Err(error), _) => {
                 let failure = Failure::because(Phase::Config, butler_base::error::chain(&error));
-                (None, Some(failure.advise(NO_DIRECTORY)))
+                let advice = if path.is_some() { NO_NAMED_DIRECTORY } else { NO_DIRECTORY };
+                (None, Some(failure.advise(advice)))
             }
         };
         // The teardown runs on each path, also if the phases could not begin or panicked.

@@ -72,3 +72,4 @@ mod trigger;
 mod trust;
 mod unprivileged;
 mod variables;
+mod work_directory;

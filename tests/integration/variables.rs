@@ -26,6 +26,7 @@ fn write(module: &TestModule, values: &[(&str, &str)]) -> (PrivateDirectory, Var
         environment: Vec::new(),
         backend: None,
         setup: TerraformSetup::default(),
+        work_directory: None,
     };
     let inputs = resolve(&spec, &SecretSources::default()).unwrap();
     let private = PrivateDirectory::create(module.base(), "private-").unwrap();

@@ -18,7 +18,7 @@ use super::run_directory::{DOWNLOADS, LAYOUT, module_of};
 use crate::settings::{CleanSettings, Settings};
 use butler_base::cancel::Stop;
 use butler_base::error::chain;
-use butler_base::secret::wipe_directory;
+use butler_base::secret::{WipeError, wipe_directory};
 
 /// How long a new run waits for the cleaning, which then continues in the background.
 const MAX_WAIT: Duration = Duration::from_secs(5);
@@ -191,6 +191,39 @@ pub(in crate::run) async fn clean_before(settings: &Settings, stop: &Stop) {
             Err(_) => tracing::info!("there is much to wipe; the run begins meanwhile"),
         },
         _ = stop.requested() => {}
+    }
+}
+
+/// Removes the directory `path` if a killed runner left it. A run that is told to work at this path needs it.
+///
+/// # Errors
+/// If it is in use, is not the directory of a run, or cannot be wiped.
+pub(in crate::run) fn remove_leftover(path: &Path, recovery: &Path) -> Result<(), WipeError> {
+    let refused = |reason: String| WipeError {
+        act: "use",
+        path: path.to_owned(),
+        source: std::io::Error::other(reason),
+    };
+    if !path.try_exists().map_err(|error| refused(error.to_string()))? {
+        return Ok(());
+    }
+    match inspect_directory(path) {
+        DirectoryUse::Empty => {
+            std::fs::remove_dir(path).map_err(|error| refused(error.to_string()))
+        }
+        DirectoryUse::Unused(mut orphaned) => {
+            let (kept, outcome) = wipe(&mut orphaned, recovery);
+            let OrphanedDirectory { path, owner, .. } = orphaned;
+            let finding = Finding { path, owner, kept, outcome };
+            finding.log();
+            if finding.has_failed() { Err(refused(finding.to_string())) } else { Ok(()) }
+        }
+        DirectoryUse::ByTool(_) => {
+            Err(refused("the tool of an earlier run still works there".to_owned()))
+        }
+        DirectoryUse::NotAvailable | DirectoryUse::Unknown(_) => {
+            Err(refused("another run uses it, or it is not the directory of a run".to_owned()))
+        }
     }
 }
 

@@ -55,9 +55,27 @@ impl OwnedDirectory {
         owner: &str,
         layout: Layout,
     ) -> Result<Self, WipeError> {
+        Self::create_with(parent, owner, layout, || PrivateDirectory::create(parent, PREFIX))
+    }
+
+    /// Creates the directory `path`, which must not exist.
+    pub(in crate::run) fn create_at(
+        path: &Path,
+        owner: &str,
+        layout: Layout,
+    ) -> Result<Self, WipeError> {
+        Self::create_with(path, owner, layout, || PrivateDirectory::create_at(path))
+    }
+
+    fn create_with(
+        place: &Path,
+        owner: &str,
+        layout: Layout,
+        create: impl Fn() -> Result<PrivateDirectory, WipeError>,
+    ) -> Result<Self, WipeError> {
         let mut lost = ErrorKind::ResourceBusy.into();
         for _ in 0..CREATE_ATTEMPTS {
-            let directory = PrivateDirectory::create(parent, PREFIX)?.with_layout(layout);
+            let directory = create()?.with_layout(layout);
             match create_owner_lock(&directory.path().join(OWNER_LOCK), owner) {
                 Ok(lock) => return Ok(Self { directory, lock }),
                 Err(error) if is_lost_race(&error) => lost = error,
@@ -66,7 +84,7 @@ impl OwnedDirectory {
                 }
             }
         }
-        Err(wipe_error("create", parent)(lost))
+        Err(wipe_error("create", place)(lost))
     }
 
     /// Records the run's directory: a directory of secrets is in use while the run's is. Writes to the file that is

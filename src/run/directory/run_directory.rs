@@ -52,15 +52,19 @@ pub(in crate::run) struct RunDirectory {
 #[derive(Debug)]
 pub(in crate::run) struct RunDirectoryOptions<'run> {
     pub(in crate::run) work_dir: &'run Path,
+    /// The path of the directory itself, if the run's configuration names it. A plan and its apply are at
+    /// the same path then.
+    pub(in crate::run) path: Option<&'run Path>,
     pub(in crate::run) tmpfs_dir: Option<&'run Path>,
     /// The name of the run for people, such as `run 7`.
     pub(in crate::run) owner: String,
 }
 
-impl<'run> From<&'run Settings> for RunDirectoryOptions<'run> {
-    fn from(settings: &'run Settings) -> Self {
+impl<'run> RunDirectoryOptions<'run> {
+    /// The options of `settings`, with the path that the run's configuration names.
+    pub(in crate::run) fn new(settings: &'run Settings, path: Option<&'run Path>) -> Self {
         let Settings { work_dir, tmpfs_dir, .. } = settings;
-        Self { work_dir, tmpfs_dir: tmpfs_dir.as_deref(), owner: settings.owner() }
+        Self { work_dir, path, tmpfs_dir: tmpfs_dir.as_deref(), owner: settings.owner() }
     }
 }
 
@@ -71,7 +75,10 @@ impl RunDirectory {
         options: &RunDirectoryOptions<'_>,
         reserve: &mut Option<DescriptorReserve>,
     ) -> Result<Self, WipeError> {
-        let private = OwnedDirectory::create(options.work_dir, &options.owner, LAYOUT)?;
+        let private = match options.path {
+            None => OwnedDirectory::create(options.work_dir, &options.owner, LAYOUT)?,
+            Some(path) => OwnedDirectory::create_at(path, &options.owner, LAYOUT)?,
+        };
         match Self::complete(options, &private) {
             Ok((tool_input, secrets)) => Ok(Self {
                 secrets,
@@ -307,6 +314,7 @@ mod tests {
     fn create(base: &Path) -> RunDirectory {
         let options = RunDirectoryOptions {
             work_dir: base,
+            path: None,
             tmpfs_dir: Some(base),
             owner: "run 7".to_owned(),
         };

@@ -121,6 +121,7 @@ mod tests {
     fn run(base: &Path) -> (RunDirectory, [PathBuf; 3]) {
         let options = RunDirectoryOptions {
             work_dir: base,
+            path: None,
             tmpfs_dir: Some(base),
             owner: "run 7".to_owned(),
         };

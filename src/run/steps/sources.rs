@@ -256,6 +256,7 @@ fn local_spec(module_dir: &Path, operation: Operation, tool: Option<RequestedVer
         environment: Vec::new(),
         backend: None,
         setup: TerraformSetup::default(),
+        work_directory: None,
     }
 }
 

@@ -137,6 +137,7 @@ mod tests {
             environment: Vec::new(),
             backend: None,
             setup: TerraformSetup::default(),
+            work_directory: None,
         };
         let inputs =
             super::super::resolve(&spec, &butler_protocol::references::SecretSources::default());

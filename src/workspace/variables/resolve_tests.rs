@@ -19,6 +19,7 @@ fn spec(variables: &[(&str, Variable)]) -> RunSpec {
         environment: Vec::new(),
         backend: None,
         setup: TerraformSetup::default(),
+        work_directory: None,
     }
 }
 

@@ -259,6 +259,7 @@ fn schema_and_parser_of_a_run_accept_the_same_fields() {
         "variables": {"a": {"value": [1], "sensitive": true, "source": "secret", "ref": "b/c",
             "key": "d"}, "b": null},
         "sensitiveValues": "literal",
+        "workDirectory": "/data/work/a",
         "envVars": {"A": {"value": "x", "sensitive": false}},
         "upstreamOutputs": {"a": {"b": 1}},
         "stateBackend": {"type": "pg", "config": {"conn_str": "a"}},
@@ -309,6 +310,7 @@ fn schema_of_a_run_requires_the_fields_of_the_parser_and_accepts_null() {
         ("operation", json!("explode")),
         ("source", json!({"gitRepo": "https://git.example.com/a.git"})),
         ("sensitiveValues", json!("hunter22")),
+        ("workDirectory", json!("a")),
         ("stateBackend", json!({"config": {}})),
         ("terraformSettings", json!({"logging": {"level": "loud"}})),
     ] {
@@ -319,6 +321,7 @@ fn schema_of_a_run_requires_the_fields_of_the_parser_and_accepts_null() {
     for field in [
         "variables",
         "sensitiveValues",
+        "workDirectory",
         "envVars",
         "stateBackend",
         "terraformSettings",

@@ -3,6 +3,8 @@
 //! Unknown fields are ignored, and a field that is `null` counts as absent, so that runs of newer and
 //! older registries can be executed. Values keep their exact text, including numbers.
 
+use std::path::{Component, PathBuf};
+
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
@@ -65,6 +67,9 @@ pub enum ConfigError {
     /// because it could apply a reference as if it were the secret.
     #[error("`sensitiveValues` of the run is neither `auto` nor `literal`")]
     SensitiveValues,
+    /// `workDirectory` is not an absolute path.
+    #[error("`workDirectory` of the run is not an absolute path without `..`")]
+    WorkDirectory,
     /// The state backend does not have a type.
     #[error("the run's state backend has no type")]
     NoBackendType,
@@ -93,6 +98,7 @@ impl butler_base::error::Advice for ConfigError {
             | Self::NoCommit
             | Self::EnvironmentValue(_)
             | Self::SensitiveValues
+            | Self::WorkDirectory
             | Self::NoBackendType => None,
         }
     }
@@ -158,6 +164,7 @@ pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
                 .collect::<Result<_, ConfigError>>()?,
             backend: wire.state_backend.map(backend).transpose()?,
             setup: TerraformSetup::default(),
+            work_directory: wire.work_directory.map(work_directory).transpose()?,
         },
         terraform_settings: wire.terraform_settings.map(|settings| settings.0),
         run_id: wire.run_id,
@@ -181,6 +188,7 @@ struct WireConfig {
     upstream_outputs: Entries<JsonText>,
     state_backend: Option<WireBackend>,
     terraform_settings: Option<JsonText>,
+    work_directory: Option<PathBuf>,
     callbacks: Option<WireCallbacks>,
 }
 
@@ -310,6 +318,18 @@ fn archive_source(mut wire: WireSource) -> Result<ArchiveSource, ConfigError> {
     let has_origin = wire.git_repo.as_ref().is_some_and(is_given);
     let origin = has_origin.then(|| git_source(wire)).transpose()?;
     Ok(ArchiveSource { url, commit, working_directory, origin })
+}
+
+/// A path without `..`, because the runner creates the directory and removes it after the run.
+fn work_directory(path: PathBuf) -> Result<PathBuf, ConfigError> {
+    let is_plain =
+        path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    let has_name = path.file_name().is_some();
+    if path.is_absolute() && is_plain && has_name {
+        Ok(path)
+    } else {
+        Err(ConfigError::WorkDirectory)
+    }
 }
 
 fn is_given(text: &SecretString) -> bool {
@@ -474,6 +494,17 @@ mod tests {
         }
         let error = with(r#""sensitiveValues":"hunter22""#).unwrap_err();
         assert!(matches!(error, ConfigError::SensitiveValues), "{error}");
+    }
+
+    #[test]
+    fn work_directory_is_an_absolute_path() {
+        let parse = |text: &str| {
+            with(&format!(r#""workDirectory":"{text}""#)).map(|parsed| parsed.spec.work_directory)
+        };
+        assert_eq!(parse("/data/work/a").unwrap(), Some(PathBuf::from("/data/work/a")));
+        for wrong in ["", "a", "./a", "/", "/a/../b"] {
+            assert!(matches!(parse(wrong), Err(ConfigError::WorkDirectory)), "{wrong}");
+        }
     }
 
     #[test]

@@ -40,6 +40,20 @@ impl PrivateDirectory {
         Ok(Self { path, layout: Layout::default(), spare: None, wiped: false })
     }
 
+    /// Creates the directory `path`, which must not exist. Its parent is created if it does not exist.
+    ///
+    /// # Errors
+    /// If it exists, or cannot be created.
+    pub fn create_at(path: &Path) -> Result<Self, WipeError> {
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        let mut builder = std::fs::DirBuilder::new();
+        builder.mode(0o700).recursive(true);
+        builder.create(parent).map_err(|source| WipeError::new("create", parent, source))?;
+        let created = builder.recursive(false).create(path).and_then(|()| close_to_others(path));
+        created.map_err(|source| WipeError::new("create", path, source))?;
+        Ok(Self { path: path.to_owned(), layout: Layout::default(), spare: None, wiped: false })
+    }
+
     /// Sets the parts that the wipe removes without overwriting them.
     #[must_use]
     pub const fn with_layout(mut self, layout: Layout) -> Self {
