@@ -1,6 +1,8 @@
 //! Copies files and computes their digests.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
@@ -30,6 +32,14 @@ pub(super) fn copy(from: &mut impl Read, into: &mut impl Write) -> io::Result<Co
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The SHA-256 sum of the file at `path` in hexadecimal digits.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn file_digest(path: &Path) -> io::Result<String> {
+    Ok(copy(&mut File::open(path)?, &mut io::sink())?.sha256)
 }
 
 /// The SHA-256 sum of `bytes` in hexadecimal digits.

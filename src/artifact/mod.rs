@@ -16,6 +16,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
+pub use digest::file_digest;
 pub use error::ArtifactError;
 pub use manifest::{FORMAT_VERSION, Head};
 pub use read::Artifact;

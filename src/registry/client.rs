@@ -1,17 +1,19 @@
 //! The client for the registry's endpoints of one run.
 
 use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use reqwest::{RequestBuilder, Response};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
-use super::archive::store;
+use super::archive::{MAX_ARCHIVE, store};
 use super::idempotency_key::idempotency_key;
 use super::response::{accept, accept_report, read, unreachable, was_cut_off};
 use super::retry::{Limits, Patience, retry};
-use super::{Address, AddressError, Body, Callback, Callbacks, RegistryError};
+use super::{Address, AddressError, Body, Callback, Callbacks, Part, RegistryError};
 use butler_base::http::{Clients, Peer};
 use butler_protocol::configuration::parse_config;
 use butler_protocol::spec::RunSpec;
@@ -146,25 +148,61 @@ impl Client {
         self.unanswered_statuses.load(Ordering::Relaxed) > 0
     }
 
-    /// Downloads the archive of the module's files, at the callback `url`, to `file`. A retry begins with an
+    /// Downloads the archive `what` (`the saved plan`), at the callback `url`, to `file`. A retry begins with an
     /// empty file. `--request-timeout` is for each part of the archive, and not for all of it.
     ///
     /// # Errors
     /// When `url` is not below the endpoint, when the registry cannot be reached or refuses, or when the
     /// response is larger than 256 MiB, is not a tar, or cannot be written.
-    pub async fn archive(&self, url: &str, file: &File) -> Result<(), RegistryError> {
-        let what = "read the archive of the module's files";
+    pub async fn archive(
+        &self,
+        what: &'static str,
+        url: &str,
+        file: &File,
+    ) -> Result<(), RegistryError> {
+        let act = &format!("send {what}");
         let url = self.address.callback(url)?;
         let limits = Limits { attempt: self.limits.long, ..self.limits };
-        retry(limits, Patience::Long, what, || async {
+        retry(limits, Patience::Long, act, || async {
             let request =
                 || self.http.kept.get(url.clone()).bearer_auth(self.token.expose_secret());
-            let response = tokio::time::timeout(self.limits.attempt, self.send(request, what));
+            let response = tokio::time::timeout(self.limits.attempt, self.send(request, act));
             let response = response.await.map_err(|_| RegistryError::Timeout {
-                what: what.to_owned(),
+                what: act.clone(),
                 limit: self.limits.attempt,
             })??;
-            store(accept(response, what).await?, file, what, self.limits.attempt).await
+            store(accept(response, act).await?, file, what, self.limits.attempt).await
+        })
+        .await
+    }
+
+    /// Sends the saved plan at `path` to the callback `url`.
+    ///
+    /// # Errors
+    /// When `url` is not below the endpoint, when the file is larger than 256 MiB or cannot be read, or when
+    /// the registry cannot be reached or refuses.
+    pub async fn send_plan_file(&self, url: &str, path: &Path) -> Result<(), RegistryError> {
+        let (act, what) = ("take the saved plan", "the saved plan");
+        let url = self.address.callback(url)?;
+        let length = path.metadata().map(|metadata| metadata.len());
+        let length = length.map_err(|source| RegistryError::File { act: "read", what, source })?;
+        if length > MAX_ARCHIVE {
+            return Err(RegistryError::FileTooLarge { what, limit: MAX_ARCHIVE });
+        }
+        let path = Arc::new(path.to_owned());
+        let body = Body::from(vec![Part::File { path, place: 0..length }]);
+        let limits = Limits { attempt: self.limits.long, ..self.limits };
+        retry(limits, Patience::Long, act, || async {
+            let request = || {
+                self.http
+                    .closed
+                    .put(url.clone())
+                    .bearer_auth(self.token.expose_secret())
+                    .header(reqwest::header::CONTENT_TYPE, "application/x-tar")
+                    .header(reqwest::header::CONTENT_LENGTH, body.length())
+                    .body(body.open())
+            };
+            accept_report(self.send(request, act).await?, act).await
         })
         .await
     }
@@ -277,7 +315,6 @@ mod tests {
     use bytes::Bytes;
     use url::Url;
 
-    use super::super::Part;
     use super::*;
 
     /// Answers one request on each connection with the next of `statuses`. Returns the head and

@@ -54,15 +54,25 @@ pub enum RegistryError {
         /// The operation, such as `read the run's status`.
         what: String,
     },
-    /// The archive of the module's files is too large.
-    #[error("the archive of the module's files is larger than {limit} bytes")]
-    ArchiveTooLarge {
+    /// A file is too large.
+    #[error("{what} is larger than {limit} bytes")]
+    FileTooLarge {
+        /// The file, such as `the saved plan`.
+        what: &'static str,
         /// The limit in bytes.
         limit: u64,
     },
-    /// The archive cannot be stored.
-    #[error("cannot store the archive of the module's files")]
-    ArchiveFile(#[source] std::io::Error),
+    /// A file cannot be read or stored.
+    #[error("cannot {act} {what}")]
+    File {
+        /// The action: `read` or `store`.
+        act: &'static str,
+        /// The file, such as `the saved plan`.
+        what: &'static str,
+        /// The error of the operating system.
+        #[source]
+        source: std::io::Error,
+    },
     /// The configuration cannot be executed.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -93,10 +103,9 @@ impl RegistryError {
                 status.is_server_error() || later.contains(status)
             }
             Self::Config(_) => self.has_unknown_format(),
-            Self::RunOver
-            | Self::Address(_)
-            | Self::ArchiveTooLarge { .. }
-            | Self::ArchiveFile(_) => false,
+            Self::RunOver | Self::Address(_) | Self::FileTooLarge { .. } | Self::File { .. } => {
+                false
+            }
         }
     }
 
@@ -113,8 +122,8 @@ impl RegistryError {
             Self::RunOver
             | Self::Config(_)
             | Self::Address(_)
-            | Self::ArchiveTooLarge { .. }
-            | Self::ArchiveFile(_) => false,
+            | Self::FileTooLarge { .. }
+            | Self::File { .. } => false,
         }
     }
 
@@ -175,10 +184,10 @@ impl butler_base::error::Advice for RegistryError {
                 Some("check --run-id (BUTLER_RUN_ID) and the path of --endpoint (BUTLER_ENDPOINT)".to_owned())
             }
             Self::UnknownFormat { .. } => Some("check that --endpoint (BUTLER_ENDPOINT) is the registry's API and not its web page, and that no proxy or sign-in page answers in its place".to_owned()),
-            Self::ArchiveTooLarge { .. } => {
+            Self::FileTooLarge { .. } => {
                 Some("keep large files out of the directories that the module needs".to_owned())
             }
-            Self::ArchiveFile(_) => {
+            Self::File { .. } => {
                 Some("check that --work-dir is writable and has room".to_owned())
             }
             Self::Config(error) => error.advice(),

@@ -55,7 +55,7 @@ async fn run_successfully(world: &World, words: &[&str]) -> RunEnd {
 }
 
 /// Puts a Terraform first on PATH that executes `script`, in which `$real` is the real Terraform.
-fn wrap_terraform(world: &mut World, script: &str) {
+pub(crate) fn wrap_terraform(world: &mut World, script: &str) {
     let directory = world.path("bin");
     std::fs::create_dir(&directory).unwrap();
     let real = find_program("terraform").unwrap();

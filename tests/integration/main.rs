@@ -35,6 +35,7 @@ mod packages;
 mod panics;
 #[cfg(target_os = "linux")]
 mod performance;
+mod plan_files;
 mod plan_json;
 mod providers;
 mod registry;

@@ -167,7 +167,7 @@ async fn unusable_archive_fails_the_run_with_the_reason() {
             1,
             "is not a URL below the registry's endpoint",
         ),
-        (json!({}), None, 4, "the registry refused to read the archive"),
+        (json!({}), None, 4, "the registry refused to send the archive"),
         (json!({}), Some(hostile()), 1, "`envs/prod/hard`, which is a hard link"),
         (json!({}), Some(b"<h1>Sign in</h1>".to_vec()), 4, "unknown format"),
     ];

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use butler_base::secret::PrivateDirectory;
 use butler_protocol::references::SecretSources;
 use butler_protocol::spec::{
-    Operation, RunSpec, SensitiveValues, Source, TerraformSetup, Variable,
+    Operation, PlanFile, PlanPurpose, RunSpec, SensitiveValues, Source, TerraformSetup, Variable,
 };
 use butler_runner::workspace::{VariableFiles, resolve, write_variable_files};
 use butler_source::module::Module;
@@ -27,6 +27,8 @@ fn write(module: &TestModule, values: &[(&str, &str)]) -> (PrivateDirectory, Var
         backend: None,
         setup: TerraformSetup::default(),
         work_directory: None,
+        plan_file: PlanFile::default(),
+        plan_purpose: PlanPurpose::default(),
     };
     let inputs = resolve(&spec, &SecretSources::default()).unwrap();
     let private = PrivateDirectory::create(module.base(), "private-").unwrap();

@@ -44,6 +44,21 @@ pub trait Registry: Send + Sync + 'static {
         run: &Self::Run,
     ) -> impl Future<Output = Result<Option<Body>, RegistryFailure>> + Send;
 
+    /// The saved plan that the run applies, as a tar archive. `None`: the run applies none (404).
+    fn plan_file(
+        &self,
+        run: &Self::Run,
+    ) -> impl Future<Output = Result<Option<Body>, RegistryFailure>> + Send;
+
+    /// Stores the saved plan of the run, which is read as it arrives: at most
+    /// [`PLAN_FILE_LIMIT`](crate::PLAN_FILE_LIMIT) bytes. It contains secrets. A repeated request replaces
+    /// what an earlier one has stored. `None`: the run saves no plan (404).
+    fn save_plan_file(
+        &self,
+        run: &Self::Run,
+        file: Body,
+    ) -> impl Future<Output = Result<Option<Recorded>, RegistryFailure>> + Send;
+
     /// Stores a report, which has passed all checks.
     fn record(
         &self,

@@ -14,7 +14,7 @@ mod router;
 mod token;
 
 pub use contract::{Found, Recorded, Registry, RegistryFailure};
-pub use read::{BATCH_LIMIT, BODY_LIMIT};
+pub use read::{BATCH_LIMIT, BODY_LIMIT, PLAN_FILE_LIMIT};
 pub use report::{PlanReport, Report, StatusError, StatusReport};
 pub use router::router;
 pub use token::TokenHash;

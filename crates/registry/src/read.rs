@@ -2,7 +2,7 @@
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -16,6 +16,9 @@ use butler_base::http::{GzipError, decompress};
 /// The longest accepted body in bytes, compressed and decompressed. A longer one is answered with 413.
 pub const BODY_LIMIT: usize = 52_428_800;
 
+/// The longest accepted saved plan in bytes. A longer one is answered with 413.
+pub const PLAN_FILE_LIMIT: u64 = 256 * 1024 * 1024;
+
 /// The largest number of lines in a batch.
 pub const BATCH_LIMIT: usize = 13_107;
 
@@ -27,7 +30,7 @@ pub(crate) async fn body(request: Request) -> Result<Bytes, Refusal> {
     let encoding = request.headers().get(header::CONTENT_ENCODING).cloned();
     let body = Bytes::from_request(request, &()).await.map_err(|rejection| {
         if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-            Refusal::too_large(BODY_LIMIT)
+            Refusal::too_large(BODY_LIMIT as u64)
         } else {
             Refusal::bad_request(rejection.body_text())
         }
@@ -38,12 +41,20 @@ pub(crate) async fn body(request: Request) -> Result<Bytes, Refusal> {
         Some(b"gzip" | b"x-gzip") => {
             let decompressed = blocking(move |_| decompress(&body, BODY_LIMIT)).await;
             decompressed.map(Bytes::from).map_err(|error| match error {
-                GzipError::TooLong(limit) => Refusal::too_large(limit),
+                GzipError::TooLong(limit) => Refusal::too_large(limit as u64),
                 GzipError::Damaged => Refusal::bad_request(error.to_string()),
             })
         }
         Some(_) => Err(Refusal::bad_request("the content encoding must be `gzip` or `identity`")),
     }
+}
+
+/// Checks the length of the saved plan in the body of a request.
+pub(crate) fn check_plan_file(headers: &HeaderMap) -> Result<(), Refusal> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse().ok());
+    // The server reads no more than this length.
+    let length: u64 = length.ok_or_else(|| Refusal::bad_request("`Content-Length` is required"))?;
+    if length > PLAN_FILE_LIMIT { Err(Refusal::too_large(PLAN_FILE_LIMIT)) } else { Ok(()) }
 }
 
 /// The report in the body of `POST <endpoint>`.

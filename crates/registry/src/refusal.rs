@@ -35,7 +35,7 @@ impl Refusal {
         Self::new(StatusCode::CONFLICT, "APPROVAL_DENIED", "the run is over")
     }
 
-    pub(crate) fn too_large(limit: usize) -> Self {
+    pub(crate) fn too_large(limit: u64) -> Self {
         let message = format!("the body must be at most {limit} bytes long, decompressed");
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE", message)
     }

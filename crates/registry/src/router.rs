@@ -21,7 +21,10 @@ const REGISTRY_TOKEN: &str = "breg_";
 /// a run requires that run's token, whichever registry is behind it.
 pub fn router<R: Registry>(registry: Arc<R>) -> Router {
     Router::new()
-        .route("/v1/ci/module-runs/{run_id}/{endpoint}", get(handle::<R>).post(handle::<R>))
+        .route(
+            "/v1/ci/module-runs/{run_id}/{endpoint}",
+            get(handle::<R>).post(handle::<R>).put(handle::<R>),
+        )
         .fallback(|| async { Refusal::not_found("no such path") })
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .with_state(registry)
@@ -38,6 +41,14 @@ async fn handle<R: Registry>(
     if method == Method::GET && endpoint == "status" {
         return Ok(json_response(&json!({"status": registry.status(&run).await?})));
     }
+    if method == Method::PUT && endpoint == "plan-file" && !is_over {
+        read::check_plan_file(request.headers())?;
+        return match registry.save_plan_file(&run, request.into_body()).await? {
+            Some(Recorded::Recorded) => Ok(json_response(&json!({"status": "ok"}))),
+            Some(Recorded::Over) => Err(Refusal::over()),
+            None => Err(Refusal::not_found("the run saves no plan")),
+        };
+    }
     // A response before the end of the body can be lost: the client still writes when the connection
     // is closed.
     let body = read::body(request).await?;
@@ -52,10 +63,9 @@ async fn handle<R: Registry>(
     }
     match (method, endpoint.as_str()) {
         (Method::GET, "config") => Ok(secret(json_response(&registry.configuration(&run).await?))),
-        (Method::GET, "source") => {
-            let archive = registry.source(&run).await?;
-            let archive = archive.ok_or_else(|| Refusal::not_found("the run has no archive"))?;
-            Ok(secret(([(header::CONTENT_TYPE, "application/x-tar")], archive).into_response()))
+        (Method::GET, "source") => archive(registry.source(&run).await?, "the run has no archive"),
+        (Method::GET, "plan-file") => {
+            archive(registry.plan_file(&run).await?, "the run applies no saved plan")
         }
         (Method::POST, endpoint) => {
             let report = read::report(endpoint, &body)?;
@@ -93,6 +103,12 @@ async fn authorize<R: Registry>(
 
 fn json_response(body: &Value) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], Body::from(body.to_string())).into_response()
+}
+
+/// A tar archive, or why there is none.
+fn archive(archive: Option<Body>, missing: &str) -> Result<Response, Refusal> {
+    let archive = archive.ok_or_else(|| Refusal::not_found(missing))?;
+    Ok(secret(([(header::CONTENT_TYPE, "application/x-tar")], archive).into_response()))
 }
 
 /// The same response, which no cache may store.

@@ -22,10 +22,12 @@ use serde_json::{Value, json};
 const TOKEN: &str = "brce_1";
 
 /// All requests of the API.
-const REQUESTS: [&str; 7] = [
+const REQUESTS: [&str; 9] = [
     "GET status",
     "GET config",
     "GET source",
+    "GET plan-file",
+    "PUT plan-file",
     "POST status",
     "POST logs",
     "POST plan",
@@ -42,6 +44,7 @@ async fn start() -> (Arc<MemoryRegistry>, Server) {
     let registry = Arc::new(MemoryRegistry::default());
     registry.add_run("1", TOKEN, json!({"runId": "1"}));
     registry.set_source("1", "archive");
+    registry.set_plan_file("1", "plan");
     registry.add_run("other", "brce_other", json!({}));
     let server = serve(registry.clone()).await.unwrap();
     (registry, server)
@@ -53,7 +56,11 @@ fn request(server: &Server, run_id: &str, name: &str) -> RequestBuilder {
     let url = format!("{}/v1/ci/module-runs/{run_id}/{endpoint}", server.endpoint());
     let client = client(None, Redirects::Refuse).unwrap();
     let request = client.request(method.parse().unwrap(), url);
-    if method == "POST" { request.json(&valid_body()) } else { request }
+    match method {
+        "POST" => request.json(&valid_body()),
+        "PUT" => request.body("plan"),
+        _ => request,
+    }
 }
 
 /// The status and the code of the error.
@@ -146,6 +153,14 @@ impl Registry for Racing {
         Ok(None)
     }
 
+    async fn plan_file(&self, (): &()) -> Result<Option<Body>, RegistryFailure> {
+        Ok(None)
+    }
+
+    async fn save_plan_file(&self, (): &(), _: Body) -> Result<Option<Recorded>, RegistryFailure> {
+        Ok(None)
+    }
+
     async fn record(&self, (): &(), _: Report) -> Result<Recorded, RegistryFailure> {
         Ok(Recorded::Over)
     }
@@ -164,10 +179,12 @@ async fn answers_of_a_store_become_responses() {
     for (name, expected) in [
         ("GET config", 200),
         ("GET source", 404),
+        ("GET plan-file", 404),
+        ("PUT plan-file", 404),
         ("GET other", 404),
         ("POST logs", 409),
         ("POST other", 404),
-        ("PUT status", 405),
+        ("PUT status", 404),
     ] {
         assert_eq!(send(name).await.unwrap().status(), expected, "{name}");
     }
@@ -188,6 +205,33 @@ async fn repeated_final_status_gets_the_same_answer() {
         let (code, _) = post(&server, name, body.to_string()).await;
         assert_eq!(code, expected, "{name} {body}");
     }
+}
+
+#[tokio::test]
+async fn plan_file_is_kept_with_the_run_and_has_a_limit() {
+    let (registry, server) = start().await;
+    let put = |body: Vec<u8>| request(&server, "1", "PUT plan-file").bearer_auth(TOKEN).body(body);
+    let content: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
+    assert_eq!(outcome(put(content.clone())).await.0, 200);
+    assert_eq!(registry.run("1").unwrap().received.plan_files, [&content]);
+    // A body without a length could have no end.
+    let chunks = futures_util::stream::iter([Ok::<_, Error>("plan")]);
+    let endless = put(Vec::new()).body(reqwest::Body::wrap_stream(chunks));
+    assert_eq!(outcome(endless).await.0, 400);
+    let address = server.endpoint().socket_addrs(|| None).unwrap();
+    let head = format!(
+        "PUT {BASE_PATH}/v1/ci/module-runs/1/plan-file HTTP/1.1\r\nhost: a\r\nauthorization: Bearer \
+         {TOKEN}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        butler_registry::PLAN_FILE_LIMIT + 1
+    );
+    let asked = tokio::task::spawn_blocking(move || {
+        let mut stream = std::net::TcpStream::connect(&*address).unwrap();
+        stream.write_all(head.as_bytes()).unwrap();
+        std::io::read_to_string(stream).unwrap()
+    });
+    let answer = asked.await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    assert_eq!(registry.run("1").unwrap().received.plan_files.len(), 1);
 }
 
 #[tokio::test]

@@ -45,17 +45,31 @@ impl RegistryReports {
         let _ = self.callbacks.set(callbacks);
     }
 
-    /// Downloads the archive of the module's files, at the callback `url`, to `file`.
+    /// Downloads the archive `what`, at the callback `url`, to `file`.
     pub(in crate::run) async fn archive(
         &self,
+        what: &'static str,
         url: &str,
         file: &File,
     ) -> Result<(), RegistryError> {
-        let downloaded = self.client.archive(url, file).await;
-        if matches!(downloaded, Err(RegistryError::RunOver)) {
+        self.stop_if_over(self.client.archive(what, url, file).await)
+    }
+
+    /// Sends a saved plan to the callback `url`.
+    pub(in crate::run) async fn send_plan_file(
+        &self,
+        url: &str,
+        path: &Path,
+    ) -> Result<(), RegistryError> {
+        self.stop_if_over(self.client.send_plan_file(url, path).await)
+    }
+
+    /// Stops the run if the registry has answered that it is over.
+    fn stop_if_over(&self, answer: Result<(), RegistryError>) -> Result<(), RegistryError> {
+        if matches!(answer, Err(RegistryError::RunOver)) {
             self.stop.request(StopReason::RunOver { status: "409".to_owned() });
         }
-        downloaded
+        answer
     }
 
     async fn post(
@@ -71,11 +85,7 @@ impl RegistryReports {
             Some(callbacks) => callbacks,
             None => &self.client.callbacks()?,
         };
-        let posted = self.client.post(callback, callbacks, body.into(), patience).await;
-        if matches!(posted, Err(RegistryError::RunOver)) {
-            self.stop.request(StopReason::RunOver { status: "409".to_owned() });
-        }
-        posted
+        self.stop_if_over(self.client.post(callback, callbacks, body.into(), patience).await)
     }
 }
 

@@ -7,6 +7,7 @@ use super::after_plan::AfterPlanProgram;
 use super::approval::Approver;
 use crate::engine::{PlanMode, PlanRequest};
 use crate::run::plan::plan_report::PlanOptions;
+use crate::run::reporting::reports::RegistryReports;
 use crate::workspace::VariableFiles;
 use butler_protocol::spec::{Assignment, LocalOptions};
 use butler_result::timeline::Timeline;
@@ -33,6 +34,8 @@ pub(in crate::run) struct CommandInput<'run> {
     pub(in crate::run) approver: Option<Approver>,
     /// Files that the run itself writes, which are not files of the plan.
     pub(in crate::run) reports: Vec<PathBuf>,
+    /// The registry of the run; absent without one.
+    pub(in crate::run) registry: Option<&'run RegistryReports>,
     /// Terraform's own plan, if it was made before this run.
     pub(in crate::run) restored: Option<PathBuf>,
 }

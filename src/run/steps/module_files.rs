@@ -13,6 +13,9 @@ use butler_base::event::Phase;
 use butler_protocol::spec::{ArchiveSource, RunSpec, Source};
 use butler_source::git;
 
+/// The name of the archive in messages.
+const FILES: &str = "the archive of the module's files";
+
 /// The module of a run after its source was fetched.
 pub(in crate::run) struct ModuleLocation {
     pub(in crate::run) directory: PathBuf,
@@ -63,10 +66,11 @@ async fn fetch_archive(context: &Context<'_>, archive: &ArchiveSource) -> Result
     };
     let begun = format!("Fetching the files of {} from the registry", archive.commit);
     context.log.write_lines(&begun);
-    let mut file = tempfile::tempfile_in(context.directory.private().path())
-        .map_err(|error| registry_failure(&RegistryError::ArchiveFile(error)))?;
+    let mut file = tempfile::tempfile_in(context.directory.private().path()).map_err(|source| {
+        registry_failure(&RegistryError::File { act: "store", what: FILES, source })
+    })?;
     tokio::select! {
-        downloaded = registry.archive(&archive.url, &file) => {
+        downloaded = registry.archive(FILES, &archive.url, &file) => {
             downloaded.map_err(|error| registry_failure(&error))?;
         }
         reason = context.stop.requested() => return Err(Failure::stopped(Phase::Source, &reason)),
@@ -84,11 +88,11 @@ async fn fetch_archive(context: &Context<'_>, archive: &ArchiveSource) -> Result
 }
 
 /// The registry is the cause, unless the runner refuses the archive or cannot store it.
-fn registry_failure(error: &RegistryError) -> Failure {
+pub(in crate::run) fn registry_failure(error: &RegistryError) -> Failure {
     let cause = match error {
         RegistryError::Address(_)
-        | RegistryError::ArchiveTooLarge { .. }
-        | RegistryError::ArchiveFile(_) => Cause::Run,
+        | RegistryError::FileTooLarge { .. }
+        | RegistryError::File { .. } => Cause::Run,
         _ => Cause::Registry,
     };
     Failure::new(Phase::Source, error).caused_by(cause)

@@ -81,7 +81,7 @@ async fn plan_only(
     // Before the plan is saved: a rejected plan must not be applied later.
     run_after_plan(input, findings).await?;
     if let (Some(pending), Some(plan)) = (pending, &findings.plan) {
-        pending.save(engine, plan).await?;
+        pending.save(engine, input, plan).await?;
     }
     findings.awaits_confirmation = has_changes;
     findings.ends_with_changes = is_detailed(input) && has_changes;

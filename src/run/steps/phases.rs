@@ -144,6 +144,7 @@ pub(in crate::run) async fn run_phases(
         timeline: context.notices.timeline.clone(),
         approver: approver(context),
         reports: report_paths(context, spec),
+        registry: context.registry,
         restored: None,
     };
     run_operation(&mut engine, spec.operation, input, findings).await

@@ -1,14 +1,17 @@
 //! Saves a plan with everything that a later apply needs (`plan --out FILE`), and restores it for that apply
-//! (`apply FILE`).
+//! (`apply FILE`). The file can be the user's, or the registry's.
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use super::command_input::CommandInput;
+use super::module_files::registry_failure;
 use super::workspace_choice::current_workspace;
-use crate::artifact::{Artifact, ArtifactError, Head, Parts, Snapshot, save};
+use crate::artifact::{Artifact, ArtifactError, Head, Parts, Snapshot, file_digest, save};
 use crate::engine::{Engine, Planned};
+use crate::registry::RegistryError;
 use crate::report::RunLog;
-use crate::run::failure::Failure;
+use crate::run::failure::{Cause, Failure};
 use butler_base::blocking::blocking;
 use butler_base::event::Phase;
 use butler_protocol::spec::{Operation, PlanFile, PlanPurpose};
@@ -16,6 +19,12 @@ use butler_source::git::checked_out_commit;
 
 /// The name of Terraform's own plan in the run's directory.
 const PLAN_NAME: &str = "saved.tfplan";
+
+/// The name of the registry's saved plan in the run's directory.
+const FILE_NAME: &str = "saved-plan";
+
+/// The registry's saved plan, in messages.
+const WHAT: &str = "the saved plan";
 
 /// A plan file that is written when the plan is made.
 pub(in crate::run) struct PendingPlanFile {
@@ -28,7 +37,7 @@ pub(in crate::run) struct PendingPlanFile {
 }
 
 impl PendingPlanFile {
-    /// Records the files in the module's directory before the plan is made. None without `--out`.
+    /// Records the files in the module's directory before the plan is made. None if the plan is not saved.
     ///
     /// # Errors
     /// If the plan is made through Terragrunt.
@@ -36,7 +45,11 @@ impl PendingPlanFile {
         engine: &Engine<'_, RunLog>,
         input: &CommandInput<'_>,
     ) -> Result<Option<Self>, Failure> {
-        let PlanFile::Save(path) = &input.options.plan_file else { return Ok(None) };
+        let path = match &input.options.plan_file {
+            PlanFile::Save(path) => path.clone(),
+            PlanFile::Send { .. } => engine.private.join(FILE_NAME),
+            PlanFile::None | PlanFile::Apply(_) | PlanFile::Fetch { .. } => return Ok(None),
+        };
         if engine.wrapper.is_some() {
             // Its plans refer to copies of the module, which are removed after the run.
             let reason = "a plan through Terragrunt cannot be saved";
@@ -46,16 +59,18 @@ impl PendingPlanFile {
         let directory = engine.directory.to_owned();
         let (reports, excluded) = (input.reports.clone(), input.reports.clone());
         let before = blocking(move |_| Snapshot::of(&directory, &excluded)).await;
-        Ok(Some(Self { path: path.clone(), before, reports, purpose: input.options.purpose }))
+        Ok(Some(Self { path, before, reports, purpose: input.options.purpose }))
     }
 
-    /// Saves the plan and the files that were created with it. Logs how to apply the plan.
+    /// Saves the plan and the files that were created with it. Logs how to apply the plan, or sends it to the
+    /// registry.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// If the file cannot be written, or the registry does not take it.
     pub(in crate::run) async fn save(
         self,
         engine: &Engine<'_, RunLog>,
+        input: &CommandInput<'_>,
         plan: &Planned,
     ) -> Result<(), Failure> {
         let Self { path, before, reports, purpose } = self;
@@ -80,6 +95,15 @@ impl PendingPlanFile {
             let names: Vec<_> = created.iter().map(|file| file.display().to_string()).collect();
             engine.log.announce(&format!("Saved with the plan: {}", names.join(", ")));
         }
+        if let (PlanFile::Send { url }, Some(registry)) = (&input.options.plan_file, input.registry)
+        {
+            return tokio::select! {
+                sent = registry.send_plan_file(url, &path) => {
+                    sent.map_err(|error| Failure::new(Phase::Plan, &error).caused_by(Cause::Registry))
+                }
+                reason = engine.stop.requested() => Err(Failure::stopped(Phase::Plan, &reason)),
+            };
+        }
         engine.log.announce(&format!(
             "Saved the plan as {0}; to apply exactly this plan: `butler-runner apply {0} {1}`",
             path.display(),
@@ -99,9 +123,13 @@ pub(in crate::run) async fn restore(
     engine: &Engine<'_, RunLog>,
     input: &CommandInput<'_>,
 ) -> Result<Option<PathBuf>, Failure> {
-    let PlanFile::Apply(path) = &input.options.plan_file else { return Ok(None) };
+    let path = match &input.options.plan_file {
+        PlanFile::Apply(path) => path.clone(),
+        PlanFile::Fetch { url, sha256 } => fetch(engine, input, url, sha256).await?,
+        PlanFile::None | PlanFile::Save(_) | PlanFile::Send { .. } => return Ok(None),
+    };
     let plan = engine.private.join(PLAN_NAME);
-    let (path, directory, tool) = (path.clone(), engine.directory.to_owned(), engine.tool.clone());
+    let (directory, tool) = (engine.directory.to_owned(), engine.tool.clone());
     let (saved, target) = (path.display().to_string(), plan.clone());
     let restored = blocking(move |_| -> Result<_, ArtifactError> {
         let artifact = Artifact::open(&path)?;
@@ -118,4 +146,42 @@ pub(in crate::run) async fn restore(
         return Err(Failure::because(Phase::Tool, reason));
     }
     Ok(Some(plan))
+}
+
+/// Downloads the registry's saved plan, and checks its digest. Returns its path.
+async fn fetch(
+    engine: &Engine<'_, RunLog>,
+    input: &CommandInput<'_>,
+    url: &str,
+    sha256: &str,
+) -> Result<PathBuf, Failure> {
+    let Some(registry) = input.registry else {
+        let text = "the saved plan of the run is in a registry, and the run has no registry";
+        return Err(Failure::because(Phase::Source, text)
+            .advise("set --endpoint (BUTLER_ENDPOINT), or use `butler-runner apply FILE`"));
+    };
+    let path = engine.private.join(FILE_NAME);
+    // The directory is closed to others, so the mode of the file does not matter.
+    let file = File::create_new(&path).map_err(|source| {
+        registry_failure(&RegistryError::File { act: "store", what: WHAT, source })
+    })?;
+    tokio::select! {
+        fetched = registry.archive(WHAT, url, &file) => {
+            fetched.map_err(|error| registry_failure(&error))?;
+        }
+        reason = engine.stop.requested() => return Err(Failure::stopped(Phase::Source, &reason)),
+    }
+    let (fetched, expected) = (path.clone(), sha256.to_owned());
+    let is_expected =
+        blocking(move |_| Ok::<_, std::io::Error>(file_digest(&fetched)? == expected));
+    match is_expected.await {
+        Ok(true) => Ok(path),
+        Ok(false) => Err(Failure::because(
+            Phase::Source,
+            "the saved plan that the registry sent has another digest than the configuration names",
+        )),
+        Err(source) => {
+            Err(registry_failure(&RegistryError::File { act: "read", what: WHAT, source }))
+        }
+    }
 }

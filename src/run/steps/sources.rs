@@ -28,7 +28,8 @@ use butler_base::http;
 use butler_base::secret::Redactor;
 use butler_protocol::configuration::{ConfigError, parse_config};
 use butler_protocol::spec::{
-    Operation, RequestedVersion, RunSpec, SensitiveValues, Source, TerraformSetup,
+    LocalOptions, Operation, PlanFile, PlanPurpose, RequestedVersion, RunSpec, SensitiveValues,
+    Source, TerraformSetup,
 };
 
 /// The advice if a run already has a result.
@@ -212,6 +213,11 @@ fn plain_run<'settings>(
         Ok((spec, own_settings)) => (Ok(spec), own_settings),
         Err(failure) => (Err(failure), None),
     };
+    let mut options = Box::<LocalOptions>::default();
+    if let Ok(spec) = &spec {
+        options.plan_file = spec.plan_file.clone();
+        options.purpose = spec.plan_purpose;
+    }
     Run {
         settings,
         stop: stop.clone(),
@@ -220,7 +226,7 @@ fn plain_run<'settings>(
         spec,
         own_settings,
         warnings: Vec::new(),
-        options: Box::default(),
+        options,
         watch: None,
     }
 }
@@ -257,6 +263,8 @@ fn local_spec(module_dir: &Path, operation: Operation, tool: Option<RequestedVer
         backend: None,
         setup: TerraformSetup::default(),
         work_directory: None,
+        plan_file: PlanFile::default(),
+        plan_purpose: PlanPurpose::default(),
     }
 }
 

@@ -107,7 +107,9 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use butler_protocol::spec::{Operation, SensitiveValues, Source, TerraformSetup, Variable};
+    use butler_protocol::spec::{
+        Operation, PlanFile, PlanPurpose, SensitiveValues, Source, TerraformSetup, Variable,
+    };
     use butler_source::module::VariableDeclaration;
 
     fn module(variables: &[(&str, bool)]) -> Module {
@@ -138,6 +140,8 @@ mod tests {
             backend: None,
             setup: TerraformSetup::default(),
             work_directory: None,
+            plan_file: PlanFile::default(),
+            plan_purpose: PlanPurpose::default(),
         };
         let inputs =
             super::super::resolve(&spec, &butler_protocol::references::SecretSources::default());

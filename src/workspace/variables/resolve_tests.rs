@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use super::*;
 use butler_base::error::Advice;
 use butler_protocol::references::ReferenceError;
-use butler_protocol::spec::{Operation, SecretReference, Source, TerraformSetup};
+use butler_protocol::spec::{
+    Operation, PlanFile, PlanPurpose, SecretReference, Source, TerraformSetup,
+};
 
 fn spec(variables: &[(&str, Variable)]) -> RunSpec {
     RunSpec {
@@ -20,6 +22,8 @@ fn spec(variables: &[(&str, Variable)]) -> RunSpec {
         backend: None,
         setup: TerraformSetup::default(),
         work_directory: None,
+        plan_file: PlanFile::default(),
+        plan_purpose: PlanPurpose::default(),
     }
 }
 

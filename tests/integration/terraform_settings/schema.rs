@@ -250,7 +250,7 @@ fn a_run() -> Value {
 #[test]
 fn schema_and_parser_of_a_run_accept_the_same_fields() {
     let full = json!({
-        "runId": "7", "operation": "plan", "terraformVersion": "1.9.0",
+        "runId": "7", "operation": "apply", "terraformVersion": "1.9.0",
         "source": {"type": "git", "gitRepo": "https://git.example.com/a.git", "gitRef": "main",
             "url": "/source", "commit": "4f2a", "workingDirectory": "a",
             "credentials": {"type": "ssh-key", "username": "git",
@@ -260,11 +260,14 @@ fn schema_and_parser_of_a_run_accept_the_same_fields() {
             "key": "d"}, "b": null},
         "sensitiveValues": "literal",
         "workDirectory": "/data/work/a",
+        "planFile": {"url": "/p", "sha256": "0123456789abcdef".repeat(4)},
+        "planPurpose": "destroy",
         "envVars": {"A": {"value": "x", "sensitive": false}},
         "upstreamOutputs": {"a": {"b": 1}},
         "stateBackend": {"type": "pg", "config": {"conn_str": "a"}},
         "terraformSettings": {"env": {"A": 1}, "future": {"x": 1}},
-        "callbacks": {"statusUrl": "/a", "logsUrl": "/b", "planUrl": "/c", "outputsUrl": "/d"},
+        "callbacks": {"statusUrl": "/a", "logsUrl": "/b", "planUrl": "/c", "outputsUrl": "/d",
+            "planFileUrl": "/e"},
         "future": {"x": 1},
     });
     let (schema, validator) = (schema("run"), validator("run"));
@@ -311,6 +314,8 @@ fn schema_of_a_run_requires_the_fields_of_the_parser_and_accepts_null() {
         ("source", json!({"gitRepo": "https://git.example.com/a.git"})),
         ("sensitiveValues", json!("hunter22")),
         ("workDirectory", json!("a")),
+        ("planFile", json!({"url": "/p"})),
+        ("planPurpose", json!("drift")),
         ("stateBackend", json!({"config": {}})),
         ("terraformSettings", json!({"logging": {"level": "loud"}})),
     ] {
@@ -322,6 +327,8 @@ fn schema_of_a_run_requires_the_fields_of_the_parser_and_accepts_null() {
         "variables",
         "sensitiveValues",
         "workDirectory",
+        "planFile",
+        "planPurpose",
         "envVars",
         "stateBackend",
         "terraformSettings",

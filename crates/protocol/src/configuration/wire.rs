@@ -11,9 +11,9 @@ use serde::Deserialize;
 use super::entries::{Entries, JsonText};
 use super::shape::problem;
 use crate::spec::{
-    ArchiveSource, Backend, EnvironmentVariable, GitCredentials, GitSource, Operation,
-    RequestedVersion, RequestedVersionError, RunSpec, SecretReference, SensitiveValues, Source,
-    TerraformSetup, UnknownOperation, Variable,
+    ArchiveSource, Backend, EnvironmentVariable, GitCredentials, GitSource, Operation, PlanFile,
+    PlanPurpose, RequestedVersion, RequestedVersionError, RunSpec, SecretReference,
+    SensitiveValues, Source, TerraformSetup, UnknownOperation, Variable,
 };
 
 /// An error in a run's configuration. The messages never contain a value of the configuration.
@@ -67,6 +67,12 @@ pub enum ConfigError {
     /// because it could apply a reference as if it were the secret.
     #[error("`sensitiveValues` of the run is neither `auto` nor `literal`")]
     SensitiveValues,
+    /// `planFile` is incomplete, or the run applies nothing.
+    #[error("`planFile` of the run cannot be used: {0}")]
+    PlanFile(&'static str),
+    /// `planPurpose` is neither `apply` nor `destroy`.
+    #[error("`planPurpose` of the run is neither `apply` nor `destroy`")]
+    PlanPurpose,
     /// `workDirectory` is not an absolute path.
     #[error("`workDirectory` of the run is not an absolute path without `..`")]
     WorkDirectory,
@@ -98,6 +104,8 @@ impl butler_base::error::Advice for ConfigError {
             | Self::NoCommit
             | Self::EnvironmentValue(_)
             | Self::SensitiveValues
+            | Self::PlanFile(_)
+            | Self::PlanPurpose
             | Self::WorkDirectory
             | Self::NoBackendType => None,
         }
@@ -132,7 +140,8 @@ pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
         problem: problem::<WireConfig>(json, &error),
     })?;
     let callbacks = wire.callbacks.unwrap_or_default();
-    let operation = wire.operation.unwrap_or_default().parse()?;
+    let operation: Operation = wire.operation.unwrap_or_default().parse()?;
+    let plan_file = plan_file(operation, wire.plan_file, callbacks.plan_file)?;
     let tool = match wire.terraform_version.as_deref() {
         None | Some("") => None,
         Some(version) => Some(RequestedVersion::of_argument(version, None)?),
@@ -165,6 +174,12 @@ pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
             backend: wire.state_backend.map(backend).transpose()?,
             setup: TerraformSetup::default(),
             work_directory: wire.work_directory.map(work_directory).transpose()?,
+            plan_file,
+            plan_purpose: match wire.plan_purpose.as_deref() {
+                None | Some("apply") => PlanPurpose::Apply,
+                Some("destroy") => PlanPurpose::Destroy,
+                Some(_) => return Err(ConfigError::PlanPurpose),
+            },
         },
         terraform_settings: wire.terraform_settings.map(|settings| settings.0),
         run_id: wire.run_id,
@@ -189,6 +204,8 @@ struct WireConfig {
     state_backend: Option<WireBackend>,
     terraform_settings: Option<JsonText>,
     work_directory: Option<PathBuf>,
+    plan_file: Option<WirePlanFile>,
+    plan_purpose: Option<String>,
     callbacks: Option<WireCallbacks>,
 }
 
@@ -237,6 +254,12 @@ struct WireBackend {
     config: Entries<JsonText>,
 }
 
+#[derive(Deserialize)]
+struct WirePlanFile {
+    url: Option<String>,
+    sha256: Option<String>,
+}
+
 #[derive(Default, Deserialize)]
 struct WireCallbacks {
     #[serde(rename = "statusUrl")]
@@ -247,6 +270,8 @@ struct WireCallbacks {
     plan: Option<String>,
     #[serde(rename = "outputsUrl")]
     outputs: Option<String>,
+    #[serde(rename = "planFileUrl")]
+    plan_file: Option<String>,
 }
 
 impl From<WireVariable> for Variable {
@@ -318,6 +343,29 @@ fn archive_source(mut wire: WireSource) -> Result<ArchiveSource, ConfigError> {
     let has_origin = wire.git_repo.as_ref().is_some_and(is_given);
     let origin = has_origin.then(|| git_source(wire)).transpose()?;
     Ok(ArchiveSource { url, commit, working_directory, origin })
+}
+
+/// The saved plan that is applied, or where the plan is sent. Other operations than `plan` send none.
+fn plan_file(
+    operation: Operation,
+    given: Option<WirePlanFile>,
+    callback: Option<String>,
+) -> Result<PlanFile, ConfigError> {
+    let Some(given) = given else {
+        let sent = trimmed(callback).filter(|_| operation == Operation::Plan);
+        return Ok(sent.map_or(PlanFile::None, |url| PlanFile::Send { url }));
+    };
+    if !matches!(operation, Operation::Apply | Operation::Destroy) {
+        return Err(ConfigError::PlanFile("only `apply` and `destroy` apply a plan"));
+    }
+    let is_digest = |text: &String| {
+        text.len() == 64 && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let url = trimmed(given.url).ok_or(ConfigError::PlanFile("it has no `url`"))?;
+    let sha256 = given.sha256.filter(is_digest);
+    let sha256 =
+        sha256.ok_or(ConfigError::PlanFile("`sha256` is not 64 lowercase hexadecimal digits"))?;
+    Ok(PlanFile::Fetch { url, sha256 })
 }
 
 /// A path without `..`, because the runner creates the directory and removes it after the run.
@@ -494,6 +542,46 @@ mod tests {
         }
         let error = with(r#""sensitiveValues":"hunter22""#).unwrap_err();
         assert!(matches!(error, ConfigError::SensitiveValues), "{error}");
+    }
+
+    #[test]
+    fn plan_file_is_applied_or_sent_by_the_operations_that_can() {
+        let parse = |operation: &str, fields: &str| {
+            let json = format!(
+                r#"{{"operation":"{operation}","source":{{"gitRepo":"/a","gitRef":"b"}},{fields}}}"#
+            );
+            parse_config(json.as_bytes()).map(|parsed| parsed.spec.plan_file)
+        };
+        let sha256 = "0123456789abcdef".repeat(4);
+        let given = format!(r#""planFile":{{"url":"/p","sha256":"{sha256}"}}"#);
+        let fetched = PlanFile::Fetch { url: "/p".to_owned(), sha256: sha256.clone() };
+        assert_eq!(parse("apply", &given).unwrap(), fetched);
+        assert_eq!(parse("destroy", &given).unwrap(), fetched);
+        for wrong in [
+            parse("plan", &given),
+            parse("apply", r#""planFile":{"url":"/p"}"#),
+            parse("apply", &given.to_uppercase().replace("PLANFILE", "planFile")),
+            parse("apply", &format!(r#""planFile":{{"sha256":"{sha256}"}}"#)),
+        ] {
+            assert!(matches!(wrong, Err(ConfigError::PlanFile(_))), "{wrong:?}");
+        }
+        let callback = r#""callbacks":{"planFileUrl":"/p"}"#;
+        assert_eq!(parse("plan", callback).unwrap(), PlanFile::Send { url: "/p".to_owned() });
+        assert_eq!(parse("apply", callback).unwrap(), PlanFile::None);
+        assert_eq!(parse("plan", r#""planFile":null"#).unwrap(), PlanFile::None);
+    }
+
+    #[test]
+    fn plan_is_for_an_apply_or_destroys() {
+        for (field, expected) in [
+            (r#""planPurpose":null"#, PlanPurpose::Apply),
+            (r#""planPurpose":"apply""#, PlanPurpose::Apply),
+            (r#""planPurpose":"destroy""#, PlanPurpose::Destroy),
+        ] {
+            assert_eq!(with(field).unwrap().spec.plan_purpose, expected);
+        }
+        let wrong = with(r#""planPurpose":"drift""#);
+        assert!(matches!(wrong, Err(ConfigError::PlanPurpose)), "{wrong:?}");
     }
 
     #[test]

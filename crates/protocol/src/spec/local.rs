@@ -1,7 +1,7 @@
 //! The options of an operation in a local directory: those of Terraform's `plan` and `apply`, and the
 //! plan file.
 //!
-//! A run from a registry or a file cannot set these: its [`LocalOptions`] are the default.
+//! A run from a registry or a file sets only the plan file and its purpose: all else is the default.
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
@@ -122,6 +122,18 @@ pub enum PlanFile {
     Save(PathBuf),
     /// The plan is read from this file.
     Apply(PathBuf),
+    /// The plan is created and sent to the registry.
+    Send {
+        /// A path or URL like that of a callback.
+        url: String,
+    },
+    /// The plan is read from the registry.
+    Fetch {
+        /// A path or URL like that of a callback.
+        url: String,
+        /// The SHA-256 of the file, as 64 lowercase hexadecimal digits.
+        sha256: String,
+    },
 }
 
 /// The exit code of a plan with changes.

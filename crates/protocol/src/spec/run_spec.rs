@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 
+use super::local::{PlanFile, PlanPurpose};
 use super::operation::Operation;
 use super::requested_version::RequestedVersion;
 use super::secret_reference::SecretReference;
@@ -34,6 +35,10 @@ pub struct RunSpec {
     /// The absolute path of the run's private directory, which must not exist. Saved plans contain absolute
     /// paths, so a plan and its apply need the same one. `None`: the runner chooses a path.
     pub work_directory: Option<PathBuf>,
+    /// The saved plan that the run makes or applies.
+    pub plan_file: PlanFile,
+    /// The purpose of a plan that is not applied at once.
+    pub plan_purpose: PlanPurpose,
 }
 
 /// The source of a module's files.

@@ -21,7 +21,9 @@ use serde_json::Value;
 pub use received::{Received, Request};
 pub use server::{Server, serve};
 
-use super::{BASE_PATH, Found, Recorded, Registry, RegistryFailure, Report, TokenHash};
+use super::{
+    BASE_PATH, Found, PLAN_FILE_LIMIT, Recorded, Registry, RegistryFailure, Report, TokenHash,
+};
 
 /// All runs of one registry.
 #[derive(Debug, Default)]
@@ -38,6 +40,8 @@ pub struct Run {
     pub config: Value,
     /// The response to GET source.
     pub source: Option<Bytes>,
+    /// The response to GET plan-file.
+    pub plan_file: Option<Bytes>,
     token: TokenHash,
     /// The received requests and reports.
     pub received: Received,
@@ -50,6 +54,7 @@ impl MemoryRegistry {
             status: "queued".to_owned(),
             config,
             source: None,
+            plan_file: None,
             token: TokenHash::of(token),
             received: Received::default(),
         };
@@ -64,6 +69,11 @@ impl MemoryRegistry {
     /// Sets the archive of a run's module.
     pub fn set_source(&self, run_id: &str, archive: impl Into<Bytes>) {
         self.change(run_id, |run| run.source = Some(archive.into()));
+    }
+
+    /// Sets the saved plan that a run applies.
+    pub fn set_plan_file(&self, run_id: &str, file: impl Into<Bytes>) {
+        self.change(run_id, |run| run.plan_file = Some(file.into()));
     }
 
     /// The run as it is now.
@@ -124,6 +134,25 @@ impl Registry for MemoryRegistry {
 
     async fn source(&self, run: &String) -> Result<Option<Body>, RegistryFailure> {
         self.read(run, |run| run.source.clone().map(Body::from))
+    }
+
+    async fn plan_file(&self, run: &String) -> Result<Option<Body>, RegistryFailure> {
+        self.read(run, |run| run.plan_file.clone().map(Body::from))
+    }
+
+    async fn save_plan_file(
+        &self,
+        run: &String,
+        file: Body,
+    ) -> Result<Option<Recorded>, RegistryFailure> {
+        let limit = usize::try_from(PLAN_FILE_LIMIT).unwrap_or(usize::MAX);
+        let file = axum::body::to_bytes(file, limit).await?;
+        let mut runs = self.runs();
+        let Some(run) = runs.get_mut(run).filter(|run| !run.is_over()) else {
+            return Ok(Some(Recorded::Over));
+        };
+        run.received.plan_files.push(file);
+        Ok(Some(Recorded::Recorded))
     }
 
     async fn record(&self, run: &String, report: Report) -> Result<Recorded, RegistryFailure> {

@@ -1,5 +1,6 @@
 //! The requests and reports that a run's registry has received.
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use crate::Report;
@@ -16,6 +17,8 @@ pub struct Received {
     pub logs: Vec<LogLine>,
     /// Bodies of POST plan.
     pub plans: Vec<Value>,
+    /// Bodies of PUT plan-file.
+    pub plan_files: Vec<Bytes>,
     /// Bodies of POST outputs.
     pub outputs: Vec<Value>,
 }
@@ -23,7 +26,7 @@ pub struct Received {
 /// One request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Request {
-    /// `GET` or `POST`.
+    /// `GET`, `POST` or `PUT`.
     pub method: String,
     /// The last segment of the path, `status` for example.
     pub endpoint: String,

@@ -301,6 +301,19 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
         }
     }
 
+    async fn plan_file(&self, _: &AttemptOfRun) -> Result<Option<Body>, RegistryFailure> {
+        // Plans are not applied yet.
+        Ok(None)
+    }
+
+    async fn save_plan_file(
+        &self,
+        _: &AttemptOfRun,
+        _: Body,
+    ) -> Result<Option<Recorded>, RegistryFailure> {
+        Ok(None)
+    }
+
     async fn record(
         &self,
         attempt: &AttemptOfRun,

@@ -1,0 +1,138 @@
+//! Plans that one run of a registry makes and another one applies.
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::commands::wrap_terraform;
+use crate::support::world::{RUN_ID, RunEnd, World};
+
+/// A module whose plan depends on a variable, and whose apply reads a file that the plan has made.
+const MODULE: &str = r#"
+variable "size" { default = "small" }
+resource "terraform_data" "it" {
+  input = var.size
+  provisioner "local-exec" { command = "cat build/a.zip" }
+}
+output "size" { value = terraform_data.it.output }
+"#;
+
+/// A world in which each plan also writes `build/a.zip`, as the data source `archive_file` does.
+async fn world() -> World {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let create = "if [ \"$1\" = plan ]; then mkdir -p build && echo content > build/a.zip; fi";
+    wrap_terraform(&mut world, &format!("{create}\nexec \"$real\" \"$@\""));
+    world
+}
+
+fn config(world: &World, operation: &str) -> Value {
+    let mut config = world.config(operation);
+    config["workDirectory"] = json!(world.path("work/a"));
+    config
+}
+
+/// Makes a plan, and returns what the registry was sent.
+async fn plan(world: &World, purpose: &str) -> Vec<u8> {
+    let mut plan = config(world, "plan");
+    plan["variables"] = json!({"size": {"value": "large"}});
+    plan["planPurpose"] = json!(purpose);
+    plan["callbacks"]["planFileUrl"] = json!(format!("/v1/ci/module-runs/{RUN_ID}/plan-file"));
+    let end = world.run(plan).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let received = world.received();
+    // The registry has the plan before it knows that the run has succeeded.
+    let names = received.request_names();
+    assert_eq!(names.last().unwrap(), "POST status", "{names:?}");
+    assert_eq!(received.plan_files.len(), 1, "{names:?}");
+    assert!(world.left_in("work").is_empty());
+    received.plan_files[0].to_vec()
+}
+
+/// The configuration that applies `file`.
+fn apply(world: &World, operation: &str, file: &[u8]) -> Value {
+    let mut config = config(world, operation);
+    let url = format!("/v1/ci/module-runs/{RUN_ID}/plan-file");
+    config["planFile"] = json!({"url": url, "sha256": hex::encode(Sha256::digest(file))});
+    config
+}
+
+/// Executes a run to which the registry sends `file`.
+async fn run(world: &World, config: Value, file: Vec<u8>) -> RunEnd {
+    world.add_run(config);
+    world.registry.set_plan_file(RUN_ID, file);
+    let output = world.execute().output().await.unwrap();
+    world.end(&output)
+}
+
+/// The reason of the failed run. Nothing was applied.
+fn refusal(world: &World, end: &RunEnd) -> String {
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert!(!world.path("terraform.tfstate").exists());
+    let received = world.received();
+    received.statuses.last().unwrap()["error"]["message"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn plan_of_one_run_is_applied_by_another_one() {
+    let world = world().await;
+    let file = plan(&world, "apply").await;
+    // The variable has its default here: only the plan counts.
+    let end = run(&world, apply(&world, "apply", &file), file).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let received = world.received();
+    assert_eq!(received.outputs[0]["outputs"]["size"]["value"], "large");
+    assert!(received.log_text().contains("content"), "{}", received.log_text());
+
+    let file = plan(&world, "destroy").await;
+    let end = run(&world, apply(&world, "destroy", &file), file).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(world.received().statuses.last().unwrap()["resources_to_destroy"], 1);
+    assert!(world.left_in("work").is_empty());
+}
+
+#[tokio::test]
+async fn plan_with_another_digest_is_not_applied() {
+    let world = world().await;
+    let file = plan(&world, "apply").await;
+    let mut other = file.clone();
+    let middle = other.len() / 2;
+    other[middle] ^= 1;
+    let end = run(&world, apply(&world, "apply", &file), other).await;
+    let reason = refusal(&world, &end);
+    assert!(reason.contains("has another digest than the configuration names"), "{reason}");
+}
+
+#[tokio::test]
+async fn plan_is_not_applied_at_another_path() {
+    let world = world().await;
+    let file = plan(&world, "apply").await;
+    let mut config = apply(&world, "apply", &file);
+    config["workDirectory"] = json!(world.path("work/b"));
+    let end = run(&world, config, file).await;
+    let reason = refusal(&world, &end);
+    assert!(reason.contains(&world.path("work/a/source").display().to_string()), "{reason}");
+}
+
+#[tokio::test]
+async fn plan_that_the_state_has_overtaken_is_not_applied() {
+    let world = world().await;
+    let file = plan(&world, "apply").await;
+    let end = world.run(config(&world, "apply")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let end = run(&world, apply(&world, "apply", &file), file).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let log = world.received().log_text();
+    assert!(log.contains("Saved plan is stale"), "{log}");
+}
+
+#[tokio::test]
+async fn plan_that_the_registry_does_not_take_fails_the_run() {
+    let world = world().await;
+    world.fault("PUT", "plan-file", 403);
+    let mut plan = config(&world, "plan");
+    plan["callbacks"]["planFileUrl"] = json!(format!("/v1/ci/module-runs/{RUN_ID}/plan-file"));
+    let end = world.run(plan).await;
+    assert_ne!(end.code, Some(0), "{}", end.stderr);
+    let received = world.received();
+    let reason = &received.statuses.last().unwrap()["error"]["message"];
+    assert!(reason.as_str().unwrap().contains("refused to take the saved plan"), "{reason}");
+}
