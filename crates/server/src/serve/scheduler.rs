@@ -289,7 +289,9 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         snapshot: &Snapshot,
         mut decision: Decision,
     ) {
-        if decision.step.is_none() && decision.phase != Phase::PendingTrigger {
+        // A plan can wait for its start behind an apply that waits for its retry.
+        let is_limited = decision.reasons.iter().any(|reason| reason.gate == Gate::Rate);
+        if decision.step.is_none() && decision.phase != Phase::PendingTrigger && !is_limited {
             self.first_pass.remove(layer);
         }
         let unread = source.filter(|_| decision.phase == Phase::Observed);

@@ -35,7 +35,8 @@ impl World {
             let Ok((snapshot, decision)) = decided else { return };
             self.check_look(layer, &snapshot, &decision);
             let Some(step) = decision.step.clone() else {
-                if decision.phase != Phase::PendingTrigger {
+                let is_limited = is_closed(&decision, Gate::Rate);
+                if decision.phase != Phase::PendingTrigger && !is_limited {
                     self.end_first_pass(layer);
                 }
                 self.check_rest(layer, &snapshot, &decision);
