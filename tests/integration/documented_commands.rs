@@ -159,6 +159,8 @@ async fn documented_commands_without_side_effects_succeed() {
         }
         let config = world.config("plan").to_string();
         std::fs::write(world.path("home/run.json"), config).unwrap();
+        let server = "repositories: {infra: {url: 'https://git.example.com/infra.git'}}\n";
+        std::fs::write(world.path("home/butler.yaml"), server).unwrap();
         let bin = world.path("bin");
         std::fs::create_dir(&bin).unwrap();
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_butler-runner"), bin.join("butler-runner"))
