@@ -39,7 +39,7 @@ async fn plan_and_sync_with_wait_print_the_log_and_end_as_the_run() {
     let synced = installation.ask(&["layer", "sync", "envs.a", "--wait"]);
     assert_eq!(synced.status.code(), Some(0), "{}", text(&synced));
     assert!(
-        text(&synced).contains("no new commit changes envs.a (Succeeded)"),
+        text(&synced).contains("no new commit changes envs.a (Succeeded: no state backend"),
         "{}",
         text(&synced)
     );
