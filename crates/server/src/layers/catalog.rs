@@ -31,7 +31,8 @@ pub struct Catalog {
     pub layers: BTreeMap<LayerName, Arc<LayerSource>>,
     /// What is wrong, in sentences. Layers that are wrong are missing.
     pub problems: Vec<String>,
-    /// Whether members of layer sets are missing because their repository was not read yet.
+    /// Whether members of layer sets are missing because their repository was not read yet, or because
+    /// the set cannot be used.
     pub is_incomplete: bool,
 }
 
@@ -53,8 +54,8 @@ impl Catalog {
                 continue;
             };
             let reading = readings.get(&repository);
-            catalog.is_incomplete |= entry.path.is_none() && reading.is_none();
             let directories = reading.and_then(|reading| reading.directories.get(set));
+            catalog.is_incomplete |= entry.path.is_none() && directories.is_none();
             let paths = directories.into_iter().flatten();
             let named: Vec<(LayerName, &str)> = match &entry.path {
                 Some(path) => {

@@ -11,4 +11,4 @@ mod resolve;
 mod tests;
 
 pub use catalog::{Catalog, LayerSource};
-pub use read::{Caches, Reading, read, references};
+pub use read::{Caches, Reading, origin, read, references};

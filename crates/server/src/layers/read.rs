@@ -4,6 +4,7 @@ use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::config::{Config, LayerEntry, generated_name};
 use crate::mirror::{
@@ -40,6 +41,8 @@ impl Caches {
 /// What a repository contains for the layers of a configuration.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Reading {
+    /// The [`origin`] of the reading.
+    pub origin: String,
     /// The directories that match the globs of each layer set, by its name.
     pub directories: BTreeMap<String, Vec<String>>,
     /// What was found for each layer. The store has it too.
@@ -49,6 +52,20 @@ pub struct Reading {
     pub with_backend: BTreeSet<LayerName>,
     /// What is wrong with layer sets, in sentences.
     pub problems: Vec<String>,
+}
+
+/// A hash of what decides which directories layer sets have, beside the content of the repository: its
+/// address, and the refs and globs of the sets.
+#[must_use]
+pub fn origin(config: &Config, repository: &str) -> String {
+    let url = config.repositories.get(repository).map(|it| it.entry.url.value.as_str());
+    let sets = entries(config, repository).filter(|(_, entry)| entry.path.is_none());
+    let sets = sets.map(|(name, entry)| {
+        let globs: Vec<&str> = entry.paths.iter().map(|glob| glob.value.as_str()).collect();
+        (name, reference(entry), globs)
+    });
+    let text = format!("{:?}", (url, sets.collect::<Vec<_>>()));
+    hex::encode(Sha256::digest(text))
 }
 
 /// The refs that the layers of a repository use.
@@ -92,7 +109,7 @@ pub fn read(
     commits: &BTreeMap<String, Option<Commit>>,
     caches: &mut Caches,
 ) -> Result<Reading, TreeError> {
-    let mut reading = Reading::default();
+    let mut reading = Reading { origin: origin(config, repository), ..Reading::default() };
     caches.begin();
     let mut trees = HashMap::new();
     // Many layers have the triggers of `defaults`.
@@ -113,17 +130,21 @@ pub fn read(
             }
         } else if let Some((tree, _)) = &tree {
             let found = of_content(directories(tree, name, entry, &mut reading.problems))?;
-            let directories = found.unwrap_or_else(|why| {
-                reading.problems.push(format!("the layer set `{name}` has no layers: {why}"));
-                Vec::new()
-            });
-            for directory in &directories {
-                match name_in_set(name, directory) {
-                    Ok(name) => layers.push((name, directory.clone())),
-                    Err(problem) => reading.problems.push(problem),
+            match found {
+                Ok(directories) => {
+                    for directory in &directories {
+                        match name_in_set(name, directory) {
+                            Ok(name) => layers.push((name, directory.clone())),
+                            Err(problem) => reading.problems.push(problem),
+                        }
+                    }
+                    reading.directories.insert(name.to_owned(), directories);
+                }
+                Err(why) => {
+                    let problem = format!("the layer set `{name}` has no layers: {why}");
+                    reading.problems.push(problem);
                 }
             }
-            reading.directories.insert(name.to_owned(), directories);
         }
         let triggers: Vec<&str> = entry.triggers.iter().map(|glob| glob.value.as_str()).collect();
         let triggers = match matched.entry((commit.clone(), triggers)) {

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 use super::remembered;
 use crate::config::Config;
 use crate::data::DataDirectory;
-use crate::layers::{Catalog, Reading};
+use crate::layers::{Catalog, Reading, origin};
 use crate::model::{LayerName, Sighting};
 
 /// The configuration, what was read from the repositories, and the layers that follow from both.
@@ -128,7 +128,8 @@ impl Desired {
         let config = self.config();
         let known = config.repositories.keys().filter_map(|name| {
             let reading = remembered::recall(&data.mirror(name))?;
-            Some((name.clone(), reading))
+            // Other globs or another repository have other directories.
+            (reading.origin == origin(&config, name)).then(|| (name.clone(), reading))
         });
         self.readings.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
         self.put_together();
@@ -164,7 +165,8 @@ impl Desired {
         let known = readings.get(repository);
         // Most commits change neither the members of layer sets nor backends.
         let is_same = known.is_some_and(|known| {
-            known.directories == reading.directories
+            known.origin == reading.origin
+                && known.directories == reading.directories
                 && known.with_backend == reading.with_backend
                 && known.problems == reading.problems
         });
@@ -263,5 +265,33 @@ layers:
         assert_eq!(names("one", &one), ["a.b.x"]);
         desired.read("one", one);
         assert_eq!(names("two", &two), ["a.b.y"]);
+    }
+
+    #[test]
+    fn reading_of_another_repository_or_of_other_globs_is_not_recalled() {
+        let root = tempfile::tempdir().unwrap();
+        let data = DataDirectory::create(root.path()).unwrap();
+        std::fs::create_dir(data.mirror("one")).unwrap();
+        let config = |url: &str, globs: &str| {
+            let text = format!(
+                "repositories: {{one: {{url: '{url}'}}}}\nlayers: {{a: {{repository: one, paths: ['{globs}']}}}}\n"
+            );
+            parse(&[("butler.yaml".into(), text)]).unwrap()
+        };
+        let read = config("file:///one", "b/*");
+        let reading = Reading {
+            origin: origin(&read, "one"),
+            directories: BTreeMap::from([("a".to_owned(), vec!["b/x".to_owned()])]),
+            ..Reading::default()
+        };
+        remembered::remember(&data.mirror("one"), &reading, true).unwrap();
+        for (config, layers) in
+            [(read, 1), (config("file:///one", "c/*"), 0), (config("file:///two", "b/*"), 0)]
+        {
+            let desired = Desired::new(config);
+            desired.recall(&data);
+            let catalog = desired.catalogs().borrow().clone();
+            assert_eq!((catalog.layers.len(), catalog.is_incomplete), (layers, layers == 0));
+        }
     }
 }

@@ -21,9 +21,13 @@ pub(super) fn remember(mirror: &Path, reading: &Reading, is_new: bool) -> io::Re
         return Ok(());
     }
     let temporary = mirror.join(format!("{FILE}.new"));
-    write_private(&temporary, &serde_json::to_vec(reading)?)?;
-    fs::File::open(&temporary)?.sync_all()?;
-    fs::rename(temporary, path)
+    let write = || {
+        write_private(&temporary, &serde_json::to_vec(reading)?)?;
+        fs::File::open(&temporary)?.sync_all()?;
+        fs::rename(&temporary, &path)
+    };
+    // Without the file, the next reading is written even if it has nothing new.
+    write().inspect_err(|_| drop(fs::remove_file(&path)))
 }
 
 /// The reading in the mirror. If it cannot be read, the server waits for the next one.

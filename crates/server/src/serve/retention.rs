@@ -81,6 +81,10 @@ async fn remove_old_runs<S: Store>(store: &S, data: &DataDirectory, catalog: &Ca
         }
     };
     for layer in layers {
+        // Perhaps a member of a layer set whose repository was not read yet: its history is not known.
+        if catalog.is_incomplete && !catalog.layers.contains_key(&layer) {
+            continue;
+        }
         let history = catalog.layers.get(&layer).and_then(|source| source.entry.history);
         match store.prune(&layer, keep(history)).await {
             Ok(removed) => {
@@ -234,6 +238,10 @@ mod tests {
         remove_old_runs(&store, &data, &Catalog::default()).await;
         assert_eq!(store.history(&layer, None, 9).await.unwrap().len(), 3);
         now.store(91 * 24 * 3_600_000, std::sync::atomic::Ordering::Relaxed);
+        // It may be a member of a layer set that was not read yet.
+        let incomplete = Catalog { is_incomplete: true, ..Catalog::default() };
+        remove_old_runs(&store, &data, &incomplete).await;
+        assert_eq!(store.history(&layer, None, 9).await.unwrap().len(), 3);
         remove_old_runs(&store, &data, &Catalog::default()).await;
         assert_eq!(store.history(&layer, None, 9).await.unwrap().len(), 1);
     }

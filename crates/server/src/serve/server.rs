@@ -231,14 +231,14 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
     options.starts_per_minute = u32::MAX;
     let stop_attempts = options.stop_attempts;
     let (parts, mut scheduler, mut events) = prepare(options).await?;
-    // If it does not get to its end, the next pass continues.
-    tokio::spawn(parts.remove_old());
     let mut unread = BTreeMap::new();
     for name in parts.desired.config().repositories.keys() {
         if let Err(error) = parts.poller(name).poll(stop).await {
             unread.insert(name.clone(), error.describe());
         }
     }
+    // If it does not get to its end, the next pass continues.
+    tokio::spawn(parts.remove_old());
     scheduler.started = Some(BTreeSet::new());
     scheduler.find_attempts().await?;
     scheduler.wake_all().await;
