@@ -1,10 +1,12 @@
 //! The configuration of a layer that is in force, without values of secrets.
 //!
-//! A secret that the configuration names stays as it is written: `{file: PATH}` or `{env: NAME}`. A
-//! plain value whose name is that of a secret is hidden, because viewers read this.
+//! A secret that the configuration names stays as it is written: `{file: PATH}` or `{env: NAME}`. Plain
+//! values of `env` are hidden, and so are other plain values whose names are those of secrets, because
+//! viewers read this.
 
 use butler_protocol::backend::is_public_setting;
 use serde_json::{Map, Value, json};
+use url::Url;
 
 use super::error::ApiError;
 use crate::config::{SecretSource, Span};
@@ -35,10 +37,11 @@ pub(super) fn in_force(source: &LayerSource) -> Result<Value, ApiError> {
         entry["drift"]["every"] = json!(Span(drift.every));
         entry["drift"]["repair"] = drift.repair.into();
     }
-    for name in ["env", "variables"] {
-        if let Some(Value::Object(values)) = entry.get_mut(name) {
-            hide(values, &|name| !looks_secret(name));
-        }
+    if let Some(Value::Object(values)) = entry.get_mut("env") {
+        hide(values, &|_| false);
+    }
+    if let Some(Value::Object(values)) = entry.get_mut("variables") {
+        hide_variables(values);
     }
     if let Some(Value::Object(settings)) =
         entry.get_mut("backend").and_then(|it| it.get_mut("config"))
@@ -53,6 +56,32 @@ pub(super) fn in_force(source: &LayerSource) -> Result<Value, ApiError> {
 fn looks_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// Hides the values of variables whose names are those of secrets, with everything in them, and texts
+/// that contain a password.
+fn hide_variables(values: &mut Map<String, Value>) {
+    for (name, value) in values {
+        if looks_secret(name) {
+            *value = HIDDEN.into();
+        } else {
+            hide_in_variable(value);
+        }
+    }
+}
+
+fn hide_in_variable(value: &mut Value) {
+    match value {
+        Value::Object(members) => hide_variables(members),
+        Value::Array(items) => items.iter_mut().for_each(hide_in_variable),
+        Value::String(text) if has_password(text) => *value = HIDDEN.into(),
+        _ => {}
+    }
+}
+
+/// Whether a text is a URL with a password.
+fn has_password(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| url.password().is_some())
 }
 
 /// Hides the plain values whose names are not public.

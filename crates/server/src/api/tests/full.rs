@@ -6,7 +6,8 @@ use super::*;
 async fn layer_in_full_has_all_gates_and_its_configuration_without_secrets() {
     let tested = tested().await;
     let a = "{repository: infra, path: a, tool: 1.11.4, max-log: 1MiB, drift: {every: 1h},
-      variables: {region: eu, db_password: hunter2a},
+      variables: {region: eu, db_password: hunter2a, api_tokens: {ci: hunter2e}, sizes: [[{password: hunter2f}]],
+        database: 'postgres://u:hunter2g@h/d', tags: {team: net}},
       secrets: {token: {file: /run/secrets/token}},
       env: {AWS_PROFILE: prod, AWS_SECRET_ACCESS_KEY: hunter2b, OTHER: {env: FROM_SERVER}},
       backend: {type: s3, config: {bucket: tf, secret_key: hunter2c, access_key: {env: KEY},
@@ -25,10 +26,13 @@ async fn layer_in_full_has_all_gates_and_its_configuration_without_secrets() {
             "strategy": "plan-only", "max-log": "1048576B",
             "drift": {"every": "1h", "repair": false, "ignore": []},
             "retries": {"max": 5}, "timeout": {"plan": "1h", "apply": "4h"}, "plan-lifetime": "7days",
-            "variables": {"region": "eu", "db_password": "***"},
+            "variables": {
+                "region": "eu", "db_password": "***", "api_tokens": "***", "sizes": [[{"password": "***"}]],
+                "database": "***", "tags": {"team": "net"},
+            },
             "secrets": {"token": {"file": "/run/secrets/token"}},
             "env": {
-                "AWS_PROFILE": "prod", "AWS_SECRET_ACCESS_KEY": "***", "OTHER": {"env": "FROM_SERVER"},
+                "AWS_PROFILE": "***", "AWS_SECRET_ACCESS_KEY": "***", "OTHER": {"env": "FROM_SERVER"},
             },
             "backend": {"type": "s3", "config": {
                 "bucket": "tf", "secret_key": "***", "access_key": {"env": "KEY"},
