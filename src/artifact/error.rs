@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use butler_base::error::Advice;
+use butler_protocol::spec::Operation;
 
 /// The advice for a file that cannot be used.
 const SAVE_AGAIN: &str = "save a new plan with `butler-runner plan --out FILE`";
@@ -73,6 +74,16 @@ pub enum ArtifactError {
         /// The file with the plan.
         file: PathBuf,
     },
+    /// It is for another operation.
+    #[error("`{}` is a plan for `{made}`, and the run is `{wanted}`", file.display())]
+    Operation {
+        /// The file with the plan.
+        file: PathBuf,
+        /// The operation that the plan is for.
+        made: Operation,
+        /// The operation of the run.
+        wanted: Operation,
+    },
     /// A file that the plan created exists with another content.
     #[error("`{}` has changed since the plan was saved", path.display())]
     Changed {
@@ -138,6 +149,7 @@ impl Advice for ArtifactError {
             Self::Save { .. }
             | Self::Name { .. }
             | Self::Read { .. }
+            | Self::Operation { .. }
             | Self::NotADirectory { .. }
             | Self::Restore { .. } => None,
         }

@@ -8,6 +8,7 @@ use super::Head;
 use super::digest::{copy, digest};
 use super::error::ArtifactError;
 use super::manifest::{MANIFEST, MANIFEST_DIGEST, Manifest, ManifestEntry, PLAN};
+use butler_protocol::spec::Operation;
 
 /// The largest manifest, in bytes: room for a hundred thousand files.
 const MAX_MANIFEST: u64 = 32 * 1024 * 1024;
@@ -67,6 +68,18 @@ impl Artifact {
             here: directory.to_owned(),
             file: self.path.clone(),
         })
+    }
+
+    /// Checks that the plan is for `operation`: a plan that destroys everything is not applied by mistake.
+    ///
+    /// # Errors
+    /// When it is for another operation.
+    pub fn check_operation(&self, operation: Operation) -> Result<(), ArtifactError> {
+        if self.head.operation == operation {
+            return Ok(());
+        }
+        let (file, made) = (self.path.clone(), self.head.operation);
+        Err(ArtifactError::Operation { file, made, wanted: operation })
     }
 
     pub(super) fn entries(&self) -> &[LocatedEntry] {

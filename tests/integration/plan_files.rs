@@ -83,6 +83,12 @@ async fn plan_of_one_run_is_applied_by_another_one() {
     assert!(received.log_text().contains("content"), "{}", received.log_text());
 
     let file = plan(&world, "destroy").await;
+    // A destroy plan is not applied by mistake.
+    let end = run(&world, apply(&world, "apply", &file), file.clone()).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let received = world.received();
+    let reason = received.statuses.last().unwrap()["error"]["message"].as_str().unwrap();
+    assert!(reason.contains("is a plan for `destroy`, and the run is `apply`"), "{reason}");
     let end = run(&world, apply(&world, "destroy", &file), file).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert_eq!(world.received().statuses.last().unwrap()["resources_to_destroy"], 1);

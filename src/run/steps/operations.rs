@@ -25,7 +25,7 @@ pub(in crate::run) async fn run_operation(
     findings: &mut Findings,
 ) -> Result<(), Failure> {
     // Before `init`, which reads the lock file and the other files that were saved with the plan.
-    input.restored = saved_plan::restore(engine, &input).await?;
+    input.restored = saved_plan::restore(engine, &input, operation).await?;
     let input = &input;
 
     let initialising = input.timeline.begin(Phase::Init);

@@ -122,6 +122,7 @@ impl PendingPlanFile {
 pub(in crate::run) async fn restore(
     engine: &Engine<'_, RunLog>,
     input: &CommandInput<'_>,
+    operation: Operation,
 ) -> Result<Option<PathBuf>, Failure> {
     let path = match &input.options.plan_file {
         PlanFile::Apply(path) => path.clone(),
@@ -134,6 +135,7 @@ pub(in crate::run) async fn restore(
     let restored = blocking(move |_| -> Result<_, ArtifactError> {
         let artifact = Artifact::open(&path)?;
         artifact.check_directory(&directory)?;
+        artifact.check_operation(operation)?;
         // The file may have been replaced after the command line was read.
         if artifact.head().tool == tool {
             artifact.restore(&target)?;
