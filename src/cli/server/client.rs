@@ -48,9 +48,16 @@ pub(super) struct Failure {
     message: String,
     hint: Option<String>,
     code: u8,
+    /// Whether no server has answered.
+    is_unanswered: bool,
 }
 
 impl Failure {
+    /// Whether no server has answered, so that one that is being restarted may answer later.
+    pub(super) const fn is_unanswered(&self) -> bool {
+        self.is_unanswered
+    }
+
     /// Tells it.
     pub(super) fn report(&self) -> u8 {
         complain(&self.message, self.hint.as_deref());
@@ -59,7 +66,7 @@ impl Failure {
 
     /// A failure after the server was reached.
     pub(super) fn refused(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None, code: REFUSED }
+        Self { message: message.into(), hint: None, code: REFUSED, is_unanswered: false }
     }
 }
 
@@ -72,6 +79,7 @@ impl Client {
             message: chain(&error),
             hint: None,
             code: REFUSED,
+            is_unanswered: false,
         })?;
         Ok(Self { access, client })
     }
@@ -142,6 +150,7 @@ impl Client {
                 .unwrap_or_else(|| format!("the server {} answers {status}", self.server())),
             hint: field("hint"),
             code: if is_access { UNREACHABLE } else { REFUSED },
+            is_unanswered: false,
         })
     }
 
@@ -157,6 +166,7 @@ impl Client {
             message: format!("cannot reach the server {server}: {cause}"),
             hint: Some(hint.to_owned()),
             code: UNREACHABLE,
+            is_unanswered: true,
         }
     }
 }

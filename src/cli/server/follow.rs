@@ -1,7 +1,7 @@
 //! Follows the log of a run until the run is over.
 
 use std::io::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -12,6 +12,9 @@ use crate::exit::Exit;
 
 /// The wait before a connection that has ended is made again.
 const AGAIN: Duration = Duration::from_millis(500);
+
+/// How long a server that was reached once may be away, for example while it is restarted.
+const RESTART: Duration = Duration::from_mins(1);
 
 /// Whether the lines of the log are printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -39,9 +42,18 @@ pub(super) async fn follow(
 ) -> Result<Followed, Failure> {
     let attempt = attempt.map(|number| format!("?attempt={number}")).unwrap_or_default();
     let path = format!("/runs/{}/logs{attempt}", part(id));
-    let mut last = None;
+    let (mut last, mut reached) = (None, None::<Instant>);
     loop {
-        let mut messages = client.follow(&path, last.as_deref()).await?;
+        let mut messages = match client.follow(&path, last.as_deref()).await {
+            Ok(messages) => messages,
+            Err(error)
+                if error.is_unanswered() && reached.is_some_and(|it| it.elapsed() < RESTART) =>
+            {
+                tokio::time::sleep(AGAIN).await;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         while let Some(message) = messages.next().await {
             last = message.id.or(last);
             if message.kind.as_deref() == Some("end") {
@@ -55,6 +67,7 @@ pub(super) async fn follow(
             }
         }
         // The server has ended, or the connection to it. Another one goes on behind the last line.
+        reached = Some(Instant::now());
         tokio::time::sleep(AGAIN).await;
     }
 }
