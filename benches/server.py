@@ -84,7 +84,7 @@ class Server:
         for record in self.data.glob("attempts/*/process.json"):
             pid = json.loads(record.read_text())["pid"]
             with contextlib.suppress(OSError):
-                if b"execute" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                if b"internal-attempt" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
                     os.killpg(pid, signal.SIGKILL)
 
     def ask(self, method, path):
