@@ -5,11 +5,9 @@ mod recipes;
 mod s3;
 mod schemas;
 
-use std::path::{Path, PathBuf};
-
 use serde_json::{Value, json};
 
-use crate::support::world::{World, merge};
+use crate::support::world::{World, files_with, merge};
 
 /// A module that prints the backend settings that Terraform stores.
 const MODULE: &str = r#"
@@ -62,22 +60,6 @@ async fn assert_kept(world: &World, backend: &Value, secrets: &[&str]) {
             assert!(files.is_empty(), "{secret} in {files:?}");
         }
     }
-}
-
-/// The files below `directory` that contain this text.
-fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() && !path.is_symlink() {
-            found.extend(files_with(&path, text));
-        } else if std::fs::read(&path)
-            .is_ok_and(|content| memchr::memmem::find(&content, text.as_bytes()).is_some())
-        {
-            found.push(path);
-        }
-    }
-    found
 }
 
 /// The error and the advice of the last run.

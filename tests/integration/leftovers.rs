@@ -15,7 +15,7 @@ use crate::support::environment::search_path;
 use crate::support::release_site::{Fault, ReleaseSite, platform};
 use crate::support::stand_in::StandIn;
 use crate::support::terraform::machine_terraform;
-use crate::support::world::{MODULE, RUN_ID, World, eventually};
+use crate::support::world::{MODULE, RUN_ID, World, eventually, files_with};
 
 /// A value of the run that may be in the run's own directories only.
 const SECRET: &str = "hunter22-very-secret";
@@ -142,23 +142,6 @@ impl Case {
         assert_eq!(said.contains("terraform state push"), self.next == NextRun::KeepsStateAndWipes);
         said
     }
-}
-
-/// Files below `directory` that contain `text`.
-fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_symlink() {
-            continue;
-        }
-        if path.is_dir() {
-            found.extend(files_with(&path, text));
-        } else if String::from_utf8_lossy(&std::fs::read(&path).unwrap()).contains(text) {
-            found.push(path);
-        }
-    }
-    found
 }
 
 /// A directory and a file of another user, mounted in the directory to be wiped.

@@ -2,22 +2,7 @@
 
 use super::*;
 use crate::support::postgres::{PASSWORD, Postgres};
-
-/// The files below a directory that contain this text.
-pub(super) fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() && !path.is_symlink() {
-            found.extend(files_with(&path, text));
-        } else if std::fs::read(&path)
-            .is_ok_and(|content| memchr::memmem::find(&content, text.as_bytes()).is_some())
-        {
-            found.push(path);
-        }
-    }
-    found
-}
+use crate::support::world::files_with;
 
 #[tokio::test]
 async fn state_in_postgres_is_planned_and_its_connection_string_is_stored_nowhere() {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::support::ssh_server::{SshServer, keygen};
+use crate::support::world::files_with;
 
 #[tokio::test]
 async fn repository_over_ssh_is_planned_and_a_wrong_host_key_is_refused() {
@@ -49,7 +50,7 @@ layers:
     let key = server.private_key();
     for line in key.lines().filter(|line| !line.starts_with("-----")) {
         assert!(!log().contains(line), "{}", log());
-        let files = super::postgres::files_with(&installation.data(), line);
+        let files = files_with(&installation.data(), line);
         assert!(files.is_empty(), "{files:?}");
     }
 }

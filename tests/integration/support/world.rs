@@ -399,6 +399,22 @@ pub(crate) async fn eventually(what: &str, condition: impl Fn() -> bool) {
     tokio::time::timeout(bound, held).await.unwrap_or_else(|_| panic!("there never was {what}"));
 }
 
+/// The files below a directory that contain this text.
+pub(crate) fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.is_symlink() {
+            found.extend(files_with(&path, text));
+        } else if std::fs::read(&path)
+            .is_ok_and(|content| memchr::memmem::find(&content, text.as_bytes()).is_some())
+        {
+            found.push(path);
+        }
+    }
+    found
+}
+
 /// Changes the owner of `path` and everything in it to `nobody`.
 fn change_owner_to_nobody(path: &Path) {
     if path.is_dir() && !path.is_symlink() {
