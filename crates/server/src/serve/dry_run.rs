@@ -1,6 +1,6 @@
 //! A pass that changes nothing: it decides on a copy of the facts, and starts no attempt.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -78,11 +78,11 @@ async fn decide(options: Options, root: &Path, stop: &Stop) -> Result<DryRun, Se
         desired,
         Arc::clone(&views),
     );
-    scheduler.started = Some(BTreeSet::new());
+    scheduler.started = Some(Vec::new());
     scheduler.find_attempts().await?;
     scheduler.wake_all().await;
     scheduler.work_off(&mut events).await;
-    Ok(DryRun { would_start: scheduler.started.into_iter().flatten().collect(), unread, views })
+    Ok(DryRun { would_start: scheduler.started.unwrap_or_default(), unread, views })
 }
 
 /// Copies the store, if there is one, without a change in its directory.

@@ -60,8 +60,9 @@ pub(super) struct Scheduler<S, E> {
     looks: HashMap<LayerName, Instant>,
     queue: BTreeSet<(Instant, LayerName)>,
     waiting: Waiting,
-    /// The runs that were started, if they are collected: a server would collect them for ever.
-    pub(super) started: Option<BTreeSet<RunId>>,
+    /// The run of each attempt that was started, if they are collected: a server would collect them
+    /// for ever.
+    pub(super) started: Option<Vec<RunId>>,
 }
 
 impl<S: Store, E: Executor> Scheduler<S, E> {
@@ -261,7 +262,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             let performed = controller.perform(layer, configured, step).await;
             if let Some(started) = started.filter(|_| !matches!(performed, Ok(Outcome::Refused))) {
                 if let Some(all) = &mut self.started {
-                    all.insert(started);
+                    all.push(started);
                 }
                 self.rate.started(Instant::now());
             }

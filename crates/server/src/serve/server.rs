@@ -239,13 +239,30 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
     }
     // If it does not get to its end, the next pass continues.
     tokio::spawn(parts.remove_old());
-    scheduler.started = Some(BTreeSet::new());
+    scheduler.started = Some(Vec::new());
     scheduler.find_attempts().await?;
     scheduler.wake_all().await;
+    // How many attempts were started before the last look at all layers.
+    let mut looked_after = None;
     loop {
         scheduler.work_off(&mut events).await;
-        if parts.store.busy().await?.is_empty() || stop.reason().is_some() {
+        if stop.reason().is_some() {
             break;
+        }
+        if parts.store.busy().await?.is_empty() {
+            let started = scheduler.started.as_ref().map(Vec::len);
+            if looked_after == started {
+                break;
+            }
+            // All attempts have reported, perhaps after the last look at their layers: what is shown
+            // would be old, and a layer that waited for them would not be started.
+            tokio::select! {
+                () = scheduler.executor().all_ended() => {}
+                _ = stop.requested() => {}
+            }
+            scheduler.wake_all().await;
+            looked_after = started;
+            continue;
         }
         tokio::select! {
             event = events.recv() => if let Some(event) = event {
@@ -256,19 +273,15 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
             _ = stop.requested() => break,
         }
     }
-    tokio::select! {
-        // They have reported, and are about to end.
-        () = scheduler.executor().all_ended() => {}
-        _ = stop.requested() => {}
-    }
     if let Some(limit) = stop_attempts.filter(|_| stop.reason().is_some()) {
         end_attempts(&*parts.store, &mut scheduler, &mut events, stop, limit).await?;
     }
     let mut failed = Vec::new();
-    for id in scheduler.started.iter().flatten() {
-        let run = parts.store.run(id).await?;
+    let started: BTreeSet<_> = scheduler.started.take().into_iter().flatten().collect();
+    for id in started {
+        let run = parts.store.run(&id).await?;
         if run.is_none_or(|(_, run)| !run.has_succeeded()) {
-            failed.push(id.clone());
+            failed.push(id);
         }
     }
     Ok(Pass { failed, unread, views: parts.views })
