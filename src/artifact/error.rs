@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use butler_base::error::Advice;
+use butler_base::error::{Advice, FailureClass};
 use butler_protocol::spec::Operation;
 
 /// The advice for a file that cannot be used.
@@ -128,6 +128,23 @@ impl ArtifactError {
 }
 
 impl Advice for ArtifactError {
+    fn class(&self) -> Option<FailureClass> {
+        match self {
+            Self::Newer { .. }
+            | Self::Damaged { .. }
+            | Self::Directory { .. }
+            | Self::Changed { .. }
+            | Self::NotADirectory { .. } => Some(FailureClass::StalePlan),
+            Self::Save { .. } | Self::Read { .. } | Self::Restore { .. } => {
+                Some(FailureClass::Platform)
+            }
+            Self::TerraformPlan { .. }
+            | Self::Name { .. }
+            | Self::NotAPlan { .. }
+            | Self::Operation { .. } => None,
+        }
+    }
+
     fn advice(&self) -> Option<String> {
         match self {
             Self::TerraformPlan { path } => {

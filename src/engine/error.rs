@@ -13,6 +13,9 @@ const SIGKILL: i32 = butler_base::platform::Signal::SIGKILL as i32;
 /// Terraform's error if the state has changed since the plan was made.
 const STALE: &str = "Saved plan is stale";
 
+/// The same, if the state is another one.
+const OTHER_STATE: &str = "Saved plan does not match the given state";
+
 /// How the errors of `init` begin if a provider or a module cannot be downloaded. A source that does
 /// not exist has the same ones.
 const DOWNLOADS: [&str; 5] = [
@@ -187,6 +190,7 @@ impl FailedCommand {
         }
         let headline = self.headline.as_deref().unwrap_or_default();
         match command {
+            "apply" if headline == STALE || headline == OTHER_STATE => FailureClass::StalePlan,
             "init" if DOWNLOADS.iter().any(|start| headline.starts_with(start)) => {
                 FailureClass::Network
             }

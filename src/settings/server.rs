@@ -12,9 +12,9 @@ use super::git_environment::git_environment;
 use super::reader::Reader;
 use super::server_address::ServerAddress;
 use super::setting::{
-    ACCESS_FILE, CA_BUNDLE, CONCURRENCY, DATA, DRY_RUN, LAYER_PATH, MIRROR_MEMORY, ONCE, REFERENCE,
-    REPO, SECRETS_DIR, SERVER, SERVER_CONFIG, SERVER_TOKEN_FILE, STARTS_PER_MINUTE, STOP_ATTEMPTS,
-    STOP_TIMEOUT,
+    ACCESS_FILE, CA_BUNDLE, CONCURRENCY, DATA, DRY_RUN, KEY_FILE, LAYER_PATH, MIRROR_MEMORY, ONCE,
+    REFERENCE, REPO, SECRETS_DIR, SERVER, SERVER_CONFIG, SERVER_TOKEN_FILE, STARTS_PER_MINUTE,
+    STOP_ATTEMPTS, STOP_TIMEOUT,
 };
 use super::{
     Arguments, Environment, IsolationLevel, Logging, Setting, SettingsError, parse, variable,
@@ -43,6 +43,8 @@ pub struct ServerSettings {
     pub address: ServerAddress,
     /// The file of users.
     pub access_file: Option<PathBuf>,
+    /// The keys of saved plans; `None`: a file in the data directory.
+    pub key_file: Option<PathBuf>,
     /// The most attempts at the same time.
     pub concurrency: u32,
     /// The most starts in a minute, of checks for drift and of what is due after a start.
@@ -127,6 +129,7 @@ impl ServerSettings {
             data,
             address: ServerAddress::resolve(&reader, once)?,
             access_file: reader.existing(&ACCESS_FILE, |path| !path.is_dir() && path.exists())?,
+            key_file: reader.existing(&KEY_FILE, Path::is_file)?,
             concurrency: concurrency.unwrap_or(u32::try_from(processors).unwrap_or(u32::MAX)),
             starts_per_minute: starts.unwrap_or(STARTS_PER_MINUTE_DEFAULT),
             mirror_memory: reader

@@ -1,5 +1,6 @@
 //! `serve`, with real repositories, Terraform and processes.
 
+mod applies;
 mod cancel;
 mod checkout;
 mod configuration;
@@ -191,9 +192,9 @@ impl Installation {
         eventually("tidy directories", || {
             running(&self.data()).is_empty()
                 && self.temporary().is_empty()
+                && left_by_runs(&self.data()).is_empty()
                 && attempts(&self.data()).into_iter().all(|attempt| {
                     ["token", "home", "temporary"].iter().all(|name| !attempt.join(name).exists())
-                        && std::fs::read_dir(attempt.join("work")).unwrap().count() == 0
                 })
         })
         .await;
@@ -266,6 +267,13 @@ fn attempts(data: &Path) -> Vec<PathBuf> {
     entries.map(|entry| entry.unwrap().path()).collect()
 }
 
+/// What runs have left in the directories of their layers.
+fn left_by_runs(data: &Path) -> Vec<PathBuf> {
+    let entries = |path: &Path| std::fs::read_dir(path).into_iter().flatten();
+    let layers = entries(&data.join("work"));
+    layers.flat_map(|layer| entries(&layer.unwrap().path())).map(|it| it.unwrap().path()).collect()
+}
+
 #[tokio::test]
 async fn one_pass_plans_each_directory_and_the_next_one_only_what_a_commit_changes() {
     let (installation, repository) = (Installation::new(), repository());
@@ -295,8 +303,8 @@ async fn one_pass_plans_each_directory_and_the_next_one_only_what_a_commit_chang
         for name in ["token", "home", "temporary"] {
             assert!(!attempt.join(name).exists(), "{}", attempt.join(name).display());
         }
-        assert_eq!(std::fs::read_dir(attempt.join("work")).unwrap().count(), 0);
     }
+    assert_eq!(left_by_runs(&installation.data()), Vec::<PathBuf>::new());
     assert_eq!(installation.temporary(), Vec::<PathBuf>::new());
 }
 
@@ -409,14 +417,15 @@ async fn changed_configuration_is_read_again_and_a_wrong_one_leaves_the_last_in_
     let url = repository.url();
     let with = |layers: &str| {
         let first = "  dns: {repository: infra, path: envs/dns}";
-        format!("repositories: {{infra: {{url: '{url}'}}}}\nlayers:\n{first}\n{layers}")
+        let defaults = "defaults: {strategy: plan-only}";
+        format!("repositories: {{infra: {{url: '{url}'}}}}\n{defaults}\nlayers:\n{first}\n{layers}")
     };
     installation.configure(&with(""));
     installation.serve(&[]).await;
     installation.until("dns", "Succeeded", 1).await;
     let data = installation.data();
     let isolation = format!("isolation: {{read: ['{}']}}", data.join("mirrors").display());
-    let place = "butler.yaml:4:63: ";
+    let place = "butler.yaml:5:63: ";
     for (wrong, expected) in [("tol: 1", "did you mean `tool`?"), (&isolation, place)] {
         let layer = format!("  app: {{repository: infra, path: envs/app, {wrong}}}\n");
         installation.configure(&with(&layer));

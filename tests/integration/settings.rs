@@ -151,6 +151,8 @@ fn every_flag_of_the_command_line_is_a_setting() {
         "--follow",
         "--force",
         "--role",
+        "--confirm",
+        "--plan-digest",
     ];
     let mut waiting = vec![command];
     while let Some(command) = waiting.pop() {

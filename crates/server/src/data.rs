@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use butler_base::platform::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 
 use crate::config::STATES;
+use crate::model::LayerName;
 
 /// The data directory, mode 0700: the store, mirrors, attempts, states and caches.
 #[derive(Clone, Debug)]
@@ -96,6 +97,19 @@ impl DataDirectory {
         self.root.join("cache")
     }
 
+    /// The directory in which the runs of a layer have theirs, one after the other. It stays the same: saved
+    /// plans contain absolute paths.
+    #[must_use]
+    pub fn work(&self, layer: &LayerName) -> PathBuf {
+        self.root.join("work").join(layer.as_str())
+    }
+
+    /// The keys that encrypt saved plans, unless `--key-file` names another file.
+    #[must_use]
+    pub fn plan_key(&self) -> PathBuf {
+        self.root.join("plan.key")
+    }
+
     /// The token of the administrator.
     #[must_use]
     pub fn administrator_token(&self) -> PathBuf {
@@ -109,11 +123,15 @@ impl DataDirectory {
     }
 }
 
-/// Writes a new file with mode 0600.
+/// Writes a file with mode 0600.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    create_private(path)?.write_all(content)
+}
+
+/// Creates or empties a file with mode 0600.
+pub(crate) fn create_private(path: &Path) -> io::Result<std::fs::File> {
     let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(path)?.write_all(content)
+    options.write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]

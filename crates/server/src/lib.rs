@@ -4,7 +4,7 @@
 //! [`config`] reads the desired state, [`layers`] finds the layers that it means, and [`mirror`]
 //! finds out which of them a commit changes.
 //! [`model`] holds the types that pass between the parts, and [`decision`] the pure function that
-//! decides. [`store`] keeps the facts, and [`controller`] executes what was decided.
+//! decides. [`plans`] protects saved plans. [`store`] keeps the facts, and [`controller`] executes what was decided.
 
 pub mod api;
 pub mod attempts;
@@ -16,6 +16,7 @@ pub mod event;
 pub mod layers;
 pub mod mirror;
 pub mod model;
+pub mod plans;
 pub mod serve;
 pub mod store;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use serde_json::Value;
 use url::{Host, Url};
 
 use crate::cli::output::{complain, refuse};
+use crate::exit::Exit;
 use crate::settings::setting::SERVER_TOKEN_FILE;
 use crate::settings::{ServerAccess, SettingsError};
 use butler_base::error::chain;
@@ -64,6 +65,12 @@ impl Failure {
         self.code
     }
 
+    /// Something is missing on the command line.
+    pub(super) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        let (message, hint) = (message.into(), Some(hint.into()));
+        Self { message, hint, code: Exit::Usage.code(), is_unanswered: false }
+    }
+
     /// A failure after the server was reached.
     pub(super) fn refused(message: impl Into<String>) -> Self {
         Self { message: message.into(), hint: None, code: REFUSED, is_unanswered: false }
@@ -111,6 +118,13 @@ impl Client {
     /// Asks for a change.
     pub(super) async fn post(&self, path: &str) -> Result<Value, Failure> {
         json(&self.send(Method::POST, path, "application/json").await?)
+    }
+
+    /// Asks for a change with a JSON document.
+    pub(super) async fn post_json(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        let request = self.request(Method::POST, path, "application/json").json(body);
+        let answer = self.answer(request).await?;
+        json(&answer.text().await.map_err(|error| self.unreachable(&error))?)
     }
 
     /// Follows `path` as server-sent events, behind the message with the id `last`.

@@ -6,10 +6,10 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::ClientFlags;
 use super::client::{Client, EXIT_CODES, Failure, part, refuse_access};
 use super::follow::{Followed, Log, follow};
 use super::show::{self, text};
+use super::{ClientFlags, approve};
 use crate::cli::flags::{Flags, merge_arguments};
 use crate::cli::output::print;
 use crate::cli::runtime::block_on;
@@ -63,6 +63,49 @@ enum LayerCommand {
         /// The layer
         name: String,
         /// Wait for the plan that a commit causes, and print its log; exit code 1 if it failed
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Apply the newest plan of a layer, which approves it
+    Apply {
+        /// The layer
+        name: String,
+        /// Print the log until the run is over; exit code 1 if it failed
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Show the newest plan of a layer, ask, and apply exactly this plan
+    Approve {
+        /// The layer
+        name: String,
+        /// Do not ask: approve the plan with this digest, as `run show` prints it
+        #[arg(long, value_name = "SHA256")]
+        plan_digest: Option<String>,
+        /// Print the log of the apply until it is over; exit code 1 if it failed
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Never apply the newest plan of a layer
+    Discard {
+        /// The layer
+        name: String,
+    },
+    /// Plan a layer again whose work has failed
+    Retry {
+        /// The layer
+        name: String,
+        /// Print the log until the run is over; exit code 1 if it failed
+        #[arg(long)]
+        wait: bool,
+    },
+    /// Make a plan that destroys everything of a layer; it needs an approval
+    Destroy {
+        /// The layer
+        name: String,
+        /// Do not ask: the name of the layer once more
+        #[arg(long, value_name = "NAME")]
+        confirm: Option<String>,
+        /// Print the log of the plan until it is over; exit code 1 if it failed
         #[arg(long)]
         wait: bool,
     },
@@ -143,13 +186,25 @@ impl LayerCommand {
                 Answer::new(layers, show::layers)
             }
             Self::Show { name } => Answer::new(client.get(&path(name)).await?, show::layer),
-            Self::Plan { name, wait: false } => {
-                Answer::new(change(name, "plan").await?, show::created)
+            Self::Plan { name, wait } => {
+                created(client, change(name, "plan").await?, *wait, log).await?
             }
-            Self::Plan { name, wait: true } => {
-                let run = change(name, "plan").await?;
-                let Followed { run, code } = follow(client, &text(&run["id"]), None, log).await?;
-                Answer { value: run, show: show::ended, code }
+            Self::Apply { name, wait } => {
+                created(client, change(name, "apply").await?, *wait, log).await?
+            }
+            Self::Retry { name, wait } => {
+                created(client, change(name, "retry").await?, *wait, log).await?
+            }
+            Self::Approve { name, plan_digest, wait } => {
+                let run = approve::approve(client, name, plan_digest.as_deref()).await?;
+                created(client, run, *wait, log).await?
+            }
+            Self::Destroy { name, confirm, wait } => {
+                let run = approve::destroy(client, name, confirm.as_deref()).await?;
+                created(client, run, *wait, log).await?
+            }
+            Self::Discard { name } => {
+                Answer::new(approve::discard(client, name).await?, show::discarded)
             }
             Self::Sync { name, wait: false } => {
                 Answer::new(change(name, "sync").await?, show::synced)
@@ -167,6 +222,15 @@ impl LayerCommand {
             Self::Resume { name } => Answer::new(change(name, "resume").await?, show::paused),
         })
     }
+}
+
+/// The answer to a request that has created a run, which is followed with `wait`.
+async fn created(client: &Client, run: Value, wait: bool, log: Log) -> Result<Answer, Failure> {
+    if !wait {
+        return Ok(Answer::new(run, show::created));
+    }
+    let Followed { run, code } = follow(client, &text(&run["id"]), None, log).await?;
+    Ok(Answer { value: run, show: show::ended, code })
 }
 
 /// Makes the server read the repository of a layer, and follows the plan that a commit causes.

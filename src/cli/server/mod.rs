@@ -1,6 +1,7 @@
 //! The server, and the commands that ask it.
 
 mod access;
+mod approve;
 mod client;
 mod config;
 mod follow;

@@ -96,6 +96,7 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
         tls: settings.address.tls.map(|(certificate, key)| TlsFiles { certificate, key }),
         stop_attempts: settings.stop_attempts,
         access_file: settings.access_file,
+        key_file: settings.key_file,
         isolation,
         concurrency: settings.concurrency,
         starts_per_minute: settings.starts_per_minute,

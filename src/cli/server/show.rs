@@ -92,6 +92,12 @@ pub(super) fn created(run: &Value) -> String {
     format!("run {id} is queued; `butler-runner run logs {id}` shows its log")
 }
 
+/// A run whose plan was discarded.
+pub(super) fn discarded(run: &Value) -> String {
+    let (id, by) = (text(&run["id"]), text(&run["discardedBy"]));
+    format!("the plan of run {id} is discarded by {by}")
+}
+
 /// A run that was cancelled.
 pub(super) fn cancelled(run: &Value) -> String {
     let id = text(&run["id"]);
@@ -182,6 +188,10 @@ pub(super) fn run(run: &Value) -> String {
         ("commit", text(&run["commit"])),
         ("plan", changes(run)),
         ("plan digest", text(&run["planDigest"])),
+        ("stale", if run["stale"] == true { "yes".to_owned() } else { String::new() }),
+        ("discarded by", text(&run["discardedBy"])),
+        ("applied by run", text(&run["applyRun"])),
+        ("approved by", text(&run["approvedBy"])),
         ("created", text(&run["created"])),
     ]
     .into_iter()

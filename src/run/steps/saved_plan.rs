@@ -13,6 +13,7 @@ use crate::registry::RegistryError;
 use crate::report::RunLog;
 use crate::run::failure::{Cause, Failure};
 use butler_base::blocking::blocking;
+use butler_base::error::FailureClass;
 use butler_base::event::Phase;
 use butler_protocol::spec::{Operation, PlanFile, PlanPurpose};
 use butler_source::git::checked_out_commit;
@@ -145,7 +146,8 @@ pub(in crate::run) async fn restore(
     let made_with = restored.await.map_err(|error| Failure::new(Phase::Source, &error))?;
     if made_with != *engine.tool {
         let reason = format!("`{saved}` was made with {made_with}, not with {}", engine.tool);
-        return Err(Failure::because(Phase::Tool, reason));
+        let class = Some(FailureClass::StalePlan);
+        return Err(Failure { class, ..Failure::because(Phase::Tool, reason) });
     }
     Ok(Some(plan))
 }
@@ -178,10 +180,11 @@ async fn fetch(
         blocking(move |_| Ok::<_, std::io::Error>(file_digest(&fetched)? == expected));
     match is_expected.await {
         Ok(true) => Ok(path),
-        Ok(false) => Err(Failure::because(
-            Phase::Source,
-            "the saved plan that the registry sent has another digest than the configuration names",
-        )),
+        Ok(false) => {
+            let text = "the saved plan that the registry sent has another digest than the configuration names";
+            let class = Some(FailureClass::StalePlan);
+            Err(Failure { class, ..Failure::because(Phase::Source, text) })
+        }
         Err(source) => {
             Err(registry_failure(&RegistryError::File { act: "read", what: WHAT, source }))
         }

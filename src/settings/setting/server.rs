@@ -122,6 +122,18 @@ pub const ACCESS_FILE: Setting = Setting {
     section: Section::Server,
 };
 
+/// `--key-file`.
+pub const KEY_FILE: Setting = Setting {
+    noun: "key file",
+    flags: &["--key-file"],
+    variables: &["BUTLER_KEY_FILE"],
+    kind: Kind::Value("FILE"),
+    default: "plan.key in the data directory, which is made with a new key",
+    help: "The keys that encrypt saved plans, one of 64 hexadecimal digits a line: the first one encrypts, the others only decrypt",
+    example: "/run/secrets/plan.key",
+    section: Section::Server,
+};
+
 /// `--repo`.
 pub const REPO: Setting = Setting {
     noun: "repository",

@@ -151,6 +151,7 @@ async fn secret_that_cannot_be_read_fails_the_plan_at_once() {
     let missing = installation.path("missing");
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}'}}}}
+defaults: {{strategy: plan-only}}
 layers:
   a: {{repository: infra, path: envs/dns, secrets: {{password: {{file: {}}}}}}}
 ",
@@ -220,6 +221,7 @@ async fn deleted_path_and_branch_block_the_layer_and_destroy_nothing() {
     repository.git(&["branch", "release"]);
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}'}}}}
+defaults: {{strategy: plan-only}}
 layers:
   path: {{repository: infra, ref: main, path: envs/dns}}
   branch: {{repository: infra, ref: release, path: envs/dns}}

@@ -24,6 +24,7 @@ async fn seen(isolation: &str) -> Value {
     std::fs::write(installation.data().join("admin.token"), "breg_hunter22").unwrap();
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}'}}}}
+defaults: {{strategy: plan-only}}
 layers:
   hostile: {{repository: infra, ref: main, path: module, variables: {{data: '{}'}}}}
   other: {{repository: infra, ref: main, path: other}}
@@ -108,6 +109,7 @@ async fn local_backend_in_the_data_directory_is_refused() {
         let state = installation.data().join(state);
         installation.configure(&format!(
             "repositories: {{infra: {{url: '{}'}}}}
+defaults: {{strategy: plan-only}}
 layers:
   one:
     repository: infra
@@ -121,7 +123,7 @@ layers:
     };
     configure("x.tfstate");
     let told = refused(&installation, &[]).await;
-    assert!(told.contains("butler.yaml:7:21: `backend.config.path` leads to the data"), "{told}");
+    assert!(told.contains("butler.yaml:8:21: `backend.config.path` leads to the data"), "{told}");
     configure("states/one/x.tfstate");
     let pass = installation.once(&[]).await;
     assert!(pass.status.success(), "{}", text(&pass));

@@ -122,6 +122,7 @@ async fn killed_servers_and_attempts_lose_no_commit_and_plan_none_twice() {
     let mut installation = Installation::new();
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}', poll: 1s}}}}
+defaults: {{strategy: plan-only}}
 layers: {{all: {{repository: infra, ref: main, paths: ['envs/*']}}}}
 ",
         repository.url()

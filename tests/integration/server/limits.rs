@@ -9,7 +9,7 @@ async fn log_ends_at_its_limit_and_counts_the_rest() {
     let repository = Repository::create(&[("a/main.tf", module)]);
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}'}}}}
-layers: {{a: {{repository: infra, ref: main, path: a, max-log: 64KiB}}}}
+layers: {{a: {{repository: infra, ref: main, strategy: plan-only, path: a, max-log: 64KiB}}}}
 ",
         repository.url()
     ));
@@ -42,7 +42,7 @@ async fn module_reads_only_the_paths_that_its_layer_adds() {
     let repository = Repository::create(&[("a/main.tf", &module), ("b/main.tf", &module)]);
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}'}}}}
-defaults: {{repository: infra, ref: main}}
+defaults: {{repository: infra, ref: main, strategy: plan-only}}
 layers:
   a: {{path: a, isolation: {{read: ['{}']}}}}
   b: {{path: b}}
@@ -65,7 +65,7 @@ async fn starts_after_a_start_of_the_server_are_limited_and_later_commits_are_no
     let repository = Repository::create(&files);
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}', poll: 1s}}}}
-defaults: {{repository: infra, ref: main}}
+defaults: {{repository: infra, ref: main, strategy: plan-only}}
 layers: {{a: {{path: a}}, b: {{path: b}}, c: {{path: c}}}}
 ",
         repository.url()
@@ -102,7 +102,7 @@ async fn runs_that_wait_are_limited_after_a_kill_too() {
     let repository = Repository::create(&files);
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}'}}}}
-defaults: {{repository: infra, ref: main}}
+defaults: {{repository: infra, ref: main, strategy: plan-only}}
 layers: {{a: {{path: a}}, b: {{path: b}}, c: {{path: c}}, d: {{path: d}}}}
 ",
         repository.url()
@@ -140,7 +140,7 @@ async fn plan_that_hangs_is_stopped_when_its_time_is_up() {
     let repository = Repository::create(&[("a/main.tf", &backend.reading_module())]);
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}'}}}}
-layers: {{a: {{repository: infra, ref: main, path: a, timeout: {{plan: 4s}}}}}}
+layers: {{a: {{repository: infra, ref: main, strategy: plan-only, path: a, timeout: {{plan: 4s}}}}}}
 ",
         repository.url()
     ));
@@ -166,7 +166,7 @@ async fn attempt_that_cannot_be_started_ends_at_once_and_says_why() {
     let repository = Repository::create(&[("a/main.tf", LAYER)]);
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}'}}}}
-layers: {{a: {{repository: infra, ref: main, path: a, isolation: {{read: ['{}']}}}}}}
+layers: {{a: {{repository: infra, ref: main, strategy: plan-only, path: a, isolation: {{read: ['{}']}}}}}}
 ",
         repository.url(),
         link.display()
@@ -196,7 +196,7 @@ async fn layer_list_names_a_set_with_too_many_layers() {
     let with_limit = |most: u32| {
         format!(
             "repositories: {{infra: {{url: '{url}'}}}}
-layers: {{all: {{repository: infra, ref: main, paths: ['envs/*'], max-layers: {most}}}}}
+layers: {{all: {{repository: infra, ref: main, strategy: plan-only, paths: ['envs/*'], max-layers: {most}}}}}
 "
         )
     };

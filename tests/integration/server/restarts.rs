@@ -19,7 +19,7 @@ async fn all_layers_are_shown_after_a_restart_while_the_git_host_is_away() {
     let (mut installation, repository) = (Installation::new(), repository());
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}'}}}}
-defaults: {{repository: infra, ref: main}}
+defaults: {{repository: infra, ref: main, strategy: plan-only}}
 layers:
   all: {{paths: ['envs/*']}}
   other: {{path: envs/dns}}
@@ -62,7 +62,7 @@ async fn layer_that_left_the_configuration_is_skipped_also_after_a_restart() {
     let configuration = |layers: &str| {
         format!(
             "repositories: {{infra: {{url: '{}'}}}}
-defaults: {{repository: infra, ref: main}}
+defaults: {{repository: infra, ref: main, strategy: plan-only}}
 layers:
 {layers}",
             repository.url()
@@ -95,7 +95,7 @@ async fn layers_with_one_state_are_blocked_and_name_each_other() {
     let (mut installation, repository) = (Installation::new(), repository());
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}'}}}}
-defaults: {{repository: infra, ref: main}}
+defaults: {{repository: infra, ref: main, strategy: plan-only}}
 layers:
   one: {{path: envs/dns, backend: {{type: s3, config: {{bucket: tf, key: same}}}}}}
   two: {{path: envs/app, backend: {{type: s3, config: {{bucket: tf, key: same}}}}}}
@@ -119,7 +119,7 @@ async fn cycle_of_layers_is_refused_with_its_names() {
     let (installation, repository) = (Installation::new(), repository());
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}'}}}}
-defaults: {{repository: infra, ref: main}}
+defaults: {{repository: infra, ref: main, strategy: plan-only}}
 layers:
   app: {{path: envs/app, after: [db]}}
   db: {{path: envs/db, after: [dns]}}

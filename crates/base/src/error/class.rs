@@ -20,6 +20,8 @@ pub enum FailureClass {
     Network,
     /// The machine failed: disk full, memory, eviction.
     Platform,
+    /// The saved plan no longer fits the state, the tool or the files: only a new plan can go on.
+    StalePlan,
 }
 
 impl FailureClass {
@@ -28,7 +30,11 @@ impl FailureClass {
     pub const fn is_retried(self) -> bool {
         match self {
             Self::Lock | Self::Network | Self::Platform => true,
-            Self::Credentials | Self::Configuration | Self::Syntax | Self::Module => false,
+            Self::Credentials
+            | Self::Configuration
+            | Self::Syntax
+            | Self::Module
+            | Self::StalePlan => false,
         }
     }
 
@@ -43,6 +49,7 @@ impl FailureClass {
             Self::Lock => "the state is locked",
             Self::Network => "a server could not be reached",
             Self::Platform => "the machine or node failed",
+            Self::StalePlan => "the saved plan no longer fits",
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Requests about layers.
 
-use std::fmt::Display;
 use std::sync::Arc;
 
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::{Extension, Json};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,16 +11,14 @@ use serde_json::{Value, json};
 
 use super::configuration;
 use super::error::ApiError;
+use super::planning::configured;
 use super::repositories::{self, PollView};
-use super::runs;
 use super::state::{ApiState, Shared};
 use super::user::User;
-use crate::decision::usable;
 use crate::event::Event;
-use crate::layers::LayerSource;
-use crate::model::{Action, Cause, Gate, LayerName, NewRun, Observation, Phase, RunId};
+use crate::model::{Gate, LayerName, Observation, Phase};
 use crate::serve::{DriftView, LayerView};
-use crate::store::{Outcome, Snapshot, Store};
+use crate::store::{Snapshot, Store};
 
 /// The most layers of one answer, and how many there are if the request does not say.
 const MOST: usize = 1_000;
@@ -193,66 +190,6 @@ pub(super) async fn show<S: Store>(
     let configuration = source.map(|source| configuration::in_force(&source)).transpose()?;
     let view = (*view).clone();
     Ok(Json(LayerInFull { view, up_to_date: is_current, gates, configuration }))
-}
-
-pub(super) async fn plan<S: Store>(
-    State(state): State<Shared<S>>,
-    Path(layer): Path<String>,
-    headers: HeaderMap,
-) -> Result<(StatusCode, Json<Value>), ApiError> {
-    let view = view(&state, &layer)?;
-    let name = &view.name;
-    let cannot = |why: &dyn Display| {
-        ApiError::conflict(format!("the layer `{name}` cannot be planned: {why}"))
-    };
-    let source = configured(&state, name)?;
-    let Snapshot { observation, facts, .. } = state.store.snapshot(name, "", &[]).await?;
-    if let Some(by) = facts.paused_by {
-        let why = format!("paused by {by}; `butler-runner layer resume` continues");
-        return Err(cannot(&why));
-    }
-    if let Some(why) = &source.configured.layer.conflict {
-        return Err(cannot(why));
-    }
-    let Some(observation) = observation else {
-        return Err(cannot(&"its repository has not been read yet"));
-    };
-    let revision = usable(&observation).map_err(|reason| cannot(&reason))?.clone();
-    let cause = Cause::Person { request: request_id(&headers)? };
-    let id = RunId::derived(name, &revision.digest, Action::Plan, &cause);
-    let (action, change) = (Action::Plan, observation.change);
-    let run = NewRun { id: id.clone(), action, cause, revision, change, destroys: false };
-    // A repeated request has made the run before, and gets the same answer.
-    let made = state.store.insert_run(name, run).await?;
-    let Some((_, run)) = state.store.run(&id).await? else {
-        let message = "a commit changed the layer at this moment; ask again";
-        return Err(ApiError::conflict(message));
-    };
-    if made == Outcome::Made {
-        // The receiver is gone when the server stops.
-        let _ = state.events.send(Event::Changed(name.clone()));
-    }
-    Ok((StatusCode::ACCEPTED, Json(json!(runs::view(&state, name, &run).await?))))
-}
-
-/// What the configuration says about a layer.
-fn configured<S>(state: &ApiState<S>, name: &LayerName) -> Result<Arc<LayerSource>, ApiError> {
-    state.source(name).ok_or_else(|| {
-        ApiError::conflict(format!("the layer `{name}` is no longer in the configuration"))
-    })
-}
-
-/// What tells this request apart from others: the client's `Idempotency-Key`, or a random id.
-fn request_id(headers: &HeaderMap) -> Result<String, ApiError> {
-    match headers.get("idempotency-key").map(|key| key.to_str()) {
-        Some(Ok(key)) if (1..=200).contains(&key.len()) => Ok(key.to_owned()),
-        Some(_) => Err(ApiError::bad_request("`Idempotency-Key` is 1 to 200 ASCII characters")),
-        None => {
-            let mut bytes = [0; 16];
-            getrandom::fill(&mut bytes).map_err(|error| ApiError::internal(&error))?;
-            Ok(hex::encode(bytes))
-        }
-    }
 }
 
 pub(super) async fn sync<S: Store>(

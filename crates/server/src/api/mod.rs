@@ -6,6 +6,7 @@
 
 mod access;
 mod access_file;
+mod approvals;
 mod configuration;
 mod error;
 mod events;
@@ -14,6 +15,7 @@ mod hosts;
 mod layers;
 mod logs;
 mod openapi;
+mod planning;
 mod reached;
 mod refusals;
 mod repositories;

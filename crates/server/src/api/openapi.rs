@@ -90,7 +90,7 @@ fn operation<S>(
     if let Some(media_type) = shape.also {
         content[media_type] = json!({"schema": text});
     }
-    json!({
+    let mut operation = json!({
         "summary": route.summary,
         "description": format!("Needs the role {}.", route.role.name()),
         "parameters": parameters,
@@ -102,7 +102,12 @@ fn operation<S>(
                 "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
             },
         },
-    })
+    });
+    if let Some(body) = shape.body {
+        let content = json!({"application/json": {"schema": body(queries).to_value()}});
+        operation["requestBody"] = json!({"required": true, "content": content});
+    }
+    operation
 }
 
 /// Each field of the query is a parameter.

@@ -24,7 +24,7 @@ use super::shape::Shape;
 use super::state::{ApiState, Shared};
 use super::unlock::{Unlock, Unlocked};
 use super::user::{Role, UserView};
-use super::{events, health, layers, logs, repositories, runs, unlock, users};
+use super::{approvals, events, health, layers, logs, planning, repositories, runs, unlock, users};
 use crate::serve::{LayerView, RunView};
 use crate::store::Store;
 
@@ -79,8 +79,29 @@ fn of_layers<S: Store + 'static>() -> Vec<Route<S>> {
             "/layers/{layer}/plan",
             "Plans a layer.",
             Shape::of::<RunView>().accepted().header("Idempotency-Key", key),
-            post(layers::plan::<S>),
+            post(planning::plan::<S>),
         ),
+        change(
+            "/layers/{layer}/apply",
+            "Applies the newest plan of a layer, which approves it.",
+            Shape::of::<RunView>().accepted(),
+            post(approvals::apply::<S>),
+        ),
+        change(
+            "/layers/{layer}/retry",
+            "Plans a layer again whose work has failed.",
+            Shape::of::<RunView>().accepted().header("Idempotency-Key", key),
+            post(planning::retry::<S>),
+        ),
+        administered(change(
+            "/layers/{layer}/destroy",
+            "Makes a plan that destroys everything, which needs an approval.",
+            Shape::of::<RunView>()
+                .accepted()
+                .body::<planning::Destroy>()
+                .header("Idempotency-Key", key),
+            post(planning::destroy::<S>),
+        )),
         change(
             "/layers/{layer}/sync",
             "Reads the repository of a layer at once.",
@@ -128,6 +149,18 @@ fn of_runs<S: Store + 'static>() -> Vec<Route<S>> {
             "Reads the plan of a run.",
             Shape::of::<Value>().also("text/plain"),
             get(runs::plan::<S>),
+        ),
+        change(
+            "/runs/{run}/approve",
+            "Applies the plan of a run, if it is still the one with this digest.",
+            Shape::of::<RunView>().accepted().body::<approvals::Approval>(),
+            post(approvals::approve::<S>),
+        ),
+        change(
+            "/runs/{run}/discard",
+            "Discards the plan of a run: it is never applied.",
+            Shape::of::<RunView>(),
+            post(approvals::discard::<S>),
         ),
         change(
             "/runs/{run}/cancel",

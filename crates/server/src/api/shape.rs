@@ -12,6 +12,7 @@ pub(super) struct Shape {
     pub(super) answer: SchemaOf,
     pub(super) is_list: bool,
     pub(super) query: Option<SchemaOf>,
+    pub(super) body: Option<SchemaOf>,
     pub(super) header: Option<(&'static str, &'static str)>,
     /// A further type of content.
     pub(super) also: Option<&'static str>,
@@ -21,7 +22,8 @@ impl Shape {
     /// The answer is a `T`.
     pub(super) fn of<T: JsonSchema>() -> Self {
         let answer: SchemaOf = |generator| generator.subschema_for::<T>();
-        Self { status: "200", answer, is_list: false, query: None, header: None, also: None }
+        let (query, body, header, also) = (None, None, None, None);
+        Self { status: "200", answer, is_list: false, query, body, header, also }
     }
 
     /// The answer is a list of `T`.
@@ -32,6 +34,11 @@ impl Shape {
     /// The query is a `T`: each of its fields is a parameter.
     pub(super) fn query<T: JsonSchema>(self) -> Self {
         Self { query: Some(|generator| T::json_schema(generator)), ..self }
+    }
+
+    /// The body is a `T`, as JSON.
+    pub(super) fn body<T: JsonSchema>(self) -> Self {
+        Self { body: Some(SchemaGenerator::subschema_for::<T>), ..self }
     }
 
     /// The status of the answer is 202: what was asked for is done later.

@@ -11,8 +11,9 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
 use crate::config::{CredentialsEntry, EnvironmentValue, LayerEntry, SecretSource};
+use crate::data::DataDirectory;
 use crate::layers::LayerSource;
-use crate::model::{Action, Run};
+use crate::model::{Action, Cause, LayerName, Run, Strategy};
 use crate::store::AttemptId;
 
 /// The largest file with a secret, in bytes.
@@ -145,7 +146,7 @@ pub(super) fn configuration(
     source: &LayerSource,
     attempt: &AttemptId,
     run: &Run,
-    states: &Path,
+    data: &DataDirectory,
     secrets: &Secrets,
 ) -> Result<Value, SecretError> {
     let entry = &source.entry;
@@ -196,6 +197,7 @@ pub(super) fn configuration(
         "variables": variables,
         "envVars": environment,
         "sensitiveValues": "literal",
+        "workDirectory": run_directory(data, name),
         "callbacks": {
             "statusUrl": callback("status"),
             "logsUrl": callback("logs"),
@@ -203,6 +205,18 @@ pub(super) fn configuration(
             "outputsUrl": callback("outputs"),
         },
     });
+    match &run.cause {
+        // Without changes in between, the apply finds all files where the plan had them.
+        Cause::Plan { plan } => {
+            configuration["planFile"] = json!({"url": callback("plan-file"), "sha256": plan});
+        }
+        _ if is_saved(source, run) => {
+            configuration["callbacks"]["planFileUrl"] = callback("plan-file").into();
+            let purpose = if run.destroys { "destroy" } else { "apply" };
+            configuration["planPurpose"] = purpose.into();
+        }
+        _ => {}
+    }
     if let Some(given) = &entry.module_credentials {
         let used_by = format!("`module-credentials` of the layer `{name}`");
         configuration["source"]["gitRepo"] = json!(given.value.url());
@@ -212,10 +226,22 @@ pub(super) fn configuration(
     if let Some(tool) = &entry.tool {
         configuration["terraformVersion"] = json!(tool.value);
     }
-    if let Some(backend) = backend(source, attempt, states, secrets)? {
+    if let Some(backend) = backend(source, attempt, &data.states(), secrets)? {
         configuration["stateBackend"] = backend;
     }
     Ok(configuration)
+}
+
+/// Whether the plan that `run` makes is saved: it may be applied later.
+pub(super) fn is_saved(source: &LayerSource, run: &Run) -> bool {
+    let is_applied = source.configured.layer.strategy != Strategy::PlanOnly || run.destroys;
+    run.action == Action::Plan && is_applied
+}
+
+/// The directory of each run of a layer, which is the same for a plan and its apply. Its name is one that
+/// `clean` recognises.
+fn run_directory(data: &DataDirectory, layer: &LayerName) -> PathBuf {
+    data.work(layer).join("butler-runner-run-layer")
 }
 
 /// The login of `source`, which the runner gives to the git of Terraform for the host of `gitRepo` only.

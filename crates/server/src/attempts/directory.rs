@@ -41,7 +41,7 @@ impl AttemptDirectory {
     pub fn create(&self) -> io::Result<()> {
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
-        for directory in [&self.path, &self.home(), &self.work(), &self.reports()] {
+        for directory in [&self.path, &self.home(), &self.reports()] {
             builder.create(directory)?;
         }
         Ok(())
@@ -102,10 +102,23 @@ impl AttemptDirectory {
         self.path.join("temporary")
     }
 
+    /// Records where the process makes the directory of its run: outside of this one, because it is the same
+    /// for all runs of a layer.
+    ///
+    /// # Errors
+    /// If it cannot be created or recorded.
+    pub(super) fn set_work(&self, work: &Path) -> io::Result<()> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(work)?;
+        write_private(&self.path.join("work-directory"), work.as_os_str().as_encoded_bytes())
+    }
+
     /// Where the process makes the directory of its run.
     #[must_use]
     pub fn work(&self) -> PathBuf {
-        self.path.join("work")
+        let recorded = fs::read_to_string(self.path.join("work-directory")).ok();
+        let recorded = recorded.map(PathBuf::from).filter(|path| path.is_absolute());
+        // Servers of the first version have recorded nothing.
+        recorded.unwrap_or_else(|| self.path.join("work"))
     }
 
     /// Where the process leaves its result, and what it could not deliver.

@@ -97,6 +97,7 @@ impl ProcessExecutor {
     fn start(&self, attempt: &AttemptId, token: &AttemptToken) -> Result<(), StartError> {
         let directory = self.directory(attempt);
         directory.create()?;
+        directory.set_work(&self.settings.data.work(&attempt.layer))?;
         // The server's own, until it is replaced by that of the attempt.
         let parent = self.settings.environment.value("TMPDIR").map(PathBuf::from);
         directory.create_temporary(&parent.unwrap_or_else(|| "/tmp".into()))?;

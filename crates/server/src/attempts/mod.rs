@@ -8,6 +8,7 @@ mod log;
 mod log_writer;
 mod missing_files;
 mod outcome;
+mod plan_file;
 mod registry;
 mod source;
 #[cfg(test)]
@@ -18,4 +19,5 @@ pub use directory::AttemptDirectory;
 pub use executor::{ATTEMPT_COMMAND, AttemptSettings, ProcessExecutor, begin_attempt};
 pub(crate) use executor::{is_any_alive, probe};
 pub use log::{AttemptLog, LeftOut, LogPage, LogPosition};
+pub use plan_file::{PlanFileError, PlanFiles};
 pub use registry::StoreRegistry;

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::directory::AttemptDirectory;
+use super::plan_file::PlanFiles;
 use crate::model::{Action, ChangeCounts, Ending, FailureClass, Moment, PlanDigest, SavedPlan};
 use crate::store::AttemptResult;
 
@@ -33,6 +34,23 @@ pub(super) struct Counts {
 pub(super) struct Problem {
     #[serde(default)]
     pub(super) class: Option<FailureClass>,
+}
+
+/// The plan that an attempt has made.
+#[derive(Clone, Debug)]
+pub(super) struct KeptPlan {
+    digest: PlanDigest,
+    is_stored: bool,
+}
+
+impl KeptPlan {
+    /// The plan that was saved, or else what was reported of it.
+    pub(super) fn of(directory: &AttemptDirectory) -> Option<Self> {
+        let saved = PlanFiles::digest(directory);
+        let is_stored = saved.is_some();
+        let digest = saved.or_else(|| directory.plan_digest())?;
+        Some(Self { digest, is_stored })
+    }
 }
 
 impl EndOfRun {
@@ -64,6 +82,7 @@ impl EndOfRun {
         let class = self.error.as_ref().and_then(|problem| problem.class);
         match self.status.as_str() {
             "succeeded" | "planned" => Some(Ending::Succeeded),
+            "failed" if class == Some(FailureClass::StalePlan) => Some(Ending::StalePlan),
             "failed" | "timed_out" => Some(Ending::Failed(class.unwrap_or(FailureClass::Module))),
             // If the server asked for it, the store says so.
             "cancelled" => Some(Ending::Failed(FailureClass::Platform)),
@@ -71,9 +90,8 @@ impl EndOfRun {
         }
     }
 
-    /// What the store records, if this is the end of a run. `plan` is the digest of the plan that
-    /// was reported.
-    pub(super) fn result(&self, action: Action, plan: Option<PlanDigest>) -> Option<AttemptResult> {
+    /// What the store records, if this is the end of a run with the plan `plan`.
+    pub(super) fn result(&self, action: Action, plan: Option<KeptPlan>) -> Option<AttemptResult> {
         let mut result = AttemptResult::ended(self.ending()?);
         if result.ending != Ending::Succeeded {
             return Some(result);
@@ -82,17 +100,18 @@ impl EndOfRun {
         let has_changes = self.plan_changes.unwrap_or(add + change + destroy > 0);
         match action {
             Action::Plan => {
-                result.plan = plan.map(|digest| SavedPlan {
+                result.plan = plan.map(|KeptPlan { digest, is_stored }| SavedPlan {
                     digest,
                     counts: ChangeCounts { add, change, destroy },
                     is_empty: !has_changes,
+                    is_stored,
                     saved: Moment::default(),
                     discarded: None,
                     stale: None,
                 });
             }
             Action::Drift => {
-                let digest = plan.map_or_else(String::new, |digest| digest.as_str().to_owned());
+                let digest = plan.map_or_else(String::new, |plan| plan.digest.as_str().to_owned());
                 result.difference = has_changes.then_some(digest);
             }
             Action::Apply | Action::Destroy | Action::Trigger => result.changed = has_changes,
@@ -121,7 +140,7 @@ pub(super) fn left_by(directory: &AttemptDirectory) -> Option<AttemptResult> {
         "destroy" => Action::Destroy,
         _ => return None,
     };
-    left.end.result(action, directory.plan_digest())
+    left.end.result(action, KeptPlan::of(directory))
 }
 
 #[cfg(test)]
@@ -130,7 +149,7 @@ mod tests {
 
     fn result(json: &str, action: Action) -> Option<AttemptResult> {
         let end: EndOfRun = serde_json::from_str(json).unwrap();
-        end.result(action, Some(PlanDigest::new("p")))
+        end.result(action, Some(KeptPlan { digest: PlanDigest::new("p"), is_stored: true }))
     }
 
     #[test]

@@ -15,16 +15,18 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 
 use super::archive_stream::stream;
-use super::configuration::{Secrets, configuration};
+use super::configuration::{Secrets, configuration, is_saved};
 use super::directory::AttemptDirectory;
 use super::log_writer::{LogWriter, most_log};
 use super::missing_files;
-use super::outcome::EndOfRun;
+use super::outcome::{EndOfRun, KeptPlan};
+use super::plan_file::{PlanFiles, PlanOwner};
 use super::source::Archive;
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::{Catalog, LayerSource};
-use crate::model::{Attempt, Ending, LayerName, Run, RunId};
+use crate::model::{Action, Attempt, Cause, Ending, LayerName, PlanDigest, Run, RunId, StalePlan};
+use crate::plans::PlanInputs;
 use crate::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 
 /// The time between two stored heartbeats of an attempt. Attempts send their logs more often.
@@ -33,6 +35,9 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 /// An attempt that was silent for so long has ended, or what is remembered of it is read again.
 const FORGOTTEN: Duration = Duration::from_hours(1);
 
+/// What a plan was made from, in the directory of its attempt.
+const PLAN_INPUTS: &str = "plan-inputs.json";
+
 /// Answers the requests of attempts.
 #[derive(Debug)]
 pub struct StoreRegistry<S> {
@@ -40,6 +45,7 @@ pub struct StoreRegistry<S> {
     catalog: watch::Receiver<Arc<Catalog>>,
     data: DataDirectory,
     secrets: Secrets,
+    plan_files: PlanFiles,
     /// Gets the ends of attempts.
     events: mpsc::UnboundedSender<Event>,
     sessions: Mutex<HashMap<AttemptId, Session>>,
@@ -68,9 +74,10 @@ impl<S: Store + 'static> StoreRegistry<S> {
         catalog: watch::Receiver<Arc<Catalog>>,
         data: DataDirectory,
         secrets: Secrets,
+        plan_files: PlanFiles,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
-        Self { store, catalog, data, secrets, events, sessions: Mutex::default() }
+        Self { store, catalog, data, secrets, plan_files, events, sessions: Mutex::default() }
     }
 
     fn directory(&self, attempt: &AttemptId) -> AttemptDirectory {
@@ -146,7 +153,24 @@ impl<S: Store + 'static> StoreRegistry<S> {
         class: FailureClass,
         why: String,
     ) -> RegistryFailure {
-        match self.fail(attempt, class, &why).await {
+        let result = AttemptResult::ended(Ending::Failed(class));
+        self.end_early(attempt, result, why).await
+    }
+
+    /// Ends an attempt whose plan cannot be applied any more. Returns the answer to its request.
+    async fn stale(&self, attempt: &AttemptOfRun, kind: StalePlan, why: String) -> RegistryFailure {
+        let result = AttemptResult { stale: Some(kind), ..AttemptResult::ended(Ending::StalePlan) };
+        let why = format!("the saved plan is not applied: {why}; the layer is planned again");
+        self.end_early(&attempt.id, result, why).await
+    }
+
+    async fn end_early(
+        &self,
+        attempt: &AttemptId,
+        result: AttemptResult,
+        why: String,
+    ) -> RegistryFailure {
+        match self.fail(attempt, result, &why).await {
             Ok(()) => io::Error::other(why).into(),
             Err(error) => error,
         }
@@ -155,17 +179,47 @@ impl<S: Store + 'static> StoreRegistry<S> {
     async fn fail(
         &self,
         attempt: &AttemptId,
-        class: FailureClass,
+        result: AttemptResult,
         why: &str,
     ) -> Result<(), RegistryFailure> {
         let directory = self.directory(attempt);
         let text = format!("Error: {why}");
         tokio::task::spawn_blocking(move || directory.log_line(text)).await??;
-        let result = AttemptResult::ended(Ending::Failed(class));
         if self.store.finish(attempt, result).await? == Outcome::Made {
             self.forget(attempt);
         }
         Ok(())
+    }
+
+    /// The run that made a plan, with the directory of the attempt that did.
+    async fn planned(
+        &self,
+        attempt: &AttemptOfRun,
+        plan: &PlanDigest,
+    ) -> Result<Option<(Run, AttemptDirectory)>, RegistryFailure> {
+        let layer = &attempt.id.layer;
+        let runs = self.store.snapshot(layer, "", &[]).await?.facts.runs;
+        let is_plan = |run: &Run| run.plan.as_ref().is_some_and(|saved| saved.digest == *plan);
+        Ok(runs.into_iter().rev().find(is_plan).map(|run| {
+            let number = run.attempts.last().map_or(1, |attempt| attempt.number);
+            let id = AttemptId { layer: layer.clone(), run: run.id.clone(), number };
+            (run, self.directory(&id))
+        }))
+    }
+
+    /// What has changed since the plan was made that an attempt applies, if it applies one.
+    async fn changed_inputs(
+        &self,
+        attempt: &AttemptOfRun,
+        configuration: &Value,
+    ) -> Result<Option<(StalePlan, String)>, RegistryFailure> {
+        let Cause::Plan { plan } = &attempt.run.cause else { return Ok(None) };
+        let Some((_, directory)) = self.planned(attempt, plan).await? else { return Ok(None) };
+        let inputs: Option<PlanInputs> = directory.read_json(PLAN_INPUTS)?;
+        match inputs {
+            Some(inputs) => Ok(inputs.difference(configuration, self.plan_files.keys())?),
+            None => Ok(Some((StalePlan::File, "what it was made from is not known".to_owned()))),
+        }
     }
 
     /// Adds to the log of an attempt that has failed which files it missed that its commit has.
@@ -222,16 +276,16 @@ impl<S: Store + 'static> StoreRegistry<S> {
         let made = if end.is_final() {
             let (directory, limit) = (self.directory(id), self.most_log(&id.layer));
             let log = self.session(id, |session| session.log.clone());
-            let digest = tokio::task::spawn_blocking(move || {
+            let plan = tokio::task::spawn_blocking(move || {
                 // The server was away for too long for some lines, but not for the end.
                 if let Err(error) = log.take_up(&directory, limit) {
                     let path = directory.path().display();
                     tracing::warn!(%path, %error, "cannot take up undelivered log lines");
                 }
-                directory.plan_digest()
+                KeptPlan::of(&directory)
             })
             .await?;
-            match end.result(run.action, digest) {
+            match end.result(run.action, plan) {
                 Some(result) => {
                     if matches!(result.ending, Ending::Failed(_)) {
                         self.explain_missing_files(attempt).await;
@@ -284,10 +338,20 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
         let AttemptOfRun { id, run, .. } = attempt;
         let _ = self.hear(id).await?;
         let layer = self.layer(id).await?;
-        match configuration(&layer, id, run, &self.data.states(), &self.secrets) {
-            Ok(configuration) => Ok(configuration),
-            Err(error) => Err(self.refuse(id, FailureClass::Credentials, chain(&error)).await),
+        let configuration = match configuration(&layer, id, run, &self.data, &self.secrets) {
+            Ok(configuration) => configuration,
+            Err(error) => {
+                return Err(self.refuse(id, FailureClass::Credentials, chain(&error)).await);
+            }
+        };
+        if is_saved(&layer, run) {
+            let inputs = PlanInputs::of(&configuration, self.plan_files.keys())?;
+            self.directory(id).write_json(PLAN_INPUTS, &inputs)?;
         }
+        if let Some((kind, why)) = self.changed_inputs(attempt, &configuration).await? {
+            return Err(self.stale(attempt, kind, why).await);
+        }
+        Ok(configuration)
     }
 
     async fn source(&self, attempt: &AttemptOfRun) -> Result<Option<Body>, RegistryFailure> {
@@ -301,17 +365,39 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
         }
     }
 
-    async fn plan_file(&self, _: &AttemptOfRun) -> Result<Option<Body>, RegistryFailure> {
-        // Plans are not applied yet.
-        Ok(None)
+    async fn plan_file(&self, attempt: &AttemptOfRun) -> Result<Option<Body>, RegistryFailure> {
+        let Cause::Plan { plan } = &attempt.run.cause else { return Ok(None) };
+        let Some((planned, directory)) = self.planned(attempt, plan).await? else {
+            return Err(self
+                .stale(attempt, StalePlan::File, "its run was removed".to_owned())
+                .await);
+        };
+        let (files, plan) = (self.plan_files.clone(), plan.clone());
+        let read = move || files.read(&directory, PlanOwner::of(&planned), &plan);
+        match tokio::task::spawn_blocking(read).await? {
+            Ok(body) => Ok(Some(body)),
+            Err(error) if error.is_final() => {
+                Err(self.stale(attempt, StalePlan::File, error.to_string()).await)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn save_plan_file(
         &self,
-        _: &AttemptOfRun,
-        _: Body,
+        attempt: &AttemptOfRun,
+        file: Body,
     ) -> Result<Option<Recorded>, RegistryFailure> {
-        Ok(None)
+        let AttemptOfRun { id, run, .. } = attempt;
+        if run.action != Action::Plan {
+            return Ok(None);
+        }
+        if self.hear(id).await? == Outcome::Refused {
+            return Ok(Some(Recorded::Over));
+        }
+        let directory = self.directory(id);
+        self.plan_files.save(&directory, PlanOwner::of(run), file).await?;
+        Ok(Some(Recorded::Recorded))
     }
 
     async fn record(

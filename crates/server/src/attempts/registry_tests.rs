@@ -5,6 +5,7 @@ use crate::attempts::LogPosition;
 use crate::model::{
     Action, AttemptToken, Cause, Commit, Digest, Moment, NewRun, Revision, Sighting,
 };
+use crate::plans::PlanKeys;
 use crate::store::{MemoryStore, StartRequest};
 
 /// A registry on a store with a plan that runs, and the id of its attempt.
@@ -33,7 +34,9 @@ async fn with_attempt(data: &DataDirectory) -> (StoreRegistry<MemoryStore>, Atte
     let catalog = watch::Sender::new(Arc::<Catalog>::default()).subscribe();
     let secrets = Secrets::new(Arc::new(|_: &str| None));
     let events = mpsc::unbounded_channel().0;
-    (StoreRegistry::new(Arc::new(store), catalog, data.clone(), secrets, events), id)
+    let keys = PlanKeys::at_or_new(&data.plan_key()).unwrap();
+    let files = PlanFiles::new(keys);
+    (StoreRegistry::new(Arc::new(store), catalog, data.clone(), secrets, files, events), id)
 }
 
 #[tokio::test]

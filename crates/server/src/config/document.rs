@@ -122,8 +122,8 @@ pub struct LayerEntry {
     /// `~> 1.9`. Without it, the module's own files and constraints decide.
     #[schemars(with = "Option<ToolVersion>")]
     pub tool: Option<Spanned<String>>,
-    /// What happens to a plan that has changes: `plan-only`, `approve` or `auto`. Not used yet:
-    /// this version does not apply plans.
+    /// What happens to a plan that has changes: `plan-only`, it is never applied; `approve`, the default, it
+    /// is applied after an approval; `auto`, it is applied at once.
     pub strategy: Option<Strategy>,
     /// Globs of further files that the layer depends on.
     #[schemars(with = "Vec<Glob>")]
@@ -134,8 +134,8 @@ pub struct LayerEntry {
     /// Credentials for private modules in git that `init` downloads; by default none.
     #[schemars(with = "Option<ModuleCredentialsEntry>")]
     pub module_credentials: Option<Spanned<ModuleCredentialsEntry>>,
-    /// Layers or layer sets that must be applied first. This version applies nothing, so the layer
-    /// waits until the plans of those are empty.
+    /// Layers or layer sets that must be applied first, at the same commit. An apply of one that changed
+    /// something plans this layer again.
     #[schemars(with = "Vec<String>")]
     pub after: Vec<Spanned<String>>,
     /// Variables of the module. Values can be of any type.
@@ -158,7 +158,7 @@ pub struct LayerEntry {
     pub workspace: Option<String>,
     /// Checks for drift of an applied layer.
     pub drift: Option<DriftEntry>,
-    /// The most deletions and replacements of a plan that needs no approval. Not used yet.
+    /// The most deletions and replacements of a plan that needs no approval (`auto`); by default any number.
     pub destroy_limit: Option<u64>,
     /// How often failures are retried.
     pub retries: Option<RetriesEntry>,
@@ -171,7 +171,7 @@ pub struct LayerEntry {
     pub max_log: Option<Spanned<Size>>,
     /// Paths outside of its own directory that an attempt can use.
     pub isolation: Option<IsolationEntry>,
-    /// How long a plan may wait; by default 7d. Not used yet.
+    /// How long a plan may wait for its apply; by default 7d. Then the layer is planned again.
     pub plan_lifetime: Option<Span>,
     /// The earlier name of the layer, whose history is taken over. Not used yet.
     #[schemars(with = "Option<LayerName>")]
@@ -226,7 +226,8 @@ pub struct BackendEntry {
 pub struct DriftEntry {
     /// The time between two checks, at least 1m; by default 4h.
     pub every: Option<Span>,
-    /// Whether drift is planned. Not used yet.
+    /// Whether drift is repaired: the layer is planned when drift was found, and the plan is applied as the
+    /// strategy says.
     pub repair: Option<bool>,
     /// Addresses and attributes that do not count as drift. Not used yet.
     pub ignore: Vec<String>,

@@ -43,7 +43,8 @@ pub fn load(path: &Path, data: Option<&Path>) -> Result<Config, Vec<ConfigError>
 }
 
 /// The configuration of a quick start: each directory of a repository that matches `glob` is a
-/// layer. The layer set has no name, so the layers are named by their paths alone.
+/// layer. The layer set has no name, so the layers are named by their paths alone. Nothing is applied:
+/// nobody has said which state each directory has.
 ///
 /// # Errors
 /// If the address or the glob cannot be used.
@@ -52,7 +53,7 @@ pub fn of_repository(
     glob: &str,
     reference: Option<&str>,
 ) -> Result<Config, Vec<ConfigError>> {
-    let mut layers = json!({"repository": "default", "paths": [glob]});
+    let mut layers = json!({"repository": "default", "paths": [glob], "strategy": "plan-only"});
     if let Some(reference) = reference {
         layers["ref"] = json!(reference);
     }

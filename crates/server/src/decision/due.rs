@@ -70,9 +70,10 @@ impl<'a> Work<'a> {
         if self.layer.strategy == Strategy::PlanOnly && !destroys {
             return self.settled(Phase::Succeeded);
         }
-        // A plan that can no longer be applied is made again.
+        // A plan that can no longer be applied is made again, and one that was made while the strategy was
+        // `plan-only`.
         let expires = plan.saved + self.layer.plan_lifetime;
-        if plan.stale.is_some() || self.input.now >= expires {
+        if plan.stale.is_some() || !plan.is_stored || self.input.now >= expires {
             return self.replan(run);
         }
         let action = if destroys { Action::Destroy } else { Action::Apply };

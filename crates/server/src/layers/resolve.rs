@@ -32,8 +32,7 @@ pub(super) fn layer(name: LayerName, entry: &LayerEntry, has_backend: bool) -> L
     let timeout = entry.timeout.unwrap_or_default();
     Layer {
         name,
-        // This version makes plans only.
-        strategy: Strategy::PlanOnly,
+        strategy: entry.strategy.unwrap_or(Strategy::Approve),
         drift: Some(DriftCheck { every, repair }),
         destroy_limit: entry.destroy_limit,
         most_attempts: entry.retries.map_or(ATTEMPTS, |retries| retries.max),

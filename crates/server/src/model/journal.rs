@@ -1,7 +1,8 @@
 //! The journal: what happened, in the order in which the store recorded it.
 
 use super::{
-    Action, Closed, Commit, Digest, Ending, LayerName, Moment, PlanDigest, RunId, StopReason,
+    Action, Closed, Commit, Digest, Ending, LayerName, Moment, PlanDigest, RunId, StalePlan,
+    StopReason,
 };
 
 /// One entry of the journal. It is never changed, and names no secret.
@@ -59,6 +60,20 @@ pub enum JournalKind {
         plan: PlanDigest,
         /// The person.
         by: String,
+    },
+    /// A person discarded a plan.
+    PlanDiscarded {
+        /// The plan.
+        plan: PlanDigest,
+        /// The person.
+        by: String,
+    },
+    /// A plan can no longer be applied.
+    PlanStale {
+        /// The plan.
+        plan: PlanDigest,
+        /// Why.
+        why: StalePlan,
     },
     /// An attempt was recorded; its process is started after that.
     AttemptStarted,

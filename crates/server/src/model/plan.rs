@@ -32,6 +32,9 @@ pub struct SavedPlan {
     pub counts: ChangeCounts,
     /// Whether it changes nothing, outputs included.
     pub is_empty: bool,
+    /// Whether its file is kept, so that it can be applied. Stores of the first version do not have it.
+    #[serde(default)]
+    pub is_stored: bool,
     /// When it was saved.
     pub saved: Moment,
     /// Who discarded it.
@@ -49,7 +52,9 @@ impl SavedPlan {
 }
 
 /// Why a saved plan can no longer be applied.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+#[derive(
+    Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum StalePlan {
     /// Another version of the tool is configured.
@@ -60,4 +65,6 @@ pub enum StalePlan {
     Secrets,
     /// The state was changed since, as the attempt found.
     State,
+    /// Its file is missing or cannot be decrypted.
+    File,
 }

@@ -263,6 +263,13 @@ impl Run {
         self.closed.is_some() || self.has_succeeded() || stopped
     }
 
+    /// Whether it applies the plan that `planned` has made.
+    #[must_use]
+    pub fn applies(&self, planned: &Self) -> bool {
+        let saved = planned.plan.as_ref().map(|saved| &saved.digest);
+        matches!(&self.cause, Cause::Plan { plan } if Some(plan) == saved)
+    }
+
     /// The plan with this digest that one of `runs` saved.
     #[must_use]
     pub fn saved_plan<'a>(runs: &'a [Self], digest: &PlanDigest) -> Option<&'a SavedPlan> {

@@ -22,11 +22,12 @@ use super::stopping::end_attempts;
 use super::tls::{TlsError, TlsFiles, TlsListener, acceptor};
 use super::view::Views;
 use crate::api::{self, Access, ApiState, Hosts, Peer};
-use crate::attempts::{AttemptSettings, ProcessExecutor, Secrets, StoreRegistry};
+use crate::attempts::{AttemptSettings, PlanFiles, ProcessExecutor, Secrets, StoreRegistry};
 use crate::config::{Config, ConfigError};
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::model::RunId;
+use crate::plans::{KeyError, PlanKeys};
 use crate::store::{SqliteStore, Store, StoreError};
 
 /// What the server is started with.
@@ -65,6 +66,8 @@ pub struct Options {
     pub git: GitEnvironment,
     /// Where secrets are read.
     pub secrets: Secrets,
+    /// The keys of saved plans; without a file, one in the data directory, which is made.
+    pub key_file: Option<PathBuf>,
 }
 
 /// The server cannot start, or had to stop.
@@ -85,6 +88,9 @@ pub enum ServeError {
     /// The certificate.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The keys of saved plans.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -294,6 +300,10 @@ type Prepared = (Parts, Scheduler<SqliteStore, ProcessExecutor>, mpsc::Unbounded
 async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     let failed = |source| ServeError::Data { path: options.data.clone(), source };
     let data = DataDirectory::create(&options.data).map_err(failed)?;
+    let keys = match &options.key_file {
+        Some(path) => PlanKeys::at(path)?,
+        None => PlanKeys::at_or_new(&data.plan_key())?,
+    };
     let store = Arc::new(SqliteStore::open(&data.store())?);
     let desired = Arc::new(Desired::new(options.config));
     desired.recall(&data);
@@ -307,6 +317,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         desired.catalogs(),
         data.clone(),
         options.secrets.clone(),
+        PlanFiles::new(keys),
         sender.clone(),
     );
     let router = butler_registry::router(Arc::new(registry));

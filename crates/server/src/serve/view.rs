@@ -110,6 +110,10 @@ pub struct RunView {
     pub plan_digest: Option<PlanDigest>,
     /// Whether the plan can no longer be applied.
     pub stale: bool,
+    /// Who discarded the plan.
+    pub discarded_by: Option<String>,
+    /// The run that applies the plan.
+    pub apply_run: Option<RunId>,
     /// Who approved the plan that it applies.
     pub approved_by: Option<String>,
     /// When it was created.
@@ -226,7 +230,14 @@ impl RunView {
             attempts: run.attempts.iter().map(AttemptView::new).collect(),
             counts: run.plan.as_ref().map(|plan| plan.counts),
             plan_digest: run.plan.as_ref().map(|plan| plan.digest.clone()),
-            stale: run.plan.as_ref().is_some_and(|plan| !plan.is_valid()),
+            stale: run.plan.as_ref().is_some_and(|plan| plan.stale.is_some()),
+            discarded_by: run.plan.as_ref().and_then(|plan| plan.discarded.clone()),
+            apply_run: snapshot
+                .facts
+                .runs
+                .iter()
+                .find(|other| other.applies(run))
+                .map(|it| it.id.clone()),
             approved_by: run.approved_by.clone(),
             created: Timestamp(run.created),
         }

@@ -53,9 +53,21 @@ fn changes_of_run(known: Option<&Run>, run: &Run) -> impl Iterator<Item = Journa
         }
         _ => None,
     };
+    let plan = |run: Option<&Run>| run.and_then(|run| run.plan.clone());
+    let (before, after) = (plan(known), plan(Some(run)));
+    let discarded = after.as_ref().and_then(|saved| {
+        let was_discarded = before.as_ref().is_some_and(|saved| saved.discarded.is_some());
+        let by = saved.discarded.clone().filter(|_| !was_discarded)?;
+        Some(JournalKind::PlanDiscarded { plan: saved.digest.clone(), by })
+    });
+    let stale = after.as_ref().and_then(|saved| {
+        let was_stale = before.as_ref().is_some_and(|saved| saved.stale.is_some());
+        let why = saved.stale.filter(|_| !was_stale)?;
+        Some(JournalKind::PlanStale { plan: saved.digest.clone(), why })
+    });
     let was_closed = known.is_some_and(|known| known.closed.is_some());
     let closed = run.closed.filter(|_| !was_closed).map(|why| JournalKind::RunClosed { why });
-    [created, approved, closed].into_iter().flatten()
+    [created, approved, discarded, stale, closed].into_iter().flatten()
 }
 
 fn changes_of_attempt(

@@ -290,6 +290,15 @@ impl Store for MemoryStore {
         tables::approve(&mut *self.tables(), layer, plan, by)
     }
 
+    async fn discard(
+        &self,
+        layer: &LayerName,
+        plan: &PlanDigest,
+        by: &str,
+    ) -> StoreResult<Outcome> {
+        tables::discard(&mut *self.tables(), layer, plan, by)
+    }
+
     async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {
         tables::pause(&mut *self.tables(), layer, by)
     }

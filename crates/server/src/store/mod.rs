@@ -24,7 +24,7 @@ use tokio::sync::watch;
 
 use crate::model::{
     Closed, Commit, Ending, Facts, JournalEntry, LayerName, Moment, NewRun, Observation,
-    PlanDigest, Run, RunId, SavedPlan, Sighting, Upstream,
+    PlanDigest, Run, RunId, SavedPlan, Sighting, StalePlan, Upstream,
 };
 
 pub use memory::MemoryStore;
@@ -131,13 +131,15 @@ pub struct AttemptResult {
     pub difference: Option<String>,
     /// Whether an apply changed something.
     pub changed: bool,
+    /// Why the plan that it was to apply is stale, if it ended because of that.
+    pub stale: Option<StalePlan>,
 }
 
 impl AttemptResult {
     /// The attempt ended like this, without anything else to record.
     #[must_use]
     pub const fn ended(ending: Ending) -> Self {
-        Self { ending, plan: None, difference: None, changed: false }
+        Self { ending, plan: None, difference: None, changed: false, stale: None }
     }
 }
 
@@ -279,6 +281,15 @@ pub trait Store: Send + Sync {
     /// not exist. Refused unless the plan has this digest, is the newest one of the layer's current
     /// change, and can be applied. A repeated approval is refused too, and changes nothing.
     fn approve(
+        &self,
+        layer: &LayerName,
+        plan: &PlanDigest,
+        by: &str,
+    ) -> impl Future<Output = StoreResult<Outcome>> + Send;
+
+    /// Records that a person discards a plan: it is never applied. Refused unless the plan can be applied, and no
+    /// attempt to do that was started.
+    fn discard(
         &self,
         layer: &LayerName,
         plan: &PlanDigest,

@@ -7,7 +7,7 @@ use super::needs::{Need, NewerRuns};
 use super::{AttemptId, AttemptResult, Note, Outcome};
 use crate::model::{
     Action, Attempt, Cause, Closed, Commit, DriftFinding, Ending, LayerName, Liveness, Moment,
-    NewRun, Observation, PlanDigest, Revision, Run, RunId, SavedPlan, Sighting,
+    NewRun, Observation, PlanDigest, Revision, Run, RunId, SavedPlan, Sighting, StalePlan,
 };
 
 /// The facts of one layer.
@@ -191,6 +191,15 @@ impl Record {
                 Action::Plan | Action::Trigger => {}
             }
         }
+        // So that it is neither approved nor started again.
+        if ending == Ending::StalePlan
+            && let Some(Cause::Plan { plan }) = self.run_mut(&id.run).map(|run| run.cause.clone())
+        {
+            let mut plans = self.runs.iter_mut().filter_map(|run| run.plan.as_mut());
+            if let Some(saved) = plans.find(|saved| saved.digest == plan) {
+                saved.stale = Some(result.stale.unwrap_or(StalePlan::State));
+            }
+        }
         // An apply that ended early may have changed what others read.
         let may_have_changed = result.changed || (began && ending != Ending::Succeeded);
         if action.changes_infrastructure() && may_have_changed {
@@ -224,6 +233,22 @@ impl Record {
         match self.run_mut(&id) {
             Some(run) if run.approved_by.is_none() && run.closed.is_none() => {
                 run.approved_by = Some(by.to_owned());
+                Outcome::Made
+            }
+            _ => Outcome::Refused,
+        }
+    }
+
+    /// Discards a plan that nobody has begun to apply.
+    pub(super) fn discard(&mut self, plan: &PlanDigest, by: &str) -> Outcome {
+        let applies = |run: &Run| matches!(&run.cause, Cause::Plan { plan: of } if of == plan);
+        if self.runs.iter().any(|run| applies(run) && !run.attempts.is_empty()) {
+            return Outcome::Refused;
+        }
+        let mut plans = self.runs.iter_mut().filter_map(|run| run.plan.as_mut());
+        match plans.find(|saved| saved.digest == *plan) {
+            Some(saved) if saved.is_valid() && !saved.is_empty => {
+                saved.discarded = Some(by.to_owned());
                 Outcome::Made
             }
             _ => Outcome::Refused,

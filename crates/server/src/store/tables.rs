@@ -253,6 +253,15 @@ pub(super) fn approve(
     update(tables, layer, |record| record.approve(layer, plan, by, now))
 }
 
+pub(super) fn discard(
+    tables: &mut impl Tables,
+    layer: &LayerName,
+    plan: &PlanDigest,
+    by: &str,
+) -> StoreResult<Outcome> {
+    update(tables, layer, |record| record.discard(plan, by))
+}
+
 pub(super) fn pause(
     tables: &mut impl Tables,
     layer: &LayerName,

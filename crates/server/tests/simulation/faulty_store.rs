@@ -180,6 +180,15 @@ impl Store for FaultyStore {
         self.write(self.inner.approve(layer, plan, by)).await
     }
 
+    async fn discard(
+        &self,
+        layer: &LayerName,
+        plan: &PlanDigest,
+        by: &str,
+    ) -> StoreResult<Outcome> {
+        self.write(self.inner.discard(layer, plan, by)).await
+    }
+
     async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {
         self.write(self.inner.pause(layer, by)).await
     }

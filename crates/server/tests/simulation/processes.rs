@@ -189,6 +189,7 @@ impl World {
                 result.plan = Some(SavedPlan {
                     digest,
                     counts: ChangeCounts { add: 1, change: 0, destroy },
+                    is_stored: true,
                     is_empty,
                     saved,
                     discarded: None,

@@ -23,7 +23,7 @@ async fn layer_in_full_has_all_gates_and_its_configuration_without_secrets() {
         layer["configuration"],
         serde_json::json!({
             "repository": "infra", "ref": "HEAD", "path": "a", "tool": "1.11.4",
-            "strategy": "plan-only", "max-log": "1048576B",
+            "strategy": "approve", "max-log": "1048576B",
             "drift": {"every": "1h", "repair": false, "ignore": []},
             "retries": {"max": 5}, "timeout": {"plan": "1h", "apply": "4h"}, "plan-lifetime": "7days",
             "variables": {

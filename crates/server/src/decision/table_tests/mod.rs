@@ -105,6 +105,7 @@ impl World {
         plan.plan.insert(SavedPlan {
             digest: PlanDigest::new("p1"),
             counts: ChangeCounts { add: 0, change: 1, destroy: 2 },
+            is_stored: true,
             is_empty: false,
             saved: ago(secs(500)),
             discarded: None,

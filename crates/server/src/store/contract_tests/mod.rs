@@ -65,6 +65,7 @@ fn saved(digest: &str, is_empty: bool) -> AttemptResult {
         plan: Some(SavedPlan {
             digest: PlanDigest::new(digest),
             counts: ChangeCounts { add: 1, change: 0, destroy: 0 },
+            is_stored: true,
             is_empty,
             saved: Moment::from_millis(5),
             discarded: None,

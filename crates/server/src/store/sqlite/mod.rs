@@ -306,6 +306,16 @@ impl Store for SqliteStore {
         self.transaction(move |tables| transactions::approve(tables, &layer, &plan, &by)).await
     }
 
+    async fn discard(
+        &self,
+        layer: &LayerName,
+        plan: &PlanDigest,
+        by: &str,
+    ) -> StoreResult<Outcome> {
+        let (layer, plan, by) = (layer.clone(), plan.clone(), by.to_owned());
+        self.transaction(move |tables| transactions::discard(tables, &layer, &plan, &by)).await
+    }
+
     async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {
         let (layer, by) = (layer.clone(), by.map(str::to_owned));
         self.transaction(move |tables| transactions::pause(tables, &layer, by.as_deref())).await

@@ -1,0 +1,111 @@
+//! What people decide about plans at the command line: apply, approve, discard, destroy.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+use serde_json::{Value, json};
+
+use super::client::{Client, Failure, part};
+use super::show::text;
+
+/// The newest plan of a layer.
+struct Planned {
+    run: String,
+    digest: String,
+}
+
+impl Planned {
+    async fn find(client: &Client, layer: &str) -> Result<Self, Failure> {
+        let runs = client.get(&format!("/runs?layer={}", part(layer))).await?;
+        let mut all = runs["items"].as_array().into_iter().flatten();
+        let newest = all.find(|run| run["action"] == "plan" && run["planDigest"].is_string());
+        let Some(run) = newest else {
+            return Err(Failure::refused(format!(
+                "the layer {layer} has no plan; `butler-runner layer plan {layer}` makes one"
+            )));
+        };
+        Ok(Self { run: text(&run["id"]), digest: text(&run["planDigest"]) })
+    }
+
+    fn path(&self, what: &str) -> String {
+        format!("/runs/{}/{what}", part(&self.run))
+    }
+}
+
+/// Approves the newest plan of a layer, or the one with the digest `given`. Returns the run that applies it.
+pub(super) async fn approve(
+    client: &Client,
+    layer: &str,
+    given: Option<&str>,
+) -> Result<Value, Failure> {
+    let planned = Planned::find(client, layer).await?;
+    if given.is_none() {
+        if !can_ask() {
+            return Err(Failure::usage(
+                "without a terminal, an approval needs --plan-digest",
+                format!("the digest of the newest plan of {layer} is {}", planned.digest),
+            ));
+        }
+        let plan = client.text(&planned.path("plan")).await?;
+        tell(&format!("{}\n", plan.trim_end()));
+        if ask(&format!("Apply this plan of {layer}? Only `yes` is accepted: ")) != "yes" {
+            return Err(Failure::refused("the plan was not approved"));
+        }
+    }
+    let digest = given.unwrap_or(&planned.digest);
+    client.post_json(&planned.path("approve"), &json!({"planDigest": digest})).await
+}
+
+/// Discards the newest plan of a layer. Returns its run.
+pub(super) async fn discard(client: &Client, layer: &str) -> Result<Value, Failure> {
+    let planned = Planned::find(client, layer).await?;
+    client.post(&planned.path("discard")).await
+}
+
+/// Makes a plan that destroys everything of a layer. Returns its run.
+pub(super) async fn destroy(
+    client: &Client,
+    layer: &str,
+    given: Option<&str>,
+) -> Result<Value, Failure> {
+    let confirm = match given {
+        Some(given) => given.to_owned(),
+        None if can_ask() => {
+            let question = format!("To plan the end of all resources of {layer}, enter its name: ");
+            ask(&question)
+        }
+        None => {
+            return Err(Failure::usage(
+                "without a terminal, `layer destroy` needs --confirm",
+                format!("--confirm {layer}"),
+            ));
+        }
+    };
+    if confirm != layer {
+        return Err(Failure::refused(format!(
+            "`{confirm}` is not the layer {layer}; nothing was done"
+        )));
+    }
+    let path = format!("/layers/{}/destroy", part(layer));
+    client.post_json(&path, &json!({"confirm": confirm})).await
+}
+
+/// Whether a person can answer.
+fn can_ask() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+/// Asks a person. Returns the answer without spaces around it.
+fn ask(question: &str) -> String {
+    tell(question);
+    let mut answer = String::new();
+    // If it cannot be read, nothing is approved.
+    let _ = std::io::stdin().lock().read_line(&mut answer);
+    answer.trim().to_owned()
+}
+
+/// Standard output is for the answer of the server.
+fn tell(text: &str) {
+    let mut stderr = std::io::stderr();
+    // If it is closed, there is nobody to read it.
+    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
+}
