@@ -4,6 +4,7 @@ mod applies;
 mod cancel;
 mod checkout;
 mod configuration;
+mod drift;
 mod dry_run;
 mod events;
 mod faults;

@@ -144,3 +144,57 @@ async fn approval_that_a_commit_overtakes_and_a_discarded_plan_apply_nothing() {
     assert!(!state_has(&installation, "a", "terraform_data"));
     assert_eq!(installation.runs("a")[0]["action"], "destroy");
 }
+
+#[tokio::test]
+async fn plan_is_made_again_if_a_secret_or_the_state_has_changed() {
+    let module = "variable \"password\" {
+  type      = string
+  sensitive = true
+}
+resource \"terraform_data\" \"one\" {
+  input = sha256(var.password)
+}
+";
+    let repository = Repository::create(&[("envs/a/main.tf", module)]);
+    let mut installation = Installation::new();
+    let secret = installation.path("secret");
+    std::fs::write(&secret, "first-password").unwrap();
+    let more = format!("secrets: {{password: {{file: '{}'}}}}", secret.display());
+    configure(&installation, &repository, &more);
+    installation.serve(&[]).await;
+    installation.until("a", "Succeeded", 1).await;
+    let (_, planned_with_the_first) = planned(&installation, "a");
+
+    // The secret is read at each attempt: the plan has the old one in it.
+    std::fs::write(&secret, "second-password").unwrap();
+    let stale = installation.ask(&["layer", "apply", "a", "--wait"]);
+    assert_eq!(stale.status.code(), Some(1), "{}", text(&stale));
+    let expected = "the saved plan is not applied: the secret variable `password` has changed";
+    assert!(text(&stale).contains(expected), "{}", text(&stale));
+    assert!(!text(&stale).contains("second-password"));
+    assert!(!state_has(&installation, "a", "terraform_data"));
+    let runs = installation.runs("a");
+    let plan = runs.iter().find(|run| run["planDigest"] == *planned_with_the_first).unwrap();
+    assert_eq!(plan["stale"], true);
+
+    // The new plan waits for an approval of its own.
+    installation.until("a", "Succeeded", 3).await;
+    assert_eq!(installation.runs("a")[0]["cause"], "replan");
+    let applied = installation.ask(&["layer", "apply", "a", "--wait"]);
+    assert!(applied.status.success(), "{}", text(&applied));
+
+    // Somebody else applies: Terraform says that the plan is stale.
+    std::fs::write(&secret, "third-password").unwrap();
+    assert!(installation.ask(&["layer", "plan", "a", "--wait"]).status.success());
+    let state = installation.data().join("states/a/terraform.tfstate");
+    let mut moved: Value = serde_json::from_slice(&std::fs::read(&state).unwrap()).unwrap();
+    moved["serial"] = (moved["serial"].as_u64().unwrap() + 1).into();
+    std::fs::write(&state, moved.to_string()).unwrap();
+    let stale = installation.ask(&["layer", "apply", "a", "--wait"]);
+    assert_eq!(stale.status.code(), Some(1), "{}", text(&stale));
+    assert!(text(&stale).contains("Saved plan is stale"), "{}", text(&stale));
+    let runs = installation.runs("a");
+    let run = runs.iter().find(|run| run["action"] == "apply").unwrap();
+    assert_eq!(run["attempts"][0]["outcome"], "the plan no longer fits", "{run}");
+    assert!(runs.iter().any(|plan| plan["applyRun"] == run["id"] && plan["stale"] == true));
+}

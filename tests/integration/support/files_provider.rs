@@ -33,6 +33,11 @@ impl FilesProvider {
         self.0.path().join("terraformrc")
     }
 
+    /// The filesystem mirror.
+    pub(crate) fn mirror(&self) -> PathBuf {
+        self.0.path().join("mirror")
+    }
+
     /// A module with files of this content, and the paths of the files.
     pub(crate) fn module(files: &[(&Path, &str)]) -> String {
         let head = format!(

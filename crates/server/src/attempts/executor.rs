@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use super::configuration::isolation_variables;
 use super::directory::AttemptDirectory;
 use super::log_writer::{LogWriter, most_log};
-use super::outcome;
+use super::outcome::{self, ignored_drift};
 use crate::config::local_backend_problem;
 use crate::controller::{Executor, ExecutorError, Probe};
 use crate::data::{DataDirectory, write_private};
@@ -247,13 +247,14 @@ async fn tidy(
 
 /// Finds out whether the process of an attempt exists, or what it left. `attempts` has the directories
 /// of all attempts. Writes nothing.
-pub(crate) fn probe(attempts: &Path, attempt: &AttemptId) -> Probe {
+///
+/// `ignored` is what the layer does not count as drift.
+pub(crate) fn probe(attempts: &Path, attempt: &AttemptId, ignored: &[String]) -> Probe {
     let directory = AttemptDirectory::of(attempts, attempt);
     match directory.is_alive() {
         Ok(true) => Probe::Liveness(Liveness::Alive),
-        Ok(false) => {
-            outcome::left_by(&directory).map_or(Probe::Liveness(Liveness::Gone), Probe::Ended)
-        }
+        Ok(false) => outcome::left_by(&directory, ignored)
+            .map_or(Probe::Liveness(Liveness::Gone), Probe::Ended),
         Err(error) => {
             tracing::warn!(%error, run = %attempt.run, "cannot tell whether an attempt runs");
             Probe::Liveness(Liveness::Unknown)
@@ -302,7 +303,8 @@ impl Executor for ProcessExecutor {
     }
 
     async fn probe(&self, attempt: &AttemptId) -> Probe {
-        let found = probe(&self.settings.data.attempts(), attempt);
+        let ignored = ignored_drift(&self.settings.catalog.borrow(), &attempt.layer);
+        let found = probe(&self.settings.data.attempts(), attempt, &ignored);
         if matches!(found, Probe::Ended(_) | Probe::Liveness(Liveness::Gone)) {
             let limit = most_log(&self.settings.catalog.borrow(), &attempt.layer);
             if let Err(error) = LogWriter::default().take_up(&self.directory(attempt), limit) {

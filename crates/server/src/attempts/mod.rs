@@ -3,6 +3,7 @@
 mod archive_stream;
 mod configuration;
 mod directory;
+mod drift;
 mod executor;
 mod log;
 mod log_writer;

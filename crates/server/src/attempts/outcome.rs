@@ -5,8 +5,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::directory::AttemptDirectory;
+use super::drift::{self, Found};
 use super::plan_file::PlanFiles;
-use crate::model::{Action, ChangeCounts, Ending, FailureClass, Moment, PlanDigest, SavedPlan};
+use crate::layers::Catalog;
+use crate::model::{
+    Action, ChangeCounts, DriftKind, Ending, FailureClass, LayerName, Moment, PlanDigest, SavedPlan,
+};
 use crate::store::AttemptResult;
 
 /// The end of a run: the fields that the body of `POST status` and `result.json` have in common.
@@ -90,8 +94,14 @@ impl EndOfRun {
         }
     }
 
-    /// What the store records, if this is the end of a run with the plan `plan`.
-    pub(super) fn result(&self, action: Action, plan: Option<KeptPlan>) -> Option<AttemptResult> {
+    /// What the store records, if this is the end of a run with the plan `plan`, or of a check that found
+    /// `drift`.
+    pub(super) fn result(
+        &self,
+        action: Action,
+        plan: Option<KeptPlan>,
+        drift: Option<Found>,
+    ) -> Option<AttemptResult> {
         let mut result = AttemptResult::ended(self.ending()?);
         if result.ending != Ending::Succeeded {
             return Some(result);
@@ -110,9 +120,13 @@ impl EndOfRun {
                     stale: None,
                 });
             }
+            // Without its plan it is not known what differs, only whether something does.
             Action::Drift => {
-                let digest = plan.map_or_else(String::new, |plan| plan.digest.as_str().to_owned());
-                result.difference = has_changes.then_some(digest);
+                let found = drift.unwrap_or_else(|| Found {
+                    kind: if has_changes { DriftKind::Changes } else { DriftKind::None },
+                    difference: has_changes.then(String::new),
+                });
+                (result.drift_kind, result.difference) = (found.kind, found.difference);
             }
             Action::Apply | Action::Destroy | Action::Trigger => result.changed = has_changes,
         }
@@ -122,7 +136,9 @@ impl EndOfRun {
 
 /// What an attempt that has ended left in its directory, if it could not report it, or why it has no
 /// process.
-pub(super) fn left_by(directory: &AttemptDirectory) -> Option<AttemptResult> {
+///
+/// `ignored` is what does not count as drift.
+pub(super) fn left_by(directory: &AttemptDirectory, ignored: &[String]) -> Option<AttemptResult> {
     #[derive(Deserialize)]
     struct Left {
         operation: String,
@@ -140,7 +156,26 @@ pub(super) fn left_by(directory: &AttemptDirectory) -> Option<AttemptResult> {
         "destroy" => Action::Destroy,
         _ => return None,
     };
-    left.end.result(action, KeptPlan::of(directory))
+    left.end.result(action, KeptPlan::of(directory), drift_of(directory, action, ignored))
+}
+
+/// What a layer does not count as drift.
+pub(super) fn ignored_drift(catalog: &Catalog, layer: &LayerName) -> Vec<String> {
+    let drift = catalog.layers.get(layer).and_then(|source| source.entry.drift.as_ref());
+    drift.map(|drift| drift.ignore.clone()).unwrap_or_default()
+}
+
+/// What a check for drift found, if `action` is one and its plan can be read.
+pub(super) fn drift_of(
+    directory: &AttemptDirectory,
+    action: Action,
+    ignored: &[String],
+) -> Option<Found> {
+    if action != Action::Drift {
+        return None;
+    }
+    let plan = directory.plan_json().ok()??;
+    drift::find(&plan, ignored).ok()
 }
 
 #[cfg(test)]
@@ -149,7 +184,7 @@ mod tests {
 
     fn result(json: &str, action: Action) -> Option<AttemptResult> {
         let end: EndOfRun = serde_json::from_str(json).unwrap();
-        end.result(action, Some(KeptPlan { digest: PlanDigest::new("p"), is_stored: true }))
+        end.result(action, Some(KeptPlan { digest: PlanDigest::new("p"), is_stored: true }), None)
     }
 
     #[test]
@@ -172,11 +207,11 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let directory = AttemptDirectory::at(root.path());
         std::fs::create_dir(directory.reports()).unwrap();
-        assert!(left_by(&directory).is_none());
+        assert!(left_by(&directory, &[]).is_none());
         directory.write_plan(Some("{}"), None).unwrap();
         let leave = |text: &str| {
             std::fs::write(directory.reports().join("result.json"), text).unwrap();
-            left_by(&directory)
+            left_by(&directory, &[])
         };
         // As `execute` writes it.
         let planned = r#"{

@@ -19,7 +19,7 @@ use super::configuration::{Secrets, configuration, is_saved};
 use super::directory::AttemptDirectory;
 use super::log_writer::{LogWriter, most_log};
 use super::missing_files;
-use super::outcome::{EndOfRun, KeptPlan};
+use super::outcome::{EndOfRun, KeptPlan, drift_of, ignored_drift};
 use super::plan_file::{PlanFiles, PlanOwner};
 use super::source::Archive;
 use crate::data::DataDirectory;
@@ -276,16 +276,18 @@ impl<S: Store + 'static> StoreRegistry<S> {
         let made = if end.is_final() {
             let (directory, limit) = (self.directory(id), self.most_log(&id.layer));
             let log = self.session(id, |session| session.log.clone());
-            let plan = tokio::task::spawn_blocking(move || {
+            let (action, ignored) = (run.action, ignored_drift(&self.catalog.borrow(), &id.layer));
+            let (plan, drift) = tokio::task::spawn_blocking(move || {
                 // The server was away for too long for some lines, but not for the end.
                 if let Err(error) = log.take_up(&directory, limit) {
                     let path = directory.path().display();
                     tracing::warn!(%path, %error, "cannot take up undelivered log lines");
                 }
-                KeptPlan::of(&directory)
+                let drift = drift_of(&directory, action, &ignored);
+                (KeptPlan::of(&directory), drift)
             })
             .await?;
-            match end.result(run.action, plan) {
+            match end.result(run.action, plan, drift) {
                 Some(result) => {
                     if matches!(result.ending, Ending::Failed(_)) {
                         self.explain_missing_files(attempt).await;

@@ -229,7 +229,8 @@ pub struct DriftEntry {
     /// Whether drift is repaired: the layer is planned when drift was found, and the plan is applied as the
     /// strategy says.
     pub repair: Option<bool>,
-    /// Addresses and attributes that do not count as drift. Not used yet.
+    /// Addresses of modules, resources and attributes that do not count as drift: `module.web`,
+    /// `aws_instance.web`, `aws_instance.web.tags`.
     pub ignore: Vec<String>,
 }
 

@@ -115,7 +115,10 @@ pub(super) fn progress(input: &Input<'_>, layer: &Layer, run: &Run) -> Progress 
     if failed >= layer.most_attempts {
         return Progress::Exhausted { failure, failed };
     }
-    let not_before = ended + backoff(&run.id, failed);
+    // A stale plan is no failure of anything that needs time: the first one is made again at once.
+    let is_first_stale = failure == Failure::Stale && failed <= 1;
+    let wait = if is_first_stale { Duration::ZERO } else { backoff(&run.id, failed) };
+    let not_before = ended + wait;
     if needs_plan { Progress::NeedsPlan { not_before } } else { Progress::Open { not_before } }
 }
 

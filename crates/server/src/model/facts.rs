@@ -33,6 +33,36 @@ pub struct DriftFinding {
     pub run: RunId,
     /// The hash of the difference. `None` if there is no drift.
     pub difference: Option<String>,
+    /// What differs. Stores of the first version do not have it.
+    #[serde(default)]
+    pub kind: DriftKind,
+}
+
+/// What a check for drift found to differ.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Eq,
+    PartialEq,
+    serde::Deserialize,
+    serde::Serialize,
+    schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriftKind {
+    /// Nothing.
+    #[default]
+    None,
+    /// Resources. Only this is drift.
+    Changes,
+    /// The addresses of resources.
+    MovedOnly,
+    /// Outputs.
+    OutputsOnly,
+    /// What the layer ignores, or nothing that the plan shows.
+    WithoutEffect,
 }
 
 /// The right to read and write one state. The attempt has it until it has ended: time alone never

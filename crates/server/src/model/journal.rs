@@ -94,6 +94,13 @@ pub enum JournalKind {
         /// Why.
         why: Closed,
     },
+    /// A check found drift that was not known.
+    DriftFound {
+        /// The hash of the difference.
+        difference: String,
+    },
+    /// The drift that was known is gone.
+    DriftResolved,
     /// A person paused the layer.
     Paused {
         /// The person.

@@ -122,7 +122,7 @@ impl Executor for NoStarts {
     }
 
     async fn probe(&self, attempt: &AttemptId) -> Probe {
-        attempts::probe(&self.attempts, attempt)
+        attempts::probe(&self.attempts, attempt, &[])
     }
 
     fn place(&self) -> &'static str {

@@ -9,8 +9,8 @@ use serde::{Serialize, Serializer};
 use crate::decision::{Decision, Input, is_over};
 use crate::layers::LayerSource;
 use crate::model::{
-    Action, Attempt, ChangeCounts, Closed, Commit, Ending, LayerName, Lease, Moment, Phase,
-    PlanDigest, Reason, Revision, Run, RunId, StopReason, Surroundings,
+    Action, Attempt, ChangeCounts, Closed, Commit, DriftKind, Ending, LayerName, Lease, Moment,
+    Phase, PlanDigest, Reason, Revision, Run, RunId, StopReason, Surroundings,
 };
 use crate::store::Snapshot;
 
@@ -39,6 +39,8 @@ pub struct LayerView {
     pub applied_revision: Option<Revision>,
     /// Whether infrastructure and state differ.
     pub drift: DriftView,
+    /// What the last check found to differ; absent if nothing was checked.
+    pub drift_kind: Option<DriftKind>,
     /// Who may use the state now.
     pub lease: Option<Lease>,
     /// When the server looks at the layer again, if nothing happens before.
@@ -185,6 +187,7 @@ impl LayerView {
             planned_revision: planned.map(|run| run.revision.clone()),
             applied_revision: facts.applied.clone(),
             drift,
+            drift_kind: facts.drift.as_ref().map(|found| found.kind),
             lease: facts.lease.clone(),
             next_look: decision.next_look.map(Timestamp),
             last_run: facts.runs.last().map(|run| RunView::new(name, source, snapshot, run)),

@@ -25,6 +25,13 @@ pub(super) fn changes(before: &Record, after: &Record) -> Vec<JournalChange> {
         let by = after.paused_by.clone();
         add(None, None, by.map_or(JournalKind::Resumed, |by| JournalKind::Paused { by }));
     }
+    if after.known_drift != before.known_drift {
+        let run = after.drift.as_ref().map(|found| found.run.clone());
+        let run = after.runs.iter().find(|it| Some(&it.id) == run.as_ref());
+        let difference = after.known_drift.clone();
+        let found = difference.map(|difference| JournalKind::DriftFound { difference });
+        add(run, None, found.unwrap_or(JournalKind::DriftResolved));
+    }
     for run in &after.runs {
         let known = before.runs.iter().find(|known| known.id == run.id);
         for what in changes_of_run(known, run) {

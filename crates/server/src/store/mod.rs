@@ -23,7 +23,7 @@ use butler_registry::TokenHash;
 use tokio::sync::watch;
 
 use crate::model::{
-    Closed, Commit, Ending, Facts, JournalEntry, LayerName, Moment, NewRun, Observation,
+    Closed, Commit, DriftKind, Ending, Facts, JournalEntry, LayerName, Moment, NewRun, Observation,
     PlanDigest, Run, RunId, SavedPlan, Sighting, StalePlan, Upstream,
 };
 
@@ -129,6 +129,8 @@ pub struct AttemptResult {
     pub plan: Option<SavedPlan>,
     /// What a check for drift found: the hash of the difference, if there is one.
     pub difference: Option<String>,
+    /// What a check for drift found to differ.
+    pub drift_kind: DriftKind,
     /// Whether an apply changed something.
     pub changed: bool,
     /// Why the plan that it was to apply is stale, if it ended because of that.
@@ -139,7 +141,8 @@ impl AttemptResult {
     /// The attempt ended like this, without anything else to record.
     #[must_use]
     pub const fn ended(ending: Ending) -> Self {
-        Self { ending, plan: None, difference: None, changed: false, stale: None }
+        let (plan, difference, drift_kind, stale) = (None, None, DriftKind::None, None);
+        Self { ending, plan, difference, drift_kind, changed: false, stale }
     }
 }
 

@@ -17,6 +17,9 @@ pub(super) struct Record {
     /// The applied revision, and when it was applied.
     pub(super) applied: Option<(Revision, Moment)>,
     pub(super) drift: Option<DriftFinding>,
+    /// The difference that was found last and is not known to be gone: it was told, and is not told again.
+    #[serde(default)]
+    pub(super) known_drift: Option<String>,
     pub(super) paused_by: Option<String>,
     /// The sequence number of the begin of the newest plan that succeeded.
     pub(super) planned: u64,
@@ -180,13 +183,21 @@ impl Record {
                 self.planned = self.planned.max(started);
             }
             match action {
-                Action::Apply => (self.applied, self.drift) = (Some((revision, now)), None),
-                Action::Destroy => (self.applied, self.drift) = (None, None),
+                Action::Apply => {
+                    (self.applied, self.drift) = (Some((revision, now)), None);
+                    self.known_drift = None;
+                }
+                Action::Destroy => {
+                    (self.applied, self.drift) = (None, None);
+                    self.known_drift = None;
+                }
                 // A revision whose normal plan is empty is applied.
                 Action::Plan if is_empty => self.applied = Some((revision, now)),
                 Action::Drift => {
                     let difference = result.difference;
-                    self.drift = Some(DriftFinding { run: id.run.clone(), difference });
+                    let (run, kind) = (id.run.clone(), result.drift_kind);
+                    self.known_drift.clone_from(&difference);
+                    self.drift = Some(DriftFinding { run, difference, kind });
                 }
                 Action::Plan | Action::Trigger => {}
             }

@@ -3,6 +3,12 @@
 use super::*;
 use Phase::{Failed, Noop, PendingTrigger, Succeeded, Superseded, Triggering};
 
+/// What a check has found.
+fn finding(run: RunId, difference: Option<&str>) -> DriftFinding {
+    let kind = if difference.is_some() { DriftKind::Changes } else { DriftKind::None };
+    DriftFinding { run, difference: difference.map(str::to_owned), kind }
+}
+
 pub(super) fn rows() -> Vec<Row> {
     dependencies().into_iter().chain(drift()).collect()
 }
@@ -69,8 +75,7 @@ fn drift() -> Vec<Row> {
             "drift found",
             drifting(false).with(|w| {
                 ended(w.run(Action::Drift, Cause::Schedule { due: NOW }, "new"), Ending::Succeeded);
-                w.facts.drift =
-                    Some(DriftFinding { run: RunId::new("d"), difference: Some("x".into()) });
+                w.facts.drift = Some(finding(RunId::new("d"), Some("x")));
             }),
             (Noop, "", &[], true),
         ),
@@ -78,8 +83,7 @@ fn drift() -> Vec<Row> {
             "drift found, repaired",
             drifting(true).with(|w| {
                 ended(w.run(Action::Drift, Cause::Schedule { due: NOW }, "new"), Ending::Succeeded);
-                w.facts.drift =
-                    Some(DriftFinding { run: RunId::new("d"), difference: Some("x".into()) });
+                w.facts.drift = Some(finding(RunId::new("d"), Some("x")));
             }),
             (PendingTrigger, "create plan drift", &[], false),
         ),
@@ -92,7 +96,8 @@ fn drift() -> Vec<Row> {
                 repair.change = 1;
                 ended(repair, Ending::Failed(FailureClass::Module));
                 ended(w.run(Action::Drift, Cause::Schedule { due: NOW }, "new"), Ending::Succeeded);
-                w.facts.drift = Some(DriftFinding { run: check, difference });
+                w.facts.drift =
+                    Some(DriftFinding { run: check, difference, kind: DriftKind::Changes });
             }),
             (PendingTrigger, "create plan drift", &[], false),
         ),
@@ -100,7 +105,7 @@ fn drift() -> Vec<Row> {
             "no drift",
             drifting(true).with(|w| {
                 ended(w.run(Action::Drift, Cause::Schedule { due: NOW }, "new"), Ending::Succeeded);
-                w.facts.drift = Some(DriftFinding { run: RunId::new("d"), difference: None });
+                w.facts.drift = Some(finding(RunId::new("d"), None));
             }),
             (Noop, "", &[], true),
         ),

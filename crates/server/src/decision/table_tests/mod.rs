@@ -15,9 +15,9 @@ use super::*;
 use butler_registry::TokenHash;
 
 use crate::model::{
-    Attempt, Breaker, ChangeCounts, Commit, Digest, DriftCheck, DriftFinding, Ending, FailureClass,
-    LayerName, Lease, Liveness, NewRun, PlanDigest, RunId, SavedPlan, StalePlan, StopReason,
-    Strategy, Surroundings, Timeouts, Upstream,
+    Attempt, Breaker, ChangeCounts, Commit, Digest, DriftCheck, DriftFinding, DriftKind, Ending,
+    FailureClass, LayerName, Lease, Liveness, NewRun, PlanDigest, RunId, SavedPlan, StalePlan,
+    StopReason, Strategy, Surroundings, Timeouts, Upstream,
 };
 
 /// The time of all decisions, unless a row says otherwise.
