@@ -75,6 +75,8 @@ async fn cycle(store: &impl Store, layer: &LayerName, number: u32) -> StoreResul
         state_key: layer.as_str(),
         after: &[],
         concurrency: u32::MAX,
+        repository: "infra",
+        repository_concurrency: None,
         timeout: Duration::from_mins(1),
         place: "this machine",
         token: &TokenHash::of("token"),

@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use crate::decision::{Decision, Input, Step, decide};
 use crate::model::{
-    Action, AttemptToken, Breaker, Layer, LayerName, Liveness, Moment, Surroundings,
+    Action, AttemptToken, Breaker, Layer, LayerName, Liveness, Moment, RepositorySlots,
+    Surroundings,
 };
 use crate::store::{
-    AttemptId, AttemptResult, Note, Outcome, Snapshot, StartRequest, Store, StoreError, StoreResult,
+    AttemptId, AttemptResult, Note, Outcome, RunningCount, Snapshot, StartRequest, Store,
+    StoreError, StoreResult,
 };
 
 /// Starts, stops and finds the processes of attempts.
@@ -70,6 +72,8 @@ pub enum Probe {
 pub struct ConfiguredLayer {
     /// What the decision needs.
     pub layer: Layer,
+    /// The name of its repository.
+    pub repository: String,
     /// The identity of its state.
     pub state_key: String,
 }
@@ -79,6 +83,8 @@ pub struct ConfiguredLayer {
 pub struct Limits {
     /// The most attempts at the same time.
     pub concurrency: u32,
+    /// The most attempts of layers of its repository at the same time, if that is limited.
+    pub repository_concurrency: Option<u32>,
     /// How many more attempts may start this minute: checks for drift, and those of the first pass.
     pub starts_left: u32,
     /// The time until one more may start.
@@ -99,6 +105,7 @@ impl Limits {
     pub const fn concurrency(concurrency: u32) -> Self {
         Self {
             concurrency,
+            repository_concurrency: None,
             starts_left: u32::MAX,
             starts_again: Duration::ZERO,
             is_first_pass: false,
@@ -137,13 +144,13 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             |configured| (configured.state_key.clone(), configured.layer.after.clone()),
         );
         let snapshot = self.store.snapshot(name, &state_key, &after).await?;
-        // Half of the slots are enough for drift: commits must not wait for it.
-        let concurrency = self.limits.concurrency;
-        let most_drift = (concurrency / 2).max(1);
+        let (free_slots, free_drift_slots) =
+            free_slots(self.limits.concurrency, snapshot.running.total());
         let surroundings = Surroundings {
             upstreams: snapshot.upstreams.clone(),
-            free_slots: concurrency.saturating_sub(snapshot.running),
-            free_drift_slots: most_drift.saturating_sub(snapshot.running_drift),
+            free_slots,
+            free_drift_slots,
+            repository: configured.and_then(|it| self.repository_slots(it, &snapshot)),
             starts_left: self.limits.starts_left,
             is_first_pass: self.limits.is_first_pass,
             starts_again: snapshot.now + self.limits.starts_again,
@@ -161,6 +168,18 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
         };
         let decision = decide(&input);
         Ok((snapshot, decision))
+    }
+
+    /// What is left of the limit of a layer's repository.
+    fn repository_slots(
+        &self,
+        configured: &ConfiguredLayer,
+        snapshot: &Snapshot,
+    ) -> Option<RepositorySlots> {
+        let concurrency = self.limits.repository_concurrency?;
+        let name = configured.repository.clone();
+        let (free, free_drift) = free_slots(concurrency, snapshot.running.of(&name));
+        Some(RepositorySlots { name, concurrency, free, free_drift })
     }
 
     /// Executes a step that was decided for a layer. The store refuses it if the facts have
@@ -222,6 +241,8 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             state_key: &configured.state_key,
             after: &configured.layer.after,
             concurrency: self.limits.concurrency,
+            repository: &configured.repository,
+            repository_concurrency: self.limits.repository_concurrency,
             timeout,
             place: self.executor.place(),
             token: &token.hash(),
@@ -232,4 +253,11 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
         self.executor.launch(&id, &token).await?;
         Ok(self.store.note(&id, Note::Heartbeat).await?)
     }
+}
+
+/// How many more attempts, and how many more checks for drift, can run beside those that do. Half of
+/// the slots are enough for drift: commits must not wait for it.
+fn free_slots(concurrency: u32, running: RunningCount) -> (u32, u32) {
+    let most_drift = (concurrency / 2).max(1);
+    (concurrency.saturating_sub(running.attempts), most_drift.saturating_sub(running.drift))
 }

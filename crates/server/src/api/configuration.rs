@@ -24,7 +24,7 @@ pub(super) fn in_force(source: &LayerSource) -> Result<Value, ApiError> {
     let Value::Object(mut entry) = entry else { return Ok(entry) };
     let layer = &source.configured.layer;
     entry.remove("paths");
-    entry.insert("repository".to_owned(), json!(source.repository));
+    entry.insert("repository".to_owned(), json!(source.configured.repository));
     entry.insert("ref".to_owned(), json!(source.reference));
     entry.insert("path".to_owned(), json!(source.path));
     entry.insert("strategy".to_owned(), json!(layer.strategy));

@@ -197,7 +197,7 @@ pub(super) async fn sync<S: Store>(
     Path(layer): Path<String>,
 ) -> Result<(StatusCode, Json<PollView>), ApiError> {
     let source = configured(&state, &view(&state, &layer)?.name)?;
-    repositories::poll(&state, &source.repository)
+    repositories::poll(&state, &source.configured.repository)
 }
 
 /// Whether a layer is paused.

@@ -148,6 +148,8 @@ impl Tested {
             state_key: "a",
             after: &[],
             concurrency: 1,
+            repository: "infra",
+            repository_concurrency: None,
             timeout: Duration::from_hours(1),
             place: "here",
             token: &AttemptToken::random().unwrap().hash(),

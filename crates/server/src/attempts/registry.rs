@@ -228,7 +228,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
             return;
         };
         let (directory, mirror) =
-            (self.directory(&attempt.id), self.data.mirror(&layer.repository));
+            (self.directory(&attempt.id), self.data.mirror(&layer.configured.repository));
         let commit = attempt.run.commit().clone();
         let explain = move || {
             let advice = missing_files::advice(&directory, &layer, &mirror, &commit)?;
@@ -358,7 +358,7 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
 
     async fn source(&self, attempt: &AttemptOfRun) -> Result<Option<Body>, RegistryFailure> {
         let layer = self.layer(&attempt.id).await?;
-        let mirror = self.data.mirror(&layer.repository);
+        let mirror = self.data.mirror(&layer.configured.repository);
         let commit = attempt.run.commit().clone();
         let find = move || Archive::of(&mirror, &layer, &commit);
         match tokio::task::spawn_blocking(find).await? {

@@ -25,6 +25,8 @@ async fn with_attempt(data: &DataDirectory) -> (StoreRegistry<MemoryStore>, Atte
         state_key: "key",
         after: &[],
         concurrency: 1,
+        repository: "infra",
+        repository_concurrency: None,
         timeout: Duration::from_hours(1),
         place: "here",
         token: &AttemptToken::random().unwrap().hash(),

@@ -68,7 +68,8 @@ pub struct RepositoryEntry {
     pub poll: Option<Span>,
     /// How the git host tells the server about commits. Not used yet.
     pub webhook: Option<WebhookEntry>,
-    /// The most attempts of its layers at the same time. Not used yet.
+    /// The most attempts of its layers at the same time, at least 1; without it, only `--concurrency`
+    /// limits them. Checks for drift use at most half of them, but at least one.
     pub concurrency: Option<u32>,
 }
 

@@ -106,6 +106,7 @@ fn values_of_repositories_and_notifications_are_refused_with_a_reason() {
     };
     for (keys, expected) in [
         ("poll: 999ms", "a.yaml:2:10: `poll` must be at least 1s"),
+        ("concurrency: 0", "a.yaml:2:10: `concurrency` must be at least 1"),
         ("credentials: {token-file: t}", "a.yaml:2:54: the file `t` of `token-file` must be"),
         ("webhook: {provider: github, secret-file: s}", "the file `s` of `webhook.secret-file`"),
     ] {

@@ -40,6 +40,9 @@ pub(super) fn repository(repository: &Placed<RepositoryEntry>) -> Vec<ConfigErro
     if repository.entry.poll.is_some_and(|poll| poll.0 < SHORTEST_POLL) {
         errors.push(repository.error("`poll` must be at least 1s"));
     }
+    if repository.entry.concurrency == Some(0) {
+        errors.push(repository.error("`concurrency` must be at least 1"));
+    }
     errors
 }
 

@@ -1,8 +1,9 @@
 //! The gates before a start. All of them are asked, so that a person sees every closed one.
 
-use super::types::{Decision, Input, Step};
+use super::types::{Decision, Input, NeededSlot, Step};
 use crate::model::{
-    Action, Breaker, Cause, Gate, Layer, Moment, Phase, Reason, Run, SavedPlan, Strategy,
+    Action, Breaker, Cause, Gate, Layer, Moment, Phase, Reason, RepositorySlots, Run, SavedPlan,
+    Strategy,
 };
 
 /// A closed gate, and when it opens by itself.
@@ -39,7 +40,9 @@ impl ClosedGate {
 /// Starts `run` if all gates are open.
 pub(super) fn start(input: &Input<'_>, layer: &Layer, run: &Run, not_before: Moment) -> Decision {
     let mut closed = Vec::new();
-    for gate in [policy, approval, breaker, window, dependency, lease, capacity, platform] {
+    let gates =
+        [policy, approval, breaker, window, dependency, lease, capacity, repository, platform];
+    for gate in gates {
         closed.extend(gate(input, layer, run));
     }
     let is_wait = input.now < not_before && !run.attempts.is_empty();
@@ -61,9 +64,7 @@ pub(super) fn start(input: &Input<'_>, layer: &Layer, run: &Run, not_before: Mom
     } else {
         Phase::PendingTrigger
     };
-    let waits_for_slot = closed.iter().any(|gate| gate.reason.gate == Gate::Concurrency);
-    let slot_for = waits_for_slot.then_some(run.action);
-    let rest = Decision { slot_for, ..Decision::rest(phase) };
+    let rest = Decision { needs_slot: needed_slot(input, run.action), ..Decision::rest(phase) };
     let expires = applied_plan(input, run).map(|saved| saved.saved + layer.plan_lifetime);
     let opens = closed.iter().filter_map(|gate| gate.opens).chain(expires).min();
     let waits = closed.into_iter().fold(rest, |waits, gate| waits.because(gate.reason));
@@ -168,16 +169,47 @@ fn lease(input: &Input<'_>, _: &Layer, _: &Run) -> Option<ClosedGate> {
 
 fn capacity(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
     let surroundings = input.surroundings;
-    let is_drift = run.action == Action::Drift;
-    if surroundings.free_slots == 0 || (is_drift && surroundings.free_drift_slots == 0) {
+    if is_server_full(input, run.action) {
         let text = "as many attempts run as `concurrency` allows";
         return Some(ClosedGate::until_an_event(Gate::Concurrency, text));
     }
-    let is_limited = is_drift || surroundings.is_first_pass;
+    let is_limited = run.action == Action::Drift || surroundings.is_first_pass;
     (is_limited && surroundings.starts_left == 0).then(|| {
         let text = "as many attempts were started this minute as `starts-per-minute` allows";
         ClosedGate::until(Gate::Rate, surroundings.starts_again, text)
     })
+}
+
+fn repository(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
+    let RepositorySlots { name, concurrency, .. } = full_repository(input, run.action)?;
+    let what = if run.action == Action::Drift { "checks for drift" } else { "attempts" };
+    let text = format!(
+        "as many {what} of the repository `{name}` run as its `concurrency` of {concurrency} allows"
+    );
+    Some(ClosedGate::until_an_event(Gate::Concurrency, text))
+}
+
+/// The slot that a run with this action waits for, if a limit is reached.
+fn needed_slot(input: &Input<'_>, action: Action) -> Option<NeededSlot> {
+    let is_server_full = is_server_full(input, action);
+    let is_repository_full = full_repository(input, action).is_some();
+    let waits = is_server_full || is_repository_full;
+    waits.then_some(NeededSlot { action, is_server_full, is_repository_full })
+}
+
+fn is_server_full(input: &Input<'_>, action: Action) -> bool {
+    is_full(action, input.surroundings.free_slots, input.surroundings.free_drift_slots)
+}
+
+/// The layer's repository, if as many of its attempts run as it allows.
+fn full_repository<'a>(input: &Input<'a>, action: Action) -> Option<&'a RepositorySlots> {
+    let limited = input.surroundings.repository.as_ref();
+    limited.filter(|slots| is_full(action, slots.free, slots.free_drift))
+}
+
+/// Whether no slot is free for a run with this action.
+fn is_full(action: Action, free: u32, free_drift: u32) -> bool {
+    free == 0 || (action == Action::Drift && free_drift == 0)
 }
 
 fn platform(input: &Input<'_>, _: &Layer, _: &Run) -> Option<ClosedGate> {

@@ -20,7 +20,7 @@ use crate::model::{
     Revision, Run, Sighting,
 };
 
-pub use types::{Decision, Input, Step};
+pub use types::{Decision, Input, NeededSlot, Step};
 
 /// Decides what happens next to a layer.
 #[must_use]

@@ -35,8 +35,19 @@ pub struct Decision {
     pub next_look: Option<Moment>,
     /// Why nothing is started: the closed gates of all runs that wait, those of the first run first.
     pub reasons: Vec<Reason>,
-    /// The action of the first run that waits for a free slot.
-    pub slot_for: Option<Action>,
+    /// The slot that the first run that waits for one needs.
+    pub needs_slot: Option<NeededSlot>,
+}
+
+/// A slot that a run waits for. At least one of the limits is reached.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct NeededSlot {
+    /// The run's action. Checks for drift have fewer slots.
+    pub action: Action,
+    /// Whether as many attempts run as the server allows.
+    pub is_server_full: bool,
+    /// Whether as many attempts run as the layer's repository allows.
+    pub is_repository_full: bool,
 }
 
 /// One change of the stored facts, or one request to an attempt.
@@ -93,7 +104,7 @@ pub enum Step {
 impl Decision {
     /// Nothing happens until an event.
     pub(super) fn rest(phase: Phase) -> Self {
-        Self { phase, step: None, next_look: None, reasons: Vec::new(), slot_for: None }
+        Self { phase, step: None, next_look: None, reasons: Vec::new(), needs_slot: None }
     }
 
     /// This step happens.
@@ -124,7 +135,7 @@ impl Decision {
                 self.reasons.push(reason);
             }
         }
-        self.slot_for = self.slot_for.or(other.slot_for);
+        self.needs_slot = self.needs_slot.or(other.needs_slot);
         match other.next_look {
             Some(moment) => self.look_at(moment),
             None => self,

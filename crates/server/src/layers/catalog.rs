@@ -14,8 +14,6 @@ use crate::model::LayerName;
 pub struct LayerSource {
     /// What the decision and the store need.
     pub configured: ConfiguredLayer,
-    /// The repository.
-    pub repository: String,
     /// The branch or tag, or `HEAD` for the default branch.
     pub reference: String,
     /// The module's directory in the repository, without `.` and `..`; empty for the root.
@@ -71,8 +69,11 @@ impl Catalog {
                 let layer = resolve::layer(name.clone(), &entry, has_backend);
                 members.entry(set.as_str()).or_default().push(name.clone());
                 found.push(LayerSource {
-                    configured: ConfiguredLayer { layer, state_key: resolve::key(&name, &entry) },
-                    repository: repository.clone(),
+                    configured: ConfiguredLayer {
+                        layer,
+                        repository: repository.clone(),
+                        state_key: resolve::key(&name, &entry),
+                    },
                     reference: reference(&entry).to_owned(),
                     path: crate::mirror::join("", path).unwrap_or_default(),
                     entry: Arc::clone(&entry),
@@ -103,7 +104,7 @@ impl Catalog {
             self.problems.push(format!(
                 "two layers have the name `{name}`: `{}` of the repository `{}`, and `{}` of `{}`; \
                  only the first one is used",
-                first.path, first.repository, source.path, source.repository
+                first.path, first.configured.repository, source.path, source.configured.repository
             ));
             return;
         }

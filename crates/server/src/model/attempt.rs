@@ -36,6 +36,10 @@ pub struct Attempt {
     pub end: Option<(Ending, Moment)>,
     /// Where it runs, for messages: a host or a Job.
     pub place: String,
+    /// The repository that its layer had when it was recorded. Attempts of earlier versions have an
+    /// empty one, and are not counted for any repository.
+    #[serde(default)]
+    pub repository: String,
     /// What it must send with each request.
     pub token: TokenHash,
 }
@@ -46,6 +50,7 @@ impl Attempt {
     pub fn new(
         number: u32,
         place: String,
+        repository: String,
         token: TokenHash,
         sequence: u64,
         now: Moment,
@@ -66,6 +71,7 @@ impl Attempt {
             began: false,
             end: None,
             place,
+            repository,
             token,
         }
     }

@@ -88,6 +88,8 @@ pub struct Surroundings {
     pub free_slots: u32,
     /// How many more checks for drift can run.
     pub free_drift_slots: u32,
+    /// What is left of the limit of the layer's repository, if it has one.
+    pub repository: Option<RepositorySlots>,
     /// How many more attempts may start this minute. Limited are checks for drift, and all attempts
     /// in the first pass after the server has started.
     pub starts_left: u32,
@@ -110,6 +112,7 @@ impl Default for Surroundings {
             upstreams: Vec::new(),
             free_slots: 1,
             free_drift_slots: 1,
+            repository: None,
             starts_left: 1,
             is_first_pass: false,
             starts_again: Moment::default(),
@@ -118,6 +121,19 @@ impl Default for Surroundings {
             no_starts: None,
         }
     }
+}
+
+/// What is left of a repository's limit of attempts at the same time.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct RepositorySlots {
+    /// The repository's name.
+    pub name: String,
+    /// Its limit.
+    pub concurrency: u32,
+    /// How many more attempts of its layers can run.
+    pub free: u32,
+    /// How many more of their checks for drift can run.
+    pub free_drift: u32,
 }
 
 /// A layer that comes first.

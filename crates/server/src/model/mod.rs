@@ -18,7 +18,9 @@ mod token;
 
 pub use attempt::{Attempt, Ending, Liveness, StopReason};
 pub use butler_base::error::FailureClass;
-pub use facts::{Breaker, DriftFinding, DriftKind, Facts, Lease, Surroundings, Upstream};
+pub use facts::{
+    Breaker, DriftFinding, DriftKind, Facts, Lease, RepositorySlots, Surroundings, Upstream,
+};
 pub use journal::{JournalChange, JournalEntry, JournalKind};
 pub use layer::{DriftCheck, Layer, Strategy, Timeouts};
 pub use moment::Moment;

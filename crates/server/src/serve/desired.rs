@@ -151,7 +151,7 @@ impl Desired {
         readings.insert(repository.to_owned(), reading.clone());
         let catalog = Catalog::new(config, &readings);
         let is_own = |name: &LayerName| {
-            catalog.layers.get(name).is_some_and(|it| it.repository == repository)
+            catalog.layers.get(name).is_some_and(|it| it.configured.repository == repository)
         };
         all.filter(|(name, _)| is_own(name)).collect()
     }

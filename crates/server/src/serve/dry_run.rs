@@ -44,13 +44,17 @@ pub async fn dry_run(options: Options, stop: &Stop) -> Result<DryRun, ServeError
     decided
 }
 
-async fn decide(options: Options, root: &Path, stop: &Stop) -> Result<DryRun, ServeError> {
+async fn decide(mut options: Options, root: &Path, stop: &Stop) -> Result<DryRun, ServeError> {
     let failed = |path: &Path, source| ServeError::Data { path: path.to_owned(), source };
     let data = std::path::absolute(&options.data).map_err(|error| failed(&options.data, error))?;
     let data = DataDirectory::at(&data);
     let copy = DataDirectory::create(root).map_err(|error| failed(root, error))?;
     copy_store(&data.store(), &copy.store())?;
     let store = Arc::new(SqliteStore::open(&copy.store())?);
+    // A pass starts what waits for a slot as soon as another run has ended.
+    for repository in options.config.repositories.values_mut() {
+        repository.entry.concurrency = None;
+    }
     let desired = Arc::new(Desired::new(options.config));
     desired.recall(&data);
     let views = Arc::new(Views::default());
@@ -72,7 +76,6 @@ async fn decide(options: Options, root: &Path, stop: &Stop) -> Result<DryRun, Se
     let mut scheduler = Scheduler::new(
         store,
         Arc::new(NoStarts { attempts: data.attempts() }),
-        // A pass starts what waits for a slot as soon as another run has ended.
         Capacity { concurrency: u32::MAX, starts_per_minute: u32::MAX },
         data.root().to_owned(),
         desired,

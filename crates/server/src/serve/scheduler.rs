@@ -1,5 +1,6 @@
 //! Decides about layers when something happened to them, and when their time has come.
 
+mod limits;
 mod start;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -10,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use self::limits::PLATFORM;
 use super::desired::Desired;
 use super::start_rate::StartRate;
 use super::view::{LayerView, Views};
@@ -21,26 +23,13 @@ use crate::layers::{Catalog, LayerSource};
 use crate::model::{Gate, LayerName, Phase, Reason, RunId};
 use crate::store::{AttemptId, Outcome, Snapshot, Store};
 
+pub(super) use limits::Capacity;
+
 /// How many steps are made for a layer before others get their turn.
 const MOST_STEPS: u32 = 32;
 
 /// The wait after a step that failed, for example because the store did not answer.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
-
-/// The least free space of the data directory with which attempts are started, in bytes.
-const LEAST_ROOM: u64 = 1 << 30;
-
-/// The time after which the room on the disk is looked at again.
-const PLATFORM: Duration = Duration::from_mins(1);
-
-/// How much may run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Capacity {
-    /// The most attempts at the same time.
-    pub(super) concurrency: u32,
-    /// The most starts in a minute: of checks for drift, and of what is due after a start of the server.
-    pub(super) starts_per_minute: u32,
-}
 
 /// Decides about one layer after the other. There is one for each server.
 #[derive(Debug)]
@@ -60,6 +49,8 @@ pub(super) struct Scheduler<S, E> {
     looks: HashMap<LayerName, Instant>,
     queue: BTreeSet<(Instant, LayerName)>,
     waiting: Waiting,
+    /// The repository of the newest attempt of each layer. The layer can have another one now.
+    occupied: HashMap<LayerName, String>,
     /// The run of each attempt that was started, if they are collected: a server would collect them
     /// for ever.
     pub(super) started: Option<Vec<RunId>>,
@@ -87,6 +78,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             looks: HashMap::new(),
             queue: BTreeSet::new(),
             waiting: Waiting::default(),
+            occupied: HashMap::new(),
             started: None,
         }
     }
@@ -189,7 +181,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         let catalog = Arc::clone(&self.catalog.borrow());
         for (name, source) in &catalog.layers {
             let is_read = self.views.layer(name).is_some_and(|view| view.phase != Phase::Observed);
-            if source.repository == repository && !is_read {
+            if source.configured.repository == repository && !is_read {
                 self.wake(name);
             }
         }
@@ -217,28 +209,14 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         }
     }
 
-    /// What can run now.
-    fn limits(&mut self, is_first_pass: bool) -> Limits {
-        let room = butler_base::platform::room(&self.data);
-        let no_starts = room.filter(|room| room.free < LEAST_ROOM).map(|room| {
-            format!(
-                "the data directory has {} MiB of free space, and nothing is started below {} MiB",
-                room.free >> 20,
-                LEAST_ROOM >> 20
-            )
-        });
-        let (starts_left, starts_again) = self.rate.left(Instant::now());
-        let concurrency = self.capacity.concurrency;
-        let limits = Limits::concurrency(concurrency);
-        Limits { starts_left, starts_again, is_first_pass, no_starts, ..limits }
-    }
-
     /// Decides about a layer until nothing can be done now.
     async fn drive(&mut self, layer: &LayerName) {
         let source = self.catalog.borrow().layers.get(layer).cloned();
         let configured = source.as_ref().map(|source| &source.configured);
         let (store, executor) = (Arc::clone(&self.store), Arc::clone(&self.executor));
+        let repository_concurrency = self.repository_concurrency(source.as_deref());
         let limits = self.limits(self.first_pass.contains(layer));
+        let limits = Limits { repository_concurrency, ..limits };
         let controller = Controller::new(&*store, &*executor, limits);
         let mut frees_others = false;
         for _ in 0..MOST_STEPS {
@@ -265,6 +243,8 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                     all.push(started);
                 }
                 self.rate.started(Instant::now());
+                let repository = configured.map(|it| it.repository.clone()).unwrap_or_default();
+                self.occupied.insert(layer.clone(), repository);
             }
             match performed {
                 Ok(Outcome::Made) => frees_others |= may_free,
@@ -275,7 +255,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         }
         // Other layers get their turn. A step that is always refused is a bug, but must not be lost.
         tracing::warn!(%layer, "many steps were made at once; the layer is looked at again");
-        self.looked_at(layer, None);
+        self.looked_at(layer, source.as_deref(), None);
         self.look_at(layer, Some(Instant::now() + AFTER_FAILURE));
         if frees_others {
             self.wake_others(layer);
@@ -296,12 +276,14 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             self.first_pass.remove(layer);
         }
         let unread = source.filter(|_| decision.phase == Phase::Observed);
-        if let Some(error) = unread.and_then(|it| self.desired.poll_error(&it.repository)) {
+        if let Some(error) =
+            unread.and_then(|it| self.desired.poll_error(&it.configured.repository))
+        {
             let text = format!("cannot read the repository: {error}");
             decision.reasons = vec![Reason::new(Gate::Source, text)];
         }
         let waits_for = WaitsFor::of(&decision);
-        self.looked_at(layer, waits_for);
+        self.looked_at(layer, source, waits_for);
         let mut next = decision.next_look.map(|next| Instant::now() + next.since(snapshot.now));
         if decision.reasons.iter().any(|reason| reason.gate == Gate::Platform) {
             let again = Instant::now() + PLATFORM;
@@ -312,14 +294,23 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
     }
 
     /// A slot that the layer does not take is offered to the next one.
-    fn looked_at(&mut self, layer: &LayerName, waits_for: Option<WaitsFor>) {
-        if let Some(next) = self.waiting.looked_at(layer, waits_for) {
+    fn looked_at(
+        &mut self,
+        layer: &LayerName,
+        source: Option<&LayerSource>,
+        waits_for: Option<WaitsFor>,
+    ) {
+        let repository = source.map_or("", |source| &*source.configured.repository);
+        if let Some(next) = self.waiting.looked_at(layer, repository, waits_for) {
             self.wake(&next);
         }
     }
 
     /// Looks at the layers that wait for what `layer` had, and at those that come after it.
     fn wake_others(&mut self, layer: &LayerName) {
+        if let Some(repository) = self.occupied.get(layer) {
+            self.waiting.freed(repository);
+        }
         let mut others = self.waiting.for_states();
         others.extend(self.waiting.offer());
         others.extend(self.catalog.borrow().dependents(layer));
@@ -330,7 +321,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
 
     fn failed(&mut self, layer: &LayerName, error: &dyn std::error::Error) {
         tracing::error!(%layer, %error, "a step failed; it is tried again");
-        self.looked_at(layer, None);
+        self.looked_at(layer, None, None);
         self.look_at(layer, Some(Instant::now() + AFTER_FAILURE));
     }
 }

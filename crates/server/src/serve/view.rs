@@ -178,7 +178,7 @@ impl LayerView {
         };
         Self {
             name: name.clone(),
-            repository: source.map(|source| source.repository.clone()),
+            repository: source.map(|source| source.configured.repository.clone()),
             reference: source.map(|source| source.reference.clone()),
             path: source.map(|source| source.path.clone()),
             phase: decision.phase,

@@ -2,7 +2,8 @@
 //!
 //! Looking at every layer that waits whenever one attempt ends would take time that grows with the
 //! square of their number. So a slot that becomes free is offered to one layer after the other, until
-//! one of them finds none.
+//! one of them finds none. A layer that finds none only because its repository runs as many attempts
+//! as it may does not end this: its repository is left out until one of its attempts has ended.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,36 +11,91 @@ use crate::decision::Decision;
 use crate::model::{Action, Gate, LayerName};
 
 /// What a layer waits for.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum WaitsFor {
-    /// A slot, for work that a commit or a person caused.
-    Slot,
-    /// A slot, for a check for drift only. It comes after everything else.
-    DriftSlot,
+    /// A slot.
+    Slot {
+        /// Which layers it is offered to first.
+        class: SlotClass,
+        /// Whether the server has none.
+        is_server_full: bool,
+        /// Whether the layer's repository has none.
+        is_repository_full: bool,
+    },
     /// A state that another layer uses.
     State,
+}
+
+/// What a slot is needed for. The first one comes first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) enum SlotClass {
+    /// Work that a commit or a person caused.
+    Work,
+    /// A check for drift only.
+    Drift,
 }
 
 impl WaitsFor {
     /// What a layer waits for that was decided about like this. What opens by itself or by an event
     /// of the layer needs no place here.
     pub(super) fn of(decision: &Decision) -> Option<Self> {
-        let needs_state = || decision.reasons.iter().any(|reason| reason.gate == Gate::Lease);
-        match decision.slot_for {
-            Some(Action::Drift) => Some(Self::DriftSlot),
-            Some(_) => Some(Self::Slot),
-            None => needs_state().then_some(Self::State),
+        if let Some(needed) = decision.needs_slot {
+            let is_drift = needed.action == Action::Drift;
+            return Some(Self::Slot {
+                class: if is_drift { SlotClass::Drift } else { SlotClass::Work },
+                is_server_full: needed.is_server_full,
+                is_repository_full: needed.is_repository_full,
+            });
+        }
+        let needs_state = decision.reasons.iter().any(|reason| reason.gate == Gate::Lease);
+        needs_state.then_some(Self::State)
+    }
+}
+
+/// When it is a layer's turn: of one class, the one that began to wait first comes first.
+type Turn = (SlotClass, u64);
+
+/// Where a layer waits.
+#[derive(Clone, Debug)]
+enum Place {
+    Slot(String, Turn),
+    State(u64),
+}
+
+impl Place {
+    /// How many layers had begun to wait when this one did.
+    const fn count(&self) -> u64 {
+        match self {
+            Self::Slot(_, (_, count)) | Self::State(count) => *count,
         }
     }
 }
 
-/// The place of a layer: the one that began to wait first comes first.
-type Place = (WaitsFor, u64);
+/// The layers of one repository that wait for a slot.
+#[derive(Debug, Default)]
+struct Queue {
+    layers: BTreeMap<Turn, LayerName>,
+    /// The first class that the repository has no slot for. It has none for later ones either.
+    full_from: Option<SlotClass>,
+}
+
+impl Queue {
+    /// The turn of the layer that is offered the next slot.
+    fn next(&self) -> Option<Turn> {
+        let (turn, _) = self.layers.first_key_value()?;
+        let is_full = self.full_from.is_some_and(|from| turn.0 >= from);
+        (!is_full).then_some(*turn)
+    }
+}
 
 /// The layers that wait.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    layers: BTreeMap<Place, LayerName>,
+    /// By repository. A queue that is empty is removed.
+    queues: HashMap<String, Queue>,
+    /// The next layer of each repository that is not known to be full, by its turn.
+    next: BTreeMap<Turn, String>,
+    for_states: BTreeSet<LayerName>,
     places: HashMap<LayerName, Place>,
     /// The layers to which a slot was offered, with the places that they had.
     offered: HashMap<LayerName, Place>,
@@ -48,112 +104,108 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// The layer was looked at, and waits for this. Returns the layer to which a slot is offered next.
+    /// The layer of this repository was looked at, and waits for this. Returns the layer to which a
+    /// slot is offered next.
     pub(super) fn looked_at(
         &mut self,
         layer: &LayerName,
+        repository: &str,
         waits_for: Option<WaitsFor>,
     ) -> Option<LayerName> {
         let offered = self.offered.remove(layer);
-        let known = self.places.remove(layer).inspect(|place| {
-            self.layers.remove(place);
-        });
-        let finds_none = matches!(waits_for, Some(WaitsFor::Slot | WaitsFor::DriftSlot));
+        let was_offered = offered.is_some();
+        let known = self.remove(layer).or(offered);
         if let Some(waits_for) = waits_for {
             // It keeps its turn.
-            let turn = known.or(offered).map_or_else(
+            let count = known.map_or_else(
                 || {
                     self.count += 1;
                     self.count
                 },
-                |(_, turn)| turn,
+                |place| place.count(),
             );
-            self.places.insert(layer.clone(), (waits_for, turn));
-            self.layers.insert((waits_for, turn), layer.clone());
+            self.insert(layer, repository, waits_for, count);
         }
-        // It took the slot, or has no use for it: perhaps there is another one.
-        if offered.is_some() && !finds_none { self.offer() } else { None }
+        let ends = matches!(waits_for, Some(WaitsFor::Slot { is_server_full: true, .. }));
+        // It took the slot, or cannot use it: perhaps there is another one.
+        if was_offered && !ends { self.offer() } else { None }
+    }
+
+    fn insert(&mut self, layer: &LayerName, repository: &str, waits_for: WaitsFor, count: u64) {
+        let place = match waits_for {
+            WaitsFor::Slot { class, is_repository_full, .. } => {
+                let turn = (class, count);
+                self.change(repository, |queue| {
+                    queue.layers.insert(turn, layer.clone());
+                    if is_repository_full {
+                        queue.full_from = Some(queue.full_from.map_or(class, |it| it.min(class)));
+                    }
+                });
+                Place::Slot(repository.to_owned(), turn)
+            }
+            WaitsFor::State => {
+                self.for_states.insert(layer.clone());
+                Place::State(count)
+            }
+        };
+        self.places.insert(layer.clone(), place);
+    }
+
+    /// Removes a layer that waits. Returns the place that it had.
+    fn remove(&mut self, layer: &LayerName) -> Option<Place> {
+        let place = self.places.remove(layer)?;
+        match &place {
+            Place::Slot(repository, turn) => {
+                self.change(repository, |queue| drop(queue.layers.remove(turn)));
+            }
+            Place::State(_) => drop(self.for_states.remove(layer)),
+        }
+        Some(place)
+    }
+
+    /// Changes the queue of a repository, and with it the layer that is the next one.
+    fn change(&mut self, repository: &str, change: impl FnOnce(&mut Queue)) {
+        let queue = self.queues.entry(repository.to_owned()).or_default();
+        let before = queue.next();
+        change(queue);
+        let after = queue.next();
+        if queue.layers.is_empty() {
+            self.queues.remove(repository);
+        }
+        if before != after {
+            before.map(|turn| self.next.remove(&turn));
+            after.map(|turn| self.next.insert(turn, repository.to_owned()));
+        }
+    }
+
+    /// An attempt of this repository has ended: it may have a slot again.
+    pub(super) fn freed(&mut self, repository: &str) {
+        self.change(repository, |queue| queue.full_from = None);
+    }
+
+    /// The limits may have changed: each repository may have a slot.
+    pub(super) fn limits_changed(&mut self) {
+        let full: Vec<String> = self.queues.keys().cloned().collect();
+        for repository in full {
+            self.freed(&repository);
+        }
     }
 
     /// A slot is free. Returns the layer to which it is offered: it has to be looked at.
     pub(super) fn offer(&mut self) -> Option<LayerName> {
-        let entry = self.layers.first_entry()?;
-        let place = *entry.key();
-        if place.0 == WaitsFor::State {
-            return None;
-        }
-        let layer = entry.remove();
-        self.places.remove(&layer);
+        let (turn, repository) = self.next.first_key_value()?;
+        let layer = self.queues.get(repository)?.layers.get(turn)?.clone();
+        let place = self.remove(&layer)?;
         self.offered.insert(layer.clone(), place);
         Some(layer)
     }
 
     /// The layers that wait for a state.
     pub(super) fn for_states(&self) -> BTreeSet<LayerName> {
-        self.layers.range((WaitsFor::State, 0)..).map(|(_, layer)| layer.clone()).collect()
+        self.for_states.clone()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::VecDeque;
-
-    use super::*;
-
-    fn name(number: usize) -> LayerName {
-        format!("layer{number:04}").parse().unwrap()
-    }
-
-    #[test]
-    fn slots_are_offered_in_turn_and_drift_comes_last() {
-        let mut waiting = Waiting::default();
-        for (layer, waits_for) in [
-            (1, WaitsFor::DriftSlot),
-            (2, WaitsFor::State),
-            (3, WaitsFor::Slot),
-            (4, WaitsFor::Slot),
-        ] {
-            assert_eq!(waiting.looked_at(&name(layer), Some(waits_for)), None);
-        }
-        assert_eq!(waiting.for_states(), BTreeSet::from([name(2)]));
-        // Looked at for another reason, a layer keeps its turn.
-        assert_eq!(waiting.looked_at(&name(3), Some(WaitsFor::Slot)), None);
-        assert_eq!(waiting.offer(), Some(name(3)));
-        // It waits for a state now, so the slot is still free.
-        assert_eq!(waiting.looked_at(&name(3), Some(WaitsFor::State)), Some(name(4)));
-        // There was none: nobody else is asked, and it stays the first one.
-        assert_eq!(waiting.looked_at(&name(4), Some(WaitsFor::Slot)), None);
-        assert_eq!(waiting.offer(), Some(name(4)));
-        assert_eq!(waiting.looked_at(&name(4), None), Some(name(1)));
-        assert_eq!(waiting.looked_at(&name(1), None), None);
-        assert_eq!(waiting.offer(), None);
-        assert_eq!(waiting.for_states(), BTreeSet::from([name(2), name(3)]));
-    }
-
-    #[test]
-    fn all_layers_start_and_few_are_looked_at_in_vain() {
-        const LAYERS: usize = 500;
-        const SLOTS: usize = 7;
-        let mut waiting = Waiting::default();
-        let (mut running, mut looks, mut done) = (VecDeque::new(), 0, 0);
-        let mut queue: VecDeque<LayerName> = (0..LAYERS).map(name).collect();
-        loop {
-            while let Some(layer) = queue.pop_front() {
-                looks += 1;
-                let has_slot = running.len() < SLOTS;
-                if has_slot {
-                    running.push_back(layer.clone());
-                }
-                let waits_for = (!has_slot).then_some(WaitsFor::Slot);
-                queue.extend(waiting.looked_at(&layer, waits_for));
-            }
-            if running.pop_front().is_none() {
-                break;
-            }
-            done += 1;
-            queue.extend(waiting.offer());
-        }
-        assert_eq!(done, LAYERS);
-        assert!(looks <= 3 * LAYERS, "{looks}");
-    }
-}
+#[path = "waiting_tests.rs"]
+mod tests;

@@ -9,8 +9,8 @@ use super::needs::RunState;
 use super::record::Record;
 use super::tables::{self, Tables};
 use super::{
-    AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Snapshot, StartRequest, Store,
-    StoreResult,
+    AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Running, RunningCount, Snapshot,
+    StartRequest, Store, StoreResult,
 };
 use crate::model::{
     Action, Closed, Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, NewRun,
@@ -146,14 +146,14 @@ impl Tables for Memory {
         Ok(())
     }
 
-    fn running(&mut self) -> StoreResult<(u32, u32)> {
-        let runs = self.layers.values().flat_map(|record| &record.runs);
-        let (mut running, mut drift) = (0, 0);
-        for run in runs.filter(|run| run.running().is_some()) {
-            running += 1;
-            drift += u32::from(run.action == Action::Drift);
+    fn running(&mut self) -> StoreResult<Running> {
+        let mut running = Running::default();
+        for run in self.layers.values().flat_map(|record| &record.runs) {
+            let Some(attempt) = run.running() else { continue };
+            let drift = u32::from(run.action == Action::Drift);
+            running.add(&attempt.repository, RunningCount { attempts: 1, drift });
         }
-        Ok((running, drift))
+        Ok(running)
     }
 
     fn counter(&mut self, name: &str) -> StoreResult<u64> {

@@ -11,6 +11,7 @@ mod memory;
 mod needs;
 mod note;
 mod record;
+mod running;
 mod sqlite;
 mod tables;
 
@@ -29,6 +30,7 @@ use crate::model::{
 
 pub use memory::MemoryStore;
 pub use note::{Note, Outcome};
+pub use running::{Running, RunningCount};
 pub use sqlite::{SqliteStore, backup, restore};
 
 /// What is wrong with the store.
@@ -115,9 +117,7 @@ pub struct Snapshot {
     /// The layers that come first.
     pub upstreams: Vec<Upstream>,
     /// How many attempts run, of all layers.
-    pub running: u32,
-    /// How many of them are checks for drift.
-    pub running_drift: u32,
+    pub running: Running,
 }
 
 /// What an attempt reports when it has ended.
@@ -157,6 +157,10 @@ pub struct StartRequest<'a> {
     pub after: &'a [LayerName],
     /// The most attempts at the same time.
     pub concurrency: u32,
+    /// The layer's repository.
+    pub repository: &'a str,
+    /// The most attempts of the repository's layers at the same time, if that is limited.
+    pub repository_concurrency: Option<u32>,
     /// How long it may take before it is asked to stop.
     pub timeout: Duration,
     /// Where it will run, for messages.
@@ -249,7 +253,7 @@ pub trait Store: Send + Sync {
 
     /// Records a new attempt and its lease, if the run waits, the attempt is its next one, the
     /// layer's change is the run's, the plan that it applies is valid, the state is free, upstream
-    /// layers are applied, and fewer than `concurrency` attempts run.
+    /// layers are applied, and fewer attempts run than both limits allow.
     fn start_attempt(
         &self,
         request: StartRequest<'_>,

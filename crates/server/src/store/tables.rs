@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::journal::changes;
 use super::record::Record;
-use super::{AttemptId, AttemptResult, Keep, Note, Outcome, Snapshot, StartRequest, StoreResult};
+use super::{
+    AttemptId, AttemptResult, Keep, Note, Outcome, Running, Snapshot, StartRequest, StoreResult,
+};
 use crate::model::{
     Action, Attempt, Cause, Closed, Commit, Facts, JournalChange, LayerName, Lease, Moment, NewRun,
     PlanDigest, Run, RunId, Sighting, Upstream,
@@ -62,8 +64,8 @@ pub(super) trait Tables {
     /// Removes a lease, if it exists.
     fn remove_lease(&mut self, lease: &Lease) -> StoreResult<()>;
 
-    /// How many attempts run, and how many of these are checks for drift.
-    fn running(&mut self) -> StoreResult<(u32, u32)>;
+    /// How many attempts run.
+    fn running(&mut self) -> StoreResult<Running>;
 
     /// The value of a counter, which begins at 0.
     fn counter(&mut self, name: &str) -> StoreResult<u64>;
@@ -134,7 +136,6 @@ pub(super) fn snapshot(
         }
     }
     let (applied, applied_at) = record.applied.unzip();
-    let (running, running_drift) = tables.running()?;
     Ok(Snapshot {
         now: tables.now(),
         observation: record.observation,
@@ -148,8 +149,7 @@ pub(super) fn snapshot(
             upstream_apply: upstream_apply.map(|(_, run)| run),
         },
         upstreams: upstreams(tables, after)?,
-        running,
-        running_drift,
+        running: tables.running()?,
     })
 }
 
@@ -195,17 +195,21 @@ pub(super) fn start_attempt(
     tables: &mut impl Tables,
     request: &StartRequest<'_>,
 ) -> StoreResult<Outcome> {
-    let StartRequest { attempt: id, state_key, after, concurrency, timeout, place, token } =
-        *request;
-    let (running, _) = tables.running()?;
-    if tables.lease(state_key)?.is_some() || running >= concurrency {
+    let StartRequest { attempt: id, state_key, after, timeout, repository, .. } = *request;
+    let running = tables.running()?;
+    let is_full = running.total().attempts >= request.concurrency;
+    let most = request.repository_concurrency;
+    let is_repository_full = most.is_some_and(|most| running.of(repository).attempts >= most);
+    if tables.lease(state_key)?.is_some() || is_full || is_repository_full {
         return Ok(Outcome::Refused);
     }
     let upstreams_applied = upstreams(tables, after)?.iter().all(|upstream| upstream.satisfied);
     let now = tables.now();
     let sequence = tables.counter(SEQUENCE)? + 1;
-    let (place, token) = (place.to_owned(), *token);
-    let attempt = Attempt::new(id.number, place, token, sequence, now, now + timeout);
+    let (place, repository) = (request.place.to_owned(), repository.to_owned());
+    let deadline = now + timeout;
+    let attempt =
+        Attempt::new(id.number, place, repository, *request.token, sequence, now, deadline);
     let made =
         update(tables, &id.layer, |record| record.start(attempt, &id.run, upstreams_applied))?;
     if made == Outcome::Made {

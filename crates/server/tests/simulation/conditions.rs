@@ -11,9 +11,6 @@ use butler_server::model::{Action, Breaker, Moment, Run};
 use crate::ops::Scenario;
 use crate::world::World;
 
-/// The most attempts at the same time. One of them can be a check for drift.
-const CONCURRENCY: u32 = 2;
-
 /// The time in which starts are counted, in seconds.
 const MINUTE: u64 = 60;
 
@@ -25,6 +22,10 @@ pub(crate) struct Conditions {
     breaker: Breaker,
     disk_is_full: bool,
     starts_per_minute: u32,
+    /// The most attempts at the same time.
+    concurrency: u32,
+    /// The most attempts of the limited repository at the same time.
+    repository_concurrency: u32,
     /// The simulated seconds of the starts since the server was started.
     starts: Vec<u64>,
     /// The layers that have not been at rest since then.
@@ -40,6 +41,8 @@ impl Conditions {
             breaker: Breaker::Closed,
             disk_is_full: false,
             starts_per_minute: scenario.starts_per_minute,
+            concurrency: scenario.concurrency,
+            repository_concurrency: 1,
             starts: Vec::new(),
             first_pass: (0..scenario.layers.len()).collect(),
             version: 0,
@@ -78,7 +81,10 @@ impl World {
             no_starts: conditions.disk_is_full.then(|| "the disk is full".to_owned()),
             closed_windows: forbidden.map(|action| (action, end)).collect(),
             breaker: conditions.breaker,
-            ..Limits::concurrency(CONCURRENCY)
+            repository_concurrency: self.kinds[layer]
+                .is_limited
+                .then_some(conditions.repository_concurrency),
+            ..Limits::concurrency(conditions.concurrency)
         }
     }
 
@@ -95,6 +101,29 @@ impl World {
     pub(crate) const fn set_disk_full(&mut self, full: bool) {
         self.conditions.disk_is_full = full;
         self.conditions.version += 1;
+    }
+
+    pub(crate) const fn limit_repository(&mut self, concurrency: u32) {
+        self.conditions.repository_concurrency = concurrency;
+        self.conditions.version += 1;
+    }
+
+    /// Invariant 2, after each start: no more attempts run than the limits allow.
+    pub(crate) fn check_limits(&mut self, layer: usize) {
+        let is_running = |layer: &usize| {
+            let runs = self.store.inner.runs(&self.name(*layer));
+            runs.iter().any(|run| run.running().is_some())
+        };
+        let running: Vec<usize> = (0..self.layers.len()).filter(is_running).collect();
+        let limited = running.iter().filter(|layer| self.kinds[**layer].is_limited).count();
+        let (all, conditions) = (running.len(), &self.conditions);
+        if all > conditions.concurrency as usize {
+            self.violation = Some(format!("{all} attempts run"));
+        } else if self.kinds[layer].is_limited
+            && limited > conditions.repository_concurrency as usize
+        {
+            self.violation = Some(format!("{limited} attempts of the limited repository run"));
+        }
     }
 
     /// The server was started: it knows nothing about earlier starts.

@@ -13,6 +13,8 @@ pub(crate) struct LayerKind {
     pub(crate) always_fails: bool,
     /// Whether it has the state of the layer before it, which no configuration should allow.
     pub(crate) shares_state: bool,
+    /// Whether it is in the repository whose attempts are limited.
+    pub(crate) is_limited: bool,
     /// The layers before this one that it comes after.
     pub(crate) after: Vec<usize>,
 }
@@ -56,6 +58,9 @@ pub(crate) enum Op {
     /// A server decides about a layer. Before it executes that, another one works, perhaps after
     /// a commit to all layers.
     Race { layer: usize, commit: bool },
+    /// A repository is read, and a server decides about each layer before any of them executes what
+    /// it decided.
+    DecideTogether,
     /// The store does not answer, or it does again.
     StoreDown { down: bool },
     /// The git host does not answer, or it does again.
@@ -76,6 +81,8 @@ pub(crate) enum Op {
     Pause { layer: usize, paused: bool },
     /// A layer leaves the configuration, or comes back.
     Configure { layer: usize, present: bool },
+    /// A new configuration of the limited repository allows this many attempts.
+    Limit { concurrency: u32 },
     /// Something changes the infrastructure.
     Drift { layer: usize },
     /// Old runs of a layer are removed.
@@ -84,7 +91,7 @@ pub(crate) enum Op {
 
 impl Op {
     /// How many kinds there are.
-    pub(crate) const KINDS: usize = 28;
+    pub(crate) const KINDS: usize = 30;
 
     /// The kind, for the totals.
     pub(crate) const fn kind(&self) -> &'static str {
@@ -105,6 +112,7 @@ impl Op {
             Self::RepeatReport { .. } => "repeat report",
             Self::Partition { .. } => "partition",
             Self::Race { .. } => "race",
+            Self::DecideTogether => "decide together",
             Self::StoreDown { .. } => "store down",
             Self::GitDown { .. } => "git down",
             Self::Approve { .. } => "approve",
@@ -115,6 +123,7 @@ impl Op {
             Self::DiskFull { .. } => "disk full",
             Self::Pause { .. } => "pause",
             Self::Configure { .. } => "configure",
+            Self::Limit { .. } => "limit",
             Self::Drift { .. } => "drift",
             Self::Prune { .. } => "prune",
         }
@@ -125,7 +134,7 @@ impl Op {
         let server = random.usize(..2);
         let attempt = random.usize(..8);
         // Most of the time, time passes and servers decide.
-        match random.u32(..110) {
+        match random.u32(..116) {
             0..25 => Self::Pass,
             25..39 => Self::Advance { seconds: random.choice([1, 10, 30, 90, 700]).unwrap_or(1) },
             39..51 => Self::Poll,
@@ -158,6 +167,8 @@ impl Op {
             }
             104..106 => Self::Breaker { open: random.u8(..3) == 0 },
             106..108 => Self::DiskFull { full: random.u8(..4) == 0 },
+            108..112 => Self::DecideTogether,
+            112..114 => Self::Limit { concurrency: random.u32(1..3) },
             _ => Self::ClockJump { seconds: if random.bool() { 3600 } else { -3600 } },
         }
     }
@@ -170,6 +181,8 @@ pub(crate) struct Scenario {
     pub(crate) seed: u64,
     /// How many checks for drift, and attempts of the first pass, may start in a minute.
     pub(crate) starts_per_minute: u32,
+    /// The most attempts at the same time. One of them can be a check for drift.
+    pub(crate) concurrency: u32,
     pub(crate) layers: Vec<LayerKind>,
     pub(crate) ops: Vec<Op>,
 }
@@ -186,12 +199,14 @@ impl Scenario {
                 destroy_limit: (random.u8(..4) == 0).then_some(0),
                 always_fails: random.u8(..10) == 0,
                 shares_state: random.u8(..4) == 0,
+                is_limited: random.bool(),
                 after: (0..index).filter(|_| random.u8(..3) == 0).collect(),
             })
             .collect();
         let starts_per_minute = *random.choice(&[1, 3, 60]).unwrap_or(&1);
+        let concurrency = random.u32(2..4);
         let count = random.usize(20..160);
         let ops = (0..count).map(|_| Op::random(&mut random, layers.len())).collect();
-        Self { seed, starts_per_minute, layers, ops }
+        Self { seed, starts_per_minute, concurrency, layers, ops }
     }
 }

@@ -83,6 +83,7 @@ impl World {
         let made = now(self.controller(layer).perform(&name, self.configured(layer), step));
         if is_start && !matches!(made, Ok(Outcome::Refused)) {
             self.count_start();
+            self.check_limits(layer);
         }
         self.check_starts(layer, &before);
         self.restart();
@@ -97,7 +98,7 @@ impl World {
             self.violation =
                 Some(format!("{} {} starts although {why}", run.action.as_str(), run.id));
         }
-        if run.action == Action::Drift && snapshot.running_drift > 0 {
+        if run.action == Action::Drift && snapshot.running.total().drift > 0 {
             self.violation = Some(format!("{} is one check for drift too many", run.id));
         }
     }
@@ -112,8 +113,7 @@ impl World {
             && rested.snapshot.observation == snapshot.observation
             && rested.snapshot.facts == snapshot.facts
             && rested.snapshot.upstreams == snapshot.upstreams
-            && rested.snapshot.running == snapshot.running
-            && rested.snapshot.running_drift == snapshot.running_drift;
+            && rested.snapshot.running == snapshot.running;
         let is_announced = rested.next_look.is_some_and(|next| next <= snapshot.now);
         if let Some(step) = decision.step.as_ref().filter(|_| is_same && !is_announced) {
             let name = self.name(layer);
@@ -131,7 +131,7 @@ impl World {
         if !is_done && !is_looked_at && decision.reasons.is_empty() {
             self.violation = Some(format!("{name} has no way out: {decision:?}"));
         }
-        if is_closed(decision, Gate::Concurrency) && snapshot.running == 0 {
+        if is_closed(decision, Gate::Concurrency) && snapshot.running.total().attempts == 0 {
             self.violation = Some(format!("{name} waits for a slot, and nothing runs"));
         }
         let is_running = facts.runs.iter().any(|run| run.running().is_some());

@@ -82,6 +82,7 @@ fn configured(index: usize, kind: &LayerKind, kinds: &[LayerKind]) -> Configured
             has_backend: true,
             conflict: None,
         },
+        repository: if kind.is_limited { "limited" } else { "infra" }.to_owned(),
         state_key: format!("state-{}", index - usize::from(kind.shares_state && index > 0)),
     }
 }
@@ -229,6 +230,15 @@ impl World {
                 self.pass();
                 self.perform(&Op::PerformDecided { server: 0 });
             }
+            Op::DecideTogether => {
+                self.poll();
+                for layer in 0..layers {
+                    self.decide(layer, layer);
+                }
+                for server in 0..layers {
+                    self.perform(&Op::PerformDecided { server });
+                }
+            }
             Op::StoreDown { down } => self.store.faults.lock().unwrap().store_is_down = down,
             Op::GitDown { down } => self.git_is_down = down,
             Op::Approve { layer, old } => self.approve(layer % layers, old),
@@ -237,6 +247,7 @@ impl World {
             Op::CloseWindow { layer, seconds } => self.close_window(layer % layers, seconds),
             Op::Breaker { open } => self.set_breaker(open),
             Op::DiskFull { full } => self.set_disk_full(full),
+            Op::Limit { concurrency } => self.limit_repository(concurrency),
             Op::Pause { layer, paused } => self.pause(layer % layers, paused),
             Op::Configure { layer, present } => {
                 self.present[layer % layers] = present;

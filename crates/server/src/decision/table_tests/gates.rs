@@ -3,6 +3,11 @@
 use super::*;
 use Phase::{Blocked, PendingTrigger, Triggering};
 
+/// What is left of the limit of a repository.
+fn slots(free: u32, free_drift: u32) -> RepositorySlots {
+    RepositorySlots { name: "infra".to_owned(), concurrency: 3, free, free_drift }
+}
+
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn rows() -> Vec<Row> {
     vec![
@@ -53,6 +58,47 @@ pub(super) fn rows() -> Vec<Row> {
             auto().with(|w| {
                 w.plan();
                 w.surroundings.free_drift_slots = 0;
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+        (
+            "no free slot of the repository",
+            auto().with(|w| {
+                w.plan();
+                w.surroundings.repository = Some(slots(0, 1));
+            }),
+            (PendingTrigger, "", &[Gate::Concurrency], false),
+        ),
+        (
+            "no free slot of the repository, and none of the server",
+            auto().with(|w| {
+                w.plan();
+                w.surroundings.free_slots = 0;
+                w.surroundings.repository = Some(slots(0, 0));
+            }),
+            (PendingTrigger, "", &[Gate::Concurrency, Gate::Concurrency], false),
+        ),
+        (
+            "no free slot of the repository for drift",
+            drifting(false).with(|w| {
+                w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
+                w.surroundings.repository = Some(slots(1, 0));
+            }),
+            (PendingTrigger, "", &[Gate::Concurrency], false),
+        ),
+        (
+            "drift slots of the repository do not concern plans",
+            auto().with(|w| {
+                w.plan();
+                w.surroundings.repository = Some(slots(1, 0));
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+        (
+            "free slot of the repository",
+            drifting(false).with(|w| {
+                w.run(Action::Drift, Cause::Schedule { due: NOW }, "new");
+                w.surroundings.repository = Some(slots(1, 1));
             }),
             (Triggering, "start 1", &[], false),
         ),
@@ -146,4 +192,38 @@ pub(super) fn rows() -> Vec<Row> {
             (Triggering, "start 1", &[], false),
         ),
     ]
+}
+
+#[test]
+fn reason_names_the_repository_and_its_limit() {
+    let full = |action: Action, server: u32| {
+        let (world, cause) = match action {
+            Action::Drift => (drifting(false), Cause::Schedule { due: NOW }),
+            _ => (auto(), Cause::Commit { change: 2 }),
+        };
+        let decision = world.with(|w| {
+            w.run(action, cause, "new");
+            w.surroundings.free_slots = server;
+            w.surroundings.repository = Some(slots(0, 0));
+        });
+        let Decision { needs_slot, reasons, .. } = decision.decide();
+        let texts: Vec<String> = reasons.into_iter().map(|reason| reason.text).collect();
+        (needs_slot.unwrap(), texts)
+    };
+    let needed =
+        |action, is_server_full| NeededSlot { action, is_server_full, is_repository_full: true };
+    let attempts =
+        "as many attempts of the repository `infra` run as its `concurrency` of 3 allows";
+    let checks =
+        "as many checks for drift of the repository `infra` run as its `concurrency` of 3 allows";
+    let server = "as many attempts run as `concurrency` allows";
+    for (action, free, reasons) in [
+        (Action::Plan, 1, &[attempts][..]),
+        (Action::Drift, 1, &[checks]),
+        (Action::Plan, 0, &[server, attempts]),
+    ] {
+        let (needs_slot, texts) = full(action, free);
+        assert_eq!(needs_slot, needed(action, free == 0));
+        assert_eq!(texts, reasons);
+    }
 }

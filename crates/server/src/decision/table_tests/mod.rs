@@ -16,8 +16,8 @@ use butler_registry::TokenHash;
 
 use crate::model::{
     Attempt, Breaker, ChangeCounts, Commit, Digest, DriftCheck, DriftFinding, DriftKind, Ending,
-    FailureClass, LayerName, Lease, Liveness, NewRun, PlanDigest, RunId, SavedPlan, StalePlan,
-    StopReason, Strategy, Surroundings, Timeouts, Upstream,
+    FailureClass, LayerName, Lease, Liveness, NewRun, PlanDigest, RepositorySlots, RunId,
+    SavedPlan, StalePlan, StopReason, Strategy, Surroundings, Timeouts, Upstream,
 };
 
 /// The time of all decisions, unless a row says otherwise.
@@ -146,6 +146,7 @@ fn attempt(run: &mut Run) -> &mut Attempt {
     run.attempts.push(Attempt::new(
         number,
         place,
+        "infra".to_owned(),
         TokenHash::of("brce_test"),
         1,
         created,

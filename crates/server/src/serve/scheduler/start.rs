@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Scheduler;
-use crate::controller::{Controller, Executor, Probe};
+use crate::controller::{Controller, Executor, Limits, Probe};
 use crate::model::{LayerName, Liveness};
 use crate::store::{AttemptId, Store, StoreResult};
 
@@ -17,6 +17,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             let snapshot = self.store.snapshot(&layer, "", &[]).await?;
             for run in &snapshot.facts.runs {
                 let Some(running) = run.running() else { continue };
+                self.occupied.insert(layer.clone(), running.repository.clone());
                 let (layer, run) = (layer.clone(), run.id.clone());
                 let attempt = AttemptId { layer, run, number: running.number };
                 match self.executor.probe(&attempt).await {
@@ -42,9 +43,11 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         let catalog = Arc::clone(&self.catalog.borrow());
         let (store, executor) = (Arc::clone(&self.store), Arc::clone(&self.executor));
         let limits = self.limits(true);
-        let controller = Controller::new(&*store, &*executor, limits);
         for name in &all {
             let source = catalog.layers.get(name).map(|source| &**source);
+            let repository_concurrency = self.repository_concurrency(source);
+            let limits = Limits { repository_concurrency, ..limits.clone() };
+            let controller = Controller::new(&*store, &*executor, limits);
             let configured = source.map(|source| &source.configured);
             let (snapshot, decision) = controller.decide(name, configured).await?;
             let has_step = decision.step.is_some();
@@ -58,6 +61,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
 
     /// Looks at all layers soon.
     pub(in crate::serve) async fn wake_all(&mut self) {
+        self.waiting.limits_changed();
         match self.all_layers().await {
             Ok(all) => all.iter().for_each(|layer| self.wake(layer)),
             Err(error) => tracing::error!(%error, "cannot read the names of layers"),

@@ -54,6 +54,7 @@ pub(super) async fn notes_change_attempts_until_they_end(tested: Tested<impl Sto
         ..Attempt::new(
             1,
             "this machine".to_owned(),
+            "infra".to_owned(),
             TokenHash::of("brce_test"),
             1,
             started,

@@ -106,6 +106,8 @@ impl<S: Store> Tested<S> {
             state_key: KEY,
             after,
             concurrency: 2,
+            repository: "infra",
+            repository_concurrency: None,
             timeout: TIMEOUT,
             place: "this machine",
             token: &TokenHash::of("brce_test"),
@@ -176,7 +178,9 @@ macro_rules! contract {
                 commits_that_may_be_needed_are_listed);
             contract!($new, starts: runs_are_inserted_once_and_for_the_current_change,
                 one_attempt_uses_a_state, only_the_next_attempt_of_a_waiting_run_starts,
-                concurrency_is_compared_at_the_start, runs_are_found_by_id_and_by_layer,
+                concurrency_is_compared_at_the_start,
+                limit_of_a_repository_is_compared_at_the_start,
+                checks_for_drift_are_counted_for_their_repository, runs_are_found_by_id_and_by_layer,
                 applies_of_upstream_layers_are_ordered);
             contract!($new, ends: applies_that_begin_leave_nothing_applied,
                 notes_change_attempts_until_they_end, stopped_attempts_end_as_stopped,

@@ -6,7 +6,7 @@ pub(super) async fn unknown_layers_are_empty(tested: Tested<impl Store>) {
     tested.clock.set(7);
     let snapshot = tested.facts("a").await;
     assert_eq!((snapshot.now, snapshot.observation), (Moment::from_millis(7), None));
-    assert_eq!((snapshot.facts, snapshot.running), (Facts::default(), 0));
+    assert_eq!((snapshot.facts, snapshot.running), (Facts::default(), Running::default()));
 }
 
 pub(super) async fn changes_of_the_digest_are_counted(tested: Tested<impl Store>) {

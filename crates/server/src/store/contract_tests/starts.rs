@@ -21,7 +21,7 @@ pub(super) async fn one_attempt_uses_a_state(tested: Tested<impl Store>) {
     assert_eq!(tested.try_start(&waiting, &[]).await, Outcome::Refused);
     let snapshot = tested.facts("b").await;
     assert_eq!(snapshot.facts.lease.unwrap().layer, layer("a"));
-    assert_eq!(snapshot.running, 1);
+    assert_eq!(snapshot.running.total().attempts, 1);
     tested.lose(&first).await;
     assert_eq!(tested.facts("b").await.facts.lease, None);
     assert_eq!(tested.try_start(&waiting, &[]).await, Outcome::Made);
@@ -54,12 +54,61 @@ pub(super) async fn concurrency_is_compared_at_the_start(tested: Tested<impl Sto
             state_key: name,
             after: &[],
             concurrency: 2,
+            repository: "infra",
+            repository_concurrency: None,
             timeout: TIMEOUT,
             place: "this machine",
             token: &TokenHash::of("brce_test"),
         };
         assert_eq!(tested.store.start_attempt(request).await.unwrap(), expected, "{name}");
     }
+}
+
+pub(super) async fn limit_of_a_repository_is_compared_at_the_start(tested: Tested<impl Store>) {
+    let start = async |name: &str, repository: &str, most: Option<u32>| {
+        let run = tested.plan(name).await;
+        let id = AttemptId { layer: layer(name), run, number: 1 };
+        let request = StartRequest {
+            attempt: &id,
+            state_key: name,
+            after: &[],
+            concurrency: 4,
+            repository,
+            repository_concurrency: most,
+            timeout: TIMEOUT,
+            place: "this machine",
+            token: &TokenHash::of("brce_test"),
+        };
+        (tested.store.start_attempt(request).await.unwrap(), id)
+    };
+    let (made, first) = start("a", "limited", Some(1)).await;
+    assert_eq!(made, Outcome::Made);
+    assert_eq!(start("b", "limited", Some(1)).await.0, Outcome::Refused);
+    // Neither another repository nor a repository without a limit is concerned.
+    assert_eq!(start("c", "other", Some(1)).await.0, Outcome::Made);
+    assert_eq!(start("d", "limited", None).await.0, Outcome::Made);
+    assert_eq!(start("e", "limited", Some(2)).await.0, Outcome::Refused);
+    let running = tested.facts("b").await.running;
+    let count = |attempts| RunningCount { attempts, drift: 0 };
+    assert_eq!(running.total(), count(3));
+    assert_eq!(running.of("limited"), count(2));
+    assert_eq!((running.of("other"), running.of("none")), (count(1), count(0)));
+    tested.finish(&first, saved("p1", false)).await;
+    assert_eq!(tested.facts("b").await.running.of("limited"), count(1));
+    assert_eq!(start("f", "limited", Some(2)).await.0, Outcome::Made);
+    assert_eq!(start("g", "other", Some(9)).await.0, Outcome::Made);
+    // Of the server, no slot is free.
+    assert_eq!(start("h", "other", Some(9)).await.0, Outcome::Refused);
+}
+
+pub(super) async fn checks_for_drift_are_counted_for_their_repository(tested: Tested<impl Store>) {
+    tested.apply("a", false).await;
+    tested.check_drift("a", 1000).await;
+    let run = tested.facts("a").await.facts.runs.last().unwrap().id.clone();
+    tested.start("a", &run, 1).await;
+    let running = tested.facts("b").await.running;
+    assert_eq!(running.of("infra"), RunningCount { attempts: 1, drift: 1 });
+    assert_eq!(running.total(), running.of("infra"));
 }
 
 pub(super) async fn runs_are_found_by_id_and_by_layer(tested: Tested<impl Store>) {

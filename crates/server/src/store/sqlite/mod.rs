@@ -6,6 +6,7 @@
 //! attempt must outlive a power cut that happens after the attempt was started.
 
 mod backup;
+mod error;
 mod lock;
 mod schema;
 mod tables;
@@ -265,6 +266,8 @@ impl Store for SqliteStore {
         let (attempt, state_key) = (request.attempt.clone(), request.state_key.to_owned());
         let (after, place) = (request.after.to_vec(), request.place.to_owned());
         let (concurrency, timeout) = (request.concurrency, request.timeout);
+        let repository = request.repository.to_owned();
+        let repository_concurrency = request.repository_concurrency;
         let token = *request.token;
         self.transaction(move |tables| {
             let request = StartRequest {
@@ -272,6 +275,8 @@ impl Store for SqliteStore {
                 state_key: &state_key,
                 after: &after,
                 concurrency,
+                repository: &repository,
+                repository_concurrency,
                 timeout,
                 place: &place,
                 token: &token,

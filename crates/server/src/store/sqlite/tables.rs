@@ -9,7 +9,7 @@ use crate::model::{Commit, JournalChange, JournalEntry, LayerName, Lease, Moment
 use crate::store::needs::{Need, RunState};
 use crate::store::record::Record;
 use crate::store::tables::Tables;
-use crate::store::{StoreError, StoreResult};
+use crate::store::{Running, RunningCount, StoreError, StoreResult};
 
 /// The runs of a record.
 pub(super) const RUNS_THAT_ARE_READ: &str =
@@ -28,9 +28,12 @@ pub(super) const COMMITS: &str = "
 /// The layers that have an attempt without an end.
 pub(super) const BUSY: &str = "SELECT DISTINCT layer FROM runs WHERE state = 'running'";
 
-/// How many attempts run, and how many of these are checks for drift.
-pub(super) const RUNNING: &str =
-    "SELECT count(*), coalesce(sum(action = 'drift'), 0) FROM runs WHERE state = 'running'";
+/// How many attempts of each repository run, and how many of these are checks for drift. Attempts of
+/// earlier versions have no repository.
+pub(super) const RUNNING: &str = "
+    SELECT coalesce(facts ->> '$.attempts[#-1].repository', '') AS repository,
+        count(*), sum(action = 'drift')
+    FROM runs WHERE state = 'running' GROUP BY repository";
 
 /// Entries of the journal.
 const EVENTS: &str = "SELECT sequence, at, layer, change FROM events WHERE sequence > ?1
@@ -242,9 +245,16 @@ impl Tables for SqliteTables<'_> {
         Ok(())
     }
 
-    fn running(&mut self) -> StoreResult<(u32, u32)> {
+    fn running(&mut self) -> StoreResult<Running> {
         let mut select = self.connection.prepare_cached(RUNNING)?;
-        Ok(select.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?)
+        let mut rows = select.query([])?;
+        let mut running = Running::default();
+        while let Some(row) = rows.next()? {
+            let repository: String = row.get(0)?;
+            let count = RunningCount { attempts: row.get(1)?, drift: row.get(2)? };
+            running.add(&repository, count);
+        }
+        Ok(running)
     }
 
     fn counter(&mut self, name: &str) -> StoreResult<u64> {
@@ -314,33 +324,4 @@ fn text(facts: &impl Serialize) -> StoreResult<String> {
 /// SQLite has signed numbers only. None of ours is near the limit.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-impl From<rusqlite::Error> for StoreError {
-    /// The path is added by the store ([`super::SqliteStore`]), which knows it.
-    fn from(error: rusqlite::Error) -> Self {
-        let is_damaged = match &error {
-            rusqlite::Error::SqliteFailure(failure, _) => matches!(
-                failure.code,
-                rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase
-            ),
-            rusqlite::Error::FromSqlConversionFailure(..) => true,
-            _ => false,
-        };
-        let is_full = matches!(
-            &error,
-            rusqlite::Error::SqliteFailure(failure, _)
-                if failure.code == rusqlite::ErrorCode::DiskFull
-        );
-        let why = if is_full {
-            "its disk is full; free space on it".to_owned()
-        } else {
-            error.to_string()
-        };
-        if is_damaged {
-            Self::Damaged { path: std::path::PathBuf::new(), why }
-        } else {
-            Self::Unavailable(why)
-        }
-    }
 }

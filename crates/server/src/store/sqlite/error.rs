@@ -1,0 +1,34 @@
+//! What errors of SQLite mean.
+
+use std::path::PathBuf;
+
+use crate::store::StoreError;
+
+impl From<rusqlite::Error> for StoreError {
+    /// The path is added by the store ([`super::SqliteStore`]), which knows it.
+    fn from(error: rusqlite::Error) -> Self {
+        let is_damaged = match &error {
+            rusqlite::Error::SqliteFailure(failure, _) => matches!(
+                failure.code,
+                rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase
+            ),
+            rusqlite::Error::FromSqlConversionFailure(..) => true,
+            _ => false,
+        };
+        let is_full = matches!(
+            &error,
+            rusqlite::Error::SqliteFailure(failure, _)
+                if failure.code == rusqlite::ErrorCode::DiskFull
+        );
+        let why = if is_full {
+            "its disk is full; free space on it".to_owned()
+        } else {
+            error.to_string()
+        };
+        if is_damaged {
+            Self::Damaged { path: PathBuf::new(), why }
+        } else {
+            Self::Unavailable(why)
+        }
+    }
+}
