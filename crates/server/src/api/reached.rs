@@ -5,24 +5,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, Request};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, header};
-use axum::serve::IncomingStream;
 use ipnet::IpNet;
-use tokio::net::TcpListener;
 use url::{Origin, Url};
 
 /// The other end of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer(pub SocketAddr);
-
-impl Connected<IncomingStream<'_, TcpListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        Self(*stream.remote_addr())
-    }
-}
 
 /// How a request reached the server.
 #[derive(Clone, Debug, Eq, PartialEq)]

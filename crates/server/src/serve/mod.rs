@@ -1,5 +1,6 @@
 //! The running server: polls repositories, decides about layers, and answers requests.
 
+mod connections;
 mod desired;
 mod dry_run;
 mod listener;

@@ -12,6 +12,7 @@ use butler_source::git::GitEnvironment;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::connections::{HEAD, serve_connections};
 use super::desired::Desired;
 use super::listener::{ListenError, listen, listen_to_attempts};
 use super::poller::{PollSettings, Poller};
@@ -21,7 +22,7 @@ use super::scheduler::{Capacity, Scheduler, until};
 use super::stopping::end_attempts;
 use super::tls::{TlsError, TlsFiles, TlsListener, acceptor};
 use super::view::Views;
-use crate::api::{self, Access, ApiState, Hosts, Peer};
+use crate::api::{self, Access, ApiState, Hosts};
 use crate::attempts::{AttemptSettings, PlanFiles, ProcessExecutor, Secrets, StoreRegistry};
 use crate::config::{Config, ConfigError};
 use crate::data::DataDirectory;
@@ -201,26 +202,28 @@ pub async fn serve(
     };
     let listener = listen(listen_at, &parts.data.port("listen")).await?;
     let address = listener.local_addr().map_err(ServeError::Serve)?;
-    let router = api::router(Arc::new(state)).into_make_service_with_connect_info::<Peer>();
+    let router = api::router(Arc::new(state));
     let scheme = if acceptor.is_some() { "https" } else { "http" };
     let served = async {
         match acceptor {
-            Some(acceptor) => axum::serve(TlsListener::new(listener, acceptor), router).await,
-            None => axum::serve(listener, router).await,
+            Some(acceptor) => {
+                serve_connections(TlsListener::new(listener, acceptor), router, HEAD).await
+            }
+            None => serve_connections(listener, router, HEAD).await,
         }
     };
     scheduler.find_attempts().await?;
     scheduler.look_at_all().await?;
     ready(&format!("{scheme}://{address}/"));
     tokio::select! {
-        served = served => served.map_err(ServeError::Serve),
-        () = scheduler.run(&mut events) => Ok(()),
-        () = parts.poll_all(stop) => Ok(()),
+        never = served => match never {},
+        () = scheduler.run(&mut events) => {}
+        () = parts.poll_all(stop) => {}
         // After the first look at all layers, which it would delay.
-        () = parts.remove_old() => Ok(()),
-        () = reload(config_files, parts.data.root(), &parts.desired) => Ok(()),
-        _ = stop.requested() => Ok(()),
-    }?;
+        () = parts.remove_old() => {}
+        () = reload(config_files, parts.data.root(), &parts.desired) => {}
+        _ = stop.requested() => {}
+    }
     if let Some(limit) = stop_attempts {
         end_attempts(&*parts.store, &mut scheduler, &mut events, stop, limit).await?;
     }
