@@ -3,6 +3,7 @@
 mod applies;
 mod cancel;
 mod checkout;
+mod concurrency;
 mod configuration;
 mod drift;
 mod dry_run;
