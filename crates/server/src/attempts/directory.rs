@@ -4,7 +4,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use butler_base::error::FailureClass;
-use butler_base::event::{LogLine, Stream};
 use butler_base::platform::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, user};
 use butler_base::process::ProcessIdentity;
 use fs_err as fs;
@@ -214,17 +213,6 @@ impl AttemptDirectory {
             Some(reported) => Ok(Some(reported)),
             None => self.read(&format!("reports/{name}")),
         }
-    }
-
-    /// Appends a line of the server to the log of an attempt that has ended.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub(super) fn log_line(&self, text: String) -> io::Result<()> {
-        let log = self.log();
-        let last = log.last()?;
-        let line = LogLine { sequence: last + 1, stream: Stream::Stderr, content: text };
-        log.append(&[line], last, u64::MAX)
     }
 
     /// Records that no process can be started for the attempt.

@@ -283,8 +283,8 @@ impl Executor for ProcessExecutor {
         // The attempt ends as one whose process has left this.
         let directory = self.directory(attempt);
         let text = format!("Error: cannot start the attempt: {}", chain(&error));
-        directory
-            .log_line(text.clone())
+        LogWriter::default()
+            .append_own(&directory.log(), text.clone())
             .and_then(|()| directory.record_failed_start(error.class()))
             .and_then(|()| directory.tidy())
             .map_err(|_| ExecutorError(text))?;

@@ -77,24 +77,12 @@ impl AttemptLog {
     /// # Errors
     /// If it cannot be written.
     pub fn append(&self, lines: &[LogLine], after: u32, limit: u64) -> io::Result<()> {
-        let mut options = std::fs::OpenOptions::new();
-        let mut file = options.read(true).append(true).create(true).mode(0o600).open(&self.path)?;
+        let (mut file, mut text) = self.open_to_append()?;
         let mut size = file.metadata()?.len();
         let mut left_out = self.left_out()?;
-        let mut text = Vec::new();
-        // A line that a power cut has left incomplete must not swallow the next one.
-        if size > 0 {
-            file.seek(SeekFrom::End(-1))?;
-            let mut last = [0];
-            file.read_exact(&mut last)?;
-            if last != *b"\n" {
-                text.push(b'\n');
-            }
-        }
         let before = left_out;
         for line in lines.iter().filter(|line| line.sequence > after) {
-            let mut json = serde_json::to_vec(line)?;
-            json.push(b'\n');
+            let mut json = json_line(line)?;
             let length = json.len() as u64;
             if left_out.is_none() && size + length <= limit {
                 size += length;
@@ -113,6 +101,33 @@ impl AttemptLog {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Appends a line of the server, which has no limit.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn append_own(&self, line: &LogLine) -> io::Result<()> {
+        let (mut file, mut text) = self.open_to_append()?;
+        text.append(&mut json_line(line)?);
+        file.write_all(&text)
+    }
+
+    /// The file, and what has to be written before the next line: a line that a power cut has left
+    /// incomplete must not swallow it.
+    fn open_to_append(&self) -> io::Result<(std::fs::File, Vec<u8>)> {
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.read(true).append(true).create(true).mode(0o600).open(&self.path)?;
+        let mut text = Vec::new();
+        if file.metadata()?.len() > 0 {
+            file.seek(SeekFrom::End(-1))?;
+            let mut last = [0];
+            file.read_exact(&mut last)?;
+            if last != *b"\n" {
+                text.push(b'\n');
+            }
+        }
+        Ok((file, text))
     }
 
     /// The lines at the end that were left out, if there are any.
@@ -201,6 +216,13 @@ impl AttemptLog {
             Err(error) => Err(error),
         }
     }
+}
+
+/// A line as it is in the file.
+fn json_line(line: &LogLine) -> io::Result<Vec<u8>> {
+    let mut json = serde_json::to_vec(line)?;
+    json.push(b'\n');
+    Ok(json)
 }
 
 /// Where a line begins, at or shortly before the first one that comes `after` this sequence number.

@@ -5,7 +5,7 @@ use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use butler_base::event::LogLine;
+use butler_base::event::{LogLine, Stream};
 use fs_err as fs;
 
 use super::directory::AttemptDirectory;
@@ -28,8 +28,8 @@ pub(super) fn most_log(catalog: &Catalog, layer: &LayerName) -> u64 {
     given.map_or(MOST_LOG, |size| size.value.0)
 }
 
-/// The sequence number of the last line in a log; `None` if it has to be read there. It is locked while
-/// lines are written, and clones share it.
+/// Appends to one log. It has the sequence number of the last line; `None` if it has to be read there.
+/// The number is locked while lines are written, and clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LogWriter(Arc<Mutex<Option<u32>>>);
 
@@ -39,14 +39,38 @@ impl LogWriter {
     /// # Errors
     /// If they cannot be written. A part of them may have been written.
     pub(super) fn append(&self, log: &AttemptLog, lines: &[LogLine], limit: u64) -> io::Result<()> {
+        self.write_after_last(log, |last| {
+            log.append(lines, last, limit)?;
+            Ok(lines.iter().map(|line| line.sequence).fold(last, u32::max))
+        })
+    }
+
+    /// Appends a line of the server with the next sequence number, also to a log that has reached its
+    /// limit: the line says why the attempt has failed.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn append_own(&self, log: &AttemptLog, text: String) -> io::Result<()> {
+        self.write_after_last(log, |last| {
+            let sequence = last + 1;
+            log.append_own(&LogLine { sequence, stream: Stream::Stderr, content: text })?;
+            Ok(sequence)
+        })
+    }
+
+    /// Calls `write` with the sequence number of the last line. It returns that of the new last one.
+    fn write_after_last(
+        &self,
+        log: &AttemptLog,
+        write: impl FnOnce(u32) -> io::Result<u32>,
+    ) -> io::Result<()> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // If writing fails, the file itself says which lines it has.
         let last = match known.take() {
             Some(last) => last,
             None => log.last()?,
         };
-        log.append(lines, last, limit)?;
-        *known = lines.iter().map(|line| line.sequence).chain([last]).max();
+        *known = Some(write(last)?);
         Ok(())
     }
 
@@ -99,10 +123,8 @@ fn undelivered(directory: &Path) -> io::Result<Vec<PathBuf>> {
 
 #[cfg(test)]
 mod tests {
-    use butler_base::event::Stream;
-
     use super::*;
-    use crate::attempts::LogPosition;
+    use crate::attempts::{LeftOut, LogPosition};
 
     fn lines(numbers: std::ops::RangeInclusive<u32>) -> Vec<LogLine> {
         let line = |sequence| LogLine { sequence, stream: Stream::Stdout, content: "x".to_owned() };
@@ -124,6 +146,45 @@ mod tests {
             }
         });
         assert!(numbers(&log).into_iter().eq(1..=2_000));
+    }
+
+    #[test]
+    fn lines_of_the_server_have_numbers_of_their_own() {
+        let root = tempfile::tempdir().unwrap();
+        let (log, writer) = (AttemptDirectory::at(root.path()).log(), LogWriter::default());
+        let batch = lines(1..=2_000);
+        std::thread::scope(|scope| {
+            let (log, writer, batch) = (&log, &writer, &batch);
+            writer.append(log, batch, u64::MAX).unwrap();
+            for number in 0..4 {
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        writer.append_own(log, format!("line of {number}")).unwrap();
+                        // The attempt has missed the answer.
+                        writer.append(log, batch, u64::MAX).unwrap();
+                    }
+                });
+            }
+        });
+        assert!(numbers(&log).into_iter().eq(1..=2_200));
+    }
+
+    #[test]
+    fn line_of_the_server_is_kept_after_the_limit() {
+        let root = tempfile::tempdir().unwrap();
+        let (log, writer) = (AttemptDirectory::at(root.path()).log(), LogWriter::default());
+        let limit = serde_json::to_string(&lines(1..=1)[0]).unwrap().len() as u64 + 1;
+        writer.append(&log, &lines(1..=3), limit).unwrap();
+        writer.append_own(&log, "Error: why".to_owned()).unwrap();
+        assert_eq!(numbers(&log), [1, 4]);
+        // The log still ends where it has reached its limit.
+        writer.append(&log, &lines(5..=6), limit).unwrap();
+        assert_eq!(log.left_out().unwrap(), Some(LeftOut { lines: 4, bytes: 4, last: 6 }));
+        // Also for a server that was started meanwhile.
+        LogWriter::default().append_own(&log, "Error: more".to_owned()).unwrap();
+        let kept = log.page(LogPosition::after(1)).unwrap().lines;
+        let kept: Vec<_> = kept.iter().map(|line| (line.sequence, &*line.content)).collect();
+        assert_eq!(kept, [(4, "Error: why"), (7, "Error: more")]);
     }
 
     #[test]

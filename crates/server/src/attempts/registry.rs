@@ -184,7 +184,8 @@ impl<S: Store + 'static> StoreRegistry<S> {
     ) -> Result<(), RegistryFailure> {
         let directory = self.directory(attempt);
         let text = format!("Error: {why}");
-        tokio::task::spawn_blocking(move || directory.log_line(text)).await??;
+        let log = self.session(attempt, |session| session.log.clone());
+        tokio::task::spawn_blocking(move || log.append_own(&directory.log(), text)).await??;
         if self.store.finish(attempt, result).await? == Outcome::Made {
             self.forget(attempt);
         }
@@ -230,9 +231,11 @@ impl<S: Store + 'static> StoreRegistry<S> {
         let (directory, mirror) =
             (self.directory(&attempt.id), self.data.mirror(&layer.configured.repository));
         let commit = attempt.run.commit().clone();
+        let log = self.session(&attempt.id, |session| session.log.clone());
         let explain = move || {
             let advice = missing_files::advice(&directory, &layer, &mirror, &commit)?;
-            advice.into_iter().try_for_each(|sentence| directory.log_line(sentence))
+            let mut advice = advice.into_iter();
+            advice.try_for_each(|sentence| log.append_own(&directory.log(), sentence))
         };
         let explained = tokio::task::spawn_blocking(explain).await.map_err(io::Error::other);
         if let Err(error) = explained.flatten() {
