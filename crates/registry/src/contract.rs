@@ -78,7 +78,7 @@ pub struct Found<R> {
     pub is_over: bool,
     /// The final status that was reported, if the run is over because of that. A runner that missed
     /// the answer reports it again, and gets the same answer.
-    pub reported: Option<&'static str>,
+    pub reported: Option<String>,
 }
 
 /// The outcome of a report.

@@ -55,7 +55,7 @@ async fn handle<R: Registry>(
     if is_over {
         if method == Method::POST
             && let Report::Status(report) = read::report(&endpoint, &body)?
-            && reported == Some(report.status.as_str())
+            && reported.as_deref() == Some(report.status.as_str())
         {
             return Ok(json_response(&json!({"status": "ok"})));
         }

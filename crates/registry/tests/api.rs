@@ -138,7 +138,12 @@ impl Registry for Racing {
 
     async fn find(&self, _: &str) -> Result<Option<Found<()>>, RegistryFailure> {
         let (token, reported) = (TokenHash::of(TOKEN), self.reported);
-        Ok(Some(Found { run: (), token, is_over: reported.is_some(), reported }))
+        Ok(Some(Found {
+            run: (),
+            token,
+            is_over: reported.is_some(),
+            reported: reported.map(str::to_owned),
+        }))
     }
 
     async fn status(&self, (): &()) -> Result<String, RegistryFailure> {

@@ -276,6 +276,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
     ) -> Result<Recorded, RegistryFailure> {
         let AttemptOfRun { id, run, .. } = attempt;
         let end = EndOfRun::reported(report);
+        let status = end.status.clone();
         let made = if end.is_final() {
             let (directory, limit) = (self.directory(id), self.most_log(&id.layer));
             let log = self.session(id, |session| session.log.clone());
@@ -295,7 +296,8 @@ impl<S: Store + 'static> StoreRegistry<S> {
                     if matches!(result.ending, Ending::Failed(_)) {
                         self.explain_missing_files(attempt).await;
                     }
-                    self.store.finish(id, result).await?
+                    let reported = Some(status);
+                    self.store.finish(id, AttemptResult { reported, ..result }).await?
                 }
                 None => Outcome::Refused,
             }
@@ -325,7 +327,7 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
         let Some(attempt) = known.cloned() else { return Ok(None) };
         let id = AttemptId { layer, run: run.id.clone(), number };
         let (token, is_over) = (attempt.token, attempt.end.is_some());
-        let reported = attempt.end.and_then(|(ending, _)| status_of(ending));
+        let reported = attempt.reported.clone();
         Ok(Some(Found { run: AttemptOfRun { id, run, attempt }, token, is_over, reported }))
     }
 
@@ -417,16 +419,6 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
             // Values of outputs can be secret, and nothing reads them.
             Report::Outputs(_) => Ok(Recorded::Recorded),
         }
-    }
-}
-
-/// The status with which an attempt reported that it ended like this.
-const fn status_of(ending: Ending) -> Option<&'static str> {
-    match ending {
-        Ending::Succeeded => Some("succeeded"),
-        Ending::Failed(_) | Ending::StalePlan => Some("failed"),
-        Ending::Stopped(_) => Some("cancelled"),
-        Ending::Lost | Ending::NeverStarted => None,
     }
 }
 

@@ -1,15 +1,21 @@
 //! What attempts report, on a store in memory.
 
+use axum::http::{Request, StatusCode};
+use secrecy::ExposeSecret;
+use tower::ServiceExt;
+
 use super::*;
 use crate::attempts::LogPosition;
 use crate::model::{
-    Action, AttemptToken, Cause, Commit, Digest, Moment, NewRun, Revision, Sighting,
+    Action, AttemptToken, Cause, Commit, Digest, Moment, NewRun, Revision, Sighting, StopReason,
 };
 use crate::plans::PlanKeys;
 use crate::store::{MemoryStore, StartRequest};
 
 /// A registry on a store with a plan that runs, and the id of its attempt.
-async fn with_attempt(data: &DataDirectory) -> (StoreRegistry<MemoryStore>, AttemptId) {
+async fn with_attempt(
+    data: &DataDirectory,
+) -> (StoreRegistry<MemoryStore>, AttemptId, AttemptToken) {
     let store = MemoryStore::new(Arc::new(Moment::default));
     let layer: LayerName = "a".parse().unwrap();
     let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
@@ -20,6 +26,7 @@ async fn with_attempt(data: &DataDirectory) -> (StoreRegistry<MemoryStore>, Atte
     let new = NewRun { id: run.clone(), action, cause, revision, change, destroys: false };
     assert_eq!(store.insert_run(&layer, new).await.unwrap(), Outcome::Made);
     let id = AttemptId { layer, run, number: 1 };
+    let token = AttemptToken::random().unwrap();
     let request = StartRequest {
         attempt: &id,
         state_key: "key",
@@ -29,7 +36,7 @@ async fn with_attempt(data: &DataDirectory) -> (StoreRegistry<MemoryStore>, Atte
         repository_concurrency: None,
         timeout: Duration::from_hours(1),
         place: "here",
-        token: &AttemptToken::random().unwrap().hash(),
+        token: &token.hash(),
     };
     assert_eq!(store.start_attempt(request).await.unwrap(), Outcome::Made);
     AttemptDirectory::of(&data.attempts(), &id).create().unwrap();
@@ -38,14 +45,16 @@ async fn with_attempt(data: &DataDirectory) -> (StoreRegistry<MemoryStore>, Atte
     let events = mpsc::unbounded_channel().0;
     let keys = PlanKeys::at_or_new(&data.plan_key()).unwrap();
     let files = PlanFiles::new(keys);
-    (StoreRegistry::new(Arc::new(store), catalog, data.clone(), secrets, files, events), id)
+    let registry =
+        StoreRegistry::new(Arc::new(store), catalog, data.clone(), secrets, files, events);
+    (registry, id, token)
 }
 
 #[tokio::test]
 async fn plan_that_is_too_large_for_a_report_succeeds_and_its_log_is_completed() {
     let root = tempfile::tempdir().unwrap();
     let data = DataDirectory::create(root.path()).unwrap();
-    let (registry, id) = with_attempt(&data).await;
+    let (registry, id, _) = with_attempt(&data).await;
     let directory = registry.directory(&id);
     // What `execute` writes in any case, and what it sends of a plan above the limit.
     std::fs::write(directory.reports().join("plan.json"), "{\"complete\": true}").unwrap();
@@ -76,7 +85,7 @@ async fn plan_that_is_too_large_for_a_report_succeeds_and_its_log_is_completed()
 async fn attempts_that_are_no_longer_heard_of_are_forgotten() {
     let root = tempfile::tempdir().unwrap();
     let data = DataDirectory::create(root.path()).unwrap();
-    let (registry, id) = with_attempt(&data).await;
+    let (registry, id, _) = with_attempt(&data).await;
     assert_eq!(registry.hear(&id).await.unwrap(), Outcome::Made);
     let other = |number| AttemptId { number, ..id.clone() };
     for number in 2..9 {
@@ -85,4 +94,39 @@ async fn attempts_that_are_no_longer_heard_of_are_forgotten() {
     }
     assert!(registry.sessions.lock().unwrap().len() <= 2);
     assert!(registry.sessions.lock().unwrap().contains_key(&id));
+}
+
+#[tokio::test]
+async fn repeated_report_is_answered_like_the_first_one() {
+    // Terraform fails when it is interrupted, and a plan that was not saved cannot succeed.
+    for (is_stopped, status, other) in [
+        (true, "failed", "cancelled"),
+        (true, "cancelled", "failed"),
+        (false, "failed", "succeeded"),
+        (false, "timed_out", "failed"),
+        (false, "cancelled", "failed"),
+        (false, "succeeded", "failed"),
+    ] {
+        let root = tempfile::tempdir().unwrap();
+        let data = DataDirectory::create(root.path()).unwrap();
+        let (registry, id, token) = with_attempt(&data).await;
+        if is_stopped {
+            let stop = Note::StopRequested(StopReason::Cancelled);
+            assert_eq!(registry.store.note(&id, stop).await.unwrap(), Outcome::Made);
+        }
+        let router = butler_registry::router(Arc::new(registry));
+        let report = async |status: &str| {
+            let body = format!("{{\"status\": \"{status}\"}}");
+            let request = Request::post(format!("/v1/ci/module-runs/{id}/status"))
+                .header("authorization", format!("Bearer {}", token.secret().expose_secret()))
+                .header("content-type", "application/json")
+                .body(Body::from(body))
+                .unwrap();
+            router.clone().oneshot(request).await.unwrap().status()
+        };
+        let context = format!("{is_stopped} {status}");
+        assert_eq!(report(status).await, StatusCode::OK, "{context}");
+        assert_eq!(report(status).await, StatusCode::OK, "{context}");
+        assert_eq!(report(other).await, StatusCode::CONFLICT, "{context}");
+    }
 }

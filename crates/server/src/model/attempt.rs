@@ -34,6 +34,10 @@ pub struct Attempt {
     pub began: bool,
     /// How it ended, and when.
     pub end: Option<(Ending, Moment)>,
+    /// The final status that it reported: a repeated report is answered like the first one. `None` if it
+    /// ended without one.
+    #[serde(default)]
+    pub reported: Option<String>,
     /// Where it runs, for messages: a host or a Job.
     pub place: String,
     /// The repository that its layer had when it was recorded. Attempts of earlier versions have an
@@ -70,6 +74,7 @@ impl Attempt {
             stop_delivered: false,
             began: false,
             end: None,
+            reported: None,
             place,
             repository,
             token,

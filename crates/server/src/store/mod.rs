@@ -125,6 +125,8 @@ pub struct Snapshot {
 pub struct AttemptResult {
     /// How it ended.
     pub ending: Ending,
+    /// The final status that it reported, if it did.
+    pub reported: Option<String>,
     /// What a plan saved.
     pub plan: Option<SavedPlan>,
     /// What a check for drift found: the hash of the difference, if there is one.
@@ -142,7 +144,7 @@ impl AttemptResult {
     #[must_use]
     pub const fn ended(ending: Ending) -> Self {
         let (plan, difference, drift_kind, stale) = (None, None, DriftKind::None, None);
-        Self { ending, plan, difference, drift_kind, changed: false, stale }
+        Self { ending, reported: None, plan, difference, drift_kind, changed: false, stale }
     }
 }
 
