@@ -14,7 +14,7 @@ use super::error::ApiError;
 use super::state::{ApiState, Shared};
 use crate::attempts::AttemptDirectory;
 use crate::event::Event;
-use crate::model::{Closed, Ending, LayerName, Run, RunId, StopReason};
+use crate::model::{Closed, LayerName, Run, RunId, StopReason};
 use crate::serve::RunView;
 use crate::store::{AttemptId, Note, Outcome, Store};
 
@@ -111,9 +111,8 @@ pub(super) async fn cancel<S: Store>(
     let mut refused = None;
     loop {
         let (layer, known) = run(&state, &id).await?;
-        // The store also refuses a run that failed before the digest changed: it gets no further
-        // attempt, and never changes again.
-        if is_over(&known) || refused.as_ref() == Some(&known) {
+        // A run that the store refuses never changes again.
+        if view(&state, &layer, &known).await?.over || refused.as_ref() == Some(&known) {
             return Err(ApiError::conflict(format!("the run `{id}` is over")));
         }
         let changed = match known.running() {
@@ -134,17 +133,6 @@ pub(super) async fn cancel<S: Store>(
         // An attempt has begun or ended since the run was read.
         refused = Some(known);
     }
-}
-
-/// Whether nothing follows from the run that could be cancelled.
-fn is_over(run: &Run) -> bool {
-    let is_final = match run.last_end() {
-        Some((Ending::Failed(class), _)) => !class.is_retried(),
-        Some((Ending::Stopped(_) | Ending::StalePlan, _)) => true,
-        _ => false,
-    };
-    // A failed apply is planned again.
-    run.is_over() || (is_final && !run.action.changes_infrastructure())
 }
 
 /// The number of the attempt that is asked for, or of the newest one.

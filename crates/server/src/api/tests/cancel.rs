@@ -64,6 +64,21 @@ async fn failed_run_can_be_cancelled_only_if_it_is_retried() {
 }
 
 #[tokio::test]
+async fn run_whose_retries_are_used_up_is_over() {
+    let tested = tested().await;
+    let run = tested.plan("a").await;
+    for number in 1..=5 {
+        let attempt = tested.start(&run, number).await;
+        tested.end(&attempt, Ending::Failed(FailureClass::Network)).await;
+    }
+    let shown = tested.get(&format!("/runs/{run}")).await;
+    assert_eq!((&shown["phase"], &shown["over"]), (&"Failed".into(), &true.into()));
+    let (status, body) = cancel(&tested, &run).await;
+    assert_eq!(status, StatusCode::CONFLICT, "{body}");
+    assert_eq!(tested.get(&format!("/runs/{run}")).await, shown);
+}
+
+#[tokio::test]
 async fn run_that_failed_before_the_digest_changed_is_over() {
     let tested = tested().await;
     let run = tested.plan("a").await;
