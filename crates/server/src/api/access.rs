@@ -110,6 +110,14 @@ impl Access {
         self.known().iter().any(|known| known.token == user.token)
     }
 
+    /// Waits until the access file no longer has this user. Without a file, it never ends.
+    pub(super) async fn removed(&self, user: &User) {
+        while self.has(user) {
+            // Timers have a resolution of one millisecond.
+            tokio::time::sleep(self.interval.max(Duration::from_millis(1))).await;
+        }
+    }
+
     /// The users in force.
     pub(super) fn known(&self) -> Arc<[User]> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,7 +2,7 @@
 //!
 //! Each message has an `id`. A client that connects again sends the last one as `Last-Event-ID`, and
 //! gets what follows: nothing is left out or repeated. A stream ends with an error of the store, and
-//! when its user is removed from the access file.
+//! when its user is removed from the access file, also while it waits.
 
 use std::future::Future;
 use std::time::Duration;
@@ -49,8 +49,13 @@ pub(super) fn respond<S: Store + 'static>(
     batches: impl Batches,
 ) -> Response {
     let batches = stream::try_unfold((state, user, batches), async |(state, user, mut batches)| {
-        let Some(messages) = batches.next().await? else { return Ok(None) };
-        // The user can have been removed while the stream waited.
+        let next = tokio::select! {
+            next = batches.next() => next?,
+            // A stream can wait for days.
+            () = state.access.removed(&user) => None,
+        };
+        let Some(messages) = next else { return Ok(None) };
+        // The user can have been removed since the last look.
         if !state.access.has(&user) {
             return Ok(None);
         }

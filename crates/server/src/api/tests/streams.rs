@@ -53,14 +53,16 @@ impl Messages {
     }
 }
 
+/// The entry of an operator in an access file.
+fn user(name: &str) -> String {
+    let hash = serde_json::to_value(TokenHash::of(&format!("breg_{name}"))).unwrap();
+    format!("  - {{name: {name}, role: operator, token-sha256: {hash}}}\n")
+}
+
 #[tokio::test]
 async fn streams_end_when_the_user_is_removed() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("access.yaml");
-    let user = |name: &str| {
-        let hash = serde_json::to_value(TokenHash::of(&format!("breg_{name}"))).unwrap();
-        format!("  - {{name: {name}, role: operator, token-sha256: {hash}}}\n")
-    };
     std::fs::write(&file, format!("users:\n{}{}", user("ana"), user("ben"))).unwrap();
     let access = Access::looking(&file, Duration::ZERO).unwrap();
     let tested = tested_by(Hosts::new([127, 0, 0, 1].into()), Some(access)).await;
@@ -94,4 +96,28 @@ async fn streams_end_when_the_user_is_removed() {
     // What was recorded before the removal may still be sent.
     assert!(received.iter().all(|id| id == "4"), "{received:?}");
     assert_eq!(lines.next().await, None);
+}
+
+#[tokio::test]
+async fn stream_that_waits_ends_when_the_user_is_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("access.yaml");
+    std::fs::write(&file, format!("users:\n{}{}", user("ana"), user("ben"))).unwrap();
+    let access = Access::looking(&file, Duration::ZERO).unwrap();
+    let tested = tested_by(Hosts::new([127, 0, 0, 1].into()), Some(access)).await;
+    let (_, run) = tested.ask(Method::POST, "/layers/a/plan", Some("breg_ben"), None).await;
+    let log = format!("/runs/{}/logs", run["id"].as_str().unwrap());
+    // Nothing follows: no line, and no entry after the last one.
+    let mut lines = tested.follow(&log, "breg_ana", None).await;
+    let mut events = tested.follow("/events?after=3", "breg_ana", None).await;
+    let mut others = tested.follow("/events?after=3", "breg_ben", None).await;
+    std::fs::write(&file, format!("users:\n{}", user("ben"))).unwrap();
+    let bound = Duration::from_mins(1);
+    for stream in [&mut lines, &mut events] {
+        let end = tokio::time::timeout(bound, stream.next()).await.expect("the stream ends");
+        assert_eq!(end, None);
+    }
+    // The stream of a user who was not removed goes on.
+    tested.ask(Method::POST, "/layers/b/plan", Some("breg_ben"), None).await;
+    assert_eq!(others.next().await.unwrap().1.unwrap(), "4");
 }
