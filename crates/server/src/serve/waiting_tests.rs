@@ -119,7 +119,7 @@ fn looks_until_all_ran(layers: usize) -> usize {
         queue.extend(waiting.offer());
     }
     assert_eq!(done.values().map(Vec::len).sum::<usize>(), layers);
-    // Nobody is overtaken within a repository.
+    // No layer is overtaken within its repository.
     for (repository, ended) in done {
         assert!(ended.is_sorted(), "{repository}");
     }
