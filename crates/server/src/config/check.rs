@@ -9,8 +9,10 @@ use serde_saphyr::Spanned;
 use super::document::LayerEntry;
 use super::entries::{Config, Placed};
 use super::error::ConfigError;
-use super::sources::CredentialsEntry;
+use super::sources::{CredentialsEntry, IncludeEntry};
+use super::trust::Trust;
 use super::windows;
+use crate::mirror::join;
 use crate::model::{LayerName, Strategy};
 
 /// What [`is_one_kind`] requires.
@@ -35,9 +37,16 @@ pub(super) fn defaults(defaults: &Placed<LayerEntry>) -> Vec<ConfigError> {
 }
 
 /// What is wrong with the rest.
-pub(super) fn config(config: &Config) -> Vec<ConfigError> {
-    let mut errors = Vec::new();
+pub(super) fn config(config: &Config, trust: &Trust) -> Vec<ConfigError> {
+    let mut errors = includes(config, trust);
     for (name, repository) in &config.repositories {
+        if trust.repository_of_files() == Some(name) {
+            let message = format!(
+                "the server has a repository `{name}` already, from which it reads this configuration; use \
+                 another name"
+            );
+            errors.push(repository.error(message));
+        }
         if let Err(error) = name.parse::<LayerName>() {
             errors
                 .push(repository.error(error.to_string().replace("layer name", "repository name")));
@@ -58,7 +67,7 @@ pub(super) fn config(config: &Config) -> Vec<ConfigError> {
         }
     }
     for (name, layer) in &config.layers {
-        check_layer(config, name, layer, &mut errors);
+        check_layer(config, trust, name, layer, &mut errors);
     }
     for (name, layer) in &config.layers {
         if let Some(cycle) = cycle(config, name) {
@@ -70,8 +79,33 @@ pub(super) fn config(config: &Config) -> Vec<ConfigError> {
     errors
 }
 
+/// What is wrong with includes.
+fn includes(config: &Config, trust: &Trust) -> Vec<ConfigError> {
+    let mut errors = Vec::new();
+    let mut known = BTreeSet::new();
+    // The error says that files of other people cannot have any.
+    let all = config.include.iter().filter(|_| trust.repository_of_files().is_none());
+    for include in all {
+        let IncludeEntry { repository, reference, path } = &include.entry;
+        if !config.repositories.contains_key(&repository.value) {
+            let names = config.repositories.keys().map(String::as_str);
+            let message = unknown("repository", &repository.value, names);
+            errors.push(include.error_in(repository, message));
+        }
+        if !is_inside(&path.value) {
+            let message = format!("`{}` is not a path inside the repository", path.value);
+            errors.push(include.error_in(path, message));
+        }
+        if !known.insert((&repository.value, reference, join("", &path.value))) {
+            errors.push(include.error("the same include is given twice"));
+        }
+    }
+    errors
+}
+
 fn check_layer(
     config: &Config,
+    trust: &Trust,
     name: &str,
     layer: &Placed<LayerEntry>,
     errors: &mut Vec<ConfigError>,
@@ -86,9 +120,19 @@ fn check_layer(
     match &entry.repository {
         None => errors.push(layer.error(format!("the layer `{name}` has no `repository`"))),
         Some(repository) if !config.repositories.contains_key(&repository.value) => {
+            let own = trust.repository_of_files();
             let known = config.repositories.keys().map(String::as_str);
-            let message = unknown("repository", &repository.value, known);
-            errors.push(layer.error_in(repository, message));
+            let message = match own {
+                Some(own) if own == repository.value => None,
+                Some(own) => Some(format!(
+                    "the layer cannot use the repository `{}`: included layers can use only `{own}`, from \
+                     which their configuration comes, and repositories that this configuration defines, \
+                     because the credentials of others are not its own",
+                    repository.value
+                )),
+                None => Some(unknown("repository", &repository.value, known)),
+            };
+            errors.extend(message.map(|message| layer.error_in(repository, message)));
         }
         Some(_) => {}
     }

@@ -17,7 +17,7 @@ use super::schema::{
     VariableName,
 };
 use super::size::Size;
-use super::sources::{Checkout, CredentialsEntry, ModuleCredentialsEntry};
+use super::sources::{Checkout, CredentialsEntry, IncludeEntry, ModuleCredentialsEntry};
 use super::span::Span;
 use crate::model::Strategy;
 
@@ -50,6 +50,9 @@ pub(super) struct Document {
     /// Receivers of notifications. Not used yet.
     #[schemars(with = "Vec<NotificationEntry>")]
     pub(super) notifications: Vec<Spanned<NotificationEntry>>,
+    /// Further configuration in repositories, which others than the administrator of the server can write.
+    #[schemars(with = "Vec<IncludeEntry>")]
+    pub(super) include: Vec<Spanned<IncludeEntry>>,
 }
 
 /// A repository.

@@ -1,12 +1,14 @@
 //! The entries of all files together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_saphyr::Spanned;
 
 use super::document::{LayerEntry, NotificationEntry, RepositoryEntry, WindowEntry};
 use super::error::ConfigError;
+use super::sources::{DEFAULT_REFERENCE, IncludeEntry, IncludeSource};
+use crate::mirror::join;
 
 /// An entry, and where it stands.
 #[derive(Clone, Debug)]
@@ -55,6 +57,60 @@ pub struct Config {
     pub windows: Vec<Placed<WindowEntry>>,
     /// Who is told.
     pub notifications: Vec<Placed<NotificationEntry>>,
+    /// Where further configuration is.
+    pub include: Vec<Placed<IncludeEntry>>,
+    /// The defaults, which the layers of the same files have already.
+    pub defaults: Option<LayerEntry>,
+    /// What includes have added.
+    pub included: Vec<Included>,
+}
+
+/// What one include has added to a configuration.
+#[derive(Clone, Debug)]
+pub struct Included {
+    /// Where it is.
+    pub source: IncludeSource,
+    /// The names of its repositories.
+    pub repositories: BTreeSet<String>,
+    /// The names of its layers and layer sets.
+    pub layers: BTreeSet<String>,
+    /// When actions are forbidden for its layers.
+    pub windows: Vec<Placed<WindowEntry>>,
+}
+
+impl Config {
+    /// Where the configuration names further configuration.
+    #[must_use]
+    pub fn include_sources(&self) -> Vec<IncludeSource> {
+        let source = |include: &Placed<IncludeEntry>| {
+            let entry = &include.entry;
+            let repository = self.repositories.get(&entry.repository.value)?;
+            let reference = entry.reference.as_deref().unwrap_or(DEFAULT_REFERENCE);
+            Some(IncludeSource {
+                repository: entry.repository.value.clone(),
+                reference: reference.to_owned(),
+                path: join("", &entry.path.value)?,
+                url: repository.entry.url.value.clone(),
+            })
+        };
+        self.include.iter().filter_map(source).collect()
+    }
+
+    /// The layers and layer sets by name: first those of the server's own files, so that included ones
+    /// cannot take the name of a member of a layer set from them.
+    pub fn layers_in_order(&self) -> impl Iterator<Item = (&str, &Placed<LayerEntry>)> {
+        let is_included =
+            |name: &str| self.included.iter().any(|included| included.layers.contains(name));
+        let all = self.layers.iter().map(|(name, layer)| (name.as_str(), layer));
+        let (included, own): (Vec<_>, Vec<_>) = all.partition(|(name, _)| is_included(name));
+        own.into_iter().chain(included)
+    }
+
+    /// Whether an include has defined the repository.
+    #[must_use]
+    pub fn is_included_repository(&self, name: &str) -> bool {
+        self.included.iter().any(|included| included.repositories.contains(name))
+    }
 }
 
 impl LayerEntry {

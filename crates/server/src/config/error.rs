@@ -41,6 +41,8 @@ impl ConfigError {
         let message = match unknown(text) {
             Some((kind, name, known)) => match closest(name, known.split(", ")) {
                 Some(near) => format!("unknown {kind} `{name}`; did you mean `{near}`?"),
+                // Where a secret is can be a secret, by mistake.
+                None if kind == "value" => format!("unknown value; expected one of {known}"),
                 None => format!("unknown {kind} `{name}`; expected one of {known}"),
             },
             None => match text.strip_prefix("duplicate mapping key: ") {

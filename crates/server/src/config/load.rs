@@ -18,6 +18,11 @@ use super::values;
 /// # Errors
 /// All that is wrong, in the order of files and lines.
 pub fn load(path: &Path, data: Option<&Path>) -> Result<Config, Vec<ConfigError>> {
+    parse_from(&texts(path)?, &Trust::Local { data: data.map(Path::to_owned) })
+}
+
+/// The texts of a file, or of all `*.yaml` and `*.yml` files of a directory.
+pub(super) fn texts(path: &Path) -> Result<Vec<(PathBuf, String)>, Vec<ConfigError>> {
     let failed = |path: &Path, error: std::io::Error| {
         let message = format!("cannot read the configuration: {error}");
         vec![ConfigError { file: path.to_owned(), at: None, message }]
@@ -39,7 +44,7 @@ pub fn load(path: &Path, data: Option<&Path>) -> Result<Config, Vec<ConfigError>
         let text = std::fs::read_to_string(&file).map_err(|error| failed(&file, error))?;
         texts.push((file, text));
     }
-    parse_from(&texts, &Trust::Local { data: data.map(Path::to_owned) })
+    Ok(texts)
 }
 
 /// The configuration of a quick start: each directory of a repository that matches `glob` is a
@@ -75,6 +80,15 @@ pub fn parse(files: &[(PathBuf, String)]) -> Result<Config, Vec<ConfigError>> {
 /// # Errors
 /// All that is wrong, or is not allowed to who wrote the files, in the order of files and lines.
 pub fn parse_from(files: &[(PathBuf, String)], trust: &Trust) -> Result<Config, Vec<ConfigError>> {
+    parse_with(files, trust, None)
+}
+
+/// As [`parse_from`]. Layers take from `inherited` what neither they nor the defaults of the files say.
+pub(super) fn parse_with(
+    files: &[(PathBuf, String)],
+    trust: &Trust,
+    inherited: Option<&LayerEntry>,
+) -> Result<Config, Vec<ConfigError>> {
     let mut config = Config::default();
     let mut defaults: Option<Placed<LayerEntry>> = None;
     let mut errors = Vec::new();
@@ -112,6 +126,7 @@ pub fn parse_from(files: &[(PathBuf, String)], trust: &Trust) -> Result<Config, 
         config.windows.extend(document.windows.into_iter().map(|entry| Placed::new(file, entry)));
         let notifications = document.notifications.into_iter();
         config.notifications.extend(notifications.map(|entry| Placed::new(file, entry)));
+        config.include.extend(document.include.into_iter().map(|entry| Placed::new(file, entry)));
     }
     for repository in config.repositories.values() {
         errors.extend(values::repository(repository));
@@ -126,13 +141,18 @@ pub fn parse_from(files: &[(PathBuf, String)], trust: &Trust) -> Result<Config, 
         errors.extend(values::notification(notification));
         errors.extend(trust.notification(notification));
     }
+    errors.extend(config.include.iter().filter_map(|include| trust.include(include)));
     if let Some(defaults) = &defaults {
         errors.extend(check::defaults(defaults));
         for layer in config.layers.values_mut() {
             layer.entry.fill(&defaults.entry);
         }
     }
-    errors.extend(check::config(&config));
+    for layer in config.layers.values_mut() {
+        layer.entry.fill(inherited.unwrap_or(&LayerEntry::default()));
+    }
+    config.defaults = defaults.map(|defaults| defaults.entry);
+    errors.extend(check::config(&config, trust));
     if errors.is_empty() {
         return Ok(config);
     }
@@ -140,7 +160,8 @@ pub fn parse_from(files: &[(PathBuf, String)], trust: &Trust) -> Result<Config, 
     Err(errors)
 }
 
-fn insert<T>(
+/// Adds an entry, unless there is one with its name.
+pub(super) fn insert<T>(
     entries: &mut BTreeMap<String, Placed<T>>,
     kind: &str,
     name: String,

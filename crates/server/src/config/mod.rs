@@ -7,6 +7,9 @@ mod check;
 mod document;
 mod entries;
 mod error;
+mod include;
+#[cfg(test)]
+mod include_tests;
 mod isolation;
 mod load;
 mod name;
@@ -26,12 +29,16 @@ pub use document::{
     NotificationEntry, NotificationEvent, NotificationFormat, RepositoryEntry, RetriesEntry,
     SecretSource, TimeoutEntry, WebhookEntry, WebhookProvider, WindowEntry, schema,
 };
-pub use entries::{Config, Placed};
+pub use entries::{Config, Included, Placed};
 pub use error::ConfigError;
+pub use include::{load_included, merge, parse_included};
 pub(crate) use isolation::{STATES, local_backend_problem};
 pub use load::{load, of_repository, parse, parse_from};
 pub use name::generated_name;
 pub use size::Size;
-pub use sources::{Checkout, CredentialsEntry, ModuleCredentialsEntry};
+pub use sources::{
+    Checkout, CredentialsEntry, DEFAULT_REFERENCE, IncludeEntry, IncludeSource,
+    ModuleCredentialsEntry,
+};
 pub use span::Span;
-pub use trust::{RemoteLimits, Trust};
+pub use trust::{RemoteLimits, Trust, git_host};

@@ -1,9 +1,13 @@
-//! How repositories are read: credentials, and the files of a commit that an attempt gets.
+//! How repositories are read: credentials, the files of a commit that an attempt gets, and where further
+//! configuration is.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_saphyr::Spanned;
+use sha2::{Digest as _, Sha256};
 use url::Url;
 
 /// Credentials of a repository: a token, a user with a password, or an SSH key.
@@ -92,5 +96,59 @@ impl ModuleCredentialsEntry {
         let is_plain = |one: char| one.is_ascii_alphanumeric() || ".-_:[]".contains(one);
         let parsed = Url::parse(&format!("https://{}/", self.host));
         self.host.chars().all(is_plain) && parsed.is_ok_and(|url| url.has_host())
+    }
+}
+
+/// The ref of an entry that names none: the default branch.
+pub const DEFAULT_REFERENCE: &str = "HEAD";
+
+/// Further configuration, which the server reads from a repository at each poll.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IncludeEntry {
+    /// The name of a repository of the server's own configuration.
+    #[schemars(with = "String")]
+    pub repository: Spanned<String>,
+    /// The branch, tag or commit; without it, the default branch.
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
+    /// A YAML file in the repository, or a directory: all `*.yaml` and `*.yml` files in it, in the order
+    /// of their names.
+    #[schemars(with = "String")]
+    pub path: Spanned<String>,
+}
+
+/// Where included configuration is.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct IncludeSource {
+    /// The name of the repository.
+    pub repository: String,
+    /// The branch, tag or commit, or `HEAD` for the default branch.
+    pub reference: String,
+    /// The file or directory, without `.` and `..`; empty for the root.
+    pub path: String,
+    /// The address of the repository.
+    pub(super) url: String,
+}
+
+impl IncludeSource {
+    /// The name of a file of the repository in errors.
+    #[must_use]
+    pub fn file(&self, path: &str) -> PathBuf {
+        let path = if path.is_empty() { "." } else { path };
+        PathBuf::from(format!("{}@{}:{path}", self.repository, self.reference))
+    }
+
+    /// What tells it from others, without a login that the address can contain.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let Self { repository, reference, path, url } = self;
+        hex::encode(Sha256::digest(format!("{:?}", (repository, reference, path, url))))
+    }
+}
+
+impl fmt::Display for IncludeSource {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.file(&self.path).display())
     }
 }

@@ -11,6 +11,7 @@ use super::entries::Placed;
 use super::error::ConfigError;
 use super::isolation;
 use super::secrets::{NamedSecret, of_layer, of_repository};
+use super::sources::IncludeEntry;
 use crate::mirror::globs;
 
 /// Who can write a configuration.
@@ -22,17 +23,23 @@ pub enum Trust {
         /// The data directory, if a server reads the configuration.
         data: Option<PathBuf>,
     },
-    /// Other people.
-    Remote(RemoteLimits),
+    /// Other people, who can write a repository.
+    Remote {
+        /// What they may use.
+        limits: RemoteLimits,
+        /// The repository of the server's own configuration that the files come from.
+        from: String,
+    },
 }
 
 /// What a configuration of other people may use.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RemoteLimits {
     /// The directory with the secrets that it can name. Without it, it can name none.
     pub secrets: Option<PathBuf>,
-    /// The data directory of the server, whose files are never secrets of a layer.
-    pub data: PathBuf,
+    /// The data directory of the server, whose files are never secrets of a layer. Without it, the
+    /// configuration is checked elsewhere, where the files of secrets need not exist.
+    pub data: Option<PathBuf>,
     /// Globs of the hosts that repositories can be on.
     pub git_hosts: Vec<String>,
 }
@@ -40,7 +47,7 @@ pub struct RemoteLimits {
 impl Trust {
     /// What a repository must not say.
     pub(super) fn repository(&self, repository: &Placed<RepositoryEntry>) -> Vec<ConfigError> {
-        let Self::Remote(limits) = self else { return Vec::new() };
+        let Self::Remote { limits, .. } = self else { return Vec::new() };
         let mut errors = limits.secrets(of_repository(repository));
         let url = &repository.entry.url;
         errors.extend(
@@ -54,7 +61,7 @@ impl Trust {
         let limits = match self {
             Self::Local { data: Some(data) } => return isolation::layer(layer, name, data),
             Self::Local { data: None } => return Vec::new(),
-            Self::Remote(limits) => limits,
+            Self::Remote { limits, .. } => limits,
         };
         let mut errors = limits.secrets(of_layer(layer));
         if let Some(credentials) = &layer.entry.module_credentials {
@@ -86,7 +93,22 @@ impl Trust {
         notification: &Placed<NotificationEntry>,
     ) -> Option<ConfigError> {
         let message = "only the server's own configuration can have notifications";
-        matches!(self, Self::Remote(_)).then(|| notification.error(message))
+        matches!(self, Self::Remote { .. }).then(|| notification.error(message))
+    }
+
+    /// What an include must not say.
+    pub(super) fn include(&self, include: &Placed<IncludeEntry>) -> Option<ConfigError> {
+        let message = "only the server's own configuration can have `include`; an included file cannot \
+                       include others";
+        matches!(self, Self::Remote { .. }).then(|| include.error(message))
+    }
+
+    /// The repository that layers can use although the files do not define it.
+    pub(super) fn repository_of_files(&self) -> Option<&str> {
+        match self {
+            Self::Local { .. } => None,
+            Self::Remote { from, .. } => Some(from),
+        }
     }
 }
 
@@ -115,9 +137,10 @@ impl RemoteLimits {
         let Some(directory) = &self.secrets else {
             return Some("cannot be a file: the server has no `--secrets-dir`".to_owned());
         };
-        let is_allowed = is_plainly_below(path, directory)
-            && canonical_below(path, directory)
-            && !canonical_below(path, &self.data);
+        let is_there =
+            |data: &Path| canonical_below(path, directory) && !canonical_below(path, data);
+        let is_allowed =
+            is_plainly_below(path, directory) && self.data.as_deref().is_none_or(is_there);
         (!is_allowed).then(|| {
             format!("must be an existing file below `{}` (`--secrets-dir`)", directory.display())
         })
@@ -147,6 +170,20 @@ impl RemoteLimits {
         (!allowed.is_match(host.to_string()))
             .then(|| format!("the host `{host}` is not allowed by `--allowed-git-host`"))
     }
+}
+
+/// A glob of `--allowed-git-host`, as [`RemoteLimits::git_hosts`] has it.
+///
+/// # Errors
+/// If it cannot match a host.
+pub fn git_host(glob: &str) -> Result<String, String> {
+    if glob.is_empty() || glob.contains(['/', ':', '@']) {
+        return Err(format!("`{glob}` is not a host; give it without scheme, port and path"));
+    }
+    // Hosts are compared in lower case.
+    let glob = glob.to_ascii_lowercase();
+    globs([&*glob]).map_err(|error| error.to_string())?;
+    Ok(glob)
 }
 
 /// Whether `path` is written as a path below `directory`.
@@ -192,13 +229,14 @@ mod tests {
             std::fs::write(base.join(file), "hunter22").unwrap();
         }
         std::os::unix::fs::symlink(base.join("other/key"), base.join("secrets/link")).unwrap();
-        let trust = Trust::Remote(RemoteLimits {
+        let limits = RemoteLimits {
             secrets: Some(base.join("secrets")),
-            data: base.join("secrets/data"),
+            data: Some(base.join("secrets/data")),
             git_hosts: ["*.example.com", "10.0.0.1", "169.254.*", "fe80*"]
                 .map(str::to_owned)
                 .to_vec(),
-        });
+        };
+        let trust = Trust::Remote { limits, from: "infra".to_owned() };
         let shown = base.display();
         let layer = |keys: &str| {
             format!(

@@ -45,7 +45,9 @@ impl Catalog {
         }
         let mut members = BTreeMap::<&str, Vec<LayerName>>::new();
         let mut found = Vec::new();
-        for (set, placed) in &config.layers {
+        // Layers of includes that were not read yet are missing.
+        catalog.is_incomplete = config.included.len() < config.include.len();
+        for (set, placed) in config.layers_in_order() {
             let entry = Arc::new(placed.entry.clone());
             let Some(repository) = entry.repository.as_ref().map(|given| given.value.clone())
             else {
@@ -67,7 +69,7 @@ impl Catalog {
                 let module_has = reading.is_none_or(|read| read.with_backend.contains(&name));
                 let has_backend = entry.backend.is_some() || module_has;
                 let layer = resolve::layer(name.clone(), &entry, has_backend);
-                members.entry(set.as_str()).or_default().push(name.clone());
+                members.entry(set).or_default().push(name.clone());
                 found.push(LayerSource {
                     configured: ConfiguredLayer {
                         layer,

@@ -2,13 +2,15 @@
 //! matches `paths`.
 //!
 //! [`read()`] finds out what a repository contains for them, and [`Catalog::new`] puts together the
-//! layers of all repositories.
+//! layers of all repositories. [`read_include()`] reads configuration that is in a repository.
 
 mod catalog;
+mod include;
 mod read;
 mod resolve;
 #[cfg(test)]
 mod tests;
 
 pub use catalog::{Catalog, LayerSource};
+pub use include::{IncludedFiles, read_include};
 pub use read::{Caches, Reading, origin, read, references};

@@ -6,15 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::config::{Config, LayerEntry, generated_name};
+use crate::config::{Config, DEFAULT_REFERENCE, LayerEntry, generated_name};
 use crate::mirror::{
     BackendCache, Dependencies, GitTree, Kind, ParentFiles, ReferenceCache, TERRAGRUNT, Tree,
     TreeError, Walk, dependencies, digest, globs, has_backend, join, matching, syntax,
 };
 use crate::model::{Commit, LayerName, Revision, Sighting};
-
-/// The ref of a layer that names none: the default branch.
-const DEFAULT_REFERENCE: &str = "HEAD";
 
 /// What names the layer of the repository's root.
 const ROOT: &str = "root";
@@ -68,10 +65,13 @@ pub fn origin(config: &Config, repository: &str) -> String {
     hex::encode(Sha256::digest(text))
 }
 
-/// The refs that the layers of a repository use.
+/// The refs that the layers and includes of a repository use.
 #[must_use]
 pub fn references(config: &Config, repository: &str) -> BTreeSet<String> {
-    entries(config, repository).map(|(_, entry)| reference(entry).to_owned()).collect()
+    let of_layers = entries(config, repository).map(|(_, entry)| reference(entry).to_owned());
+    let includes = config.include_sources().into_iter();
+    let of_includes = includes.filter(|it| it.repository == repository).map(|it| it.reference);
+    of_layers.chain(of_includes).collect()
 }
 
 /// The ref of a layer.
@@ -84,7 +84,7 @@ fn entries<'a>(
     config: &'a Config,
     repository: &'a str,
 ) -> impl Iterator<Item = (&'a str, &'a LayerEntry)> {
-    let all = config.layers.iter().map(|(name, placed)| (name.as_str(), &placed.entry));
+    let all = config.layers_in_order().map(|(name, placed)| (name, &placed.entry));
     all.filter(move |(_, entry)| {
         entry.repository.as_ref().is_some_and(|given| given.value == repository)
     })

@@ -1,0 +1,94 @@
+//! Configuration that the server reads from its repositories: by which rules, and how it joins its own.
+
+use std::path::{Path, PathBuf};
+
+use super::document::LayerEntry;
+use super::entries::{Config, Included, Placed};
+use super::error::ConfigError;
+use super::load::{insert, parse_with, texts};
+use super::sources::IncludeSource;
+use super::trust::{RemoteLimits, Trust};
+
+/// Reads the texts of files that the server has from its repository `from`. `defaults` are those of the
+/// server's own files.
+///
+/// # Errors
+/// All that is wrong, or is not allowed to who can write the files, in the order of files and lines.
+pub fn parse_included(
+    files: &[(PathBuf, String)],
+    limits: &RemoteLimits,
+    from: &str,
+    defaults: Option<&LayerEntry>,
+) -> Result<Config, Vec<ConfigError>> {
+    let trust = Trust::Remote { limits: limits.clone(), from: from.to_owned() };
+    let inherited = defaults.map(|defaults| inherited(defaults, &trust));
+    parse_with(files, &trust, inherited.as_ref())
+}
+
+/// Reads files of a machine without the server, by the rules of configuration that a server includes from its repository `from`.
+///
+/// # Errors
+/// All that is wrong, or is not allowed, in the order of files and lines.
+pub fn load_included(
+    path: &Path,
+    limits: &RemoteLimits,
+    from: &str,
+) -> Result<Config, Vec<ConfigError>> {
+    parse_included(&texts(path)?, limits, from, None)
+}
+
+/// What included layers take from the defaults of the server's own files: what their authors could write
+/// too. A module of theirs could read everything else.
+fn inherited(defaults: &LayerEntry, trust: &Trust) -> LayerEntry {
+    let is_allowed = |entry: LayerEntry| {
+        trust.layer(&Placed { file: PathBuf::new(), at: (0, 0), entry }, None).is_empty()
+    };
+    let only = LayerEntry::default;
+    let mut entry = defaults.clone();
+    // Their repositories are others.
+    entry.repository = None;
+    entry.secrets.retain(|name, secret| {
+        is_allowed(LayerEntry { secrets: [(name.clone(), secret.clone())].into(), ..only() })
+    });
+    entry.env.retain(|name, value| {
+        is_allowed(LayerEntry { env: [(name.clone(), value.clone())].into(), ..only() })
+    });
+    entry.pass_env.retain(|name| is_allowed(LayerEntry { pass_env: vec![name.clone()], ..only() }));
+    entry.isolation.take_if(|isolation| {
+        !is_allowed(LayerEntry { isolation: Some(isolation.clone()), ..only() })
+    });
+    entry.module_credentials.take_if(|credentials| {
+        !is_allowed(LayerEntry { module_credentials: Some(credentials.clone()), ..only() })
+    });
+    entry
+        .backend
+        .take_if(|backend| !is_allowed(LayerEntry { backend: Some(backend.clone()), ..only() }));
+    entry
+}
+
+/// Adds what includes contain to the server's own configuration.
+///
+/// # Errors
+/// If a name is given twice. The error is at the later one.
+pub fn merge<'a>(
+    own: &Config,
+    includes: impl IntoIterator<Item = (&'a IncludeSource, &'a Config)>,
+) -> Result<Config, Vec<ConfigError>> {
+    let mut merged = own.clone();
+    let mut errors = Vec::new();
+    for (source, content) in includes {
+        merged.included.push(Included {
+            source: source.clone(),
+            repositories: content.repositories.keys().cloned().collect(),
+            layers: content.layers.keys().cloned().collect(),
+            windows: content.windows.clone(),
+        });
+        for (name, entry) in content.repositories.clone() {
+            insert(&mut merged.repositories, "repository", name, entry, &mut errors);
+        }
+        for (name, entry) in content.layers.clone() {
+            insert(&mut merged.layers, "layer", name, entry, &mut errors);
+        }
+    }
+    if errors.is_empty() { Ok(merged) } else { Err(errors) }
+}
