@@ -161,6 +161,9 @@ async fn documented_commands_without_side_effects_succeed() {
         std::fs::write(world.path("home/run.json"), config).unwrap();
         let server = "repositories: {infra: {url: 'https://git.example.com/infra.git'}}\n";
         std::fs::write(world.path("home/butler.yaml"), server).unwrap();
+        let included = "layers: {network: {repository: infra, path: network}}\n";
+        std::fs::create_dir_all(world.path("home/ops/butler")).unwrap();
+        std::fs::write(world.path("home/ops/butler/network.yaml"), included).unwrap();
         let bin = world.path("bin");
         std::fs::create_dir(&bin).unwrap();
         std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_butler-runner"), bin.join("butler-runner"))

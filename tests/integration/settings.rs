@@ -153,6 +153,7 @@ fn every_flag_of_the_command_line_is_a_setting() {
         "--role",
         "--confirm",
         "--plan-digest",
+        "--included-from",
     ];
     let mut waiting = vec![command];
     while let Some(command) = waiting.pop() {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use butler_server::config::{Config, load};
+use butler_server::config::{Config, ConfigError, RemoteLimits, git_host, load, load_included};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
@@ -18,11 +18,22 @@ pub(in crate::cli) struct ConfigCommand {
 #[derive(Subcommand)]
 enum Command {
     /// Check a configuration: print all errors with file, line and column, and exit with 1, or print how many
-    /// repositories and layers it has
+    /// repositories and layers it has. Includes are not read
     Check {
         /// A YAML file, or a directory of them
         #[arg(value_name = "FILE|DIR")]
         path: PathBuf,
+        /// Check it by the rules of configuration that a server includes from its repository with this name,
+        /// instead of those of its own files
+        #[arg(long, value_name = "REPOSITORY")]
+        included_from: Option<String>,
+        /// A host that the repositories of included configuration can be on, as for serve; can be repeated
+        #[arg(long, value_name = "GLOB", value_parser = git_host, requires = "included_from")]
+        allowed_git_host: Vec<String>,
+        /// The directory of the server with the secrets that included configuration can name; it need not
+        /// exist on this machine
+        #[arg(long, value_name = "DIR", requires = "included_from")]
+        secrets_dir: Option<PathBuf>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -31,8 +42,14 @@ enum Command {
 
 impl ConfigCommand {
     pub(in crate::cli) fn run(self) -> u8 {
-        let Command::Check { path, json } = self.command;
-        let (config, errors) = match load(&path, None) {
+        let Command::Check { path, included_from, allowed_git_host, secrets_dir, json } =
+            self.command;
+        let limits = RemoteLimits { secrets: secrets_dir, data: None, git_hosts: allowed_git_host };
+        let loaded: Result<Config, Vec<ConfigError>> = match included_from {
+            Some(repository) => load_included(&path, &limits, &repository),
+            None => load(&path, None),
+        };
+        let (config, errors) = match loaded {
             Ok(config) => (config, Vec::new()),
             Err(errors) => (Config::default(), errors),
         };
@@ -45,7 +62,13 @@ impl ConfigCommand {
             });
             let errors: Vec<_> = errors.collect();
             let numbers = if errors.is_empty() {
-                json!({"repositories": repositories, "layers": layers, "layerSets": sets, "errors": []})
+                json!({
+                    "repositories": repositories,
+                    "layers": layers,
+                    "layerSets": sets,
+                    "unreadIncludes": config.include.len(),
+                    "errors": [],
+                })
             } else {
                 json!({"errors": errors})
             };
@@ -56,7 +79,12 @@ impl ConfigCommand {
                 number(layers, "layer", "layers"),
                 number(sets, "layer set", "layer sets"),
             ];
-            print(format!("{}: {}\n", path.display(), numbers.join(", ")).as_bytes())
+            let unread = match config.include.len() {
+                0 => String::new(),
+                1 => "; the include is not read".to_owned(),
+                count => format!("; the {count} includes are not read"),
+            };
+            print(format!("{}: {}{unread}\n", path.display(), numbers.join(", ")).as_bytes())
         } else {
             let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
             print(format!("{}\n", lines.join("\n")).as_bytes())

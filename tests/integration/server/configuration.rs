@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Output;
 
-use butler_server::config::parse;
+use butler_server::config::{RemoteLimits, parse, parse_included};
 use serde_json::{Value, json};
 
 use crate::support::documented::assert_documented;
@@ -21,6 +21,8 @@ repositories:
     poll: 1m
     webhook: {provider: github, secret-file: /run/secrets/hook}
     concurrency: 4
+include:
+  - {repository: infra, ref: main, path: ops/butler}
 defaults:
   tool: 1.11.4
   strategy: approve
@@ -93,6 +95,7 @@ fn documentation_has_all_keys_of_the_server_configuration() {
         ("layer keys", "/$defs/LayerEntry"),
         ("window keys", "/$defs/WindowEntry"),
         ("notification keys", "/$defs/NotificationEntry"),
+        ("include keys", "/$defs/IncludeEntry"),
     ] {
         let mut found = Vec::new();
         rows(&schema, schema.pointer(definition).unwrap(), "", &mut found);
@@ -114,7 +117,14 @@ fn documented_server_configurations_are_valid_for_schema_and_parser() {
         let document: Value = serde_saphyr::from_str(example).unwrap();
         let errors: Vec<_> = validator.iter_errors(&document).map(|it| it.to_string()).collect();
         assert!(errors.is_empty(), "{example}: {errors:?}");
-        let parsed = parse(&[(PathBuf::from("butler.yaml"), example.to_owned())]);
+        let files = [(PathBuf::from("butler.yaml"), example.to_owned())];
+        let parsed = if example.starts_with("# in the repository `infra`") {
+            let git_hosts = vec!["*.example.com".to_owned()];
+            let secrets = Some("/run/secrets/butler".into());
+            parse_included(&files, &RemoteLimits { secrets, data: None, git_hosts }, "infra", None)
+        } else {
+            parse(&files)
+        };
         assert!(parsed.is_ok(), "{example}: {:?}", parsed.unwrap_err());
     }
 }
@@ -137,6 +147,7 @@ fn schema_of_the_server_configuration_rejects_what_the_parser_rejects() {
         ("/repositories", json!({"a b": valid["repositories"]["infra"]})),
         ("/windows/0/schedule", json!("0 18 * *")),
         ("/windows/0/deny/0", json!("aply")),
+        ("/include/0", json!({"repository": "infra"})),
     ] {
         let mut document = valid.clone();
         *document.pointer_mut(place).expect(place) = value.clone();
@@ -163,11 +174,17 @@ fn check_of_a_configuration_prints_numbers_or_all_errors() {
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
 
     let good = check(directory.path(), &["good.yaml"]);
-    assert_eq!(text(&good.stdout), "good.yaml: 1 repository, 2 layers, 1 layer set\n");
+    assert_eq!(
+        text(&good.stdout),
+        "good.yaml: 1 repository, 2 layers, 1 layer set; the include is not read\n"
+    );
     assert!(good.status.success() && good.stderr.is_empty(), "{good:?}");
     let good = check(directory.path(), &["--json", "good.yaml"]);
     let printed: Value = serde_json::from_slice(&good.stdout).unwrap();
-    assert_eq!(printed, json!({"repositories": 1, "layers": 2, "layerSets": 1, "errors": []}));
+    assert_eq!(
+        printed,
+        json!({"repositories": 1, "layers": 2, "layerSets": 1, "unreadIncludes": 1, "errors": []})
+    );
 
     let bad = check(directory.path(), &["butler.d"]);
     assert_eq!(bad.status.code(), Some(1));
