@@ -12,15 +12,16 @@ use super::git_environment::git_environment;
 use super::reader::Reader;
 use super::server_address::ServerAddress;
 use super::setting::{
-    ACCESS_FILE, CA_BUNDLE, CONCURRENCY, DATA, DRY_RUN, KEY_FILE, LAYER_PATH, MIRROR_MEMORY, ONCE,
-    REFERENCE, REPO, SECRETS_DIR, SERVER, SERVER_CONFIG, SERVER_TOKEN_FILE, STARTS_PER_MINUTE,
-    STOP_ATTEMPTS, STOP_TIMEOUT,
+    ACCESS_FILE, ALLOWED_GIT_HOST, CA_BUNDLE, CONCURRENCY, DATA, DRY_RUN, KEY_FILE, LAYER_PATH,
+    MIRROR_MEMORY, ONCE, REFERENCE, REPO, SECRETS_DIR, SERVER, SERVER_CONFIG, SERVER_TOKEN_FILE,
+    STARTS_PER_MINUTE, STOP_ATTEMPTS, STOP_TIMEOUT,
 };
 use super::{
     Arguments, Environment, IsolationLevel, Logging, Setting, SettingsError, parse, variable,
 };
 use butler_base::platform::{Landlock, landlock as landlock_of_kernel};
 use butler_base::process;
+use butler_server::config::{RemoteLimits, git_host};
 use butler_source::git::GitEnvironment;
 
 /// The most memory of a process that fetches, in bytes.
@@ -37,6 +38,8 @@ const STOP_TIMEOUT_DEFAULT: Duration = Duration::from_mins(10);
 pub struct ServerSettings {
     /// Where the desired state is.
     pub config: ServerConfig,
+    /// What included configuration may use.
+    pub limits: RemoteLimits,
     /// The data directory; may not exist yet.
     pub data: PathBuf,
     /// Where the server listens, and how it is reached.
@@ -109,7 +112,7 @@ impl ServerSettings {
         let reader = Reader { arguments, environment };
         let ca_bundle = reader.existing(&CA_BUNDLE, Path::is_file)?;
         // Otherwise, each attempt would fail.
-        reader.existing(&SECRETS_DIR, Path::is_dir)?;
+        let secrets = reader.existing(&SECRETS_DIR, Path::is_dir)?;
         let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let concurrency = reader.parsed(&CONCURRENCY, number)?;
         let starts = reader.parsed(&STARTS_PER_MINUTE, number)?;
@@ -124,8 +127,14 @@ impl ServerSettings {
         let stop_timeout = stop_timeout.unwrap_or(STOP_TIMEOUT_DEFAULT);
         let data = data(&reader)?;
         let isolation = isolation(&reader, &data)?;
+        let limits = RemoteLimits {
+            secrets,
+            data: Some(data.clone()),
+            git_hosts: reader.values(&ALLOWED_GIT_HOST, git_host)?,
+        };
         Ok(Self {
             config: config(&reader)?,
+            limits,
             data,
             address: ServerAddress::resolve(&reader, once)?,
             access_file: reader.existing(&ACCESS_FILE, |path| !path.is_dir() && path.exists())?,

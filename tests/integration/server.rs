@@ -12,6 +12,7 @@ mod faults;
 mod force_push;
 mod full_disk;
 mod handed_on;
+mod includes;
 mod isolation;
 mod kills;
 mod limits;

@@ -83,6 +83,7 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
     let isolation = settings.isolation_name().to_owned();
     Options {
         config,
+        limits: settings.limits,
         config_files: None,
         data: settings.data,
         listen: settings.address.listen,
@@ -135,13 +136,13 @@ async fn run(options: Options, is_one_pass: bool, is_dry_run: bool) -> u8 {
 
 /// Prints what one pass did, and what waits.
 fn report(pass: &Pass) -> u8 {
-    let printed = print_pass(&pass.unread, &pass.views, row);
+    let printed = print_pass(&pass.unread, &pass.include_errors, &pass.views, row);
     if pass.failed.is_empty() { printed } else { Exit::Failed.code() }
 }
 
 /// Prints what one pass would start, and what waits.
 fn report_dry_run(dry_run: &DryRun) -> u8 {
-    print_pass(&dry_run.unread, &dry_run.views, |view| {
+    print_pass(&dry_run.unread, &dry_run.include_errors, &dry_run.views, |view| {
         let started = view.last_run.as_ref().filter(|run| dry_run.would_start.contains(&run.id));
         let Some(run) = started else { return row(view) };
         let reason = match run.action {
@@ -153,14 +154,19 @@ fn report_dry_run(dry_run: &DryRun) -> u8 {
     })
 }
 
-/// Prints why repositories cannot be read, and the row of each layer. Returns the exit code.
+/// Prints why repositories and included configuration cannot be used, and the row of each layer. Returns the
+/// exit code.
 fn print_pass(
     unread: &BTreeMap<String, String>,
+    include_errors: &[String],
     views: &Views,
     row: impl Fn(&LayerView) -> Vec<String>,
 ) -> u8 {
     for (repository, error) in unread {
         complain(&format!("cannot read the repository `{repository}`: {error}"), None);
+    }
+    for error in include_errors {
+        complain(&format!("included configuration is not used: {error}"), None);
     }
     let rows: Vec<Vec<String>> = std::iter::once(
         ["NAME", "PHASE", "LAST RUN", "PLAN", "REASON"].map(str::to_owned).to_vec(),
@@ -168,7 +174,8 @@ fn print_pass(
     .chain(views.all().iter().map(|view| row(view)))
     .collect();
     let printed = print(format!("{}\n", columns(&rows)).as_bytes());
-    if unread.is_empty() { printed } else { Exit::Failed.code() }
+    let is_complete = unread.is_empty() && include_errors.is_empty();
+    if is_complete { printed } else { Exit::Failed.code() }
 }
 
 fn row(view: &LayerView) -> Vec<String> {

@@ -62,6 +62,18 @@ pub const ALLOWED_HOST: Setting = Setting {
     section: Section::Server,
 };
 
+/// `--allowed-git-host`.
+pub const ALLOWED_GIT_HOST: Setting = Setting {
+    noun: "git host",
+    flags: &["--allowed-git-host"],
+    variables: &["BUTLER_ALLOWED_GIT_HOST"],
+    kind: Kind::Values("GLOB"),
+    default: "none",
+    help: "A host, without a port, of the repositories that included configuration defines; `*` matches any text; can be repeated",
+    example: "*.example.com",
+    section: Section::Server,
+};
+
 /// `--tls-cert`.
 pub const TLS_CERT: Setting = Setting {
     noun: "certificate",

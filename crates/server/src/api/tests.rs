@@ -26,7 +26,7 @@ use tower::ServiceExt;
 
 use super::*;
 use crate::attempts::AttemptDirectory;
-use crate::config::{Config, parse};
+use crate::config::{Config, RemoteLimits, parse};
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::LayerSource;
@@ -77,7 +77,7 @@ async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
     let config = configuration("{repository: infra, path: a}");
     let store = Arc::new(MemoryStore::new(Arc::new(|| Moment::from_millis(1_000))));
     let views = Arc::new(Views::default());
-    let desired = Arc::new(Desired::new(config));
+    let desired = Arc::new(Desired::new(config, RemoteLimits::default()));
     let layers: Vec<(LayerName, Arc<LayerSource>)> =
         desired.catalogs().borrow().layers.clone().into_iter().collect();
     let (commit, digest) = (Commit::new("c1"), Digest::new("d1"));

@@ -1,21 +1,25 @@
 //! The configuration in force, and the layers that it means.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use tokio::sync::{Notify, watch};
 
-use super::remembered;
-use crate::config::Config;
+use super::includes::Includes;
+use super::remembered::{self, READING};
+use crate::config::{Config, ConfigError, IncludeSource, RemoteLimits};
 use crate::data::DataDirectory;
-use crate::layers::{Catalog, Reading, origin};
-use crate::model::{LayerName, Sighting};
+use crate::layers::{Catalog, IncludedFiles, Reading, origin};
+use crate::model::{Commit, LayerName, Sighting};
 
 /// The configuration, what was read from the repositories, and the layers that follow from both.
 #[derive(Debug)]
 pub struct Desired {
+    /// With what is included.
     config: watch::Sender<Arc<Config>>,
+    /// Locked while the configuration changes.
+    includes: Mutex<Includes>,
     catalog: watch::Sender<Arc<Catalog>>,
     readings: Mutex<BTreeMap<String, Reading>>,
     polls: Mutex<BTreeMap<String, Poll>>,
@@ -44,11 +48,13 @@ struct PollCounts {
 }
 
 impl Desired {
-    /// The layers of `config`, before any repository was read.
+    /// The layers of `config`, before any repository was read. `limits` are those of included
+    /// configuration.
     #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: Config, limits: RemoteLimits) -> Self {
         let catalog = Catalog::new(&config, &BTreeMap::new());
         Self {
+            includes: Mutex::new(Includes::new(config.clone(), limits)),
             config: watch::Sender::new(Arc::new(config)),
             catalog: watch::Sender::new(Arc::new(catalog)),
             readings: Mutex::default(),
@@ -77,9 +83,81 @@ impl Desired {
         self.catalog.subscribe()
     }
 
-    /// Puts another configuration into force.
-    pub fn configure(&self, config: Config) {
+    /// Replaces the server's own configuration.
+    ///
+    /// # Errors
+    /// If included configuration does not go with it. The last one stays in force then.
+    pub fn configure(&self, own: Config) -> Result<(), Vec<ConfigError>> {
+        let mut includes = self.includes();
+        let config = includes.configure(own)?;
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.put_into_force(config);
+        Ok(())
+    }
+
+    /// Takes the files of an include at a commit, or what is wrong with them. Returns whether the
+    /// configuration has changed.
+    pub(super) fn include(
+        &self,
+        source: &IncludeSource,
+        commit: Option<&Commit>,
+        read: Result<IncludedFiles, Vec<ConfigError>>,
+    ) -> bool {
+        let mut includes = self.includes();
+        let Some(config) = includes.take(source, commit, read) else { return false };
+        let commit = commit.map(tracing::field::display);
+        tracing::info!(include = %source, commit, "included configuration is in force");
+        self.put_into_force(config);
+        true
+    }
+
+    /// Logs what is wrong with includes, each error once.
+    pub(super) fn log_include_errors(&self) {
+        for error in self.includes().take_unlogged() {
+            tracing::error!("included configuration is not used: {error}");
+        }
+    }
+
+    fn includes(&self) -> MutexGuard<'_, Includes> {
+        self.includes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The includes of a repository.
+    pub(super) fn includes_of(&self, repository: &str) -> Vec<IncludeSource> {
+        self.includes().of(repository)
+    }
+
+    /// Whether an include needs not be read at `commit`.
+    pub(super) fn is_current_include(
+        &self,
+        source: &IncludeSource,
+        commit: Option<&Commit>,
+    ) -> bool {
+        self.includes().is_current(source, commit)
+    }
+
+    /// The commits of these includes that were valid last.
+    pub(super) fn valid_includes<'a>(
+        &self,
+        sources: &'a [IncludeSource],
+    ) -> Vec<(&'a IncludeSource, Commit)> {
+        let includes = self.includes();
+        let commit = |source| Some((source, includes.valid_commit(source)?.clone()));
+        sources.iter().filter_map(commit).collect()
+    }
+
+    /// Keeps the commit that an earlier server has found valid last.
+    pub(super) fn was_valid_include(&self, source: &IncludeSource, commit: &Commit) {
+        self.includes().was_valid(source, commit);
+    }
+
+    /// What is wrong with the newest contents of includes.
+    #[must_use]
+    pub fn include_errors(&self) -> Vec<String> {
+        self.includes().errors()
+    }
+
+    fn put_into_force(&self, config: Config) {
         let is_used = |name: &String| config.repositories.contains_key(name);
         let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
         readings.retain(|name, _| is_used(name));
@@ -96,7 +174,7 @@ impl Desired {
         *self.errors.lock().unwrap_or_else(PoisonError::into_inner) = errors;
     }
 
-    /// What is wrong with the newest configuration, with repositories, and with layer sets.
+    /// What is wrong with the newest configuration, with includes, repositories, and layer sets.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -106,7 +184,8 @@ impl Desired {
             Some(format!("cannot read the repository `{name}`: {error}"))
         });
         let of_catalog = self.catalog.borrow().problems.clone();
-        errors.into_iter().chain(unread).chain(of_catalog).collect()
+        let includes = self.include_errors();
+        errors.into_iter().chain(includes).chain(unread).chain(of_catalog).collect()
     }
 
     /// Why the last poll of a repository failed.
@@ -127,7 +206,7 @@ impl Desired {
     pub(super) fn recall(&self, data: &DataDirectory) {
         let config = self.config();
         let known = config.repositories.keys().filter_map(|name| {
-            let reading = remembered::recall(&data.mirror(name))?;
+            let reading: Reading = remembered::recall(&data.mirror(name), READING)?;
             // Other globs or another repository have other directories.
             (reading.origin == origin(&config, name)).then(|| (name.clone(), reading))
         });
@@ -227,71 +306,5 @@ impl Desired {
     #[must_use]
     pub fn polls(&self) -> BTreeMap<String, Poll> {
         self.polls.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::parse;
-    use crate::model::Commit;
-
-    #[test]
-    fn name_of_two_repositories_is_recorded_for_the_first_one_only() {
-        let text = "repositories: {one: {url: 'file:///one'}, two: {url: 'file:///two'}}
-layers:
-  a: {repository: one, paths: ['b/*']}
-  a.b: {repository: two, paths: ['*']}
-";
-        let config = parse(&[("butler.yaml".into(), text.to_owned())]).unwrap();
-        let desired = Desired::new(config.clone());
-        let reading = |set: &str, paths: &[&str], names: &[&str]| {
-            let seen = Sighting::PathMissing { commit: Commit::new("1") };
-            let sightings = names.iter().map(|name| (name.parse().unwrap(), seen.clone()));
-            let paths = paths.iter().map(|path| (*path).to_owned()).collect();
-            Reading {
-                directories: BTreeMap::from([(set.to_owned(), paths)]),
-                sightings: sightings.collect(),
-                ..Reading::default()
-            }
-        };
-        let names = |repository: &str, reading: &Reading| {
-            let own = desired.own_sightings(repository, &config, reading);
-            own.into_iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>()
-        };
-        let one = reading("a", &["b/x"], &["a.b.x"]);
-        let two = reading("a.b", &["x", "y"], &["a.b.x", "a.b.y"]);
-        desired.read("two", two.clone());
-        assert_eq!(names("one", &one), ["a.b.x"]);
-        desired.read("one", one);
-        assert_eq!(names("two", &two), ["a.b.y"]);
-    }
-
-    #[test]
-    fn reading_of_another_repository_or_of_other_globs_is_not_recalled() {
-        let root = tempfile::tempdir().unwrap();
-        let data = DataDirectory::create(root.path()).unwrap();
-        std::fs::create_dir(data.mirror("one")).unwrap();
-        let config = |url: &str, globs: &str| {
-            let text = format!(
-                "repositories: {{one: {{url: '{url}'}}}}\nlayers: {{a: {{repository: one, paths: ['{globs}']}}}}\n"
-            );
-            parse(&[("butler.yaml".into(), text)]).unwrap()
-        };
-        let read = config("file:///one", "b/*");
-        let reading = Reading {
-            origin: origin(&read, "one"),
-            directories: BTreeMap::from([("a".to_owned(), vec!["b/x".to_owned()])]),
-            ..Reading::default()
-        };
-        remembered::remember(&data.mirror("one"), &reading, true).unwrap();
-        for (config, layers) in
-            [(read, 1), (config("file:///one", "c/*"), 0), (config("file:///two", "b/*"), 0)]
-        {
-            let desired = Desired::new(config);
-            desired.recall(&data);
-            let catalog = desired.catalogs().borrow().clone();
-            assert_eq!((catalog.layers.len(), catalog.is_incomplete), (layers, layers == 0));
-        }
     }
 }

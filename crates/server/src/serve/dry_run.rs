@@ -9,7 +9,8 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use super::desired::Desired;
-use super::poller::{PollSettings, Poller};
+use super::poller::{PollSettings, Poller, poll_each};
+use super::read_includes::recall;
 use super::scheduler::{Capacity, Scheduler};
 use super::server::{Options, ServeError};
 use super::view::Views;
@@ -26,6 +27,8 @@ pub struct DryRun {
     pub would_start: Vec<RunId>,
     /// Why repositories cannot be read, by their names.
     pub unread: BTreeMap<String, String>,
+    /// What is wrong with included configuration.
+    pub include_errors: Vec<String>,
     /// The layers, as if these runs had been started.
     pub views: Arc<Views>,
 }
@@ -55,37 +58,37 @@ async fn decide(mut options: Options, root: &Path, stop: &Stop) -> Result<DryRun
     for repository in options.config.repositories.values_mut() {
         repository.entry.concurrency = None;
     }
-    let desired = Arc::new(Desired::new(options.config));
-    desired.recall(&data);
+    let desired = Arc::new(Desired::new(options.config, options.limits));
+    recall(&desired, &data);
     let views = Arc::new(Views::default());
     let (sender, mut events) = mpsc::unbounded_channel();
     let polls = Arc::new(PollSettings {
         data: copy,
         secrets: options.secrets,
+        git_of_includes: options.git.without_credentials(),
         git: options.git,
         mirror_memory: options.mirror_memory,
     });
-    let mut unread = BTreeMap::new();
-    for name in desired.config().repositories.keys() {
+    let poller = |name: &str| {
         let (store, polls) = (Arc::clone(&store), Arc::clone(&polls));
-        let mut poller = Poller::new(name, store, polls, Arc::clone(&desired), sender.clone());
-        if let Err(error) = poller.poll(stop).await {
-            unread.insert(name.clone(), error.describe());
-        }
-    }
+        Poller::new(name, store, polls, Arc::clone(&desired), sender.clone())
+    };
+    let unread = poll_each(&desired, poller, stop).await;
     let mut scheduler = Scheduler::new(
         store,
         Arc::new(NoStarts { attempts: data.attempts() }),
         Capacity { concurrency: u32::MAX, starts_per_minute: u32::MAX },
         data.root().to_owned(),
-        desired,
+        Arc::clone(&desired),
         Arc::clone(&views),
     );
     scheduler.started = Some(Vec::new());
     scheduler.find_attempts().await?;
     scheduler.wake_all().await;
     scheduler.work_off(&mut events).await;
-    Ok(DryRun { would_start: scheduler.started.unwrap_or_default(), unread, views })
+    let include_errors = desired.include_errors();
+    let would_start = scheduler.started.unwrap_or_default();
+    Ok(DryRun { would_start, unread, include_errors, views })
 }
 
 /// Copies the store, if there is one, without a change in its directory.

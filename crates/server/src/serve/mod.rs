@@ -1,10 +1,15 @@
 //! The running server: polls repositories, decides about layers, and answers requests.
 
 mod connections;
+mod credentials;
 mod desired;
+#[cfg(test)]
+mod desired_tests;
 mod dry_run;
+mod includes;
 mod listener;
 mod poller;
+mod read_includes;
 mod reload;
 mod remembered;
 mod retention;

@@ -1,6 +1,6 @@
 //! Keeps the mirror of one repository up to date, and records what it contains.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,15 +10,16 @@ use butler_base::cancel::Stop;
 use butler_base::error::{Advice as _, chain};
 use butler_base::event::Stream;
 use butler_base::process::Sink;
-use butler_protocol::spec::GitCredentials;
 use butler_source::git::{GitEnvironment, MirrorRequest, SourceError, update_mirror};
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 use tokio::sync::mpsc;
 
+use super::credentials::credentials;
 use super::desired::Desired;
+use super::read_includes::read_includes;
 use super::remembered;
 use crate::attempts::{SecretError, Secrets};
-use crate::config::{Config, CredentialsEntry, RepositoryEntry, SecretSource};
+use crate::config::{Config, RepositoryEntry};
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::{Caches, Reading, read, references};
@@ -28,6 +29,9 @@ use crate::store::{Outcome, Store, StoreError};
 
 /// The time between two polls, if the configuration gives none.
 const POLL: Duration = Duration::from_mins(1);
+
+/// How often an update is repeated in one poll because what it fetched has changed the configuration.
+const MOST_UPDATES: u32 = 3;
 
 /// How long one update of a mirror may take.
 const DEADLINE: Duration = Duration::from_mins(10);
@@ -47,6 +51,11 @@ pub enum PollError {
     /// It took too long.
     #[error("the repository did not answer completely within {} minutes", DEADLINE.as_secs() / 60)]
     TooSlow,
+    /// Included configuration.
+    #[error(
+        "the included configuration has changed during {MOST_UPDATES} readings; it is read again"
+    )]
+    Unsteady,
     /// Its content.
     #[error(transparent)]
     Tree(#[from] TreeError),
@@ -76,6 +85,8 @@ pub(super) struct PollSettings {
     pub(super) data: DataDirectory,
     pub(super) secrets: Secrets,
     pub(super) git: GitEnvironment,
+    /// For repositories that an include has defined.
+    pub(super) git_of_includes: GitEnvironment,
     /// The most memory of the process that fetches, in bytes.
     pub(super) mirror_memory: u64,
 }
@@ -122,6 +133,7 @@ impl<S: Store + 'static> Poller<S> {
             let poll = entry.entry.poll.map_or(POLL, |span| span.0);
             self.desired.poll_begins(&self.name);
             let error = self.poll(stop).await.err().map(|error| error.describe());
+            self.desired.log_include_errors();
             if let Some(error) = &error {
                 tracing::warn!(repository = self.name, "{error}");
             }
@@ -143,14 +155,12 @@ impl<S: Store + 'static> Poller<S> {
     /// # Errors
     /// If the repository cannot be read. What was read before stays in force.
     pub(super) async fn poll(&mut self, stop: &Stop) -> Result<(), PollError> {
-        let config = self.desired.config();
-        let entry = config.repositories.get(&self.name).ok_or(PollError::Removed)?;
         // Asked before the repository is read: what another server reads meanwhile is newer.
         let readings = self.store.readings(&self.name).await?;
         if self.kept.is_empty() {
             self.kept = self.store.commits().await?;
         }
-        let references = self.update_mirror(&config, &entry.entry, stop).await?;
+        let (config, references) = self.update(stop).await?;
         let is_known = self.last.as_ref().is_some_and(|last| {
             Arc::ptr_eq(&last.config, &config) && last.references == references
         });
@@ -185,20 +195,44 @@ impl<S: Store + 'static> Poller<S> {
         Ok(())
     }
 
+    /// Updates the mirror, and reads its includes, which can need further commits. Returns the
+    /// configuration, and the commits that it needs.
+    async fn update(
+        &self,
+        stop: &Stop,
+    ) -> Result<(Arc<Config>, BTreeMap<String, Option<Commit>>), PollError> {
+        for _ in 0..MOST_UPDATES {
+            let config = self.desired.config();
+            let entry = config.repositories.get(&self.name).ok_or(PollError::Removed)?;
+            let references = self.update_mirror(&config, &entry.entry, stop).await?;
+            let (desired, name) = (Arc::clone(&self.desired), self.name.clone());
+            let (directory, commits) = (self.directory(), references.clone());
+            let work = move || read_includes(&desired, &directory, &name, &commits);
+            if !blocking(move |_| work()).await? {
+                return Ok((config, references));
+            }
+        }
+        Err(PollError::Unsteady)
+    }
+
     /// Keeps what layer sets contain for the next server.
     async fn remember(&self, reading: Reading, is_new: bool) {
         let directory = self.directory();
-        let kept = blocking(move |_| remembered::remember(&directory, &reading, is_new)).await;
+        let kept =
+            blocking(move |_| remembered::remember_reading(&directory, &reading, is_new)).await;
         if let Err(error) = kept {
             tracing::warn!(repository = self.name, %error, "cannot keep what a repository contains");
         }
     }
 
     /// The commits that the mirror must not forget. New runs are about those that were read last, or
-    /// about those that the store had named then.
+    /// about those that the store had named then. Includes are read again at the last valid commit.
     fn keep(&self) -> Vec<String> {
+        let includes = self.desired.includes_of(&self.name);
+        let valid = self.desired.valid_includes(&includes).into_iter().map(|(_, commit)| commit);
+        let valid = valid.map(|commit| commit.to_string()).collect::<Vec<_>>();
         let last = self.last.iter().flat_map(|last| last.references.values().flatten());
-        self.kept.iter().chain(last).map(ToString::to_string).collect()
+        self.kept.iter().chain(last).map(ToString::to_string).chain(valid).collect()
     }
 
     async fn update_mirror(
@@ -218,7 +252,13 @@ impl<S: Store + 'static> Poller<S> {
             memory_limit: self.settings.mirror_memory,
         };
         let sink = PollSink(&self.name);
-        let update = update_mirror(&request, &self.settings.git, &sink, stop);
+        // Credentials of the server's environment are not for them.
+        let git = if config.is_included_repository(&self.name) {
+            &self.settings.git_of_includes
+        } else {
+            &self.settings.git
+        };
+        let update = update_mirror(&request, git, &sink, stop);
         let update =
             tokio::time::timeout(DEADLINE, update).await.map_err(|_| PollError::TooSlow)??;
         let commits = update.references.into_iter();
@@ -247,35 +287,24 @@ impl<S: Store + 'static> Poller<S> {
     }
 }
 
-/// The credentials of a repository, which are read for each poll.
-fn credentials(
-    repository: &str,
-    entry: Option<&serde_saphyr::Spanned<CredentialsEntry>>,
-    secrets: &Secrets,
-) -> Result<GitCredentials, SecretError> {
-    let Some(entry) = entry.map(|entry| &entry.value) else { return Ok(GitCredentials::None) };
-    let used_by = format!("the repository `{repository}`");
-    let file = |path: &PathBuf| secrets.read(&SecretSource::File(path.clone()), &used_by);
-    if let Some(path) = &entry.token_file {
-        return Ok(GitCredentials::Token { username: None, token: file(path)? });
+/// Polls each repository once, also those that includes define. Returns why repositories cannot be read,
+/// by their names.
+pub(super) async fn poll_each<S: Store + 'static>(
+    desired: &Desired,
+    poller: impl Fn(&str) -> Poller<S>,
+    stop: &Stop,
+) -> BTreeMap<String, String> {
+    let (mut done, mut unread) = (BTreeSet::new(), BTreeMap::new());
+    let next = |done: &BTreeSet<String>| {
+        desired.config().repositories.keys().find(|name| !done.contains(*name)).cloned()
+    };
+    while let Some(name) = next(&done) {
+        if let Err(error) = poller(&name).poll(stop).await {
+            unread.insert(name.clone(), error.describe());
+        }
+        done.insert(name);
     }
-    if let Some(name) = &entry.token_env {
-        let token = secrets.read(&SecretSource::Env(name.clone()), &used_by)?;
-        return Ok(GitCredentials::Token { username: None, token });
-    }
-    if let (Some(username), Some(path)) = (&entry.username, &entry.password_file) {
-        return Ok(GitCredentials::Password { username: username.clone(), password: file(path)? });
-    }
-    if let Some(path) = &entry.ssh_key_file {
-        let known_hosts = entry.known_hosts.as_ref().map(file).transpose()?;
-        return Ok(GitCredentials::SshKey {
-            username: None,
-            private_key: file(path)?,
-            passphrase: None,
-            known_hosts: known_hosts.map(|lines| lines.expose_secret().to_owned()),
-        });
-    }
-    Ok(GitCredentials::None)
+    unread
 }
 
 /// Writes the progress of git to the log of the server.

@@ -45,11 +45,9 @@ pub(super) async fn reload(files: Option<ConfigFiles>, data: &Path, desired: &De
             continue;
         }
         known = found;
-        match config::load(&path, Some(data)) {
-            Ok(config) => {
-                tracing::info!("the configuration has changed, and is in force");
-                desired.configure(config);
-            }
+        let loaded = config::load(&path, Some(data));
+        match loaded.and_then(|config| desired.configure(config)) {
+            Ok(()) => tracing::info!("the configuration has changed, and is in force"),
             Err(errors) => {
                 let errors: Vec<String> = errors.iter().map(ConfigError::to_string).collect();
                 for error in &errors {
@@ -78,6 +76,7 @@ fn versions(path: &Path) -> Vec<Version> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::RemoteLimits;
 
     #[tokio::test]
     async fn change_after_the_configuration_was_read_is_not_missed() {
@@ -85,7 +84,8 @@ mod tests {
         let path = directory.path().join("butler.yaml");
         std::fs::write(&path, "repositories: {a: {url: 'file:///a'}}").unwrap();
         let files = ConfigFiles::at(&path);
-        let desired = Desired::new(config::load(&path, None).unwrap());
+        let config = config::load(&path, None).unwrap();
+        let desired = Desired::new(config, RemoteLimits::default());
         std::fs::write(&path, "repositories: {other: {url: 'file:///a'}}").unwrap();
         let mut configs = desired.configs();
         tokio::select! {

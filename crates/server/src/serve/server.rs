@@ -15,7 +15,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::connections::{HEAD, serve_connections};
 use super::desired::Desired;
 use super::listener::{ListenError, listen, listen_to_attempts};
-use super::poller::{PollSettings, Poller};
+use super::poller::{PollSettings, Poller, poll_each};
+use super::read_includes::recall;
 use super::reload::{ConfigFiles, reload};
 use super::retention::remove_old;
 use super::scheduler::{Capacity, Scheduler, until};
@@ -24,7 +25,7 @@ use super::tls::{TlsError, TlsFiles, TlsListener, acceptor};
 use super::view::Views;
 use crate::api::{self, Access, ApiState, Hosts};
 use crate::attempts::{AttemptSettings, PlanFiles, ProcessExecutor, Secrets, StoreRegistry};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, RemoteLimits};
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::model::RunId;
@@ -36,6 +37,8 @@ use crate::store::{SqliteStore, Store, StoreError};
 pub struct Options {
     /// The desired state.
     pub config: Config,
+    /// What included configuration may use.
+    pub limits: RemoteLimits,
     /// The files that it was read from, to be read again when they change.
     pub config_files: Option<ConfigFiles>,
     /// The data directory.
@@ -163,6 +166,8 @@ pub struct Pass {
     pub failed: Vec<RunId>,
     /// Why repositories could not be read, by their names.
     pub unread: BTreeMap<String, String>,
+    /// What is wrong with included configuration.
+    pub include_errors: Vec<String>,
     /// The layers, as they are now.
     pub views: Arc<Views>,
 }
@@ -185,6 +190,7 @@ pub async fn serve(
     let of_file = of_file.transpose().map_err(ServeError::Access)?;
     let acceptor = options.tls.clone().map(acceptor).transpose()?;
     let (parts, mut scheduler, mut events) = prepare(options).await?;
+    parts.desired.log_include_errors();
     let failed = |source| ServeError::Data { path: parts.data.root().to_owned(), source };
     let access = match of_file {
         Some(access) => access,
@@ -240,12 +246,7 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
     options.starts_per_minute = u32::MAX;
     let stop_attempts = options.stop_attempts;
     let (parts, mut scheduler, mut events) = prepare(options).await?;
-    let mut unread = BTreeMap::new();
-    for name in parts.desired.config().repositories.keys() {
-        if let Err(error) = parts.poller(name).poll(stop).await {
-            unread.insert(name.clone(), error.describe());
-        }
-    }
+    let unread = poll_each(&parts.desired, |name| parts.poller(name), stop).await;
     // If it does not get to its end, the next pass continues.
     tokio::spawn(parts.remove_old());
     scheduler.started = Some(Vec::new());
@@ -293,7 +294,8 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
             failed.push(id);
         }
     }
-    Ok(Pass { failed, unread, views: parts.views })
+    let include_errors = parts.desired.include_errors();
+    Ok(Pass { failed, unread, include_errors, views: parts.views })
 }
 
 /// The parts, the scheduler, and what happens.
@@ -308,8 +310,8 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         None => PlanKeys::at_or_new(&data.plan_key())?,
     };
     let store = Arc::new(SqliteStore::open(&data.store())?);
-    let desired = Arc::new(Desired::new(options.config));
-    desired.recall(&data);
+    let desired = Arc::new(Desired::new(options.config, options.limits));
+    recall(&desired, &data);
     let (sender, events) = mpsc::unbounded_channel();
 
     // Attempts report to a listener of their own, whose address stays the same.
@@ -361,6 +363,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     let polls = Arc::new(PollSettings {
         data: data.clone(),
         secrets: options.secrets,
+        git_of_includes: options.git.without_credentials(),
         git: options.git,
         mirror_memory: options.mirror_memory,
     });

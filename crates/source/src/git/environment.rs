@@ -36,6 +36,21 @@ pub struct GitEnvironment {
 }
 
 impl GitEnvironment {
+    /// The same without tokens, the SSH agent and the user's keys: for repositories whose address others
+    /// than the administrator have written.
+    #[must_use]
+    pub fn without_credentials(&self) -> Self {
+        Self {
+            tokens: Vec::new(),
+            token_host: None,
+            ssh_agent: None,
+            home: None,
+            ca_bundle: self.ca_bundle.clone(),
+            variables: self.variables.clone(),
+            executable: self.executable.clone(),
+        }
+    }
+
     /// The file of `SSL_CERT_FILE`, otherwise the system's certificates.
     pub(super) fn certificates(&self) -> Option<PathBuf> {
         let given = self.variables.value("SSL_CERT_FILE").map(PathBuf::from);

@@ -31,13 +31,13 @@ async fn plan_is_refused_with_the_reason_if_a_person_must_act_first() {
 
     let backend = "backend: {type: s3, config: {bucket: tf, key: b, region: eu-west-1}}";
     let same = configuration(&format!("{{repository: infra, path: a, {backend}}}"));
-    tested.desired.configure(same);
+    tested.desired.configure(same).unwrap();
     refused("/layers/a/plan", "the layer has the same state as `b`").await;
-    tested.desired.configure(configuration("{repository: infra, paths: ['x/*']}"));
+    tested.desired.configure(configuration("{repository: infra, paths: ['x/*']}")).unwrap();
     for path in ["/layers/a/plan", "/layers/a/sync"] {
         refused(path, "the layer `a` is no longer in the configuration").await;
     }
     assert!(tested.store.runs(&"a".parse().unwrap()).is_empty());
-    tested.desired.configure(configuration("{repository: infra, path: a}"));
+    tested.desired.configure(configuration("{repository: infra, path: a}")).unwrap();
     tested.plan("a").await;
 }

@@ -12,7 +12,7 @@ async fn layer_in_full_has_all_gates_and_its_configuration_without_secrets() {
       env: {AWS_PROFILE: prod, AWS_SECRET_ACCESS_KEY: hunter2b, OTHER: {env: FROM_SERVER}},
       backend: {type: s3, config: {bucket: tf, secret_key: hunter2c, access_key: {env: KEY},
         assume_role: {role_arn: 'arn:x', external_id: hunter2d}}}}";
-    tested.desired.configure(configuration(a));
+    tested.desired.configure(configuration(a)).unwrap();
     tested.store.pause(&"a".parse().unwrap(), Some("ana")).await.unwrap();
     let name: LayerName = "a".parse().unwrap();
     let source = tested.desired.catalogs().borrow().layers[&name].clone();

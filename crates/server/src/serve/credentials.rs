@@ -1,0 +1,40 @@
+//! The credentials with which the server reads repositories.
+
+use std::path::PathBuf;
+
+use butler_protocol::spec::GitCredentials;
+use secrecy::ExposeSecret;
+
+use crate::attempts::{SecretError, Secrets};
+use crate::config::{CredentialsEntry, SecretSource};
+
+/// The credentials of a repository, which are read for each poll.
+pub(super) fn credentials(
+    repository: &str,
+    entry: Option<&serde_saphyr::Spanned<CredentialsEntry>>,
+    secrets: &Secrets,
+) -> Result<GitCredentials, SecretError> {
+    let Some(entry) = entry.map(|entry| &entry.value) else { return Ok(GitCredentials::None) };
+    let used_by = format!("the repository `{repository}`");
+    let file = |path: &PathBuf| secrets.read(&SecretSource::File(path.clone()), &used_by);
+    if let Some(path) = &entry.token_file {
+        return Ok(GitCredentials::Token { username: None, token: file(path)? });
+    }
+    if let Some(name) = &entry.token_env {
+        let token = secrets.read(&SecretSource::Env(name.clone()), &used_by)?;
+        return Ok(GitCredentials::Token { username: None, token });
+    }
+    if let (Some(username), Some(path)) = (&entry.username, &entry.password_file) {
+        return Ok(GitCredentials::Password { username: username.clone(), password: file(path)? });
+    }
+    if let Some(path) = &entry.ssh_key_file {
+        let known_hosts = entry.known_hosts.as_ref().map(file).transpose()?;
+        return Ok(GitCredentials::SshKey {
+            username: None,
+            private_key: file(path)?,
+            passphrase: None,
+            known_hosts: known_hosts.map(|lines| lines.expose_secret().to_owned()),
+        });
+    }
+    Ok(GitCredentials::None)
+}

@@ -1,0 +1,141 @@
+//! The server's own configuration, and what its includes contain: which content is in force, and what
+//! is wrong with newer content. It reads and writes nothing.
+
+use std::collections::BTreeMap;
+
+use crate::config::{Config, ConfigError, IncludeSource, RemoteLimits, merge, parse_included};
+use crate::layers::IncludedFiles;
+use crate::model::Commit;
+
+/// The own configuration and its includes.
+#[derive(Debug)]
+pub(super) struct Includes {
+    limits: RemoteLimits,
+    own: Config,
+    /// The content that is in force.
+    contents: BTreeMap<IncludeSource, Content>,
+    /// The last valid commit, also if its content is refused since: the limits can be others after a
+    /// restart.
+    valid: BTreeMap<IncludeSource, Commit>,
+    /// What is wrong with the newest content, if it is not in force because of that.
+    errors: BTreeMap<IncludeSource, Vec<String>>,
+    /// Those of them that are not in the log yet.
+    unlogged: Vec<String>,
+}
+
+/// The content of an include.
+#[derive(Clone, Debug)]
+struct Content {
+    commit: Commit,
+    files: IncludedFiles,
+    config: Config,
+}
+
+impl Includes {
+    pub(super) fn new(own: Config, limits: RemoteLimits) -> Self {
+        let (contents, valid, errors, unlogged) = Default::default();
+        Self { limits, own, contents, valid, errors, unlogged }
+    }
+
+    /// Replaces the own configuration. Returns the configuration with what is included.
+    ///
+    /// # Errors
+    /// If what is in force does not go with it. Everything stays as it is then.
+    pub(super) fn configure(&mut self, own: Config) -> Result<Config, Vec<ConfigError>> {
+        let sources = own.include_sources();
+        let mut contents = BTreeMap::new();
+        for source in &sources {
+            let Some(content) = self.contents.get(source).cloned() else { continue };
+            // They can have other defaults.
+            let config = self.parse(&own, source, &content.files)?;
+            contents.insert(source.clone(), Content { config, ..content });
+        }
+        let config = merge(&own, contents.iter().map(|(source, it)| (source, &it.config)))?;
+        self.valid.retain(|source, _| sources.contains(source));
+        self.errors.retain(|source, _| sources.contains(source));
+        (self.own, self.contents) = (own, contents);
+        Ok(config)
+    }
+
+    /// Takes the files of an include at a commit, or what is wrong with them. Returns the configuration if it
+    /// has changed.
+    pub(super) fn take(
+        &mut self,
+        source: &IncludeSource,
+        commit: Option<&Commit>,
+        read: Result<IncludedFiles, Vec<ConfigError>>,
+    ) -> Option<Config> {
+        if !self.own.include_sources().contains(source) {
+            return None;
+        }
+        let together = read.and_then(|files| {
+            let config = self.parse(&self.own, source, &files)?;
+            let others = self.contents.iter().filter(|(other, _)| *other != source);
+            let others = others.map(|(other, content)| (other, &content.config));
+            // The last one has the error if a name is given twice.
+            let merged = merge(&self.own, others.chain([(source, &config)]))?;
+            Ok((files, config, merged))
+        });
+        match (together, commit) {
+            (Ok((files, config, merged)), Some(commit)) => {
+                self.errors.remove(source);
+                self.valid.insert(source.clone(), commit.clone());
+                let commit = commit.clone();
+                self.contents.insert(source.clone(), Content { commit, files, config });
+                Some(merged)
+            }
+            (Ok(_), None) => None,
+            (Err(errors), _) => {
+                let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+                let before = self.errors.insert(source.clone(), errors.clone());
+                if before.as_ref() != Some(&errors) {
+                    self.unlogged.extend(errors);
+                }
+                None
+            }
+        }
+    }
+
+    fn parse(
+        &self,
+        own: &Config,
+        source: &IncludeSource,
+        files: &IncludedFiles,
+    ) -> Result<Config, Vec<ConfigError>> {
+        parse_included(files, &self.limits, &source.repository, own.defaults.as_ref())
+    }
+
+    /// The includes of a repository.
+    pub(super) fn of(&self, repository: &str) -> Vec<IncludeSource> {
+        let all = self.own.include_sources().into_iter();
+        all.filter(|source| source.repository == repository).collect()
+    }
+
+    /// Whether the content at `commit` is in force, so that it needs not be read again. What was refused
+    /// is read again: the cause can be gone without a commit.
+    pub(super) fn is_current(&self, source: &IncludeSource, commit: Option<&Commit>) -> bool {
+        let content = self.contents.get(source);
+        content.is_some_and(|content| Some(&content.commit) == commit)
+            && !self.errors.contains_key(source)
+    }
+
+    /// The last valid commit of an include.
+    pub(super) fn valid_commit(&self, source: &IncludeSource) -> Option<&Commit> {
+        self.valid.get(source)
+    }
+
+    /// Keeps the last valid commit that an earlier server has known.
+    pub(super) fn was_valid(&mut self, source: &IncludeSource, commit: &Commit) {
+        self.valid.insert(source.clone(), commit.clone());
+    }
+
+    /// The errors that were not in the log yet. They are in it from now on.
+    pub(super) fn take_unlogged(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.unlogged)
+    }
+
+    /// What is wrong with newest contents.
+    pub(super) fn errors(&self) -> Vec<String> {
+        self.errors.values().flatten().cloned().collect()
+    }
+}
