@@ -181,6 +181,6 @@ fn included_layer_does_not_take_the_name_of_a_member_of_an_own_layer_set() {
     desired.read("infra", reading("b", "c/d"));
     desired.read("other", reading("b.c", "d"));
     let catalog = desired.catalogs().borrow().clone();
-    assert_eq!(catalog.layers[&"b.c.d".parse().unwrap()].repository, "other");
+    assert_eq!(catalog.layers[&"b.c.d".parse().unwrap()].configured.repository, "other");
     assert_eq!(catalog.problems.len(), 1, "{:?}", catalog.problems);
 }
