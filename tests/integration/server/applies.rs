@@ -167,11 +167,11 @@ resource \"terraform_data\" \"one\" {
 
     // The secret is read at each attempt: the plan has the old one in it.
     std::fs::write(&secret, "second-password").unwrap();
-    let stale = installation.ask(&["layer", "apply", "a", "--wait"]);
-    assert_eq!(stale.status.code(), Some(1), "{}", text(&stale));
+    let refused = installation.ask(&["layer", "apply", "a", "--wait"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
     let expected = "the saved plan is not applied: the secret variable `password` has changed";
-    assert!(text(&stale).contains(expected), "{}", text(&stale));
-    assert!(!text(&stale).contains("second-password"));
+    assert!(text(&refused).contains(expected), "{}", text(&refused));
+    assert!(!text(&refused).contains("second-password"));
     assert!(!state_has(&installation, "a", "terraform_data"));
     let runs = installation.runs("a");
     let plan = runs.iter().find(|run| run["planDigest"] == *planned_with_the_first).unwrap();
@@ -190,9 +190,9 @@ resource \"terraform_data\" \"one\" {
     let mut moved: Value = serde_json::from_slice(&std::fs::read(&state).unwrap()).unwrap();
     moved["serial"] = (moved["serial"].as_u64().unwrap() + 1).into();
     std::fs::write(&state, moved.to_string()).unwrap();
-    let stale = installation.ask(&["layer", "apply", "a", "--wait"]);
-    assert_eq!(stale.status.code(), Some(1), "{}", text(&stale));
-    assert!(text(&stale).contains("Saved plan is stale"), "{}", text(&stale));
+    let refused = installation.ask(&["layer", "apply", "a", "--wait"]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+    assert!(text(&refused).contains("Saved plan is stale"), "{}", text(&refused));
     let runs = installation.runs("a");
     let run = runs.iter().find(|run| run["action"] == "apply").unwrap();
     assert_eq!(run["attempts"][0]["outcome"], "the plan no longer fits", "{run}");
