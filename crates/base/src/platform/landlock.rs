@@ -170,7 +170,7 @@ fn restrict(allowed: &AllowedPaths, version: ABI) -> Result<RestrictionStatus, R
 
 /// Descriptors that this process inherited can lead anywhere, and no rule applies to an open file.
 #[expect(unsafe_code, reason = "no library offers this call without it")]
-fn close_descriptors_on_exec() -> io::Result<()> {
+pub(super) fn close_descriptors_on_exec() -> io::Result<()> {
     use nix::libc::{CLOSE_RANGE_CLOEXEC, SYS_close_range, c_uint, syscall};
 
     // SAFETY: only marks descriptors; none is closed while this program runs.

@@ -1,5 +1,5 @@
 //! The differences between operating systems, behind one set of names: `unix` and `windows`; and
-//! features of Linux only (`linux` and `landlock`), with the fallback for other systems (`other`).
+//! features of Linux only (`linux`, `landlock` and `users`), with the fallback for other systems (`other`).
 //!
 //! Callers may rely on this: each name exists on each system and is safe to call. The comment of a
 //! function states if a system lacks the feature. No other module depends on the operating system.
@@ -15,6 +15,13 @@ pub use linux::*;
 mod landlock;
 #[cfg(target_os = "linux")]
 pub use landlock::{landlock, readable_paths, restrict_process};
+#[cfg(target_os = "linux")]
+mod users;
+#[cfg(target_os = "linux")]
+pub use users::{
+    become_user, end_processes_of_user, give_directory, is_user_mapped, let_users_enter,
+    processes_of_user, share_with_group, user_change_problem,
+};
 
 #[cfg(not(target_os = "linux"))]
 mod other;

@@ -37,6 +37,68 @@ pub fn restrict_process(_: &AllowedPaths) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
+/// Only Linux runs programs as users of their own.
+#[must_use]
+pub fn user_change_problem() -> Option<String> {
+    Some("only Linux has this isolation".to_owned())
+}
+
+/// See [`user_change_problem`].
+///
+/// # Errors
+/// Never.
+pub fn is_user_mapped(_: u32) -> std::io::Result<bool> {
+    Ok(false)
+}
+
+/// See [`user_change_problem`].
+///
+/// # Errors
+/// Never.
+pub fn processes_of_user(_: u32) -> std::io::Result<Vec<Pid>> {
+    Ok(Vec::new())
+}
+
+/// See [`user_change_problem`].
+///
+/// # Errors
+/// Never.
+pub fn end_processes_of_user(_: u32) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// See [`user_change_problem`].
+///
+/// # Errors
+/// Always.
+pub fn become_user(_: u32) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+/// See [`user_change_problem`].
+///
+/// # Errors
+/// Always.
+pub fn give_directory(_: &Path, _: u32) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+/// See [`user_change_problem`].
+///
+/// # Errors
+/// Always.
+pub fn share_with_group(_: &Path, _: u32) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+/// See [`user_change_problem`].
+///
+/// # Errors
+/// Always.
+pub fn let_users_enter(_: &Path) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
 /// Other systems do not have a `/proc` that shows the variables.
 pub fn erase_variables(_: &[&str]) {}
 

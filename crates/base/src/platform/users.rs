@@ -1,0 +1,303 @@
+//! Runs programs as users of their own, which exist only as numbers.
+//!
+//! Root alone can do this. The group of such a user has the same number and no other members.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::fcntl::{AtFlags, OFlag};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Gid, Pid, Uid, fchown, fchownat, setgroups, setresgid, setresuid};
+
+use super::landlock::close_descriptors_on_exec;
+
+/// The capabilities of root that this needs, and their bits (capabilities(7)).
+const NEEDED: [(&str, u64); 6] = [
+    ("CAP_CHOWN", 0),
+    ("CAP_DAC_OVERRIDE", 1),
+    ("CAP_FOWNER", 3),
+    ("CAP_KILL", 5),
+    ("CAP_SETGID", 6),
+    ("CAP_SETUID", 7),
+];
+
+/// Whether users can create hard links to files that they cannot write (proc(5)).
+const PROTECTED_HARDLINKS: &str = "/proc/sys/fs/protected_hardlinks";
+
+/// How often processes are killed before they count as unkillable: each can start another one
+/// between two looks.
+const KILL_ATTEMPTS: usize = 400;
+const KILL_PAUSE: Duration = Duration::from_millis(5);
+
+/// Why this process cannot run programs as users of their own; `None` if it can.
+#[must_use]
+pub fn user_change_problem() -> Option<String> {
+    if !Uid::effective().is_root() {
+        return Some("the runner is not root".to_owned());
+    }
+    let capabilities = status(Path::new("/proc/self/status"), "CapEff:");
+    let capabilities = capabilities.ok().and_then(|bits| u64::from_str_radix(&bits, 16).ok());
+    let Some(capabilities) = capabilities else {
+        return Some("the capabilities of the runner cannot be read in /proc".to_owned());
+    };
+    if let Some((name, _)) = NEEDED.iter().find(|(_, bit)| capabilities >> bit & 1 == 0) {
+        return Some(format!("the runner does not have the capability {name}"));
+    }
+    // A module could otherwise give a file of the server a name in its own directory, which is then
+    // given to the user of the next run.
+    let protected = std::fs::read_to_string(PROTECTED_HARDLINKS).is_ok_and(|it| it.trim() == "1");
+    (!protected).then(|| "the kernel setting fs.protected_hardlinks is not 1".to_owned())
+}
+
+/// Whether the user and the group `id` exist in this user namespace.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn is_user_mapped(id: u32) -> io::Result<bool> {
+    for map in ["/proc/self/uid_map", "/proc/self/gid_map"] {
+        if !is_in_map(&std::fs::read_to_string(map)?, id) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a line of `map` (`user_namespaces(7)`) contains `id`.
+fn is_in_map(map: &str, id: u32) -> bool {
+    map.lines().any(|line| {
+        let mut numbers = line.split_whitespace().map_while(|number| number.parse::<u64>().ok());
+        let (first, count) = (numbers.next(), numbers.nth(1));
+        let range = first.zip(count).map(|(first, count)| first..first.saturating_add(count));
+        range.is_some_and(|range| range.contains(&u64::from(id)))
+    })
+}
+
+/// The processes of the user `id`, also those that have kept it as one of their ids only.
+///
+/// # Errors
+/// If `/proc` cannot be read.
+pub fn processes_of_user(id: u32) -> io::Result<Vec<Pid>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let entry = entry?;
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        match status(&entry.path().join("status"), "Uid:") {
+            Ok(ids) if ids.split_whitespace().any(|it| it == id.to_string()) => {
+                // A zombie does nothing any more, and is gone when its parent has looked.
+                let state = status(&entry.path().join("status"), "State:");
+                if !state.is_ok_and(|state| state.starts_with('Z')) {
+                    found.push(Pid::from_raw(pid));
+                }
+            }
+            Ok(_) => {}
+            // It has ended: ESRCH if that happened after the file was opened.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if error.raw_os_error() == Some(nix::libc::ESRCH) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
+/// The value of `name` in a `status` file of `/proc`.
+fn status(file: &Path, name: &str) -> io::Result<String> {
+    let text = std::fs::read(file)?;
+    let text = String::from_utf8_lossy(&text);
+    let value = text.lines().find_map(|line| line.strip_prefix(name));
+    value.map(|value| value.trim().to_owned()).ok_or_else(|| ErrorKind::InvalidData.into())
+}
+
+/// Kills all processes of the user `id`, and waits until they are gone.
+///
+/// # Errors
+/// If one of them cannot be killed.
+pub fn end_processes_of_user(id: u32) -> io::Result<()> {
+    for _ in 0..KILL_ATTEMPTS {
+        let processes = processes_of_user(id)?;
+        if processes.is_empty() {
+            return Ok(());
+        }
+        for process in processes {
+            // It can have ended meanwhile.
+            let _ = kill(process, Signal::SIGKILL);
+        }
+        std::thread::sleep(KILL_PAUSE);
+    }
+    Err(io::Error::other(format!("processes of the user {id} do not end")))
+}
+
+/// Makes this process one of the user `id`, for good: also the program that replaces it, and its
+/// children. None of them has capabilities, other groups, or can gain privileges. All descriptors but
+/// 0 to 2 are closed when the process is replaced.
+///
+/// Must be called while the process has one thread.
+///
+/// # Errors
+/// If the process keeps a privilege. Then the process must end.
+pub fn become_user(id: u32) -> io::Result<()> {
+    close_descriptors_on_exec()?;
+    let (user, group) = (Uid::from_raw(id), Gid::from_raw(id));
+    setgroups(&[])?;
+    setresgid(group, group, group)?;
+    setresuid(user, user, user)?;
+    nix::sys::prctl::set_no_new_privs()?;
+    let own = Path::new("/proc/self/status");
+    for name in ["Uid:", "Gid:"] {
+        if !status(own, name)?.split_whitespace().all(|it| it == id.to_string()) {
+            return Err(io::Error::other(format!("the process has still another {name}")));
+        }
+    }
+    // The kernel removes them with the user, unless the securebits of the process forbid that.
+    for name in ["CapInh:", "CapPrm:", "CapEff:", "CapAmb:"] {
+        if status(own, name)?.bytes().any(|digit| digit != b'0') {
+            return Err(io::Error::other(format!("the process has still capabilities ({name})")));
+        }
+    }
+    Ok(())
+}
+
+/// Gives the directory `path` and everything in it to the user `id`; the directory itself gets mode 0700.
+/// Links are not followed, not even if a process replaces a directory by a link meanwhile. A file with
+/// another hard link keeps its owner: it can be one of another program.
+///
+/// # Errors
+/// If an owner cannot be changed.
+pub fn give_directory(path: &Path, id: u32) -> io::Result<()> {
+    let directory = open_as_is(path, OFlag::O_DIRECTORY)?;
+    give_entry(&directory, id)?;
+    set_mode(&directory, 0o700)?;
+    give_content(&directory, id)
+}
+
+/// Gives everything in `directory` to the user `id`. Has two descriptors open for each level.
+fn give_content(directory: &File, id: u32) -> io::Result<()> {
+    for entry in std::fs::read_dir(by_descriptor(directory))? {
+        let entry = entry?;
+        let path = by_descriptor(directory).join(entry.file_name());
+        let is_directory = entry.file_type()?.is_dir();
+        let flags = if is_directory { OFlag::O_DIRECTORY } else { OFlag::empty() };
+        let found = match open_as_is(&path, flags) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            found => found?,
+        };
+        give_entry(&found, id)?;
+        if is_directory {
+            give_content(&found, id)?;
+        }
+    }
+    Ok(())
+}
+
+fn give_entry(entry: &File, id: u32) -> io::Result<()> {
+    let found = entry.metadata()?;
+    if (!found.is_dir() && found.nlink() > 1) || (found.uid(), found.gid()) == (id, id) {
+        return Ok(());
+    }
+    let (user, group) = (Some(Uid::from_raw(id)), Some(Gid::from_raw(id)));
+    Ok(fchownat(entry, "", user, group, AtFlags::AT_EMPTY_PATH)?)
+}
+
+/// Lets the group `id` use a file or directory of this user as its owner can, except for writing; of a
+/// directory it can only use entries whose names it knows. Links, and files with other hard links, are
+/// left as they are.
+///
+/// # Errors
+/// If the group or the mode cannot be changed.
+pub fn share_with_group(path: &Path, id: u32) -> io::Result<()> {
+    let file = match OpenOptions::new()
+        .read(true)
+        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+        .open(path)
+    {
+        Err(error) if error.raw_os_error() == Some(nix::libc::ELOOP) => return Ok(()),
+        file => file?,
+    };
+    let found = file.metadata()?;
+    let rights = if found.is_dir() { 0o010 } else { (found.mode() & 0o500) >> 3 };
+    if !found.is_dir() && (!found.is_file() || found.nlink() > 1) {
+        return Ok(());
+    }
+    fchown(&file, None, Some(Gid::from_raw(id)))?;
+    file.set_permissions(PermissionsExt::from_mode(found.mode() & 0o700 | rights))
+}
+
+/// Adds the right to enter the directory `path`, or to execute the file, for all users. They cannot list
+/// the directory.
+///
+/// # Errors
+/// If the mode cannot be changed.
+pub fn let_users_enter(path: &Path) -> io::Result<()> {
+    let mode = std::fs::metadata(path)?.mode();
+    if mode & 0o001 != 0 {
+        return Ok(());
+    }
+    std::fs::set_permissions(path, PermissionsExt::from_mode(mode & 0o7777 | 0o011))
+}
+
+/// A descriptor of `path` itself, through which neither its content nor a target can be reached.
+fn open_as_is(path: &Path, flags: OFlag) -> io::Result<File> {
+    let flags = flags | OFlag::O_PATH | OFlag::O_NOFOLLOW;
+    OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)
+}
+
+/// A path that leads to the open directory, wherever it is now.
+fn by_descriptor(directory: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()))
+}
+
+fn set_mode(directory: &File, mode: u32) -> io::Result<()> {
+    std::fs::set_permissions(by_descriptor(directory), PermissionsExt::from_mode(mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn id_is_mapped_if_a_range_of_the_namespace_has_it() {
+        let map = "         0       1000          1\n         1     100000      65535\n";
+        for (id, mapped) in [(0, true), (1, true), (65535, true), (65536, false)] {
+            assert_eq!(is_in_map(map, id), mapped, "{id}");
+        }
+        assert!(is_in_map("         0          0 4294967295\n", 65519));
+        assert!(!is_in_map("", 0));
+    }
+
+    #[test]
+    fn processes_are_found_by_their_user() {
+        let own = Pid::this();
+        assert!(processes_of_user(Uid::current().as_raw()).unwrap().contains(&own));
+        assert!(!processes_of_user(61_184).unwrap().contains(&own));
+    }
+
+    #[test]
+    fn user_can_be_changed_only_by_root() {
+        if !Uid::effective().is_root() {
+            let problem = user_change_problem();
+            assert_eq!(problem.as_deref(), Some("the runner is not root"));
+        }
+    }
+
+    #[test]
+    fn shared_file_is_readable_for_the_group_and_a_link_is_left_alone() {
+        let base = tempfile::tempdir().unwrap();
+        let group = nix::unistd::getegid().as_raw();
+        let [file, outside, link] = ["file", "outside", "link"].map(|name| base.path().join(name));
+        for path in [&file, &outside] {
+            std::fs::write(path, "").unwrap();
+            std::fs::set_permissions(path, PermissionsExt::from_mode(0o600)).unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, &link).unwrap();
+        for path in [&file, &link, &base.path().to_owned()] {
+            share_with_group(path, group).unwrap();
+        }
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!([mode(&file), mode(&outside), mode(base.path())], [0o640, 0o600, 0o710]);
+    }
+}
