@@ -3,6 +3,7 @@
 //! The file is the only copy, so the runner pushes it again. If that fails, it moves the file out of the run's directory
 //! before the directory is wiped. A push is never forced: the state in the backend can be newer.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -12,8 +13,9 @@ use crate::engine::{Engine, LeftLock, UnfinishedCommand};
 use crate::report::RunLog;
 use butler_base::cancel::Step;
 use butler_base::error::chain;
-use butler_base::platform::fs::{DirBuilderExt, PermissionsExt};
+use butler_base::platform::fs::{DirBuilderExt, PermissionsExt, take_ownership};
 use butler_base::secret::wipe_file;
+use butler_base::trust::open_regular;
 
 /// The file in the module's directory for a state that Terraform could not store.
 pub(in crate::run) const ERRORED_STATE: &str = "errored.tfstate";
@@ -46,7 +48,8 @@ pub(in crate::run) async fn push_state(
     unfinished: &mut UnfinishedCommand,
 ) -> Option<String> {
     let errored = engine.directory.join(ERRORED_STATE);
-    if !errored.is_file() {
+    // What a link leads to is not a state of this run.
+    if !errored.symlink_metadata().is_ok_and(|found| found.is_file()) {
         engine.release_lock(unfinished).await;
         return None;
     }
@@ -106,7 +109,11 @@ pub(in crate::run) fn collect_errored_state(downloads: &Path, module: &Path) {
         return;
     };
     // Terragrunt copies all files of the module, also this one.
-    if std::fs::read(&target).ok().is_some_and(|known| std::fs::read(&state).ok() == Some(known)) {
+    let read = |path: &Path| {
+        let mut content = Vec::new();
+        open_regular(path)?.read_to_end(&mut content).map(|_| content)
+    };
+    if read(&target).is_ok_and(|known| read(&state).is_ok_and(|state| state == known)) {
         return;
     }
     // Both paths are in the run's directory, so a rename is possible.
@@ -211,8 +218,10 @@ pub(in crate::run) fn keep_errored_state(
     let kept = copy_state(&errored, recovery).or_else(|error| {
         tracing::warn!(%error, "cannot keep the state in the recovery directory");
         let sibling = run.with_extension(ERRORED_STATE);
-        std::fs::set_permissions(&errored, std::fs::Permissions::from_mode(0o600))?;
         std::fs::rename(&errored, &sibling)?;
+        // There, a module cannot replace it by a link.
+        std::fs::set_permissions(&sibling, std::fs::Permissions::from_mode(0o600))?;
+        take_ownership(&sibling)?;
         Ok::<_, std::io::Error>(sibling)
     });
     kept.map(Some)
@@ -231,7 +240,7 @@ pub(in crate::run) fn new_file(
 /// Copies a state to a file with a unique name (0600) in `recovery` (0700).
 fn copy_state(state: &Path, recovery: &Path) -> std::io::Result<PathBuf> {
     let mut kept = new_file(recovery, "errored-", ".tfstate")?;
-    std::io::copy(&mut fs_err::File::open(state)?, &mut kept)?;
+    std::io::copy(&mut open_regular(state)?, &mut kept)?;
     kept.as_file().sync_all()?;
     let (_, path) = kept.keep().map_err(|error| error.error)?;
     Ok(path)

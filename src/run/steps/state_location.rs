@@ -19,6 +19,7 @@ use crate::run::directory::recovery;
 use crate::run::failure::Failure;
 use crate::workspace::Inputs;
 use butler_base::event::Phase;
+use butler_base::trust::open_regular;
 use butler_protocol::backend::{BackendKind, LOCAL};
 use butler_protocol::spec::{Backend, Operation, RunSpec};
 use butler_source::module::{BackendBlock, BlockSetting, Module};
@@ -129,7 +130,7 @@ struct InitRecord {
 impl InitRecord {
     /// None if the file does not exist, because the module does not name a backend.
     fn read(data: &Path) -> Option<serde_json::Result<Self>> {
-        let file = std::fs::File::open(data.join("terraform.tfstate")).ok()?;
+        let file = open_regular(&data.join("terraform.tfstate")).ok()?;
         Some(serde_json::from_reader(std::io::BufReader::new(file)))
     }
 }

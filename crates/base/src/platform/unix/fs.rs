@@ -98,6 +98,17 @@ pub fn check_out_link(target: &Path, link: &Path) -> std::io::Result<()> {
     std::os::unix::fs::symlink(target, link)
 }
 
+/// Makes this user the owner of a file that a program of another user has written. A link is not followed.
+///
+/// # Errors
+/// If the owner cannot be changed.
+pub fn take_ownership(path: &Path) -> std::io::Result<()> {
+    if std::fs::symlink_metadata(path)?.uid() == user() {
+        return Ok(());
+    }
+    std::os::unix::fs::lchown(path, Some(user()), Some(nix::unistd::getegid().as_raw()))
+}
+
 /// Writes the names in a directory to the disk.
 ///
 /// # Errors
