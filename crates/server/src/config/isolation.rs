@@ -56,8 +56,9 @@ pub(crate) fn local_backend_problem(
         };
         let directory = if key == "path" { path.parent()? } else { path };
         // A relative path is in the files of the layer.
+        // A module can have replaced a directory of its states by a link to any other one.
         let is_refused = path.is_absolute()
-            && leads_to(directory, data)
+            && (leads_to(directory, data) || directory.starts_with(data))
             && states.is_none_or(|states| !is_in(directory, states));
         is_refused.then(|| {
             format!(
@@ -134,6 +135,7 @@ mod tests {
         std::fs::create_dir_all(data.join("states/l")).unwrap();
         // A module of the layer can have made it.
         std::os::unix::fs::symlink(&data, data.join("states/l/link")).unwrap();
+        std::os::unix::fs::symlink("/etc", data.join("states/l/outside")).unwrap();
         let shown = data.display();
         let errors = |layers: &str| {
             let text = format!("repositories: {{r: {{url: 'https://example.com/a'}}}}\n{layers}\n");
@@ -149,6 +151,8 @@ mod tests {
             (format!("path: '{shown}/states/x.tfstate'"), true),
             (format!("path: '{shown}/states/other/x.tfstate'"), true),
             (format!("path: '{shown}/states/l/link/x.tfstate'"), true),
+            (format!("path: '{shown}/states/l/outside/x.tfstate'"), true),
+            (format!("workspace_dir: '{shown}/states/l/outside'"), true),
             (format!("path: '{shown}/states/l/../other/x.tfstate'"), true),
             (format!("path: '{}/x.tfstate'", base.display()), true),
             ("path: /x.tfstate".to_owned(), true),
