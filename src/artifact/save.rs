@@ -1,15 +1,15 @@
 //! Writes a saved plan: to a temporary file, which is synced and renamed.
 
 use std::fs::{File, Permissions};
-use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::digest::{copy, digest};
 use super::error::ArtifactError;
 use super::manifest::{FILES, MANIFEST, MANIFEST_DIGEST, Manifest, ManifestEntry, PLAN};
 use super::{Head, LOCK_FILE};
-use butler_base::platform::fs::{PermissionsExt, sync_directory};
-use butler_base::trust;
+use butler_base::platform::fs::{MetadataExt, PermissionsExt, sync_directory};
+use butler_base::trust::{self, OTHER_OWNER};
 
 /// The files of a saved plan.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +18,8 @@ pub struct Parts<'run> {
     pub plan: &'run Path,
     /// The files that the plan created, by their paths in the module's directory.
     pub created: &'run [PathBuf],
+    /// The user of the tools, if they have one of their own: a file of another user is not one of theirs.
+    pub owner: Option<u32>,
 }
 
 /// Saves a plan as `path`, and replaces an existing file. The mode is 0600 from the beginning, because
@@ -28,14 +30,15 @@ pub struct Parts<'run> {
 pub fn save(path: &Path, head: &Head, parts: Parts<'_>) -> Result<(), ArtifactError> {
     let path = &std::path::absolute(path).map_err(ArtifactError::save(path))?;
     let directory = path.parent().unwrap_or(Path::new("/"));
-    let mut sources = vec![EntrySource::open(PLAN.to_owned(), parts.plan)?];
+    let open = |name, path: &Path| EntrySource::open(name, path, parts.owner);
+    let mut sources = vec![open(PLAN.to_owned(), parts.plan)?];
     let lock_file = head.directory.join(LOCK_FILE);
     if lock_file.is_file() {
-        sources.push(EntrySource::open(LOCK_FILE.to_owned(), &lock_file)?);
+        sources.push(open(LOCK_FILE.to_owned(), &lock_file)?);
     }
     for created in parts.created {
         let name = created.to_str().ok_or_else(|| ArtifactError::Name { path: created.clone() })?;
-        sources.push(EntrySource::open(format!("{FILES}{name}"), &head.directory.join(created))?);
+        sources.push(open(format!("{FILES}{name}"), &head.directory.join(created))?);
     }
     let entries = sources.iter().map(|source| source.entry.clone()).collect();
     let manifest = Manifest::new(head, entries)?;
@@ -58,10 +61,15 @@ struct EntrySource {
 }
 
 impl EntrySource {
-    fn open(name: String, path: &Path) -> Result<Self, ArtifactError> {
+    fn open(name: String, path: &Path, owner: Option<u32>) -> Result<Self, ArtifactError> {
         let open = || {
             let mut file = trust::open_regular(path)?;
-            let executable = file.metadata()?.permissions().mode() & 0o100 != 0;
+            let found = file.metadata()?;
+            // A directory on the way can have been replaced by a link since it was listed.
+            if owner.is_some_and(|owner| found.uid() != owner) {
+                return Err(io::Error::new(ErrorKind::PermissionDenied, OTHER_OWNER));
+            }
+            let executable = found.permissions().mode() & 0o100 != 0;
             let copied = copy(&mut file, &mut io::sink())?;
             file.seek(SeekFrom::Start(0))?;
             Ok(Self { file, entry: ManifestEntry::new(name, copied, executable) })

@@ -45,7 +45,7 @@ impl Scene {
 
     fn save(&self, created: &[PathBuf]) -> PathBuf {
         let (path, plan) = (self.path("saved"), self.path("plan"));
-        save(&path, &self.head(), Parts { plan: &plan, created }).unwrap();
+        save(&path, &self.head(), Parts { plan: &plan, created, owner: None }).unwrap();
         path
     }
 
@@ -250,10 +250,26 @@ fn failed_save_keeps_the_older_plan() {
     let path = scene.save(&[]);
     let before = std::fs::read(&path).unwrap();
     let (plan, created) = (scene.path("plan"), ["missing".into()]);
-    let parts = Parts { plan: &plan, created: &created };
+    let parts = Parts { plan: &plan, created: &created, owner: None };
     assert!(save(&path, &scene.head(), parts).is_err());
     assert_eq!(std::fs::read(&path).unwrap(), before);
     assert_eq!(std::fs::read_dir(scene.base.path()).unwrap().count(), 3, "nothing is left beside");
+}
+
+#[test]
+fn file_of_another_user_is_not_saved_with_the_plan() {
+    let scene = Scene::new();
+    scene.write("module/made", "made");
+    let (path, plan, created) = (scene.path("saved"), scene.path("plan"), ["made".into()]);
+    let own = butler_base::platform::fs::user();
+    let save = |owner| {
+        let parts = Parts { plan: &plan, created: &created, owner: Some(owner) };
+        save(&path, &scene.head(), parts)
+    };
+    let error = butler_base::error::chain(&save(own + 1).unwrap_err());
+    assert!(error.contains("it belongs to another user"), "{error}");
+    assert!(!path.exists());
+    save(own).unwrap();
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 use super::execute::{Shown, execute_run};
-use super::output::{complain, refuse};
-use crate::engine::{ISOLATED_COMMAND, become_isolated};
+use super::output::{complain, complain_as_tool, refuse};
+use crate::engine::{ISOLATED_COMMAND, Restriction, become_isolated};
 use crate::exit::Exit;
 use crate::settings::{Arguments, Environment, Settings};
 use butler_base::error::chain;
@@ -40,6 +40,9 @@ pub(super) enum Internal {
     /// Restrict this process, and become the tool of a run.
     #[command(name = ISOLATED_COMMAND, hide = true)]
     Isolated {
+        /// The user that the tool runs as.
+        #[arg(long, conflicts_with = "read")]
+        user: Option<u32>,
         /// A path that the tool can read and execute.
         #[arg(long)]
         read: Vec<PathBuf>,
@@ -55,8 +58,12 @@ pub(super) enum Internal {
 impl Internal {
     pub(super) fn run(self, environment: &Environment) -> u8 {
         let done = match self {
-            Self::Isolated { read, write, tool } => {
-                return isolate(&AllowedPaths { read, write }, tool, environment);
+            Self::Isolated { user, read, write, tool } => {
+                let restriction = match user {
+                    Some(id) => Restriction::User { id, write },
+                    None => Restriction::Paths(AllowedPaths { read, write }),
+                };
+                return isolate(&restriction, tool, environment);
             }
             Self::Fetch => git::run_child(std::io::stdin(), std::io::stdout(), std::io::stderr()),
             Self::Attempt { directory } => return attempt(&directory, environment),
@@ -76,19 +83,22 @@ fn attempt(directory: &Path, environment: &Environment) -> u8 {
         return Exit::Failed.code();
     }
     match Settings::resolve(&Arguments::default(), environment) {
-        Ok(settings) => execute_run(settings, environment, Shown::Messages).code(),
+        Ok(mut settings) => {
+            settings.isolation.states = butler_server::attempts::states_beside(directory);
+            execute_run(settings, environment, Shown::Messages).code()
+        }
         Err(error) => refuse(&error),
     }
 }
 
 /// Returns only if the tool cannot be started.
-fn isolate(allowed: &AllowedPaths, tool: Vec<OsString>, environment: &Environment) -> u8 {
+fn isolate(restriction: &Restriction, tool: Vec<OsString>, environment: &Environment) -> u8 {
     let mut words = tool.into_iter();
     let program = PathBuf::from(words.next().unwrap_or_default());
     let arguments: Vec<_> = words.collect();
     // As it was when this process started: reading it has erased tokens, which the tool may need.
     let variables = environment.variables().clone().into_iter().collect();
-    let Err(error) = become_isolated(allowed, &program, &arguments, &variables);
-    complain(&chain(&error), None);
+    let Err(error) = become_isolated(restriction, &program, &arguments, &variables);
+    complain_as_tool(&chain(&error));
     Exit::Failed.code()
 }

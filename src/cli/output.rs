@@ -40,6 +40,12 @@ pub(super) fn complain(message: &str, hint: Option<&str>) {
     let _ = write!(std::io::stderr(), "error: {message}\n{hint}");
 }
 
+/// Prints an error as the tools do, so that it is the reason why the run failed.
+pub(super) fn complain_as_tool(message: &str) {
+    // If standard error is closed, the message is lost.
+    let _ = writeln!(std::io::stderr(), "Error: {message}");
+}
+
 /// Prints a result; returns the exit code. A closed pipe is not an error.
 pub(super) fn print(bytes: &[u8]) -> u8 {
     let mut out = std::io::stdout();

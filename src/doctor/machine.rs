@@ -4,7 +4,7 @@ use super::finding::Finding;
 use crate::settings::Settings;
 use crate::tool::ToolOptions;
 use butler_base::platform::fs::{AccessFlags, access};
-use butler_base::platform::{Landlock, landlock, open_files};
+use butler_base::platform::{Landlock, landlock, open_files, user_change_problem};
 
 /// Terraform opens a few files and sockets for each provider.
 const MIN_OPEN_FILES: u64 = 256;
@@ -20,7 +20,11 @@ pub(super) fn describe_system(systems: &[&'static str], run: Option<&Settings>) 
 }
 
 pub(super) fn check_machine(options: &ToolOptions) -> Vec<Finding> {
-    vec![check_git(options), check_open_files(), describe_isolation(landlock())]
+    vec![
+        check_git(options),
+        check_open_files(),
+        describe_isolation(landlock(), user_change_problem().as_deref()),
+    ]
 }
 
 /// Terraform needs git for modules from git; the runner does not.
@@ -49,13 +53,17 @@ fn check_open_files() -> Finding {
 }
 
 /// What `--isolation` can do on this machine.
-fn describe_isolation(landlock: Option<Landlock>) -> Finding {
+fn describe_isolation(landlock: Option<Landlock>, user_problem: Option<&str>) -> Finding {
     let message = match landlock {
         None => {
-            return Finding::note(
-                "isolation",
-                "this kernel does not have Landlock: --isolation landlock fails",
-            );
+            let missing = "this kernel does not have Landlock: --isolation landlock fails";
+            return match user_problem {
+                None => Finding::ok("isolation", format!("{missing}, --isolation user works")),
+                Some(problem) => Finding::note(
+                    "isolation",
+                    format!("{missing}, --isolation user too: {problem}"),
+                ),
+            };
         }
         Some(Landlock::FilesButTruncation) => {
             "Landlock isolates files, but does not prevent truncation, which needs Linux 6.2"

@@ -6,12 +6,13 @@ use std::path::Path;
 
 use super::reader::Reader;
 use super::setting::{
-    CA_BUNDLE, CACHE_DIR, DATA, ISOLATION_READ, ISOLATION_WRITE, MIRROR, PROVIDER_CACHE,
-    SECRETS_DIR, SERVER_ISOLATION, SETTINGS_FILE, SIGNING_KEY, TOOL_TIMEOUT,
+    CA_BUNDLE, CACHE_DIR, DATA, ISOLATION_READ, ISOLATION_USERS, ISOLATION_WRITE, MIRROR,
+    PROVIDER_CACHE, SECRETS_DIR, SERVER_ISOLATION, SETTINGS_FILE, SIGNING_KEY, TOOL_TIMEOUT,
 };
 use super::{IsolationLevel, Kind, Setting, SettingsError, parse, variable};
 use butler_base::paths::{is_in, leads_to};
-use butler_base::platform::{landlock, readable_paths};
+use butler_base::platform::fs::PermissionsExt;
+use butler_base::platform::{landlock, readable_paths, user_change_problem};
 use butler_base::process;
 
 /// What attempts inherit from the environment of the server, if it is set.
@@ -19,7 +20,7 @@ const INHERITED: [&str; 7] =
     ["PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"];
 
 /// The settings that attempts get too, as they are given.
-pub const HANDED_ON: [&Setting; 2] = [&MIRROR, &TOOL_TIMEOUT];
+pub const HANDED_ON: [&Setting; 3] = [&MIRROR, &TOOL_TIMEOUT, &ISOLATION_USERS];
 
 /// The paths that attempts get too. They are made absolute, because attempts have a directory of
 /// their own.
@@ -41,34 +42,99 @@ const LOOPBACK: [&str; 2] = ["127.0.0.1", "localhost"];
 /// without isolation unless that is asked for.
 ///
 /// # Errors
-/// If the kernel cannot isolate modules, or settings would let them use the directory `data`.
+/// If the machine cannot isolate modules, settings would let them use the directory `data`, or a user of
+/// an attempt could not reach its files in it.
 pub(super) fn isolation(reader: &Reader<'_>, data: &Path) -> Result<IsolationLevel, SettingsError> {
     let given = reader.parsed(&SERVER_ISOLATION, parse::isolation_level)?;
-    match given.unwrap_or(IsolationLevel::Auto) {
-        IsolationLevel::None => Ok(IsolationLevel::None),
-        IsolationLevel::Auto | IsolationLevel::Landlock if landlock().is_some() => {
-            check_data(reader, data)?;
-            Ok(IsolationLevel::Landlock)
+    let given = given.unwrap_or(IsolationLevel::Auto);
+    // Otherwise, each attempt would fail.
+    reader.parsed(&ISOLATION_USERS, parse::user_range)?;
+    let level = decide(given, || landlock().is_some(), user_change_problem);
+    let level = level.map_err(|problem| unusable(&SERVER_ISOLATION, problem))?;
+    match level {
+        IsolationLevel::Landlock => {
+            check_system(data)?;
+            check_paths(reader, data)?;
         }
-        IsolationLevel::Auto | IsolationLevel::Landlock => Err(unusable(
-            &SERVER_ISOLATION,
-            "this kernel does not have Landlock (Linux 5.13 or newer), so modules could read the \
-             files of the server; `--isolation none` accepts that"
-                .to_owned(),
+        IsolationLevel::User => {
+            check_entrance(data, &DATA, "the data directory")?;
+            // Attempts keep temporary files there.
+            check_entrance(reader.environment.temporary(), &SERVER_ISOLATION, "TMPDIR")?;
+            check_paths(reader, data)?;
+        }
+        IsolationLevel::None | IsolationLevel::Auto => {}
+    }
+    Ok(level)
+}
+
+/// The level in force if `given` is asked for, or why there is none.
+fn decide(
+    given: IsolationLevel,
+    has_landlock: impl FnOnce() -> bool,
+    user_problem: impl FnOnce() -> Option<String>,
+) -> Result<IsolationLevel, String> {
+    if given == IsolationLevel::None {
+        return Ok(given);
+    }
+    if given != IsolationLevel::User && has_landlock() {
+        return Ok(IsolationLevel::Landlock);
+    }
+    let accept = "`--isolation none` accepts that modules can read the files of the server";
+    let landlock = "this kernel does not have Landlock (Linux 5.13 or newer)";
+    match given {
+        IsolationLevel::Landlock => Err(format!("{landlock}; {accept}")),
+        _ => match user_problem() {
+            None => Ok(IsolationLevel::User),
+            Some(problem) if given == IsolationLevel::User => Err(format!(
+                "attempts cannot have users of their own: {problem}; start the server as root with the \
+                 capabilities that it names, or use `--isolation landlock`"
+            )),
+            Some(problem) => Err(format!(
+                "{landlock}, and attempts cannot have users of their own: {problem}; {accept}"
+            )),
+        },
+    }
+}
+
+/// Checks that the users of attempts can reach the directory `path`, which is called `name`. Its own mode is for the
+/// server.
+fn check_entrance(path: &Path, setting: &'static Setting, name: &str) -> Result<(), SettingsError> {
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let is_closed = |path: &&Path| {
+        std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o001 == 0)
+    };
+    match real.ancestors().skip(1).find(is_closed) {
+        None => Ok(()),
+        Some(closed) => Err(unusable(
+            setting,
+            format!(
+                "the users of attempts cannot reach {name} `{}`, because only some users can enter `{}`: choose \
+                 another directory",
+                path.display(),
+                closed.display()
+            ),
         )),
     }
 }
 
-/// Checks that no module can use the directory `data`.
-fn check_data(reader: &Reader<'_>, data: &Path) -> Result<(), SettingsError> {
+/// Checks that the directory `data` is in no directory that each module can read.
+fn check_system(data: &Path) -> Result<(), SettingsError> {
     let shown = data.display();
-    if let Some(system) = readable_paths().iter().find(|system| is_in(data, Path::new(system))) {
-        let problem = format!(
-            "the data directory `{shown}` is in `{system}`, which all modules can read: name another \
-             directory, or accept that with `--isolation none`"
-        );
-        return Err(unusable(&DATA, problem));
+    match readable_paths().iter().find(|system| is_in(data, Path::new(system))) {
+        None => Ok(()),
+        Some(system) => Err(unusable(
+            &DATA,
+            format!(
+                "the data directory `{shown}` is in `{system}`, which all modules can read: name another \
+                 directory, or accept that with `--isolation none`"
+            ),
+        )),
     }
+}
+
+/// Checks that no setting gives modules the directory `data`.
+fn check_paths(reader: &Reader<'_>, data: &Path) -> Result<(), SettingsError> {
+    let shown = data.display();
     for setting in [&ISOLATION_READ, &ISOLATION_WRITE] {
         if let Some(path) = reader.paths(setting)?.iter().find(|path| leads_to(path, data)) {
             let problem = format!(
@@ -136,4 +202,55 @@ fn with_loopback(mut hosts: OsString) -> OsString {
 
 fn unusable(setting: &'static Setting, problem: String) -> SettingsError {
     SettingsError::Unusable { setting, problem }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_without_landlock_gives_attempts_users_of_their_own_or_does_not_start() {
+        use IsolationLevel::{Auto, Landlock, None as Open, User};
+
+        let decided = |level, has_landlock, problem: Option<&str>| {
+            decide(level, || has_landlock, || problem.map(str::to_owned))
+        };
+        for (level, has_landlock, expected) in [
+            (Open, false, Open),
+            (Open, true, Open),
+            (Landlock, true, Landlock),
+            (User, true, User),
+            (User, false, User),
+            (Auto, true, Landlock),
+            (Auto, false, User),
+        ] {
+            assert_eq!(decided(level, has_landlock, None), Ok(expected), "{level:?}");
+        }
+        assert_eq!(decided(Auto, true, Some("not root")), Ok(Landlock));
+        for (level, texts) in [
+            (Landlock, ["does not have Landlock", "--isolation none"]),
+            (User, ["not root", "start the server as root"]),
+            (Auto, ["does not have Landlock", "not root"]),
+        ] {
+            let problem = decided(level, false, Some("not root")).unwrap_err();
+            assert!(texts.iter().all(|text| problem.contains(text)), "{problem}");
+        }
+    }
+
+    #[test]
+    fn data_directory_that_users_of_attempts_cannot_reach_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let data = base.path().join("open/data");
+        std::fs::create_dir_all(&data).unwrap();
+        let set_mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode(&data, 0o700);
+        set_mode(base.path(), 0o711);
+        let check = || check_entrance(&data, &DATA, "the data directory");
+        assert!(check().is_ok());
+        set_mode(base.path(), 0o700);
+        let problem = check().unwrap_err().to_string();
+        assert!(problem.contains(base.path().to_str().unwrap()), "{problem}");
+    }
 }

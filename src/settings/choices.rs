@@ -19,7 +19,7 @@ pub fn choices(setting: &Setting) -> Vec<&'static str> {
         it if *it == PLAN_STATUS => vec!["succeeded", "planned"],
         it if *it == PLAN_JSON => vec!["clean", "raw"],
         it if *it == SENSITIVE_VALUES => vec!["auto", "literal"],
-        it if *it == ISOLATION => vec!["none", "landlock", "auto"],
+        it if *it == ISOLATION => vec!["none", "landlock", "user", "auto"],
         it if *it == PROVIDER_CACHE => vec!["off"],
         _ => Vec::new(),
     }

@@ -45,7 +45,7 @@ pub use mirrors::{KEYS_OF_OTHER_TOOLS, MIRRORS_OF_OTHER_TOOLS, OtherToolMirror};
 pub use parse::{bytes, interval};
 pub use resolved::{
     CleanSettings, Isolation, IsolationLevel, LocalRequest, LogFormat, Logging, PlanJson,
-    PlanStatus, RunSource, Settings, ToolSettings,
+    PlanStatus, RunSource, Settings, ToolSettings, UserRange,
 };
 pub use server::{ServerAccess, ServerConfig, ServerSettings, data_directory};
 pub use server_address::ServerAddress;

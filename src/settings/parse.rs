@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::resolved::{IsolationLevel, LogFormat, PlanJson, PlanStatus};
+use super::resolved::{IsolationLevel, LogFormat, PlanJson, PlanStatus, UserRange};
 use crate::ci::System;
 use butler_base::error::visible;
 use butler_base::similar::closest;
@@ -147,12 +147,22 @@ pub(super) fn sensitive_values(text: &str) -> Result<SensitiveValues, String> {
 }
 
 pub(super) fn isolation_level(text: &str) -> Result<IsolationLevel, String> {
-    use IsolationLevel::{Auto, Landlock, None};
+    use IsolationLevel::{Auto, Landlock, None, User};
 
-    [None, Landlock, Auto]
+    [None, Landlock, User, Auto]
         .into_iter()
         .find(|level| level.name() == text)
-        .ok_or_else(|| format!("{} is not `none`, `landlock` or `auto`", shown(text)))
+        .ok_or_else(|| format!("{} is not `none`, `landlock`, `user` or `auto`", shown(text)))
+}
+
+/// `FIRST-LAST`. Root is not one of them, nor the number that means that an owner is not changed.
+pub(super) fn user_range(text: &str) -> Result<UserRange, String> {
+    let range = text.split_once('-').and_then(|(first, last)| {
+        Some(UserRange { first: first.parse().ok()?, last: last.parse().ok()? })
+    });
+    range.filter(|it| it.first > 0 && it.first <= it.last && it.last < u32::MAX).ok_or_else(|| {
+        format!("{} is not a range of users without root, such as 61184-65519", shown(text))
+    })
 }
 
 pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
@@ -230,6 +240,16 @@ mod tests {
         }
         assert!(interval("0").is_err());
         assert_eq!(duration("0"), Ok(Duration::ZERO));
+    }
+
+    #[test]
+    fn users_of_runs_are_a_range_without_root() {
+        let range = |first, last| Ok(UserRange { first, last });
+        assert_eq!(user_range("61184-65519"), range(61_184, 65_519));
+        assert_eq!(user_range("7-7"), range(7, 7));
+        for text in ["", "7", "0-7", "8-7", "7-", "-7", "a-b", "7-4294967295", "1-2-3"] {
+            assert!(user_range(text).is_err(), "{text}");
+        }
     }
 
     #[test]

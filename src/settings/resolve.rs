@@ -9,9 +9,9 @@ use super::git_environment::git_environment;
 use super::reader::{Reader, is_same_file};
 use super::setting::{
     ALLOW_EPHEMERAL_STATE, BODY_LIMIT, CANCEL_INTERVAL, CI, FORCE_UNLOCK_OWN, GRACE_PERIOD,
-    ISOLATION, ISOLATION_READ, ISOLATION_WRITE, LOCK_TIMEOUT, LOG, LOG_FORMAT, LOG_INTERVAL,
-    PLAN_JSON, PLAN_STATUS, REGISTRY_TIMEOUT, REPORT, REPORT_DIR, REQUEST_TIMEOUT, SECRETS_DIR,
-    SENSITIVE_VALUES, SETTINGS_FILE, SUMMARY,
+    ISOLATION, ISOLATION_READ, ISOLATION_USERS, ISOLATION_WRITE, LOCK_TIMEOUT, LOG, LOG_FORMAT,
+    LOG_INTERVAL, PLAN_JSON, PLAN_STATUS, REGISTRY_TIMEOUT, REPORT, REPORT_DIR, REQUEST_TIMEOUT,
+    SECRETS_DIR, SENSITIVE_VALUES, SETTINGS_FILE, SUMMARY,
 };
 use super::{
     Arguments, CleanSettings, Environment, Isolation, LocalRequest, Logging, RunSource, Settings,
@@ -119,6 +119,8 @@ impl Settings {
             plan_status: reader.parsed(&PLAN_STATUS, parse::plan_status)?.unwrap_or_default(),
             isolation: Isolation {
                 level: reader.parsed(&ISOLATION, parse::isolation_level)?.unwrap_or_default(),
+                users: reader.parsed(&ISOLATION_USERS, parse::user_range)?.unwrap_or_default(),
+                states: None,
                 read: reader.existing_paths(&ISOLATION_READ, Path::exists)?,
                 write: reader.existing_paths(&ISOLATION_WRITE, Path::exists)?,
             },

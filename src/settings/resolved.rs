@@ -140,10 +140,31 @@ pub enum PlanJson {
 pub struct Isolation {
     /// The level.
     pub level: IsolationLevel,
+    /// The users of isolated runs.
+    pub users: UserRange,
+    /// The directory of a server whose directories belong to its layers, one for each: they are given to
+    /// the user of a run that keeps its state there. Only an attempt has it.
+    pub states: Option<PathBuf>,
     /// Additional paths that can be read. They exist.
     pub read: Vec<PathBuf>,
     /// Additional paths that can be written. They exist.
     pub write: Vec<PathBuf>,
+}
+
+/// The numbers of the users of isolated runs, and of their groups (`--isolation-users`). None of them is root.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct UserRange {
+    /// The first one.
+    pub first: u32,
+    /// The last one, which is not smaller.
+    pub last: u32,
+}
+
+impl Default for UserRange {
+    /// The numbers from which systemd takes the dynamic users of services.
+    fn default() -> Self {
+        Self { first: 61_184, last: 65_519 }
+    }
 }
 
 /// The level of isolation.
@@ -154,7 +175,10 @@ pub enum IsolationLevel {
     None,
     /// Landlock; a run without it fails.
     Landlock,
-    /// Landlock if the kernel has it, otherwise no isolation.
+    /// A user of its own for each run; a run that cannot have one fails.
+    User,
+    /// Landlock if the kernel has it, otherwise a user of its own if the runner can change users, otherwise no
+    /// isolation.
     Auto,
 }
 
@@ -165,6 +189,7 @@ impl IsolationLevel {
         match self {
             Self::None => "none",
             Self::Landlock => "landlock",
+            Self::User => "user",
             Self::Auto => "auto",
         }
     }

@@ -22,6 +22,7 @@ use super::{
 use butler_base::platform::{Landlock, landlock as landlock_of_kernel};
 use butler_base::process;
 use butler_server::config::{RemoteLimits, git_host};
+use butler_server::data::DataAccess;
 use butler_source::git::GitEnvironment;
 
 /// The most memory of a process that fetches, in bytes.
@@ -65,6 +66,8 @@ pub struct ServerSettings {
     pub executable: PathBuf,
     /// What modules are kept from.
     pub isolation: IsolationLevel,
+    /// Who can enter the data directory.
+    pub access: DataAccess,
     /// What attempts inherit.
     pub attempts: process::Environment,
     /// How repositories are reached.
@@ -149,6 +152,10 @@ impl ServerSettings {
             dry_run,
             executable: environment.executable().to_owned(),
             isolation,
+            access: match isolation {
+                IsolationLevel::User => DataAccess::AttemptUsers,
+                _ => DataAccess::Server,
+            },
             attempts: environment_of_attempts(&reader, isolation)?,
             git: git_environment(environment, ca_bundle),
             logging: Logging::resolve(arguments, environment)?,

@@ -1,7 +1,9 @@
-//! `--isolation landlock`: hostile modules, and everything that must still work, with real Terraform.
+//! `--isolation`: hostile modules, and everything that must still work, with real Terraform.
 
+mod user;
 mod working;
 
+use butler_base::platform::fs::PermissionsExt;
 use butler_base::platform::{Landlock, landlock};
 use serde_json::{Value, json};
 
@@ -87,9 +89,25 @@ async fn world(files: &[(&str, &str)]) -> World {
         std::fs::write(world.path(name), SECRET).unwrap();
     }
     std::fs::copy("/bin/true", world.path("program")).unwrap();
+    close_to_other_users(&world);
     world.set("BUTLER_WORK_DIR", world.path("runs"));
     world.set("outside", world.path(""));
     world
+}
+
+/// Other users can enter the world's directory, and use no file of it except for its states.
+fn close_to_other_users(world: &World) {
+    let set_mode = |name: &str, mode| {
+        std::fs::set_permissions(world.path(name), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode("", 0o711);
+    set_mode("states", 0o777);
+    for name in ["home", "runs/another", "program"] {
+        set_mode(name, 0o700);
+    }
+    for name in ["secret", "moved", "removed", "overwritten"] {
+        set_mode(name, 0o600);
+    }
 }
 
 /// The configuration with its state in a directory of its own.
@@ -101,11 +119,17 @@ fn config(world: &World, operation: &str) -> Value {
 /// Executes the run with the secret as descriptor 9 of the runner, whose process id is in `runner`.
 async fn run(world: &World, config: Value, isolation: &str) -> RunEnd {
     world.add_run(config);
-    let script = "exec 9< \"$outside/secret\"; export runner=$$; exec \"$0\" \"$@\"";
-    let mut command = world.execute_in_shell(script);
-    let end = world.end(&command.args(["--isolation", isolation]).output().await.unwrap());
+    let end = world.end(&execute(world, isolation).output().await.unwrap());
     assert_eq!(end.code, Some(0), "{}\n{}", end.stderr, world.received().log_text());
     end
+}
+
+/// The runner with the run of the registry.
+fn execute(world: &World, isolation: &str) -> tokio::process::Command {
+    let script = "exec 9< \"$outside/secret\"; export runner=$$; exec \"$0\" \"$@\"";
+    let mut command = world.execute_in_shell(script);
+    command.args(["--isolation", isolation]);
+    command
 }
 
 async fn attack(isolation: &str) -> World {

@@ -28,6 +28,7 @@ mod submodules;
 mod temporary;
 mod tls;
 mod unreliable;
+mod users;
 mod versions;
 mod waits;
 

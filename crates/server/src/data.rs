@@ -8,51 +8,83 @@ use butler_base::platform::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, Perm
 use crate::config::STATES;
 use crate::model::LayerName;
 
-/// The data directory, mode 0700: the store, mirrors, attempts, states and caches.
+/// Who can enter the data directory, and the directories of attempts. Only their owner can list them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum DataAccess {
+    /// The user of the server.
+    #[default]
+    Server,
+    /// All users, because each attempt has a user of its own. What is secret has a mode of its own.
+    AttemptUsers,
+}
+
+impl DataAccess {
+    /// The mode of a directory on the way to the files of an attempt.
+    #[must_use]
+    pub const fn mode(self) -> u32 {
+        match self {
+            Self::Server => 0o700,
+            Self::AttemptUsers => 0o711,
+        }
+    }
+}
+
+/// The data directory: the store, mirrors, attempts, states and caches.
 #[derive(Clone, Debug)]
 pub struct DataDirectory {
     root: PathBuf,
+    access: DataAccess,
 }
 
 impl DataDirectory {
-    /// The directory at `root`, which is created with everything in it that is missing.
+    /// The directory at `root`, which is created with everything in it that is missing, with mode 0700.
     ///
     /// # Errors
     /// If a directory cannot be created.
     pub fn create(root: &Path) -> io::Result<Self> {
         let root = std::path::absolute(root)?;
-        let data = Self { root };
+        let data = Self::at(&root);
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
         for directory in [data.root.clone(), data.mirrors(), data.attempts(), data.states()] {
             builder.create(directory)?;
         }
-        data.close_to_others()?;
         Ok(data)
     }
 
-    /// Sets mode 0700, in case the directory existed: what is in it can have other modes.
-    fn close_to_others(&self) -> io::Result<()> {
-        let mode = std::fs::metadata(&self.root)?.mode();
-        if mode & 0o777 == 0o700 {
-            return Ok(());
+    /// Lets only these users enter the directory. Call it when no other server can use it.
+    ///
+    /// # Errors
+    /// If a mode cannot be set.
+    pub fn with_access(self, access: DataAccess) -> io::Result<Self> {
+        if access == DataAccess::AttemptUsers {
+            set_mode(&self.mirrors(), 0o700)?;
+            for directory in [self.attempts(), self.states()] {
+                set_mode(&directory, access.mode())?;
+            }
         }
-        let closed = std::fs::set_permissions(&self.root, PermissionsExt::from_mode(0o700));
-        match closed {
+        // Also if the directory existed: what is in it can have other modes.
+        match set_mode(&self.root, access.mode()) {
             // It belongs to another user, as a volume of a container can.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let path = self.root.display();
                 tracing::warn!(%path, "other users can open the data directory: set its mode to 0700");
-                Ok(())
             }
-            closed => closed,
+            closed => closed?,
         }
+        Ok(Self { access, ..self })
     }
 
     /// The directory at `root`, as it is.
     #[must_use]
     pub fn at(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+        Self { root: root.to_owned(), access: DataAccess::default() }
+    }
+
+    /// Who can enter it.
+    #[must_use]
+    pub const fn access(&self) -> DataAccess {
+        self.access
     }
 
     /// The directory itself.
@@ -123,6 +155,14 @@ impl DataDirectory {
     }
 }
 
+/// Sets the mode of a directory, whatever the umask was when it was created.
+pub(crate) fn set_mode(directory: &Path, mode: u32) -> io::Result<()> {
+    if std::fs::metadata(directory)?.mode() & 0o777 == mode {
+        return Ok(());
+    }
+    std::fs::set_permissions(directory, PermissionsExt::from_mode(mode))
+}
+
 /// Writes a file with mode 0600.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> io::Result<()> {
     create_private(path)?.write_all(content)
@@ -148,8 +188,15 @@ mod tests {
         for (path, mode) in [(&path, 0o755), (&path.join("file"), 0o644)] {
             std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
         }
-        DataDirectory::create(&path).unwrap();
+        let data = DataDirectory::create(&path).unwrap().with_access(DataAccess::Server).unwrap();
         // Only the directory itself.
         assert_eq!((mode(&path), mode(&path.join("file"))), (0o700, 0o644));
+
+        std::fs::set_permissions(data.mirrors(), PermissionsExt::from_mode(0o755)).unwrap();
+        let data = data.with_access(DataAccess::AttemptUsers).unwrap();
+        let modes = [&path, &data.attempts(), &data.states(), &data.mirrors()].map(|it| mode(it));
+        assert_eq!(modes, [0o711, 0o711, 0o711, 0o700]);
+        data.with_access(DataAccess::Server).unwrap();
+        assert_eq!(mode(&path), 0o700);
     }
 }

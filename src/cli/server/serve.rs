@@ -99,6 +99,7 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
         access_file: settings.access_file,
         key_file: settings.key_file,
         isolation,
+        access: settings.access,
         concurrency: settings.concurrency,
         starts_per_minute: settings.starts_per_minute,
         mirror_memory: settings.mirror_memory,

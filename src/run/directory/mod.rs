@@ -7,4 +7,5 @@ pub(super) mod origin;
 pub(super) mod ownership;
 pub(super) mod recovery;
 pub(super) mod run_directory;
+pub(super) mod run_user;
 pub(super) mod wiping;

@@ -5,7 +5,7 @@
 //! decide whether a directory is in use. A directory counts as a run's only if it contains the runner's file, belongs
 //! to this user, and is not accessible for others.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::origin::Origin;
 use butler_base::platform::fs::{
     MetadataExt, OFlag, OpenOptionsExt, is_at, try_lock, try_lock_shared, user,
 };
-use butler_base::platform::{is_local, os_string};
+use butler_base::platform::{is_local, os_string, processes_of_user};
 use butler_base::secret::{Layout, PrivateDirectory, WipeError};
 
 /// The prefix of the names of run directories. A cache directory in the same parent has the number of a user instead of
@@ -28,6 +28,9 @@ const OWNER_LOCK: &str = "owner.lock";
 
 /// The file that Terraform locks.
 const TOOL_LOCK: &str = "tool.lock";
+
+/// The mode of a directory that is shared with the user of the run's tools, whose number is that of its group.
+const SHARED: u32 = 0o710;
 
 /// How often a directory is created. Another process that cleans up can take it for an orphaned one before it is
 /// locked, which is rare.
@@ -209,9 +212,7 @@ pub(in crate::run) fn list_run_directories(parent: &Path) -> std::io::Result<Vec
 
 /// Finds out who uses `path`.
 pub(in crate::run) fn inspect_directory(path: &Path) -> DirectoryUse {
-    if !is_own_directory(path) {
-        return DirectoryUse::NotAvailable;
-    }
+    let Some(found) = own_directory(path) else { return DirectoryUse::NotAvailable };
     let lock = path.join(OWNER_LOCK);
     let file = match open(&lock, &mut OpenOptions::new()) {
         Ok(file) => file,
@@ -237,7 +238,9 @@ pub(in crate::run) fn inspect_directory(path: &Path) -> DirectoryUse {
     // The runner is dead, so it does not start Terraform any more.
     if !visible || !reachable {
         DirectoryUse::Unknown(orphaned)
-    } else if is_held(&path.join(TOOL_LOCK)) || run.is_some_and(|run| is_held(&run.join(TOOL_LOCK)))
+    } else if is_held(&path.join(TOOL_LOCK))
+        || run.is_some_and(|run| is_held(&run.join(TOOL_LOCK)))
+        || has_processes(&found)
     {
         DirectoryUse::ByTool(orphaned)
     } else {
@@ -245,13 +248,22 @@ pub(in crate::run) fn inspect_directory(path: &Path) -> DirectoryUse {
     }
 }
 
-/// Whether `path` is a directory of this user, not a link to one, without access for others. No other user can have
-/// created it, or a file in it.
-fn is_own_directory(path: &Path) -> bool {
-    std::fs::symlink_metadata(path).is_ok_and(|found| {
-        // The other bits can be inherited from the parent directory.
-        found.is_dir() && found.uid() == user() && found.mode() & 0o777 == 0o700
-    })
+/// The metadata of `path` if it is a directory of this user, not a link to one, in which others cannot write or
+/// list files. No other user can have created it, or a file in it.
+fn own_directory(path: &Path) -> Option<Metadata> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    // The other bits can be inherited from the parent directory.
+    let is_own = found.is_dir()
+        && found.uid() == user()
+        && [0o700, SHARED].contains(&(found.mode() & 0o777));
+    is_own.then_some(found)
+}
+
+/// Whether the user of the run's tools has processes, if the run has one. A process can free the lock of its tool,
+/// and could replace files by links while they are wiped.
+fn has_processes(found: &Metadata) -> bool {
+    found.mode() & 0o777 == SHARED
+        && processes_of_user(found.gid()).map_or(true, |processes| !processes.is_empty())
 }
 
 fn is_empty(path: &Path) -> bool {

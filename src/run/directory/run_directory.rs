@@ -9,6 +9,7 @@ use super::descriptors::DescriptorReserve;
 use super::memory;
 use super::ownership::OwnedDirectory;
 use super::recovery::{ERRORED_STATE, keep_errored_state};
+use super::run_user::RunUser;
 use crate::providers::VIEW;
 use crate::settings::Settings;
 use butler_base::platform::fs::name_directory;
@@ -46,6 +47,8 @@ pub(in crate::run) struct RunDirectory {
     private: OwnedDirectory,
     tool_input: Arc<File>,
     module: Mutex<Option<PathBuf>>,
+    /// The user of the tools, if they have one of their own. It is free when the files are wiped.
+    user: OnceLock<RunUser>,
 }
 
 /// The parents of a run's directories, and the name of the run.
@@ -86,6 +89,7 @@ impl RunDirectory {
                 private,
                 tool_input,
                 module: Mutex::default(),
+                user: OnceLock::new(),
             }),
             Err(error) => {
                 drop(reserve.take());
@@ -159,6 +163,19 @@ impl RunDirectory {
         self.temporary.get().map(|owned| owned.directory.path().join(TEMPORARY))
     }
 
+    /// Keeps the user of the tools until the directory is wiped.
+    pub(in crate::run) fn keep_user(&self, user: RunUser) {
+        // A second one would be free here; there is one for each run.
+        let _ = self.user.set(user);
+    }
+
+    /// Ends the processes that the tools have left, which could replace files by links during the wipe.
+    fn end_processes(&self) {
+        if let Some(user) = self.user.get() {
+            user.end_processes();
+        }
+    }
+
     /// The path for the clone, which does not exist yet.
     pub(in crate::run) fn source(&self) -> PathBuf {
         self.private().path().join(SOURCE)
@@ -225,6 +242,7 @@ impl RunDirectory {
         &self,
         recovery: &Path,
     ) -> Result<Option<PathBuf>, (PathBuf, std::io::Error)> {
+        self.end_processes();
         let module = self.module.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match module {
             Some(module) => keep_errored_state(&module, recovery, self.private().path())
@@ -240,6 +258,7 @@ impl RunDirectory {
         unused: &[PathBuf],
         but_clone: bool,
     ) -> Result<(), WipeError> {
+        self.end_processes();
         let secrets = self.secrets.take();
         let private = self.private();
         // In parallel: overwriting waits for the disk, removing does not.
@@ -262,6 +281,7 @@ impl RunDirectory {
 
     /// Wipes everything. Continues after an error and returns the first one.
     pub(in crate::run) fn wipe(self) -> Result<(), WipeError> {
+        self.end_processes();
         drop(self.tool_input);
         let others = wipe_all([self.secrets, self.temporary.into_inner()]);
         // Last: other processes use this directory to see that the run has not ended.
@@ -271,6 +291,7 @@ impl RunDirectory {
     /// The same, except for the clone, which contains the only copy of a state, and the files by which a later process
     /// recognises the directory.
     pub(in crate::run) fn wipe_but_clone(self) -> Result<(), WipeError> {
+        self.end_processes();
         let others = wipe_all([self.secrets, self.temporary.into_inner()]);
         others.and(self.private.directory.wipe_private())
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::after_plan::AfterPlanProgram;
 use super::approval::Approver;
+use super::handover::Handover;
 use crate::engine::{PlanMode, PlanRequest};
 use crate::run::plan::plan_report::PlanOptions;
 use crate::run::reporting::reports::RegistryReports;
@@ -21,6 +22,8 @@ pub(in crate::run) struct CommandInput<'run> {
     pub(in crate::run) backend: Option<PathBuf>,
     /// Whether the module's directory belongs to the user.
     pub(in crate::run) in_place: bool,
+    /// The files that the user of the tools gets before `init`, if the tools have one.
+    pub(in crate::run) handover: Option<Handover>,
     /// How the plan is reported.
     pub(in crate::run) plan: PlanOptions,
     /// The program that checks a plan before an apply.

@@ -6,10 +6,12 @@ use std::path::Path;
 use semver::Version;
 
 use super::command_input::CommandInput;
+use super::handover::Handover;
 use crate::engine::Engine;
 use crate::providers::{self, Directories, View};
 use crate::report::RunLog;
 use crate::run::failure::Failure;
+use butler_base::blocking::blocking;
 use butler_base::error::chain;
 use butler_base::event::Phase;
 use butler_base::platform::fs::{AccessFlags, access};
@@ -37,18 +39,31 @@ pub(in crate::run) async fn init(
     let packages = unless_stopped(engine, prepare_packages(engine, input)).await??;
     let view = if let ProviderPackages::View(view) = &packages { Some(view.path()) } else { None };
     let backend = input.backend.as_deref().filter(|_| !without_backend);
+    hand_over(engine, input, Handover::apply).await?;
     let result = engine
         .init(backend, without_backend, view.as_deref())
         .await
         .map_err(|error| Failure::of_engine(Phase::Init, &error));
     if let ProviderPackages::View(view) = packages {
+        hand_over(engine, input, Handover::take_data).await?;
         // Only later runs need the cached packages, so a stop does not wait for them.
         for warning in unless_stopped(engine, view.close(result.is_ok())).await.unwrap_or_default()
         {
             engine.log.warn(&warning);
         }
+        hand_over(engine, input, Handover::give_data).await?;
     }
     result
+}
+
+/// Changes the owners of files, if the tools have a user of their own.
+async fn hand_over(
+    engine: &Engine<'_, RunLog>,
+    input: &CommandInput<'_>,
+    change: fn(&Handover) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let Some(handover) = input.handover.clone() else { return Ok(()) };
+    unless_stopped(engine, blocking(move |_| change(&handover))).await?
 }
 
 /// Prepares the packages that earlier runs have cached.

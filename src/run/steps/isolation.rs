@@ -1,4 +1,4 @@
-//! Which isolation is in force for a run, and which paths its tools can use in it.
+//! Which paths the tools of an isolated run can use.
 //!
 //! A path is never allowed because the module names it, since the module is what is isolated. The directory of
 //! the run is readable. Only the parts of it that the tools write are writable: the runner reads and reports the
@@ -10,15 +10,16 @@ use std::path::{Path, PathBuf};
 
 use secrecy::ExposeSecret;
 
+use super::handover::Handover;
+use super::isolation_level::Level;
 use super::tools::Tools;
 use crate::engine;
 use crate::run::context::Context;
 use crate::run::directory::run_directory::TEMPORARY;
 use crate::run::failure::Failure;
-use crate::settings::IsolationLevel;
 use butler_base::error::chain;
 use butler_base::event::Phase;
-use butler_base::platform::{AllowedPaths, Landlock, landlock};
+use butler_base::platform::AllowedPaths;
 use butler_base::process::Environment;
 use butler_protocol::backend::LOCAL;
 use butler_protocol::spec::{CLI_CONFIG_VARIABLES, GitCredentials, RunSpec, Source};
@@ -33,60 +34,6 @@ const HOME_VARIABLES: [&str; 5] =
 /// The longest TMPDIR with room for the socket of a provider (`/plugin-dir1234567890/plugin1234567890`) in an
 /// address, which has 107 bytes.
 const MAX_TEMPORARY: usize = 69;
-
-/// Whether the run is isolated, and how.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Decision {
-    NotIsolated,
-    /// The user wants an isolation only if there is one.
-    NotAvailable,
-    Isolated(Landlock),
-}
-
-/// Decides whether the run is isolated, and logs it.
-///
-/// # Errors
-/// If the user requires an isolation that the kernel does not have.
-pub(in crate::run) fn is_isolated(context: &Context<'_>) -> Result<bool, Failure> {
-    match decide(context.settings.isolation.level, landlock)? {
-        Decision::NotIsolated => Ok(false),
-        Decision::NotAvailable => {
-            context.log.warn("this kernel does not have Landlock, so the run is not isolated: the module can use all files of this user");
-            Ok(false)
-        }
-        Decision::Isolated(landlock) => {
-            let missing = match landlock {
-                Landlock::FilesButTruncation => {
-                    "; this kernel (Linux before 6.2) cannot keep it from truncating other files and from sending signals"
-                }
-                Landlock::Files => "; this kernel cannot keep it from sending signals",
-                Landlock::FilesAndSignals => "",
-            };
-            context.log.announce(&format!(
-                "Isolation: Landlock; the module can use files of this run and of the system{missing}"
-            ));
-            Ok(true)
-        }
-    }
-}
-
-fn decide(
-    level: IsolationLevel,
-    landlock: impl FnOnce() -> Option<Landlock>,
-) -> Result<Decision, Failure> {
-    if level == IsolationLevel::None {
-        return Ok(Decision::NotIsolated);
-    }
-    match landlock() {
-        Some(landlock) => Ok(Decision::Isolated(landlock)),
-        None if level == IsolationLevel::Auto => Ok(Decision::NotAvailable),
-        None => Err(Failure::because(
-            Phase::Config,
-            "cannot isolate the run: this kernel does not have Landlock, or has disabled it",
-        )
-        .advise("use Linux 5.13 or later with `landlock` in its list of security modules (the boot parameter `lsm=`), or choose --isolation none")),
-    }
-}
 
 /// Gives the tools a HOME and a TMPDIR in the directory of the run, because they cannot use those of the user.
 ///
@@ -126,8 +73,8 @@ fn temporary_directory(context: &Context<'_>, inside: PathBuf) -> PathBuf {
     inside
 }
 
-/// The isolation of the tools of a run in `module`, the directory of the module. `environment` is the
-/// environment of the tools.
+/// The isolation of the tools of a run in `module`, the directory of the module, and the files that must be handed
+/// over to their user before `init`.
 ///
 /// # Errors
 /// If a directory that must exist for it cannot be created.
@@ -136,7 +83,39 @@ pub(in crate::run) fn isolation(
     spec: &RunSpec,
     tools: &Tools,
     module: &Path,
-) -> Result<engine::Isolation, Failure> {
+    level: Level,
+) -> Result<(engine::Isolation, Option<Handover>), Failure> {
+    let runner = context.settings.git.executable.clone();
+    let (restriction, handover) = match level {
+        Level::Landlock => {
+            (engine::Restriction::Paths(allowed_paths(context, spec, tools, module)?), None)
+        }
+        Level::User(id) => {
+            let states = created_states(spec)?;
+            let settings = &context.settings.isolation;
+            let terragrunt = tools.terragrunt.as_ref();
+            if terragrunt.is_some() {
+                create(&context.directory.downloads())?;
+            }
+            let executables = terragrunt.into_iter().chain([&tools.tool]);
+            let executables: Vec<_> = executables.map(|tool| &*tool.path).collect();
+            let handover = Handover::new(context, id, &executables, &states);
+            let written = handover.given().iter().cloned().chain(states);
+            let written = written.chain(settings.write.clone()).chain(spec.setup.log_path.clone());
+            let write = written.filter(|path| path.exists()).collect();
+            (engine::Restriction::User { id, write }, Some(handover))
+        }
+    };
+    Ok((engine::Isolation { runner, restriction }, handover))
+}
+
+/// The paths that the tools can use with Landlock.
+fn allowed_paths(
+    context: &Context<'_>,
+    spec: &RunSpec,
+    tools: &Tools,
+    module: &Path,
+) -> Result<AllowedPaths, Failure> {
     let settings = context.settings;
     let runner = settings.git.executable.clone();
     let mut allowed = AllowedPaths {
@@ -159,25 +138,19 @@ pub(in crate::run) fn isolation(
         named.filter_map(|name| settings.environment.get(OsStr::new(name))).map(PathBuf::from),
     );
 
-    let created = |path: PathBuf| {
-        std::fs::create_dir_all(&path).map(|()| path.clone()).map_err(|error| {
-            let text = format!("cannot create the directory `{}`: {error}", path.display());
-            Failure::because(Phase::Variables, text)
-        })
-    };
     let written = ["data", "home", TEMPORARY].map(|name| private.join(name));
     allowed.write.extend(written.into_iter().chain([context.directory.tool_files()]));
     allowed.write.extend(context.directory.temporary());
     allowed.write.extend(spec.setup.log_path.clone());
-    allowed
-        .write
-        .extend(state_directories(spec).into_iter().map(created).collect::<Result<Vec<_>, _>>()?);
+    allowed.write.extend(created_states(spec)?);
     if spec.source.is_in_place() {
         allowed.write.push(module.to_owned());
     } else {
         allowed.write.push(context.directory.source());
         if tools.terragrunt.is_some() {
-            allowed.write.push(created(context.directory.downloads())?);
+            let downloads = context.directory.downloads();
+            create(&downloads)?;
+            allowed.write.push(downloads);
         }
     }
     if let Source::Git(git) = &spec.source
@@ -189,7 +162,21 @@ pub(in crate::run) fn isolation(
             home.flat_map(|home| [".ssh/config", ".ssh/known_hosts"].map(|it| home.join(it)));
         allowed.read.extend(files);
     }
-    Ok(engine::Isolation { runner, allowed: independent(allowed) })
+    Ok(independent(allowed))
+}
+
+/// The directories of [`state_directories`], which are created if they are missing.
+fn created_states(spec: &RunSpec) -> Result<Vec<PathBuf>, Failure> {
+    let directories = state_directories(spec);
+    directories.iter().try_for_each(|path| create(path))?;
+    Ok(directories)
+}
+
+fn create(path: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(path).map_err(|error| {
+        let text = format!("cannot create the directory `{}`: {error}", path.display());
+        Failure::because(Phase::Variables, text)
+    })
 }
 
 /// The real paths, without those below a writable one. The rules are made again for each command: an earlier
@@ -240,23 +227,5 @@ mod tests {
         let expected =
             AllowedPaths { read: paths(&["states-of-others"]), write: paths(&["states"]) };
         assert_eq!(independent(allowed), expected);
-    }
-
-    #[test]
-    fn run_is_isolated_only_as_far_as_the_kernel_can() {
-        let levels =
-            [Landlock::FilesButTruncation, Landlock::Files, Landlock::FilesAndSignals].map(Some);
-        let kernels = [&[None][..], &levels].concat();
-        for kernel in kernels {
-            let decided = |level| decide(level, || kernel).ok();
-            assert_eq!(decided(IsolationLevel::None), Some(Decision::NotIsolated));
-            let isolated = kernel.map(Decision::Isolated);
-            assert_eq!(decided(IsolationLevel::Landlock), isolated);
-            let auto = isolated.unwrap_or(Decision::NotAvailable);
-            assert_eq!(decided(IsolationLevel::Auto), Some(auto));
-        }
-        let failure = decide(IsolationLevel::Landlock, || None).unwrap_err();
-        assert!(failure.reason.contains("does not have Landlock"), "{}", failure.reason);
-        assert!(failure.advice.unwrap().contains("Linux 5.13"));
     }
 }

@@ -9,7 +9,8 @@ use super::after_plan::AfterPlanProgram;
 use super::approval::Approver;
 use super::command_input::{CommandInput, ProviderCacheOptions};
 use super::engine_setup::{child_environment, killed_lock, write_backend};
-use super::isolation::{is_isolated, isolation};
+use super::isolation::isolation;
+use super::isolation_level::isolation_level;
 use super::module_files::{ModuleLocation, fetch_source};
 use super::operations::run_operation;
 use super::run_inputs::{
@@ -40,7 +41,7 @@ pub(in crate::run) async fn run_phases(
     // Before anything is logged about the run, because every later line may contain its secrets.
     register_spec(context.log.redactor(), spec);
 
-    let isolated = is_isolated(context)?;
+    let level = isolation_level(context, spec)?;
 
     // Before the clone: a missing secret is reported without waiting for the network.
     let mut inputs = resolve_inputs(context, spec)?;
@@ -79,7 +80,7 @@ pub(in crate::run) async fn run_phases(
     // After the environment is complete: an executable on PATH can be the shim of a version manager, and
     // its version depends on directory and environment.
     let mut environment =
-        child_environment(context, spec, &location.used_tokens, &inputs, isolated)?;
+        child_environment(context, spec, &location.used_tokens, &inputs, level.is_some())?;
     let tools = Box::pin(tools.ensure_wanted_versions(
         context,
         &options,
@@ -87,8 +88,8 @@ pub(in crate::run) async fn run_phases(
         &environment,
     ))
     .await?;
-    let isolation =
-        isolated.then(|| isolation(context, spec, &tools, &location.directory)).transpose()?;
+    let isolated = level.map(|level| isolation(context, spec, &tools, &location.directory, level));
+    let (isolation, handover) = isolated.transpose()?.unzip();
     let Tools { tool, terragrunt } = tools;
     let in_place = spec.source.is_in_place();
     // `tool` and `terragrunt` must outlive the engine: they keep the executables from being
@@ -146,6 +147,7 @@ pub(in crate::run) async fn run_phases(
         reports: report_paths(context, spec),
         registry: context.registry,
         restored: None,
+        handover: handover.flatten(),
     };
     run_operation(&mut engine, spec.operation, input, findings).await
 }

@@ -8,7 +8,7 @@ use super::command_input::CommandInput;
 use super::module_files::registry_failure;
 use super::workspace_choice::current_workspace;
 use crate::artifact::{Artifact, ArtifactError, Head, Parts, Snapshot, file_digest, save};
-use crate::engine::{Engine, Planned};
+use crate::engine::{Engine, Planned, Restriction};
 use crate::registry::RegistryError;
 use crate::report::RunLog;
 use crate::run::failure::{Cause, Failure};
@@ -85,11 +85,15 @@ impl PendingPlanFile {
             workspace: current_workspace(engine),
             commit: None,
         };
+        let owner = engine.isolation.as_ref().and_then(|isolation| match isolation.restriction {
+            Restriction::User { id, .. } => Some(id),
+            Restriction::Paths(_) => None,
+        });
         let (plan, target) = (plan.files.file.clone(), path.clone());
         let saved = blocking(move |_| {
             let created = Snapshot::of(&head.directory, &reports).created_since(&before);
             let head = Head { commit: checked_out_commit(&head.directory), ..head };
-            save(&target, &head, Parts { plan: &plan, created: &created }).map(|()| created)
+            save(&target, &head, Parts { plan: &plan, created: &created, owner }).map(|()| created)
         });
         let created = saved.await.map_err(|error| Failure::new(Phase::Plan, &error))?;
         if !created.is_empty() {

@@ -202,8 +202,20 @@ pub const ISOLATION: Setting = Setting {
     variables: &["BUTLER_ISOLATION"],
     kind: Kind::Value("LEVEL"),
     default: "none",
-    help: "What Terraform, its providers and provisioners are kept from reading and writing: none: nothing; landlock: all files but those of the run and the system; auto: landlock if the kernel has it, otherwise none, with a warning",
+    help: "What Terraform, its providers and provisioners are kept from reading and writing: none: nothing; landlock: all files but those of the run and the system; user: all files that not every user can use, with a user for each run, which needs root; auto: landlock if the kernel has it, otherwise user if the runner is root, otherwise none, with a warning",
     example: "landlock",
+    section: Section::Run,
+};
+
+/// `--isolation-users`.
+pub const ISOLATION_USERS: Setting = Setting {
+    noun: "range of users",
+    flags: &["--isolation-users"],
+    variables: &["BUTLER_ISOLATION_USERS"],
+    kind: Kind::Value("FIRST-LAST"),
+    default: "61184-65519",
+    help: "The user ids, and group ids, of which each run with --isolation user takes one that no process has",
+    example: "200000-200999",
     section: Section::Run,
 };
 

@@ -213,7 +213,7 @@ pub const SERVER_ISOLATION: Setting = Setting {
     variables: &["BUTLER_ISOLATION"],
     kind: Kind::Value("LEVEL"),
     default: "auto",
-    help: "What modules are kept from reading and writing: auto and landlock: all files but those of their run and the system; the server does not start if the kernel does not have Landlock; none: nothing",
+    help: "What modules are kept from reading and writing: landlock: all files but those of their run and the system; user: all files that not every user can use, with a user for each attempt, which needs root; auto: landlock if the kernel has it, otherwise user; the server does not start if that is not possible; none: nothing",
     example: "landlock",
     section: Section::Server,
 };

@@ -15,6 +15,12 @@ const GIT_TOKEN: &str = "glpat-hunter22-very-secret";
 
 #[tokio::test]
 async fn isolated_terraform_fetches_private_modules_with_the_credentials_of_the_run() {
+    let log = fetch_private_module("auto").await;
+    assert!(log.contains("Isolation: Landlock; "), "{log}");
+}
+
+/// The log of a plan that needs a module from a repository with a login.
+pub(super) async fn fetch_private_module(isolation: &str) -> String {
     let authority = Authority::create();
     let login = Some(("x-access-token".to_owned(), GIT_TOKEN.to_owned()));
     let server = GitServer::with_tls(Behaviour { login, ..Behaviour::default() }, &authority);
@@ -29,14 +35,19 @@ async fn isolated_terraform_fetches_private_modules_with_the_credentials_of_the_
     let mut config = config(&world, "plan");
     config["source"]["gitRepo"] = json!(server.url(&repository));
     config["source"]["credentials"] = json!({"type": "token", "token": GIT_TOKEN});
-    run(&world, config, "auto").await;
+    run(&world, config, isolation).await;
     let log = world.received().log_text();
     assert!(log.contains("module.private.terraform_data.hello will be created"), "{log}");
-    assert!(log.contains("Isolation: Landlock; "), "{log}");
+    log
 }
 
 #[tokio::test]
 async fn isolated_module_cannot_change_the_packages_of_the_provider_cache() {
+    change_packages("landlock").await;
+}
+
+/// Executes runs whose provider changes the files of its package, and asserts that the cached ones are unchanged.
+pub(super) async fn change_packages(isolation: &str) {
     const VERSION: &str = "1.2.3";
     // The provider overwrites all files of its own package as their owner, and is not a provider.
     const OVERWRITE: &str = r#"for file in "$(dirname "$0")"/*; do
@@ -58,10 +69,12 @@ exit 1"#;
     world.set("TF_PLUGIN_CACHE_DIR", plugins);
     let cached = world.path("cache/providers").join(ADDRESS).join(VERSION).join(platform());
     world.set("BUTLER_ISOLATION_WRITE", world.path("overwritten"));
-    world.set("BUTLER_ISOLATION", "landlock");
+    world.set("BUTLER_ISOLATION", isolation);
     // The first run downloads the package, and the others use it.
     for _ in 0..3 {
         std::fs::write(world.path("overwritten"), "").unwrap();
+        let for_all = std::fs::Permissions::from_mode(0o666);
+        std::fs::set_permissions(world.path("overwritten"), for_all).unwrap();
         let end = world.run(config(&world, "plan")).await;
         let (code, log) = (end.code, world.received().log_text());
         assert_eq!(code, Some(1), "{log}");

@@ -28,7 +28,7 @@ fn own(repository: &Repository, include: Option<&str>) -> String {
     let include =
         include.map(|keys| format!("include: [{{repository: infra, ref: main, {keys}}}]\n"));
     format!(
-        "repositories: {{infra: {{url: '{}', poll: 1h}}}}\n{}layers: {{own: {{repository: infra, ref: main, \
+        "repositories: {{infra: {{url: '{}', poll: 1h}}}}\ndefaults: {{strategy: plan-only}}\n{}layers: {{own: {{repository: infra, ref: main, \
          path: envs/db}}}}\n",
         repository.url(),
         include.unwrap_or_default()

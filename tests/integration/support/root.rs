@@ -33,7 +33,10 @@ fn run_again_as_root(type_name: &str) {
     let (_, name) = type_name.split_once("::").unwrap();
     let (name, _) = name.split_once("::{{closure}}").unwrap();
     let this = std::env::current_exe().unwrap();
-    let words = unshare(&["--map-auto", this.to_str().unwrap(), "--exact", name, "--nocapture"]);
+    // `/run` belongs to the root of the machine.
+    let script = "mount -t tmpfs none /run && exec \"$0\" --exact \"$1\" --nocapture";
+    let shell = ["/bin/sh", "-c", script, this.to_str().unwrap(), name];
+    let words = unshare(&[&["--map-auto", "--mount"], &shell[..]].concat());
     let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);

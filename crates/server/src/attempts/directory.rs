@@ -12,14 +12,15 @@ use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
 use super::log::AttemptLog;
-use crate::data::write_private;
+use crate::config::STATES;
+use crate::data::{DataAccess, set_mode, write_private};
 use crate::model::PlanDigest;
 use crate::store::AttemptId;
 
 /// The file that says why no process could be started.
 const FAILED_START: &str = "failed-start.json";
 
-/// The directory of one attempt, mode 0700. What it reported stays; the rest is removed after its
+/// The directory of one attempt. What it reported stays; the rest is removed after its
 /// end.
 #[derive(Clone, Debug)]
 pub struct AttemptDirectory {
@@ -37,13 +38,14 @@ impl AttemptDirectory {
     ///
     /// # Errors
     /// If a directory cannot be created.
-    pub fn create(&self) -> io::Result<()> {
+    pub fn create(&self, access: DataAccess) -> io::Result<()> {
         let mut builder = std::fs::DirBuilder::new();
         builder.recursive(true).mode(0o700);
         for directory in [&self.path, &self.home(), &self.reports()] {
             builder.create(directory)?;
         }
-        Ok(())
+        // The way to the files of the run.
+        set_mode(&self.path, access.mode())
     }
 
     /// Creates TMPDIR of the process in `parent`, and records its path. Providers create UNIX sockets in
@@ -51,7 +53,11 @@ impl AttemptDirectory {
     ///
     /// # Errors
     /// If it cannot be created.
-    pub(super) fn create_temporary(&self, parent: &Path) -> io::Result<PathBuf> {
+    pub(super) fn create_temporary(
+        &self,
+        parent: &Path,
+        access: DataAccess,
+    ) -> io::Result<PathBuf> {
         let mut builder = std::fs::DirBuilder::new();
         builder.mode(0o700);
         builder.recursive(true).create(parent)?;
@@ -67,7 +73,9 @@ impl AttemptDirectory {
             write_private(&self.temporary_record(), recorded.as_bytes())?;
             match builder.create(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                created => return created.map(|()| path),
+                created => {
+                    return created.and_then(|()| set_mode(&path, access.mode())).map(|()| path);
+                }
             }
         }
     }
@@ -106,8 +114,11 @@ impl AttemptDirectory {
     ///
     /// # Errors
     /// If it cannot be created or recorded.
-    pub(super) fn set_work(&self, work: &Path) -> io::Result<()> {
+    pub(super) fn set_work(&self, work: &Path, access: DataAccess) -> io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(work)?;
+        for directory in work.parent().into_iter().chain([work]) {
+            set_mode(directory, access.mode())?;
+        }
         write_private(&self.path.join("work-directory"), work.as_os_str().as_encoded_bytes())
     }
 
@@ -316,6 +327,12 @@ impl AttemptDirectory {
     pub(super) fn has_leftovers(&self) -> io::Result<bool> {
         has_entries(&self.work())
     }
+}
+
+/// The states of layers, if `attempt` is the directory of an attempt in a data directory.
+#[must_use]
+pub fn states_beside(attempt: &Path) -> Option<PathBuf> {
+    Some(attempt.parent()?.parent()?.join(STATES))
 }
 
 /// The same, except that a missing file is not an error.

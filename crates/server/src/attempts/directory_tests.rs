@@ -13,11 +13,11 @@ fn directory_that_was_tidied_in_part_is_not_tidy() {
     assert!(is_tidied());
     fs::write(directory.token(), "token").unwrap();
     assert!(is_tidied());
-    let temporary = directory.create_temporary(root.path()).unwrap();
+    let temporary = directory.create_temporary(root.path(), DataAccess::Server).unwrap();
     fs::write(temporary.join("file"), "").unwrap();
     assert!(is_tidied() && !temporary.exists());
     // The system has removed it.
-    fs::remove_dir(directory.create_temporary(root.path()).unwrap()).unwrap();
+    fs::remove_dir(directory.create_temporary(root.path(), DataAccess::Server).unwrap()).unwrap();
     assert!(is_tidied());
 }
 
@@ -25,9 +25,9 @@ fn directory_that_was_tidied_in_part_is_not_tidy() {
 fn temporary_directory_is_private_and_in_no_directory_of_the_attempt() {
     let root = tempfile::tempdir().unwrap();
     let directory = AttemptDirectory::at(&root.path().join("attempt"));
-    directory.create().unwrap();
+    directory.create(DataAccess::Server).unwrap();
     let parent = root.path().join("tmp");
-    let temporary = directory.create_temporary(&parent).unwrap();
+    let temporary = directory.create_temporary(&parent, DataAccess::Server).unwrap();
     assert_eq!(temporary.parent(), Some(&*parent));
     assert_eq!(fs::metadata(&temporary).unwrap().mode() & 0o777, 0o700);
     assert_eq!(directory.temporary(), Some(temporary.clone()));

@@ -96,11 +96,12 @@ impl ProcessExecutor {
 
     fn start(&self, attempt: &AttemptId, token: &AttemptToken) -> Result<(), StartError> {
         let directory = self.directory(attempt);
-        directory.create()?;
-        directory.set_work(&self.settings.data.work(&attempt.layer))?;
+        let access = self.settings.data.access();
+        directory.create(access)?;
+        directory.set_work(&self.settings.data.work(&attempt.layer), access)?;
         // The server's own, until it is replaced by that of the attempt.
         let parent = self.settings.environment.value("TMPDIR").map(PathBuf::from);
-        directory.create_temporary(&parent.unwrap_or_else(|| "/tmp".into()))?;
+        directory.create_temporary(&parent.unwrap_or_else(|| "/tmp".into()), access)?;
         write_private(&directory.token(), token.secret().expose_secret().as_bytes())?;
         let path = directory.path();
         let argument = path.to_str().ok_or_else(|| {

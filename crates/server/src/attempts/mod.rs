@@ -16,7 +16,7 @@ mod source;
 mod source_tests;
 
 pub use configuration::{ReadVariable, SecretError, Secrets};
-pub use directory::AttemptDirectory;
+pub use directory::{AttemptDirectory, states_beside};
 pub use executor::{ATTEMPT_COMMAND, AttemptSettings, ProcessExecutor, begin_attempt};
 pub(crate) use executor::{is_any_alive, probe};
 pub use log::{AttemptLog, LeftOut, LogPage, LogPosition};

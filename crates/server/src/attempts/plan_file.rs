@@ -226,6 +226,8 @@ impl io::Write for HashWriter {
 mod tests {
     use axum::body::to_bytes;
 
+    use crate::data::DataAccess;
+
     use super::*;
 
     #[tokio::test]
@@ -234,7 +236,7 @@ mod tests {
         let keys = PlanKeys::at_or_new(&root.path().join("plan.key")).unwrap();
         let files = PlanFiles::new(keys);
         let directory = AttemptDirectory::at(&root.path().join("attempt"));
-        directory.create().unwrap();
+        directory.create(DataAccess::Server).unwrap();
         let (run, layer) = (RunId::new("r"), Digest::new("d"));
         let owner = PlanOwner { run: &run, digest: &layer };
         let content = b"password = precious\n".repeat(20_000);
@@ -265,7 +267,7 @@ mod tests {
         let keys = PlanKeys::at_or_new(&root.path().join("plan.key")).unwrap();
         let files = PlanFiles::new(keys);
         let directory = AttemptDirectory::at(&root.path().join("attempt"));
-        directory.create().unwrap();
+        directory.create(DataAccess::Server).unwrap();
         let (run, layer) = (RunId::new("r"), Digest::new("d"));
         let owner = PlanOwner { run: &run, digest: &layer };
         let saved = files.save(&directory, owner, Body::from("first")).await.unwrap();

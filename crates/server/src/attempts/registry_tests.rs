@@ -39,7 +39,7 @@ async fn with_attempt(
         token: &token.hash(),
     };
     assert_eq!(store.start_attempt(request).await.unwrap(), Outcome::Made);
-    AttemptDirectory::of(&data.attempts(), &id).create().unwrap();
+    AttemptDirectory::of(&data.attempts(), &id).create(crate::data::DataAccess::Server).unwrap();
     let catalog = watch::Sender::new(Arc::<Catalog>::default()).subscribe();
     let secrets = Secrets::new(Arc::new(|_: &str| None));
     let events = mpsc::unbounded_channel().0;

@@ -7,7 +7,7 @@ use fs_err as fs;
 use tokio::net::TcpListener;
 
 use crate::attempts::is_any_alive;
-use crate::data::DataDirectory;
+use crate::data::{DataDirectory, write_private};
 
 /// The server cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +75,7 @@ pub(super) async fn listen(address: SocketAddr, kept: &Path) -> Result<TcpListen
     let listener = bind(address).await?;
     let failed = |source| ListenError::Keep { path: kept.to_owned(), source };
     let port = listener.local_addr().map_err(failed)?.port();
-    fs::write(kept, port.to_string()).map_err(failed)?;
+    write_private(kept, port.to_string().as_bytes()).map_err(failed)?;
     Ok(listener)
 }
 

@@ -276,7 +276,7 @@ mod tests {
         // A state that could not be stored is nowhere else.
         let recovered = directory(RunId::new("recovered"));
         for directory in [&known, &unknown, &running, &recovered] {
-            directory.create().unwrap();
+            directory.create(crate::data::DataAccess::Server).unwrap();
         }
         let process = butler_base::process::ProcessIdentity::own().unwrap();
         running.record_process(&process).unwrap();

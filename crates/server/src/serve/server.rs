@@ -26,7 +26,7 @@ use super::view::Views;
 use crate::api::{self, Access, ApiState, Hosts};
 use crate::attempts::{AttemptSettings, PlanFiles, ProcessExecutor, Secrets, StoreRegistry};
 use crate::config::{Config, ConfigError, RemoteLimits};
-use crate::data::DataDirectory;
+use crate::data::{DataAccess, DataDirectory};
 use crate::event::Event;
 use crate::model::RunId;
 use crate::plans::{KeyError, PlanKeys};
@@ -56,6 +56,8 @@ pub struct Options {
     pub access_file: Option<PathBuf>,
     /// What modules are kept from, in one word.
     pub isolation: String,
+    /// Who can enter the data directory.
+    pub access: DataAccess,
     /// The most attempts at the same time.
     pub concurrency: u32,
     /// The most starts in a minute, of checks for drift and of what is due after a start of the server.
@@ -310,6 +312,8 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         None => PlanKeys::at_or_new(&data.plan_key())?,
     };
     let store = Arc::new(SqliteStore::open(&data.store())?);
+    // After the store is locked: another server that runs here needs its own modes.
+    let data = data.with_access(options.access).map_err(failed)?;
     let desired = Arc::new(Desired::new(options.config, options.limits));
     recall(&desired, &data);
     let (sender, events) = mpsc::unbounded_channel();

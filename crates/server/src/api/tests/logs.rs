@@ -33,7 +33,7 @@ async fn log_is_followed_through_all_attempts_until_the_run_is_over() {
     // It waits for the first attempt.
     let mut messages = tested.follow(&path, &viewer, None).await;
     let attempt = tested.start(&run, 1).await;
-    tested.files(&attempt).create().unwrap();
+    tested.files(&attempt).create(crate::data::DataAccess::Server).unwrap();
     let log = tested.files(&attempt).log();
     log.append(&[line(1, "a"), line(2, "b")], 0, 1_000).unwrap();
     assert_eq!(ids(&take(&mut messages, 2).await), ["1", "2"]);
@@ -43,7 +43,7 @@ async fn log_is_followed_through_all_attempts_until_the_run_is_over() {
     let shown = tested.get(&format!("/runs/{run}")).await;
     assert_eq!((&shown["phase"], &shown["over"]), (&"Failed".into(), &false.into()));
     let attempt = tested.start(&run, 2).await;
-    tested.files(&attempt).create().unwrap();
+    tested.files(&attempt).create(crate::data::DataAccess::Server).unwrap();
     tested.files(&attempt).log().append(&[line(1, "d"), line(2, "e")], 0, 1_000).unwrap();
     assert_eq!(ids(&take(&mut messages, 2).await), ["2-1", "2-2"]);
     tested.end(&attempt, Ending::Failed(FailureClass::Syntax)).await;

@@ -73,7 +73,7 @@ async fn streams_end_when_the_user_is_removed() {
     };
     let run = ask("/layers/a/plan").await;
     let attempt = tested.start(&run, 1).await;
-    tested.files(&attempt).create().unwrap();
+    tested.files(&attempt).create(crate::data::DataAccess::Server).unwrap();
     let log = tested.files(&attempt).log();
     let line = |sequence| butler_base::event::LogLine {
         sequence,

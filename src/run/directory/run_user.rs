@@ -1,0 +1,184 @@
+//! The user of an isolated run: a number that no other run on the machine and no process has.
+//!
+//! The lock of a file is the right to use a number. The file contains the directory of the run, so that a number
+//! whose runner was killed stays reserved until that directory is removed: its files belong to the number.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::settings::UserRange;
+use butler_base::platform::fs::{
+    DirBuilderExt, MetadataExt, OFlag, OpenOptionsExt, try_lock, user,
+};
+use butler_base::platform::{end_processes_of_user, is_user_mapped, os_string, processes_of_user};
+
+/// The directory of the locks. Only root can use it, and it is empty after a start of the machine.
+const LOCKS: &str = "/run/butler-runner/users";
+
+/// The user of a run. Dropping this kills the user's processes and frees the number.
+#[derive(Debug)]
+pub(in crate::run) struct RunUser {
+    id: u32,
+    lock: File,
+}
+
+/// No user can be taken.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::run) enum RunUserError {
+    /// The directory of the locks cannot be used, or the processes cannot be listed.
+    #[error("cannot take a user for the run with a lock in `{LOCKS}`")]
+    Lock(#[source] io::Error),
+    /// Each user is in use.
+    #[error(
+        "none of the users {} to {} is free: each is in use by a process or a run, or does not exist in this user \
+         namespace", .0.first, .0.last
+    )]
+    NotFree(UserRange),
+}
+
+impl RunUser {
+    /// Takes a user of `range` for the run with this directory.
+    ///
+    /// # Errors
+    /// If no user is free.
+    pub(in crate::run) fn take(range: UserRange, run: &Path) -> Result<Self, RunUserError> {
+        take_in(Path::new(LOCKS), range, run, |id| {
+            // After the lock: the processes of a runner that was killed just now exist already.
+            Ok(is_user_mapped(id)? && processes_of_user(id)?.is_empty())
+        })
+        .map_err(RunUserError::Lock)?
+        .ok_or(RunUserError::NotFree(range))
+    }
+
+    /// The number of the user, and of its group.
+    pub(in crate::run) const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Kills all processes of the user. The files of the run can be wiped safely after that.
+    pub(in crate::run) fn end_processes(&self) {
+        if let Err(error) = end_processes_of_user(self.id) {
+            tracing::error!(user = self.id, %error, "cannot end the processes of the run's user");
+        }
+    }
+}
+
+impl Drop for RunUser {
+    fn drop(&mut self) {
+        self.end_processes();
+        // Fails only if the disk does; the number is then free when the directory of the run is gone.
+        let _ = self.lock.set_len(0);
+    }
+}
+
+/// The numbers of `range`, each once, from its `start`th one on.
+fn numbers(range: UserRange, start: u32) -> impl Iterator<Item = u32> {
+    let count = range.last - range.first + 1;
+    (0..count).map(move |index| range.first + (start % count + index) % count)
+}
+
+/// Takes the first number that no run has and that `is_unused`, from a random one on.
+fn take_in(
+    locks: &Path,
+    range: UserRange,
+    run: &Path,
+    is_unused: impl Fn(u32) -> io::Result<bool>,
+) -> io::Result<Option<RunUser>> {
+    create_locks(locks)?;
+    for id in numbers(range, fastrand::u32(..)) {
+        let Some(mut lock) = lock(&locks.join(id.to_string()))? else { continue };
+        if is_reserved(&lock)? || !is_unused(id)? {
+            continue;
+        }
+        lock.set_len(0)?;
+        lock.write_all(run.as_os_str().as_encoded_bytes())?;
+        return Ok(Some(RunUser { id, lock }));
+    }
+    Ok(None)
+}
+
+/// Creates the directory of the locks, or checks that no other user can use it.
+fn create_locks(path: &Path) -> io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let found = std::fs::symlink_metadata(path)?;
+    if !found.is_dir() || found.uid() != user() || found.mode() & 0o077 != 0 {
+        let text = "it must be a directory of this user, with mode 0700";
+        return Err(io::Error::new(ErrorKind::PermissionDenied, text));
+    }
+    Ok(())
+}
+
+/// The locked file at `path`; `None` if another process has the lock.
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o600);
+    let file = options.custom_flags(OFlag::O_NOFOLLOW.bits()).open(path)?;
+    match try_lock(&file) {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Whether the directory in the file of a killed runner still exists.
+fn is_reserved(mut lock: &File) -> io::Result<bool> {
+    let mut path = Vec::new();
+    lock.read_to_end(&mut path)?;
+    Ok(!path.is_empty() && PathBuf::from(os_string(path)).try_exists().unwrap_or(true))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const RANGE: UserRange = UserRange { first: 100, last: 104 };
+
+    #[test]
+    fn each_number_is_tried_once_from_the_start_on() {
+        let tried = |start| numbers(RANGE, start).collect::<Vec<_>>();
+        assert_eq!(tried(0), [100, 101, 102, 103, 104]);
+        assert_eq!(tried(3), [103, 104, 100, 101, 102]);
+        assert_eq!(tried(13), tried(3));
+        assert_eq!(tried(u32::MAX), [100, 101, 102, 103, 104]);
+        let whole = UserRange { first: 1, last: u32::MAX - 1 };
+        assert_eq!(numbers(whole, u32::MAX - 3).take(3).last(), Some(1));
+    }
+
+    #[test]
+    fn number_of_a_process_or_of_another_run_is_not_taken() {
+        let base = tempfile::tempdir().unwrap();
+        let (locks, run) = (base.path().join("locks"), base.path().join("gone"));
+        let take = || take_in(&locks, RANGE, &run, |id| Ok(![101, 103].contains(&id))).unwrap();
+        let taken: Vec<_> = std::iter::from_fn(take).collect();
+        let ids: BTreeSet<_> = taken.iter().map(RunUser::id).collect();
+        assert_eq!(ids, [100, 102, 104].into());
+        drop(taken);
+        assert!(take().is_some());
+    }
+
+    #[test]
+    fn number_of_a_killed_runner_is_reserved_until_its_directory_is_gone() {
+        let base = tempfile::tempdir().unwrap();
+        let (locks, run) = (base.path().join("locks"), base.path().join("run"));
+        std::fs::create_dir(&run).unwrap();
+        create_locks(&locks).unwrap();
+        for id in numbers(RANGE, 0) {
+            std::fs::write(locks.join(id.to_string()), run.to_str().unwrap()).unwrap();
+        }
+        let take = || take_in(&locks, RANGE, &run, |_| Ok(true)).unwrap();
+        assert!(take().is_none());
+        std::fs::remove_dir(&run).unwrap();
+        assert!(take().is_some());
+    }
+
+    #[test]
+    fn directory_of_locks_that_others_can_use_is_refused() {
+        let base = tempfile::tempdir().unwrap();
+        let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(base.path(), permissions).unwrap();
+        assert!(take_in(base.path(), RANGE, base.path(), |_| Ok(true)).is_err());
+    }
+}
