@@ -213,7 +213,7 @@ async fn included_configuration_beyond_its_rules_is_refused_with_the_rule_and_it
         ),
         (
             "  own: {repository: infra, path: envs/app}".to_owned(),
-            ":3:8: the layer `own` is also given in butler.yaml:3",
+            ":3:8: the layer `own` is also given in butler.yaml:4",
         ),
         (
             "repositories: {r: {url: 'https://user:hunter22@git.example.org/r.git'}}".to_owned(),

@@ -1,7 +1,7 @@
 //! `serve --isolation user`: each attempt has a user of its own.
 
 use std::collections::BTreeSet;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use butler_base::http::{self, Redirects};
 
@@ -9,7 +9,6 @@ use super::faults::HeldBackend;
 use super::*;
 use crate::support::release_site::platform;
 use crate::support::root::as_root_async;
-use crate::support::terraform::machine_terraform;
 
 /// Starts a program of the module when a plan is made. It is not a provider, so the plan fails then.
 const MODULE: &str = r#"
@@ -53,7 +52,7 @@ try list-attempts 'ls "$data/attempts"'
 try list-an-attempt 'for it in $attempts; do ls "$it" && exit; done; exit 1'
 try read-a-token 'for it in $attempts; do cat "$it/token" && exit; done; exit 1'
 try read-a-log 'for it in $attempts; do cat "$it/log.jsonl" && exit; done; exit 1'
-try list-runs 'for it in $attempts; do ls "$it/work" && exit; done; exit 1'
+try list-runs 'ls "$data/work/other"'
 try list-own-run 'ls ../..'
 try write-beside-the-module 'echo x > ../../planted'
 try list-states 'ls "$data/states/other"'
@@ -190,7 +189,7 @@ fn closed_but_for_entering(data: &Path) {
             waiting.push(path);
         }
     }
-    let expected = ["attempts", "states"].map(Into::into);
+    let expected = ["attempts", "states", "work"].map(Into::into);
     assert_eq!(open, expected.into(), "{}", data.display());
 }
 
@@ -207,10 +206,7 @@ async fn the_same_module_can_do_all_of_that_without_isolation() {
 
 /// The owners of the modules of the attempts that run.
 fn owners(data: &Path) -> Vec<u32> {
-    let runs = attempts(data).into_iter().flat_map(|attempt| {
-        let runs = std::fs::read_dir(attempt.join("work")).unwrap();
-        runs.map(|run| run.unwrap().path()).collect::<Vec<_>>()
-    });
+    let runs = left_by_runs(data).into_iter();
     runs.map(|run| run.join("source").metadata().unwrap().uid()).collect()
 }
 
@@ -248,14 +244,14 @@ async fn attempts_at_the_same_time_have_different_users_and_killed_ones_leave_no
 }
 
 #[tokio::test]
-async fn local_state_is_used_by_the_next_attempt_although_it_has_another_user() {
+async fn plans_are_applied_and_the_state_is_used_by_the_next_attempt_with_another_user() {
     as_root_async(async {
         let installation = installation();
         let repository = Repository::create(&[("module/main.tf", LAYER)]);
         installation.configure(&format!(
             "repositories: {{infra: {{url: '{}'}}}}
 layers:
-  one: {{repository: infra, ref: main, path: module, backend: {{type: local}}}}
+  one: {{repository: infra, ref: main, path: module, backend: {{type: local}}, strategy: auto}}
 ",
             repository.url()
         ));
@@ -263,35 +259,24 @@ layers:
             let users = ["--isolation-users", &format!("{user}-{user}")].map(str::to_owned);
             let pass = installation.once(&[level("user"), users.to_vec()].concat()).await;
             assert!(pass.status.success(), "{}", text(&pass));
-            text(&pass)
         };
-        let first = pass("64501").await;
-        assert!(first.contains("1 to add"), "{first}");
+        // The plan and its apply are two attempts.
+        pass("64501").await;
         let states = installation.data().join("states/one");
-        assert_eq!(states.metadata().unwrap().uid(), 64_501);
-
-        // The state that an apply by this user leaves.
-        let module = installation.path("module");
-        std::fs::create_dir(&module).unwrap();
-        std::fs::write(module.join("main.tf"), LAYER).unwrap();
-        for words in [&["init"][..], &["apply", "-auto-approve"]] {
-            let mut terraform = Command::new(machine_terraform().0);
-            let applied = terraform.args(words).current_dir(&module).output().await.unwrap();
-            assert!(applied.status.success(), "{}", text(&applied));
-        }
         let state = states.join("terraform.tfstate");
-        std::fs::copy(module.join("terraform.tfstate"), &state).unwrap();
-        chown(&state, Some(64_501), Some(64_501)).unwrap();
-        std::fs::set_permissions(&state, PermissionsExt::from_mode(0o600)).unwrap();
+        let owners = || [&states, &state].map(|path| path.metadata().unwrap().uid());
+        assert_eq!(owners(), [64_501, 64_501]);
         // What a link of a module leads to keeps its owner.
         std::os::unix::fs::symlink(installation.path("butler.yaml"), states.join("link")).unwrap();
 
         repository
             .commit("Change", &[("module/main.tf", LAYER.replace("\"a\"", "\"b\"").as_str())]);
-        let second = pass("64502").await;
-        assert!(second.contains("0 to add, 1 to change, 0 to destroy"), "{second}");
-        let owners = [&states, &state].map(|path| path.metadata().unwrap().uid());
-        assert_eq!(owners, [64_502, 64_502]);
+        pass("64502").await;
+        assert_eq!(owners(), [64_502, 64_502]);
+        let state: Value = serde_json::from_slice(&std::fs::read(&state).unwrap()).unwrap();
+        let resources = state["resources"].as_array().unwrap();
+        assert_eq!(resources.len(), 1);
+        assert_eq!(resources[0]["instances"][0]["attributes"]["output"]["value"], "b", "{state}");
         assert_eq!(installation.path("butler.yaml").metadata().unwrap().uid(), 0);
         assert_eq!(installation.temporary(), Vec::<PathBuf>::new());
     })
