@@ -1,47 +1,26 @@
 //! Drift of files that a real provider manages.
 
+use super::files::Files;
 use super::*;
 use crate::support::files_provider::FilesProvider;
 
 /// A layer whose first check for drift is due a few seconds after its apply: the moment depends on the name.
 const EARLY: &str = "files19";
 
-/// A repository with a module of two files, and a server that applies it. Returns the files' paths too.
-async fn applied(drift: &str) -> (Installation, FilesProvider, Repository, [PathBuf; 2]) {
-    let mut installation = Installation::new();
-    let provider = FilesProvider::unpack();
-    let managed = installation.path("managed");
-    std::fs::create_dir(&managed).unwrap();
-    let files = [managed.join("one"), managed.join("two")];
-    let module = FilesProvider::module(&[(&files[0], "first"), (&files[1], "second")]);
-    let repository = Repository::create(&[("module/main.tf", &module)]);
-    installation.configure(&format!(
-        "repositories: {{infra: {{url: '{2}'}}}}
-layers:
-  {EARLY}:
-    repository: infra
-    path: module
-    strategy: auto
-    backend: {{type: local}}
-    isolation: {{read: ['{0}'], write: ['{1}']}}
-    drift: {{every: 1m, {drift}}}
-",
-        provider.mirror().display(),
-        managed.display(),
-        repository.url(),
-    ));
-    let settings = installation.path("settings.yaml");
-    let path = provider.mirror();
-    let mirror = format!("{{filesystemMirror: {{path: '{}'}}}}", path.display());
-    std::fs::write(&settings, format!("terraformrc: {{providerInstallation: {mirror}}}\n"))
-        .unwrap();
-    installation.serve(&["--settings".to_owned(), settings.display().to_string()]).await;
-    installation.until(EARLY, "Succeeded", 2).await;
-    assert_eq!(std::fs::read_to_string(&files[0]).unwrap(), "first");
-    (installation, provider, repository, files)
+/// A server that has applied two files.
+async fn applied(drift: &str) -> Files {
+    let drift = format!("drift: {{every: 1m, {drift}}}");
+    let module = |managed: &Path| {
+        let paths = ["one", "two"].map(|name| managed.join(name));
+        FilesProvider::module(&[(&paths[0], "first"), (&paths[1], "second")])
+    };
+    let files = Files::serve(EARLY, &drift, module).await;
+    files.installation.until(EARLY, "Succeeded", 2).await;
+    assert_eq!((&*files.content("one"), &*files.content("two")), ("first", "second"));
+    files
 }
 
-/// The kinds of the events of the layer.
+/// The kinds of the events about drift.
 fn events(installation: &Installation) -> Vec<String> {
     let address = &installation.server.as_ref().unwrap().address;
     let token = std::fs::read_to_string(installation.data().join("admin.token")).unwrap();
@@ -52,37 +31,32 @@ fn events(installation: &Installation) -> Vec<String> {
         .output()
         .unwrap();
     let events: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let kinds = events["items"].as_array().unwrap().iter().map(|event| event["kind"].clone());
-    kinds.map(|kind| kind.as_str().unwrap().to_owned()).collect()
+    let kinds = events["items"].as_array().unwrap().iter();
+    let kinds = kinds.map(|event| event["kind"].as_str().unwrap().to_owned());
+    kinds.filter(|kind| kind.starts_with("drift-")).collect()
 }
 
 #[tokio::test]
 async fn file_that_somebody_changed_is_found_and_repaired() {
-    let (installation, _provider, _repository, files) = applied("repair: true").await;
-    std::fs::write(&files[0], "changed by hand").unwrap();
-    eventually("a repair", || std::fs::read_to_string(&files[0]).unwrap() == "first").await;
-    installation.until(EARLY, "Succeeded", 5).await;
-    let runs = installation.runs(EARLY);
-    let actions: Vec<&str> = runs.iter().map(|run| run["action"].as_str().unwrap()).collect();
-    assert_eq!(actions, ["apply", "plan", "drift", "apply", "plan"]);
-    assert_eq!(runs[1]["cause"], "drift");
-    assert_eq!(std::fs::read_to_string(&files[1]).unwrap(), "second");
-    eventually("the end of the drift", || {
-        let kinds = events(&installation);
-        kinds.iter().filter(|kind| kind.starts_with("drift-")).eq(["drift-found", "drift-resolved"])
-    })
-    .await;
+    let files = applied("repair: true").await;
+    files.write("one", "changed by hand");
+    eventually("a repair", || files.content("one") == "first").await;
+    files.installation.until(EARLY, "Succeeded", 5).await;
+    assert_eq!(files.actions(EARLY), ["apply", "plan", "drift", "apply", "plan"]);
+    assert_eq!(files.installation.runs(EARLY)[1]["cause"], "drift");
+    assert_eq!(files.content("two"), "second");
+    assert_eq!(events(&files.installation), ["drift-found", "drift-resolved"]);
 }
 
 #[tokio::test]
-async fn drift_is_shown_and_ignored_attributes_are_none() {
-    let (installation, _provider, _repository, files) =
-        applied("ignore: [files_file.f0.content]").await;
-    std::fs::write(&files[0], "changed by hand").unwrap();
-    installation.until(EARLY, "Succeeded", 3).await;
-    eventually("a checked layer", || installation.layer(EARLY)["drift"] == "none").await;
-    assert_eq!(installation.layer(EARLY)["driftKind"], "without-effect");
+async fn ignored_attributes_are_no_drift() {
+    let files = applied("ignore: [files_file.f0.content]").await;
+    files.write("one", "changed by hand");
+    files.installation.until(EARLY, "Succeeded", 3).await;
+    let layer = || files.installation.layer(EARLY);
+    eventually("a checked layer", || layer()["drift"] == "none").await;
+    assert_eq!(layer()["driftKind"], "without-effect");
     // Nothing repairs it, and nothing was told.
-    assert_eq!(std::fs::read_to_string(&files[0]).unwrap(), "changed by hand");
-    assert!(!events(&installation).iter().any(|kind| kind.starts_with("drift-")));
+    assert_eq!(files.content("one"), "changed by hand");
+    assert_eq!(events(&files.installation), Vec::<String>::new());
 }

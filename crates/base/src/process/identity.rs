@@ -36,19 +36,40 @@ impl ProcessIdentity {
     /// If `/proc` cannot be read.
     pub fn is_alive(&self) -> io::Result<bool> {
         // Reading one process is cheap, and reading all of them is not.
-        if self.is_running()? {
-            return Ok(true);
-        }
-        let Ok(pid) = i32::try_from(self.pid) else { return Ok(false) };
+        Ok(self.is_running()? || !self.session()?.is_empty())
+    }
+
+    /// The processes of its session that have not ended.
+    fn session(&self) -> io::Result<Vec<table::Process>> {
+        let Ok(pid) = i32::try_from(self.pid) else { return Ok(Vec::new()) };
         if boot()? != self.boot {
-            return Ok(false);
+            return Ok(Vec::new());
         }
         // A session keeps its id for itself, so only its own processes can be found here.
         let session = Pid::from_raw(pid);
         let is_of_it = |process: &table::Process| {
             process.session == session && process.start >= self.start && !process.is_zombie
         };
-        Ok(table::processes().iter().any(is_of_it))
+        Ok(table::processes().into_iter().filter(is_of_it).collect())
+    }
+
+    /// Asks the providers of its session to end whose Terraform is gone. If the process was killed, its
+    /// Terraform goes on until it prints something; the providers would wait for requests for ever.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read.
+    pub fn end_orphaned_providers(&self) -> io::Result<()> {
+        if self.is_running()? {
+            return Ok(());
+        }
+        let session = self.session()?;
+        for process in &session {
+            let is_orphaned = !session.iter().any(|other| other.pid == process.parent);
+            if is_orphaned && table::is_provider(process.pid) {
+                crate::platform::ask_to_end(process.pid);
+            }
+        }
+        Ok(())
     }
 
     /// Whether the process itself exists and has not ended.

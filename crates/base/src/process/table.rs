@@ -44,6 +44,13 @@ impl Process {
     }
 }
 
+/// Whether a process runs a provider of Terraform or OpenTofu: their executables are named by a rule.
+pub(super) fn is_provider(pid: Pid) -> bool {
+    let executable = executable(pid);
+    let name = executable.as_deref().and_then(std::path::Path::file_name);
+    name.is_some_and(|name| name.as_encoded_bytes().starts_with(b"terraform-provider-"))
+}
+
 /// The processes below `ancestor` that run `inner`, except for those that another of them started.
 ///
 /// If no process runs its executable, that is a script which starts another one with the same

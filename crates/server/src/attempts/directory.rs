@@ -182,6 +182,14 @@ impl AttemptDirectory {
         self.process()?.map_or(Ok(false), |process| process.is_alive())
     }
 
+    /// Asks the providers of a killed attempt to end whose Terraform is gone.
+    ///
+    /// # Errors
+    /// If the processes cannot be read.
+    pub(super) fn end_orphaned_providers(&self) -> io::Result<()> {
+        self.process()?.map_or(Ok(()), |process| process.end_orphaned_providers())
+    }
+
     /// The log.
     #[must_use]
     pub fn log(&self) -> AttemptLog {

@@ -121,10 +121,7 @@ impl ProcessExecutor {
             if let Err(error) = child.wait().await {
                 tracing::warn!(%error, "cannot wait for the process of an attempt");
             }
-            // If it was killed, its Terraform can go on for a while.
-            while directory.is_alive().unwrap_or(false) {
-                tokio::time::sleep(LAST_PROCESS).await;
-            }
+            until_ended(&directory).await;
             if let Err(error) = tidy(&executable, &environment, &directory, &output).await {
                 tracing::warn!(%error, "cannot remove the temporary files of an attempt");
             }
@@ -171,9 +168,7 @@ impl ProcessExecutor {
     pub async fn tidy(&self, leftovers: Vec<AttemptDirectory>) -> std::io::Result<()> {
         let all = leftovers.into_iter().map(|directory| async move {
             // One that has outlived its server is tidied up when it ends.
-            while directory.is_alive().unwrap_or(false) {
-                tokio::time::sleep(LAST_PROCESS).await;
-            }
+            until_ended(&directory).await;
             let mut environment = self.settings.environment.clone();
             set_directories(&mut environment, &directory);
             // A killed server can have created the token and not this file.
@@ -217,6 +212,16 @@ impl ProcessExecutor {
             environment.set(name, value);
         }
         Ok(environment)
+    }
+}
+
+/// Waits until no process of an attempt exists. If its runner was killed, its Terraform can go on for a while.
+async fn until_ended(directory: &AttemptDirectory) {
+    while directory.is_alive().unwrap_or(false) {
+        if let Err(error) = directory.end_orphaned_providers() {
+            tracing::warn!(%error, "cannot end the providers of an attempt that was killed");
+        }
+        tokio::time::sleep(LAST_PROCESS).await;
     }
 }
 
