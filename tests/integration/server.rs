@@ -33,6 +33,7 @@ mod unreliable;
 mod users;
 mod versions;
 mod waits;
+mod windows;
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};

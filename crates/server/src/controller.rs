@@ -4,17 +4,18 @@
 //! can end at any moment, and two of them can work on one store.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::decision::{Decision, Input, Step, decide};
 use crate::model::{
-    Action, AttemptToken, Breaker, Layer, LayerName, Liveness, Moment, RepositorySlots,
-    Surroundings,
+    AttemptToken, Breaker, Layer, LayerName, Liveness, RepositorySlots, Surroundings,
 };
 use crate::store::{
     AttemptId, AttemptResult, Note, Outcome, RunningCount, Snapshot, StartRequest, Store,
     StoreError, StoreResult,
 };
+use crate::windows::{Window, closed_actions};
 
 /// Starts, stops and finds the processes of attempts.
 pub trait Executor: Send + Sync {
@@ -76,6 +77,8 @@ pub struct ConfiguredLayer {
     pub repository: String,
     /// The identity of its state.
     pub state_key: String,
+    /// When actions on it are forbidden.
+    pub windows: Vec<Arc<Window>>,
 }
 
 /// What this server can run of a layer now.
@@ -93,8 +96,6 @@ pub struct Limits {
     pub is_first_pass: bool,
     /// Why nothing is started, for example because the disk is nearly full.
     pub no_starts: Option<String>,
-    /// The actions that a window forbids the layer now, each with the end of the window.
-    pub closed_windows: Vec<(Action, Moment)>,
     /// Whether automatic applies are stopped.
     pub breaker: Breaker,
 }
@@ -110,7 +111,6 @@ impl Limits {
             starts_again: Duration::ZERO,
             is_first_pass: false,
             no_starts: None,
-            closed_windows: Vec::new(),
             breaker: Breaker::Closed,
         }
     }
@@ -154,7 +154,9 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             starts_left: self.limits.starts_left,
             is_first_pass: self.limits.is_first_pass,
             starts_again: snapshot.now + self.limits.starts_again,
-            closed_windows: self.limits.closed_windows.clone(),
+            closed_windows: configured
+                .map(|configured| closed_actions(&configured.windows, snapshot.now))
+                .unwrap_or_default(),
             breaker: self.limits.breaker,
             no_starts: self.limits.no_starts.clone(),
         };

@@ -4,7 +4,8 @@
 //! [`config`] reads the desired state, [`layers`] finds the layers that it means, and [`mirror`]
 //! finds out which of them a commit changes.
 //! [`model`] holds the types that pass between the parts, and [`decision`] the pure function that
-//! decides. [`plans`] protects saved plans. [`store`] keeps the facts, and [`controller`] executes what was decided.
+//! decides. [`windows`] says when actions are forbidden. [`plans`] protects saved plans. [`store`] keeps the
+//! facts, and [`controller`] executes what was decided.
 
 pub mod api;
 pub mod attempts;
@@ -21,3 +22,4 @@ pub mod serve;
 pub mod store;
 #[cfg(test)]
 mod test_repository;
+pub mod windows;

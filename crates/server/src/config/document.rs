@@ -44,7 +44,7 @@ pub(super) struct Document {
     /// The layers and layer sets by name.
     #[schemars(with = "BTreeMap<LayerName, LayerEntry>")]
     pub(super) layers: BTreeMap<String, Spanned<LayerEntry>>,
-    /// Times in which actions are forbidden. Not used yet.
+    /// Times in which actions are forbidden. A window of an include is about the layers of that include only.
     #[schemars(with = "Vec<WindowEntry>")]
     pub(super) windows: Vec<Spanned<WindowEntry>>,
     /// Receivers of notifications. Not used yet.

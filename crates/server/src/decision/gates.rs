@@ -1,5 +1,7 @@
 //! The gates before a start. All of them are asked, so that a person sees every closed one.
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use super::types::{Decision, Input, NeededSlot, Step};
 use crate::model::{
     Action, Breaker, Cause, Gate, Layer, Moment, Phase, Reason, RepositorySlots, Run, SavedPlan,
@@ -141,7 +143,9 @@ pub(super) const BREAKER_OPEN: &str =
 fn window(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
     let mut windows = input.surroundings.closed_windows.iter();
     let (_, end) = windows.find(|(action, _)| *action == run.action)?;
-    let text = format!("a window forbids `{}` at this time", run.action.as_str());
+    let until =
+        humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(end.as_millis()));
+    let text = format!("a window forbids `{}` until {until}", run.action.as_str());
     Some(ClosedGate::until(Gate::Window, *end, text))
 }
 

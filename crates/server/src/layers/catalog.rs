@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::read::{Reading, name_in_set, reference};
 use super::resolve;
+use super::windows::WindowsByName;
 use crate::config::{Config, LayerEntry};
 use crate::controller::ConfiguredLayer;
 use crate::model::LayerName;
@@ -45,6 +46,7 @@ impl Catalog {
         }
         let mut members = BTreeMap::<&str, Vec<LayerName>>::new();
         let mut found = Vec::new();
+        let windows = WindowsByName::new(config);
         // Layers of includes that were not read yet are missing.
         catalog.is_incomplete = config.included.len() < config.include.len();
         for (set, placed) in config.layers_in_order() {
@@ -75,6 +77,7 @@ impl Catalog {
                         layer,
                         repository: repository.clone(),
                         state_key: resolve::key(&name, &entry),
+                        windows: windows.of(set, &name),
                     },
                     reference: reference(&entry).to_owned(),
                     path: crate::mirror::join("", path).unwrap_or_default(),

@@ -10,6 +10,7 @@ mod read;
 mod resolve;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 pub use catalog::{Catalog, LayerSource};
 pub use include::{IncludedFiles, read_include};

@@ -1,10 +1,10 @@
 //! The layers of configurations, in real repositories.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::*;
-use crate::config::{Config, of_repository, parse};
+use crate::config::{Config, Included, of_repository, parse};
 use crate::model::{Commit, LayerName, Sighting};
 use crate::test_repository::TestRepository;
 
@@ -201,4 +201,56 @@ fn after_can_name_a_layer_set() {
     assert_eq!(after, ["base.envs.dev", "base.envs.prod"]);
     let dependents: Vec<_> = catalog.dependents(&"base.envs.dev".parse().unwrap()).collect();
     assert_eq!(dependents, ["web".parse().unwrap()]);
+}
+
+/// The layers of the catalog that windows are about.
+fn with_windows(catalog: &Catalog) -> Vec<&str> {
+    let layers = catalog.layers.iter().filter(|(_, source)| !source.configured.windows.is_empty());
+    layers.map(|(name, _)| name.as_str()).collect()
+}
+
+#[test]
+fn windows_are_about_layers_and_layer_sets_by_name() {
+    let files = repository();
+    for (pattern, expected) in [
+        ("web", &["web"][..]),
+        ("'*'", &["base.envs.dev", "base.envs.prod", "web"]),
+        ("base", &["base.envs.dev", "base.envs.prod"]),
+        ("'*.prod'", &["base.envs.prod"]),
+    ] {
+        let layers = format!(
+            "  base: {{repository: infra, paths: ['envs/*']}}
+  web: {{repository: infra, path: envs/prod/web}}
+windows: [{{deny: [apply], layers: [{pattern}], schedule: '* * * * *', for: 1h}}]
+"
+        );
+        assert_eq!(
+            with_windows(&catalog(&config(&layers), "infra", &files)),
+            expected,
+            "{pattern}"
+        );
+    }
+}
+
+#[test]
+fn windows_of_an_include_are_not_about_the_servers_own_layers() {
+    let own = config(
+        "  web: {repository: infra, path: envs/prod/web}
+include: [{repository: infra, path: butler.yaml}]
+",
+    );
+    let window = "windows: [{deny: [apply], layers: ['*'], schedule: '* * * * *', for: 1h}]\n";
+    let included = config(&format!("  dev: {{repository: infra, path: envs/dev}}\n{window}"));
+    let mut all = own.clone();
+    all.included.push(Included {
+        source: own.include_sources().remove(0),
+        repositories: BTreeSet::new(),
+        layers: included.layers.keys().cloned().collect(),
+        windows: included.windows.clone(),
+    });
+    all.layers.extend(included.layers);
+    assert_eq!(with_windows(&Catalog::new(&all, &BTreeMap::new())), ["dev"]);
+    // The server's own ones are about all.
+    all.windows = included.windows;
+    assert_eq!(with_windows(&Catalog::new(&all, &BTreeMap::new())), ["dev", "web"]);
 }

@@ -2,11 +2,15 @@
 //! were started in the last minute.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use butler_server::controller::Limits;
 use butler_server::model::{Action, Breaker, Moment, Run};
+use butler_server::windows::Window;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use crate::ops::Scenario;
 use crate::world::World;
@@ -17,8 +21,8 @@ const MINUTE: u64 = 60;
 /// What the server that acts knows, and what an administrator has configured.
 #[derive(Debug)]
 pub(crate) struct Conditions {
-    /// The end of each layer's window.
-    windows: Vec<Moment>,
+    /// The begin and the end of each layer's window.
+    windows: Vec<(Moment, Moment)>,
     breaker: Breaker,
     disk_is_full: bool,
     starts_per_minute: u32,
@@ -37,7 +41,7 @@ pub(crate) struct Conditions {
 impl Conditions {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         Self {
-            windows: vec![Moment::default(); scenario.layers.len()],
+            windows: vec![(Moment::default(), Moment::default()); scenario.layers.len()],
             breaker: Breaker::Closed,
             disk_is_full: false,
             starts_per_minute: scenario.starts_per_minute,
@@ -56,6 +60,11 @@ impl Conditions {
         let again = recent.next().map_or(0, |start| MINUTE - (elapsed - start));
         (self.starts_per_minute.saturating_sub(count), again)
     }
+
+    fn is_in_window(&self, layer: usize, now: Moment) -> bool {
+        let (begin, end) = self.windows[layer];
+        (begin..end).contains(&now)
+    }
 }
 
 impl World {
@@ -71,15 +80,11 @@ impl World {
     pub(crate) fn limits(&self, layer: usize) -> Limits {
         let conditions = &self.conditions;
         let (starts_left, again) = conditions.starts_left(self.elapsed());
-        let end = conditions.windows[layer];
-        let is_closed = end > self.moment();
-        let forbidden = [Action::Apply, Action::Destroy].into_iter().filter(|_| is_closed);
         Limits {
             starts_left,
             starts_again: Duration::from_secs(again),
             is_first_pass: conditions.first_pass.contains(&layer),
             no_starts: conditions.disk_is_full.then(|| "the disk is full".to_owned()),
-            closed_windows: forbidden.map(|action| (action, end)).collect(),
             breaker: conditions.breaker,
             repository_concurrency: self.kinds[layer]
                 .is_limited
@@ -89,7 +94,15 @@ impl World {
     }
 
     pub(crate) fn close_window(&mut self, layer: usize, seconds: u64) {
-        self.conditions.windows[layer] = self.moment() + Duration::from_secs(seconds);
+        let begin = self.moment().as_millis() / 1000 / MINUTE * MINUTE;
+        let time = Timestamp::from_second(begin.cast_signed()).unwrap().to_zoned(TimeZone::UTC);
+        let (minute, hour, day, month) = (time.minute(), time.hour(), time.day(), time.month());
+        let schedule = format!("{minute} {hour} {day} {month} *");
+        let (deny, duration) = ([Action::Apply, Action::Destroy], Duration::from_secs(seconds));
+        let window = Window::new(&deny, &schedule, duration, "UTC").unwrap();
+        self.layers[layer].windows = vec![Arc::new(window)];
+        let begin = Moment::from_millis(begin * 1000);
+        self.conditions.windows[layer] = (begin, begin + duration);
         self.conditions.version += 1;
     }
 
@@ -150,7 +163,7 @@ impl World {
         let is_limited = run.action == Action::Drift || conditions.first_pass.contains(&layer);
         if conditions.disk_is_full {
             Some("the disk is full")
-        } else if is_apply && conditions.windows[layer] > self.moment() {
+        } else if is_apply && conditions.is_in_window(layer, self.moment()) {
             Some("a window is closed")
         } else if is_automatic && conditions.breaker == Breaker::Open {
             Some("the breaker is open")

@@ -84,6 +84,7 @@ fn configured(index: usize, kind: &LayerKind, kinds: &[LayerKind]) -> Configured
         },
         repository: if kind.is_limited { "limited" } else { "infra" }.to_owned(),
         state_key: format!("state-{}", index - usize::from(kind.shares_state && index > 0)),
+        windows: Vec::new(),
     }
 }
 
