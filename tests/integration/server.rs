@@ -1,6 +1,7 @@
 //! `serve`, with real repositories, Terraform and processes.
 
 mod applies;
+mod breaker;
 mod cancel;
 mod checkout;
 mod concurrency;

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::decision::{Decision, Input, Step, decide};
-use crate::model::{
-    AttemptToken, Breaker, Layer, LayerName, Liveness, RepositorySlots, Surroundings,
-};
+use crate::model::{AttemptToken, Layer, LayerName, Liveness, RepositorySlots, Surroundings};
 use crate::store::{
     AttemptId, AttemptResult, Note, Outcome, RunningCount, Snapshot, StartRequest, Store,
     StoreError, StoreResult,
@@ -96,8 +94,6 @@ pub struct Limits {
     pub is_first_pass: bool,
     /// Why nothing is started, for example because the disk is nearly full.
     pub no_starts: Option<String>,
-    /// Whether automatic applies are stopped.
-    pub breaker: Breaker,
 }
 
 impl Limits {
@@ -111,7 +107,6 @@ impl Limits {
             starts_again: Duration::ZERO,
             is_first_pass: false,
             no_starts: None,
-            breaker: Breaker::Closed,
         }
     }
 }
@@ -157,7 +152,7 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             closed_windows: configured
                 .map(|configured| closed_actions(&configured.windows, snapshot.now))
                 .unwrap_or_default(),
-            breaker: self.limits.breaker,
+            breaker: snapshot.breaker,
             no_starts: self.limits.no_starts.clone(),
         };
         let input = Input {

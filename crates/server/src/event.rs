@@ -14,6 +14,8 @@ pub enum Event {
     Unread(String),
     /// An attempt of the layer has reported its end, so others may start.
     Finished(LayerName),
+    /// A person has reset the breaker.
+    BreakerReset,
     /// The process of an attempt has ended.
     Exited(AttemptId),
 }

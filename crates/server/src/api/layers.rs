@@ -9,12 +9,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::configuration;
 use super::error::ApiError;
 use super::planning::configured;
 use super::repositories::{self, PollView};
 use super::state::{ApiState, Shared};
 use super::user::User;
+use super::{breaker, configuration};
 use crate::event::Event;
 use crate::model::{Gate, LayerName, Observation, Phase};
 use crate::serve::{DriftView, LayerView};
@@ -129,9 +129,10 @@ pub(super) async fn list<S: Store>(
         state.views.all().into_iter().filter(|view| filter.allows(view)).take(limit + 1).collect();
     let next = (items.len() > limit).then(|| items[limit - 1].name.clone());
     items.truncate(limit);
-    Ok(Json(
-        json!({"items": items.iter().map(|view| &**view).collect::<Vec<_>>(), "next": next, "problems": state.desired.problems()}),
-    ))
+    let items: Vec<&LayerView> = items.iter().map(|view| &**view).collect();
+    let mut problems = state.desired.problems();
+    problems.extend(breaker::problem(state.store.breaker().await?));
+    Ok(Json(json!({"items": items, "next": next, "problems": problems})))
 }
 
 /// The view of a layer.

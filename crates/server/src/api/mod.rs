@@ -7,6 +7,7 @@
 mod access;
 mod access_file;
 mod approvals;
+mod breaker;
 mod configuration;
 mod error;
 mod events;

@@ -10,6 +10,7 @@ use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use serde_json::Value;
 
+use super::breaker::ResetView;
 use super::error::ApiError;
 use super::events::EventView;
 use super::hosts::check_address;
@@ -24,7 +25,9 @@ use super::shape::Shape;
 use super::state::{ApiState, Shared};
 use super::unlock::{Unlock, Unlocked};
 use super::user::{Role, UserView};
-use super::{approvals, events, health, layers, logs, planning, repositories, runs, unlock, users};
+use super::{
+    approvals, breaker, events, health, layers, logs, planning, repositories, runs, unlock, users,
+};
 use crate::serve::{LayerView, RunView};
 use crate::store::Store;
 
@@ -179,6 +182,12 @@ fn of_the_server<S: Store + 'static>() -> Vec<Route<S>> {
             Shape::list::<EventView<'static>>().query::<events::Which>().streamed(),
             get(events::list::<S>),
         ),
+        administered(change(
+            "/breaker/reset",
+            "Allows automatic applies again, after failures in a row have stopped them.",
+            Shape::of::<ResetView>(),
+            post(breaker::reset::<S>),
+        )),
         administered(read(
             "/access",
             "Lists users with roles and layers.",

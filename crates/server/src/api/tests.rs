@@ -1,5 +1,6 @@
 //! The API against a store in memory.
 
+mod breaker;
 mod cancel;
 mod conflicts;
 mod errors;

@@ -131,14 +131,13 @@ pub(super) const NO_BACKEND: &str =
 
 /// An approval by a person goes through an open breaker.
 fn breaker(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
-    let is_automatic = run.action == Action::Apply && run.approved_by.is_none();
-    (is_automatic && input.surroundings.breaker == Breaker::Open)
+    (run.is_automatic_apply() && input.surroundings.breaker == Breaker::Open)
         .then(|| ClosedGate::until_an_event(Gate::Breaker, BREAKER_OPEN))
 }
 
 /// The sentence about an open breaker.
-pub(super) const BREAKER_OPEN: &str =
-    "automatic applies are stopped after failures in a row; approve the plan, or reset the breaker";
+pub(super) const BREAKER_OPEN: &str = "automatic applies of all layers are stopped because several in a \
+    row have failed; approve the plan, or let an administrator reset the breaker";
 
 fn window(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
     let mut windows = input.surroundings.closed_windows.iter();

@@ -154,3 +154,14 @@ pub enum Breaker {
     /// Automatic applies are stopped.
     Open,
 }
+
+impl Breaker {
+    /// How many automatic applies in a row must fail, across layers, so that it opens.
+    pub const FAILURES: u64 = 3;
+
+    /// The breaker after this many failures in a row.
+    #[must_use]
+    pub const fn after(failures: u64) -> Self {
+        if failures < Self::FAILURES { Self::Closed } else { Self::Open }
+    }
+}

@@ -101,6 +101,14 @@ pub enum JournalKind {
     },
     /// The drift that was known is gone.
     DriftResolved,
+    /// The failed apply of the run was the last one in a row that opened the breaker: automatic applies of
+    /// all layers are stopped.
+    BreakerOpened,
+    /// A person has reset the breaker, which an apply of the layer had opened.
+    BreakerReset {
+        /// The person.
+        by: String,
+    },
     /// A person paused the layer.
     Paused {
         /// The person.

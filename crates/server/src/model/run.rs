@@ -263,6 +263,12 @@ impl Run {
         self.closed.is_some() || self.has_succeeded() || stopped
     }
 
+    /// Whether it is an apply that no person has approved.
+    #[must_use]
+    pub fn is_automatic_apply(&self) -> bool {
+        self.action == Action::Apply && self.approved_by.is_none()
+    }
+
     /// Whether it applies the plan that `planned` has made.
     #[must_use]
     pub fn applies(&self, planned: &Self) -> bool {

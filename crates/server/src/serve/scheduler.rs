@@ -20,7 +20,7 @@ use crate::controller::{Controller, Executor, Limits};
 use crate::decision::{Decision, Step};
 use crate::event::Event;
 use crate::layers::{Catalog, LayerSource};
-use crate::model::{Gate, LayerName, Phase, Reason, RunId};
+use crate::model::{Breaker, Gate, LayerName, Phase, Reason, RunId};
 use crate::store::{AttemptId, Outcome, Snapshot, Store};
 
 pub(super) use limits::Capacity;
@@ -40,6 +40,8 @@ pub(super) struct Scheduler<S, E> {
     rate: StartRate,
     /// The layers that have not been at rest since the server started.
     first_pass: HashSet<LayerName>,
+    /// The breaker, as it was seen last.
+    breaker: Breaker,
     /// The data directory.
     data: PathBuf,
     desired: Arc<Desired>,
@@ -71,6 +73,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             capacity,
             rate: StartRate::new(capacity.starts_per_minute),
             first_pass: HashSet::new(),
+            breaker: Breaker::Closed,
             data,
             catalog: desired.catalogs(),
             desired,
@@ -156,6 +159,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             }
             Event::Changed(layer) => self.changed(&layer),
             Event::Unread(repository) => self.unread(&repository),
+            Event::BreakerReset => self.wake_all().await,
             Event::Finished(layer) => {
                 self.wake(&layer);
                 self.wake_others(&layer);
@@ -225,6 +229,10 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 Err(error) => return self.failed(layer, &error),
             };
             let (snapshot, decision) = decided;
+            // It concerns all layers, whichever attempt has opened it.
+            if std::mem::replace(&mut self.breaker, snapshot.breaker) != snapshot.breaker {
+                self.wake_all().await;
+            }
             let Some(step) = decision.step.clone() else {
                 self.looked(layer, source.as_deref(), &snapshot, decision);
                 if frees_others {

@@ -4,7 +4,7 @@
 //! whichever operation made it, and an operation that changes nothing has none. Heartbeats and
 //! probes have no entries.
 
-use super::record::Record;
+use super::record::{OpenedBreaker, Record};
 use crate::model::{Attempt, Cause, JournalChange, JournalKind, Observation, Run};
 
 /// What happened between `before` and `after`, in the order of the journal.
@@ -31,6 +31,14 @@ pub(super) fn changes(before: &Record, after: &Record) -> Vec<JournalChange> {
         let difference = after.known_drift.clone();
         let found = difference.map(|difference| JournalKind::DriftFound { difference });
         add(run, None, found.unwrap_or(JournalKind::DriftResolved));
+    }
+    if after.breaker != before.breaker
+        && let Some(OpenedBreaker { run, reset_by }) = &after.breaker
+    {
+        let run = after.runs.iter().find(|known| known.id == *run);
+        let by = reset_by.clone();
+        let what = by.map_or(JournalKind::BreakerOpened, |by| JournalKind::BreakerReset { by });
+        add(run, None, what);
     }
     for run in &after.runs {
         let known = before.runs.iter().find(|known| known.id == run.id);

@@ -13,7 +13,7 @@ use super::{
     StartRequest, Store, StoreResult,
 };
 use crate::model::{
-    Action, Closed, Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, NewRun,
+    Action, Breaker, Closed, Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, NewRun,
     PlanDigest, Run, RunId, Sighting,
 };
 
@@ -165,6 +165,11 @@ impl Tables for Memory {
         Ok(())
     }
 
+    fn clear(&mut self, name: &str) -> StoreResult<()> {
+        self.counters.remove(name);
+        Ok(())
+    }
+
     fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()> {
         let (sequence, at) = (*self.last.borrow() + 1, self.now);
         self.journal.push(JournalEntry { sequence, at, layer: layer.clone(), change });
@@ -301,6 +306,14 @@ impl Store for MemoryStore {
 
     async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {
         tables::pause(&mut *self.tables(), layer, by)
+    }
+
+    async fn breaker(&self) -> StoreResult<Breaker> {
+        tables::breaker(&mut *self.tables())
+    }
+
+    async fn reset_breaker(&self, by: &str) -> StoreResult<Outcome> {
+        tables::reset_breaker(&mut *self.tables(), by)
     }
 
     async fn events(

@@ -24,8 +24,8 @@ use butler_registry::TokenHash;
 use tokio::sync::watch;
 
 use crate::model::{
-    Closed, Commit, DriftKind, Ending, Facts, JournalEntry, LayerName, Moment, NewRun, Observation,
-    PlanDigest, Run, RunId, SavedPlan, Sighting, StalePlan, Upstream,
+    Breaker, Closed, Commit, DriftKind, Ending, Facts, JournalEntry, LayerName, Moment, NewRun,
+    Observation, PlanDigest, Run, RunId, SavedPlan, Sighting, StalePlan, Upstream,
 };
 
 pub use memory::MemoryStore;
@@ -118,6 +118,8 @@ pub struct Snapshot {
     pub upstreams: Vec<Upstream>,
     /// How many attempts run, of all layers.
     pub running: Running,
+    /// Whether automatic applies are stopped.
+    pub breaker: Breaker,
 }
 
 /// What an attempt reports when it has ended.
@@ -255,7 +257,8 @@ pub trait Store: Send + Sync {
 
     /// Records a new attempt and its lease, if the run waits, the attempt is its next one, the
     /// layer's change is the run's, the plan that it applies is valid, the state is free, upstream
-    /// layers are applied, and fewer attempts run than both limits allow.
+    /// layers are applied, fewer attempts run than both limits allow, and no automatic apply is stopped by
+    /// the breaker.
     fn start_attempt(
         &self,
         request: StartRequest<'_>,
@@ -311,6 +314,13 @@ pub trait Store: Send + Sync {
         layer: &LayerName,
         by: Option<&str>,
     ) -> impl Future<Output = StoreResult<()>> + Send;
+
+    /// Whether automatic applies are stopped: the last ones that ended have failed, of all layers.
+    fn breaker(&self) -> impl Future<Output = StoreResult<Breaker>> + Send;
+
+    /// Records that a person allows automatic applies again, and counts their failures from 0 on. Refused if
+    /// the breaker is not open.
+    fn reset_breaker(&self, by: &str) -> impl Future<Output = StoreResult<Outcome>> + Send;
 
     /// At most `limit` entries of the journal with a sequence greater than `after`, the oldest first,
     /// of all layers or of one. Each transaction records its entries itself, so none is missing.

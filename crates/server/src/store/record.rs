@@ -10,6 +10,15 @@ use crate::model::{
     NewRun, Observation, PlanDigest, Revision, Run, RunId, SavedPlan, Sighting, StalePlan,
 };
 
+/// A breaker that a failed apply has opened.
+#[derive(Clone, Debug, PartialEq, serde::Deserialize, serde::Serialize)]
+pub(super) struct OpenedBreaker {
+    /// The apply.
+    pub(super) run: RunId,
+    /// Who has reset it.
+    pub(super) reset_by: Option<String>,
+}
+
 /// The facts of one layer.
 #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize, serde::Serialize)]
 pub(super) struct Record {
@@ -21,6 +30,9 @@ pub(super) struct Record {
     #[serde(default)]
     pub(super) known_drift: Option<String>,
     pub(super) paused_by: Option<String>,
+    /// The breaker that an apply of the layer has opened last.
+    #[serde(default)]
+    pub(super) breaker: Option<OpenedBreaker>,
     /// The sequence number of the begin of the newest plan that succeeded.
     pub(super) planned: u64,
     /// The last apply that changed something, and the sequence number of its end.
@@ -245,6 +257,23 @@ impl Record {
         match self.run_mut(&id) {
             Some(run) if run.approved_by.is_none() && run.closed.is_none() => {
                 run.approved_by = Some(by.to_owned());
+                Outcome::Made
+            }
+            _ => Outcome::Refused,
+        }
+    }
+
+    /// Records that the failed apply `run` has opened the breaker.
+    pub(super) fn open_breaker(&mut self, run: &RunId) -> Outcome {
+        self.breaker = Some(OpenedBreaker { run: run.clone(), reset_by: None });
+        Outcome::Made
+    }
+
+    /// Records who has reset the breaker, if an apply of this layer had opened it.
+    pub(super) fn reset_breaker(&mut self, by: &str) -> Outcome {
+        match &mut self.breaker {
+            Some(OpenedBreaker { reset_by: reset_by @ None, .. }) => {
+                *reset_by = Some(by.to_owned());
                 Outcome::Made
             }
             _ => Outcome::Refused,

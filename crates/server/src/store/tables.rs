@@ -8,8 +8,8 @@ use super::{
     AttemptId, AttemptResult, Keep, Note, Outcome, Running, Snapshot, StartRequest, StoreResult,
 };
 use crate::model::{
-    Action, Attempt, Cause, Closed, Commit, Facts, JournalChange, LayerName, Lease, Moment, NewRun,
-    PlanDigest, Run, RunId, Sighting, Upstream,
+    Action, Attempt, Breaker, Cause, Closed, Commit, Ending, Facts, JournalChange, LayerName,
+    Lease, Moment, NewRun, PlanDigest, Run, RunId, Sighting, StopReason, Upstream,
 };
 
 /// One transaction of a database. Nothing that it does is visible to others before it ends, and
@@ -73,12 +73,18 @@ pub(super) trait Tables {
     /// Increments a counter.
     fn count(&mut self, name: &str) -> StoreResult<()>;
 
+    /// Sets a counter to 0.
+    fn clear(&mut self, name: &str) -> StoreResult<()>;
+
     /// Appends an entry to the journal, with the time of the transaction.
     fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()>;
 }
 
 /// Counts starts and ends of attempts. This is their order.
 const SEQUENCE: &str = "sequence";
+
+/// Counts the automatic applies that have failed in a row.
+const FAILED_APPLIES: &str = "failed applies";
 
 /// Counts how often something new was read from a repository.
 fn readings_of(repository: &str) -> String {
@@ -150,7 +156,44 @@ pub(super) fn snapshot(
         },
         upstreams: upstreams(tables, after)?,
         running: tables.running()?,
+        breaker: breaker(tables)?,
     })
+}
+
+pub(super) fn breaker(tables: &mut impl Tables) -> StoreResult<Breaker> {
+    Ok(Breaker::after(tables.counter(FAILED_APPLIES)?))
+}
+
+pub(super) fn reset_breaker(tables: &mut impl Tables, by: &str) -> StoreResult<Outcome> {
+    if breaker(tables)? == Breaker::Closed {
+        return Ok(Outcome::Refused);
+    }
+    tables.clear(FAILED_APPLIES)?;
+    // People reset it rarely, so all layers can be asked which one has opened it.
+    for layer in tables.layers()? {
+        let _ = update(tables, &layer, |record| record.reset_breaker(by))?;
+    }
+    Ok(Outcome::Made)
+}
+
+/// Counts the end of an automatic apply. One that was stopped by a person, was not started or had a stale
+/// plan says nothing about others.
+fn count_automatic_apply(tables: &mut impl Tables, id: &AttemptId) -> StoreResult<()> {
+    let ended = tables.run(&id.run)?.map(|(_, run)| run).filter(Run::is_automatic_apply);
+    let Some((ending, _)) = ended.as_ref().and_then(Run::last_end) else { return Ok(()) };
+    let is_open = breaker(tables)? == Breaker::Open;
+    match ending {
+        // Only a person closes it.
+        Ending::Succeeded if !is_open => tables.clear(FAILED_APPLIES),
+        Ending::Failed(_) | Ending::Lost | Ending::Stopped(StopReason::TimedOut) => {
+            tables.count(FAILED_APPLIES)?;
+            if !is_open && breaker(tables)? == Breaker::Open {
+                let _ = update(tables, &id.layer, |record| record.open_breaker(&id.run))?;
+            }
+            Ok(())
+        }
+        Ending::Succeeded | Ending::Stopped(_) | Ending::StalePlan | Ending::NeverStarted => Ok(()),
+    }
 }
 
 pub(super) fn readings(tables: &mut impl Tables, repository: &str) -> StoreResult<u64> {
@@ -203,6 +246,11 @@ pub(super) fn start_attempt(
     if tables.lease(state_key)?.is_some() || is_full || is_repository_full {
         return Ok(Outcome::Refused);
     }
+    if breaker(tables)? == Breaker::Open
+        && tables.run(&id.run)?.is_some_and(|(_, run)| run.is_automatic_apply())
+    {
+        return Ok(Outcome::Refused);
+    }
     let upstreams_applied = upstreams(tables, after)?.iter().all(|upstream| upstream.satisfied);
     let now = tables.now();
     let sequence = tables.counter(SEQUENCE)? + 1;
@@ -243,6 +291,7 @@ pub(super) fn finish(
     if made == Outcome::Made {
         tables.count(SEQUENCE)?;
         tables.remove_lease(&lease_of(id))?;
+        count_automatic_apply(tables, id)?;
     }
     Ok(made)
 }

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use butler_server::controller::Limits;
 use butler_server::model::{Action, Breaker, Moment, Run};
+use butler_server::store::Store;
 use butler_server::windows::Window;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use crate::ops::Scenario;
-use crate::world::World;
+use crate::world::{World, now};
 
 /// The time in which starts are counted, in seconds.
 const MINUTE: u64 = 60;
@@ -23,7 +24,6 @@ const MINUTE: u64 = 60;
 pub(crate) struct Conditions {
     /// The begin and the end of each layer's window.
     windows: Vec<(Moment, Moment)>,
-    breaker: Breaker,
     disk_is_full: bool,
     starts_per_minute: u32,
     /// The most attempts at the same time.
@@ -42,7 +42,6 @@ impl Conditions {
     pub(crate) fn new(scenario: &Scenario) -> Self {
         Self {
             windows: vec![(Moment::default(), Moment::default()); scenario.layers.len()],
-            breaker: Breaker::Closed,
             disk_is_full: false,
             starts_per_minute: scenario.starts_per_minute,
             concurrency: scenario.concurrency,
@@ -85,7 +84,6 @@ impl World {
             starts_again: Duration::from_secs(again),
             is_first_pass: conditions.first_pass.contains(&layer),
             no_starts: conditions.disk_is_full.then(|| "the disk is full".to_owned()),
-            breaker: conditions.breaker,
             repository_concurrency: self.kinds[layer]
                 .is_limited
                 .then_some(conditions.repository_concurrency),
@@ -106,9 +104,14 @@ impl World {
         self.conditions.version += 1;
     }
 
-    pub(crate) const fn set_breaker(&mut self, open: bool) {
-        self.conditions.breaker = if open { Breaker::Open } else { Breaker::Closed };
-        self.conditions.version += 1;
+    /// Whether automatic applies are stopped.
+    pub(crate) fn is_breaker_open(&self) -> bool {
+        now(self.store.inner.breaker()).unwrap() == Breaker::Open
+    }
+
+    pub(crate) fn reset_breaker(&mut self) {
+        let _ = now(self.store.reset_breaker("ana"));
+        self.restart();
     }
 
     pub(crate) const fn set_disk_full(&mut self, full: bool) {
@@ -159,13 +162,12 @@ impl World {
     pub(crate) fn forbids(&self, layer: usize, run: &Run) -> Option<&'static str> {
         let conditions = &self.conditions;
         let is_apply = matches!(run.action, Action::Apply | Action::Destroy);
-        let is_automatic = run.action == Action::Apply && run.approved_by.is_none();
         let is_limited = run.action == Action::Drift || conditions.first_pass.contains(&layer);
         if conditions.disk_is_full {
             Some("the disk is full")
         } else if is_apply && conditions.is_in_window(layer, self.moment()) {
             Some("a window is closed")
-        } else if is_automatic && conditions.breaker == Breaker::Open {
+        } else if run.is_automatic_apply() && self.is_breaker_open() {
             Some("the breaker is open")
         } else if is_limited && conditions.starts_left(self.elapsed()).0 == 0 {
             Some("too many attempts were started in this minute")

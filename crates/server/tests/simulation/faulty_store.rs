@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use butler_server::model::{
-    Closed, Commit, JournalEntry, LayerName, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
+    Breaker, Closed, Commit, JournalEntry, LayerName, Moment, NewRun, PlanDigest, Run, RunId,
+    Sighting,
 };
 use butler_server::store::{
     AttemptId, AttemptResult, Keep, MemoryStore, Note, Outcome, Snapshot, StartRequest, Store,
@@ -191,6 +192,15 @@ impl Store for FaultyStore {
 
     async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {
         self.write(self.inner.pause(layer, by)).await
+    }
+
+    async fn breaker(&self) -> StoreResult<Breaker> {
+        self.up()?;
+        self.inner.breaker().await
+    }
+
+    async fn reset_breaker(&self, by: &str) -> StoreResult<Outcome> {
+        self.write(self.inner.reset_breaker(by)).await
     }
 
     async fn events(

@@ -10,7 +10,7 @@ use crate::world::{World, now};
 impl World {
     /// Invariant 2, at the start: what starts was approved if it has to be, is not superseded, and
     /// what it depends on is applied.
-    pub(crate) fn check_starts(&mut self, layer: usize, before: &[Run]) {
+    pub(crate) fn check_starts(&mut self, layer: usize, before: &[Run], is_breaker_open: bool) {
         let configured = &self.layers[layer];
         let after = self.store.inner.runs(&configured.layer.name);
         let current =
@@ -23,6 +23,9 @@ impl World {
                 .is_some_and(|known| known.attempts.len() < run.attempts.len());
             if !started || run.action == Action::Drift {
                 continue;
+            }
+            if is_breaker_open && run.is_automatic_apply() {
+                self.violation = Some(format!("apply {} starts: the breaker is open", run.id));
             }
             for upstream in &current.upstreams {
                 if !upstream.satisfied {
@@ -74,6 +77,10 @@ impl World {
         let writes = self.store.inner.writes();
         if std::mem::replace(&mut self.checked, writes) == writes {
             return Ok(());
+        }
+        let is_open = self.is_breaker_open();
+        if !std::mem::replace(&mut self.was_breaker_open, is_open) && is_open {
+            self.executor.machine.lock().unwrap().count("the breaker opened");
         }
         // Invariant 4.
         for layer in &self.layers {

@@ -147,5 +147,6 @@ fn invariants_hold_whatever_fails() {
     eprintln!("{totals}");
     // Each kind of fault was simulated, and work was done.
     assert_eq!(totals.by_kind.len(), Op::KINDS, "{:?}", totals.by_kind);
+    assert!(totals.happened.contains_key("the breaker opened"), "{:?}", totals.happened);
     assert!(totals.attempts > SEEDS && totals.applies > SEEDS / 2, "{totals:?}");
 }

@@ -73,8 +73,8 @@ pub(crate) enum Op {
     AskForPlan { layer: usize },
     /// Until this time is over, a window forbids applies of a layer.
     CloseWindow { layer: usize, seconds: u64 },
-    /// Automatic applies are stopped, or a person allows them again.
-    Breaker { open: bool },
+    /// A person allows automatic applies again, which failures have stopped.
+    ResetBreaker,
     /// The disk is full, or it is not any more.
     DiskFull { full: bool },
     /// A person pauses or resumes a layer.
@@ -119,7 +119,7 @@ impl Op {
             Self::Cancel { .. } => "cancel",
             Self::AskForPlan { .. } => "ask for plan",
             Self::CloseWindow { .. } => "close window",
-            Self::Breaker { .. } => "breaker",
+            Self::ResetBreaker => "reset breaker",
             Self::DiskFull { .. } => "disk full",
             Self::Pause { .. } => "pause",
             Self::Configure { .. } => "configure",
@@ -165,7 +165,7 @@ impl Op {
                 let seconds = *random.choice(&[60, 600, 3600]).unwrap_or(&60);
                 Self::CloseWindow { layer, seconds }
             }
-            104..106 => Self::Breaker { open: random.u8(..3) == 0 },
+            104..106 => Self::ResetBreaker,
             106..108 => Self::DiskFull { full: random.u8(..4) == 0 },
             108..112 => Self::DecideTogether,
             112..114 => Self::Limit { concurrency: random.u32(1..3) },

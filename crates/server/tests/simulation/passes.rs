@@ -80,12 +80,13 @@ impl World {
         let name = self.name(layer);
         let before = self.store.inner.runs(&name);
         let is_start = matches!(step, Step::Start { .. });
+        let is_breaker_open = self.is_breaker_open();
         let made = now(self.controller(layer).perform(&name, self.configured(layer), step));
         if is_start && !matches!(made, Ok(Outcome::Refused)) {
             self.count_start();
             self.check_limits(layer);
         }
-        self.check_starts(layer, &before);
+        self.check_starts(layer, &before, is_breaker_open);
         self.restart();
         matches!(made, Ok(Outcome::Made))
     }
@@ -113,7 +114,8 @@ impl World {
             && rested.snapshot.observation == snapshot.observation
             && rested.snapshot.facts == snapshot.facts
             && rested.snapshot.upstreams == snapshot.upstreams
-            && rested.snapshot.running == snapshot.running;
+            && rested.snapshot.running == snapshot.running
+            && rested.snapshot.breaker == snapshot.breaker;
         let is_announced = rested.next_look.is_some_and(|next| next <= snapshot.now);
         if let Some(step) = decision.step.as_ref().filter(|_| is_same && !is_announced) {
             let name = self.name(layer);

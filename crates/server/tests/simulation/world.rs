@@ -50,6 +50,8 @@ pub(crate) struct World {
     pub(crate) begun: BTreeSet<PlanDigest>,
     /// Runs as they were before old ones were removed.
     pub(crate) removed: Vec<Run>,
+    /// Whether the breaker was open when the runs were checked last.
+    pub(crate) was_breaker_open: bool,
     /// How many writes the store had made when its runs were checked last.
     pub(crate) checked: u64,
     /// An invariant that was broken within an operation.
@@ -115,6 +117,7 @@ impl World {
             steps: 0,
             begun: BTreeSet::new(),
             removed: Vec::new(),
+            was_breaker_open: false,
             checked: 0,
             violation: None,
         };
@@ -246,7 +249,7 @@ impl World {
             Op::Cancel { layer } => self.cancel(layer % layers),
             Op::AskForPlan { layer } => self.ask_for_plan(layer % layers),
             Op::CloseWindow { layer, seconds } => self.close_window(layer % layers, seconds),
-            Op::Breaker { open } => self.set_breaker(open),
+            Op::ResetBreaker => self.reset_breaker(),
             Op::DiskFull { full } => self.set_disk_full(full),
             Op::Limit { concurrency } => self.limit_repository(concurrency),
             Op::Pause { layer, paused } => self.pause(layer % layers, paused),
@@ -275,7 +278,7 @@ impl World {
         *self.store.faults.lock().unwrap() = crate::faulty_store::Faults::default();
         self.executor.machine.lock().unwrap().node_is_down = false;
         self.git_is_down = false;
-        self.set_breaker(false);
+        self.reset_breaker();
         self.set_disk_full(false);
         self.decided.clear();
         self.slow_poll = None;

@@ -51,6 +51,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             let configured = source.map(|source| &source.configured);
             let (snapshot, decision) = controller.decide(name, configured).await?;
             let has_step = decision.step.is_some();
+            self.breaker = snapshot.breaker;
             self.looked(name, source, &snapshot, decision);
             if has_step {
                 self.wake(name);

@@ -1,5 +1,6 @@
 //! What every store must do. A further store is added to [`contract`] at the end.
 
+mod breaker;
 mod changes;
 mod ends;
 mod journal;
@@ -171,7 +172,7 @@ impl<S: Store> Tested<S> {
 macro_rules! contract {
     ($store:ident, $new:expr) => {
         mod $store {
-            use super::{changes, ends, journal, needs, random, readings, starts};
+            use super::{breaker, changes, ends, journal, needs, random, readings, starts};
 
             contract!($new, readings: unknown_layers_are_empty, changes_of_the_digest_are_counted,
                 older_reading_of_a_repository_is_refused, layers_with_facts_are_listed,
@@ -193,6 +194,9 @@ macro_rules! contract {
                 plan_for_an_upstream_layer_is_due_once, old_runs_are_removed);
             contract!($new, journal: each_change_has_its_entries,
                 what_changes_nothing_has_no_entry, entries_are_listed_in_order_and_numbered_once);
+            contract!($new, breaker: failures_in_a_row_open_the_breaker_until_a_person_resets_it,
+                only_failures_of_automatic_applies_count,
+                automatic_applies_do_not_start_while_the_breaker_is_open);
             contract!($new, random: transactions_equal_those_in_memory);
         }
     };

@@ -26,7 +26,7 @@ pub(super) async fn transactions_equal_those_in_memory(tested: Tested<impl Store
                 assert_eq!(one, $call.await.unwrap(), "step {step}");
             }};
         }
-        match random.u8(..9) {
+        match random.u8(..10) {
             0 => {
                 let readings = memory.readings("infra").await.unwrap();
                 let seen = [(layer(name), found(&digest))];
@@ -77,6 +77,7 @@ pub(super) async fn transactions_equal_those_in_memory(tested: Tested<impl Store
                 };
                 both!(store, store.approve(&layer(name), &plan, "ana"));
             }
+            8 => both!(store, store.reset_breaker("ana")),
             _ => {
                 let Some(run) = seen.facts.runs.first() else { continue };
                 let why = Closed::Superseded;
@@ -92,6 +93,7 @@ pub(super) async fn transactions_equal_those_in_memory(tested: Tested<impl Store
             assert_eq!(found.facts.applied, expected.facts.applied, "step {step}");
             assert_eq!(found.facts.upstream_apply, expected.facts.upstream_apply, "step {step}");
             assert_eq!(found.running, expected.running, "step {step}");
+            assert_eq!(found.breaker, expected.breaker, "step {step}");
         }
         let commits = tested.store.commits().await.unwrap();
         assert_eq!(commits, memory.commits().await.unwrap(), "step {step}");

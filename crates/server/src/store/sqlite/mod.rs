@@ -30,7 +30,8 @@ use super::{
     StoreError, StoreResult,
 };
 use crate::model::{
-    Closed, Commit, JournalEntry, LayerName, Moment, NewRun, PlanDigest, Run, RunId, Sighting,
+    Breaker, Closed, Commit, JournalEntry, LayerName, Moment, NewRun, PlanDigest, Run, RunId,
+    Sighting,
 };
 
 pub use backup::{backup, restore};
@@ -324,6 +325,15 @@ impl Store for SqliteStore {
     async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {
         let (layer, by) = (layer.clone(), by.map(str::to_owned));
         self.transaction(move |tables| transactions::pause(tables, &layer, by.as_deref())).await
+    }
+
+    async fn breaker(&self) -> StoreResult<Breaker> {
+        self.transaction(|tables| transactions::breaker(tables)).await
+    }
+
+    async fn reset_breaker(&self, by: &str) -> StoreResult<Outcome> {
+        let by = by.to_owned();
+        self.transaction(move |tables| transactions::reset_breaker(tables, &by)).await
     }
 
     async fn events(

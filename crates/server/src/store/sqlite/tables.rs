@@ -273,6 +273,12 @@ impl Tables for SqliteTables<'_> {
         Ok(())
     }
 
+    fn clear(&mut self, name: &str) -> StoreResult<()> {
+        let mut delete = self.connection.prepare_cached("DELETE FROM counters WHERE name = ?")?;
+        delete.execute([name])?;
+        Ok(())
+    }
+
     fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()> {
         let mut insert = self
             .connection

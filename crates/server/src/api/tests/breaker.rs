@@ -1,0 +1,61 @@
+//! The breaker.
+
+use super::*;
+use crate::model::{Action, Cause, ChangeCounts, FailureClass, NewRun, PlanDigest, SavedPlan};
+
+/// Makes an automatic apply of the layer `a` fail.
+async fn fail(tested: &Tested, number: u64) {
+    let layer: LayerName = "a".parse().unwrap();
+    let revision = Revision { commit: Commit::new("c1"), digest: Digest::new("d1") };
+    let digest = PlanDigest::new(format!("p{number}"));
+    let plan = SavedPlan {
+        digest: digest.clone(),
+        counts: ChangeCounts::default(),
+        is_empty: false,
+        is_stored: true,
+        saved: Moment::default(),
+        discarded: None,
+        stale: None,
+    };
+    let planned = AttemptResult { plan: Some(plan), ..AttemptResult::ended(Ending::Succeeded) };
+    let failed = AttemptResult::ended(Ending::Failed(FailureClass::Module));
+    let person = Cause::Person { request: number.to_string() };
+    for (action, cause, result) in
+        [(Action::Plan, person, planned), (Action::Apply, Cause::Plan { plan: digest }, failed)]
+    {
+        let id = RunId::derived(&layer, &revision.digest, action, &cause);
+        let revision = revision.clone();
+        let run = NewRun { id: id.clone(), action, cause, revision, change: 1, destroys: false };
+        assert_eq!(tested.store.insert_run(&layer, run).await.unwrap(), Outcome::Made);
+        let attempt = tested.start(id.as_str(), 1).await;
+        assert_eq!(tested.store.finish(&attempt, result).await.unwrap(), Outcome::Made);
+    }
+}
+
+#[tokio::test]
+async fn open_breaker_is_listed_as_a_problem_until_an_administrator_resets_it() {
+    let mut tested = tested().await;
+    for number in 0..3 {
+        assert_eq!(tested.get("/layers").await["problems"], serde_json::json!([]));
+        fail(&tested, number).await;
+    }
+    let problems = tested.get("/layers").await["problems"].clone();
+    let problem = problems[0].as_str().unwrap();
+    assert!(problem.contains("because 3 in a row have failed"), "{problems}");
+    while tested.events.try_recv().is_ok() {}
+    for (token, expected) in [
+        (token(Role::Operator), StatusCode::FORBIDDEN),
+        // It concerns more than the layers of this administrator.
+        (LIMITED.to_owned(), StatusCode::FORBIDDEN),
+        (token(Role::Administrator), StatusCode::OK),
+    ] {
+        let (status, body) = tested.ask(Method::POST, "/breaker/reset", Some(&token), None).await;
+        assert_eq!(status, expected, "{body}");
+        assert_eq!(body["wasOpen"] == true, expected == StatusCode::OK, "{body}");
+    }
+    assert!(matches!(tested.events.try_recv(), Ok(Event::BreakerReset)));
+    assert_eq!(tested.get("/layers").await["problems"], serde_json::json!([]));
+    let events = tested.get("/events").await;
+    let last = events["items"].as_array().unwrap().last().unwrap();
+    assert_eq!((&last["kind"], &last["by"]), (&"breaker-reset".into(), &"administrator".into()));
+}
