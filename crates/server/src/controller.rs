@@ -7,8 +7,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::decision::{Decision, Input, Step, decide};
-use crate::model::{AttemptToken, Layer, LayerName, Liveness, RepositorySlots, Surroundings};
+use crate::decision::{Decision, Input, Step, decide, needed_plan_files};
+use crate::model::{
+    Action, AttemptToken, Layer, LayerName, Liveness, RepositorySlots, Surroundings,
+};
 use crate::store::{
     AttemptId, AttemptResult, Note, Outcome, RunningCount, Snapshot, StartRequest, Store,
     StoreError, StoreResult,
@@ -36,6 +38,10 @@ pub trait Executor: Send + Sync {
 
     /// Finds out whether the process exists, or what it left.
     fn probe(&self, attempt: &AttemptId) -> impl Future<Output = Probe> + Send;
+
+    /// Removes the file of the plan that an attempt has saved, if it exists. It is not needed any more. What
+    /// cannot be removed is left to a later call.
+    fn remove_plan(&self, attempt: &AttemptId);
 
     /// Where attempts run, for messages.
     fn place(&self) -> &str;
@@ -165,6 +171,32 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
         };
         let decision = decide(&input);
         Ok((snapshot, decision))
+    }
+
+    /// Removes the files of the layer's plans that can no longer be applied.
+    pub fn remove_plans(
+        &self,
+        name: &LayerName,
+        configured: Option<&ConfiguredLayer>,
+        snapshot: &Snapshot,
+    ) {
+        let input = Input {
+            name,
+            layer: configured.map(|configured| &configured.layer),
+            observation: snapshot.observation.as_ref(),
+            facts: &snapshot.facts,
+            surroundings: &Surroundings::default(),
+            now: snapshot.now,
+        };
+        let needed = needed_plan_files(&input);
+        for run in snapshot.facts.runs.iter().filter(|run| run.action == Action::Plan) {
+            for attempt in &run.attempts {
+                let (run, number) = (run.id.clone(), attempt.number);
+                if !needed.contains(&(run.clone(), number)) {
+                    self.executor.remove_plan(&AttemptId { layer: name.clone(), run, number });
+                }
+            }
+        }
     }
 
     /// What is left of the limit of a layer's repository.

@@ -28,6 +28,18 @@ fn planned(installation: &Installation, layer: &str) -> (String, String) {
     (field("id"), field("planDigest"))
 }
 
+/// Waits until only the attempts of these runs have a plan file.
+async fn until_plan_files(installation: &Installation, expected: &[&str]) {
+    let name = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let runs = || {
+        let all = attempts(&installation.data()).into_iter();
+        let with_plan = all.filter(|path| path.join("saved-plan").exists());
+        with_plan.map(|path| name(&path)).collect::<Vec<_>>()
+    };
+    let expected: Vec<String> = expected.iter().map(|run| format!("{run}-1")).collect();
+    eventually("the plan files that are needed", || runs() == expected).await;
+}
+
 /// Whether the state of a layer has this text in it.
 fn state_has(installation: &Installation, layer: &str, text: &str) -> bool {
     let state = installation.data().join("states").join(layer).join("terraform.tfstate");
@@ -93,6 +105,7 @@ async fn plan_is_applied_after_an_approval_of_exactly_this_plan() {
     assert!(approved.status.success(), "{}", text(&approved));
     assert!(text(&approved).contains("Apply complete! Resources: 1 added"), "{}", text(&approved));
     assert!(state_has(&installation, "a", "terraform_data"));
+    until_plan_files(&installation, &[]).await;
     let runs = installation.runs("a");
     assert_eq!(runs.len(), 2);
     assert_eq!(
@@ -118,6 +131,8 @@ async fn approval_that_a_commit_overtakes_and_a_discarded_plan_apply_nothing() {
     assert!(installation.ask(&["layer", "sync", "a", "--wait"]).status.success());
     let late = installation.ask(&["layer", "approve", "a", "--plan-digest", &first]);
     assert_eq!(late.status.code(), Some(1), "{}", text(&late));
+    // The file of the first plan is removed after the newer commit, and that of the second one when it is discarded.
+    until_plan_files(&installation, &[&planned(&installation, "a").0]).await;
 
     let discarded = installation.ask(&["layer", "discard", "a"]);
     assert!(discarded.status.success(), "{}", text(&discarded));
@@ -125,6 +140,7 @@ async fn approval_that_a_commit_overtakes_and_a_discarded_plan_apply_nothing() {
     let refused = installation.ask(&["layer", "approve", "a", "--plan-digest", &second]);
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
     assert!(text(&refused).contains("discarded by administrator"), "{}", text(&refused));
+    until_plan_files(&installation, &[]).await;
     let refused = installation.ask(&["layer", "apply", "a"]);
     assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
     assert!(!state_has(&installation, "a", "terraform_data"));

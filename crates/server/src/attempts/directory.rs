@@ -81,7 +81,7 @@ impl AttemptDirectory {
     }
 
     /// The directory at `path`.
-    pub(super) fn at(path: &Path) -> Self {
+    pub(crate) fn at(path: &Path) -> Self {
         Self { path: path.to_owned() }
     }
 

@@ -14,6 +14,7 @@ use super::configuration::isolation_variables;
 use super::directory::AttemptDirectory;
 use super::log_writer::{LogWriter, most_log};
 use super::outcome::{self, ignored_drift};
+use super::plan_file::PlanFiles;
 use crate::config::local_backend_problem;
 use crate::controller::{Executor, ExecutorError, Probe};
 use crate::data::{DataDirectory, write_private};
@@ -305,6 +306,12 @@ impl Executor for ProcessExecutor {
             Some(process) => process.ask_to_end().map_err(failed),
             // It is about to record itself. The request is repeated.
             None => Err(ExecutorError("it has not begun yet".to_owned())),
+        }
+    }
+
+    fn remove_plan(&self, attempt: &AttemptId) {
+        if let Err(error) = PlanFiles::remove(&self.directory(attempt)) {
+            tracing::warn!(run = %attempt.run, %error, "cannot remove a plan file");
         }
     }
 

@@ -18,6 +18,9 @@ use crate::plans::{KeyError, OpenError, PlanKeys, Sealer, open};
 /// The encrypted plan in the directory of its attempt.
 const FILE: &str = "saved-plan";
 
+/// An encrypted plan that has not arrived completely.
+const INCOMPLETE: &str = "saved-plan.new";
+
 /// What is known about it.
 const RECORD: &str = "saved-plan.json";
 
@@ -116,7 +119,7 @@ impl PlanFiles {
         owner: PlanOwner<'_>,
         body: Body,
     ) -> Result<PlanDigest, PlanFileError> {
-        let (path, new) = (directory.path().join(FILE), directory.path().join("saved-plan.new"));
+        let (path, new) = (directory.path().join(FILE), directory.path().join(INCOMPLETE));
         let output = io::BufWriter::new(create_private(&new)?);
         let mut sealer = Sealer::new(output, &self.keys, &owner.text())?;
         let (mut hash, mut size) = (Sha256::new(), 0);
@@ -192,18 +195,34 @@ impl PlanFiles {
         record.map(|record| record.sha256)
     }
 
+    /// Whether there is a plan of an attempt, or a part of one.
+    #[must_use]
+    pub fn exists(directory: &AttemptDirectory) -> bool {
+        [FILE, INCOMPLETE].iter().any(|name| directory.path().join(name).exists())
+    }
+
     /// Removes the plan of an attempt, if there is one.
     ///
     /// # Errors
     /// If it cannot be removed.
     pub fn remove(directory: &AttemptDirectory) -> io::Result<()> {
-        for name in [FILE, "saved-plan.new"] {
-            match std::fs::remove_file(directory.path().join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        remove(&directory.path().join(FILE)).and_then(|()| Self::remove_incomplete(directory))
+    }
+
+    /// Removes what has arrived of the plan of an attempt that has ended, if it is not complete.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub fn remove_incomplete(directory: &AttemptDirectory) -> io::Result<()> {
+        remove(&directory.path().join(INCOMPLETE))
+    }
+}
+
+/// Removes a file, if it exists.
+fn remove(path: &std::path::Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 

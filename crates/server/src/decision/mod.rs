@@ -9,6 +9,7 @@
 mod attempts;
 mod due;
 mod gates;
+mod plan_files;
 mod progress;
 mod types;
 
@@ -20,6 +21,7 @@ use crate::model::{
     Revision, Run, Sighting,
 };
 
+pub use plan_files::needed_plan_files;
 pub use types::{Decision, Input, NeededSlot, Step};
 
 /// Decides what happens next to a layer.

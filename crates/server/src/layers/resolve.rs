@@ -5,7 +5,7 @@ use std::time::Duration;
 use butler_protocol::backend::{SettingValue, state_key};
 
 use crate::config::LayerEntry;
-use crate::model::{DriftCheck, Layer, LayerName, Strategy, Timeouts};
+use crate::model::{DriftCheck, Layer, LayerName, SavedPlan, Strategy, Timeouts};
 
 /// The time between two checks for drift.
 const DRIFT: Duration = Duration::from_hours(4);
@@ -18,9 +18,6 @@ const PLAN_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// The limit of an apply.
 const APPLY_TIMEOUT: Duration = Duration::from_hours(4);
-
-/// How long a plan may wait.
-const PLAN_LIFETIME: Duration = Duration::from_hours(7 * 24);
 
 /// What the decision needs to know about a layer.
 ///
@@ -40,7 +37,7 @@ pub(super) fn layer(name: LayerName, entry: &LayerEntry, has_backend: bool) -> L
             plan: timeout.plan.map_or(PLAN_TIMEOUT, |span| span.0),
             apply: timeout.apply.map_or(APPLY_TIMEOUT, |span| span.0),
         },
-        plan_lifetime: entry.plan_lifetime.map_or(PLAN_LIFETIME, |span| span.0),
+        plan_lifetime: entry.plan_lifetime.map_or(SavedPlan::LIFETIME, |span| span.0),
         after: Vec::new(),
         has_backend,
         conflict: None,

@@ -1,5 +1,7 @@
 //! Saved plans.
 
+use std::time::Duration;
+
 use super::{Moment, PlanDigest};
 
 /// How many resources a plan changes.
@@ -44,6 +46,9 @@ pub struct SavedPlan {
 }
 
 impl SavedPlan {
+    /// How long a plan can be applied, if the configuration does not say it.
+    pub const LIFETIME: Duration = Duration::from_hours(7 * 24);
+
     /// Whether it was neither discarded nor found to be stale.
     #[must_use]
     pub const fn is_valid(&self) -> bool {

@@ -127,6 +127,8 @@ impl Executor for NoStarts {
         Ok(())
     }
 
+    fn remove_plan(&self, _: &AttemptId) {}
+
     async fn probe(&self, attempt: &AttemptId) -> Probe {
         attempts::probe(&self.attempts, attempt, &[])
     }

@@ -8,6 +8,7 @@ mod desired_tests;
 mod dry_run;
 mod includes;
 mod listener;
+mod plan_files;
 mod poller;
 mod read_includes;
 mod reload;

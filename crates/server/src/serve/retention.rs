@@ -1,4 +1,4 @@
-//! Removes what is no longer kept: old runs with the files of their attempts, mirrors of repositories
+//! Removes what is no longer kept: old runs with the files of their attempts, plan files, mirrors of repositories
 //! that left the configuration, and old entries of the journal.
 //!
 //! Rows are removed before files. If the server ends in between, the next one that starts removes
@@ -14,6 +14,7 @@ use butler_base::blocking::blocking;
 use fs_err as fs;
 
 use super::desired::Desired;
+use super::plan_files::remove_plan_files;
 use super::view::Timestamp;
 use crate::attempts::AttemptDirectory;
 use crate::config::HistoryEntry;
@@ -52,6 +53,9 @@ pub(super) async fn remove_old<S: Store>(
         let config = configs.borrow_and_update().clone();
         let catalog = desired.catalogs().borrow().clone();
         remove_old_runs(&*store, &data, &catalog).await;
+        if let Err(error) = remove_plan_files(&*store, &data, &catalog).await {
+            tracing::warn!(%error, "cannot remove plan files that are not needed");
+        }
         let mirrors = data.mirrors();
         let removed = blocking(move |_| {
             let is_used = |name: &str| config.repositories.contains_key(name);
@@ -168,7 +172,7 @@ fn remove_if_unused(directory: &Path, is_used: bool, now: SystemTime) -> io::Res
     }
 }
 
-fn names(directory: &Path) -> io::Result<Vec<String>> {
+pub(super) fn names(directory: &Path) -> io::Result<Vec<String>> {
     let names = fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
     Ok(names.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
 }

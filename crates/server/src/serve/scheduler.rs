@@ -229,6 +229,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 Err(error) => return self.failed(layer, &error),
             };
             let (snapshot, decision) = decided;
+            controller.remove_plans(layer, configured, &snapshot);
             // It concerns all layers, whichever attempt has opened it.
             if std::mem::replace(&mut self.breaker, snapshot.breaker) != snapshot.breaker {
                 self.wake_all().await;

@@ -1,7 +1,7 @@
 //! Processes of attempts, as the real runner behaves: they ask the server before they do anything,
 //! report until they are answered, and go on when the server is gone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use butler_server::controller::{Executor, ExecutorError, Probe};
@@ -66,6 +66,8 @@ pub(crate) struct Machine {
     pub(crate) processes: Vec<Process>,
     pub(crate) infrastructure: BTreeMap<String, Infrastructure>,
     pub(crate) plans: BTreeMap<PlanDigest, PlanFile>,
+    /// The attempts whose plan files were removed.
+    pub(crate) removed_plans: BTreeSet<AttemptId>,
     pub(crate) node_is_down: bool,
     /// Starts that a slow server makes later, by the simulated second.
     pub(crate) late: Vec<(u64, AttemptId)>,
@@ -81,6 +83,7 @@ impl Default for Machine {
             processes: Vec::new(),
             infrastructure: BTreeMap::new(),
             plans: BTreeMap::new(),
+            removed_plans: BTreeSet::new(),
             node_is_down: false,
             late: Vec::new(),
             elapsed: 0,
@@ -136,6 +139,10 @@ impl Executor for SimulatedExecutor {
         }
         drop(machine);
         Ok(())
+    }
+
+    fn remove_plan(&self, attempt: &AttemptId) {
+        self.machine.lock().unwrap().removed_plans.insert(attempt.clone());
     }
 
     async fn probe(&self, attempt: &AttemptId) -> Probe {

@@ -47,6 +47,17 @@ impl World {
                 self.violation = Some(format!("apply {} has no plan", run.id));
                 continue;
             };
+            // One that has expired is gone, also if the clock is set back then.
+            let has_expired = self.latest >= saved.saved + configured.layer.plan_lifetime;
+            let machine = self.executor.machine.lock().unwrap();
+            let is_removed = planned.attempts.last().is_some_and(|attempt| {
+                let (layer, run) = (configured.layer.name.clone(), planned.id.clone());
+                machine.removed_plans.contains(&AttemptId { layer, run, number: attempt.number })
+            });
+            drop(machine);
+            if is_removed && !has_expired {
+                self.violation = Some(format!("apply {} starts without its plan file", run.id));
+            }
             let limit = configured.layer.destroy_limit;
             let needs_approval = configured.layer.strategy != Strategy::Auto
                 || limit.is_some_and(|limit| saved.counts.destroy > limit);

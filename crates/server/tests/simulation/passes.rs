@@ -34,6 +34,8 @@ impl World {
             let decided = now(self.controller(layer).decide(&name, self.configured(layer)));
             let Ok((snapshot, decision)) = decided else { return };
             self.check_look(layer, &snapshot, &decision);
+            self.latest = self.latest.max(snapshot.now);
+            self.controller(layer).remove_plans(&name, self.configured(layer), &snapshot);
             let Some(step) = decision.step.clone() else {
                 let is_limited = is_closed(&decision, Gate::Rate);
                 if decision.phase != Phase::PendingTrigger && !is_limited {

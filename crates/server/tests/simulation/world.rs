@@ -7,8 +7,8 @@ use std::time::Duration;
 use butler_server::controller::{ConfiguredLayer, Controller};
 use butler_server::decision::Step;
 use butler_server::model::{
-    Commit, Digest, DriftCheck, Layer, LayerName, PlanDigest, Revision, Run, Sighting, Strategy,
-    Timeouts,
+    Commit, Digest, DriftCheck, Layer, LayerName, Moment, PlanDigest, Revision, Run, Sighting,
+    Strategy, Timeouts,
 };
 use butler_server::store::{Keep, Store};
 use futures_util::FutureExt;
@@ -52,6 +52,8 @@ pub(crate) struct World {
     pub(crate) removed: Vec<Run>,
     /// Whether the breaker was open when the runs were checked last.
     pub(crate) was_breaker_open: bool,
+    /// The latest time of a decision.
+    pub(crate) latest: Moment,
     /// How many writes the store had made when its runs were checked last.
     pub(crate) checked: u64,
     /// An invariant that was broken within an operation.
@@ -118,6 +120,7 @@ impl World {
             begun: BTreeSet::new(),
             removed: Vec::new(),
             was_breaker_open: false,
+            latest: Moment::default(),
             checked: 0,
             violation: None,
         };

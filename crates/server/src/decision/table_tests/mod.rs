@@ -5,6 +5,7 @@ mod commits;
 mod drift;
 mod failures;
 mod gates;
+mod plan_files;
 mod plans;
 
 use std::collections::BTreeSet;
