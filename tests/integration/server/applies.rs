@@ -155,7 +155,12 @@ async fn approval_that_a_commit_overtakes_and_a_discarded_plan_apply_nothing() {
     let destroy = installation.ask(&["layer", "destroy", "a", "--confirm", "a", "--wait"]);
     assert!(destroy.status.success(), "{}", text(&destroy));
     assert!(state_has(&installation, "a", "terraform_data"));
-    let destroyed = installation.ask(&["layer", "apply", "a", "--wait"]);
+    // Not by a word that usually applies what was planned before.
+    let refused = installation.ask(&["layer", "apply", "a"]);
+    assert!(text(&refused).contains("destroys everything"), "{}", text(&refused));
+    let (_, digest) = planned(&installation, "a");
+    let approve = ["layer", "approve", "a", "--plan-digest", &digest, "--wait"];
+    let destroyed = installation.ask(&approve);
     assert!(text(&destroyed).contains("2 destroyed"), "{}", text(&destroyed));
     assert!(!state_has(&installation, "a", "terraform_data"));
     assert_eq!(installation.runs("a")[0]["action"], "destroy");

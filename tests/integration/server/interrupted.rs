@@ -2,35 +2,27 @@
 
 use super::files::Files;
 use super::*;
+use crate::support::files_provider::FilesProvider;
 
 /// Five files, each of which is written after the one before. The third one waits for the file `gate`.
 fn chain(managed: &Path) -> String {
-    let mut module = "terraform {
-  required_providers {
-    files = { source = \"example.com/acme/files\" }
-  }
-}
-"
-    .to_owned();
-    for number in 0..5 {
-        let path = |name: &str| managed.join(name).display().to_string();
-        let gate =
-            if number == 2 { format!("  gate = \"{}\"\n", path("gate")) } else { String::new() };
-        let before = if number == 0 {
-            String::new()
-        } else {
-            format!("  depends_on = [files_file.f{}]\n", number - 1)
-        };
-        module += &format!(
+    let path = |name: &str| managed.join(name).display().to_string();
+    let resource = |number: u32| {
+        let gate = format!("  gate = \"{}\"\n", path("gate"));
+        let gate = if number == 2 { gate } else { String::new() };
+        let before =
+            number.checked_sub(1).map(|before| format!("  depends_on = [files_file.f{before}]\n"));
+        format!(
             "resource \"files_file\" \"f{number}\" {{
   path    = \"{}\"
   content = \"{number}\"
-{gate}{before}}}
+{gate}{}}}
 ",
-            path(&number.to_string())
-        );
-    }
-    module
+            path(&number.to_string()),
+            before.unwrap_or_default()
+        )
+    };
+    [FilesProvider::module(&[])].into_iter().chain((0..5).map(resource)).collect()
 }
 
 /// A server in the middle of an apply: two of five files are written, and the third one waits.

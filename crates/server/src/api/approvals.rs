@@ -58,6 +58,13 @@ pub(super) async fn apply<S: Store>(
              makes one"
         ))
     })?;
+    // It can be newer than the plan that somebody has in mind, and must be approved by its digest.
+    if planned.destroys {
+        return Err(ApiError::conflict(format!(
+            "the newest plan of the layer `{layer}` destroys everything; `butler-runner layer approve \
+             {layer}` shows it and asks"
+        )));
+    }
     apply_plan(&state, &layer, planned, plan_of(planned)?, &user.name).await
 }
 
@@ -93,6 +100,13 @@ async fn apply_plan<S: Store>(
             "a commit or a newer plan has taken over at this moment; look at the layer again";
         return Err(ApiError::conflict(message));
     };
+    if run.closed.is_some() && run.attempts.is_empty() {
+        let message = format!(
+            "the apply of this plan was cancelled or superseded; `butler-runner layer plan {layer}` makes \
+             a new plan"
+        );
+        return Err(ApiError::conflict(message));
+    }
     Ok((StatusCode::ACCEPTED, Json(json!(runs::view(state, layer, &run).await?))))
 }
 

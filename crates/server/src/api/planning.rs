@@ -96,6 +96,9 @@ async fn create<S: Store>(
     if destroys && !source.configured.layer.has_backend {
         return Err(cannot(&"it has no state backend, so there is nothing to destroy"));
     }
+    if destroys && source.entry.is_terragrunt() {
+        return Err(cannot(&"a plan through Terragrunt cannot be saved and applied"));
+    }
     let id = RunId::derived(name, &revision.digest, Action::Plan, &cause);
     let (action, change) = (Action::Plan, observation.change);
     let run = NewRun { id: id.clone(), action, cause, revision, change, destroys };

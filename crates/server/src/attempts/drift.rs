@@ -35,6 +35,10 @@ struct Change {
     before: Value,
     #[serde(default)]
     after: Value,
+    #[serde(default)]
+    before_sensitive: Value,
+    #[serde(default)]
+    after_sensitive: Value,
 }
 
 /// What differs, in one word, and the hash of the difference if there is drift.
@@ -61,17 +65,22 @@ pub(super) fn find(plan: &[u8], ignored: &[String]) -> serde_json::Result<Found>
         if actions.iter().all(|action| action == "no-op" || action == "read") {
             continue;
         }
-        let mut differences = BTreeMap::new();
-        compare(
-            &resource.address,
-            &resource.change.before,
-            &resource.change.after,
-            &mut |path, pair| {
-                if !ignored.iter().any(|it| contains(it, &path)) {
-                    differences.insert(path, pair);
-                }
-            },
-        );
+        let (mut differences, mut is_ignored) = (BTreeMap::new(), false);
+        let change = &resource.change;
+        compare(&resource.address, &change.before, &change.after, &mut |path, pair| {
+            if ignored.iter().any(|it| contains(it, &path)) {
+                is_ignored = true;
+            } else {
+                differences.insert(path, pair);
+            }
+        });
+        // Sensitive values are masked, so their change shows only in that something has changed.
+        let is_masked = has_true(&change.before_sensitive) || has_true(&change.after_sensitive);
+        let ignores_resource = ignored.iter().any(|it| contains(it, &resource.address));
+        if differences.is_empty() && is_masked && !is_ignored && !ignores_resource {
+            let sensitive = Value::from("(sensitive)");
+            differences.insert(resource.address.clone(), [sensitive.clone(), sensitive]);
+        }
         if differences.is_empty() {
             has_no_effect = true;
         } else {
@@ -119,6 +128,16 @@ fn compare(
         }
         (before, after) if before == after => {}
         (before, after) => differs(path.to_owned(), [before.clone(), after.clone()]),
+    }
+}
+
+/// Whether a value is marked as sensitive anywhere.
+fn has_true(marks: &Value) -> bool {
+    match marks {
+        Value::Bool(mark) => *mark,
+        Value::Array(marks) => marks.iter().any(has_true),
+        Value::Object(marks) => marks.values().any(has_true),
+        _ => false,
     }
 }
 
@@ -190,6 +209,18 @@ mod tests {
         assert_eq!(one.kind, DriftKind::Changes);
         assert_ne!(one, found(&both, &[]));
         assert_eq!(found(&both, &["files_file.a.content", "files_file.a.tags"]).difference, None);
+    }
+
+    #[test]
+    fn change_of_a_masked_value_is_drift() {
+        let mut masked = plan("***");
+        masked["resource_drift"][0]["change"]["before"]["content"] = json!("***");
+        masked["resource_drift"][0]["change"]["before_sensitive"] = json!({"tags": [false]});
+        assert_eq!(found(&masked, &[]).kind, DriftKind::WithoutEffect);
+        masked["resource_drift"][0]["change"]["before_sensitive"] = json!({"content": true});
+        let drift = found(&masked, &[]);
+        assert!(drift.kind == DriftKind::Changes && drift.difference.is_some());
+        assert_eq!(found(&masked, &["files_file.a"]).difference, None);
     }
 
     #[test]

@@ -20,13 +20,13 @@ use super::directory::AttemptDirectory;
 use super::log_writer::{LogWriter, most_log};
 use super::missing_files;
 use super::outcome::{EndOfRun, KeptPlan, drift_of, ignored_drift};
-use super::plan_file::{PlanFiles, PlanOwner};
+use super::plan_file::{PlanFileError, PlanFiles, PlanOwner};
 use super::source::Archive;
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::{Catalog, LayerSource};
 use crate::model::{Action, Attempt, Cause, Ending, LayerName, PlanDigest, Run, RunId, StalePlan};
-use crate::plans::PlanInputs;
+use crate::plans::{KeyError, PlanInputs};
 use crate::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 
 /// The time between two stored heartbeats of an attempt. Attempts send their logs more often.
@@ -164,6 +164,12 @@ impl<S: Store + 'static> StoreRegistry<S> {
         self.end_early(&attempt.id, result, why).await
     }
 
+    /// Ends an attempt because the key file cannot be used, for example while it is replaced. It is made
+    /// again.
+    async fn without_key(&self, attempt: &AttemptId, error: &KeyError) -> RegistryFailure {
+        self.refuse(attempt, FailureClass::Platform, chain(error)).await
+    }
+
     async fn end_early(
         &self,
         attempt: &AttemptId,
@@ -213,14 +219,16 @@ impl<S: Store + 'static> StoreRegistry<S> {
         &self,
         attempt: &AttemptOfRun,
         configuration: &Value,
-    ) -> Result<Option<(StalePlan, String)>, RegistryFailure> {
-        let Cause::Plan { plan } = &attempt.run.cause else { return Ok(None) };
-        let Some((_, directory)) = self.planned(attempt, plan).await? else { return Ok(None) };
+    ) -> Result<Result<Option<(StalePlan, String)>, KeyError>, RegistryFailure> {
+        let Cause::Plan { plan } = &attempt.run.cause else { return Ok(Ok(None)) };
+        let Some((_, directory)) = self.planned(attempt, plan).await? else {
+            return Ok(Ok(Some((StalePlan::File, "its run was removed".to_owned()))));
+        };
         let inputs: Option<PlanInputs> = directory.read_json(PLAN_INPUTS)?;
-        match inputs {
-            Some(inputs) => Ok(inputs.difference(configuration, self.plan_files.keys())?),
+        Ok(match inputs {
+            Some(inputs) => inputs.difference(configuration, self.plan_files.keys()),
             None => Ok(Some((StalePlan::File, "what it was made from is not known".to_owned()))),
-        }
+        })
     }
 
     /// Adds to the log of an attempt that has failed which files it missed that its commit has.
@@ -301,8 +309,6 @@ impl<S: Store + 'static> StoreRegistry<S> {
                 }
                 None => Outcome::Refused,
             }
-        } else if run.action.changes_infrastructure() {
-            self.store.note(id, Note::Begins).await?
         } else {
             self.store.note(id, Note::Heartbeat).await?
         };
@@ -352,13 +358,17 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
             }
         };
         if is_saved(&layer, run) {
-            let inputs = PlanInputs::of(&configuration, self.plan_files.keys())?;
+            let inputs = match PlanInputs::of(&configuration, self.plan_files.keys()) {
+                Ok(inputs) => inputs,
+                Err(error) => return Err(self.without_key(id, &error).await),
+            };
             self.directory(id).write_json(PLAN_INPUTS, &inputs)?;
         }
-        if let Some((kind, why)) = self.changed_inputs(attempt, &configuration).await? {
-            return Err(self.stale(attempt, kind, why).await);
+        match self.changed_inputs(attempt, &configuration).await? {
+            Ok(None) => Ok(configuration),
+            Ok(Some((kind, why))) => Err(self.stale(attempt, kind, why).await),
+            Err(error) => Err(self.without_key(id, &error).await),
         }
-        Ok(configuration)
     }
 
     async fn source(&self, attempt: &AttemptOfRun) -> Result<Option<Body>, RegistryFailure> {
@@ -382,10 +392,16 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
         let (files, plan) = (self.plan_files.clone(), plan.clone());
         let read = move || files.read(&directory, PlanOwner::of(&planned), &plan);
         match tokio::task::spawn_blocking(read).await? {
-            Ok(body) => Ok(Some(body)),
+            // Without this file it can change nothing, and with it everything: from here on the apply has
+            // begun. It is refused if the attempt was asked to stop.
+            Ok(body) => match self.store.note(&attempt.id, Note::Begins).await? {
+                Outcome::Made => Ok(Some(body)),
+                Outcome::Refused => Ok(None),
+            },
             Err(error) if error.is_final() => {
                 Err(self.stale(attempt, StalePlan::File, error.to_string()).await)
             }
+            Err(PlanFileError::Key(error)) => Err(self.without_key(&attempt.id, &error).await),
             Err(error) => Err(error.into()),
         }
     }
@@ -403,8 +419,11 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
             return Ok(Some(Recorded::Over));
         }
         let directory = self.directory(id);
-        self.plan_files.save(&directory, PlanOwner::of(run), file).await?;
-        Ok(Some(Recorded::Recorded))
+        match self.plan_files.save(&directory, PlanOwner::of(run), file).await {
+            Ok(_) => Ok(Some(Recorded::Recorded)),
+            Err(PlanFileError::Key(error)) => Err(self.without_key(id, &error).await),
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn record(

@@ -266,9 +266,7 @@ fn entries(
     commit: &Commit,
 ) -> Result<Dependencies, ArchiveError> {
     let tree = GitTree::of(repository, commit)?;
-    let is_terragrunt =
-        layer.entry.tool.as_ref().is_some_and(|tool| tool.value.starts_with("terragrunt"));
-    if is_terragrunt || layer.entry.checkout == Some(Checkout::Full) {
+    if layer.entry.is_terragrunt() || layer.entry.checkout == Some(Checkout::Full) {
         return Ok(tree.entry("")?.map(|root| (String::new(), root)).into_iter().collect());
     }
     let triggers = layer.entry.triggers.iter().map(|glob| glob.value.as_str());

@@ -127,7 +127,8 @@ pub struct LayerEntry {
     #[schemars(with = "Option<ToolVersion>")]
     pub tool: Option<Spanned<String>>,
     /// What happens to a plan that has changes: `plan-only`, it is never applied; `approve`, the default, it
-    /// is applied after an approval; `auto`, it is applied at once.
+    /// is applied after an approval; `auto`, it is applied at once. Layers of Terragrunt
+    /// are always `plan-only`: their plans cannot be saved.
     pub strategy: Option<Strategy>,
     /// Globs of further files that the layer depends on.
     #[schemars(with = "Vec<Glob>")]
@@ -180,6 +181,14 @@ pub struct LayerEntry {
     /// The earlier name of the layer, whose history is taken over. Not used yet.
     #[schemars(with = "Option<LayerName>")]
     pub formerly: Option<Spanned<String>>,
+}
+
+impl LayerEntry {
+    /// Whether the layer is planned through Terragrunt.
+    #[must_use]
+    pub fn is_terragrunt(&self) -> bool {
+        self.tool.as_ref().is_some_and(|tool| tool.value.starts_with("terragrunt"))
+    }
 }
 
 /// Where a secret is: in a file or in a variable of the server. Its value is read at each attempt,

@@ -75,13 +75,11 @@ impl Trust {
             let message = "only the server's own configuration can have `pass-env`";
             errors.push(layer.error_in(name, message));
         }
-        // An attempt can write where its local backend is.
+        // Its states are files of the server, which a layer that left the configuration can have had before.
         if let Some(backend) = &layer.entry.backend
             && backend.kind.value == "local"
-            && !backend.config.is_empty()
         {
-            let message = "only the server's own configuration can say where a `local` backend is; \
-                           leave out `config`";
+            let message = "only the server's own configuration can have a `local` backend";
             errors.push(layer.error_in(&backend.kind, message));
         }
         errors
@@ -259,8 +257,8 @@ mod tests {
             (layer("secrets: {s: {env: A}}"), "`secrets.s` cannot be a variable of the server"),
             (layer("env: {A: {env: A}}"), "`env.A` cannot be a variable of the server"),
             (layer("backend: {type: s3, config: {k: {env: A}}}"), "`backend.config.k` cannot be"),
-            (layer("backend: {type: local}"), ""),
-            (layer("backend: {type: local, config: {path: /a}}"), "where a `local` backend is"),
+            (layer("backend: {type: local}"), "can have a `local` backend"),
+            (layer("backend: {type: local, config: {path: /a}}"), "can have a `local` backend"),
             (layer("isolation: {read: [/etc]}"), "can have `isolation`"),
             (
                 layer(&format!(

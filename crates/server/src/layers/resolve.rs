@@ -29,7 +29,11 @@ pub(super) fn layer(name: LayerName, entry: &LayerEntry, has_backend: bool) -> L
     let timeout = entry.timeout.unwrap_or_default();
     Layer {
         name,
-        strategy: entry.strategy.unwrap_or(Strategy::Approve),
+        // Plans through Terragrunt refer to copies of the module, so they cannot be saved.
+        strategy: match entry.strategy {
+            _ if entry.is_terragrunt() => Strategy::PlanOnly,
+            strategy => strategy.unwrap_or(Strategy::Approve),
+        },
         drift: Some(DriftCheck { every, repair }),
         destroy_limit: entry.destroy_limit,
         most_attempts: entry.retries.map_or(ATTEMPTS, |retries| retries.max),

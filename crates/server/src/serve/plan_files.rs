@@ -89,6 +89,7 @@ mod tests {
     use butler_registry::TokenHash;
 
     use super::*;
+    use crate::data::DataAccess;
     use crate::model::{
         Action, Cause, ChangeCounts, Commit, Digest, Ending, Moment, NewRun, PlanDigest, Revision,
         SavedPlan, Sighting,
@@ -122,7 +123,7 @@ mod tests {
         };
         assert_eq!(store.start_attempt(request).await.unwrap(), Outcome::Made);
         let directory = AttemptDirectory::of(&data.attempts(), &attempt);
-        directory.create().unwrap();
+        directory.create(DataAccess::Server).unwrap();
         for name in ["saved-plan", "saved-plan.new", "output.log"] {
             std::fs::write(directory.path().join(name), "x").unwrap();
         }

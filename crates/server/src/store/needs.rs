@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::model::{Action, Run};
+use crate::model::{Action, Cause, PlanDigest, Run};
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -34,6 +34,8 @@ pub(super) struct NewerRuns {
     actions: BTreeSet<Action>,
     causes: BTreeSet<&'static str>,
     has_plan: bool,
+    /// The plans that attempts apply now. They read them, whatever was pushed since.
+    applying: BTreeSet<PlanDigest>,
     /// The actions whose failed attempts are counted, and how many runs can still be of interest.
     counted: BTreeMap<Action, u32>,
 }
@@ -57,6 +59,10 @@ impl NewerRuns {
         // A run that failed waits for its next attempt until a newer one with its action exists, or
         // the digest has changed. One that never had an attempt waits until a decision closes it.
         let can_start = !run.is_over() && (is_newest || run.attempts.is_empty());
+        let is_applied = run.plan.as_ref().is_some_and(|plan| self.applying.contains(&plan.digest));
+        if let (Some(_), Cause::Plan { plan }) = (run.running(), &run.cause) {
+            self.applying.insert(plan.clone());
+        }
         let state = if run.running().is_some() {
             RunState::Running
         } else if can_start || can_be_applied {
@@ -65,8 +71,12 @@ impl NewerRuns {
             RunState::Over
         };
         let is_counted = run.change == change && self.is_counted(run, is_newest && is_current);
-        let is_read =
-            is_newest || is_newest_cause || is_newest_plan || is_counted || state != RunState::Over;
+        let is_read = is_newest
+            || is_newest_cause
+            || is_newest_plan
+            || is_applied
+            || is_counted
+            || state != RunState::Over;
         Need { state, is_read }
     }
 

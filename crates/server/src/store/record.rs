@@ -224,8 +224,9 @@ impl Record {
                 saved.stale = Some(result.stale.unwrap_or(StalePlan::State));
             }
         }
-        // An apply that ended early may have changed what others read.
-        let may_have_changed = result.changed || (began && ending != Ending::Succeeded);
+        // An apply that ended early may have changed what others read. One of a stale plan has not.
+        let is_interrupted = !matches!(ending, Ending::Succeeded | Ending::StalePlan);
+        let may_have_changed = result.changed || (began && is_interrupted);
         if action.changes_infrastructure() && may_have_changed {
             self.changed = Some((sequence, id.run.clone()));
         }
