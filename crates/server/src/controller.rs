@@ -7,9 +7,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::decision::{Decision, Input, Step, decide, needed_plan_files};
+use crate::decision::{self, Decision, Input, Step, decide};
 use crate::model::{
-    Action, AttemptToken, Layer, LayerName, Liveness, RepositorySlots, Surroundings,
+    Action, AttemptToken, Facts, Layer, LayerName, Liveness, RepositorySlots, Run, RunId,
+    Surroundings,
 };
 use crate::store::{
     AttemptId, AttemptResult, Note, Outcome, RunningCount, Snapshot, StartRequest, Store,
@@ -173,23 +174,21 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
         Ok((snapshot, decision))
     }
 
-    /// Removes the files of the layer's plans that can no longer be applied.
-    pub fn remove_plans(
+    /// Removes the files of the layer's plans that can no longer be applied. Only its newest runs can still have
+    /// one, but decisions do not read all of these: a newer digest or a newer plan hides them.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn remove_plans(
         &self,
         name: &LayerName,
         configured: Option<&ConfiguredLayer>,
         snapshot: &Snapshot,
-    ) {
-        let input = Input {
-            name,
-            layer: configured.map(|configured| &configured.layer),
-            observation: snapshot.observation.as_ref(),
-            facts: &snapshot.facts,
-            surroundings: &Surroundings::default(),
-            now: snapshot.now,
-        };
-        let needed = needed_plan_files(&input);
-        for run in snapshot.facts.runs.iter().filter(|run| run.action == Action::Plan) {
+    ) -> StoreResult<()> {
+        let layer = configured.map(|configured| &configured.layer);
+        let runs = newest_runs(self.store, name).await?;
+        let needed = needed_plan_files(name, layer, snapshot, &runs);
+        for run in runs.iter().filter(|run| run.action == Action::Plan) {
             for attempt in &run.attempts {
                 let (run, number) = (run.id.clone(), attempt.number);
                 if !needed.contains(&(run.clone(), number)) {
@@ -197,6 +196,7 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
                 }
             }
         }
+        Ok(())
     }
 
     /// What is left of the limit of a layer's repository.
@@ -282,6 +282,34 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
         self.executor.launch(&id, &token).await?;
         Ok(self.store.note(&id, Note::Heartbeat).await?)
     }
+}
+
+/// How many runs of a layer can have a plan whose file is needed, or was needed a moment ago.
+const RUNS_WITH_PLANS: u32 = 20;
+
+/// The newest runs of a layer, the oldest first.
+pub(crate) async fn newest_runs<S: Store>(store: &S, layer: &LayerName) -> StoreResult<Vec<Run>> {
+    let mut runs = store.history(layer, None, RUNS_WITH_PLANS).await?;
+    runs.reverse();
+    Ok(runs)
+}
+
+/// The attempts of `runs` whose files of saved plans are needed ([`decision::needed_plan_files`]).
+pub(crate) fn needed_plan_files(
+    name: &LayerName,
+    layer: Option<&Layer>,
+    snapshot: &Snapshot,
+    runs: &[Run],
+) -> Vec<(RunId, u32)> {
+    let facts = Facts { runs: runs.to_vec(), ..snapshot.facts.clone() };
+    decision::needed_plan_files(&Input {
+        name,
+        layer,
+        observation: snapshot.observation.as_ref(),
+        facts: &facts,
+        surroundings: &Surroundings::default(),
+        now: snapshot.now,
+    })
 }
 
 /// How many more attempts, and how many more checks for drift, can run beside those that do. Half of

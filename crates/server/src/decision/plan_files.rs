@@ -5,7 +5,8 @@ use super::types::Input;
 use crate::model::{Action, Run, RunId, SavedPlan};
 
 /// The attempts whose files of saved plans are needed: the run, and the number of the attempt. All other such
-/// files of the layer can be removed, also those of runs that facts leave out.
+/// files of the layer can be removed. The facts have the newest runs of the layer, not only those that decisions
+/// read.
 #[must_use]
 pub fn needed_plan_files(input: &Input<'_>) -> Vec<(RunId, u32)> {
     let plans = input.facts.runs.iter().filter(|run| run.action == Action::Plan);

@@ -7,10 +7,10 @@ use butler_base::blocking::blocking;
 
 use super::retention::names;
 use crate::attempts::{AttemptDirectory, PlanFiles};
+use crate::controller::{needed_plan_files, newest_runs};
 use crate::data::DataDirectory;
-use crate::decision::{Input, needed_plan_files};
 use crate::layers::Catalog;
-use crate::model::{LayerName, RunId, Surroundings};
+use crate::model::{LayerName, RunId};
 use crate::store::{AttemptId, Store, StoreResult};
 
 /// Removes the plan files in the directories of attempts that are not needed. What cannot be read is kept.
@@ -26,14 +26,9 @@ pub(super) async fn remove_plan_files<S: Store>(
             continue;
         }
         let snapshot = store.snapshot(&layer, "", &[]).await?;
-        let needed = needed_plan_files(&Input {
-            name: &layer,
-            layer: source.map(|source| &source.configured.layer),
-            observation: snapshot.observation.as_ref(),
-            facts: &snapshot.facts,
-            surroundings: &Surroundings::default(),
-            now: snapshot.now,
-        });
+        let runs = newest_runs(store, &layer).await?;
+        let configured = source.map(|source| &source.configured.layer);
+        let needed = needed_plan_files(&layer, configured, &snapshot, &runs);
         for (attempt, has_ended) in attempts {
             let is_needed = needed.contains(&(attempt.run.clone(), attempt.number));
             let directory = AttemptDirectory::of(&data.attempts(), &attempt);

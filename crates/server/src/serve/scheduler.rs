@@ -229,12 +229,14 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 Err(error) => return self.failed(layer, &error),
             };
             let (snapshot, decision) = decided;
-            controller.remove_plans(layer, configured, &snapshot);
             // It concerns all layers, whichever attempt has opened it.
             if std::mem::replace(&mut self.breaker, snapshot.breaker) != snapshot.breaker {
                 self.wake_all().await;
             }
             let Some(step) = decision.step.clone() else {
+                if let Err(error) = controller.remove_plans(layer, configured, &snapshot).await {
+                    tracing::warn!(%layer, %error, "cannot read which plan files are needed");
+                }
                 self.looked(layer, source.as_deref(), &snapshot, decision);
                 if frees_others {
                     self.wake_others(layer);

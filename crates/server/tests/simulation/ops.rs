@@ -2,6 +2,17 @@
 
 use butler_server::model::Strategy;
 
+/// Which attempts of a layer fail.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Fails {
+    /// Some.
+    Sometimes,
+    /// All applies.
+    Applies,
+    /// All.
+    Always,
+}
+
 /// What a layer of a scenario is like.
 #[derive(Clone, Debug)]
 pub(crate) struct LayerKind {
@@ -9,8 +20,7 @@ pub(crate) struct LayerKind {
     /// Whether the layer is checked for drift, and whether drift is repaired then.
     pub(crate) drift_repair: Option<bool>,
     pub(crate) destroy_limit: Option<u64>,
-    /// Whether each of its attempts fails of the network.
-    pub(crate) always_fails: bool,
+    pub(crate) fails: Fails,
     /// Whether it has the state of the layer before it, which no configuration should allow.
     pub(crate) shares_state: bool,
     /// Whether it is in the repository whose attempts are limited.
@@ -197,7 +207,11 @@ impl Scenario {
                     .unwrap_or(&Strategy::Auto),
                 drift_repair: random.bool().then(|| random.bool()),
                 destroy_limit: (random.u8(..4) == 0).then_some(0),
-                always_fails: random.u8(..10) == 0,
+                fails: match random.u8(..20) {
+                    0..2 => Fails::Always,
+                    2..5 => Fails::Applies,
+                    _ => Fails::Sometimes,
+                },
                 shares_state: random.u8(..4) == 0,
                 is_limited: random.bool(),
                 after: (0..index).filter(|_| random.u8(..3) == 0).collect(),

@@ -35,7 +35,8 @@ impl World {
             let Ok((snapshot, decision)) = decided else { return };
             self.check_look(layer, &snapshot, &decision);
             self.latest = self.latest.max(snapshot.now);
-            self.controller(layer).remove_plans(&name, self.configured(layer), &snapshot);
+            let configured = self.configured(layer);
+            let _ = now(self.controller(layer).remove_plans(&name, configured, &snapshot));
             let Some(step) = decision.step.clone() else {
                 let is_limited = is_closed(&decision, Gate::Rate);
                 if decision.phase != Phase::PendingTrigger && !is_limited {

@@ -8,6 +8,7 @@ use butler_server::model::{
 use butler_server::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 
 use crate::executor::{PlanFile, Stage};
+use crate::ops::Fails;
 use crate::world::{World, now};
 
 impl World {
@@ -155,7 +156,12 @@ impl World {
         let chance = self.executor.machine.lock().unwrap().random.u32(..100);
         let layer = self.layers.iter().position(|layer| layer.layer.name == id.layer).unwrap();
         let class = match chance {
-            _ if self.kinds[layer].always_fails => Some(FailureClass::Network),
+            _ if self.kinds[layer].fails == Fails::Always => Some(FailureClass::Network),
+            _ if self.kinds[layer].fails == Fails::Applies
+                && run.action.changes_infrastructure() =>
+            {
+                Some(FailureClass::Module)
+            }
             0..8 => Some(FailureClass::Network),
             8..16 => Some(FailureClass::Module),
             16 => Some(FailureClass::Credentials),
