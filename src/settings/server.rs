@@ -13,8 +13,8 @@ use super::reader::Reader;
 use super::server_address::ServerAddress;
 use super::setting::{
     ACCESS_FILE, ALLOWED_GIT_HOST, CA_BUNDLE, CONCURRENCY, DATA, DRY_RUN, KEY_FILE, LAYER_PATH,
-    MIRROR_MEMORY, ONCE, REFERENCE, REPO, SECRETS_DIR, SERVER, SERVER_CONFIG, SERVER_TOKEN_FILE,
-    STARTS_PER_MINUTE, STOP_ATTEMPTS, STOP_TIMEOUT,
+    METRICS_OPEN, MIRROR_MEMORY, ONCE, REFERENCE, REPO, SECRETS_DIR, SERVER, SERVER_CONFIG,
+    SERVER_TOKEN_FILE, STARTS_PER_MINUTE, STOP_ATTEMPTS, STOP_TIMEOUT,
 };
 use super::{
     Arguments, Environment, IsolationLevel, Logging, Setting, SettingsError, parse, variable,
@@ -49,6 +49,8 @@ pub struct ServerSettings {
     pub access_file: Option<PathBuf>,
     /// The keys of saved plans; `None`: a file in the data directory.
     pub key_file: Option<PathBuf>,
+    /// Whether `/metrics` needs no token.
+    pub metrics_open: bool,
     /// The most attempts at the same time.
     pub concurrency: u32,
     /// The most starts in a minute, of checks for drift and of what is due after a start.
@@ -142,6 +144,7 @@ impl ServerSettings {
             address: ServerAddress::resolve(&reader, once)?,
             access_file: reader.existing(&ACCESS_FILE, |path| !path.is_dir() && path.exists())?,
             key_file: reader.existing(&KEY_FILE, Path::is_file)?,
+            metrics_open: reader.switch(&METRICS_OPEN)?,
             concurrency: concurrency.unwrap_or(u32::try_from(processors).unwrap_or(u32::MAX)),
             starts_per_minute: starts.unwrap_or(STARTS_PER_MINUTE_DEFAULT),
             mirror_memory: reader

@@ -19,6 +19,7 @@ mod interrupted;
 mod isolation;
 mod kills;
 mod limits;
+mod metrics;
 mod module_credentials;
 mod output;
 mod port;

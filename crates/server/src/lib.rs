@@ -5,7 +5,7 @@
 //! finds out which of them a commit changes.
 //! [`model`] holds the types that pass between the parts, and [`decision`] the pure function that
 //! decides. [`windows`] says when actions are forbidden. [`plans`] protects saved plans. [`store`] keeps the
-//! facts, and [`controller`] executes what was decided.
+//! facts, and [`controller`] executes what was decided. [`metrics`] names and counts what the server measures.
 
 pub mod api;
 pub mod attempts;
@@ -15,6 +15,7 @@ pub mod data;
 pub mod decision;
 pub mod event;
 pub mod layers;
+pub mod metrics;
 pub mod mirror;
 pub mod model;
 pub mod plans;

@@ -98,6 +98,7 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
         stop_attempts: settings.stop_attempts,
         access_file: settings.access_file,
         key_file: settings.key_file,
+        metrics_open: settings.metrics_open,
         isolation,
         access: settings.access,
         concurrency: settings.concurrency,

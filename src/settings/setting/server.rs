@@ -134,6 +134,18 @@ pub const ACCESS_FILE: Setting = Setting {
     section: Section::Server,
 };
 
+/// `--metrics-open`.
+pub const METRICS_OPEN: Setting = Setting {
+    noun: "switch",
+    flags: &["--metrics-open"],
+    variables: &["BUTLER_METRICS_OPEN"],
+    kind: Kind::Switch,
+    default: "off",
+    help: "Answer /metrics without a token: it has the names of repositories",
+    example: "true",
+    section: Section::Server,
+};
+
 /// `--key-file`.
 pub const KEY_FILE: Setting = Setting {
     noun: "key file",

@@ -1,5 +1,5 @@
-//! The HTTP API below `/api/v1`, for people's tools and for the command line; `/healthz` and
-//! `/readyz`.
+//! The HTTP API below `/api/v1`, for people's tools and for the command line; `/healthz`, `/readyz`
+//! and `/metrics`.
 //!
 //! [`routes`] is the table of all requests with the role that each needs. The router, its
 //! authorization and the OpenAPI document are made from it, so a route without a rule cannot exist.
@@ -15,6 +15,7 @@ mod health;
 mod hosts;
 mod layers;
 mod logs;
+mod metrics;
 mod openapi;
 mod planning;
 mod reached;

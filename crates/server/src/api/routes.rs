@@ -26,7 +26,8 @@ use super::state::{ApiState, Shared};
 use super::unlock::{Unlock, Unlocked};
 use super::user::{Role, UserView};
 use super::{
-    approvals, breaker, events, health, layers, logs, planning, repositories, runs, unlock, users,
+    approvals, breaker, events, health, layers, logs, metrics, planning, repositories, runs,
+    unlock, users,
 };
 use crate::serve::{LayerView, RunView};
 use crate::store::Store;
@@ -221,11 +222,17 @@ pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>) -> Router {
         router = router.route(&format!("{BASE}{}", route.path), handler);
     }
     let answer = get(move || async move { Json(document) });
+    let mut measured = get(metrics::metrics::<S>);
+    if !state.metrics_open {
+        let viewer = (Arc::clone(&state), Role::Viewer);
+        measured = measured.layer(from_fn_with_state(viewer, authorize::<S>));
+    }
     let hosts = from_fn_with_state(Arc::new(state.hosts.clone()), check_address);
     router
         .route(&format!("{BASE}/openapi.json"), answer)
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz::<S>))
+        .route("/metrics", measured)
         .fallback(unknown)
         .layer(hosts)
         .layer(DefaultBodyLimit::max(MOST_BODY))

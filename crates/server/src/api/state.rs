@@ -9,6 +9,7 @@ use super::hosts::Hosts;
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::LayerSource;
+use crate::metrics::AttemptMetrics;
 use crate::model::LayerName;
 use crate::serve::{Desired, Views};
 
@@ -31,6 +32,10 @@ pub struct ApiState<S> {
     pub hosts: Hosts,
     /// What modules are kept from, in one word.
     pub isolation: String,
+    /// The attempts that have ended.
+    pub attempts: Arc<AttemptMetrics>,
+    /// Whether `/metrics` needs no token.
+    pub metrics_open: bool,
 }
 
 impl<S> ApiState<S> {

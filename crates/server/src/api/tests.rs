@@ -8,6 +8,7 @@ mod events;
 mod full;
 mod layers;
 mod logs;
+mod metrics;
 mod openapi;
 mod origin;
 mod runs;
@@ -31,6 +32,7 @@ use crate::config::{Config, RemoteLimits, parse};
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::LayerSource;
+use crate::metrics::AttemptMetrics;
 use crate::model::{
     AttemptToken, Commit, Digest, Ending, LayerName, Moment, Revision, RunId, Sighting,
 };
@@ -45,6 +47,7 @@ struct Tested {
     due: Arc<Notify>,
     desired: Arc<Desired>,
     views: Arc<Views>,
+    attempts: Arc<AttemptMetrics>,
     directory: tempfile::TempDir,
 }
 
@@ -104,6 +107,7 @@ async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
     };
     let users = users.into_iter().chain([limited]).collect();
     let due = desired.due("infra");
+    let attempts = Arc::new(AttemptMetrics::after(0));
     let state = ApiState {
         store: Arc::clone(&store),
         views: Arc::clone(&views),
@@ -113,9 +117,11 @@ async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
         access: access.unwrap_or_else(|| Access::new(users)),
         hosts,
         isolation: "landlock".to_owned(),
+        attempts: Arc::clone(&attempts),
+        metrics_open: false,
     };
     let router = router(Arc::new(state));
-    Tested { router, store, events, due, desired, views, directory }
+    Tested { router, store, events, due, desired, views, attempts, directory }
 }
 
 impl Tested {
@@ -263,7 +269,9 @@ async fn server_says_without_a_token_how_it_is() {
     assert_eq!(status, StatusCode::OK);
     let ready: Value = serde_json::from_str(&ready).unwrap();
     assert_eq!(ready, serde_json::json!({"ok": true, "isolation": "landlock"}));
-    for path in ["/healthz", "/readyz", "/api/v1/layers", "/api/v1/openapi.json", "/none"] {
+    for path in
+        ["/healthz", "/readyz", "/metrics", "/api/v1/layers", "/api/v1/openapi.json", "/none"]
+    {
         let (status, error) = ask(path, "evil.test").await;
         assert_eq!(status, StatusCode::MISDIRECTED_REQUEST, "{path}");
         let error: Value = serde_json::from_str(&error).unwrap();

@@ -103,6 +103,14 @@ pub fn is_over(input: &Input<'_>, run: &Run) -> bool {
     }
 }
 
+/// The runs that wait for their first or next attempt. A layer that is paused, or not configured, waits
+/// for nothing.
+pub fn waiting_runs<'a>(input: &Input<'a>) -> impl Iterator<Item = &'a Run> + use<'a> {
+    let layer = input.layer.filter(|_| input.facts.paused_by.is_none());
+    let open = layer.map(|layer| open_runs(input, layer)).unwrap_or_default();
+    open.into_iter().map(|(run, _)| run)
+}
+
 /// The run that has an attempt without an end, and this attempt.
 fn running(facts: &Facts) -> Option<(&Run, &Attempt)> {
     facts.runs.iter().rev().find_map(|run| run.running().map(|attempt| (run, attempt)))

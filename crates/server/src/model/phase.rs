@@ -95,6 +95,27 @@ impl Gate {
     ];
 }
 
+impl Gate {
+    /// The name, as in the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::Breaker => "breaker",
+            Self::Concurrency => "concurrency",
+            Self::Dependency => "dependency",
+            Self::Lease => "lease",
+            Self::Pause => "pause",
+            Self::Platform => "platform",
+            Self::Policy => "policy",
+            Self::Rate => "rate",
+            Self::Retry => "retry",
+            Self::Source => "source",
+            Self::Window => "window",
+        }
+    }
+}
+
 /// Why nothing happens: a closed gate and one sentence.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct Reason {

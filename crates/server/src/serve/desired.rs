@@ -45,6 +45,29 @@ pub struct Poll {
 struct PollCounts {
     begun: u64,
     ended: u64,
+    results: PollResults,
+}
+
+/// How the polls of a repository have ended since the server started.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PollResults {
+    /// Those that succeeded.
+    pub succeeded: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// When the last one ended that succeeded.
+    pub last_success: Option<SystemTime>,
+}
+
+impl PollResults {
+    const fn add(&mut self, at: SystemTime, has_succeeded: bool) {
+        if has_succeeded {
+            self.succeeded += 1;
+            self.last_success = Some(at);
+        } else {
+            self.failed += 1;
+        }
+    }
 }
 
 impl Desired {
@@ -291,15 +314,25 @@ impl Desired {
     }
 
     /// Records the end of a poll. Returns whether it has another error than the last one.
-    pub(super) fn polled(&self, repository: &str, error: Option<String>) -> bool {
+    pub(crate) fn polled(&self, repository: &str, error: Option<String>) -> bool {
         let mut polls = self.polls.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new =
             |last: Option<&Poll>| last.and_then(|last| last.error.as_ref()) != error.as_ref();
         let is_other = error.is_some() && is_new(polls.get(repository));
-        polls.insert(repository.to_owned(), Poll { at: SystemTime::now(), error });
+        let (at, has_succeeded) = (SystemTime::now(), error.is_none());
+        polls.insert(repository.to_owned(), Poll { at, error });
         drop(polls);
-        self.count(repository, |counts| counts.ended = counts.begun);
+        self.count(repository, |counts| {
+            counts.ended = counts.begun;
+            counts.results.add(at, has_succeeded);
+        });
         is_other
+    }
+
+    /// How the polls of a repository have ended.
+    #[must_use]
+    pub fn poll_results(&self, repository: &str) -> PollResults {
+        self.count(repository, |counts| counts.results)
     }
 
     /// The last poll of each repository that was polled.

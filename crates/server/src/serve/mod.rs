@@ -22,7 +22,7 @@ mod tls;
 mod view;
 mod waiting;
 
-pub use desired::{Desired, Poll};
+pub use desired::{Desired, Poll, PollResults};
 pub use dry_run::{DryRun, dry_run};
 pub use listener::ListenError;
 pub use poller::PollError;

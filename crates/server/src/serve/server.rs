@@ -28,6 +28,7 @@ use crate::attempts::{AttemptSettings, PlanFiles, ProcessExecutor, Secrets, Stor
 use crate::config::{Config, ConfigError, RemoteLimits};
 use crate::data::{DataAccess, DataDirectory};
 use crate::event::Event;
+use crate::metrics::{AttemptMetrics, count_attempts};
 use crate::model::RunId;
 use crate::plans::{KeyError, PlanKeys};
 use crate::store::{SqliteStore, Store, StoreError};
@@ -54,6 +55,8 @@ pub struct Options {
     pub stop_attempts: Option<Duration>,
     /// The file of users; without it there is one administrator.
     pub access_file: Option<PathBuf>,
+    /// Whether `/metrics` needs no token.
+    pub metrics_open: bool,
     /// What modules are kept from, in one word.
     pub isolation: String,
     /// Who can enter the data directory.
@@ -121,6 +124,7 @@ struct Parts {
     views: Arc<Views>,
     sender: mpsc::UnboundedSender<Event>,
     polls: Arc<PollSettings>,
+    attempts: Arc<AttemptMetrics>,
     /// Takes the reports of attempts, until the parts are dropped.
     _reports: JoinSet<()>,
 }
@@ -186,7 +190,7 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let (listen_at, config_files) = (options.listen, options.config_files.clone());
     let (hosts, stop_attempts) = (options.hosts.clone(), options.stop_attempts);
-    let isolation = options.isolation.clone();
+    let (isolation, metrics_open) = (options.isolation.clone(), options.metrics_open);
     // Read before anything is written.
     let of_file = options.access_file.as_deref().map(Access::of_file);
     let of_file = of_file.transpose().map_err(ServeError::Access)?;
@@ -207,6 +211,8 @@ pub async fn serve(
         access,
         hosts,
         isolation,
+        attempts: Arc::clone(&parts.attempts),
+        metrics_open,
     };
     let listener = listen(listen_at, &parts.data.port("listen")).await?;
     let address = listener.local_addr().map_err(ServeError::Serve)?;
@@ -229,6 +235,7 @@ pub async fn serve(
         () = parts.poll_all(stop) => {}
         // After the first look at all layers, which it would delay.
         () = parts.remove_old() => {}
+        () = count_attempts(&*parts.store, &parts.attempts) => {}
         () = reload(config_files, parts.data.root(), &parts.desired) => {}
         _ = stop.requested() => {}
     }
@@ -314,6 +321,8 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     let store = Arc::new(SqliteStore::open(&data.store())?);
     // After the store is locked: another server that runs here needs its own modes.
     let data = data.with_access(options.access).map_err(failed)?;
+    // Before an attempt can report.
+    let attempt_metrics = Arc::new(AttemptMetrics::after(*store.journal().borrow()));
     let desired = Arc::new(Desired::new(options.config, options.limits));
     recall(&desired, &data);
     let (sender, events) = mpsc::unbounded_channel();
@@ -371,6 +380,15 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         git: options.git,
         mirror_memory: options.mirror_memory,
     });
-    let parts = Parts { store, data, desired, views, sender, polls, _reports: reports };
+    let parts = Parts {
+        store,
+        data,
+        desired,
+        views,
+        sender,
+        polls,
+        attempts: attempt_metrics,
+        _reports: reports,
+    };
     Ok((parts, scheduler, events))
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Serialize, Serializer};
 
-use crate::decision::{Decision, Input, is_over};
+use crate::decision::{Decision, Input, is_over, waiting_runs};
 use crate::layers::LayerSource;
 use crate::model::{
     Action, Attempt, ChangeCounts, Closed, Commit, DriftKind, Ending, LayerName, Lease, Moment,
@@ -49,6 +49,9 @@ pub struct LayerView {
     pub last_run: Option<RunView>,
     /// Who paused the layer.
     pub paused_by: Option<String>,
+    /// When each run was created that waits for its first or next attempt.
+    #[serde(skip)]
+    pub waiting_runs: Vec<Moment>,
 }
 
 /// Whether infrastructure and state differ.
@@ -167,6 +170,8 @@ impl LayerView {
         snapshot: &Snapshot,
         decision: &Decision,
     ) -> Self {
+        let surroundings = Surroundings::default();
+        let input = input(name, source, snapshot, &surroundings);
         let facts = &snapshot.facts;
         let planned =
             facts.runs.iter().rev().find(|run| run.action == Action::Plan && run.has_succeeded());
@@ -192,6 +197,7 @@ impl LayerView {
             next_look: decision.next_look.map(Timestamp),
             last_run: facts.runs.last().map(|run| RunView::new(name, source, snapshot, run)),
             paused_by: facts.paused_by.clone(),
+            waiting_runs: waiting_runs(&input).map(|run| run.created).collect(),
         }
     }
 }
@@ -206,14 +212,7 @@ impl RunView {
         run: &Run,
     ) -> Self {
         let surroundings = Surroundings::default();
-        let input = Input {
-            name: layer,
-            layer: source.map(|source| &source.configured.layer),
-            observation: snapshot.observation.as_ref(),
-            facts: &snapshot.facts,
-            surroundings: &surroundings,
-            now: snapshot.now,
-        };
+        let input = input(layer, source, snapshot, &surroundings);
         Self {
             id: run.id.clone(),
             layer: layer.clone(),
@@ -244,6 +243,23 @@ impl RunView {
             approved_by: run.approved_by.clone(),
             created: Timestamp(run.created),
         }
+    }
+}
+
+/// What is known about a layer, without what a start depends on outside of it.
+fn input<'a>(
+    name: &'a LayerName,
+    source: Option<&'a LayerSource>,
+    snapshot: &'a Snapshot,
+    surroundings: &'a Surroundings,
+) -> Input<'a> {
+    Input {
+        name,
+        layer: source.map(|source| &source.configured.layer),
+        observation: snapshot.observation.as_ref(),
+        facts: &snapshot.facts,
+        surroundings,
+        now: snapshot.now,
     }
 }
 

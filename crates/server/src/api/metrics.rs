@@ -1,0 +1,91 @@
+//! `GET /metrics`: what the server measures, in the text format of Prometheus.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::IntoResponse;
+
+use super::error::ApiError;
+use super::state::{ApiState, Shared};
+use crate::metrics::{
+    ATTEMPTS_RUNNING, BUILD_INFO, CONTENT_TYPE, Exposition, LAST_SUCCESSFUL_POLL, LAYERS,
+    LAYERS_DRIFTED, LAYERS_GATED, OLDEST_WAITING_RUN, POLLS, PROBLEMS, RUNS_WAITING,
+};
+use crate::model::{Gate, Moment, Phase};
+use crate::serve::{Desired, DriftView, LayerView, Timestamp};
+use crate::store::Store;
+
+/// Of the store, it reads only which attempts run: everything else is in memory, however many layers
+/// there are.
+pub(super) async fn metrics<S: Store>(
+    State(state): State<Shared<S>>,
+) -> Result<impl IntoResponse, ApiError> {
+    let running = state.store.busy().await?.len();
+    let text = exposition(&state, running, Timestamp::of(SystemTime::now()).0);
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text))
+}
+
+/// A layer has at most one attempt that runs, so `running` is the number of busy layers.
+fn exposition<S>(state: &ApiState<S>, running: usize, now: Moment) -> String {
+    let mut text = Exposition::default();
+    text.family(&BUILD_INFO);
+    text.sample(&BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1);
+    let views = state.views.all();
+    let views = || views.iter().map(AsRef::as_ref);
+    write_layers(views, &mut text);
+    text.single(&PROBLEMS, state.desired.problems().len());
+    write_waiting(views, now, &mut text);
+    text.single(&ATTEMPTS_RUNNING, running);
+    state.attempts.write(&mut text);
+    write_polls(&state.desired, &mut text);
+    text.into_text()
+}
+
+fn write_layers<'a, I: Iterator<Item = &'a LayerView>>(
+    views: impl Fn() -> I,
+    text: &mut Exposition,
+) {
+    text.family(&LAYERS);
+    for phase in Phase::ALL {
+        let count = views().filter(|view| view.phase == phase).count();
+        text.sample(&LAYERS, &[&format!("{phase:?}")], count);
+    }
+    let drifted = views().filter(|view| view.drift == DriftView::Found).count();
+    text.single(&LAYERS_DRIFTED, drifted);
+    text.family(&LAYERS_GATED);
+    for gate in Gate::ALL {
+        let has = |view: &&LayerView| view.reasons.iter().any(|reason| reason.gate == gate);
+        text.sample(&LAYERS_GATED, &[gate.as_str()], views().filter(has).count());
+    }
+}
+
+fn write_waiting<'a, I: Iterator<Item = &'a LayerView>>(
+    views: impl Fn() -> I,
+    now: Moment,
+    text: &mut Exposition,
+) {
+    let created = || views().flat_map(|view| view.waiting_runs.iter().copied());
+    text.single(&RUNS_WAITING, created().count());
+    let oldest = created().min().map(|created| now.since(created)).unwrap_or_default();
+    text.single(&OLDEST_WAITING_RUN, oldest.as_secs_f64());
+}
+
+/// The repositories of the configuration.
+fn write_polls(desired: &Desired, text: &mut Exposition) {
+    let config = desired.config();
+    let polls = config.repositories.keys().map(|name| (name, desired.poll_results(name)));
+    let polls: Vec<_> = polls.collect();
+    text.family(&POLLS);
+    for (name, results) in &polls {
+        text.sample(&POLLS, &[name, "succeeded"], results.succeeded);
+        text.sample(&POLLS, &[name, "failed"], results.failed);
+    }
+    text.family(&LAST_SUCCESSFUL_POLL);
+    for (name, results) in &polls {
+        let since = results.last_success.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        if let Some(since) = since {
+            text.sample(&LAST_SUCCESSFUL_POLL, &[name], since.as_secs_f64());
+        }
+    }
+}

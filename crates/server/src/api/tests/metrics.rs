@@ -1,0 +1,141 @@
+//! `GET /metrics`.
+
+use super::*;
+use crate::metrics::{CONTENT_TYPE, FAMILIES};
+
+/// The status, the media type and the body of `/metrics`.
+async fn ask(router: &Router, token: Option<&str>) -> (StatusCode, String, String) {
+    let mut request = Request::builder().uri("/metrics").header("host", "localhost");
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let answer = router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+    let (status, kind) = (answer.status(), answer.headers()["content-type"].to_str().unwrap());
+    let kind = kind.to_owned();
+    let body = to_bytes(answer.into_body(), 1 << 20).await.unwrap();
+    (status, kind, String::from_utf8(body.to_vec()).unwrap())
+}
+
+impl Tested {
+    /// Decides about a layer again, as the scheduler does, and asks for the metrics.
+    async fn metrics(&self) -> String {
+        let layer: LayerName = "a".parse().unwrap();
+        let source = self.desired.catalogs().borrow().layers[&layer].clone();
+        self.views.look(&*self.store, &layer, Some(&source)).await;
+        self.attempts.catch_up(&*self.store).await.unwrap();
+        let (status, kind, text) = ask(&self.router, Some(&token(Role::Viewer))).await;
+        assert_eq!((status, kind.as_str()), (StatusCode::OK, CONTENT_TYPE), "{text}");
+        text
+    }
+}
+
+/// The value of a series.
+fn value<'a>(text: &'a str, series: &str) -> &'a str {
+    let mut lines = text.lines().filter_map(|line| line.rsplit_once(' '));
+    let found = lines.find(|(name, _)| *name == series);
+    found.unwrap_or_else(|| panic!("no `{series}` in {text}")).1
+}
+
+#[tokio::test]
+async fn metrics_need_the_token_of_a_viewer_unless_they_are_open() {
+    let tested = tested().await;
+    for stranger in [None, Some("brce_viewer"), Some("breg_unknown"), Some("viewer")] {
+        let (status, _, body) = ask(&tested.router, stranger).await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{stranger:?}");
+        assert!(!body.contains("butler_"), "{body}");
+    }
+    for role in Role::ALL {
+        assert_eq!(ask(&tested.router, Some(&token(role))).await.0, StatusCode::OK, "{role:?}");
+    }
+    let open = ApiState {
+        store: Arc::clone(&tested.store),
+        views: Arc::clone(&tested.views),
+        desired: Arc::clone(&tested.desired),
+        data: DataDirectory::at(tested.directory.path()),
+        events: mpsc::unbounded_channel().0,
+        access: Access::new(Vec::new()),
+        hosts: Hosts::new([127, 0, 0, 1].into()),
+        isolation: "landlock".to_owned(),
+        attempts: Arc::clone(&tested.attempts),
+        metrics_open: true,
+    };
+    let open = router(Arc::new(open));
+    let (status, _, text) = ask(&open, None).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(value(&text, "butler_attempts_running"), "0");
+}
+
+#[tokio::test]
+async fn answer_has_every_metric_once_and_no_other() {
+    let tested = tested().await;
+    let text = tested.metrics().await;
+    let named = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let expected = FAMILIES.iter().map(|family| format!("{} {}", family.name, family.kind.name()));
+    assert_eq!(named.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        assert!(value.parse::<f64>().is_ok_and(|value| value >= 0.0), "{line}");
+        let name = series.split('{').next().unwrap();
+        assert!(FAMILIES.iter().any(|family| name.starts_with(family.name)), "{line}");
+    }
+    let version = format!("butler_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(value(&text, &version), "1");
+}
+
+#[tokio::test]
+async fn runs_and_attempts_are_counted_while_they_wait_run_and_end() {
+    let tested = tested().await;
+    let run = tested.plan("a").await;
+    let waits = tested.metrics().await;
+    assert_eq!(value(&waits, "butler_runs_waiting"), "1");
+    let age: f64 = value(&waits, "butler_runs_waiting_oldest_seconds").parse().unwrap();
+    assert!(age > 0.0, "{age}");
+    assert_eq!(value(&waits, "butler_attempts_running"), "0");
+
+    let attempt = tested.start(&run, 1).await;
+    let runs = tested.metrics().await;
+    assert_eq!(value(&runs, "butler_runs_waiting"), "0");
+    assert_eq!(value(&runs, "butler_runs_waiting_oldest_seconds"), "0");
+    assert_eq!(value(&runs, "butler_attempts_running"), "1");
+    assert_eq!(value(&runs, "butler_layers{phase=\"ClosingOut\"}"), "1");
+    let succeeded = "butler_attempts_ended_total{action=\"plan\",outcome=\"succeeded\"}";
+    let lost = "butler_attempts_ended_total{action=\"plan\",outcome=\"lost\"}";
+    let count = "butler_attempt_duration_seconds_count{action=\"plan\"}";
+    assert_eq!((value(&runs, succeeded), value(&runs, count)), ("0", "0"));
+
+    tested.end(&attempt, Ending::Succeeded).await;
+    let ended = tested.metrics().await;
+    assert_eq!(value(&ended, "butler_attempts_running"), "0");
+    assert_eq!((value(&ended, succeeded), value(&ended, lost)), ("1", "0"));
+    assert_eq!(value(&ended, count), "1");
+    // An end is counted once.
+    let again = tested.metrics().await;
+    assert_eq!((value(&again, succeeded), value(&again, count)), ("1", "1"));
+
+    // A paused layer waits for nothing.
+    tested.plan("a").await;
+    assert_eq!(value(&tested.metrics().await, "butler_runs_waiting"), "1");
+    tested.store.pause(&"a".parse().unwrap(), Some("ana")).await.unwrap();
+    let paused = tested.metrics().await;
+    assert_eq!(value(&paused, "butler_runs_waiting"), "0");
+    assert_eq!(value(&paused, "butler_layers_gated{gate=\"pause\"}"), "1");
+    assert_eq!(value(&paused, "butler_layers{phase=\"Skipped\"}"), "1");
+}
+
+#[tokio::test]
+async fn polls_are_counted_by_result() {
+    let tested = tested().await;
+    let failed = "butler_polls_total{repository=\"infra\",result=\"failed\"}";
+    let succeeded = "butler_polls_total{repository=\"infra\",result=\"succeeded\"}";
+    let last = "butler_repository_last_successful_poll_timestamp_seconds{repository=\"infra\"}";
+    let before = tested.metrics().await;
+    assert_eq!((value(&before, failed), value(&before, succeeded)), ("0", "0"));
+    assert!(!before.contains(last), "{before}");
+    tested.desired.polled("infra", None);
+    tested.desired.polled("infra", Some("no route".to_owned()));
+    tested.desired.polled("infra", Some("no route".to_owned()));
+    let after = tested.metrics().await;
+    assert_eq!((value(&after, failed), value(&after, succeeded)), ("2", "1"));
+    assert!(value(&after, last).parse::<f64>().unwrap() > 1e9, "{after}");
+    assert_eq!(value(&after, "butler_problems"), "1");
+}

@@ -1,0 +1,17 @@
+//! What the server measures: the names of all metrics, the counters of attempts, and the text format of
+//! Prometheus.
+//!
+//! Gauges are derived from the facts at each request. Counters begin at zero when the server starts, and
+//! are never stored. Labels never contain secrets: they are names of repositories, and words of the API.
+
+mod attempts;
+mod families;
+mod text;
+
+pub use attempts::{AttemptMetrics, count_attempts};
+pub use families::{
+    ATTEMPT_DURATION, ATTEMPTS_ENDED, ATTEMPTS_RUNNING, BUILD_INFO, FAMILIES, Family, Kind,
+    LAST_SUCCESSFUL_POLL, LAYERS, LAYERS_DRIFTED, LAYERS_GATED, OLDEST_WAITING_RUN, POLLS,
+    PROBLEMS, RUNS_WAITING,
+};
+pub use text::{CONTENT_TYPE, Exposition};
