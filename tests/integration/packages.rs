@@ -2,6 +2,7 @@
 //! of a release, and its build.
 
 mod entrypoint;
+mod systemd;
 
 use std::collections::BTreeMap;
 use std::path::Path;
