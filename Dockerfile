@@ -35,8 +35,12 @@ RUN terraform="$(butler-runner tool install --cache-dir /opt/butler-runner "${TE
 # it cannot be written, the runner takes a directory below /tmp. Other users may look at home, too.
 RUN useradd --uid 65532 --user-group --create-home --home-dir /home/runner runner \
     && chmod 0755 /home/runner \
-    && install -d -o runner -g runner /home/runner/.butler-runner /workspace
+    && install -d -o runner -g runner /home/runner/.butler-runner /workspace \
+    && install -d -m 0700 -o runner -g runner /data
+# /data is the data directory of `serve`: mount a volume there. It is not declared as one, because CI
+# systems would get an empty volume for each job. A new volume takes over owner and mode.
 ENV HOME=/home/runner \
+    BUTLER_DATA=/data \
     BUTLER_DEFAULT_TOOL_VERSION=${TERRAFORM_VERSION} \
     BUTLER_NO_SELF_UPDATE="use the image of the version that you want"
 USER 65532:65532

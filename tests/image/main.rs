@@ -100,6 +100,18 @@ fn image_has_labels_and_an_unprivileged_default_user() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("Usage: butler-runner"), "{output:?}");
 }
 
+#[test]
+fn data_directory_of_the_server_belongs_to_the_default_user_alone() {
+    let image = &*IMAGE;
+    assert_eq!(image.variables["BUTLER_DATA"], "/data");
+    let words = ["stat", "--format", "%u:%g %a", "/data"];
+    assert_eq!(image.root.output(image, 65532, &words), "65532:65532 700\n");
+    // The server does not start without a configuration, and names it.
+    let output = image.root.container(image, 65532, &["serve"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--config"), "{output:?}");
+}
+
 /// The command with which GitLab, Jenkins and others start a shell in the image.
 #[test]
 fn ci_systems_start_a_shell_in_the_image() {
