@@ -68,13 +68,19 @@ fn code(text: &str) -> Vec<&str> {
 fn every_explained_message_exists_in_the_sources() {
     let sources: String =
         program_sources().iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
-    let explained = rows("docs/troubleshooting.md", "troubleshooting");
-    assert!(explained.len() >= 10, "{explained:?}");
-    for row in explained {
-        let pieces = code(&row[0]);
-        assert!(!pieces.is_empty(), "{row:?}");
-        let said = sources.lines().any(|line| pieces.iter().all(|piece| line.contains(piece)));
-        assert!(said, "nothing says `{}`", row[0]);
+    for (file, marker) in [
+        ("docs/troubleshooting.md", "troubleshooting"),
+        ("docs/operating.md", "blocked layers"),
+        ("docs/operating.md", "log lines"),
+    ] {
+        let explained = rows(file, marker);
+        assert!(explained.len() >= 10, "{explained:?}");
+        for row in explained {
+            let pieces = code(&row[0]);
+            assert!(!pieces.is_empty(), "{row:?}");
+            let said = sources.lines().any(|line| pieces.iter().all(|piece| line.contains(piece)));
+            assert!(said, "nothing says `{}`", row[0]);
+        }
     }
 }
 
