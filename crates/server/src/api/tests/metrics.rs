@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::metrics::{CONTENT_TYPE, FAMILIES};
+use crate::model::FailureClass;
 
 /// The status, the media type and the body of `/metrics`.
 async fn ask(router: &Router, token: Option<&str>) -> (StatusCode, String, String) {
@@ -102,19 +103,19 @@ async fn runs_and_attempts_are_counted_while_they_wait_run_and_end() {
     assert_eq!(value(&runs, "butler_runs_waiting_oldest_seconds"), "0");
     assert_eq!(value(&runs, "butler_attempts_running"), "1");
     assert_eq!(value(&runs, "butler_layers{phase=\"ClosingOut\"}"), "1");
-    let succeeded = "butler_attempts_ended_total{action=\"plan\",outcome=\"succeeded\"}";
+    let failed = "butler_attempts_ended_total{action=\"plan\",outcome=\"failed\"}";
     let lost = "butler_attempts_ended_total{action=\"plan\",outcome=\"lost\"}";
     let count = "butler_attempt_duration_seconds_count{action=\"plan\"}";
-    assert_eq!((value(&runs, succeeded), value(&runs, count)), ("0", "0"));
+    assert_eq!((value(&runs, failed), value(&runs, count)), ("0", "0"));
 
-    tested.end(&attempt, Ending::Succeeded).await;
+    tested.end(&attempt, Ending::Failed(FailureClass::Module)).await;
     let ended = tested.metrics().await;
     assert_eq!(value(&ended, "butler_attempts_running"), "0");
-    assert_eq!((value(&ended, succeeded), value(&ended, lost)), ("1", "0"));
+    assert_eq!((value(&ended, failed), value(&ended, lost)), ("1", "0"));
     assert_eq!(value(&ended, count), "1");
     // An end is counted once.
     let again = tested.metrics().await;
-    assert_eq!((value(&again, succeeded), value(&again, count)), ("1", "1"));
+    assert_eq!((value(&again, failed), value(&again, count)), ("1", "1"));
 
     // A paused layer waits for nothing.
     tested.plan("a").await;
