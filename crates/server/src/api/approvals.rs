@@ -8,8 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::ApiError;
-use super::layers::view;
-use super::planning::configured;
+use super::layers::{configured, view};
 use super::runs;
 use super::state::{ApiState, Shared};
 use super::user::User;

@@ -10,12 +10,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::error::ApiError;
-use super::planning::configured;
 use super::repositories::{self, PollView};
 use super::state::{ApiState, Shared};
 use super::user::User;
 use super::{breaker, configuration};
 use crate::event::Event;
+use crate::layers::LayerSource;
 use crate::model::{Gate, LayerName, Observation, Phase};
 use crate::serve::{DriftView, LayerView};
 use crate::store::{Snapshot, Store};
@@ -191,6 +191,16 @@ pub(super) async fn show<S: Store>(
     let configuration = source.map(|source| configuration::in_force(&source)).transpose()?;
     let view = (*view).clone();
     Ok(Json(LayerInFull { view, up_to_date: is_current, gates, configuration }))
+}
+
+/// What the configuration says about a layer.
+pub(super) fn configured<S>(
+    state: &ApiState<S>,
+    name: &LayerName,
+) -> Result<Arc<LayerSource>, ApiError> {
+    state.source(name).ok_or_else(|| {
+        ApiError::conflict(format!("the layer `{name}` is no longer in the configuration"))
+    })
 }
 
 pub(super) async fn sync<S: Store>(

@@ -1,7 +1,6 @@
 //! Requests for a plan: of what the repository contains, once more after a failure, or of a layer's end.
 
 use std::fmt::Display;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -11,13 +10,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::error::ApiError;
-use super::layers::view;
+use super::layers::{configured, view};
 use super::runs;
 use super::state::{ApiState, Shared};
 use crate::decision::usable;
 use crate::event::Event;
-use crate::layers::LayerSource;
-use crate::model::{Action, Cause, LayerName, NewRun, Phase, RunId};
+use crate::model::{Action, Cause, NewRun, Phase, RunId};
 use crate::store::{Outcome, Snapshot, Store};
 
 /// A run that was created, or that an earlier request has created.
@@ -113,16 +111,6 @@ async fn create<S: Store>(
         let _ = state.events.send(Event::Changed(name.clone()));
     }
     Ok((StatusCode::ACCEPTED, Json(json!(runs::view(state, name, &run).await?))))
-}
-
-/// What the configuration says about a layer.
-pub(super) fn configured<S>(
-    state: &ApiState<S>,
-    name: &LayerName,
-) -> Result<Arc<LayerSource>, ApiError> {
-    state.source(name).ok_or_else(|| {
-        ApiError::conflict(format!("the layer `{name}` is no longer in the configuration"))
-    })
 }
 
 /// What tells this request apart from others: the client's `Idempotency-Key`, or a random id.

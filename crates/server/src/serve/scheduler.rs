@@ -11,7 +11,6 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use self::limits::PLATFORM;
 use super::desired::Desired;
 use super::start_rate::StartRate;
 use super::view::{LayerView, Views};
@@ -23,13 +22,23 @@ use crate::layers::{Catalog, LayerSource};
 use crate::model::{Breaker, Gate, LayerName, Phase, Reason, RunId};
 use crate::store::{AttemptId, Outcome, Snapshot, Store};
 
-pub(super) use limits::Capacity;
-
 /// How many steps are made for a layer before others get their turn.
 const MOST_STEPS: u32 = 32;
 
 /// The wait after a step that failed, for example because the store did not answer.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
+
+/// The time after which the room on the disk is looked at again.
+const PLATFORM: Duration = Duration::from_mins(1);
+
+/// How much may run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Capacity {
+    /// The most attempts at the same time.
+    pub(super) concurrency: u32,
+    /// The most starts in a minute: of checks for drift, and of what is due after a start of the server.
+    pub(super) starts_per_minute: u32,
+}
 
 /// Decides about one layer after the other. There is one for each server.
 #[derive(Debug)]

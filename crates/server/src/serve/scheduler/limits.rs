@@ -1,7 +1,5 @@
 //! What limits the starts of attempts.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use super::Scheduler;
@@ -11,18 +9,6 @@ use crate::store::Store;
 
 /// The least free space of the data directory with which attempts are started, in bytes.
 const LEAST_ROOM: u64 = 1 << 30;
-
-/// The time after which the room on the disk is looked at again.
-pub(super) const PLATFORM: Duration = Duration::from_mins(1);
-
-/// How much may run.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::serve) struct Capacity {
-    /// The most attempts at the same time.
-    pub(in crate::serve) concurrency: u32,
-    /// The most starts in a minute: of checks for drift, and of what is due after a start of the server.
-    pub(in crate::serve) starts_per_minute: u32,
-}
 
 impl<S: Store, E: Executor> Scheduler<S, E> {
     /// What can run now, of a layer whose repository is not limited.
