@@ -108,6 +108,11 @@ impl Failure {
         Self { advice: Some(advice.into()), ..self }
     }
 
+    /// Sets the class.
+    pub(super) fn classed(self, class: FailureClass) -> Self {
+        Self { class: Some(class), ..self }
+    }
+
     /// Sets the cause.
     pub(super) fn caused_by(self, cause: Cause) -> Self {
         Self { cause, ..self }

@@ -88,7 +88,7 @@ fn take_in(
     create_locks(locks)?;
     for id in numbers(range, fastrand::u32(..)) {
         let Some(mut lock) = lock(&locks.join(id.to_string()))? else { continue };
-        if is_reserved(&lock)? || !is_unused(id)? {
+        if is_reserved(&lock, run)? || !is_unused(id)? {
             continue;
         }
         lock.set_len(0)?;
@@ -121,11 +121,13 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// Whether the directory in the file of a killed runner still exists.
-fn is_reserved(mut lock: &File) -> io::Result<bool> {
+/// Whether the directory in the file of a killed runner still exists. The directory `run` does not count: this run has
+/// created it again, after the files of the killed run were wiped.
+fn is_reserved(mut lock: &File, run: &Path) -> io::Result<bool> {
     let mut path = Vec::new();
     lock.read_to_end(&mut path)?;
-    Ok(!path.is_empty() && PathBuf::from(os_string(path)).try_exists().unwrap_or(true))
+    let path = PathBuf::from(os_string(path));
+    Ok(!path.as_os_str().is_empty() && path != run && path.try_exists().unwrap_or(true))
 }
 
 #[cfg(test)]
@@ -168,10 +170,24 @@ mod tests {
         for id in numbers(RANGE, 0) {
             std::fs::write(locks.join(id.to_string()), run.to_str().unwrap()).unwrap();
         }
-        let take = || take_in(&locks, RANGE, &run, |_| Ok(true)).unwrap();
-        assert!(take().is_none());
+        let other = base.path().join("other");
+        let take = |run: &Path| take_in(&locks, RANGE, run, |_| Ok(true)).unwrap();
+        assert!(take(&other).is_none());
         std::fs::remove_dir(&run).unwrap();
-        assert!(take().is_some());
+        assert!(take(&other).is_some());
+    }
+
+    #[test]
+    fn number_of_a_killed_runner_is_not_reserved_against_the_next_run_in_its_directory() {
+        let base = tempfile::tempdir().unwrap();
+        let (locks, run) = (base.path().join("locks"), base.path().join("run"));
+        std::fs::create_dir(&run).unwrap();
+        create_locks(&locks).unwrap();
+        let only = UserRange { first: 100, last: 100 };
+        std::fs::write(locks.join("100"), run.to_str().unwrap()).unwrap();
+        let take = |run: &Path| take_in(&locks, only, run, |_| Ok(true)).unwrap();
+        assert!(take(&base.path().join("other")).is_none());
+        assert!(take(&run).is_some());
     }
 
     #[test]

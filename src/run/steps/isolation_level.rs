@@ -4,7 +4,7 @@ use crate::run::context::Context;
 use crate::run::directory::run_user::RunUser;
 use crate::run::failure::Failure;
 use crate::settings::IsolationLevel;
-use butler_base::error::chain;
+use butler_base::error::{FailureClass, chain};
 use butler_base::event::Phase;
 use butler_base::platform::{Landlock, landlock, user_change_problem};
 use butler_protocol::spec::RunSpec;
@@ -64,7 +64,9 @@ pub(in crate::run) fn isolation_level(
         Decision::User => {
             let run = context.directory.private().path();
             let user = RunUser::take(settings.users, run).map_err(|error| {
-                Failure::because(Phase::Config, chain(&error)).advise(
+                // A number is free again when another run has ended, so a server tries again.
+                let failure = Failure::because(Phase::Config, chain(&error)).classed(FailureClass::Platform);
+                failure.advise(
                     "end other runs, or name more users with --isolation-users (BUTLER_ISOLATION_USERS)",
                 )
             })?;
