@@ -21,6 +21,7 @@ use super::watch;
 use crate::exit::Exit;
 use crate::settings::Settings;
 use butler_base::cancel::{Stop, Times};
+use butler_base::error::FailureClass;
 use butler_base::event::Phase;
 use butler_base::process::Grace;
 use butler_protocol::spec::{LocalOptions, RunSpec, TerraformSettings};
@@ -108,7 +109,8 @@ impl Run<'_> {
             (Err(error), _) => {
                 let failure = Failure::because(Phase::Config, butler_base::error::chain(&error));
                 let advice = if path.is_some() { NO_NAMED_DIRECTORY } else { NO_DIRECTORY };
-                (None, Some(failure.advise(advice)))
+                // The wipe of an earlier run can still be under way, and a full disk can have room again.
+                (None, Some(failure.advise(advice).classed(FailureClass::Platform)))
             }
         };
         // The teardown runs on each path, also if the phases could not begin or panicked.
