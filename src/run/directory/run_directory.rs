@@ -169,10 +169,11 @@ impl RunDirectory {
         let _ = self.user.set(user);
     }
 
-    /// Ends the processes that the tools have left, which could replace files by links during the wipe.
-    fn end_processes(&self) {
+    /// Ends the processes that the tools have left, which could replace files by links during the wipe, and takes the
+    /// states back from their user.
+    fn end_user(&self) {
         if let Some(user) = self.user.get() {
-            user.end_processes();
+            user.end();
         }
     }
 
@@ -242,7 +243,7 @@ impl RunDirectory {
         &self,
         recovery: &Path,
     ) -> Result<Option<PathBuf>, (PathBuf, std::io::Error)> {
-        self.end_processes();
+        self.end_user();
         let module = self.module.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match module {
             Some(module) => keep_errored_state(&module, recovery, self.private().path())
@@ -258,7 +259,7 @@ impl RunDirectory {
         unused: &[PathBuf],
         but_clone: bool,
     ) -> Result<(), WipeError> {
-        self.end_processes();
+        self.end_user();
         let secrets = self.secrets.take();
         let private = self.private();
         // In parallel: overwriting waits for the disk, removing does not.
@@ -281,7 +282,7 @@ impl RunDirectory {
 
     /// Wipes everything. Continues after an error and returns the first one.
     pub(in crate::run) fn wipe(self) -> Result<(), WipeError> {
-        self.end_processes();
+        self.end_user();
         drop(self.tool_input);
         let others = wipe_all([self.secrets, self.temporary.into_inner()]);
         // Last: other processes use this directory to see that the run has not ended.
@@ -291,7 +292,7 @@ impl RunDirectory {
     /// The same, except for the clone, which contains the only copy of a state, and the files by which a later process
     /// recognises the directory.
     pub(in crate::run) fn wipe_but_clone(self) -> Result<(), WipeError> {
-        self.end_processes();
+        self.end_user();
         let others = wipe_all([self.secrets, self.temporary.into_inner()]);
         others.and(self.private.directory.wipe_private())
     }

@@ -11,7 +11,9 @@ use crate::settings::UserRange;
 use butler_base::platform::fs::{
     DirBuilderExt, MetadataExt, OFlag, OpenOptionsExt, try_lock, user,
 };
-use butler_base::platform::{end_processes_of_user, is_user_mapped, os_string, processes_of_user};
+use butler_base::platform::{
+    end_processes_of_user, give_directory, is_user_mapped, os_string, processes_of_user,
+};
 
 /// The directory of the locks. Only root can use it, and it is empty after a start of the machine.
 const LOCKS: &str = "/run/butler-runner/users";
@@ -21,6 +23,17 @@ const LOCKS: &str = "/run/butler-runner/users";
 pub(in crate::run) struct RunUser {
     id: u32,
     lock: File,
+    /// The states that the user gets, which are given back at the end.
+    states: Option<PathBuf>,
+}
+
+/// The states of a server's layers, each in a directory of its own.
+#[derive(Debug, Default)]
+pub(in crate::run) struct States<'run> {
+    /// The parent of these directories; `None` without a server.
+    pub(in crate::run) of_server: Option<&'run Path>,
+    /// The directory of the run's own layer, if the server keeps its state.
+    pub(in crate::run) own: Option<PathBuf>,
 }
 
 /// No user can be taken.
@@ -31,8 +44,8 @@ pub(in crate::run) enum RunUserError {
     Lock(#[source] io::Error),
     /// Each user is in use.
     #[error(
-        "none of the users {} to {} is free: each is in use by a process or a run, or does not exist in this user \
-         namespace", .0.first, .0.last
+        "none of the users {} to {} is free: each is in use by a process or a run, owns states of another layer whose \
+         run was killed, or does not exist in this user namespace", .0.first, .0.last
     )]
     NotFree(UserRange),
 }
@@ -42,13 +55,20 @@ impl RunUser {
     ///
     /// # Errors
     /// If no user is free.
-    pub(in crate::run) fn take(range: UserRange, run: &Path) -> Result<Self, RunUserError> {
-        take_in(Path::new(LOCKS), range, run, |id| {
+    pub(in crate::run) fn take(
+        range: UserRange,
+        run: &Path,
+        states: States<'_>,
+    ) -> Result<Self, RunUserError> {
+        let taken = take_in(Path::new(LOCKS), range, run, |id| {
             // After the lock: the processes of a runner that was killed just now exist already.
-            Ok(is_user_mapped(id)? && processes_of_user(id)?.is_empty())
-        })
-        .map_err(RunUserError::Lock)?
-        .ok_or(RunUserError::NotFree(range))
+            Ok(is_user_mapped(id)?
+                && processes_of_user(id)?.is_empty()
+                && !states.of_others_belong_to(id)?)
+        });
+        let mut user = taken.map_err(RunUserError::Lock)?.ok_or(RunUserError::NotFree(range))?;
+        user.states = states.own;
+        Ok(user)
     }
 
     /// The number of the user, and of its group.
@@ -56,19 +76,53 @@ impl RunUser {
         self.id
     }
 
-    /// Kills all processes of the user. The files of the run can be wiped safely after that.
-    pub(in crate::run) fn end_processes(&self) {
+    /// Kills all processes of the user, and takes the states back from it: the number is that of another layer's run
+    /// later. The files of the run can be wiped safely after that.
+    pub(in crate::run) fn end(&self) {
         if let Err(error) = end_processes_of_user(self.id) {
             tracing::error!(user = self.id, %error, "cannot end the processes of the run's user");
+            return;
+        }
+        let Some(states) = &self.states else { return };
+        match give_directory(states, user()) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                let path = states.display();
+                tracing::error!(%path, user = self.id, %error, "cannot take the states back from the run's user; only this layer can use the number again");
+            }
+            _ => {}
         }
     }
 }
 
 impl Drop for RunUser {
     fn drop(&mut self) {
-        self.end_processes();
+        self.end();
         // Fails only if the disk does; the number is then free when the directory of the run is gone.
         let _ = self.lock.set_len(0);
+    }
+}
+
+impl States<'_> {
+    /// Whether the states of another layer belong to the user `id`: the runner of their last run was killed before it
+    /// could take them back.
+    fn of_others_belong_to(&self, id: u32) -> io::Result<bool> {
+        let Some(of_server) = self.of_server else { return Ok(false) };
+        let entries = match std::fs::read_dir(of_server) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let found = match entry.metadata() {
+                // Another runner can have removed it just now.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                found => found?,
+            };
+            if Some(entry.path()) != self.own && [found.uid(), found.gid()].contains(&id) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -93,7 +147,7 @@ fn take_in(
         }
         lock.set_len(0)?;
         lock.write_all(run.as_os_str().as_encoded_bytes())?;
-        return Ok(Some(RunUser { id, lock }));
+        return Ok(Some(RunUser { id, lock, states: None }));
     }
     Ok(None)
 }
@@ -188,6 +242,23 @@ mod tests {
         let take = |run: &Path| take_in(&locks, only, run, |_| Ok(true)).unwrap();
         assert!(take(&base.path().join("other")).is_none());
         assert!(take(&run).is_some());
+    }
+
+    #[test]
+    fn owner_of_states_is_free_for_their_own_layer_only() {
+        let base = tempfile::tempdir().unwrap();
+        let (own, other) = (base.path().join("own"), base.path().join("other"));
+        std::fs::create_dir(&own).unwrap();
+        let owner = own.metadata().unwrap().uid();
+        let is_owner = |own: Option<&Path>, id| {
+            let states = States { of_server: Some(base.path()), own: own.map(Path::to_owned) };
+            states.of_others_belong_to(id).unwrap()
+        };
+        assert!(!is_owner(Some(&own), owner));
+        assert!(is_owner(None, owner));
+        assert!(is_owner(Some(&other), owner));
+        assert!(!is_owner(Some(&other), 61_184));
+        assert!(!States::default().of_others_belong_to(owner).unwrap());
     }
 
     #[test]

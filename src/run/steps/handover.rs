@@ -44,8 +44,7 @@ impl Handover {
         let given = ["data", "home", TEMPORARY].map(|name| private.join(name)).into_iter();
         let given =
             given.chain([directory.tool_files(), directory.source(), directory.downloads()]);
-        let of_server = context.settings.isolation.states.as_deref();
-        let states = of_server.and_then(|of_server| layers_states(of_server, states));
+        let states = layers_states(context.settings.isolation.states.as_deref(), states);
         let given = given.chain(directory.temporary()).chain(states);
         let temporary = directory.temporary().and_then(|it| it.parent().map(Path::to_owned));
         let shared = [private.to_owned(), directory.secrets().path().to_owned()];
@@ -123,7 +122,11 @@ fn not_given(path: &Path, user: u32) -> impl FnOnce(std::io::Error) -> Failure +
 
 /// The directory of a layer in `states`, if one of `directories` is in it. Only there does the server create
 /// directories for modules, and it has checked that the run is one of that layer.
-fn layers_states(states: &Path, directories: &[PathBuf]) -> Option<PathBuf> {
+pub(in crate::run) fn layers_states(
+    states: Option<&Path>,
+    directories: &[PathBuf],
+) -> Option<PathBuf> {
+    let states = states?;
     directories.iter().find_map(|directory| {
         match directory.strip_prefix(states).ok()?.components().next()? {
             Component::Normal(layer) => Some(states.join(layer)),
@@ -138,7 +141,8 @@ mod tests {
 
     #[test]
     fn only_the_directory_of_a_layer_is_given() {
-        let found = |directory: &str| layers_states("/data/states".as_ref(), &[directory.into()]);
+        let found =
+            |directory: &str| layers_states(Some("/data/states".as_ref()), &[directory.into()]);
         for directory in ["/data/states/l", "/data/states/l/a/b"] {
             assert_eq!(found(directory), Some("/data/states/l".into()), "{directory}");
         }

@@ -194,7 +194,7 @@ fn independent(allowed: AllowedPaths) -> AllowedPaths {
 }
 
 /// The directories in which the backend of the run stores states in files. A relative path is in the clone.
-fn state_directories(spec: &RunSpec) -> Vec<PathBuf> {
+pub(in crate::run) fn state_directories(spec: &RunSpec) -> Vec<PathBuf> {
     let Some(backend) = spec.backend.as_ref().filter(|it| it.kind == LOCAL.name) else {
         return Vec::new();
     };

@@ -1,7 +1,9 @@
 //! Which isolation is in force for a run.
 
+use super::handover::layers_states;
+use super::isolation::state_directories;
 use crate::run::context::Context;
-use crate::run::directory::run_user::RunUser;
+use crate::run::directory::run_user::{RunUser, States};
 use crate::run::failure::Failure;
 use crate::settings::IsolationLevel;
 use butler_base::error::{FailureClass, chain};
@@ -63,7 +65,10 @@ pub(in crate::run) fn isolation_level(
         }
         Decision::User => {
             let run = context.directory.private().path();
-            let user = RunUser::take(settings.users, run).map_err(|error| {
+            let of_server = settings.states.as_deref();
+            let own = layers_states(of_server, &state_directories(spec));
+            let states = States { of_server, own };
+            let user = RunUser::take(settings.users, run, states).map_err(|error| {
                 // A number is free again when another run has ended, so a server tries again.
                 let failure = Failure::because(Phase::Config, chain(&error)).classed(FailureClass::Platform);
                 failure.advise(

@@ -244,7 +244,7 @@ async fn attempts_at_the_same_time_have_different_users_and_killed_ones_leave_no
 }
 
 #[tokio::test]
-async fn plans_are_applied_and_the_state_is_used_by_the_next_attempt_with_another_user() {
+async fn plans_are_applied_and_the_state_is_given_to_the_user_of_each_attempt_and_back() {
     as_root_async(async {
         let installation = installation();
         let repository = Repository::create(&[("module/main.tf", LAYER)]);
@@ -265,20 +265,63 @@ layers:
         let states = installation.data().join("states/one");
         let state = states.join("terraform.tfstate");
         let owners = || [&states, &state].map(|path| path.metadata().unwrap().uid());
-        assert_eq!(owners(), [64_501, 64_501]);
+        assert_eq!(owners(), [0, 0]);
         // What a link of a module leads to keeps its owner.
         std::os::unix::fs::symlink(installation.path("butler.yaml"), states.join("link")).unwrap();
 
         repository
             .commit("Change", &[("module/main.tf", LAYER.replace("\"a\"", "\"b\"").as_str())]);
         pass("64502").await;
-        assert_eq!(owners(), [64_502, 64_502]);
+        assert_eq!(owners(), [0, 0]);
         let state: Value = serde_json::from_slice(&std::fs::read(&state).unwrap()).unwrap();
         let resources = state["resources"].as_array().unwrap();
         assert_eq!(resources.len(), 1);
         assert_eq!(resources[0]["instances"][0]["attributes"]["output"]["value"], "b", "{state}");
         assert_eq!(installation.path("butler.yaml").metadata().unwrap().uid(), 0);
         assert_eq!(installation.temporary(), Vec::<PathBuf>::new());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn user_that_a_killed_run_left_its_state_to_is_not_that_of_another_layer() {
+    as_root_async(async {
+        let mut installation = installation();
+        let repository = Repository::create(&[("module/main.tf", LAYER)]);
+        let layers = |names: &[&str]| {
+            let layer = |name: &&str| {
+                format!(
+                    "  {name}: {{repository: infra, ref: main, path: module, backend: {{type: local}}, \
+                     strategy: auto}}\n"
+                )
+            };
+            let layers: String = names.iter().map(layer).collect();
+            format!("repositories: {{infra: {{url: '{}'}}}}\nlayers:\n{layers}", repository.url())
+        };
+        let users = ["--isolation-users", "64501-64501"].map(str::to_owned);
+        let arguments = [level("user"), users.to_vec()].concat();
+        installation.configure(&layers(&["a"]));
+        let pass = installation.once(&arguments).await;
+        assert!(pass.status.success(), "{}", text(&pass));
+        let states = installation.data().join("states/a");
+        let state = std::fs::read(states.join("terraform.tfstate")).unwrap();
+        // As a runner leaves them that is killed during an apply.
+        for path in [&states, &states.join("terraform.tfstate")] {
+            std::os::unix::fs::chown(path, Some(64_501), Some(64_501)).unwrap();
+        }
+        installation.configure(&layers(&["a", "b"]));
+        installation.serve(&arguments).await;
+        let refused = "none of the users 64501 to 64501 is free";
+        eventually("an attempt of `b` without a user", || {
+            let runs = installation.runs("b");
+            let id = runs.first().and_then(|run| run["id"].as_str());
+            id.is_some_and(|id| text(&installation.ask(&["run", "logs", id])).contains(refused))
+        })
+        .await;
+        // The layer itself can use the number.
+        assert!(installation.ask(&["layer", "plan", "a"]).status.success());
+        eventually("states of root", || states.metadata().unwrap().uid() == 0).await;
+        assert_eq!(std::fs::read(states.join("terraform.tfstate")).unwrap(), state);
     })
     .await;
 }
