@@ -34,10 +34,10 @@ impl World {
             let decided = now(self.controller(layer).decide(&name, self.configured(layer)));
             let Ok((snapshot, decision)) = decided else { return };
             self.check_look(layer, &snapshot, &decision);
-            self.latest = self.latest.max(snapshot.now);
-            let configured = self.configured(layer);
-            let _ = now(self.controller(layer).remove_plans(&name, configured, &snapshot));
             let Some(step) = decision.step.clone() else {
+                self.latest = self.latest.max(snapshot.now);
+                let configured = self.configured(layer);
+                let _ = now(self.controller(layer).remove_plans(&name, configured, &snapshot));
                 let is_limited = is_closed(&decision, Gate::Rate);
                 if decision.phase != Phase::PendingTrigger && !is_limited {
                     self.end_first_pass(layer);

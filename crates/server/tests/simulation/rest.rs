@@ -46,7 +46,11 @@ fn rest(world: &mut World) -> Result<(), String> {
         if resting.is_ok() {
             break;
         }
-        for layer in 0..world.layers.len() {
+        // Automatic applies go on by themselves, until their failures have opened the breaker.
+        for layer in (0..world.layers.len())
+            .filter(|layer| waits_for_a_person(world, *layer))
+            .collect::<Vec<_>>()
+        {
             world.perform(&Op::Approve { layer, old: false });
         }
         world.advance(30);
@@ -107,6 +111,13 @@ fn checks(world: &World, layer: usize) -> (usize, bool) {
     let runs = world.store.inner.runs(&name);
     let count = runs.iter().filter(|run| run.action == Action::Drift).count();
     (count, is_found && is_past)
+}
+
+/// Whether a plan of a layer waits for an approval, or for a reset of the breaker.
+fn waits_for_a_person(world: &World, layer: usize) -> bool {
+    let decided = now(world.controller(layer).decide(&world.name(layer), world.configured(layer)));
+    let (_, decision) = decided.unwrap();
+    decision.reasons.iter().any(|reason| matches!(reason.gate, Gate::Approval | Gate::Breaker))
 }
 
 /// Whether each layer waits for nothing, or for a person.
