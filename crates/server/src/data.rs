@@ -174,6 +174,13 @@ pub(crate) fn create_private(path: &Path) -> io::Result<std::fs::File> {
     options.write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
+/// The names of what is in a directory, without those that are not UTF-8.
+pub(crate) fn names(directory: &Path) -> io::Result<Vec<String>> {
+    let names =
+        std::fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
+    Ok(names.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

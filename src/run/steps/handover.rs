@@ -7,12 +7,16 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
+use secrecy::ExposeSecret;
+
 use crate::run::context::Context;
 use crate::run::directory::run_directory::TEMPORARY;
 use crate::run::failure::Failure;
 use butler_base::event::Phase;
 use butler_base::platform::fs::user;
 use butler_base::platform::{give_directory, let_users_enter, share_with_group};
+use butler_protocol::backend::LOCAL;
+use butler_protocol::spec::RunSpec;
 
 /// The suffix of the files whose locks show that the run is alive. A module could lock a file that it can read.
 const LOCK: &str = "lock";
@@ -118,6 +122,22 @@ impl Handover {
 fn not_given(path: &Path, user: u32) -> impl FnOnce(std::io::Error) -> Failure + use<> {
     let text = format!("cannot give `{}` to the user {user} of the run", path.display());
     move |error| Failure::because(Phase::Init, format!("{text}: {error}"))
+}
+
+/// The directories in which the backend of the run stores states in files. A relative path is in the clone.
+pub(in crate::run) fn state_directories(spec: &RunSpec) -> Vec<PathBuf> {
+    let Some(backend) = spec.backend.as_ref().filter(|it| it.kind == LOCAL.name) else {
+        return Vec::new();
+    };
+    let settings = backend.config.iter().filter_map(|(name, json)| {
+        let path: PathBuf = serde_json::from_str(json.expose_secret()).ok()?;
+        match name.as_str() {
+            "path" => path.parent().map(Path::to_owned),
+            "workspace_dir" => Some(path),
+            _ => None,
+        }
+    });
+    settings.filter(|path| path.is_absolute()).collect()
 }
 
 /// The directory of a layer in `states`, if one of `directories` is in it. Only there does the server create

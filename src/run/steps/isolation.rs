@@ -8,9 +8,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use secrecy::ExposeSecret;
-
-use super::handover::Handover;
+use super::handover::{Handover, state_directories};
 use super::isolation_level::Level;
 use super::tools::Tools;
 use crate::engine;
@@ -21,7 +19,6 @@ use butler_base::error::chain;
 use butler_base::event::Phase;
 use butler_base::platform::AllowedPaths;
 use butler_base::process::Environment;
-use butler_protocol::backend::LOCAL;
 use butler_protocol::spec::{CLI_CONFIG_VARIABLES, GitCredentials, RunSpec, Source};
 
 /// Variables of the user whose files the tools need: certificates, and Terraform's configuration.
@@ -191,22 +188,6 @@ fn independent(allowed: AllowedPaths) -> AllowedPaths {
     let outermost =
         |paths: &BTreeSet<PathBuf>| paths.iter().filter(|path| !is_below(path)).cloned().collect();
     AllowedPaths { read: outermost(&read), write: outermost(&write) }
-}
-
-/// The directories in which the backend of the run stores states in files. A relative path is in the clone.
-pub(in crate::run) fn state_directories(spec: &RunSpec) -> Vec<PathBuf> {
-    let Some(backend) = spec.backend.as_ref().filter(|it| it.kind == LOCAL.name) else {
-        return Vec::new();
-    };
-    let settings = backend.config.iter().filter_map(|(name, json)| {
-        let path: PathBuf = serde_json::from_str(json.expose_secret()).ok()?;
-        match name.as_str() {
-            "path" => path.parent().map(Path::to_owned),
-            "workspace_dir" => Some(path),
-            _ => None,
-        }
-    });
-    settings.filter(|path| path.is_absolute()).collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Which isolation is in force for a run.
 
-use super::handover::layers_states;
-use super::isolation::state_directories;
+use super::handover::{layers_states, state_directories};
 use crate::run::context::Context;
 use crate::run::directory::run_user::{RunUser, States};
 use crate::run::failure::Failure;

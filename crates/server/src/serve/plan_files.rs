@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use butler_base::blocking::blocking;
 
-use super::retention::names;
 use crate::attempts::{AttemptDirectory, PlanFiles};
 use crate::controller::{needed_plan_files, newest_runs};
-use crate::data::DataDirectory;
+use crate::data::{DataDirectory, names};
 use crate::layers::Catalog;
 use crate::model::{LayerName, RunId};
 use crate::store::{AttemptId, Store, StoreResult};

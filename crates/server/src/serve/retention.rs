@@ -18,7 +18,7 @@ use super::plan_files::remove_plan_files;
 use super::view::Timestamp;
 use crate::attempts::AttemptDirectory;
 use crate::config::HistoryEntry;
-use crate::data::DataDirectory;
+use crate::data::{DataDirectory, names};
 use crate::layers::Catalog;
 use crate::model::{Moment, RunId};
 use crate::store::{Keep, Store, StoreResult};
@@ -170,11 +170,6 @@ fn remove_if_unused(directory: &Path, is_used: bool, now: SystemTime) -> io::Res
         }
         Some(_) => Ok(()),
     }
-}
-
-pub(super) fn names(directory: &Path) -> io::Result<Vec<String>> {
-    let names = fs::read_dir(directory)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
-    Ok(names.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect())
 }
 
 #[cfg(test)]
