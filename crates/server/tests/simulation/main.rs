@@ -28,7 +28,7 @@ use ops::{Op, Scenario};
 use world::World;
 
 /// How many scenarios the test runs, from seed 0 on.
-const SEEDS: u64 = 1_500;
+const SEEDS: u64 = 600;
 
 /// What was simulated.
 #[derive(Debug, Default)]
