@@ -60,7 +60,9 @@ def _repository(world, name, count, poll="1s"):
     }
     def configuration(address):
         repository = {"url": f"{address}/{name}/.git", "poll": poll}
-        return {"repositories": {"infra": repository}, "layers": layers}
+        # The layers have no state backend, so their plans could not be applied.
+        defaults = {"strategy": "plan-only"}
+        return {"repositories": {"infra": repository}, "defaults": defaults, "layers": layers}
 
     return configuration
 
