@@ -171,7 +171,7 @@ fn print_pass(
         complain(&format!("included configuration is not used: {error}"), None);
     }
     let rows: Vec<Vec<String>> = std::iter::once(
-        ["NAME", "PHASE", "LAST RUN", "PLAN", "REASON"].map(str::to_owned).to_vec(),
+        ["NAME", "PHASE", "LAST RUN", "CHANGES", "REASON"].map(str::to_owned).to_vec(),
     )
     .chain(views.all().iter().map(|view| row(view)))
     .collect();

@@ -38,7 +38,7 @@ pub(super) fn changes(run: &Value) -> String {
 
 /// A list of layers.
 pub(super) fn layers(answer: &Value) -> String {
-    let head = ["NAME", "PHASE", "COMMIT", "LAST RUN", "PLAN", "REASON"].map(str::to_owned);
+    let head = ["NAME", "PHASE", "COMMIT", "LAST RUN", "CHANGES", "REASON"].map(str::to_owned);
     let layers = answer["items"].as_array().into_iter().flatten().map(|layer| {
         let last = &layer["lastRun"];
         let run = format!("{} {}", text(&last["action"]), text(&last["phase"]));
@@ -152,7 +152,7 @@ pub(super) fn runs_of_all_layers(answer: &Value) -> String {
 }
 
 fn rows_of_runs(answer: &Value) -> Vec<Vec<String>> {
-    let head = ["ID", "LAYER", "ACTION", "CAUSE", "PHASE", "COMMIT", "PLAN", "CREATED", "ENDED"];
+    let head = ["ID", "LAYER", "ACTION", "CAUSE", "PHASE", "COMMIT", "CHANGES", "CREATED", "ENDED"];
     let runs = answer["items"].as_array().into_iter().flatten().map(|run| {
         vec![
             text(&run["id"]),
@@ -186,7 +186,7 @@ pub(super) fn run(run: &Value) -> String {
         ("cancelling", if run["cancelling"] == true { "yes".to_owned() } else { String::new() }),
         ("ended", text(&run["ended"])),
         ("commit", text(&run["commit"])),
-        ("plan", changes(run)),
+        ("changes", changes(run)),
         ("plan digest", text(&run["planDigest"])),
         ("stale", if run["stale"] == true { "yes".to_owned() } else { String::new() }),
         ("discarded by", text(&run["discardedBy"])),

@@ -96,7 +96,9 @@ async fn cancelled_apply_keeps_what_was_done_and_rests_until_a_person_asks() {
     assert_eq!(written(&files), ["0", "1", "2"]);
     eventually("a free state", || files.installation.layer("a")["lease"] == Value::Null).await;
     let reason = files.installation.layer("a")["reasons"][0]["text"].as_str().unwrap().to_owned();
-    assert!(reason.contains("the apply was cancelled"), "{reason}");
+    assert!(reason.contains("the apply was cancelled after 3 of 5 changes"), "{reason}");
+    let shown = text(&files.installation.ask(&["run", "show", &id]));
+    assert!(shown.contains("cancelled, after 3 of 5 changes"), "{shown}");
     // The rest is applied when a person asks for a plan.
     assert!(files.installation.ask(&["layer", "plan", "a", "--wait"]).status.success());
     files.installation.until("a", "Succeeded", 4).await;

@@ -20,17 +20,9 @@ pub(super) struct EndOfRun {
     #[serde(default)]
     pub(super) plan_changes: Option<bool>,
     #[serde(default)]
-    pub(super) counts: Option<Counts>,
+    pub(super) counts: Option<ChangeCounts>,
     #[serde(default)]
     pub(super) error: Option<Problem>,
-}
-
-/// Resources by action.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(super) struct Counts {
-    pub(super) add: u64,
-    pub(super) change: u64,
-    pub(super) destroy: u64,
 }
 
 /// Why a run failed.
@@ -61,16 +53,16 @@ impl EndOfRun {
     /// The body of `POST status`.
     pub(super) fn reported(report: StatusReport) -> Self {
         let StatusReport { status, other, error, .. } = report;
-        let counts = Counts {
-            add: report.resources_to_add.unwrap_or_default(),
+        let counts = report.resources_to_add.map(|add| ChangeCounts {
+            add,
             change: report.resources_to_change.unwrap_or_default(),
             destroy: report.resources_to_destroy.unwrap_or_default(),
-        };
+        });
         let class = error.and_then(|error| error.other.get("class").cloned());
         Self {
             status,
             plan_changes: other.get("plan_changes").and_then(Value::as_bool),
-            counts: Some(counts),
+            counts,
             error: Some(Problem {
                 class: class.and_then(|class| serde_json::from_value(class).ok()),
             }),
@@ -103,16 +95,19 @@ impl EndOfRun {
         drift: Option<Found>,
     ) -> Option<AttemptResult> {
         let mut result = AttemptResult::ended(self.ending()?);
+        if action.changes_infrastructure() {
+            result.applied = self.counts;
+        }
         if result.ending != Ending::Succeeded {
             return Some(result);
         }
-        let Counts { add, change, destroy } = self.counts.unwrap_or_default();
-        let has_changes = self.plan_changes.unwrap_or(add + change + destroy > 0);
+        let counts = self.counts.unwrap_or_default();
+        let has_changes = self.plan_changes.unwrap_or(counts.total() > 0);
         match action {
             Action::Plan => {
                 result.plan = plan.map(|KeptPlan { digest, is_stored }| SavedPlan {
                     digest,
-                    counts: ChangeCounts { add, change, destroy },
+                    counts,
                     is_empty: !has_changes,
                     is_stored,
                     saved: Moment::default(),
@@ -224,8 +219,12 @@ mod tests {
         let failed = r#"{
             "operation": "apply", "status": "failed", "error": {"class": "lock", "message": "no"}
         }"#;
-        let ending = leave(failed).unwrap().ending;
-        assert_eq!(ending, Ending::Failed(FailureClass::Lock));
+        let result = leave(failed).unwrap();
+        assert_eq!(result.ending, Ending::Failed(FailureClass::Lock));
+        assert_eq!(result.applied, None);
+        let counts = r#""counts": {"add": 2, "change": 0, "destroy": 0}, "error""#;
+        let applied = leave(&failed.replace("\"error\"", counts)).unwrap().applied;
+        assert_eq!(applied, Some(ChangeCounts { add: 2, change: 0, destroy: 0 }));
         assert!(leave(r#"{"operation": "validate", "status": "succeeded"}"#).is_none());
         assert!(leave(r#"{"operation": "plan", "stat"#).is_none());
     }

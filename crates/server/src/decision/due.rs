@@ -114,7 +114,10 @@ impl<'a> Work<'a> {
         match progress {
             Progress::NeedsPlan { not_before } if self.input.now >= not_before => self.replan(run),
             Progress::NeedsPlan { not_before } => {
-                let text = format!("the {action} may have changed something; it is planned again");
+                let text = match run.partly_applied(&self.input.facts.runs) {
+                    Some(part) => format!("the {action} ended after {part}; it is planned again"),
+                    None => format!("the {action} may have changed something; it is planned again"),
+                };
                 let reason = Reason::new(Gate::Retry, text);
                 Decision::rest(Phase::Failed).because(reason).look_at(not_before)
             }
@@ -130,7 +133,9 @@ impl<'a> Work<'a> {
                 Decision::rest(Phase::Failed).because(failed(action, failure))
             }
             Progress::Closed(Closed::Cancelled) => {
-                let text = format!("the {action} was cancelled; `layer plan` plans again");
+                let part = run.partly_applied(&self.input.facts.runs);
+                let after = part.map(|part| format!(" after {part}")).unwrap_or_default();
+                let text = format!("the {action} was cancelled{after}; `layer plan` plans again");
                 Decision::rest(Phase::Failed).because(Reason::new(Gate::Approval, text))
             }
             // A run of the current change is not superseded; should it be, it is planned again.

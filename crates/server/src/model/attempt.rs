@@ -3,7 +3,7 @@
 use butler_base::error::FailureClass;
 use butler_registry::TokenHash;
 
-use super::Moment;
+use super::{ChangeCounts, Moment};
 
 /// One process or Job that executes a run.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
@@ -34,6 +34,9 @@ pub struct Attempt {
     pub began: bool,
     /// How it ended, and when.
     pub end: Option<(Ending, Moment)>,
+    /// What it has changed, if it was an apply that reported this.
+    #[serde(default)]
+    pub applied: Option<ChangeCounts>,
     /// The final status that it reported: a repeated report is answered like the first one. `None` if it
     /// ended without one.
     #[serde(default)]
@@ -74,6 +77,7 @@ impl Attempt {
             stop_delivered: false,
             began: false,
             end: None,
+            applied: None,
             reported: None,
             place,
             repository,

@@ -25,6 +25,14 @@ pub struct ChangeCounts {
     pub destroy: u64,
 }
 
+impl ChangeCounts {
+    /// All of them.
+    #[must_use]
+    pub const fn total(self) -> u64 {
+        self.add + self.change + self.destroy
+    }
+}
+
 /// What a successful plan run saved.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
 pub struct SavedPlan {

@@ -3,8 +3,8 @@
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Attempt, Commit, Digest, Ending, LayerName, Moment, PlanDigest, Revision, RunId, SavedPlan,
-    StopReason,
+    Attempt, ChangeCounts, Commit, Digest, Ending, LayerName, Moment, PlanDigest, Revision, RunId,
+    SavedPlan, StopReason,
 };
 
 /// What a run does.
@@ -281,6 +281,22 @@ impl Run {
     pub fn saved_plan<'a>(runs: &'a [Self], digest: &PlanDigest) -> Option<&'a SavedPlan> {
         let mut plans = runs.iter().filter_map(|run| run.plan.as_ref());
         plans.find(|saved| saved.digest == *digest)
+    }
+
+    /// What its last attempt has changed, if it was an apply that reported this.
+    #[must_use]
+    pub fn applied(&self) -> Option<ChangeCounts> {
+        self.attempts.last().and_then(|attempt| attempt.applied)
+    }
+
+    /// How much of its plan an apply that did not succeed has made, as text like "2 of 5 changes". `None` if
+    /// its last attempt did not report it, or none of `runs` saved the plan.
+    #[must_use]
+    pub fn partly_applied(&self, runs: &[Self]) -> Option<String> {
+        let Cause::Plan { plan } = &self.cause else { return None };
+        let applied = self.applied().filter(|_| !self.has_succeeded())?;
+        let planned = Self::saved_plan(runs, plan)?.counts;
+        Some(format!("{} of {} changes", applied.total(), planned.total()))
     }
 
     /// The commit.

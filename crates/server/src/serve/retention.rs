@@ -15,7 +15,7 @@ use fs_err as fs;
 
 use super::desired::Desired;
 use super::plan_files::remove_plan_files;
-use super::view::Timestamp;
+use super::timestamp::Timestamp;
 use crate::attempts::AttemptDirectory;
 use crate::config::HistoryEntry;
 use crate::data::{DataDirectory, names};

@@ -24,8 +24,8 @@ use butler_registry::TokenHash;
 use tokio::sync::watch;
 
 use crate::model::{
-    Breaker, Closed, Commit, DriftKind, Ending, Facts, JournalEntry, LayerName, Moment, NewRun,
-    Observation, PlanDigest, Run, RunId, SavedPlan, Sighting, StalePlan, Upstream,
+    Breaker, ChangeCounts, Closed, Commit, DriftKind, Ending, Facts, JournalEntry, LayerName,
+    Moment, NewRun, Observation, PlanDigest, Run, RunId, SavedPlan, Sighting, StalePlan, Upstream,
 };
 
 pub use memory::MemoryStore;
@@ -131,6 +131,8 @@ pub struct AttemptResult {
     pub reported: Option<String>,
     /// What a plan saved.
     pub plan: Option<SavedPlan>,
+    /// What an apply has changed, if it reported this.
+    pub applied: Option<ChangeCounts>,
     /// What a check for drift found: the hash of the difference, if there is one.
     pub difference: Option<String>,
     /// What a check for drift found to differ.
@@ -145,8 +147,16 @@ impl AttemptResult {
     /// The attempt ended like this, without anything else to record.
     #[must_use]
     pub const fn ended(ending: Ending) -> Self {
-        let (plan, difference, drift_kind, stale) = (None, None, DriftKind::None, None);
-        Self { ending, reported: None, plan, difference, drift_kind, changed: false, stale }
+        Self {
+            ending,
+            reported: None,
+            plan: None,
+            applied: None,
+            difference: None,
+            drift_kind: DriftKind::None,
+            changed: false,
+            stale: None,
+        }
     }
 }
 

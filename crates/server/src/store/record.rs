@@ -189,7 +189,7 @@ impl Record {
         let (action, revision) = (run.action, run.revision.clone());
         if let Some(attempt) = run.attempts.last_mut() {
             attempt.end = end;
-            attempt.reported = result.reported;
+            (attempt.reported, attempt.applied) = (result.reported, result.applied);
         }
         if ending == Ending::Succeeded {
             if action == Action::Plan {

@@ -183,3 +183,24 @@ pub(super) fn rows() -> Vec<Row> {
         ),
     ]
 }
+
+#[test]
+fn reason_after_an_incomplete_apply_says_how_much_was_applied() {
+    let reason = |ending: Ending, applied: Option<ChangeCounts>| {
+        let world = auto().with(|w| {
+            let apply = w.apply();
+            ended(apply, ending);
+            (apply.attempts[0].began, apply.attempts[0].applied) = (true, applied);
+        });
+        world.decide().reasons.remove(0).text
+    };
+    let part = Some(ChangeCounts { add: 0, change: 1, destroy: 1 });
+    let failed = Ending::Failed(FailureClass::Module);
+    let cancelled = Ending::Stopped(StopReason::Cancelled);
+    assert_eq!(reason(failed, part), "the apply ended after 2 of 3 changes; it is planned again");
+    assert_eq!(reason(failed, None), "the apply may have changed something; it is planned again");
+    assert_eq!(
+        reason(cancelled, part),
+        "the apply was cancelled after 2 of 3 changes; `layer plan` plans again"
+    );
+}
