@@ -6,6 +6,7 @@ mod cancel;
 mod checkout;
 mod concurrency;
 mod configuration;
+mod day;
 mod drift;
 mod dry_run;
 mod events;

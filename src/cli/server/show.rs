@@ -19,6 +19,21 @@ fn reasons(layer: &Value) -> String {
     reasons.map(|reason| text(&reason["text"])).collect::<Vec<_>>().join("; ")
 }
 
+/// Why nothing is started, and drift that was found.
+fn noted(layer: &Value) -> String {
+    let drift = (layer["drift"] == "found").then(|| format!("drift {}", drift(layer)));
+    let notes = [drift.unwrap_or_default(), reasons(layer)].into_iter();
+    notes.filter(|note| !note.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+/// Whether infrastructure and state differ, and how.
+fn drift(layer: &Value) -> String {
+    match layer["driftKind"].as_str() {
+        Some(kind) if layer["drift"] == "found" => format!("found ({kind})"),
+        _ => text(&layer["drift"]),
+    }
+}
+
 /// The names of the gates that are closed.
 fn closed_gates(layer: &Value) -> String {
     let gates = layer["gates"].as_array().into_iter().flatten();
@@ -48,7 +63,7 @@ pub(super) fn layers(answer: &Value) -> String {
             short(&layer["revision"]["commit"]),
             run.trim().to_owned(),
             changes(last),
-            reasons(layer),
+            noted(layer),
         ]
     });
     columns(&std::iter::once(head.to_vec()).chain(layers).collect::<Vec<_>>())
@@ -72,7 +87,7 @@ pub(super) fn layer(layer: &Value) -> String {
         ("revision", shown("revision")),
         ("planned", shown("plannedRevision")),
         ("applied", shown("appliedRevision")),
-        ("drift", text(&layer["drift"])),
+        ("drift", drift(layer)),
         ("tool", text(&layer["configuration"]["tool"])),
         ("strategy", text(&layer["configuration"]["strategy"])),
         ("backend", text(&layer["configuration"]["backend"]["type"])),
