@@ -23,6 +23,7 @@ mod limits;
 mod metrics;
 mod module_credentials;
 mod output;
+mod plan_files;
 mod port;
 mod postgres;
 mod restarts;

@@ -2,7 +2,8 @@
 //!
 //! A file that another program changes or removes is drift, as with real infrastructure. A resource
 //! with `gate` is created or updated only when the file of that name exists, so that a test can hold
-//! an apply in the middle. It speaks the protocol of Terraform's providers, and is started by the real
+//! an apply in the middle. The data source `files_archive` writes a file whenever it is read, as
+//! `archive_file` does. The provider speaks the protocol of Terraform's providers, and is started by the real
 //! Terraform from a filesystem mirror.
 
 use std::borrow::Cow;
@@ -14,7 +15,10 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tf_provider::schema::{Attribute, AttributeConstraint, AttributeType, Block, Schema};
 use tf_provider::value::{ValueEmpty, ValueString};
-use tf_provider::{AttributePath, Diagnostics, DynamicResource, Provider, Resource, map, serve};
+use tf_provider::{
+    AttributePath, DataSource, Diagnostics, DynamicDataSource, DynamicResource, Provider, Resource,
+    map, serve,
+};
 
 /// The time between two looks at a gate.
 const LOOK: Duration = Duration::from_millis(10);
@@ -169,6 +173,50 @@ impl Resource for File {
     }
 }
 
+/// The data source `files_archive`.
+struct Archive;
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+struct ArchiveState<'a> {
+    #[serde(borrow = "'a")]
+    path: ValueString<'a>,
+    content: ValueString<'a>,
+}
+
+#[async_trait]
+impl DataSource for Archive {
+    type State<'a> = ArchiveState<'a>;
+    type ProviderMetaState<'a> = ValueEmpty;
+
+    fn schema(&self, _: &mut Diagnostics) -> Option<Schema> {
+        let required = || Attribute {
+            attr_type: AttributeType::String,
+            constraint: AttributeConstraint::Required,
+            ..Attribute::default()
+        };
+        let attributes = map! { "path" => required(), "content" => required() };
+        Some(Schema { version: 1, block: Block { attributes, ..Block::default() } })
+    }
+
+    async fn read<'a>(
+        &self,
+        diagnostics: &mut Diagnostics,
+        config: ArchiveState<'a>,
+        _: ValueEmpty,
+    ) -> Option<ArchiveState<'a>> {
+        let path = config.path.as_deref_option().unwrap_or_default();
+        let content = config.content.as_deref_option().unwrap_or_default();
+        let parent = Path::new(path).parent().unwrap_or(Path::new(""));
+        match std::fs::create_dir_all(parent).and_then(|()| std::fs::write(path, content)) {
+            Ok(()) => Some(config),
+            Err(error) => {
+                diagnostics.root_error("cannot write a file", format!("`{path}`: {error}"));
+                None
+            }
+        }
+    }
+}
+
 struct Files;
 
 impl Provider for Files {
@@ -184,6 +232,13 @@ impl Provider for Files {
         _: &mut Diagnostics,
     ) -> Option<HashMap<String, Box<dyn DynamicResource>>> {
         Some(map! { "file" => File })
+    }
+
+    fn get_data_sources(
+        &self,
+        _: &mut Diagnostics,
+    ) -> Option<HashMap<String, Box<dyn DynamicDataSource>>> {
+        Some(map! { "archive" => Archive })
     }
 }
 
