@@ -88,7 +88,7 @@ async fn plan_is_applied_after_an_approval_of_exactly_this_plan() {
     let key = std::fs::metadata(installation.data().join("plan.key")).unwrap();
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&key) & 0o777, 0o600);
 
-    // Without a terminal nobody can be asked, and another digest is not this plan.
+    // Without a terminal, the command cannot ask. Another digest is another plan.
     let unasked = installation.ask(&["layer", "approve", "a"]);
     assert_eq!(unasked.status.code(), Some(2), "{}", text(&unasked));
     assert!(text(&unasked).contains(&digest), "{}", text(&unasked));
@@ -204,7 +204,7 @@ resource \"terraform_data\" \"one\" {
     let applied = installation.ask(&["layer", "apply", "a", "--wait"]);
     assert!(applied.status.success(), "{}", text(&applied));
 
-    // Somebody else applies: Terraform says that the plan is stale.
+    // Another program applies: Terraform says that the plan is stale.
     std::fs::write(&secret, "third-password").unwrap();
     assert!(installation.ask(&["layer", "plan", "a", "--wait"]).status.success());
     let state = installation.data().join("states/a/terraform.tfstate");

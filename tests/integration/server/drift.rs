@@ -37,7 +37,7 @@ fn events(installation: &Installation) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn file_that_somebody_changed_is_found_and_repaired() {
+async fn file_that_another_program_changed_is_found_and_repaired() {
     let files = applied("repair: true").await;
     files.write("one", "changed by hand");
     eventually("a repair", || files.content("one") == "first").await;

@@ -76,7 +76,7 @@ layers:
     assert!(value(&text, SUCCEEDED) > 0.0 && value(&text, LAST) > 1e9, "{text}");
     assert_eq!(installation.terminate().await, Some(0));
 
-    // The next server counts from zero, cannot read the repository, and answers everybody.
+    // The next server counts from zero, cannot read the repository, and answers without a token.
     drop(repository);
     installation.serve(&["--metrics-open".to_owned()]).await;
     eventually("a failed poll", || value(&scrape(&installation, None).1, FAILED) > 0.0).await;

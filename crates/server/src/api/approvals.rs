@@ -57,7 +57,7 @@ pub(super) async fn apply<S: Store>(
              makes one"
         ))
     })?;
-    // It can be newer than the plan that somebody has in mind, and must be approved by its digest.
+    // The newest plan can be newer than the one that the user has seen, so it must be approved by its digest.
     if planned.destroys {
         return Err(ApiError::conflict(format!(
             "the newest plan of the layer `{layer}` destroys everything; `butler-runner layer approve \
@@ -90,7 +90,7 @@ async fn apply_plan<S: Store>(
         match state.store.approve(layer, &saved.digest, by).await? {
             // The receiver is gone when the server stops.
             Outcome::Made => drop(state.events.send(Event::Changed(layer.clone()))),
-            // Somebody else was quicker, or a commit: the next lines tell.
+            // Another request or a commit came first. The next lines find out which.
             Outcome::Refused => {}
         }
     }

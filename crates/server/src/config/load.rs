@@ -49,7 +49,7 @@ pub(super) fn texts(path: &Path) -> Result<Vec<(PathBuf, String)>, Vec<ConfigErr
 
 /// The configuration of a quick start: each directory of a repository that matches `glob` is a
 /// layer. The layer set has no name, so the layers are named by their paths alone. Nothing is applied:
-/// nobody has said which state each directory has.
+/// the quick start does not know which state each directory has.
 ///
 /// # Errors
 /// If the address or the glob cannot be used.

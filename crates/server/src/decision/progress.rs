@@ -115,7 +115,7 @@ pub(super) fn progress(input: &Input<'_>, layer: &Layer, run: &Run) -> Progress 
     if failed >= layer.most_attempts {
         return Progress::Exhausted { failure, failed };
     }
-    // A stale plan is no failure of anything that needs time: the first one is made again at once.
+    // A wait does not help against a stale plan, so the first one is made again at once.
     let is_first_stale = failure == Failure::Stale && failed <= 1;
     let wait = if is_first_stale { Duration::ZERO } else { backoff(&run.id, failed) };
     let not_before = ended + wait;

@@ -281,7 +281,7 @@ impl Record {
         }
     }
 
-    /// Discards a plan that nobody has begun to apply.
+    /// Discards a plan whose apply has not begun.
     pub(super) fn discard(&mut self, plan: &PlanDigest, by: &str) -> Outcome {
         let applies = |run: &Run| matches!(&run.cause, Cause::Plan { plan: of } if of == plan);
         if self.runs.iter().any(|run| applies(run) && !run.attempts.is_empty()) {
