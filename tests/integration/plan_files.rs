@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::commands::wrap_terraform;
-use crate::support::world::{RUN_ID, RunEnd, World};
+use crate::support::world::{RUN_ID, RunEnd, World, eventually};
 
 /// A module whose plan depends on a variable, and whose apply reads a file that the plan has made.
 const MODULE: &str = r#"
@@ -128,6 +128,39 @@ async fn plan_that_the_state_has_overtaken_is_not_applied() {
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let log = world.received().log_text();
     assert!(log.contains("Saved plan is stale"), "{log}");
+}
+
+#[tokio::test]
+async fn apply_of_a_run_that_ended_meanwhile_does_not_begin() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    // The run asks for its status at the start, and once more before the apply.
+    world.set("BUTLER_CANCEL_INTERVAL", "1h");
+    let (hold, waiting) = (world.path("hold"), world.path("waiting"));
+    let script = format!(
+        "if [ \"$1\" = plan ]; then mkdir -p build && echo content > build/a.zip; fi
+if [ \"$1\" = init ] && [ -e '{0}' ]; then
+  touch '{1}'
+  while [ -e '{0}' ]; do sleep 0.01; done
+fi
+exec \"$real\" \"$@\"",
+        hold.display(),
+        waiting.display()
+    );
+    wrap_terraform(&mut world, &script);
+    let file = plan(&world, "apply").await;
+    std::fs::write(&hold, "").unwrap();
+    world.add_run(apply(&world, "apply", &file));
+    world.registry.set_plan_file(RUN_ID, file);
+    let runs = world.execute().output();
+    let ends = async {
+        eventually("init", || waiting.exists()).await;
+        world.registry.set_status(RUN_ID, "cancelled");
+        std::fs::remove_file(&hold).unwrap();
+    };
+    let (output, ()) = tokio::join!(runs, ends);
+    let end = world.end(&output.unwrap());
+    assert_eq!(end.code, Some(3), "{}", end.stderr);
+    assert!(!world.path("terraform.tfstate").exists());
 }
 
 #[tokio::test]

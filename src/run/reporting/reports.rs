@@ -64,6 +64,21 @@ impl RegistryReports {
         self.stop_if_over(self.client.send_plan_file(url, path).await)
     }
 
+    /// Waits for the registry's answer whether the run goes on, and stops the run if not.
+    ///
+    /// # Errors
+    /// The registry gives no answer in the time for important requests, refuses the request, or the run is
+    /// over.
+    pub(in crate::run) async fn confirm(&self) -> Result<(), RegistryError> {
+        match self.client.status(Patience::Long).await? {
+            RunStatus::Open(_) => Ok(()),
+            RunStatus::Over(status) | RunStatus::Reported(status) => {
+                self.stop.request(StopReason::RunOver { status });
+                Err(RegistryError::RunOver)
+            }
+        }
+    }
+
     /// Stops the run if the registry has answered that it is over.
     fn stop_if_over(&self, answer: Result<(), RegistryError>) -> Result<(), RegistryError> {
         if matches!(answer, Err(RegistryError::RunOver)) {

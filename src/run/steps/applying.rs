@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::command_input::CommandInput;
 use super::planning::{make_plan, run_after_plan};
+use super::saved_plan;
 use crate::engine::{AppliedChanges, Engine, PlanMode, Planned, ReportedResources};
 use crate::report::RunLog;
 use crate::run::directory::recovery;
@@ -36,6 +37,8 @@ pub(in crate::run) async fn apply(
     if let Some(approver) = &input.approver {
         approver.approve(plan, mode, engine).await?;
     }
+    // The last moment: afterwards, infrastructure changes.
+    saved_plan::confirm(engine, input).await?;
     let _span = input.timeline.begin(Phase::Apply);
     if let Err((failure, reported)) = apply_plan(engine, plan, input).await {
         // The state shows which changes were made before the failure.

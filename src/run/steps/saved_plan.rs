@@ -156,6 +156,30 @@ pub(in crate::run) async fn restore(
     Ok(Some(plan))
 }
 
+/// Waits until the registry has answered that the run goes on, if the run applies a plan of the registry: the
+/// download of the plan is long ago if the providers were downloaded since.
+///
+/// # Errors
+/// If the run is over or was stopped, or if the registry gives no answer.
+pub(in crate::run) async fn confirm(
+    engine: &Engine<'_, RunLog>,
+    input: &CommandInput<'_>,
+) -> Result<(), Failure> {
+    let (PlanFile::Fetch { .. }, Some(registry)) = (&input.options.plan_file, input.registry)
+    else {
+        return Ok(());
+    };
+    tokio::select! {
+        biased;
+        reason = engine.stop.requested() => Err(Failure::stopped(Phase::Apply, &reason)),
+        confirmed = registry.confirm() => match (confirmed, engine.stop.reason()) {
+            (Ok(()), _) => Ok(()),
+            (Err(_), Some(reason)) => Err(Failure::stopped(Phase::Apply, &reason)),
+            (Err(error), None) => Err(Failure::new(Phase::Apply, &error).caused_by(Cause::Registry)),
+        },
+    }
+}
+
 /// Downloads the registry's saved plan, and checks its digest. Returns its path.
 async fn fetch(
     engine: &Engine<'_, RunLog>,
