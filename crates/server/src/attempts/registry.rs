@@ -1,5 +1,7 @@
 //! The registry that attempts report to, on the store of the server.
 
+mod plans;
+
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,13 +22,12 @@ use super::directory::AttemptDirectory;
 use super::log_writer::{LogWriter, most_log};
 use super::missing_files;
 use super::outcome::{EndOfRun, KeptPlan, drift_of, ignored_drift};
-use super::plan_file::{PlanFileError, PlanFiles, PlanOwner};
+use super::plan_file::PlanFiles;
 use super::source::Archive;
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::{Catalog, LayerSource};
-use crate::model::{Action, Attempt, Cause, Ending, LayerName, PlanDigest, Run, RunId, StalePlan};
-use crate::plans::{KeyError, PlanInputs};
+use crate::model::{Attempt, Ending, LayerName, Run, RunId};
 use crate::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 
 /// The time between two stored heartbeats of an attempt. Attempts send their logs more often.
@@ -34,9 +35,6 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// An attempt that was silent for so long has ended, or what is remembered of it is read again.
 const FORGOTTEN: Duration = Duration::from_hours(1);
-
-/// What a plan was made from, in the directory of its attempt.
-const PLAN_INPUTS: &str = "plan-inputs.json";
 
 /// Answers the requests of attempts.
 #[derive(Debug)]
@@ -157,19 +155,6 @@ impl<S: Store + 'static> StoreRegistry<S> {
         self.end_early(attempt, result, why).await
     }
 
-    /// Ends an attempt whose plan cannot be applied any more. Returns the answer to its request.
-    async fn stale(&self, attempt: &AttemptOfRun, kind: StalePlan, why: String) -> RegistryFailure {
-        let result = AttemptResult { stale: Some(kind), ..AttemptResult::ended(Ending::StalePlan) };
-        let why = format!("the saved plan is not applied: {why}; the layer is planned again");
-        self.end_early(&attempt.id, result, why).await
-    }
-
-    /// Ends an attempt because the key file cannot be used, for example while it is replaced. It is made
-    /// again.
-    async fn without_key(&self, attempt: &AttemptId, error: &KeyError) -> RegistryFailure {
-        self.refuse(attempt, FailureClass::Platform, chain(error)).await
-    }
-
     async fn end_early(
         &self,
         attempt: &AttemptId,
@@ -196,39 +181,6 @@ impl<S: Store + 'static> StoreRegistry<S> {
             self.forget(attempt);
         }
         Ok(())
-    }
-
-    /// The run that made a plan, with the directory of the attempt that did.
-    async fn planned(
-        &self,
-        attempt: &AttemptOfRun,
-        plan: &PlanDigest,
-    ) -> Result<Option<(Run, AttemptDirectory)>, RegistryFailure> {
-        let layer = &attempt.id.layer;
-        let runs = self.store.snapshot(layer, "", &[]).await?.facts.runs;
-        let is_plan = |run: &Run| run.plan.as_ref().is_some_and(|saved| saved.digest == *plan);
-        Ok(runs.into_iter().rev().find(is_plan).map(|run| {
-            let number = run.attempts.last().map_or(1, |attempt| attempt.number);
-            let id = AttemptId { layer: layer.clone(), run: run.id.clone(), number };
-            (run, self.directory(&id))
-        }))
-    }
-
-    /// What has changed since the plan was made that an attempt applies, if it applies one.
-    async fn changed_inputs(
-        &self,
-        attempt: &AttemptOfRun,
-        configuration: &Value,
-    ) -> Result<Result<Option<(StalePlan, String)>, KeyError>, RegistryFailure> {
-        let Cause::Plan { plan } = &attempt.run.cause else { return Ok(Ok(None)) };
-        let Some((_, directory)) = self.planned(attempt, plan).await? else {
-            return Ok(Ok(Some((StalePlan::File, "its run was removed".to_owned()))));
-        };
-        let inputs: Option<PlanInputs> = directory.read_json(PLAN_INPUTS)?;
-        Ok(match inputs {
-            Some(inputs) => inputs.difference(configuration, self.plan_files.keys()),
-            None => Ok(Some((StalePlan::File, "what it was made from is not known".to_owned()))),
-        })
     }
 
     /// Adds to the log of an attempt that has failed which files it missed that its commit has.
@@ -358,17 +310,10 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
             }
         };
         if is_saved(&layer, run) {
-            let inputs = match PlanInputs::of(&configuration, self.plan_files.keys()) {
-                Ok(inputs) => inputs,
-                Err(error) => return Err(self.without_key(id, &error).await),
-            };
-            self.directory(id).write_json(PLAN_INPUTS, &inputs)?;
+            self.keep_inputs(id, &configuration).await?;
         }
-        match self.changed_inputs(attempt, &configuration).await? {
-            Ok(None) => Ok(configuration),
-            Ok(Some((kind, why))) => Err(self.stale(attempt, kind, why).await),
-            Err(error) => Err(self.without_key(id, &error).await),
-        }
+        self.check_inputs(attempt, &configuration).await?;
+        Ok(configuration)
     }
 
     async fn source(&self, attempt: &AttemptOfRun) -> Result<Option<Body>, RegistryFailure> {
@@ -383,27 +328,7 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
     }
 
     async fn plan_file(&self, attempt: &AttemptOfRun) -> Result<Option<Body>, RegistryFailure> {
-        let Cause::Plan { plan } = &attempt.run.cause else { return Ok(None) };
-        let Some((planned, directory)) = self.planned(attempt, plan).await? else {
-            return Err(self
-                .stale(attempt, StalePlan::File, "its run was removed".to_owned())
-                .await);
-        };
-        let (files, plan) = (self.plan_files.clone(), plan.clone());
-        let read = move || files.read(&directory, PlanOwner::of(&planned), &plan);
-        match tokio::task::spawn_blocking(read).await? {
-            // Without this file it can change nothing, and with it everything: from here on the apply has
-            // begun. It is refused if the attempt was asked to stop.
-            Ok(body) => match self.store.note(&attempt.id, Note::Begins).await? {
-                Outcome::Made => Ok(Some(body)),
-                Outcome::Refused => Ok(None),
-            },
-            Err(error) if error.is_final() => {
-                Err(self.stale(attempt, StalePlan::File, error.to_string()).await)
-            }
-            Err(PlanFileError::Key(error)) => Err(self.without_key(&attempt.id, &error).await),
-            Err(error) => Err(error.into()),
-        }
+        self.plan_to_apply(attempt).await
     }
 
     async fn save_plan_file(
@@ -411,19 +336,7 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
         attempt: &AttemptOfRun,
         file: Body,
     ) -> Result<Option<Recorded>, RegistryFailure> {
-        let AttemptOfRun { id, run, .. } = attempt;
-        if run.action != Action::Plan {
-            return Ok(None);
-        }
-        if self.hear(id).await? == Outcome::Refused {
-            return Ok(Some(Recorded::Over));
-        }
-        let directory = self.directory(id);
-        match self.plan_files.save(&directory, PlanOwner::of(run), file).await {
-            Ok(_) => Ok(Some(Recorded::Recorded)),
-            Err(PlanFileError::Key(error)) => Err(self.without_key(id, &error).await),
-            Err(error) => Err(error.into()),
-        }
+        self.save_plan(attempt, file).await
     }
 
     async fn record(
