@@ -104,6 +104,18 @@ impl World {
         self.conditions.version += 1;
     }
 
+    /// Windows that are over are removed from the configuration. That changes no decision, and spares the search
+    /// for their next begin at each one.
+    pub(crate) fn remove_old_windows(&mut self) {
+        let now = self.moment();
+        for (layer, window) in self.layers.iter_mut().zip(&mut self.conditions.windows) {
+            if window.1 <= now {
+                *window = <(Moment, Moment)>::default();
+                layer.windows.clear();
+            }
+        }
+    }
+
     /// Whether automatic applies are stopped.
     pub(crate) fn is_breaker_open(&self) -> bool {
         now(self.store.inner.breaker()).unwrap() == Breaker::Open

@@ -17,6 +17,7 @@ impl World {
         for step in (0..seconds).step_by(5) {
             self.executor.machine.lock().unwrap().elapsed += 5.min(seconds - step);
             self.set_clock();
+            self.remove_old_windows();
             let late: Vec<AttemptId> = {
                 let mut machine = self.executor.machine.lock().unwrap();
                 let elapsed = machine.elapsed;
