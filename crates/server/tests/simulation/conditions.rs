@@ -3,11 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use butler_server::controller::Limits;
-use butler_server::model::{Action, Breaker, Moment, Run};
+use butler_server::model::{Action, Breaker, Cause, Moment, Run};
 use butler_server::store::Store;
 use butler_server::windows::Window;
 use jiff::Timestamp;
@@ -67,10 +66,6 @@ impl Conditions {
 }
 
 impl World {
-    fn moment(&self) -> Moment {
-        Moment::from_millis(self.store.clock.load(Ordering::Relaxed))
-    }
-
     fn elapsed(&self) -> u64 {
         self.executor.machine.lock().unwrap().elapsed
     }
@@ -92,7 +87,7 @@ impl World {
     }
 
     pub(crate) fn close_window(&mut self, layer: usize, seconds: u64) {
-        let begin = self.moment().as_millis() / 1000 / MINUTE * MINUTE;
+        let begin = self.now().as_millis() / 1000 / MINUTE * MINUTE;
         let time = Timestamp::from_second(begin.cast_signed()).unwrap().to_zoned(TimeZone::UTC);
         let (minute, hour, day, month) = (time.minute(), time.hour(), time.day(), time.month());
         let schedule = format!("{minute} {hour} {day} {month} *");
@@ -107,7 +102,7 @@ impl World {
     /// Windows that are over are removed from the configuration. That changes no decision, and spares the search
     /// for their next begin at each one.
     pub(crate) fn remove_old_windows(&mut self) {
-        let now = self.moment();
+        let now = self.now();
         for (layer, window) in self.layers.iter_mut().zip(&mut self.conditions.windows) {
             if window.1 <= now {
                 *window = <(Moment, Moment)>::default();
@@ -171,13 +166,21 @@ impl World {
     }
 
     /// Whether a run of a layer that was decided to start now must wait instead.
-    pub(crate) fn forbids(&self, layer: usize, run: &Run) -> Option<&'static str> {
+    pub(crate) fn forbids(&self, layer: usize, runs: &[Run], run: &Run) -> Option<&'static str> {
+        let plan = match &run.cause {
+            Cause::Plan { plan } => Run::saved_plan(runs, plan),
+            _ => None,
+        };
+        let lifetime = self.layers[layer].layer.plan_lifetime;
+        let has_expired = plan.is_some_and(|plan| self.now() >= plan.saved + lifetime);
         let conditions = &self.conditions;
         let is_apply = matches!(run.action, Action::Apply | Action::Destroy);
         let is_limited = run.action == Action::Drift || conditions.first_pass.contains(&layer);
         if conditions.disk_is_full {
             Some("the disk is full")
-        } else if is_apply && conditions.is_in_window(layer, self.moment()) {
+        } else if has_expired {
+            Some("its plan has expired")
+        } else if is_apply && conditions.is_in_window(layer, self.now()) {
             Some("a window is closed")
         } else if run.is_automatic_apply() && self.is_breaker_open() {
             Some("the breaker is open")

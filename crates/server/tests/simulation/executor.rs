@@ -5,8 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use butler_server::controller::{Executor, ExecutorError, Probe};
-use butler_server::model::{AttemptToken, Digest, Liveness, PlanDigest};
+use butler_server::model::{AttemptToken, Liveness, PlanDigest};
+use butler_server::plans::PlanInputs;
 use butler_server::store::{AttemptId, AttemptResult};
+
+use crate::inputs::Inputs;
+use crate::terraform::{Infrastructure, PlanFile};
 
 /// How far a process is.
 #[derive(Clone, Debug)]
@@ -42,30 +46,16 @@ impl Process {
     }
 }
 
-/// The state and the infrastructure behind one state key.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Infrastructure {
-    /// Counts the writes of the state.
-    pub(crate) serial: u64,
-    /// What is applied completely.
-    pub(crate) applied: Option<Digest>,
-    /// What was changed outside, as a hash.
-    pub(crate) drift: Option<u64>,
-}
-
-/// A plan file.
-#[derive(Clone, Debug)]
-pub(crate) struct PlanFile {
-    pub(crate) serial: u64,
-    pub(crate) digest: Digest,
-}
-
 /// What the attempts work on.
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) processes: Vec<Process>,
     pub(crate) infrastructure: BTreeMap<String, Infrastructure>,
     pub(crate) plans: BTreeMap<PlanDigest, PlanFile>,
+    /// What attempts were given that may save a plan, and what the server has recorded about that.
+    pub(crate) configured: BTreeMap<AttemptId, (Inputs, PlanInputs)>,
+    /// The attempts whose plan files are on the disk.
+    pub(crate) files: BTreeSet<AttemptId>,
     /// The attempts whose plan files were removed.
     pub(crate) removed_plans: BTreeSet<AttemptId>,
     pub(crate) node_is_down: bool,
@@ -83,6 +73,8 @@ impl Default for Machine {
             processes: Vec::new(),
             infrastructure: BTreeMap::new(),
             plans: BTreeMap::new(),
+            configured: BTreeMap::new(),
+            files: BTreeSet::new(),
             removed_plans: BTreeSet::new(),
             node_is_down: false,
             late: Vec::new(),
@@ -142,7 +134,11 @@ impl Executor for SimulatedExecutor {
     }
 
     fn remove_plan(&self, attempt: &AttemptId) {
-        self.machine.lock().unwrap().removed_plans.insert(attempt.clone());
+        let mut machine = self.machine.lock().unwrap();
+        if machine.files.remove(attempt) {
+            machine.count("a plan file was removed");
+        }
+        machine.removed_plans.insert(attempt.clone());
     }
 
     async fn probe(&self, attempt: &AttemptId) -> Probe {

@@ -58,8 +58,20 @@ impl World {
             if is_removed && !has_expired {
                 self.violation = Some(format!("apply {} starts without its plan file", run.id));
             }
+            if !saved.is_valid() {
+                self.violation =
+                    Some(format!("apply {} starts for a plan that is not valid", run.id));
+            }
+            if let Some(failed) = last_interrupted(&after)
+                && planned.attempts.last().is_none_or(|attempt| attempt.sequence < failed)
+            {
+                let text =
+                    format!("apply {} starts without a new plan after one that failed", run.id);
+                self.violation = Some(text);
+            }
             let limit = configured.layer.destroy_limit;
             let needs_approval = configured.layer.strategy != Strategy::Auto
+                || planned.destroys
                 || limit.is_some_and(|limit| saved.counts.destroy > limit);
             if needs_approval && run.approved_by.is_none() {
                 self.violation = Some(format!("apply {} was not approved", run.id));
@@ -93,8 +105,9 @@ impl World {
         if !std::mem::replace(&mut self.was_breaker_open, is_open) && is_open {
             self.executor.machine.lock().unwrap().count("the breaker opened");
         }
+        self.hear_alarms()?;
         // Invariant 4.
-        for layer in &self.layers {
+        for (index, layer) in self.layers.iter().enumerate() {
             let runs = self.store.inner.runs(&layer.layer.name);
             let mut known = BTreeSet::new();
             for run in &runs {
@@ -103,6 +116,7 @@ impl World {
                     return Err(format!("run {} exists twice", run.id));
                 }
                 check_stops(&runs, run)?;
+                self.check_repair(index, run)?;
                 if run.attempts.iter().rev().skip(1).any(|attempt| attempt.end.is_none()) {
                     return Err(format!("run {} has two attempts at the same time", run.id));
                 }
@@ -110,6 +124,19 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// When the last attempt was started that may have changed a part, as the number of its start.
+fn last_interrupted(runs: &[Run]) -> Option<u64> {
+    let applies = runs.iter().filter(|run| run.action.changes_infrastructure());
+    let attempts = applies.flat_map(|run| &run.attempts).filter(|attempt| {
+        let is_whole = matches!(
+            attempt.end,
+            None | Some((Ending::Succeeded | Ending::StalePlan | Ending::NeverStarted, _))
+        );
+        !is_whole && (attempt.began || matches!(attempt.end, Some((Ending::Lost, _))))
+    });
+    attempts.map(|attempt| attempt.sequence).max()
 }
 
 /// What was asked to stop, and did not succeed, is not tried again by itself. After a person

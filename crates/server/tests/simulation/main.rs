@@ -9,15 +9,18 @@
 
 #![expect(clippy::unwrap_used, reason = "what fails in a simulation fails the test")]
 
+mod alarms;
 mod conditions;
 mod executor;
 mod faulty_store;
+mod inputs;
 mod invariants;
 mod ops;
 mod passes;
 mod people;
 mod processes;
 mod rest;
+mod terraform;
 mod world;
 
 use std::collections::BTreeMap;

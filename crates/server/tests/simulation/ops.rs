@@ -2,6 +2,8 @@
 
 use butler_server::model::Strategy;
 
+use crate::inputs::Input;
+
 /// Which attempts of a layer fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Fails {
@@ -13,6 +15,28 @@ pub(crate) enum Fails {
     Always,
 }
 
+/// A plan of a layer that a person means.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ChosenPlan {
+    Newest,
+    /// The one before the newest.
+    Previous,
+    First,
+    /// One that the layer does not have.
+    Another,
+}
+
+impl ChosenPlan {
+    fn random(random: &mut fastrand::Rng) -> Self {
+        match random.u8(..8) {
+            0 => Self::Previous,
+            1 => Self::First,
+            2 => Self::Another,
+            _ => Self::Newest,
+        }
+    }
+}
+
 /// What a layer of a scenario is like.
 #[derive(Clone, Debug)]
 pub(crate) struct LayerKind {
@@ -20,6 +44,8 @@ pub(crate) struct LayerKind {
     /// Whether the layer is checked for drift, and whether drift is repaired then.
     pub(crate) drift_repair: Option<bool>,
     pub(crate) destroy_limit: Option<u64>,
+    /// In seconds.
+    pub(crate) plan_lifetime: u64,
     pub(crate) fails: Fails,
     /// Whether it has the state of the layer before it, which no configuration should allow.
     pub(crate) shares_state: bool,
@@ -75,12 +101,28 @@ pub(crate) enum Op {
     StoreDown { down: bool },
     /// The git host does not answer, or it does again.
     GitDown { down: bool },
-    /// A person approves the newest plan of a layer, or (`old`) the first one.
-    Approve { layer: usize, old: bool },
+    /// People approve a plan of a layer.
+    Approve { layer: usize, plan: ChosenPlan },
+    /// A person approves a plan of a layer, and a commit comes first. It can have been read before.
+    ApproveAtCommit { layer: usize, digest: u8, is_read: bool },
+    /// A person approves a plan of a layer behind a window.
+    ApproveBehindWindow { layer: usize, seconds: u64 },
+    /// A person approves a plan of a layer after it has expired, and before any server has noticed that.
+    ApproveLate { layer: usize },
+    /// A person discards a plan of a layer, perhaps after it was approved.
+    Discard { layer: usize, plan: ChosenPlan, is_approved: bool },
     /// A person cancels the newest run of a layer that runs or waits.
     Cancel { layer: usize },
+    /// A person cancels an apply that has begun.
+    CancelApply,
     /// A person asks for a plan of a layer.
     AskForPlan { layer: usize },
+    /// A person asks for a plan that destroys a layer.
+    AskForDestroy { layer: usize },
+    /// A person asks for another try of what has failed.
+    Retry { layer: usize },
+    /// A person changes something that plans of a layer are made from.
+    ChangeInput { layer: usize, input: Input },
     /// Until this time is over, a window forbids applies of a layer.
     CloseWindow { layer: usize, seconds: u64 },
     /// A person allows automatic applies again, which failures have stopped.
@@ -93,15 +135,15 @@ pub(crate) enum Op {
     Configure { layer: usize, present: bool },
     /// A new configuration of the limited repository allows this many attempts.
     Limit { concurrency: u32 },
-    /// Something changes the infrastructure.
-    Drift { layer: usize },
+    /// Something changes the infrastructure, or what it has changed is undone.
+    Drift { layer: usize, kind: Option<u8> },
     /// Old runs of a layer are removed.
     Prune { layer: usize },
 }
 
 impl Op {
     /// How many kinds there are.
-    pub(crate) const KINDS: usize = 30;
+    pub(crate) const KINDS: usize = 38;
 
     /// The kind, for the totals.
     pub(crate) const fn kind(&self) -> &'static str {
@@ -126,6 +168,14 @@ impl Op {
             Self::StoreDown { .. } => "store down",
             Self::GitDown { .. } => "git down",
             Self::Approve { .. } => "approve",
+            Self::ApproveAtCommit { .. } => "approve at commit",
+            Self::ApproveBehindWindow { .. } => "approve behind window",
+            Self::ApproveLate { .. } => "approve late",
+            Self::Discard { .. } => "discard",
+            Self::CancelApply => "cancel apply",
+            Self::AskForDestroy { .. } => "ask for destroy",
+            Self::Retry { .. } => "retry",
+            Self::ChangeInput { .. } => "change input",
             Self::Cancel { .. } => "cancel",
             Self::AskForPlan { .. } => "ask for plan",
             Self::CloseWindow { .. } => "close window",
@@ -144,7 +194,7 @@ impl Op {
         let server = random.usize(..2);
         let attempt = random.usize(..8);
         // Most of the time, time passes and servers decide.
-        match random.u32(..116) {
+        match random.u32(..132) {
             0..25 => Self::Pass,
             25..39 => Self::Advance { seconds: random.choice([1, 10, 30, 90, 700]).unwrap_or(1) },
             39..51 => Self::Poll,
@@ -153,7 +203,7 @@ impl Op {
             66 => Self::Decide { server, layer },
             67..69 => Self::PerformDecided { server },
             69..73 => Self::CrashAtWrite { writes: random.u32(..4), after: random.bool() },
-            73..76 => Self::Approve { layer, old: random.u8(..4) == 0 },
+            73..76 => Self::Approve { layer, plan: ChosenPlan::random(random) },
             76..79 => Self::KillAttempt { attempt },
             79..81 => Self::KillReporting { attempt },
             81..83 => Self::RepeatReport { attempt },
@@ -168,7 +218,7 @@ impl Op {
             92 => Self::Prune { layer },
             93..95 => Self::Pause { layer, paused: random.u8(..4) == 0 },
             95 => Self::Configure { layer, present: random.u8(..4) > 0 },
-            96..98 => Self::Drift { layer },
+            96..98 => Self::Drift { layer, kind: (random.u8(..4) > 0).then(|| random.u8(..6)) },
             98..100 => Self::Cancel { layer },
             100..102 => Self::AskForPlan { layer },
             102..104 => {
@@ -179,6 +229,27 @@ impl Op {
             106..108 => Self::DiskFull { full: random.u8(..4) == 0 },
             108..112 => Self::DecideTogether,
             112..114 => Self::Limit { concurrency: random.u32(1..3) },
+            114..116 => {
+                Self::ApproveAtCommit { layer, digest: random.u8(..4), is_read: random.bool() }
+            }
+            116 => {
+                let seconds = *random.choice(&[60, 600, 3600]).unwrap_or(&60);
+                Self::ApproveBehindWindow { layer, seconds }
+            }
+            117 => Self::ApproveLate { layer },
+            118..120 => {
+                let plan = ChosenPlan::random(random);
+                Self::Discard { layer, plan, is_approved: random.bool() }
+            }
+            120..122 => Self::CancelApply,
+            122..124 => Self::AskForDestroy { layer },
+            124..126 => Self::Retry { layer },
+            126..130 => {
+                let inputs =
+                    [Input::Tool, Input::Variable, Input::Secret, Input::Key, Input::LostKeys];
+                let input = random.choice(inputs).unwrap_or(Input::Tool);
+                Self::ChangeInput { layer, input }
+            }
             _ => Self::ClockJump { seconds: if random.bool() { 3600 } else { -3600 } },
         }
     }
@@ -207,6 +278,7 @@ impl Scenario {
                     .unwrap_or(&Strategy::Auto),
                 drift_repair: random.bool().then(|| random.bool()),
                 destroy_limit: (random.u8(..4) == 0).then_some(0),
+                plan_lifetime: *random.choice(&[900, 6 * 3600]).unwrap_or(&900),
                 fails: match random.u8(..20) {
                     0..2 => Fails::Always,
                     2..5 => Fails::Applies,

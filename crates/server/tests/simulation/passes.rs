@@ -98,7 +98,7 @@ impl World {
     fn check_conditions(&mut self, layer: usize, snapshot: &Snapshot, step: &Step) {
         let Step::Start { run, .. } = step else { return };
         let Some(run) = snapshot.facts.runs.iter().find(|known| known.id == *run) else { return };
-        if let Some(why) = self.forbids(layer, run) {
+        if let Some(why) = self.forbids(layer, &snapshot.facts.runs, run) {
             self.violation =
                 Some(format!("{} {} starts although {why}", run.action.as_str(), run.id));
         }

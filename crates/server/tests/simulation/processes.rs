@@ -1,14 +1,9 @@
 //! What the processes of attempts do as time passes.
 
-use std::sync::atomic::Ordering;
-
-use butler_server::model::{
-    Action, Cause, ChangeCounts, Ending, FailureClass, Moment, PlanDigest, Run, SavedPlan,
-};
+use butler_server::model::{Cause, Ending, FailureClass, Run, StalePlan};
 use butler_server::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 
-use crate::executor::{PlanFile, Stage};
-use crate::ops::Fails;
+use crate::executor::Stage;
 use crate::world::{World, now};
 
 impl World {
@@ -75,6 +70,8 @@ impl World {
                 let _ = now(self.store.inner.note(id, Note::Heartbeat));
                 Stage::Working { until }
             }
+            // The next request can fail, or its process can be killed before it.
+            Stage::Reporting(result) if self.upload(id, &result) => Stage::Reporting(result),
             Stage::Reporting(result) => {
                 let _ = now(self.store.inner.finish(id, result.clone()));
                 self.executor.machine.lock().unwrap().processes[index].reported = Some(result);
@@ -85,7 +82,7 @@ impl World {
         self.executor.machine.lock().unwrap().processes[index].stage = stage;
     }
 
-    fn run_of(&self, id: &AttemptId) -> Run {
+    pub(crate) fn run_of(&self, id: &AttemptId) -> Run {
         let runs = self.store.inner.runs(&id.layer);
         let mut runs = runs.iter().chain(&self.removed);
         runs.find(|run| run.id == id.run).unwrap().clone()
@@ -102,131 +99,74 @@ impl World {
         layer.state_key.clone()
     }
 
-    /// A process asks for its configuration; one whose attempt is not current ends.
+    /// A process asks for its configuration, and for the plan that it applies; one whose attempt is not current
+    /// ends.
     fn boot(&mut self, id: &AttemptId, elapsed: u64) -> Stage {
         let run = self.run_of(id);
-        let note = if run.action.changes_infrastructure() { Note::Begins } else { Note::Heartbeat };
-        if now(self.store.inner.note(id, note)).unwrap() == Outcome::Refused {
+        if now(self.store.inner.note(id, Note::Heartbeat)).unwrap() == Outcome::Refused {
             return Stage::Gone(None);
+        }
+        let layer = self.layers.iter().position(|layer| layer.layer.name == id.layer).unwrap();
+        if let Some(file) = self.applied_file(&run) {
+            let is_missing = !self.executor.machine.lock().unwrap().files.contains(&file.attempt);
+            let missing = is_missing.then_some(StalePlan::File);
+            if let Some(why) = self.why_stale(layer, &file.recorded).or(missing) {
+                self.executor.machine.lock().unwrap().count(match why {
+                    StalePlan::Tool => "a plan was stale: Tool",
+                    StalePlan::Variables => "a plan was stale: Variables",
+                    StalePlan::Secrets => "a plan was stale: Secrets",
+                    StalePlan::State => "a plan was stale: State",
+                    StalePlan::File => "a plan was stale: File",
+                });
+                let ended = AttemptResult::ended(Ending::StalePlan);
+                let _ =
+                    now(self.store.inner.finish(id, AttemptResult { stale: Some(why), ..ended }));
+                return Stage::Gone(None);
+            }
+            if now(self.store.inner.note(id, Note::Begins)).unwrap() == Outcome::Refused {
+                return Stage::Gone(None);
+            }
+            if !self.are_current(layer, file.inputs) {
+                self.violation = Some(format!("{} applies a plan from other inputs", run.id));
+            }
         }
         if let Cause::Plan { plan } = &run.cause
             && !self.begun.insert(plan.clone())
         {
             self.violation = Some(format!("plan {plan} is applied twice"));
         }
-        let work = {
-            let mut machine = self.executor.machine.lock().unwrap();
-            // Some hang until they are stopped.
-            if machine.random.u8(..30) == 0 {
-                machine.count("an attempt hangs");
-                u64::MAX / 2
-            } else {
-                machine.random.u64(1..400)
-            }
+        let inputs = self.current_inputs(layer);
+        let mut machine = self.executor.machine.lock().unwrap();
+        machine.configured.insert(id.clone(), inputs);
+        // Some hang until they are stopped.
+        let work = if machine.random.u8(..30) == 0 {
+            machine.count("an attempt hangs");
+            u64::MAX / 2
+        } else {
+            machine.random.u64(1..400)
         };
+        drop(machine);
         Stage::Working { until: elapsed + work }
+    }
+
+    /// A process sends the file of its plan. Whether it was taken.
+    fn upload(&self, id: &AttemptId, result: &AttemptResult) -> bool {
+        let is_stored = result.plan.as_ref().is_some_and(|plan| plan.is_stored);
+        let is_taken =
+            is_stored && now(self.store.inner.note(id, Note::Heartbeat)).unwrap() == Outcome::Made;
+        is_taken && self.executor.machine.lock().unwrap().files.insert(id.clone())
     }
 
     /// Terraform was asked to stop. An apply has done a part of its work. Some providers report the
     /// request as a failure of their own.
-    fn interrupted(&self, id: &AttemptId) -> AttemptResult {
-        if self.run_of(id).action.changes_infrastructure() {
-            self.apply_in_part(id);
-        }
+    fn interrupted(&mut self, id: &AttemptId) -> AttemptResult {
+        self.apply_in_part(id);
         let classes = [FailureClass::Platform, FailureClass::Network, FailureClass::Module];
         let mut machine = self.executor.machine.lock().unwrap();
         machine.count("an attempt was stopped");
         let class = machine.random.choice(classes).unwrap();
         drop(machine);
         AttemptResult::ended(Ending::Failed(class))
-    }
-
-    fn apply_in_part(&self, id: &AttemptId) {
-        let key = self.state_key(id);
-        let mut machine = self.executor.machine.lock().unwrap();
-        let infrastructure = machine.infrastructure.entry(key).or_default();
-        infrastructure.serial += 1;
-        infrastructure.applied = None;
-        drop(machine);
-    }
-
-    /// Terraform ends by itself.
-    fn work(&mut self, id: &AttemptId) -> AttemptResult {
-        let run = self.run_of(id);
-        let key = self.state_key(id);
-        let chance = self.executor.machine.lock().unwrap().random.u32(..100);
-        let layer = self.layers.iter().position(|layer| layer.layer.name == id.layer).unwrap();
-        let class = match chance {
-            _ if self.kinds[layer].fails == Fails::Always => Some(FailureClass::Network),
-            _ if self.kinds[layer].fails == Fails::Applies
-                && run.action.changes_infrastructure() =>
-            {
-                Some(FailureClass::Module)
-            }
-            0..8 => Some(FailureClass::Network),
-            8..16 => Some(FailureClass::Module),
-            16 => Some(FailureClass::Credentials),
-            _ => None,
-        };
-        if let Some(class) = class {
-            self.executor.machine.lock().unwrap().count(match class {
-                FailureClass::Network => "the network failed",
-                FailureClass::Module => "the module failed",
-                _ => "credentials were refused",
-            });
-            if run.action.changes_infrastructure() {
-                self.apply_in_part(id);
-            }
-            return AttemptResult::ended(Ending::Failed(class));
-        }
-        self.plans += 1;
-        let number = self.plans;
-        let saved = Moment::from_millis(self.store.clock.load(Ordering::Relaxed));
-        let mut machine = self.executor.machine.lock().unwrap();
-        let infrastructure = machine.infrastructure.entry(key).or_default().clone();
-        let mut result = AttemptResult::ended(Ending::Succeeded);
-        match run.action {
-            Action::Plan => {
-                let digest = PlanDigest::new(format!("p{number}"));
-                let is_empty = infrastructure.applied.as_ref() == Some(run.digest())
-                    && infrastructure.drift.is_none();
-                let file = PlanFile { serial: infrastructure.serial, digest: run.digest().clone() };
-                machine.plans.insert(digest.clone(), file);
-                let destroy = machine.random.u64(..2);
-                result.plan = Some(SavedPlan {
-                    digest,
-                    counts: ChangeCounts { add: 1, change: 0, destroy },
-                    is_stored: true,
-                    is_empty,
-                    saved,
-                    discarded: None,
-                    stale: None,
-                });
-            }
-            Action::Drift => {
-                result.difference = infrastructure.drift.map(|drift| drift.to_string());
-            }
-            Action::Apply | Action::Destroy | Action::Trigger => {
-                let Cause::Plan { plan } = &run.cause else { return result };
-                let file = machine.plans[plan].clone();
-                let key = self.state_key(id);
-                let state = machine.infrastructure.entry(key).or_default();
-                if file.serial != state.serial {
-                    machine.count("a plan was stale");
-                    result.ending = Ending::StalePlan;
-                    return result;
-                }
-                state.serial += 1;
-                state.applied = Some(file.digest.clone());
-                state.drift = None;
-                result.changed = true;
-                if file.digest != *run.digest() {
-                    drop(machine);
-                    self.violation = Some(format!("{} applied another digest", run.id));
-                }
-            }
-        }
-        result
     }
 
     /// Kills the process that is the `attempt`-th one that lives.
@@ -241,16 +181,18 @@ impl World {
         }
         let index = living[attempt % living.len()];
         let process = self.executor.machine.lock().unwrap().processes[index].clone();
-        let is_apply = self.run_of(&process.id).action.changes_infrastructure();
         let left = match process.stage {
             Stage::Reporting(result) if leaves_result => Some(result),
             Stage::Working { .. } if leaves_result => Some(self.work(&process.id)),
-            Stage::Working { .. } if is_apply => {
+            Stage::Working { .. } => {
                 self.apply_in_part(&process.id);
                 None
             }
             _ => None,
         };
+        if let Some(result) = &left {
+            self.upload(&process.id, result);
+        }
         let mut machine = self.executor.machine.lock().unwrap();
         machine.count(if left.is_some() { "a result was left" } else { "an attempt was killed" });
         machine.processes[index].stage = Stage::Gone(left);

@@ -3,7 +3,8 @@
 use butler_server::model::{Action, Cause, DriftCheck, Gate, Phase, Sighting};
 use butler_server::store::Store;
 
-use crate::ops::Op;
+use crate::ops::{ChosenPlan, Op};
+use crate::terraform::Infrastructure;
 use crate::world::{World, now};
 
 /// Half-minutes until everything must be at rest: more than the longest waits of all layers
@@ -51,7 +52,7 @@ fn rest(world: &mut World) -> Result<(), String> {
             .filter(|layer| waits_for_a_person(world, *layer))
             .collect::<Vec<_>>()
         {
-            world.perform(&Op::Approve { layer, old: false });
+            world.perform(&Op::Approve { layer, plan: ChosenPlan::Newest });
         }
         world.advance(30);
         world.check()?;
@@ -59,6 +60,7 @@ fn rest(world: &mut World) -> Result<(), String> {
     // Invariant 5.
     resting.map_err(|why| format!("never at rest: {why}"))?;
     is_nothing_forgotten(world)?;
+    are_files_removed(world)?;
     // Invariant 6.
     let writes = world.store.inner.writes();
     for _ in 0..5 {
@@ -77,6 +79,10 @@ fn rest(world: &mut World) -> Result<(), String> {
 /// else is done meanwhile.
 fn check_drift(world: &mut World) -> Result<(), String> {
     let before: Vec<_> = (0..world.layers.len()).map(|layer| checks(world, layer)).collect();
+    for layer in 0..world.layers.len() {
+        let kind = world.executor.machine.lock().unwrap().random.u8(..8);
+        world.change_outside(layer, (kind < 6).then_some(kind));
+    }
     for _ in 0..MINUTES_WITH_DRIFT {
         world.poll();
         world.pass();
@@ -94,7 +100,7 @@ fn check_drift(world: &mut World) -> Result<(), String> {
             return Err(format!("{} was not checked for drift", world.name(layer)));
         }
     }
-    Ok(())
+    world.check_alarms()
 }
 
 /// How often a layer was checked for drift, and whether it can be checked within an hour.
@@ -169,13 +175,42 @@ fn is_nothing_forgotten(world: &World) -> Result<(), String> {
         let shares = world.layers.iter().filter(|other| other.state_key == layer.state_key);
         let machine = world.executor.machine.lock().unwrap();
         let infrastructure = machine.infrastructure.get(&layer.state_key);
-        let truth = infrastructure.and_then(|infrastructure| infrastructure.applied.as_ref());
+        let truth = infrastructure.and_then(Infrastructure::applied);
         if is_applied && shares.count() == 1 && truth != Some(&revision.digest) {
             return Err(format!("{name} is at rest, but {truth:?} is applied, not {revision:?}"));
         }
         drop(machine);
         if let Some(lease) = snapshot.facts.lease {
             return Err(format!("a lease is left: {lease:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// How many runs of a layer are looked at when plan files are removed after a decision. Files of older ones are
+/// found by the name of their directory, which the simulation does not have.
+const RUNS_WITH_FILES: usize = 20;
+
+/// The files of plans that nothing can apply any more are removed.
+fn are_files_removed(world: &World) -> Result<(), String> {
+    let files = world.executor.machine.lock().unwrap().files.clone();
+    for file in files {
+        let layer = world.layers.iter().find(|layer| layer.layer.name == file.layer).unwrap();
+        let mut runs = world.store.inner.runs(&file.layer);
+        runs.drain(..runs.len().saturating_sub(RUNS_WITH_FILES));
+        let Some(planned) = runs.iter().find(|run| run.id == file.run) else { continue };
+        let observation =
+            now(world.store.inner.snapshot(&file.layer, "", &[])).unwrap().observation;
+        let newest = runs.iter().rev().find(|run| run.plan.is_some());
+        let is_newest = newest.is_some_and(|newest| newest.id == file.run)
+            && observation.is_some_and(|read| read.change == planned.change);
+        let can_be_applied = planned.plan.as_ref().is_some_and(|plan| {
+            let is_fresh = world.now() < plan.saved + layer.layer.plan_lifetime;
+            is_fresh && plan.is_valid() && !plan.is_empty
+        });
+        let is_applied = runs.iter().any(|run| run.applies(planned) && !run.attempts.is_empty());
+        if !is_newest || !can_be_applied || is_applied {
+            return Err(format!("the plan file of {file} is left"));
         }
     }
     Ok(())

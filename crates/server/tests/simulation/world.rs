@@ -7,17 +7,20 @@ use std::time::Duration;
 use butler_server::controller::{ConfiguredLayer, Controller};
 use butler_server::decision::Step;
 use butler_server::model::{
-    Commit, Digest, DriftCheck, Layer, LayerName, Moment, PlanDigest, Revision, Run, Sighting,
-    Strategy, Timeouts,
+    Commit, Digest, DriftCheck, DriftKind, Layer, LayerName, Moment, PlanDigest, Revision, Run,
+    RunId, Sighting, Strategy, Timeouts,
 };
 use butler_server::store::{Keep, Store};
 use futures_util::FutureExt;
 
+use crate::alarms::Alarms;
 use crate::conditions::Conditions;
 use crate::executor::SimulatedExecutor;
 use crate::faulty_store::{Crash, FaultyStore};
-use crate::ops::{LayerKind, Op, Scenario};
+use crate::inputs::{Inputs, KeyFile};
+use crate::ops::{ChosenPlan, LayerKind, Op, Scenario};
 use crate::passes::Rested;
+use crate::terraform::Drift;
 
 /// A decision that a slow server has not executed yet.
 pub(crate) type Decided = (usize, Step);
@@ -43,6 +46,14 @@ pub(crate) struct World {
     commits: u64,
     pub(crate) plans: u64,
     drifts: u64,
+    /// The checks that found drift.
+    pub(crate) checks_with_drift: BTreeSet<RunId>,
+    pub(crate) alarms: Alarms,
+    /// What plans of each layer are made from.
+    pub(crate) inputs: Vec<Inputs>,
+    pub(crate) keys: KeyFile,
+    /// How often an input was changed.
+    pub(crate) changes: u64,
     /// How often a person asked for a plan.
     pub(crate) requests: u64,
     pub(crate) steps: u64,
@@ -81,7 +92,7 @@ fn configured(index: usize, kind: &LayerKind, kinds: &[LayerKind]) -> Configured
             destroy_limit: kind.destroy_limit,
             most_attempts: 3,
             timeouts: Timeouts { plan: secs(600), apply: secs(1200) },
-            plan_lifetime: secs(6 * 3600),
+            plan_lifetime: secs(kind.plan_lifetime),
             after: kind.after.iter().filter(applied).map(|upstream| name(*upstream)).collect(),
             has_backend: true,
             conflict: None,
@@ -115,6 +126,11 @@ impl World {
             commits: 0,
             plans: 0,
             drifts: 0,
+            checks_with_drift: BTreeSet::new(),
+            alarms: Alarms::default(),
+            inputs: vec![Inputs::default(); scenario.layers.len()],
+            keys: KeyFile::new(),
+            changes: 0,
             requests: 0,
             steps: 0,
             begun: BTreeSet::new(),
@@ -166,7 +182,7 @@ impl World {
         self.store.clock.store(now * 1000, Ordering::Relaxed);
     }
 
-    fn commit(&mut self, layer: usize, digest: u8) {
+    pub(crate) fn commit(&mut self, layer: usize, digest: u8) {
         self.commits += 1;
         let commit = Commit::new(format!("c{}", self.commits));
         let digest = Digest::new(format!("d{digest}"));
@@ -248,9 +264,38 @@ impl World {
             }
             Op::StoreDown { down } => self.store.faults.lock().unwrap().store_is_down = down,
             Op::GitDown { down } => self.git_is_down = down,
-            Op::Approve { layer, old } => self.approve(layer % layers, old),
+            Op::Approve { layer, plan } => {
+                if let Some(plan) = self.chosen_plan(layer % layers, plan) {
+                    self.approve(layer % layers, &plan);
+                }
+            }
+            Op::ApproveAtCommit { layer, digest, is_read } => {
+                self.approve_at_commit(layer % layers, digest, is_read);
+            }
+            Op::ApproveBehindWindow { layer, seconds } => {
+                self.close_window(layer % layers, seconds);
+                self.perform(&Op::Approve { layer, plan: ChosenPlan::Newest });
+            }
+            Op::ApproveLate { layer } => {
+                let lifetime = self.layers[layer % layers].layer.plan_lifetime.as_secs();
+                self.clock = self.clock.saturating_add_unsigned(lifetime);
+                self.set_clock();
+                self.perform(&Op::Approve { layer, plan: ChosenPlan::Newest });
+            }
+            Op::Discard { layer, plan, is_approved } => {
+                if let Some(plan) = self.chosen_plan(layer % layers, plan) {
+                    if is_approved {
+                        self.approve(layer % layers, &plan);
+                    }
+                    self.discard(layer % layers, &plan);
+                }
+            }
+            Op::CancelApply => self.cancel_apply(),
+            Op::AskForDestroy { layer } => self.ask_for_plan(layer % layers, true),
+            Op::Retry { layer } => self.retry(layer % layers),
+            Op::ChangeInput { layer, input } => self.change_input(layer % layers, input),
             Op::Cancel { layer } => self.cancel(layer % layers),
-            Op::AskForPlan { layer } => self.ask_for_plan(layer % layers),
+            Op::AskForPlan { layer } => self.ask_for_plan(layer % layers, false),
             Op::CloseWindow { layer, seconds } => self.close_window(layer % layers, seconds),
             Op::ResetBreaker => self.reset_breaker(),
             Op::DiskFull { full } => self.set_disk_full(full),
@@ -264,16 +309,35 @@ impl World {
                 // Processes of attempts that were lost can go on.
                 self.removed.extend(self.store.inner.runs(&self.name(layer % layers)));
                 let keep = Keep { runs: 0, age: Duration::ZERO };
-                let _ = now(self.store.prune(&self.name(layer % layers), keep));
+                let pruned = now(self.store.prune(&self.name(layer % layers), keep));
+                let mut machine = self.executor.machine.lock().unwrap();
+                for attempt in pruned.unwrap_or_default() {
+                    machine.files.remove(&attempt);
+                }
+                drop(machine);
                 self.restart();
             }
-            Op::Drift { layer } => {
-                self.drifts += 1;
-                let key = self.layers[layer % layers].state_key.clone();
-                let mut machine = self.executor.machine.lock().unwrap();
-                machine.infrastructure.entry(key).or_default().drift = Some(self.drifts);
-            }
+            Op::Drift { layer, kind } => self.change_outside(layer % layers, kind),
         }
+    }
+
+    /// Somebody changes the infrastructure of a layer in one of six ways, or undoes that.
+    pub(crate) fn change_outside(&mut self, layer: usize, kind: Option<u8>) {
+        self.drifts += 1;
+        let (number, now) = (self.drifts, self.now());
+        let key = self.layers[layer].state_key.clone();
+        let mut machine = self.executor.machine.lock().unwrap();
+        let infrastructure = machine.infrastructure.entry(key).or_default();
+        infrastructure.drift_changed = now;
+        infrastructure.drift = kind.map(|kind| {
+            let kind = match kind {
+                0 => DriftKind::MovedOnly,
+                1 => DriftKind::OutputsOnly,
+                2 => DriftKind::WithoutEffect,
+                _ => DriftKind::Changes,
+            };
+            Drift { number, kind }
+        });
     }
 
     /// Ends all faults.
@@ -295,7 +359,14 @@ impl World {
     /// A server that has ended is started again.
     pub(crate) fn restart(&mut self) {
         if std::mem::take(&mut self.store.faults.lock().unwrap().crashed) {
-            self.executor.machine.lock().unwrap().count("the server ended at a write");
+            let mut machine = self.executor.machine.lock().unwrap();
+            machine.count("the server ended at a write");
+            let applies = machine.processes.iter().filter(|process| process.uses_state());
+            let mut applies = applies.map(|process| self.run_of(&process.id));
+            if applies.any(|run| run.action.changes_infrastructure()) {
+                machine.count("the server ended during an apply");
+            }
+            drop(machine);
             self.begin_first_pass();
         }
     }

@@ -1,0 +1,97 @@
+//! What the journal tells about drift: each one once, and its end once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use butler_server::model::{Cause, JournalKind, LayerName, Run};
+use butler_server::store::Store;
+
+use crate::world::{World, now};
+
+/// What was told.
+#[derive(Debug, Default)]
+pub(crate) struct Alarms {
+    /// The last entry of the journal that was read.
+    read: u64,
+    /// The drift that was told last and has not ended.
+    open: BTreeMap<LayerName, String>,
+    found: BTreeSet<(LayerName, String)>,
+    resolved: BTreeSet<(LayerName, String)>,
+}
+
+impl Alarms {
+    fn hear(&mut self, layer: LayerName, what: JournalKind) -> Result<&'static str, String> {
+        match what {
+            JournalKind::DriftFound { difference } => {
+                self.open.insert(layer.clone(), difference.clone());
+                if !self.found.insert((layer.clone(), difference.clone())) {
+                    return Err(format!("drift {difference} of {layer} was told twice"));
+                }
+                Ok("drift was told")
+            }
+            JournalKind::DriftResolved => {
+                let Some(ended) = self.open.remove(&layer) else {
+                    return Err(format!("{layer} had no drift that could be resolved"));
+                };
+                if !self.resolved.insert((layer.clone(), ended.clone())) {
+                    return Err(format!("the end of drift {ended} of {layer} was told twice"));
+                }
+                Ok("drift was resolved")
+            }
+            _ => Ok(""),
+        }
+    }
+}
+
+impl World {
+    /// Reads what is new in the journal.
+    pub(crate) fn hear_alarms(&mut self) -> Result<(), String> {
+        let read = Some(self.alarms.read);
+        for entry in now(self.store.inner.events(read, None, u32::MAX)).unwrap() {
+            self.alarms.read = entry.sequence;
+            let told = self.alarms.hear(entry.layer, entry.change.what)?;
+            if !told.is_empty() {
+                self.executor.machine.lock().unwrap().count(told);
+            }
+        }
+        Ok(())
+    }
+
+    /// Drift is repaired only if it was found, and if the layer says so.
+    pub(crate) fn check_repair(&self, layer: usize, run: &Run) -> Result<(), String> {
+        let Cause::Drift { run: check, .. } = &run.cause else { return Ok(()) };
+        if self.kinds[layer].drift_repair != Some(true) || !self.checks_with_drift.contains(check) {
+            return Err(format!("{} repairs what need not be repaired", run.id));
+        }
+        Ok(())
+    }
+
+    /// What is told about each layer that was checked after its drift changed last is what the infrastructure
+    /// is like.
+    pub(crate) fn check_alarms(&self) -> Result<(), String> {
+        for configured in &self.layers {
+            let name = &configured.layer.name;
+            let key = &configured.state_key;
+            // The layer that it shares its state with repairs it too.
+            if self.layers.iter().filter(|other| other.state_key == *key).count() > 1 {
+                continue;
+            }
+            let machine = self.executor.machine.lock().unwrap();
+            let Some(infrastructure) = machine.infrastructure.get(key).cloned() else { continue };
+            drop(machine);
+            let runs = self.store.inner.runs(name);
+            let is_checked = runs.iter().any(|run| {
+                let is_new = |attempt: &butler_server::model::Attempt| {
+                    attempt.created > infrastructure.drift_changed
+                };
+                run.action == butler_server::model::Action::Drift
+                    && run.has_succeeded()
+                    && run.attempts.last().is_some_and(is_new)
+            });
+            let (told, truth) = (self.alarms.open.get(name), infrastructure.told_drift());
+            if is_checked && told.cloned() != truth.map(|number| number.to_string()) {
+                return Err(format!("the drift of {name} is {truth:?}, and {told:?} was told"));
+            }
+        }
+        Ok(())
+    }
+}
