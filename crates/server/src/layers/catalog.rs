@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::read::{Reading, name_in_set, reference};
 use super::resolve;
+use super::state_key;
 use super::windows::WindowsByName;
 use crate::config::{Config, LayerEntry};
 use crate::controller::ConfiguredLayer;
@@ -71,16 +72,19 @@ impl Catalog {
                 let module_has = reading.is_none_or(|read| read.with_backend.contains(&name));
                 let has_backend = entry.backend.is_some() || module_has;
                 let layer = resolve::layer(name.clone(), &entry, has_backend);
+                let path = crate::mirror::join("", path).unwrap_or_default();
+                let of_module = reading.and_then(|reading| reading.state_keys.get(&name));
+                let of_module = of_module.and_then(|key| key.text(&entry, &path));
                 members.entry(set).or_default().push(name.clone());
                 found.push(LayerSource {
                     configured: ConfiguredLayer {
                         layer,
                         repository: repository.clone(),
-                        state_key: resolve::key(&name, &entry),
+                        state_key: state_key::key(&name, &entry, of_module),
                         windows: windows.of(set, &name),
                     },
                     reference: reference(&entry).to_owned(),
-                    path: crate::mirror::join("", path).unwrap_or_default(),
+                    path,
                     entry: Arc::clone(&entry),
                 });
             }

@@ -8,6 +8,7 @@ mod catalog;
 mod include;
 mod read;
 mod resolve;
+mod state_key;
 #[cfg(test)]
 mod tests;
 mod windows;
@@ -15,3 +16,4 @@ mod windows;
 pub use catalog::{Catalog, LayerSource};
 pub use include::{IncludedFiles, read_include};
 pub use read::{Caches, Reading, origin, read, references};
+pub use state_key::ModuleStateKey;

@@ -6,10 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::state_key::ModuleStateKey;
 use crate::config::{Config, DEFAULT_REFERENCE, LayerEntry, generated_name};
 use crate::mirror::{
-    BackendCache, Dependencies, GitTree, Kind, ParentFiles, ReferenceCache, TERRAGRUNT, Tree,
-    TreeError, Walk, dependencies, digest, globs, has_backend, join, matching, syntax,
+    BackendCache, Dependencies, GitTree, Kind, ModuleBackend, ParentFiles, ReferenceCache,
+    TERRAGRUNT, Tree, TreeError, Walk, dependencies, digest, globs, join, matching, module_backend,
+    syntax,
 };
 use crate::model::{Commit, LayerName, Revision, Sighting};
 
@@ -47,8 +49,32 @@ pub struct Reading {
     pub sightings: BTreeMap<LayerName, Sighting>,
     /// The layers whose module names a state backend.
     pub with_backend: BTreeSet<LayerName>,
+    /// The identity of the states that backends of modules name, as far as it is known.
+    #[serde(default)]
+    pub state_keys: BTreeMap<LayerName, ModuleStateKey>,
     /// What is wrong with layer sets, in sentences.
     pub problems: Vec<String>,
+}
+
+impl Reading {
+    /// Takes the backend of the module of a layer, in a directory of a repository.
+    fn add_backend(
+        &mut self,
+        layer: &LayerName,
+        entry: &LayerEntry,
+        (repository, path): (&str, &str),
+        backend: &ModuleBackend,
+    ) {
+        if matches!(backend, ModuleBackend::Absent) {
+            return;
+        }
+        self.with_backend.insert(layer.clone());
+        if let ModuleBackend::Block(block) = backend
+            && let Some(key) = ModuleStateKey::of(entry, repository, path, block)
+        {
+            self.state_keys.insert(layer.clone(), key);
+        }
+    }
 }
 
 /// A hash of what decides which directories layer sets have, beside the content of the repository: its
@@ -157,12 +183,14 @@ pub fn read(
             }
         };
         for (name, path) in layers {
+            let path = join("", &path).unwrap_or_default();
             let sighting = match (&mut tree, &commit) {
                 (Some((tree, parents)), Some(commit)) => {
-                    let backend = has_backend(tree, &path, &mut caches.backends);
-                    // Terraform says what is wrong with the files.
-                    if entry.backend.is_none() && of_content(backend)?.unwrap_or(true) {
-                        reading.with_backend.insert(name.clone());
+                    if entry.backend.is_none() {
+                        let backend = module_backend(tree, &path, &mut caches.backends);
+                        // Terraform says what is wrong with the files.
+                        let backend = of_content(backend)?.unwrap_or(ModuleBackend::Unknown);
+                        reading.add_backend(&name, entry, (repository, &path), &backend);
                     }
                     let references = &mut caches.references;
                     let seen = match &*triggers {
@@ -201,9 +229,8 @@ fn see(
     parents: &mut ParentFiles,
     cache: &mut ReferenceCache,
 ) -> Result<Sighting, TreeError> {
-    let path = join("", path).unwrap_or_default();
     let commit = commit.clone();
-    Ok(match dependencies(tree, &path, triggers, parents, cache)? {
+    Ok(match dependencies(tree, path, triggers, parents, cache)? {
         Some(found) => Sighting::Found(Revision { commit, digest: digest(&found) }),
         None => Sighting::PathMissing { commit },
     })

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use butler_protocol::backend::{SettingValue, state_key};
-
 use crate::config::LayerEntry;
 use crate::model::{DriftCheck, Layer, LayerName, SavedPlan, Strategy, Timeouts};
 
@@ -46,18 +44,4 @@ pub(super) fn layer(name: LayerName, entry: &LayerEntry, has_backend: bool) -> L
         has_backend,
         conflict: None,
     }
-}
-
-/// The identity of the layer's state: that of its backend and workspace, or of the layer if these
-/// are not known.
-pub(super) fn key(name: &LayerName, entry: &LayerEntry) -> String {
-    let workspace = entry.workspace.as_deref().unwrap_or_default();
-    let known = entry.backend.as_ref().and_then(|backend| {
-        let settings: Vec<(&str, String)> =
-            backend.config.iter().map(|(name, value)| (name.as_str(), value.to_string())).collect();
-        let settings =
-            settings.iter().map(|(name, json)| (*name, SettingValue::Json(json.as_str())));
-        state_key(&backend.kind.value, settings, workspace)
-    });
-    known.map_or_else(|| format!("layer|{name}"), |key| key.to_string())
 }

@@ -10,7 +10,7 @@ mod syntax;
 mod tests;
 mod tree;
 
-pub use backend::{BackendCache, has_backend};
+pub use backend::{BackendBlock, BackendCache, ModuleBackend, module_backend};
 pub use digest::{
     Dependencies, InvalidGlob, ParentFiles, ReferenceCache, dependencies, digest, globs, matching,
 };

@@ -25,3 +25,10 @@ pub const TERRAGRUNT: &str = "terragrunt.hcl";
 pub fn syntax(name: &str) -> Option<Syntax> {
     ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, syntax)| *syntax)
 }
+
+/// Whether the file replaces parts of other files of its module.
+#[must_use]
+pub(super) fn is_override(name: &str) -> bool {
+    let stem = ENDINGS.iter().find_map(|(ending, _)| name.strip_suffix(ending));
+    stem.is_some_and(|stem| stem == "override" || stem.ends_with("_override"))
+}

@@ -270,6 +270,7 @@ impl Desired {
             known.origin == reading.origin
                 && known.directories == reading.directories
                 && known.with_backend == reading.with_backend
+                && known.state_keys == reading.state_keys
                 && known.problems == reading.problems
         });
         readings.insert(repository.to_owned(), reading);

@@ -114,7 +114,10 @@ impl Record {
         let Some(run) = self.runs.iter().find(|run| run.id == *id) else {
             return Outcome::Refused;
         };
-        let waits = !run.is_over() && run.running().is_none();
+        // The lease does not say so if the identity of the state has changed since the other attempt
+        // started: that one holds the lease of the earlier state, and works in the same directory.
+        let is_busy = self.runs.iter().any(|run| run.running().is_some());
+        let waits = !run.is_over() && !is_busy;
         let is_next = run.attempts.len() + 1 == attempt.number as usize;
         let is_current = if run.action == Action::Drift {
             // A check for drift belongs to what is applied, not to what was read.

@@ -178,7 +178,8 @@ macro_rules! contract {
                 older_reading_of_a_repository_is_refused, layers_with_facts_are_listed,
                 commits_that_may_be_needed_are_listed);
             contract!($new, starts: runs_are_inserted_once_and_for_the_current_change,
-                one_attempt_uses_a_state, only_the_next_attempt_of_a_waiting_run_starts,
+                one_attempt_uses_a_state,
+                layer_whose_state_key_changes_runs_once_and_keeps_its_lease, only_the_next_attempt_of_a_waiting_run_starts,
                 concurrency_is_compared_at_the_start,
                 limit_of_a_repository_is_compared_at_the_start,
                 checks_for_drift_are_counted_for_their_repository, runs_are_found_by_id_and_by_layer,

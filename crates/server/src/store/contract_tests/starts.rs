@@ -27,6 +27,39 @@ pub(super) async fn one_attempt_uses_a_state(tested: Tested<impl Store>) {
     assert_eq!(tested.try_start(&waiting, &[]).await, Outcome::Made);
 }
 
+pub(super) async fn layer_whose_state_key_changes_runs_once_and_keeps_its_lease(
+    tested: Tested<impl Store>,
+) {
+    let run = tested.plan("a").await;
+    let first = tested.start("a", &run, 1).await;
+    // The module names another state now.
+    let cause = Cause::Person { request: "1".into() };
+    let next = tested.create("a", new_run("a", Action::Plan, cause, "d1", 1)).await;
+    let next = AttemptId { layer: layer("a"), run: next, number: 1 };
+    let other = tested.plan("b").await;
+    let other = AttemptId { layer: layer("b"), run: other, number: 1 };
+    let start = async |id: &AttemptId, state_key: &str| {
+        let request = StartRequest {
+            attempt: id,
+            state_key,
+            after: &[],
+            concurrency: 9,
+            repository: "infra",
+            repository_concurrency: None,
+            timeout: TIMEOUT,
+            place: "this machine",
+            token: &TokenHash::of("brce_test"),
+        };
+        tested.store.start_attempt(request).await.unwrap()
+    };
+    assert_eq!(start(&next, "another state").await, Outcome::Refused);
+    // The attempt uses the earlier one until it ends.
+    assert_eq!(start(&other, KEY).await, Outcome::Refused);
+    tested.finish(&first, saved("p1", false)).await;
+    assert_eq!(start(&next, "another state").await, Outcome::Made);
+    assert_eq!(start(&other, KEY).await, Outcome::Made);
+}
+
 pub(super) async fn only_the_next_attempt_of_a_waiting_run_starts(tested: Tested<impl Store>) {
     let run = tested.plan("a").await;
     let id = |number| AttemptId { layer: layer("a"), run: run.clone(), number };
