@@ -26,6 +26,7 @@ mod output;
 mod plan_files;
 mod port;
 mod postgres;
+mod renames;
 mod restarts;
 mod ssh;
 mod stopping;

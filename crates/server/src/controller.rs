@@ -44,6 +44,13 @@ pub trait Executor: Send + Sync {
     /// cannot be removed is left to a later call.
     fn remove_plan(&self, attempt: &AttemptId);
 
+    /// Moves what is kept below the names of layers, above all their states, to the layer `to`. It can be
+    /// repeated after a crash.
+    ///
+    /// # Errors
+    /// If something was not moved, for example because `to` has a state already.
+    fn move_files(&self, from: &[LayerName], to: &LayerName) -> Result<(), ExecutorError>;
+
     /// Where attempts run, for messages.
     fn place(&self) -> &str;
 }
@@ -146,6 +153,11 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             |configured| (configured.state_key.clone(), configured.layer.after.clone()),
         );
         let snapshot = self.store.snapshot(name, &state_key, &after).await?;
+        let formerly = configured.and_then(|configured| configured.layer.formerly.as_ref());
+        let former = match formerly {
+            Some(formerly) => self.store.former(name, &formerly.name).await?,
+            None => None,
+        };
         let (free_slots, free_drift_slots) =
             free_slots(self.limits.concurrency, snapshot.running.total());
         let surroundings = Surroundings {
@@ -160,6 +172,7 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
                 .map(|configured| closed_actions(&configured.windows, snapshot.now))
                 .unwrap_or_default(),
             breaker: snapshot.breaker,
+            former,
             no_starts: self.limits.no_starts.clone(),
         };
         let input = Input {
@@ -226,6 +239,12 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
         let attempt = |run, number| AttemptId { layer: name.clone(), run, number };
         match step {
             Step::Create(run) => Ok(self.store.insert_run(name, run).await?),
+            Step::TakeOver { from } => Ok(self.store.take_over(name, &from).await?),
+            // In this order: without the record, the files are looked for again.
+            Step::MoveFiles { from } => {
+                self.executor.move_files(&from, name)?;
+                Ok(self.store.files_moved(name).await?)
+            }
             Step::Close { run, why } => Ok(self.store.close_run(name, &run, why).await?),
             Step::Start { run, attempt: number, timeout } => {
                 let Some(configured) = configured else { return Ok(Outcome::Refused) };
@@ -318,3 +337,7 @@ fn free_slots(concurrency: u32, running: RunningCount) -> (u32, u32) {
     let most_drift = (concurrency / 2).max(1);
     (concurrency.saturating_sub(running.attempts), most_drift.saturating_sub(running.drift))
 }
+
+#[cfg(test)]
+#[path = "controller_tests.rs"]
+mod tests;

@@ -86,6 +86,12 @@ async fn create<S: Store>(
     if let Some(why) = &source.configured.layer.conflict {
         return Err(cannot(why));
     }
+    if let Some(formerly) = &source.configured.layer.formerly
+        && state.store.former(name, &formerly.name).await?.is_some()
+    {
+        let why = format!("it takes over the history of `{}` first", formerly.name);
+        return Err(cannot(&why));
+    }
     let Some(observation) = observation else {
         return Err(cannot(&"its repository has not been read yet"));
     };

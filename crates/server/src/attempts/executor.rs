@@ -15,12 +15,13 @@ use super::directory::AttemptDirectory;
 use super::log_writer::{LogWriter, most_log};
 use super::outcome::{self, ignored_drift};
 use super::plan_file::PlanFiles;
+use super::states;
 use crate::config::local_backend_problem;
 use crate::controller::{Executor, ExecutorError, Probe};
 use crate::data::{DataDirectory, write_private};
 use crate::event::Event;
 use crate::layers::Catalog;
-use crate::model::{AttemptToken, Liveness};
+use crate::model::{AttemptToken, LayerName, Liveness};
 use crate::store::AttemptId;
 
 /// The first argument that makes this executable the process of an attempt. The second one is the
@@ -313,6 +314,12 @@ impl Executor for ProcessExecutor {
         if let Err(error) = PlanFiles::remove(&self.directory(attempt)) {
             tracing::warn!(run = %attempt.run, %error, "cannot remove a plan file");
         }
+    }
+
+    fn move_files(&self, from: &[LayerName], to: &LayerName) -> Result<(), ExecutorError> {
+        let states = self.settings.data.states();
+        let moved = from.iter().try_for_each(|from| states::rename(&states, from, to));
+        moved.map_err(|error| ExecutorError(error.to_string()))
     }
 
     async fn probe(&self, attempt: &AttemptId) -> Probe {

@@ -14,6 +14,7 @@ mod registry;
 mod source;
 #[cfg(test)]
 mod source_tests;
+mod states;
 
 pub use configuration::{ReadVariable, SecretError, Secrets};
 pub use directory::{AttemptDirectory, states_beside};

@@ -165,12 +165,26 @@ fn check_layer(
             Some(_) => {}
         }
     }
-    if let Some(formerly) = &entry.formerly
-        && config.layers.contains_key(&formerly.value)
-    {
-        let message = format!("the layer `{}` still exists", formerly.value);
-        errors.push(layer.error_in(formerly, message));
+    if let Some(formerly) = &entry.formerly {
+        let problem = formerly_problem(config, layer, &formerly.value);
+        errors.extend(problem.map(|problem| layer.error_in(formerly, problem)));
     }
+}
+
+/// Why a layer cannot take over the history of this one.
+fn formerly_problem(config: &Config, layer: &Placed<LayerEntry>, formerly: &str) -> Option<String> {
+    if let Err(error) = formerly.parse::<LayerName>() {
+        return Some(error.to_string());
+    }
+    if layer.entry.path.is_none() {
+        return Some("`formerly` belongs to a layer with `path`".to_owned());
+    }
+    if config.layers.contains_key(formerly) {
+        return Some(format!("the layer `{formerly}` still exists"));
+    }
+    let claims = config.layers.values().filter_map(|other| other.entry.formerly.as_ref());
+    let is_claimed_twice = claims.filter(|other| other.value == formerly).count() > 1;
+    is_claimed_twice.then(|| format!("two layers have `formerly: {formerly}`; only one can"))
 }
 
 fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
@@ -323,6 +337,22 @@ windows:
                 "butler.yaml:4:10: the address must begin with",
             ),
             ("deny: [apply]", "deny: [aply]", "`aply` is not an action"),
+            (
+                "path: envs/prod/dns}",
+                "path: envs/prod/dns, formerly: network}",
+                "the layer `network` still exists",
+            ),
+            (
+                "paths: ['envs/*/apps/*']}",
+                "paths: ['envs/*/apps/*'], formerly: a}",
+                "`formerly` belongs to a layer with `path`",
+            ),
+            (
+                "  dns: {",
+                "  a: {repository: infra, path: a, formerly: x}\n  b: {repository: infra, path: b, \
+                 formerly: x}\n  dns: {",
+                "two layers have `formerly: x`",
+            ),
             (
                 "  dns: {",
                 "  network: {repository: infra, path: a}\n  dns: {",

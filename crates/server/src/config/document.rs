@@ -178,7 +178,7 @@ pub struct LayerEntry {
     pub isolation: Option<IsolationEntry>,
     /// How long a plan may wait for its apply; by default 7d. Then the layer is planned again.
     pub plan_lifetime: Option<Span>,
-    /// The earlier name of the layer, whose history is taken over. Not used yet.
+    /// The earlier name of the layer, whose history and state in the data directory it takes over.
     #[schemars(with = "Option<LayerName>")]
     pub formerly: Option<Spanned<String>>,
 }

@@ -75,6 +75,11 @@ impl Trust {
             let message = "only the server's own configuration can have `pass-env`";
             errors.push(layer.error_in(name, message));
         }
+        // It would get the state of a layer of another owner.
+        if let Some(formerly) = &layer.entry.formerly {
+            let message = "only the server's own configuration can have `formerly`";
+            errors.push(layer.error_in(formerly, message));
+        }
         // Its states are files of the server, which a layer that left the configuration can have had before.
         if let Some(backend) = &layer.entry.backend
             && backend.kind.value == "local"
@@ -260,6 +265,7 @@ mod tests {
             (layer("backend: {type: local}"), "can have a `local` backend"),
             (layer("backend: {type: local, config: {path: /a}}"), "can have a `local` backend"),
             (layer("isolation: {read: [/etc]}"), "can have `isolation`"),
+            (layer("formerly: network"), "can have `formerly`"),
             (
                 layer(&format!(
                     "module-credentials: {{host: git.example.com, token-file: {shown}/secrets/db}}"

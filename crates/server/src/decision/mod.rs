@@ -11,6 +11,7 @@ mod due;
 mod gates;
 mod plan_files;
 mod progress;
+mod rename;
 mod types;
 
 #[cfg(test)]
@@ -40,6 +41,9 @@ pub fn decide(input: &Input<'_>) -> Decision {
         let text = "the repository has not been read yet";
         return Decision::rest(Phase::Observed).because(Reason::new(Gate::Source, text));
     };
+    if let Some(decision) = rename::first(input, layer) {
+        return decision;
+    }
     // Before the pause: what a newer digest took over can never start again.
     if let Some(run) =
         input.facts.runs.iter().find(|run| is_overtaken(input, layer, observation, run))

@@ -55,6 +55,16 @@ pub struct NeededSlot {
 pub enum Step {
     /// Insert the run if it does not exist.
     Create(NewRun),
+    /// Move the history of the earlier name to the layer.
+    TakeOver {
+        /// The earlier name.
+        from: LayerName,
+    },
+    /// Move the files of earlier names to the layer, then record that.
+    MoveFiles {
+        /// The earlier names.
+        from: Vec<LayerName>,
+    },
     /// Record the next attempt with its lease, then start its process.
     Start {
         /// The run.
@@ -113,7 +123,7 @@ impl Decision {
     }
 
     /// Only a person or a change can help.
-    pub(super) fn blocked(reason: Reason) -> Self {
+    pub(crate) fn blocked(reason: Reason) -> Self {
         Self::rest(Phase::Blocked).because(reason)
     }
 

@@ -9,7 +9,7 @@ use super::state_key;
 use super::windows::WindowsByName;
 use crate::config::{Config, LayerEntry};
 use crate::controller::ConfiguredLayer;
-use crate::model::LayerName;
+use crate::model::{Formerly, LayerName};
 
 /// A layer, and where its module is.
 #[derive(Clone, Debug)]
@@ -97,6 +97,7 @@ impl Catalog {
             catalog.insert(source);
         }
         catalog.find_conflicts();
+        catalog.find_former_names();
         catalog
     }
 
@@ -105,6 +106,18 @@ impl Catalog {
         let all = self.layers.iter();
         all.filter(|(_, source)| source.configured.layer.after.contains(layer))
             .map(|(name, _)| name.clone())
+    }
+
+    /// The layer that takes over the history of `formerly`.
+    pub fn successors<'a>(
+        &'a self,
+        formerly: &'a LayerName,
+    ) -> impl Iterator<Item = LayerName> + 'a {
+        let is_successor = move |source: &LayerSource| {
+            source.configured.layer.formerly.as_ref().is_some_and(|it| it.name == *formerly)
+        };
+        let all = self.layers.iter().filter(move |(_, source)| is_successor(source));
+        all.map(|(name, _)| name.clone())
     }
 
     fn insert(&mut self, source: LayerSource) {
@@ -118,6 +131,26 @@ impl Catalog {
             return;
         }
         self.layers.insert(name, Arc::new(source));
+    }
+
+    /// A name that a layer of a set has again is not a former one.
+    fn find_former_names(&mut self) {
+        let is_certain = !self.is_incomplete;
+        let given = |source: &LayerSource| source.entry.formerly.as_ref()?.value.parse().ok();
+        let all = self.layers.iter();
+        let former: Vec<(LayerName, LayerName)> =
+            all.filter_map(|(name, source)| Some((name.clone(), given(source)?))).collect();
+        for (name, formerly) in former {
+            if self.layers.contains_key(&formerly) {
+                self.problems.push(format!(
+                    "the layer `{name}` does not take over the history of `{formerly}`, which is still \
+                     a layer"
+                ));
+            } else if let Some(source) = self.layers.get_mut(&name) {
+                let formerly = Formerly { name: formerly, is_certain };
+                Arc::make_mut(source).configured.layer.formerly = Some(formerly);
+            }
+        }
     }
 
     /// Layers that share a state would destroy each other's resources.

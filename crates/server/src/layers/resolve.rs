@@ -19,7 +19,7 @@ const APPLY_TIMEOUT: Duration = Duration::from_hours(4);
 
 /// What the decision needs to know about a layer.
 ///
-/// [`Layer::after`] is empty: it depends on other entries.
+/// [`Layer::after`] is empty, and [`Layer::formerly`] is not set: they depend on other entries.
 pub(super) fn layer(name: LayerName, entry: &LayerEntry, has_backend: bool) -> Layer {
     let drift = entry.drift.as_ref();
     let every = drift.and_then(|drift| drift.every).map_or(DRIFT, |span| span.0);
@@ -42,6 +42,7 @@ pub(super) fn layer(name: LayerName, entry: &LayerEntry, has_backend: bool) -> L
         plan_lifetime: entry.plan_lifetime.map_or(SavedPlan::LIFETIME, |span| span.0),
         after: Vec::new(),
         has_backend,
+        formerly: None,
         conflict: None,
     }
 }

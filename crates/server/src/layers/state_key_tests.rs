@@ -8,8 +8,8 @@ use crate::layers::{Caches, Catalog, Reading, read, references};
 use crate::test_repository::TestRepository;
 
 fn config(layers: &[&str]) -> Config {
-    let layers: String = layers.iter().map(|layer| format!("  {layer}\n")).collect();
-    let text = format!("repositories: {{infra: {{url: 'file:///infra'}}}}\nlayers:\n{layers}");
+    let layers = layers.join("\n  ");
+    let text = format!("repositories: {{infra: {{url: 'file:///infra'}}}}\nlayers:\n  {layers}\n");
     parse(&[(PathBuf::from("butler.yaml"), text)]).unwrap()
 }
 

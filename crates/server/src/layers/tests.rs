@@ -172,6 +172,27 @@ fn layers_with_one_state_name_each_other() {
 }
 
 #[test]
+fn former_name_is_certain_when_all_layer_sets_are_known_and_is_not_one_of_theirs() {
+    let files = repository();
+    let layers = "  set: {repository: infra, paths: ['envs/*']}
+  web: {repository: infra, path: envs/prod/web, formerly: FORMER}
+";
+    let of = |catalog: &Catalog| {
+        let formerly = catalog.layers[&"web".parse().unwrap()].configured.layer.formerly.clone();
+        formerly.map(|it| (it.name.to_string(), it.is_certain))
+    };
+    let gone = config(&layers.replace("FORMER", "www"));
+    assert_eq!(of(&Catalog::new(&gone, &BTreeMap::new())), Some(("www".to_owned(), false)));
+    let read = catalog(&gone, "infra", &files);
+    assert_eq!(of(&read), Some(("www".to_owned(), true)));
+    let successors: Vec<_> = read.successors(&"www".parse().unwrap()).collect();
+    assert_eq!(successors, ["web".parse().unwrap()]);
+    let member = catalog(&config(&layers.replace("FORMER", "set.envs.dev")), "infra", &files);
+    assert_eq!(of(&member), None);
+    assert!(member.problems[0].contains("`set.envs.dev`, which is still a layer"));
+}
+
+#[test]
 fn equal_names_of_two_sets_are_a_problem() {
     let files = repository();
     let config = config(

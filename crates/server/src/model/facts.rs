@@ -20,10 +20,20 @@ pub struct Facts {
     pub lease: Option<Lease>,
     /// Who paused the layer.
     pub paused_by: Option<String>,
+    /// The earlier names of the layer whose files were not moved yet, although its history was. Nothing
+    /// starts before that: the state of the layer can be among them.
+    pub files_of: Vec<LayerName>,
     /// The newest apply of an upstream layer that changed something and ended after the newest
     /// plan of this layer had begun, if no plan was created because of it. The store knows the order;
     /// clocks do not.
     pub upstream_apply: Option<RunId>,
+}
+
+/// A layer that left the configuration, and whose history is to be taken over under another name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Former {
+    /// Its run and the number of the attempt that has not ended. It must end first.
+    pub running: Option<(RunId, u32)>,
 }
 
 /// Drift that a check found.
@@ -101,6 +111,8 @@ pub struct Surroundings {
     pub closed_windows: Vec<(Action, Moment)>,
     /// Whether automatic applies are stopped.
     pub breaker: Breaker,
+    /// The layer whose history this one takes over first, if it has one.
+    pub former: Option<Former>,
     /// Why nothing is started on this machine, for example because its disk is nearly full.
     pub no_starts: Option<String>,
 }
@@ -118,6 +130,7 @@ impl Default for Surroundings {
             starts_again: Moment::default(),
             closed_windows: Vec::new(),
             breaker: Breaker::Closed,
+            former: None,
             no_starts: None,
         }
     }

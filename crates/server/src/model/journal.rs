@@ -109,6 +109,11 @@ pub enum JournalKind {
         /// The person.
         by: String,
     },
+    /// The layer has taken over the history of its earlier name. Entries before that have that name.
+    Renamed {
+        /// The earlier name.
+        from: LayerName,
+    },
     /// A person paused the layer.
     Paused {
         /// The person.

@@ -36,6 +36,16 @@ pub struct Timeouts {
     pub apply: Duration,
 }
 
+/// The earlier name of a layer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Formerly {
+    /// The name.
+    pub name: LayerName,
+    /// Whether it is certain that no layer of the configuration has the name. Members of layer sets can be
+    /// unknown until their repository is read.
+    pub is_certain: bool,
+}
+
 /// The part of a layer's configuration that the decision needs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Layer {
@@ -57,6 +67,8 @@ pub struct Layer {
     pub after: Vec<LayerName>,
     /// Whether the module or the configuration names a state backend.
     pub has_backend: bool,
+    /// The earlier name of the layer, whose history it takes over.
+    pub formerly: Option<Formerly>,
     /// Why the layer cannot be used beside other layers, in one sentence.
     pub conflict: Option<String>,
 }

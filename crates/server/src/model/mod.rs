@@ -19,10 +19,10 @@ mod token;
 pub use attempt::{Attempt, Ending, Liveness, StopReason};
 pub use butler_base::error::FailureClass;
 pub use facts::{
-    Breaker, DriftFinding, DriftKind, Facts, Lease, RepositorySlots, Surroundings, Upstream,
+    Breaker, DriftFinding, DriftKind, Facts, Former, Lease, RepositorySlots, Surroundings, Upstream,
 };
 pub use journal::{JournalChange, JournalEntry, JournalKind};
-pub use layer::{DriftCheck, Layer, Strategy, Timeouts};
+pub use layer::{DriftCheck, Formerly, Layer, Strategy, Timeouts};
 pub use moment::Moment;
 pub use names::{Commit, Digest, InvalidLayerName, LayerName, PlanDigest, RunId};
 pub use observation::{Observation, Revision, Sighting};

@@ -78,6 +78,8 @@ pub enum StalePlan {
     Secrets,
     /// The state was changed since, as the attempt found.
     State,
+    /// The layer was renamed. Plans contain paths with the name.
+    Renamed,
     /// Its file is missing or cannot be decrypted.
     File,
 }

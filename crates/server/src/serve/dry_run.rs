@@ -17,7 +17,7 @@ use super::view::Views;
 use crate::attempts;
 use crate::controller::{Executor, ExecutorError, Probe};
 use crate::data::DataDirectory;
-use crate::model::{AttemptToken, RunId};
+use crate::model::{AttemptToken, LayerName, RunId};
 use crate::store::{AttemptId, SqliteStore, StoreError, StoreResult, backup};
 
 /// What a pass would do.
@@ -128,6 +128,10 @@ impl Executor for NoStarts {
     }
 
     fn remove_plan(&self, _: &AttemptId) {}
+
+    fn move_files(&self, _: &[LayerName], _: &LayerName) -> Result<(), ExecutorError> {
+        Ok(())
+    }
 
     async fn probe(&self, attempt: &AttemptId) -> Probe {
         attempts::probe(&self.attempts, attempt, &[])

@@ -15,7 +15,7 @@ use super::desired::Desired;
 use super::start_rate::StartRate;
 use super::view::{LayerView, Views};
 use super::waiting::{Waiting, WaitsFor};
-use crate::controller::{Controller, Executor, Limits};
+use crate::controller::{Controller, Executor, Limits, StepError};
 use crate::decision::{Decision, Step};
 use crate::event::Event;
 use crate::layers::{Catalog, LayerSource};
@@ -257,7 +257,16 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 _ => None,
             };
             let may_free = matches!(step, Step::EndAttempt { .. } | Step::Probe { .. });
+            let former = match &step {
+                Step::TakeOver { from } => Some(from.clone()),
+                _ => None,
+            };
+            let moves_files = matches!(step, Step::MoveFiles { .. });
             let performed = controller.perform(layer, configured, step).await;
+            if let Some(former) = former.filter(|_| matches!(performed, Ok(Outcome::Made))) {
+                self.views.remove(&former);
+                self.look_at(&former, None);
+            }
             if let Some(started) = started.filter(|_| !matches!(performed, Ok(Outcome::Refused))) {
                 if let Some(all) = &mut self.started {
                     all.push(started);
@@ -270,6 +279,13 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 Ok(Outcome::Made) => frees_others |= may_free,
                 // The facts have changed since: decide again.
                 Ok(Outcome::Refused) => {}
+                // A person has to say which state is the right one.
+                Err(StepError::Executor(error)) if moves_files => {
+                    tracing::error!(%layer, %error, "cannot move the files of a renamed layer");
+                    let reason = Reason::new(Gate::Platform, error.0);
+                    let decision = Decision::blocked(reason);
+                    return self.looked(layer, source.as_deref(), &snapshot, decision);
+                }
                 Err(error) => return self.failed(layer, &error),
             }
         }
@@ -334,6 +350,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         let mut others = self.waiting.for_states();
         others.extend(self.waiting.offer());
         others.extend(self.catalog.borrow().dependents(layer));
+        others.extend(self.catalog.borrow().successors(layer));
         for other in others {
             self.wake(&other);
         }

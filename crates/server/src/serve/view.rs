@@ -163,6 +163,11 @@ impl Views {
         self.set(LayerView::new(name, source, &snapshot, &decision));
     }
 
+    /// Forgets a layer.
+    pub(super) fn remove(&self, name: &LayerName) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
     pub(super) fn set(&self, view: LayerView) {
         let mut views = self.0.write().unwrap_or_else(PoisonError::into_inner);
         views.insert(view.name.clone(), Arc::new(view));

@@ -21,6 +21,9 @@ pub(super) fn changes(before: &Record, after: &Record) -> Vec<JournalChange> {
         let (digest, commit) = (read.digest.clone(), read.commit.clone());
         add(None, None, JournalKind::RevisionRead { digest, commit });
     }
+    for from in after.files_of.iter().filter(|from| !before.files_of.contains(from)) {
+        add(None, None, JournalKind::Renamed { from: from.clone() });
+    }
     if after.paused_by != before.paused_by {
         let by = after.paused_by.clone();
         add(None, None, by.map_or(JournalKind::Resumed, |by| JournalKind::Paused { by }));

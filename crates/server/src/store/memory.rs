@@ -7,14 +7,15 @@ use tokio::sync::watch;
 
 use super::needs::RunState;
 use super::record::Record;
+use super::rename;
 use super::tables::{self, Tables};
 use super::{
     AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Running, RunningCount, Snapshot,
     StartRequest, Store, StoreResult,
 };
 use crate::model::{
-    Action, Breaker, Closed, Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, NewRun,
-    PlanDigest, Run, RunId, Sighting,
+    Action, Breaker, Closed, Commit, Former, JournalChange, JournalEntry, LayerName, Lease, Moment,
+    NewRun, PlanDigest, Run, RunId, Sighting,
 };
 
 /// Facts in memory.
@@ -106,6 +107,14 @@ impl Tables for Memory {
             self.writes += 1;
             record.runs.retain(|known| known.id != *run);
             self.order.retain(|known| known != run);
+        }
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &LayerName, to: &LayerName) -> StoreResult<()> {
+        if let Some(record) = self.layers.remove(from) {
+            self.writes += 1;
+            self.layers.insert(to.clone(), record);
         }
         Ok(())
     }
@@ -302,6 +311,18 @@ impl Store for MemoryStore {
         by: &str,
     ) -> StoreResult<Outcome> {
         tables::discard(&mut *self.tables(), layer, plan, by)
+    }
+
+    async fn former(&self, layer: &LayerName, formerly: &LayerName) -> StoreResult<Option<Former>> {
+        rename::former(&mut *self.tables(), layer, formerly)
+    }
+
+    async fn take_over(&self, layer: &LayerName, formerly: &LayerName) -> StoreResult<Outcome> {
+        rename::take_over(&mut *self.tables(), layer, formerly)
+    }
+
+    async fn files_moved(&self, layer: &LayerName) -> StoreResult<Outcome> {
+        rename::files_moved(&mut *self.tables(), layer)
     }
 
     async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {

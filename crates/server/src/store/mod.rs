@@ -11,6 +11,7 @@ mod memory;
 mod needs;
 mod note;
 mod record;
+mod rename;
 mod running;
 mod sqlite;
 mod tables;
@@ -24,8 +25,9 @@ use butler_registry::TokenHash;
 use tokio::sync::watch;
 
 use crate::model::{
-    Breaker, ChangeCounts, Closed, Commit, DriftKind, Ending, Facts, JournalEntry, LayerName,
-    Moment, NewRun, Observation, PlanDigest, Run, RunId, SavedPlan, Sighting, StalePlan, Upstream,
+    Breaker, ChangeCounts, Closed, Commit, DriftKind, Ending, Facts, Former, JournalEntry,
+    LayerName, Moment, NewRun, Observation, PlanDigest, Run, RunId, SavedPlan, Sighting, StalePlan,
+    Upstream,
 };
 
 pub use memory::MemoryStore;
@@ -317,6 +319,27 @@ pub trait Store: Send + Sync {
         plan: &PlanDigest,
         by: &str,
     ) -> impl Future<Output = StoreResult<Outcome>> + Send;
+
+    /// The layer `formerly`, if `layer` is to take over its history: it has runs, and no attempt of
+    /// `layer` was ever started.
+    fn former(
+        &self,
+        layer: &LayerName,
+        formerly: &LayerName,
+    ) -> impl Future<Output = StoreResult<Option<Former>>> + Send;
+
+    /// Moves history, applied revision and known drift of `formerly` to `layer`. Refused if
+    /// [`Store::former`] says that this is not to be done, if `layer` was not read yet, or if an attempt of
+    /// `formerly` has not ended. Nothing of `layer` starts until [`Store::files_moved`]. Plans that wait
+    /// become stale.
+    fn take_over(
+        &self,
+        layer: &LayerName,
+        formerly: &LayerName,
+    ) -> impl Future<Output = StoreResult<Outcome>> + Send;
+
+    /// Records that the files of the earlier names of `layer` were moved.
+    fn files_moved(&self, layer: &LayerName) -> impl Future<Output = StoreResult<Outcome>> + Send;
 
     /// Pauses a layer (by this person), or resumes it.
     fn pause(

@@ -30,6 +30,9 @@ pub(super) struct Record {
     #[serde(default)]
     pub(super) known_drift: Option<String>,
     pub(super) paused_by: Option<String>,
+    /// The earlier names of the layer whose files were not moved yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) files_of: Vec<LayerName>,
     /// The breaker that an apply of the layer has opened last.
     #[serde(default)]
     pub(super) breaker: Option<OpenedBreaker>,
@@ -132,7 +135,14 @@ impl Record {
             }
             _ => true,
         };
-        if self.paused_by.is_some() || !waits || !is_next || !is_current || !has_valid_plan {
+        // Without its files, the layer would begin with an empty state.
+        if self.paused_by.is_some()
+            || !self.files_of.is_empty()
+            || !waits
+            || !is_next
+            || !is_current
+            || !has_valid_plan
+        {
             return Outcome::Refused;
         }
         if let Some(run) = self.run_mut(id) {
@@ -265,6 +275,41 @@ impl Record {
             }
             _ => Outcome::Refused,
         }
+    }
+
+    /// Takes the history of the layer `from` as that of the layer that has had only `known` so far.
+    pub(super) fn take_over(&mut self, from: &LayerName, known: Self) {
+        if let Some(read) = known.observation {
+            let last = self.observation.as_ref();
+            self.observation = Some(Observation::after(last, read.sighting, read.at));
+        }
+        self.paused_by = self.paused_by.take().or(known.paused_by);
+        self.files_of.push(from.clone());
+        // A plan contains paths with the name of the layer.
+        let applied: Vec<PlanDigest> = self
+            .runs
+            .iter()
+            .filter(|run| run.has_succeeded())
+            .filter_map(|run| match &run.cause {
+                Cause::Plan { plan } => Some(plan.clone()),
+                _ => None,
+            })
+            .collect();
+        let plans = self.runs.iter_mut().filter_map(|run| run.plan.as_mut());
+        for saved in plans.filter(|saved| saved.is_valid() && !saved.is_empty) {
+            if !applied.contains(&saved.digest) {
+                saved.stale = Some(StalePlan::Renamed);
+            }
+        }
+    }
+
+    /// Records that the files of earlier names were moved.
+    pub(super) fn files_moved(&mut self) -> Outcome {
+        if self.files_of.is_empty() {
+            return Outcome::Refused;
+        }
+        self.files_of.clear();
+        Outcome::Made
     }
 
     /// Records that the failed apply `run` has opened the breaker.

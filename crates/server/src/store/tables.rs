@@ -58,6 +58,9 @@ pub(super) trait Tables {
     /// The lease on a state.
     fn lease(&mut self, state_key: &str) -> StoreResult<Option<Lease>>;
 
+    /// Gives the facts and runs of a layer to another one, whose facts are replaced. It has no runs.
+    fn rename(&mut self, from: &LayerName, to: &LayerName) -> StoreResult<()>;
+
     /// Records a lease on a state that has none.
     fn insert_lease(&mut self, state_key: &str, lease: &Lease) -> StoreResult<()>;
 
@@ -102,7 +105,7 @@ fn upstreams(tables: &mut impl Tables, after: &[LayerName]) -> StoreResult<Vec<U
 }
 
 /// Changes the record of a layer, and writes it with its entries of the journal if it was changed.
-fn update(
+pub(super) fn update(
     tables: &mut impl Tables,
     layer: &LayerName,
     change: impl FnOnce(&mut Record) -> Outcome,
@@ -152,6 +155,7 @@ pub(super) fn snapshot(
             drift: record.drift,
             lease: tables.lease(state_key)?,
             paused_by: record.paused_by,
+            files_of: record.files_of,
             upstream_apply: upstream_apply.map(|(_, run)| run),
         },
         upstreams: upstreams(tables, after)?,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use butler_server::controller::{Executor, ExecutorError, Probe};
-use butler_server::model::{AttemptToken, Liveness, PlanDigest};
+use butler_server::model::{AttemptToken, LayerName, Liveness, PlanDigest};
 use butler_server::plans::PlanInputs;
 use butler_server::store::{AttemptId, AttemptResult};
 
@@ -130,6 +130,10 @@ impl Executor for SimulatedExecutor {
             process.stop_requested = true;
         }
         drop(machine);
+        Ok(())
+    }
+
+    fn move_files(&self, _: &[LayerName], _: &LayerName) -> Result<(), ExecutorError> {
         Ok(())
     }
 

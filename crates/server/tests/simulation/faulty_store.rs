@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use butler_server::model::{
-    Breaker, Closed, Commit, JournalEntry, LayerName, Moment, NewRun, PlanDigest, Run, RunId,
-    Sighting,
+    Breaker, Closed, Commit, Former, JournalEntry, LayerName, Moment, NewRun, PlanDigest, Run,
+    RunId, Sighting,
 };
 use butler_server::store::{
     AttemptId, AttemptResult, Keep, MemoryStore, Note, Outcome, Snapshot, StartRequest, Store,
@@ -188,6 +188,19 @@ impl Store for FaultyStore {
         by: &str,
     ) -> StoreResult<Outcome> {
         self.write(self.inner.discard(layer, plan, by)).await
+    }
+
+    async fn former(&self, layer: &LayerName, formerly: &LayerName) -> StoreResult<Option<Former>> {
+        self.up()?;
+        self.inner.former(layer, formerly).await
+    }
+
+    async fn take_over(&self, layer: &LayerName, formerly: &LayerName) -> StoreResult<Outcome> {
+        self.write(self.inner.take_over(layer, formerly)).await
+    }
+
+    async fn files_moved(&self, layer: &LayerName) -> StoreResult<Outcome> {
+        self.write(self.inner.files_moved(layer)).await
     }
 
     async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {

@@ -95,6 +95,7 @@ fn configured(index: usize, kind: &LayerKind, kinds: &[LayerKind]) -> Configured
             plan_lifetime: secs(kind.plan_lifetime),
             after: kind.after.iter().filter(applied).map(|upstream| name(*upstream)).collect(),
             has_backend: true,
+            formerly: None,
             conflict: None,
         },
         repository: if kind.is_limited { "limited" } else { "infra" }.to_owned(),

@@ -7,6 +7,7 @@ mod failures;
 mod gates;
 mod plan_files;
 mod plans;
+mod rename;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,8 +18,9 @@ use butler_registry::TokenHash;
 
 use crate::model::{
     Attempt, Breaker, ChangeCounts, Commit, Digest, DriftCheck, DriftFinding, DriftKind, Ending,
-    FailureClass, LayerName, Lease, Liveness, NewRun, PlanDigest, RepositorySlots, RunId,
-    SavedPlan, StalePlan, StopReason, Strategy, Surroundings, Timeouts, Upstream,
+    FailureClass, Former, Formerly, LayerName, Lease, Liveness, NewRun, PlanDigest,
+    RepositorySlots, RunId, SavedPlan, StalePlan, StopReason, Strategy, Surroundings, Timeouts,
+    Upstream,
 };
 
 /// The time of all decisions, unless a row says otherwise.
@@ -61,6 +63,7 @@ impl World {
                 plan_lifetime: secs(7 * 24 * 3600),
                 after: Vec::new(),
                 has_backend: true,
+                formerly: None,
                 conflict: None,
             }),
             name,
@@ -172,6 +175,8 @@ fn short(step: Option<&Step>) -> String {
         Some(Step::Close { why, .. }) => format!("close {why:?}"),
         Some(Step::Stop { why, .. }) => format!("stop {why:?}"),
         Some(Step::Probe { .. }) => "probe".to_owned(),
+        Some(Step::TakeOver { from }) => format!("take over {from}"),
+        Some(Step::MoveFiles { from }) => format!("move files of {}", from[0]),
         Some(Step::EndAttempt { ending, .. }) => format!("end {ending:?}"),
     }
 }
@@ -210,6 +215,7 @@ fn table() -> Vec<Row> {
         plans::rows(),
         failures::rows(),
         drift::rows(),
+        rename::rows(),
     ];
     parts.into_iter().flatten().collect()
 }

@@ -7,6 +7,7 @@ mod journal;
 mod needs;
 mod random;
 mod readings;
+mod rename;
 mod starts;
 
 use std::sync::Mutex;
@@ -172,7 +173,7 @@ impl<S: Store> Tested<S> {
 macro_rules! contract {
     ($store:ident, $new:expr) => {
         mod $store {
-            use super::{breaker, changes, ends, journal, needs, random, readings, starts};
+            use super::{breaker, changes, ends, journal, needs, random, readings, rename, starts};
 
             contract!($new, readings: unknown_layers_are_empty, changes_of_the_digest_are_counted,
                 older_reading_of_a_repository_is_refused, layers_with_facts_are_listed,
@@ -198,6 +199,10 @@ macro_rules! contract {
             contract!($new, breaker: failures_in_a_row_open_the_breaker_until_a_person_resets_it,
                 only_failures_of_automatic_applies_count,
                 automatic_applies_do_not_start_while_the_breaker_is_open);
+            contract!($new, rename:
+                history_moves_once_and_nothing_starts_before_the_files_were_moved,
+                layer_that_was_started_or_not_read_keeps_its_own_history,
+                plan_that_waits_becomes_stale_with_the_name);
             contract!($new, random: transactions_equal_those_in_memory);
         }
     };

@@ -24,14 +24,15 @@ use tokio::sync::{oneshot, watch};
 
 use self::lock::StoreLock;
 use self::tables::SqliteTables;
+use super::rename;
 use super::tables::{self as transactions, Tables as _};
 use super::{
     AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Snapshot, StartRequest, Store,
     StoreError, StoreResult,
 };
 use crate::model::{
-    Breaker, Closed, Commit, JournalEntry, LayerName, Moment, NewRun, PlanDigest, Run, RunId,
-    Sighting,
+    Breaker, Closed, Commit, Former, JournalEntry, LayerName, Moment, NewRun, PlanDigest, Run,
+    RunId, Sighting,
 };
 
 pub use backup::{backup, restore};
@@ -320,6 +321,21 @@ impl Store for SqliteStore {
     ) -> StoreResult<Outcome> {
         let (layer, plan, by) = (layer.clone(), plan.clone(), by.to_owned());
         self.transaction(move |tables| transactions::discard(tables, &layer, &plan, &by)).await
+    }
+
+    async fn former(&self, layer: &LayerName, formerly: &LayerName) -> StoreResult<Option<Former>> {
+        let (layer, formerly) = (layer.clone(), formerly.clone());
+        self.transaction(move |tables| rename::former(tables, &layer, &formerly)).await
+    }
+
+    async fn take_over(&self, layer: &LayerName, formerly: &LayerName) -> StoreResult<Outcome> {
+        let (layer, formerly) = (layer.clone(), formerly.clone());
+        self.transaction(move |tables| rename::take_over(tables, &layer, &formerly)).await
+    }
+
+    async fn files_moved(&self, layer: &LayerName) -> StoreResult<Outcome> {
+        let layer = layer.clone();
+        self.transaction(move |tables| rename::files_moved(tables, &layer)).await
     }
 
     async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {

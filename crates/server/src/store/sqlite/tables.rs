@@ -203,6 +203,21 @@ impl Tables for SqliteTables<'_> {
         Ok(())
     }
 
+    fn rename(&mut self, from: &LayerName, to: &LayerName) -> StoreResult<()> {
+        let names = params![from.as_str(), to.as_str()];
+        // Runs refer to their layer, so it exists before they do.
+        for statement in [
+            "INSERT INTO layers (name, facts) SELECT ?2, facts FROM layers WHERE name = ?1
+             ON CONFLICT (name) DO UPDATE SET facts = excluded.facts",
+            "UPDATE runs SET layer = ?2 WHERE layer = ?1",
+        ] {
+            self.connection.prepare_cached(statement)?.execute(names)?;
+        }
+        let mut delete = self.connection.prepare_cached("DELETE FROM layers WHERE name = ?")?;
+        delete.execute([from.as_str()])?;
+        Ok(())
+    }
+
     fn commits(&mut self) -> StoreResult<Vec<Commit>> {
         let mut select = self.connection.prepare_cached(COMMITS)?;
         let commits = select.query_map([], |row| Ok(Commit::new(row.get::<_, String>(0)?)))?;

@@ -1,0 +1,51 @@
+//! A layer takes over the history of its earlier name.
+
+use super::tables::{Tables, update};
+use super::{Outcome, StoreResult};
+use crate::model::{Former, LayerName};
+
+/// The layer `formerly`, if `layer` is to take over its history: it has runs, and no attempt of `layer` was
+/// ever started.
+pub(super) fn former(
+    tables: &mut impl Tables,
+    layer: &LayerName,
+    formerly: &LayerName,
+) -> StoreResult<Option<Former>> {
+    if layer == formerly || tables.history(formerly, None, 1)?.is_empty() {
+        return Ok(None);
+    }
+    if tables.history(layer, None, u32::MAX)?.iter().any(|run| !run.attempts.is_empty()) {
+        return Ok(None);
+    }
+    let runs = tables.record(formerly)?.runs;
+    let running = runs.iter().find_map(|run| Some((run.id.clone(), run.running()?.number)));
+    Ok(Some(Former { running }))
+}
+
+/// Moves history, applied revision and known drift of `formerly` to `layer`, unless one of its attempts
+/// has not ended.
+pub(super) fn take_over(
+    tables: &mut impl Tables,
+    layer: &LayerName,
+    formerly: &LayerName,
+) -> StoreResult<Outcome> {
+    let is_due = former(tables, layer, formerly)?.is_some_and(|former| former.running.is_none());
+    let known = tables.record(layer)?;
+    // The count of changes goes on with what was read for the new name.
+    if !is_due || known.observation.is_none() {
+        return Ok(Outcome::Refused);
+    }
+    // Requests that nothing was started for. What was read is planned after the move, if it is due.
+    for run in tables.history(layer, None, u32::MAX)? {
+        tables.remove_run(layer, &run.id)?;
+    }
+    tables.rename(formerly, layer)?;
+    update(tables, layer, |record| {
+        record.take_over(formerly, known);
+        Outcome::Made
+    })
+}
+
+pub(super) fn files_moved(tables: &mut impl Tables, layer: &LayerName) -> StoreResult<Outcome> {
+    update(tables, layer, super::record::Record::files_moved)
+}
