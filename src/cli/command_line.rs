@@ -54,6 +54,8 @@ pub(super) enum Command {
     Layer(Deferred<server::Layer>),
     /// Show the runs of a server, and their logs
     Run(Deferred<server::RunCommand>),
+    /// Show the breaker of a server, which stops automatic applies after failures in a row, and reset it
+    Breaker(Deferred<server::BreakerCommand>),
     /// Make tokens for the users of a server
     Access(Deferred<server::AccessCommand>),
     /// Check the configuration of a server

@@ -2,6 +2,7 @@
 
 mod access;
 mod approve;
+mod breaker;
 mod client;
 mod config;
 mod follow;
@@ -12,6 +13,7 @@ mod show;
 mod store;
 
 pub(super) use access::AccessCommand;
+pub(super) use breaker::BreakerCommand;
 pub(super) use config::ConfigCommand;
 pub(super) use layer::Layer;
 pub(super) use run::RunCommand;

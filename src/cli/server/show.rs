@@ -152,6 +152,36 @@ pub(super) fn paused(answer: &Value) -> String {
     }
 }
 
+/// The breaker.
+pub(super) fn breaker(answer: &Value) -> String {
+    if answer["open"] != true {
+        return "the breaker is closed: automatic applies are not stopped".to_owned();
+    }
+    let head = ["LAYER", "RUN", "ATTEMPT", "ENDED", "BECAUSE"].map(str::to_owned).to_vec();
+    let failures = answer["failures"].as_array().into_iter().flatten().map(|failure| {
+        vec![
+            text(&failure["layer"]),
+            text(&failure["run"]),
+            failure["attempt"].to_string(),
+            text(&failure["ended"]),
+            text(&failure["outcome"]),
+        ]
+    });
+    let table = columns(&std::iter::once(head).chain(failures).collect::<Vec<_>>());
+    let since = answer["since"].as_str().map(|at| format!(" since {at}")).unwrap_or_default();
+    format!("the breaker is open{since}: automatic applies of all layers are stopped\n{table}")
+}
+
+/// A breaker that was reset.
+pub(super) fn breaker_reset(answer: &Value) -> String {
+    let text = if answer["wasOpen"] == true {
+        "the breaker is reset: automatic applies are allowed again"
+    } else {
+        "the breaker was not open"
+    };
+    text.to_owned()
+}
+
 /// A list of the runs of one layer.
 pub(super) fn runs(answer: &Value) -> String {
     let mut rows = rows_of_runs(answer);

@@ -1,6 +1,6 @@
 //! Applies that fail in a row stop all others that no person has approved.
 
-use butler_base::http::{self, Redirects};
+use std::collections::BTreeSet;
 
 use super::*;
 
@@ -55,12 +55,25 @@ async fn three_failed_applies_stop_the_others_until_an_administrator_resets_the_
     assert_eq!(installation.layer("e")["phase"], "Blocked");
     assert_eq!(installation.runs("e").len(), 1);
 
-    let token = std::fs::read_to_string(installation.data().join("admin.token")).unwrap();
-    let client = http::client(None, Redirects::Refuse).unwrap();
-    let address = &installation.server.as_ref().unwrap().address;
-    let reset = client.post(format!("{address}/api/v1/breaker/reset")).bearer_auth(token.trim());
-    reset.send().await.unwrap().error_for_status().unwrap();
+    let shown = installation.json(&["breaker", "show"]);
+    assert_eq!(shown["open"], true, "{shown}");
+    let failures = shown["failures"].as_array().unwrap();
+    let ids: BTreeSet<_> = failures.iter().map(|it| it["run"].as_str().unwrap()).collect();
+    let failed: Vec<String> = ["a", "b", "c"]
+        .map(|it| installation.runs(it)[0]["id"].as_str().unwrap().to_owned())
+        .to_vec();
+    assert_eq!(ids, failed.iter().map(String::as_str).collect());
+    assert_eq!(shown["since"], failures[2]["ended"], "{shown}");
+    let table = text(&installation.ask(&["breaker", "show"]));
+    for shown in ["the breaker is open since 2", "Terraform reported an error", &failed[0]] {
+        assert!(table.contains(shown), "{table}");
+    }
+    let reset = installation.ask(&["breaker", "reset"]);
+    assert!(reset.status.success() && text(&reset).contains("is reset"), "{}", text(&reset));
     installation.until("e", "Succeeded", 2).await;
     assert_eq!(installation.runs("e")[0]["approvedBy"], Value::Null);
     assert_eq!(installation.problems(), Vec::<String>::new());
+    let closed = serde_json::json!({"open": false, "since": null, "failures": []});
+    assert_eq!(installation.json(&["breaker", "show"]), closed);
+    assert!(text(&installation.ask(&["breaker", "reset"])).contains("was not open"));
 }

@@ -1,4 +1,4 @@
-//! Allows automatic applies again, after failures in a row have stopped them.
+//! The breaker, which failures in a row open: shows it, and allows automatic applies again.
 
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -9,8 +9,51 @@ use super::error::ApiError;
 use super::state::Shared;
 use super::user::User;
 use crate::event::Event;
-use crate::model::Breaker;
+use crate::model::{Breaker, LayerName, RunId};
+use crate::serve::{Timestamp, describe};
 use crate::store::{Outcome, Store};
+
+/// The breaker.
+#[derive(Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BreakerView {
+    /// Whether automatic applies of all layers are stopped.
+    open: bool,
+    /// Since when, if it is open.
+    since: Option<Timestamp>,
+    /// The failures that have opened it, the oldest first. Runs that were removed since are missing.
+    failures: Vec<FailureView>,
+}
+
+/// An automatic apply that has failed.
+#[derive(Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FailureView {
+    layer: LayerName,
+    run: RunId,
+    attempt: u32,
+    ended: Timestamp,
+    /// How it ended, in words.
+    outcome: Option<String>,
+}
+
+/// `GET /breaker`.
+pub(super) async fn show<S: Store>(
+    State(state): State<Shared<S>>,
+) -> Result<Json<BreakerView>, ApiError> {
+    let opened = state.store.open_breaker().await?;
+    let open = opened.is_some();
+    let (since, failures) = opened.map(|it| (it.since, it.failures)).unwrap_or_default();
+    let failures = failures.into_iter().map(|failure| FailureView {
+        layer: failure.layer,
+        run: failure.run,
+        attempt: failure.attempt,
+        ended: Timestamp(failure.ended),
+        outcome: describe(failure.ending),
+    });
+    let (since, failures) = (since.map(Timestamp), failures.collect());
+    Ok(Json(BreakerView { open, since, failures }))
+}
 
 /// A breaker that is closed.
 #[derive(Debug, JsonSchema, Serialize)]
@@ -36,8 +79,9 @@ pub(super) fn problem(breaker: Breaker) -> Option<String> {
     let failures = Breaker::FAILURES;
     (breaker == Breaker::Open).then(|| {
         format!(
-            "automatic applies of all layers are stopped, because {failures} in a row have failed; after the \
-             cause is removed, `POST /api/v1/breaker/reset` by an administrator allows them again"
+            "automatic applies of all layers are stopped, because {failures} in a row have failed: \
+             `butler-runner breaker show` lists them; after the cause is removed, `butler-runner breaker \
+             reset` of an administrator allows automatic applies again"
         )
     })
 }

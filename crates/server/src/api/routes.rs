@@ -10,7 +10,7 @@ use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use serde_json::Value;
 
-use super::breaker::ResetView;
+use super::breaker::{BreakerView, ResetView};
 use super::error::ApiError;
 use super::events::EventView;
 use super::hosts::check_address;
@@ -182,6 +182,12 @@ fn of_the_server<S: Store + 'static>() -> Vec<Route<S>> {
             "Lists what happened, the oldest first, or follows it as `text/event-stream`.",
             Shape::list::<EventView<'static>>().query::<events::Which>().streamed(),
             get(events::list::<S>),
+        ),
+        read(
+            "/breaker",
+            "Shows whether failures in a row have stopped automatic applies, and which ones.",
+            Shape::of::<BreakerView>(),
+            get(breaker::show::<S>),
         ),
         administered(change(
             "/breaker/reset",

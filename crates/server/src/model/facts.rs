@@ -1,6 +1,6 @@
 //! What the store knows about a layer and its surroundings.
 
-use super::{Action, LayerName, Moment, Revision, Run, RunId};
+use super::{Action, Ending, LayerName, Moment, Revision, Run, RunId};
 
 /// What happened to a layer.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -166,6 +166,30 @@ pub enum Breaker {
     Closed,
     /// Automatic applies are stopped.
     Open,
+}
+
+/// An open breaker.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OpenBreaker {
+    /// Since when. `None` if the layer whose apply has opened it has no facts any more.
+    pub since: Option<Moment>,
+    /// The failures that have opened it, the oldest first. Those of removed runs are missing.
+    pub failures: Vec<BreakerFailure>,
+}
+
+/// An automatic apply that has failed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct BreakerFailure {
+    /// The layer.
+    pub layer: LayerName,
+    /// The apply.
+    pub run: RunId,
+    /// The number of the attempt that has failed.
+    pub attempt: u32,
+    /// How it ended.
+    pub ending: Ending,
+    /// When it ended.
+    pub ended: Moment,
 }
 
 impl Breaker {

@@ -19,7 +19,8 @@ mod token;
 pub use attempt::{Attempt, Ending, Liveness, StopReason};
 pub use butler_base::error::FailureClass;
 pub use facts::{
-    Breaker, DriftFinding, DriftKind, Facts, Former, Lease, RepositorySlots, Surroundings, Upstream,
+    Breaker, BreakerFailure, DriftFinding, DriftKind, Facts, Former, Lease, OpenBreaker,
+    RepositorySlots, Surroundings, Upstream,
 };
 pub use journal::{JournalChange, JournalEntry, JournalKind};
 pub use layer::{DriftCheck, Formerly, Layer, Strategy, Timeouts};

@@ -29,6 +29,7 @@ pub use dry_run::{DryRun, dry_run};
 pub use listener::ListenError;
 pub use poller::PollError;
 pub use reload::ConfigFiles;
+pub(crate) use run_view::describe;
 pub use run_view::{AttemptView, RunView};
 pub use server::{Options, Pass, ServeError, once, serve};
 pub use timestamp::Timestamp;

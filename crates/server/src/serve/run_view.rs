@@ -171,7 +171,7 @@ fn ended(run: &Run, runs: &[Run]) -> Option<String> {
 }
 
 /// How an attempt ended; `None` if it succeeded.
-fn describe(ending: Ending) -> Option<String> {
+pub(crate) fn describe(ending: Ending) -> Option<String> {
     let text = match ending {
         Ending::Succeeded => return None,
         Ending::Failed(class) => class.describe(),

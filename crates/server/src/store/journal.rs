@@ -36,7 +36,7 @@ pub(super) fn changes(before: &Record, after: &Record) -> Vec<JournalChange> {
         add(run, None, found.unwrap_or(JournalKind::DriftResolved));
     }
     if after.breaker != before.breaker
-        && let Some(OpenedBreaker { run, reset_by }) = &after.breaker
+        && let Some(OpenedBreaker { run, reset_by, .. }) = &after.breaker
     {
         let run = after.runs.iter().find(|known| known.id == *run);
         let by = reset_by.clone();

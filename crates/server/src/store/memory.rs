@@ -11,11 +11,11 @@ use super::rename;
 use super::tables::{self, Tables};
 use super::{
     AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Running, RunningCount, Snapshot,
-    StartRequest, Store, StoreResult,
+    StartRequest, Store, StoreResult, breaker,
 };
 use crate::model::{
     Action, Breaker, Closed, Commit, Former, JournalChange, JournalEntry, LayerName, Lease, Moment,
-    NewRun, PlanDigest, Run, RunId, Sighting,
+    NewRun, OpenBreaker, PlanDigest, Run, RunId, Sighting,
 };
 
 /// Facts in memory.
@@ -330,11 +330,15 @@ impl Store for MemoryStore {
     }
 
     async fn breaker(&self) -> StoreResult<Breaker> {
-        tables::breaker(&mut *self.tables())
+        breaker::breaker(&mut *self.tables())
+    }
+
+    async fn open_breaker(&self) -> StoreResult<Option<OpenBreaker>> {
+        breaker::open_breaker(&mut *self.tables())
     }
 
     async fn reset_breaker(&self, by: &str) -> StoreResult<Outcome> {
-        tables::reset_breaker(&mut *self.tables(), by)
+        breaker::reset_breaker(&mut *self.tables(), by)
     }
 
     async fn events(

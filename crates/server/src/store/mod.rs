@@ -4,6 +4,7 @@
 //! stored, and changes nothing if they differ: decisions are made on a snapshot that can be old,
 //! and two servers may believe that they are the active one.
 
+mod breaker;
 #[cfg(test)]
 mod contract_tests;
 mod journal;
@@ -26,8 +27,8 @@ use tokio::sync::watch;
 
 use crate::model::{
     Breaker, ChangeCounts, Closed, Commit, DriftKind, Ending, Facts, Former, JournalEntry,
-    LayerName, Moment, NewRun, Observation, PlanDigest, Run, RunId, SavedPlan, Sighting, StalePlan,
-    Upstream,
+    LayerName, Moment, NewRun, Observation, OpenBreaker, PlanDigest, Run, RunId, SavedPlan,
+    Sighting, StalePlan, Upstream,
 };
 
 pub use memory::MemoryStore;
@@ -350,6 +351,9 @@ pub trait Store: Send + Sync {
 
     /// Whether automatic applies are stopped: the last ones that ended have failed, of all layers.
     fn breaker(&self) -> impl Future<Output = StoreResult<Breaker>> + Send;
+
+    /// The breaker if it is open, with the failures that have opened it.
+    fn open_breaker(&self) -> impl Future<Output = StoreResult<Option<OpenBreaker>>> + Send;
 
     /// Records that a person allows automatic applies again, and counts their failures from 0 on. Refused if
     /// the breaker is not open.

@@ -15,6 +15,9 @@ use crate::model::{
 pub(super) struct OpenedBreaker {
     /// The apply.
     pub(super) run: RunId,
+    /// When it did.
+    #[serde(default)]
+    pub(super) at: Moment,
     /// Who has reset it.
     pub(super) reset_by: Option<String>,
 }
@@ -313,8 +316,8 @@ impl Record {
     }
 
     /// Records that the failed apply `run` has opened the breaker.
-    pub(super) fn open_breaker(&mut self, run: &RunId) -> Outcome {
-        self.breaker = Some(OpenedBreaker { run: run.clone(), reset_by: None });
+    pub(super) fn open_breaker(&mut self, run: &RunId, at: Moment) -> Outcome {
+        self.breaker = Some(OpenedBreaker { run: run.clone(), at, reset_by: None });
         Outcome::Made
     }
 

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::breaker::{breaker, count_automatic_apply};
 use super::journal::changes;
 use super::record::Record;
 use super::{
     AttemptId, AttemptResult, Keep, Note, Outcome, Running, Snapshot, StartRequest, StoreResult,
 };
 use crate::model::{
-    Action, Attempt, Breaker, Cause, Closed, Commit, Ending, Facts, JournalChange, LayerName,
-    Lease, Moment, NewRun, PlanDigest, Run, RunId, Sighting, StopReason, Upstream,
+    Action, Attempt, Breaker, Cause, Closed, Commit, Facts, JournalChange, LayerName, Lease,
+    Moment, NewRun, PlanDigest, Run, RunId, Sighting, Upstream,
 };
 
 /// One transaction of a database. Nothing that it does is visible to others before it ends, and
@@ -86,9 +87,6 @@ pub(super) trait Tables {
 /// Counts starts and ends of attempts. This is their order.
 const SEQUENCE: &str = "sequence";
 
-/// Counts the automatic applies that have failed in a row.
-const FAILED_APPLIES: &str = "failed applies";
-
 /// Counts how often something new was read from a repository.
 fn readings_of(repository: &str) -> String {
     format!("readings {repository}")
@@ -162,42 +160,6 @@ pub(super) fn snapshot(
         running: tables.running()?,
         breaker: breaker(tables)?,
     })
-}
-
-pub(super) fn breaker(tables: &mut impl Tables) -> StoreResult<Breaker> {
-    Ok(Breaker::after(tables.counter(FAILED_APPLIES)?))
-}
-
-pub(super) fn reset_breaker(tables: &mut impl Tables, by: &str) -> StoreResult<Outcome> {
-    if breaker(tables)? == Breaker::Closed {
-        return Ok(Outcome::Refused);
-    }
-    tables.clear(FAILED_APPLIES)?;
-    // People reset it rarely, so all layers can be asked which one has opened it.
-    for layer in tables.layers()? {
-        let _ = update(tables, &layer, |record| record.reset_breaker(by))?;
-    }
-    Ok(Outcome::Made)
-}
-
-/// Counts the end of an automatic apply. One that was stopped by a person, was not started or had a stale
-/// plan says nothing about others.
-fn count_automatic_apply(tables: &mut impl Tables, id: &AttemptId) -> StoreResult<()> {
-    let ended = tables.run(&id.run)?.map(|(_, run)| run).filter(Run::is_automatic_apply);
-    let Some((ending, _)) = ended.as_ref().and_then(Run::last_end) else { return Ok(()) };
-    let is_open = breaker(tables)? == Breaker::Open;
-    match ending {
-        // Only a person closes it.
-        Ending::Succeeded if !is_open => tables.clear(FAILED_APPLIES),
-        Ending::Failed(_) | Ending::Lost | Ending::Stopped(StopReason::TimedOut) => {
-            tables.count(FAILED_APPLIES)?;
-            if !is_open && breaker(tables)? == Breaker::Open {
-                let _ = update(tables, &id.layer, |record| record.open_breaker(&id.run))?;
-            }
-            Ok(())
-        }
-        Ending::Succeeded | Ending::Stopped(_) | Ending::StalePlan | Ending::NeverStarted => Ok(()),
-    }
 }
 
 pub(super) fn readings(tables: &mut impl Tables, repository: &str) -> StoreResult<u64> {

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use butler_server::model::{
-    Breaker, Closed, Commit, Former, JournalEntry, LayerName, Moment, NewRun, PlanDigest, Run,
-    RunId, Sighting,
+    Breaker, Closed, Commit, Former, JournalEntry, LayerName, Moment, NewRun, OpenBreaker,
+    PlanDigest, Run, RunId, Sighting,
 };
 use butler_server::store::{
     AttemptId, AttemptResult, Keep, MemoryStore, Note, Outcome, Snapshot, StartRequest, Store,
@@ -210,6 +210,11 @@ impl Store for FaultyStore {
     async fn breaker(&self) -> StoreResult<Breaker> {
         self.up()?;
         self.inner.breaker().await
+    }
+
+    async fn open_breaker(&self) -> StoreResult<Option<OpenBreaker>> {
+        self.up()?;
+        self.inner.open_breaker().await
     }
 
     async fn reset_breaker(&self, by: &str) -> StoreResult<Outcome> {

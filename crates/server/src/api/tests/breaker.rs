@@ -35,9 +35,24 @@ async fn fail(tested: &Tested, number: u64) {
 #[tokio::test]
 async fn open_breaker_is_listed_as_a_problem_until_an_administrator_resets_it() {
     let mut tested = tested().await;
+    let closed = serde_json::json!({"open": false, "since": null, "failures": []});
     for number in 0..3 {
+        assert_eq!(tested.get("/breaker").await, closed);
         assert_eq!(tested.get("/layers").await["problems"], serde_json::json!([]));
         fail(&tested, number).await;
+    }
+    let shown = tested.get("/breaker").await;
+    assert_eq!(
+        (&shown["open"], &shown["since"]),
+        (&true.into(), &"1970-01-01T00:00:01.000Z".into())
+    );
+    let failures = shown["failures"].as_array().unwrap();
+    let runs: std::collections::BTreeSet<_> =
+        failures.iter().map(|failure| failure["run"].as_str().unwrap()).collect();
+    assert_eq!(runs.len(), 3, "{shown}");
+    for failure in failures {
+        assert_eq!((&failure["layer"], &failure["attempt"]), (&"a".into(), &1.into()), "{shown}");
+        assert_eq!(failure["outcome"], "Terraform reported an error", "{shown}");
     }
     let problems = tested.get("/layers").await["problems"].clone();
     let problem = problems[0].as_str().unwrap();
@@ -53,6 +68,7 @@ async fn open_breaker_is_listed_as_a_problem_until_an_administrator_resets_it() 
         assert_eq!(status, expected, "{body}");
         assert_eq!(body["wasOpen"] == true, expected == StatusCode::OK, "{body}");
     }
+    assert_eq!(tested.get("/breaker").await, closed);
     assert!(matches!(tested.events.try_recv(), Ok(Event::BreakerReset)));
     assert_eq!(tested.get("/layers").await["problems"], serde_json::json!([]));
     let events = tested.get("/events").await;

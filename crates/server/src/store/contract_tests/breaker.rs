@@ -27,6 +27,12 @@ async fn is_open(tested: &Tested<impl Store>) -> bool {
     breaker == Breaker::Open
 }
 
+/// The layers whose failures have opened the breaker.
+async fn causes(tested: &Tested<impl Store>) -> Vec<String> {
+    let opened = tested.store.open_breaker().await.unwrap().unwrap();
+    opened.failures.iter().map(|failure| failure.layer.to_string()).collect()
+}
+
 /// The entries of the journal about the breaker.
 async fn entries(tested: &Tested<impl Store>) -> Vec<(String, bool, JournalKind)> {
     let entries = tested.store.events(None, None, u32::MAX).await.unwrap().into_iter();
@@ -54,9 +60,13 @@ pub(super) async fn failures_in_a_row_open_the_breaker_until_a_person_resets_it(
     assert!(is_open(&tested).await);
     let opened = ("f".to_owned(), true, JournalKind::BreakerOpened);
     assert_eq!(entries(&tested).await, std::slice::from_ref(&opened));
+    // Those before the success did not open it.
+    tested.clock.set(60_000);
+    assert_eq!(causes(&tested).await, ["d", "e", "f"]);
     assert_eq!(tested.store.reset_breaker("ana").await.unwrap(), Outcome::Made);
     assert_eq!(tested.store.reset_breaker("bob").await.unwrap(), Outcome::Refused);
     assert!(!is_open(&tested).await);
+    assert_eq!(tested.store.open_breaker().await.unwrap(), None);
     let reset = ("f".to_owned(), true, JournalKind::BreakerReset { by: "ana".into() });
     assert_eq!(entries(&tested).await, [opened, reset]);
     // It counts from 0 on.
@@ -66,6 +76,9 @@ pub(super) async fn failures_in_a_row_open_the_breaker_until_a_person_resets_it(
     assert!(!is_open(&tested).await);
     end(&tested, "h", FAILED).await;
     assert!(is_open(&tested).await);
+    assert_eq!(causes(&tested).await, ["w", "g", "h"]);
+    let since = tested.store.open_breaker().await.unwrap().unwrap().since;
+    assert_eq!(since, Some(Moment::from_millis(60_000)));
     assert_eq!(entries(&tested).await.len(), 3);
 }
 

@@ -28,11 +28,11 @@ use super::rename;
 use super::tables::{self as transactions, Tables as _};
 use super::{
     AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Snapshot, StartRequest, Store,
-    StoreError, StoreResult,
+    StoreError, StoreResult, breaker,
 };
 use crate::model::{
-    Breaker, Closed, Commit, Former, JournalEntry, LayerName, Moment, NewRun, PlanDigest, Run,
-    RunId, Sighting,
+    Breaker, Closed, Commit, Former, JournalEntry, LayerName, Moment, NewRun, OpenBreaker,
+    PlanDigest, Run, RunId, Sighting,
 };
 
 pub use backup::{backup, restore};
@@ -344,12 +344,16 @@ impl Store for SqliteStore {
     }
 
     async fn breaker(&self) -> StoreResult<Breaker> {
-        self.transaction(|tables| transactions::breaker(tables)).await
+        self.transaction(|tables| breaker::breaker(tables)).await
+    }
+
+    async fn open_breaker(&self) -> StoreResult<Option<OpenBreaker>> {
+        self.transaction(|tables| breaker::open_breaker(tables)).await
     }
 
     async fn reset_breaker(&self, by: &str) -> StoreResult<Outcome> {
         let by = by.to_owned();
-        self.transaction(move |tables| transactions::reset_breaker(tables, &by)).await
+        self.transaction(move |tables| breaker::reset_breaker(tables, &by)).await
     }
 
     async fn events(

@@ -1,0 +1,61 @@
+//! `breaker`: what stops automatic applies of a server.
+
+use clap::{Args, Subcommand};
+use serde_json::Value;
+
+use super::ClientFlags;
+use super::client::{Client, EXIT_CODES, Failure, refuse_access};
+use super::show;
+use crate::cli::flags::{Flags, merge_arguments};
+use crate::cli::output::print;
+use crate::cli::runtime::block_on;
+use crate::exit::Exit;
+use crate::settings::{Arguments, Environment, ServerAccess};
+
+#[derive(Args)]
+#[command(after_help = EXIT_CODES)]
+pub(in crate::cli) struct BreakerCommand {
+    #[command(subcommand)]
+    command: Command,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(flatten)]
+    flags: Flags<ClientFlags>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show whether automatic applies are stopped, since when, and which failures have stopped them
+    Show,
+    /// Allow automatic applies again
+    Reset,
+}
+
+impl BreakerCommand {
+    pub(in crate::cli) fn run(self, log: Arguments, environment: &Environment) -> u8 {
+        let arguments = merge_arguments(log, self.flags.into_arguments());
+        let access = match ServerAccess::resolve(&arguments, environment) {
+            Ok(access) => access,
+            Err(error) => return refuse_access(&error),
+        };
+        let json = self.json;
+        let done = block_on(async { self.command.run(&Client::new(access)?, json).await });
+        match done {
+            Some(Ok(code)) => code,
+            Some(Err(failure)) => failure.report(),
+            None => Exit::Failed.code(),
+        }
+    }
+}
+
+impl Command {
+    async fn run(&self, client: &Client, json: bool) -> Result<u8, Failure> {
+        let (answer, show): (Value, fn(&Value) -> String) = match self {
+            Self::Show => (client.get("/breaker").await?, show::breaker),
+            Self::Reset => (client.post("/breaker/reset").await?, show::breaker_reset),
+        };
+        let text = if json { format!("{answer:#}") } else { show(&answer) };
+        Ok(print(format!("{text}\n").as_bytes()))
+    }
+}
