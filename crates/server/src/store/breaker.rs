@@ -1,6 +1,6 @@
 //! The breaker: counts the automatic applies that fail in a row, and stops all others.
 
-use super::tables::{Tables, update};
+use super::transaction::{Tables, update};
 use super::{AttemptId, Outcome, StoreResult};
 use crate::model::{Breaker, BreakerFailure, Ending, OpenBreaker, Run, StopReason};
 

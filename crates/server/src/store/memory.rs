@@ -8,10 +8,10 @@ use tokio::sync::watch;
 use super::needs::RunState;
 use super::record::Record;
 use super::rename;
-use super::tables::{self, Tables};
+use super::transaction::Tables;
 use super::{
     AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Running, RunningCount, Snapshot,
-    StartRequest, Store, StoreResult, breaker,
+    StartRequest, Store, StoreResult, breaker, tables,
 };
 use crate::model::{
     Action, Breaker, Closed, Commit, Former, JournalChange, JournalEntry, LayerName, Lease, Moment,

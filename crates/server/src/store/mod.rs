@@ -16,6 +16,7 @@ mod rename;
 mod running;
 mod sqlite;
 mod tables;
+mod transaction;
 
 use std::future::Future;
 use std::path::PathBuf;

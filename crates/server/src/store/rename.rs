@@ -1,6 +1,6 @@
 //! A layer takes over the history of its earlier name.
 
-use super::tables::{Tables, update};
+use super::transaction::{Tables, update};
 use super::{Outcome, StoreResult};
 use crate::model::{Former, LayerName};
 

@@ -3,86 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::breaker::{breaker, count_automatic_apply};
-use super::journal::changes;
-use super::record::Record;
-use super::{
-    AttemptId, AttemptResult, Keep, Note, Outcome, Running, Snapshot, StartRequest, StoreResult,
-};
+use super::transaction::{Tables, update};
+use super::{AttemptId, AttemptResult, Keep, Note, Outcome, Snapshot, StartRequest, StoreResult};
 use crate::model::{
-    Action, Attempt, Breaker, Cause, Closed, Commit, Facts, JournalChange, LayerName, Lease,
-    Moment, NewRun, PlanDigest, Run, RunId, Sighting, Upstream,
+    Action, Attempt, Breaker, Cause, Closed, Facts, LayerName, Lease, NewRun, PlanDigest, RunId,
+    Sighting, Upstream,
 };
-
-/// One transaction of a database. Nothing that it does is visible to others before it ends, and
-/// nothing remains if it ends with an error.
-pub(super) trait Tables {
-    /// The time of the transaction.
-    fn now(&self) -> Moment;
-
-    /// The facts of a layer; those of an unknown one are empty. Runs that decisions do not read are
-    /// left out ([`Record::needs`]).
-    fn record(&mut self, layer: &LayerName) -> StoreResult<Record>;
-
-    /// Writes what differs between `before` and `after`, also what runs are needed for.
-    fn write(&mut self, layer: &LayerName, before: &Record, after: &Record) -> StoreResult<()>;
-
-    /// A run with its layer, also one that [`Tables::record`] leaves out.
-    fn run(&mut self, run: &RunId) -> StoreResult<Option<(LayerName, Run)>>;
-
-    /// The newest runs of a layer that are older than `before`, the newest first.
-    fn history(
-        &mut self,
-        layer: &LayerName,
-        before: Option<&RunId>,
-        most: u32,
-    ) -> StoreResult<Vec<Run>>;
-
-    /// The newest runs of all layers that are older than `before`, the newest first.
-    fn newest_runs(
-        &mut self,
-        before: Option<&RunId>,
-        most: u32,
-    ) -> StoreResult<Vec<(LayerName, Run)>>;
-
-    /// Removes a run that decisions do not read.
-    fn remove_run(&mut self, layer: &LayerName, run: &RunId) -> StoreResult<()>;
-
-    /// The commits of all layers and of runs that are not over ([`Record::needs`]), each once.
-    fn commits(&mut self) -> StoreResult<Vec<Commit>>;
-
-    /// The layers that have an attempt without an end.
-    fn busy(&mut self) -> StoreResult<Vec<LayerName>>;
-
-    /// The layers that have a record, by name.
-    fn layers(&mut self) -> StoreResult<Vec<LayerName>>;
-
-    /// The lease on a state.
-    fn lease(&mut self, state_key: &str) -> StoreResult<Option<Lease>>;
-
-    /// Gives the facts and runs of a layer to another one, whose facts are replaced. It has no runs.
-    fn rename(&mut self, from: &LayerName, to: &LayerName) -> StoreResult<()>;
-
-    /// Records a lease on a state that has none.
-    fn insert_lease(&mut self, state_key: &str, lease: &Lease) -> StoreResult<()>;
-
-    /// Removes a lease, if it exists.
-    fn remove_lease(&mut self, lease: &Lease) -> StoreResult<()>;
-
-    /// How many attempts run.
-    fn running(&mut self) -> StoreResult<Running>;
-
-    /// The value of a counter, which begins at 0.
-    fn counter(&mut self, name: &str) -> StoreResult<u64>;
-
-    /// Increments a counter.
-    fn count(&mut self, name: &str) -> StoreResult<()>;
-
-    /// Sets a counter to 0.
-    fn clear(&mut self, name: &str) -> StoreResult<()>;
-
-    /// Appends an entry to the journal, with the time of the transaction.
-    fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()>;
-}
 
 /// Counts starts and ends of attempts. This is their order.
 const SEQUENCE: &str = "sequence";
@@ -100,24 +26,6 @@ fn upstreams(tables: &mut impl Tables, after: &[LayerName]) -> StoreResult<Vec<U
             Ok(Upstream { name: name.clone(), satisfied })
         })
         .collect()
-}
-
-/// Changes the record of a layer, and writes it with its entries of the journal if it was changed.
-pub(super) fn update(
-    tables: &mut impl Tables,
-    layer: &LayerName,
-    change: impl FnOnce(&mut Record) -> Outcome,
-) -> StoreResult<Outcome> {
-    let before = tables.record(layer)?;
-    let mut after = before.clone();
-    let made = change(&mut after);
-    if made == Outcome::Made {
-        tables.write(layer, &before, &after)?;
-        for change in changes(&before, &after) {
-            tables.append(layer, change)?;
-        }
-    }
-    Ok(made)
 }
 
 pub(super) fn snapshot(

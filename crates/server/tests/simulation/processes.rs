@@ -117,6 +117,7 @@ impl World {
                     StalePlan::Secrets => "a plan was stale: Secrets",
                     StalePlan::State => "a plan was stale: State",
                     StalePlan::File => "a plan was stale: File",
+                    StalePlan::Renamed => "a plan was stale: Renamed",
                 });
                 let ended = AttemptResult::ended(Ending::StalePlan);
                 let _ =

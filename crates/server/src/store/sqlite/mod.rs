@@ -25,7 +25,8 @@ use tokio::sync::{oneshot, watch};
 use self::lock::StoreLock;
 use self::tables::SqliteTables;
 use super::rename;
-use super::tables::{self as transactions, Tables as _};
+use super::tables as transactions;
+use super::transaction::Tables as _;
 use super::{
     AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Snapshot, StartRequest, Store,
     StoreError, StoreResult, breaker,

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use crate::model::{Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId};
 use crate::store::needs::{Need, RunState};
 use crate::store::record::Record;
-use crate::store::tables::Tables;
+use crate::store::transaction::Tables;
 use crate::store::{Running, RunningCount, StoreError, StoreResult};
 
 /// The runs of a record.
