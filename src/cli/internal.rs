@@ -11,11 +11,11 @@ use clap::Subcommand;
 
 use super::execute::{Shown, execute_run};
 use super::output::{complain, complain_as_tool, refuse};
-use crate::engine::{ISOLATED_COMMAND, Restriction, become_isolated};
+use crate::engine::{END_USER_COMMAND, ISOLATED_COMMAND, Restriction, become_isolated};
 use crate::exit::Exit;
 use crate::settings::{Arguments, Environment, Settings};
 use butler_base::error::chain;
-use butler_base::platform::AllowedPaths;
+use butler_base::platform::{AllowedPaths, kill_as_user};
 use butler_source::git;
 
 #[derive(Subcommand)]
@@ -36,6 +36,12 @@ pub(super) enum Internal {
         file: PathBuf,
         /// The operation of git: `get`, `store` or `erase`.
         operation: String,
+    },
+    /// Become this user, and kill all other processes of the user.
+    #[command(name = END_USER_COMMAND, hide = true)]
+    EndUser {
+        /// The user.
+        user: u32,
     },
     /// Restrict this process, and become the tool of a run.
     #[command(name = ISOLATED_COMMAND, hide = true)]
@@ -65,6 +71,7 @@ impl Internal {
                 };
                 return isolate(&restriction, tool, environment);
             }
+            Self::EndUser { user } => return end_user(user),
             Self::Fetch => git::run_child(std::io::stdin(), std::io::stdout(), std::io::stderr()),
             Self::Attempt { directory } => return attempt(&directory, environment),
             Self::GitCredential { file, operation } => {
@@ -88,6 +95,17 @@ fn attempt(directory: &Path, environment: &Environment) -> u8 {
             execute_run(settings, environment, Shown::Messages).code()
         }
         Err(error) => refuse(&error),
+    }
+}
+
+/// Kills all processes of a user. Afterwards this process belongs to the user.
+fn end_user(user: u32) -> u8 {
+    match kill_as_user(user) {
+        Ok(()) => Exit::Success.code(),
+        Err(error) => {
+            complain(&format!("cannot kill the processes of the user {user}: {error}"), None);
+            Exit::Failed.code()
+        }
     }
 }
 

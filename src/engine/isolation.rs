@@ -16,6 +16,9 @@ use butler_base::process::{Environment, become_program};
 /// The internal command of this executable that restricts itself.
 pub const ISOLATED_COMMAND: &str = "internal-isolated";
 
+/// The internal command that kills all processes of a user.
+pub const END_USER_COMMAND: &str = "internal-end-user";
+
 const READ: &str = "--read";
 const WRITE: &str = "--write";
 const USER: &str = "--user";

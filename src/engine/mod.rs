@@ -23,7 +23,7 @@ pub use commands::{PlanFiles, Planned, TestResult, ValidationResult};
 pub use environment::prepare as prepare_environment;
 pub use error::{EngineError, FailedCommand};
 pub use invocation::Engine;
-pub use isolation::{ISOLATED_COMMAND, Isolation, Restriction, become_isolated};
+pub use isolation::{END_USER_COMMAND, ISOLATED_COMMAND, Isolation, Restriction, become_isolated};
 pub use locks::killed_lock::KilledLock;
 pub use locks::lock::{Holder, LeftLock, StateLock};
 pub use locks::locking::UnfinishedCommand;

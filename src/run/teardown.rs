@@ -79,6 +79,9 @@ impl<'run> Teardown<'run> {
         // If a phase was dropped half-way, its child was killed but not reaped. No child may write
         // files while they are wiped.
         butler_base::process::end_orphans().await;
+        if let Some(Err(error)) = self.directory.as_ref().map(RunDirectory::end_user) {
+            logs.log.warn(&format!("processes of the run's user are left, and may change files of the run while these are wiped: {error}"));
+        }
         let failure = failure.map(|failure| self.blame_stop(failure));
         let mut problems = RunProblems { failure, remarks: Vec::new(), undelivered_logs: None };
 

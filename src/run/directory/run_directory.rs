@@ -170,11 +170,12 @@ impl RunDirectory {
     }
 
     /// Ends the processes that the tools have left, which could replace files by links during the wipe, and takes the
-    /// states back from their user.
-    fn end_user(&self) {
-        if let Some(user) = self.user.get() {
-            user.end();
-        }
+    /// states back from their user. No tool may be started after that.
+    ///
+    /// # Errors
+    /// If it is not known that no process is left. The files must be wiped still, because they contain secrets.
+    pub(in crate::run) fn end_user(&self) -> std::io::Result<()> {
+        self.user.get().map_or(Ok(()), RunUser::end)
     }
 
     /// The path for the clone, which does not exist yet.
@@ -243,7 +244,8 @@ impl RunDirectory {
         &self,
         recovery: &Path,
     ) -> Result<Option<PathBuf>, (PathBuf, std::io::Error)> {
-        self.end_user();
+        // The teardown has logged an error.
+        let _ = self.end_user();
         let module = self.module.lock().unwrap_or_else(PoisonError::into_inner).clone();
         match module {
             Some(module) => keep_errored_state(&module, recovery, self.private().path())
@@ -259,7 +261,8 @@ impl RunDirectory {
         unused: &[PathBuf],
         but_clone: bool,
     ) -> Result<(), WipeError> {
-        self.end_user();
+        // The teardown has logged an error.
+        let _ = self.end_user();
         let secrets = self.secrets.take();
         let private = self.private();
         // In parallel: overwriting waits for the disk, removing does not.
@@ -282,7 +285,8 @@ impl RunDirectory {
 
     /// Wipes everything. Continues after an error and returns the first one.
     pub(in crate::run) fn wipe(self) -> Result<(), WipeError> {
-        self.end_user();
+        // The teardown has logged an error.
+        let _ = self.end_user();
         drop(self.tool_input);
         let others = wipe_all([self.secrets, self.temporary.into_inner()]);
         // Last: other processes use this directory to see that the run has not ended.
@@ -292,7 +296,8 @@ impl RunDirectory {
     /// The same, except for the clone, which contains the only copy of a state, and the files by which a later process
     /// recognises the directory.
     pub(in crate::run) fn wipe_but_clone(self) -> Result<(), WipeError> {
-        self.end_user();
+        // The teardown has logged an error.
+        let _ = self.end_user();
         let others = wipe_all([self.secrets, self.temporary.into_inner()]);
         others.and(self.private.directory.wipe_private())
     }

@@ -1,12 +1,15 @@
 //! The user of an isolated run: a number that no other run on the machine and no process has.
 //!
 //! The lock of a file is the right to use a number. The file contains the directory of the run, so that a number
-//! whose runner was killed stays reserved until that directory is removed: its files belong to the number.
+//! whose runner was killed stays reserved until that directory is removed: its files belong to the number. A number
+//! whose processes cannot be ended stays reserved until the machine is started again.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::engine::END_USER_COMMAND;
 use crate::settings::UserRange;
 use butler_base::platform::fs::{
     DirBuilderExt, MetadataExt, OFlag, OpenOptionsExt, try_lock, user,
@@ -14,15 +17,23 @@ use butler_base::platform::fs::{
 use butler_base::platform::{
     end_processes_of_user, give_directory, is_user_mapped, os_string, processes_of_user,
 };
+use butler_base::process::run_helper;
 
 /// The directory of the locks. Only root can use it, and it is empty after a start of the machine.
 const LOCKS: &str = "/run/butler-runner/users";
+
+/// What the file of a number contains whose processes cannot be ended: a directory that is never removed.
+const ALWAYS: &str = "/";
 
 /// The user of a run. Dropping this kills the user's processes and frees the number.
 #[derive(Debug)]
 pub(in crate::run) struct RunUser {
     id: u32,
     lock: File,
+    /// The executable of the runner, which becomes the user to kill its processes.
+    runner: PathBuf,
+    /// Whether all processes are known to have ended. No command of the run is started after that.
+    ended: AtomicBool,
     /// The states that the user gets, which are given back at the end.
     states: Option<PathBuf>,
 }
@@ -51,12 +62,13 @@ pub(in crate::run) enum RunUserError {
 }
 
 impl RunUser {
-    /// Takes a user of `range` for the run with this directory.
+    /// Takes a user of `range` for the run with this directory. `runner` is the executable of the runner.
     ///
     /// # Errors
     /// If no user is free.
     pub(in crate::run) fn take(
         range: UserRange,
+        runner: &Path,
         run: &Path,
         states: States<'_>,
     ) -> Result<Self, RunUserError> {
@@ -67,6 +79,7 @@ impl RunUser {
                 && !states.of_others_belong_to(id)?)
         });
         let mut user = taken.map_err(RunUserError::Lock)?.ok_or(RunUserError::NotFree(range))?;
+        runner.clone_into(&mut user.runner);
         user.states = states.own;
         Ok(user)
     }
@@ -76,14 +89,27 @@ impl RunUser {
         self.id
     }
 
+    /// Kills all processes of the user that the commands so far have left.
+    ///
+    /// # Errors
+    /// If it is not known that none is left.
+    pub(in crate::run) fn end_processes(&self) -> io::Result<()> {
+        let arguments = [END_USER_COMMAND.into(), self.id.to_string().into()];
+        end_processes_of_user(self.id, || run_helper(&self.runner, &arguments))
+    }
+
     /// Kills all processes of the user, and takes the states back from it: the number is that of another layer's run
-    /// later. The files of the run can be wiped safely after that.
-    pub(in crate::run) fn end(&self) {
-        if let Err(error) = end_processes_of_user(self.id) {
-            tracing::error!(user = self.id, %error, "cannot end the processes of the run's user");
-            return;
+    /// later. The files of the run can be wiped safely after that. No command may be started after that.
+    ///
+    /// # Errors
+    /// If it is not known that no process is left.
+    pub(in crate::run) fn end(&self) -> io::Result<()> {
+        if self.ended.load(Ordering::Relaxed) {
+            return Ok(());
         }
-        let Some(states) = &self.states else { return };
+        self.end_processes()?;
+        self.ended.store(true, Ordering::Relaxed);
+        let Some(states) = &self.states else { return Ok(()) };
         match give_directory(states, user()) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 let path = states.display();
@@ -91,14 +117,26 @@ impl RunUser {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Keeps the number from other runs until the machine is started again.
+    fn reserve(&mut self) -> io::Result<()> {
+        self.lock.set_len(0)?;
+        self.lock.write_all(ALWAYS.as_bytes())
     }
 }
 
 impl Drop for RunUser {
     fn drop(&mut self) {
-        self.end();
         // Fails only if the disk does; the number is then free when the directory of the run is gone.
-        let _ = self.lock.set_len(0);
+        let _ = match self.end() {
+            Ok(()) => self.lock.set_len(0),
+            Err(error) => {
+                tracing::error!(user = self.id, %error, "processes of the run's user are left: no run gets this number before the machine is started again");
+                self.reserve()
+            }
+        };
     }
 }
 
@@ -147,7 +185,8 @@ fn take_in(
         }
         lock.set_len(0)?;
         lock.write_all(run.as_os_str().as_encoded_bytes())?;
-        return Ok(Some(RunUser { id, lock, states: None }));
+        let (runner, ended) = (PathBuf::new(), AtomicBool::new(false));
+        return Ok(Some(RunUser { id, lock, runner, ended, states: None }));
     }
     Ok(None)
 }
@@ -242,6 +281,19 @@ mod tests {
         let take = |run: &Path| take_in(&locks, only, run, |_| Ok(true)).unwrap();
         assert!(take(&base.path().join("other")).is_none());
         assert!(take(&run).is_some());
+    }
+
+    #[test]
+    fn number_with_processes_that_do_not_end_is_reserved_after_its_directory_is_gone() {
+        let base = tempfile::tempdir().unwrap();
+        let (locks, run) = (base.path().join("locks"), base.path().join("gone"));
+        let only = UserRange { first: 100, last: 100 };
+        let take = || take_in(&locks, only, &run, |_| Ok(true)).unwrap();
+        let user = take().unwrap();
+        // Its executable does not exist, so it cannot be known that the processes have ended.
+        drop(user);
+        assert_eq!(std::fs::read_to_string(locks.join("100")).unwrap(), ALWAYS);
+        assert!(take().is_none());
     }
 
     #[test]

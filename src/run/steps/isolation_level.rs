@@ -64,10 +64,11 @@ pub(in crate::run) fn isolation_level(
         }
         Decision::User => {
             let run = context.directory.private().path();
+            let runner = &context.settings.git.executable;
             let of_server = settings.states.as_deref();
             let own = layers_states(of_server, &state_directories(spec));
             let states = States { of_server, own };
-            let user = RunUser::take(settings.users, run, states).map_err(|error| {
+            let user = RunUser::take(settings.users, runner, run, states).map_err(|error| {
                 // A number is free again when another run has ended, so a server tries again.
                 let failure = Failure::because(Phase::Config, chain(&error)).classed(FailureClass::Platform);
                 failure.advise(

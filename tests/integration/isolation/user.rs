@@ -21,6 +21,51 @@ resource "terraform_data" "links" {
 }
 "#;
 
+/// Starts processes that start the next one and end, outside of the process group. They end after a while also if
+/// they are not killed.
+const CHAINS: &str = r#"
+resource "terraform_data" "chains" {
+  provisioner "local-exec" {
+    command = <<-EOT
+      export N=0 S='[ $N -lt 40000 ] && N=$((N+1)) sh -c "$S" & exit'
+      for chain in 1 2 3 4; do setsid sh -c "$S" < /dev/null > /dev/null 2>&1 & done
+      id -u > $outside/user
+    EOT
+  }
+}
+"#;
+
+/// The processes of a user.
+fn processes_of(user: &str) -> Vec<String> {
+    let found = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let status = found.filter_map(|path| std::fs::read_to_string(path.join("status")).ok());
+    let is_of = |status: &String| {
+        let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+        ids.split_whitespace().any(|id| id == user)
+    };
+    status.filter(is_of).collect()
+}
+
+#[tokio::test]
+async fn processes_that_start_others_faster_than_they_are_found_do_not_outlive_the_run() {
+    as_root_async(async {
+        let world = world(&[("main.tf", CHAINS)]).await;
+        // Written by the module.
+        let user = world.path("user");
+        std::fs::write(&user, "").unwrap();
+        std::fs::set_permissions(&user, Permissions::from_mode(0o666)).unwrap();
+        let end = run(&world, config(&world, "apply"), "user").await;
+        let user = std::fs::read_to_string(user).unwrap();
+        assert!(user.trim().parse::<u32>().unwrap() >= 61_184, "{user}");
+        // One look does not see each process of a chain.
+        for _ in 0..50 {
+            assert_eq!(processes_of(user.trim()), [""; 0]);
+        }
+        assert!(!end.stderr.contains("are left"), "{}", end.stderr);
+    })
+    .await;
+}
+
 fn error(world: &World) -> String {
     world.last_error().0
 }

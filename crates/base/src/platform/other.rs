@@ -63,8 +63,19 @@ pub fn processes_of_user(_: u32) -> std::io::Result<Vec<Pid>> {
 ///
 /// # Errors
 /// Never.
-pub fn end_processes_of_user(_: u32) -> std::io::Result<()> {
+pub fn end_processes_of_user(
+    _: u32,
+    _: impl FnMut() -> std::io::Result<()>,
+) -> std::io::Result<()> {
     Ok(())
+}
+
+/// See [`user_change_problem`].
+///
+/// # Errors
+/// Always.
+pub fn kill_as_user(_: u32) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }
 
 /// See [`user_change_problem`].

@@ -28,10 +28,9 @@ const NEEDED: [(&str, u64); 6] = [
 /// Whether users can create hard links to files that they cannot write (proc(5)).
 const PROTECTED_HARDLINKS: &str = "/proc/sys/fs/protected_hardlinks";
 
-/// How often processes are killed before they count as unkillable: each can start another one
-/// between two looks.
-const KILL_ATTEMPTS: usize = 400;
-const KILL_PAUSE: Duration = Duration::from_millis(5);
+/// How often processes are killed before they count as unkillable.
+const KILL_ATTEMPTS: usize = 100;
+const KILL_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why this process cannot run programs as users of their own; `None` if it can.
 #[must_use]
@@ -113,14 +112,26 @@ fn status(file: &Path, name: &str) -> io::Result<String> {
     value.map(|value| value.trim().to_owned()).ok_or_else(|| ErrorKind::InvalidData.into())
 }
 
-/// Kills all processes of the user `id`, and waits until they are gone.
+/// Kills all processes of the user `id`, and waits until they are gone. `kill_all` starts a process that calls
+/// [`kill_as_user`], and fails if that process did.
+///
+/// A module can start processes faster than they are found in `/proc`. The kernel signals all of them at once, and
+/// none can be started meanwhile. A process of the user can kill the one of `kill_all` before that, so it is started
+/// again.
 ///
 /// # Errors
-/// If one of them cannot be killed.
-pub fn end_processes_of_user(id: u32) -> io::Result<()> {
+/// If processes of the user are left, or if it is not known that none is.
+pub fn end_processes_of_user(
+    id: u32,
+    mut kill_all: impl FnMut() -> io::Result<()>,
+) -> io::Result<()> {
+    let mut killed = Err(ErrorKind::Other.into());
     for _ in 0..KILL_ATTEMPTS {
+        if killed.is_err() {
+            killed = kill_all();
+        }
         let processes = processes_of_user(id)?;
-        if processes.is_empty() {
+        if killed.is_ok() && processes.is_empty() {
             return Ok(());
         }
         for process in processes {
@@ -129,7 +140,30 @@ pub fn end_processes_of_user(id: u32) -> io::Result<()> {
         }
         std::thread::sleep(KILL_PAUSE);
     }
+    killed?;
     Err(io::Error::other(format!("processes of the user {id} do not end")))
+}
+
+/// Makes this process one of the user `id`, and kills all others of this user.
+///
+/// Must be called while the process has one thread, by a process that ends then.
+///
+/// # Errors
+/// If the process does not become one of this user, or if `id` is root, whose signal would reach all processes.
+pub fn kill_as_user(id: u32) -> io::Result<()> {
+    if id == 0 {
+        return Err(io::Error::other("the processes of root are not killed"));
+    }
+    become_user(id)?;
+    // As root, the signal would reach all processes.
+    if Uid::current().is_root() || Uid::effective().is_root() {
+        return Err(io::Error::other("the process is still one of root"));
+    }
+    match kill(Pid::from_raw(-1), Signal::SIGKILL) {
+        // No other process of the user exists.
+        Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Makes this process one of the user `id`, for good: also the program that replaces it, and its
@@ -274,6 +308,24 @@ mod tests {
         let own = Pid::this();
         assert!(processes_of_user(Uid::current().as_raw()).unwrap().contains(&own));
         assert!(!processes_of_user(61_184).unwrap().contains(&own));
+    }
+
+    #[test]
+    fn processes_of_root_are_never_killed() {
+        assert!(kill_as_user(0).unwrap_err().to_string().contains("of root are not killed"));
+    }
+
+    #[test]
+    fn processes_of_a_user_have_ended_only_when_all_were_killed_at_once() {
+        // A process of the user can kill the one that is about to kill all.
+        let mut left = 3;
+        let ended = end_processes_of_user(61_184, || {
+            left -= 1;
+            if left == 0 { Ok(()) } else { Err(ErrorKind::Interrupted.into()) }
+        });
+        assert_eq!((ended.is_ok(), left), (true, 0));
+        let failed = end_processes_of_user(61_184, || Err(ErrorKind::Interrupted.into()));
+        assert_eq!(failed.unwrap_err().kind(), ErrorKind::Interrupted);
     }
 
     #[test]

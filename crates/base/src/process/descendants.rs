@@ -7,7 +7,10 @@
 //! continue to run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,7 +18,7 @@ use tokio::time::Instant;
 
 use super::table::{Process, processes};
 use crate::platform::{
-    Family, Pid, become_subreaper, ended_child, has_children, is_alive, kill_child, reap,
+    Family, Pid, become_subreaper, child_pid, ended_child, has_children, is_alive, kill_child, reap,
 };
 
 /// The variable that identifies the descendants of a command; its value identifies this process.
@@ -93,6 +96,33 @@ pub(super) fn spawn(
         children.running.insert(family.leader());
         Ok((child, Group { family, is_over: false }))
     })
+}
+
+/// Runs a program that ends soon, without variables, and waits for it. It is registered, so that [`reap_orphans`]
+/// does not take its exit status.
+///
+/// # Errors
+/// If it cannot be started, or fails; its standard error is part of the message.
+pub fn run_helper(program: &Path, arguments: &[OsString]) -> io::Result<()> {
+    #[expect(clippy::disallowed_methods, reason = "one of four places that start processes")]
+    let mut builder = std::process::Command::new(program);
+    // Pipes replace /dev/null, which an empty root does not have.
+    builder.args(arguments).env_clear();
+    builder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (child, pid) = children(|children| {
+        let child = builder.spawn()?;
+        let pid = child_pid(&child);
+        children.running.insert(pid);
+        io::Result::Ok((child, pid))
+    })?;
+    let ended = child.wait_with_output();
+    children(|children| children.running.remove(&pid));
+    let ended = ended?;
+    if ended.status.success() {
+        return Ok(());
+    }
+    let (status, said) = (ended.status, String::from_utf8_lossy(&ended.stderr).trim().to_owned());
+    Err(io::Error::other(format!("`{}` ended with {status}: {said}", program.display())))
 }
 
 /// A child and its process group. Dropping it kills a group that still runs, so that a cancelled

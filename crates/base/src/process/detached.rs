@@ -22,7 +22,7 @@ pub fn start_detached(
     directory: &Path,
     output: &File,
 ) -> io::Result<Child> {
-    #[expect(clippy::disallowed_methods, reason = "one of three places that start processes")]
+    #[expect(clippy::disallowed_methods, reason = "one of four places that start processes")]
     let mut command = tokio::process::Command::new(program);
     command
         .args(arguments)

@@ -24,7 +24,7 @@ mod supervise;
 mod table;
 
 pub use command::{Command, Environment, Inner, Input, Output};
-pub use descendants::{adopt_orphans, end_orphans, reap_orphans};
+pub use descendants::{adopt_orphans, end_orphans, reap_orphans, run_helper};
 pub use detached::start_detached;
 pub use identity::ProcessIdentity;
 pub use memory::{OutOfMemory, memory_left};

@@ -19,7 +19,7 @@ pub fn become_program(
     arguments: &[OsString],
     environment: &Environment,
 ) -> io::Result<u8> {
-    #[expect(clippy::disallowed_methods, reason = "one of three places that start processes")]
+    #[expect(clippy::disallowed_methods, reason = "one of four places that start processes")]
     let mut command = std::process::Command::new(program);
     command.args(arguments).env_clear().envs(environment.iter());
     replace_process(command)

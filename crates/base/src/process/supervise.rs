@@ -220,7 +220,7 @@ fn start(command: &Command) -> Result<(Child, Group), ProcessError> {
         Input::Nothing | Input::Bytes(_) => Stdio::piped(),
         Input::File(file) => file.try_clone().map_err(failed)?.into(),
     };
-    #[expect(clippy::disallowed_methods, reason = "one of three places that start processes")]
+    #[expect(clippy::disallowed_methods, reason = "one of four places that start processes")]
     let mut builder = tokio::process::Command::new(&command.program);
     builder
         .args(&command.arguments)

@@ -61,6 +61,15 @@ impl Family {
     }
 }
 
+/// The id of a child.
+///
+/// # Panics
+/// Never: each pid fits into `pid_t`.
+#[must_use]
+pub fn child_pid(child: &std::process::Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).expect("a pid fits into pid_t"))
+}
+
 /// Sends SIGTERM to a child.
 pub fn ask_to_end(child: Pid) {
     let _ = kill(child, Signal::SIGTERM);

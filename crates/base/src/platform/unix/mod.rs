@@ -7,7 +7,7 @@ mod signals;
 mod terminal;
 
 pub use children::{
-    Family, Pipe, ask_to_end, bear_limits, end_with, kill_child, new_session, reap,
+    Family, Pipe, ask_to_end, bear_limits, child_pid, end_with, kill_child, new_session, reap,
     replace_process, rest, signal_of, stderr_pipe, stdout_pipe,
 };
 pub use machine::{

@@ -71,6 +71,12 @@ impl std::fmt::Display for Pid {
 /// The exit code of a killed process: as a shell reports one that SIGKILL has ended.
 const KILLED: u32 = 128 + Signal::SIGKILL as u32;
 
+/// The id of a child.
+#[must_use]
+pub fn child_pid(child: &std::process::Child) -> Pid {
+    Pid(child.id())
+}
+
 /// A child and its descendants: a job.
 #[derive(Debug)]
 pub struct Family {

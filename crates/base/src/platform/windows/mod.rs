@@ -8,7 +8,7 @@ mod machine;
 mod signals;
 
 pub use children::{
-    Family, Pid, Pipe, ask_to_end, bear_limits, end_with, kill_child, new_session, reap,
+    Family, Pid, Pipe, ask_to_end, bear_limits, child_pid, end_with, kill_child, new_session, reap,
     replace_process, rest, signal_of, stderr_pipe, stdout_pipe,
 };
 pub use console::{
