@@ -1,5 +1,6 @@
 //! `serve`, with real repositories, Terraform and processes.
 
+mod after_plan;
 mod applies;
 mod breaker;
 mod cancel;

@@ -21,7 +21,7 @@ use crate::run::plan::plan_report::PlanOptions;
 use crate::settings::{PlanJson, variable};
 use butler_base::blocking::blocking;
 use butler_base::cancel::{Stop, StopReason};
-use butler_base::error::chain;
+use butler_base::error::{FailureClass, chain};
 use butler_base::event::{Phase, Stream};
 use butler_base::platform;
 use butler_base::process::{
@@ -139,17 +139,23 @@ impl AfterPlanProgram<'_> {
             }
             Ok(Ok(exit)) if exit.status.success() => return Ok(()),
             Ok(Ok(exit)) => match exit.status.code() {
-                Some(code) => format!("stopped the run with exit code {code}"),
-                None => format!("ended with {}", exit.status),
+                Some(code) => {
+                    (FailureClass::Policy, format!("stopped the run with exit code {code}"))
+                }
+                None => (FailureClass::Platform, format!("ended with {}", exit.status)),
             },
             Ok(Err(ProcessError::Stopped(reason))) => return Err(stopped(&reason)),
-            Ok(Err(error)) => format!("failed: {}", chain(&error)),
-            Err(_) => format!("did not end within {}", humantime::format_duration(timeout)),
+            Ok(Err(error)) => (FailureClass::Configuration, format!("failed: {}", chain(&error))),
+            Err(_) => {
+                let timeout = humantime::format_duration(timeout);
+                (FailureClass::Platform, format!("did not end within {timeout}"))
+            }
         };
+        let (class, problem) = problem;
         let output = quote_beginning(&text);
         let separator = if output.is_empty() { "" } else { ": " };
         let text = format!("`{name}` (--after-plan) {problem}{separator}{output}");
-        Err(Failure::because(Phase::AfterPlan, text))
+        Err(Failure::because(Phase::AfterPlan, text).classed(class))
     }
 
     /// The plan's JSON without secrets, also if the registry gets it with secrets (`--plan-json raw`).

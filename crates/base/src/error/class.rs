@@ -20,6 +20,8 @@ pub enum FailureClass {
     Network,
     /// The machine failed: disk full, memory, eviction.
     Platform,
+    /// The program that checks plans has refused the plan.
+    Policy,
     /// The saved plan no longer fits the state, the tool or the files: only a new plan can go on.
     StalePlan,
 }
@@ -34,6 +36,7 @@ impl FailureClass {
             | Self::Configuration
             | Self::Syntax
             | Self::Module
+            | Self::Policy
             | Self::StalePlan => false,
         }
     }
@@ -49,6 +52,7 @@ impl FailureClass {
             Self::Lock => "the state is locked",
             Self::Network => "a server could not be reached",
             Self::Platform => "the machine or node failed",
+            Self::Policy => "the program that checks plans (`after-plan`) has refused the plan",
             Self::StalePlan => "the saved plan no longer fits",
         }
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use butler_base::error::{FailureClass, chain};
+use butler_base::platform::fs::{AccessFlags, access};
 use butler_base::process::{Environment, start_detached};
 use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, watch};
@@ -200,6 +201,9 @@ impl ProcessExecutor {
             for (name, value) in variables.map_err(std::io::Error::other)? {
                 environment.set(name, value);
             }
+            if let Some(command) = &source.entry.after_plan {
+                environment.set("BUTLER_AFTER_PLAN", check_program(&command.value)?);
+            }
         }
         set_directories(&mut environment, directory);
         for (name, value) in [
@@ -215,6 +219,17 @@ impl ProcessExecutor {
         }
         Ok(environment)
     }
+}
+
+/// Returns the command that checks plans, if its program can be executed. Otherwise each attempt would end
+/// without a report.
+fn check_program(command: &str) -> std::io::Result<&str> {
+    let program = Path::new(command.split_whitespace().next().unwrap_or_default());
+    if program.is_file() && access(program, AccessFlags::X_OK).is_ok() {
+        return Ok(command);
+    }
+    let shown = program.display();
+    Err(std::io::Error::other(format!("`{shown}` of `after-plan` is not an executable file")))
 }
 
 /// Waits until no process of an attempt exists. If its runner was killed, its Terraform can go on for a while.

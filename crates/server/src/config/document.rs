@@ -176,6 +176,10 @@ pub struct LayerEntry {
     pub max_log: Option<Spanned<Size>>,
     /// Paths outside of its own directory that an attempt can use.
     pub isolation: Option<IsolationEntry>,
+    /// A program with arguments that checks each plan of the layer: its absolute path and words separated by
+    /// spaces, as in `--after-plan`.
+    #[schemars(with = "Option<String>")]
+    pub after_plan: Option<Spanned<String>>,
     /// How long a plan may wait for its apply; by default 7d. Then the layer is planned again.
     pub plan_lifetime: Option<Span>,
     /// The earlier name of the layer, whose history and state in the data directory it takes over.

@@ -75,6 +75,10 @@ impl Trust {
             let message = "only the server's own configuration can have `pass-env`";
             errors.push(layer.error_in(name, message));
         }
+        if let Some(command) = &layer.entry.after_plan {
+            let message = "only the server's own configuration can have `after-plan`";
+            errors.push(layer.error_in(command, message));
+        }
         // It would get the state of a layer of another owner.
         if let Some(formerly) = &layer.entry.formerly {
             let message = "only the server's own configuration can have `formerly`";
@@ -266,6 +270,7 @@ mod tests {
             (layer("backend: {type: local, config: {path: /a}}"), "can have a `local` backend"),
             (layer("isolation: {read: [/etc]}"), "can have `isolation`"),
             (layer("formerly: network"), "can have `formerly`"),
+            (layer("after-plan: /bin/true"), "can have `after-plan`"),
             (
                 layer(&format!(
                     "module-credentials: {{host: git.example.com, token-file: {shown}/secrets/db}}"

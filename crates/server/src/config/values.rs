@@ -112,6 +112,11 @@ pub(super) fn layer(layer: &Placed<LayerEntry>) -> Vec<ConfigError> {
     for (name, reason) in entry.env.keys().filter_map(|name| Some((name, refusal(name)?))) {
         errors.push(layer.error(format!("`env` cannot set `{name}`: {reason}")));
     }
+    if let Some(command) = &entry.after_plan
+        && let Some(problem) = after_plan_problem(&command.value)
+    {
+        errors.push(layer.error_in(command, problem));
+    }
     for name in &entry.pass_env {
         if let Some(reason) = refusal(&name.value) {
             let message = format!("`pass-env` cannot pass `{}`: {reason}", name.value);
@@ -119,6 +124,20 @@ pub(super) fn layer(layer: &Placed<LayerEntry>) -> Vec<ConfigError> {
         }
     }
     errors
+}
+
+/// Why a command cannot check plans. Whether its program exists is found out at each attempt.
+fn after_plan_problem(command: &str) -> Option<String> {
+    if command.contains(['"', '\'', '`']) {
+        return Some(
+            "`after-plan` has quotes, and no shell reads them: put such arguments into a script"
+                .to_owned(),
+        );
+    }
+    let program = command.split_whitespace().next().unwrap_or_default();
+    Path::new(program)
+        .is_relative()
+        .then(|| format!("the program `{program}` of `after-plan` must be an absolute path"))
 }
 
 /// Why a path cannot be given to an attempt. The list of paths is passed on in one variable.

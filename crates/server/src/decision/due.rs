@@ -6,8 +6,8 @@ use super::gates;
 use super::progress::{Failure, Progress, fraction, progress};
 use super::types::{Decision, Input, Step};
 use crate::model::{
-    Action, Breaker, Cause, Closed, Gate, Layer, Moment, NewRun, Observation, Phase, Reason,
-    Revision, Run, RunId, SavedPlan, Strategy,
+    Action, Breaker, Cause, Closed, FailureClass, Gate, Layer, Moment, NewRun, Observation, Phase,
+    Reason, Revision, Run, RunId, SavedPlan, Strategy,
 };
 
 /// The layer at its current revision.
@@ -256,5 +256,6 @@ fn failed(action: &str, failure: Failure) -> Reason {
         "the {action} failed because {}; it is not retried: push a fix, or use `layer plan`",
         failure.describe()
     );
-    Reason::new(Gate::Source, text)
+    let is_refused = matches!(failure, Failure::Class(FailureClass::Policy));
+    Reason::new(if is_refused { Gate::Policy } else { Gate::Source }, text)
 }

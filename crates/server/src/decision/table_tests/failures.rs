@@ -33,6 +33,11 @@ pub(super) fn rows() -> Vec<Row> {
             (Failed, "", &[Gate::Source], false),
         ),
         (
+            "plan was refused by the program that checks plans",
+            auto().with(|w| ended(w.plan(), Ending::Failed(FailureClass::Policy))),
+            (Failed, "", &[Gate::Policy], false),
+        ),
+        (
             "plan timed out",
             auto().with(|w| ended(w.plan(), Ending::Stopped(StopReason::TimedOut))),
             (Failed, "", &[Gate::Source], false),
