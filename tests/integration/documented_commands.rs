@@ -18,6 +18,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("butler-runner tool exec ", "needs the release sites"),
     ("butler-runner tool install ", "needs the release sites"),
     ("butler-runner layer ", "needs a server"),
+    ("butler-runner breaker ", "needs a server"),
     ("butler-runner run ", "needs a server"),
     ("butler-runner serve ", "goes on until it is stopped"),
     ("butler-runner store ", "needs the store of a server"),
