@@ -139,7 +139,7 @@ fn hidden_commands() -> Vec<String> {
     let command = butler_runner::cli::command();
     let hidden = command.get_subcommands().filter(|command| command.is_hide_set());
     let names: Vec<_> = hidden.map(|command| command.get_name().to_owned()).collect();
-    assert_eq!(names.len(), 4, "{names:?}");
+    assert_eq!(names.len(), 5, "{names:?}");
     assert!(names.iter().all(|name| name.starts_with("internal-")), "{names:?}");
     names
 }

@@ -21,27 +21,28 @@ resource "terraform_data" "links" {
 }
 "#;
 
-/// Starts processes that start the next one and end, outside of the process group. They end after a while also if
-/// they are not killed.
-const CHAINS: &str = r#"
-resource "terraform_data" "chains" {
+/// Starts processes that start two others and end, outside of the process group, as many as the user can have. Those
+/// that are not killed fill the places of those that are. They end after a while also if none is killed.
+const SWARM: &str = r#"
+resource "terraform_data" "swarm" {
   provisioner "local-exec" {
     command = <<-EOT
-      export N=0 S='[ $N -lt 40000 ] && N=$((N+1)) sh -c "$S" & exit'
-      for chain in 1 2 3 4; do setsid sh -c "$S" < /dev/null > /dev/null 2>&1 & done
       id -u > $outside/user
+      export N=0 S='[ $N -lt 1000 ] && N=$((N+1)) && { sh -c "$S" & sh -c "$S" & }'
+      ulimit -p 100 || ulimit -u 100
+      setsid sh -c "$S" < /dev/null > /dev/null 2>&1 &
     EOT
   }
 }
 "#;
 
-/// The processes of a user.
+/// The processes of a user that run. Dead ones can wait for process 1 to notice their end.
 fn processes_of(user: &str) -> Vec<String> {
     let found = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
     let status = found.filter_map(|path| std::fs::read_to_string(path.join("status")).ok());
     let is_of = |status: &String| {
         let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
-        ids.split_whitespace().any(|id| id == user)
+        ids.split_whitespace().any(|id| id == user) && !status.contains("State:\tZ")
     };
     status.filter(is_of).collect()
 }
@@ -49,7 +50,7 @@ fn processes_of(user: &str) -> Vec<String> {
 #[tokio::test]
 async fn processes_that_start_others_faster_than_they_are_found_do_not_outlive_the_run() {
     as_root_async(async {
-        let world = world(&[("main.tf", CHAINS)]).await;
+        let world = world(&[("main.tf", SWARM)]).await;
         // Written by the module.
         let user = world.path("user");
         std::fs::write(&user, "").unwrap();
@@ -57,7 +58,7 @@ async fn processes_that_start_others_faster_than_they_are_found_do_not_outlive_t
         let end = run(&world, config(&world, "apply"), "user").await;
         let user = std::fs::read_to_string(user).unwrap();
         assert!(user.trim().parse::<u32>().unwrap() >= 61_184, "{user}");
-        // One look does not see each process of a chain.
+        // One look does not see each process of a swarm.
         for _ in 0..50 {
             assert_eq!(processes_of(user.trim()), [""; 0]);
         }
