@@ -222,8 +222,16 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         }
     }
 
-    /// Decides about a layer until nothing can be done now.
+    /// Decides about a layer until nothing can be done now. Others are looked at afterwards if an attempt has ended,
+    /// also if a later step fails.
     async fn drive(&mut self, layer: &LayerName) {
+        if self.make_steps(layer).await {
+            self.wake_others(layer);
+        }
+    }
+
+    /// Makes the steps of a layer. Returns whether one of them may have freed what others wait for.
+    async fn make_steps(&mut self, layer: &LayerName) -> bool {
         let source = self.catalog.borrow().layers.get(layer).cloned();
         let configured = source.as_ref().map(|source| &source.configured);
         let (store, executor) = (Arc::clone(&self.store), Arc::clone(&self.executor));
@@ -235,7 +243,10 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         for _ in 0..MOST_STEPS {
             let decided = match controller.decide(layer, configured).await {
                 Ok(decided) => decided,
-                Err(error) => return self.failed(layer, &error),
+                Err(error) => {
+                    self.failed(layer, &error);
+                    return frees_others;
+                }
             };
             let (snapshot, decision) = decided;
             // It concerns all layers, whichever attempt has opened it.
@@ -247,10 +258,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                     tracing::warn!(%layer, %error, "cannot read which plan files are needed");
                 }
                 self.looked(layer, source.as_deref(), &snapshot, decision);
-                if frees_others {
-                    self.wake_others(layer);
-                }
-                return;
+                return frees_others;
             };
             let started = match &step {
                 Step::Start { run, .. } => Some(run.clone()),
@@ -263,9 +271,15 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             };
             let moves_files = matches!(step, Step::MoveFiles { .. });
             let performed = controller.perform(layer, configured, step).await;
-            if let Some(former) = former.filter(|_| matches!(performed, Ok(Outcome::Made))) {
+            let was_made = matches!(performed, Ok(Outcome::Made));
+            if let Some(former) = former.filter(|_| was_made) {
                 self.views.remove(&former);
                 self.look_at(&former, None);
+            }
+            if may_free && was_made {
+                frees_others = true;
+                // Before the next start, which can be in another repository.
+                self.free(layer);
             }
             if let Some(started) = started.filter(|_| !matches!(performed, Ok(Outcome::Refused))) {
                 if let Some(all) = &mut self.started {
@@ -276,26 +290,27 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 self.occupied.insert(layer.clone(), repository);
             }
             match performed {
-                Ok(Outcome::Made) => frees_others |= may_free,
-                // The facts have changed since: decide again.
-                Ok(Outcome::Refused) => {}
+                // If it was refused, the facts have changed since: decide again.
+                Ok(Outcome::Made | Outcome::Refused) => {}
                 // A person has to say which state is the right one.
                 Err(StepError::Executor(error)) if moves_files => {
                     tracing::error!(%layer, %error, "cannot move the files of a renamed layer");
                     let reason = Reason::new(Gate::Platform, error.0);
                     let decision = Decision::blocked(reason);
-                    return self.looked(layer, source.as_deref(), &snapshot, decision);
+                    self.looked(layer, source.as_deref(), &snapshot, decision);
+                    return frees_others;
                 }
-                Err(error) => return self.failed(layer, &error),
+                Err(error) => {
+                    self.failed(layer, &error);
+                    return frees_others;
+                }
             }
         }
         // Other layers get their turn. A step that is always refused is a bug, but must not be lost.
         tracing::warn!(%layer, "many steps were made at once; the layer is looked at again");
         self.looked_at(layer, source.as_deref(), None);
         self.look_at(layer, Some(Instant::now() + AFTER_FAILURE));
-        if frees_others {
-            self.wake_others(layer);
-        }
+        frees_others
     }
 
     /// Shows what was decided about a layer, and looks at it again when it is time.
@@ -342,11 +357,16 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         }
     }
 
-    /// Looks at the layers that wait for what `layer` had, and at those that come after it.
-    fn wake_others(&mut self, layer: &LayerName) {
+    /// An attempt of the layer may have ended: its repository may have a slot.
+    fn free(&mut self, layer: &LayerName) {
         if let Some(repository) = self.occupied.get(layer) {
             self.waiting.freed(repository);
         }
+    }
+
+    /// Looks at the layers that wait for what `layer` had, and at those that come after it.
+    fn wake_others(&mut self, layer: &LayerName) {
+        self.free(layer);
         let mut others = self.waiting.for_states();
         others.extend(self.waiting.offer());
         others.extend(self.catalog.borrow().dependents(layer));
@@ -370,3 +390,7 @@ pub(super) async fn until(moment: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+#[path = "scheduler/tests.rs"]
+mod tests;

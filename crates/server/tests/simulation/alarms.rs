@@ -19,7 +19,7 @@ pub(crate) struct Alarms {
 }
 
 impl Alarms {
-    fn hear(&mut self, layer: LayerName, what: JournalKind) -> Result<&'static str, String> {
+    fn hear(&mut self, layer: &LayerName, what: JournalKind) -> Result<&'static str, String> {
         match what {
             JournalKind::DriftFound { difference } => {
                 self.open.insert(layer.clone(), difference.clone());
@@ -29,7 +29,7 @@ impl Alarms {
                 Ok("drift was told")
             }
             JournalKind::DriftResolved => {
-                let Some(ended) = self.open.remove(&layer) else {
+                let Some(ended) = self.open.remove(layer) else {
                     return Err(format!("{layer} had no drift that could be resolved"));
                 };
                 if !self.resolved.insert((layer.clone(), ended.clone())) {
@@ -48,7 +48,7 @@ impl World {
         let read = Some(self.alarms.read);
         for entry in now(self.store.inner.events(read, None, u32::MAX)).unwrap() {
             self.alarms.read = entry.sequence;
-            let told = self.alarms.hear(entry.layer, entry.change.what)?;
+            let told = self.alarms.hear(&entry.layer, entry.change.what)?;
             if !told.is_empty() {
                 self.executor.machine.lock().unwrap().count(told);
             }

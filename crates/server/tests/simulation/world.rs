@@ -196,6 +196,7 @@ impl World {
     }
 
     /// Does `op`. What cannot be done now is skipped.
+    #[expect(clippy::too_many_lines, reason = "one arm for each operation")]
     pub(crate) fn perform(&mut self, op: &Op) {
         let layers = self.layers.len();
         match *op {
