@@ -72,6 +72,27 @@ fn refusal(world: &World, end: &RunEnd) -> String {
 }
 
 #[tokio::test]
+async fn plan_that_changes_nothing_is_not_sent() {
+    let nothing = "locals {\n  a = 1\n}\n";
+    let output = "output \"a\" {\n  value = 1\n}\n";
+    for (module, purpose, is_sent) in
+        [(nothing, "apply", false), (nothing, "destroy", true), (output, "apply", true)]
+    {
+        let world = World::new(&[("main.tf", module)]).await;
+        let mut plan = config(&world, "plan");
+        plan["planPurpose"] = json!(purpose);
+        plan["callbacks"]["planFileUrl"] = json!(format!("/v1/ci/module-runs/{RUN_ID}/plan-file"));
+        let end = world.run(plan).await;
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        let received = world.received();
+        assert_eq!(received.plan_files.len(), usize::from(is_sent), "{module} {purpose}");
+        assert_eq!(received.plans.len(), 1, "the plan itself is reported");
+        let changes = &received.statuses.last().unwrap()["plan_changes"];
+        assert_eq!(*changes, module == output, "{module} {purpose}");
+    }
+}
+
+#[tokio::test]
 async fn plan_of_one_run_is_applied_by_another_one() {
     let world = world().await;
     let file = plan(&world, "apply").await;

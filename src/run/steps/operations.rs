@@ -13,7 +13,7 @@ use crate::run::directory::recovery;
 use crate::run::failure::Failure;
 use crate::run::findings::Findings;
 use butler_base::event::Phase;
-use butler_protocol::spec::{ChangesExit, Operation, PlanPurpose};
+use butler_protocol::spec::{ChangesExit, Operation, PlanFile, PlanPurpose};
 use butler_result::ChangeCounts;
 
 /// Runs `init` and the commands of the operation. Results are stored in `findings`, also those of an
@@ -80,7 +80,10 @@ async fn plan_only(
     findings.plan = Some(plan);
     // Before the plan is saved: a rejected plan must not be applied later.
     run_after_plan(input, findings).await?;
-    if let (Some(pending), Some(plan)) = (pending, &findings.plan) {
+    // A registry never applies a plan without changes. A user can want to, and so can one who destroys.
+    let is_sent = matches!(input.options.plan_file, PlanFile::Send { .. });
+    let is_needed = has_changes || mode == PlanMode::Destroy || !is_sent;
+    if let (Some(pending), Some(plan)) = (pending.filter(|_| is_needed), &findings.plan) {
         pending.save(engine, input, plan).await?;
     }
     findings.awaits_confirmation = has_changes;
