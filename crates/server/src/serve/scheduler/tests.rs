@@ -31,6 +31,10 @@ impl Executor for Machine {
         Ok(())
     }
 
+    fn move_files(&self, _: &[LayerName], _: &LayerName) -> Result<(), ExecutorError> {
+        Ok(())
+    }
+
     fn remove_plan(&self, _: &AttemptId) {}
 
     async fn probe(&self, _: &AttemptId) -> Probe {
