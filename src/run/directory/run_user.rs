@@ -229,15 +229,39 @@ mod tests {
 
     use super::*;
 
-    const RANGE: UserRange = UserRange { first: 100, last: 104 };
+    /// Takes a user whose processes are killed by a program that does nothing: it has none.
+    fn take_in(
+        locks: &Path,
+        range: UserRange,
+        run: &Path,
+        is_free: impl Fn(u32) -> io::Result<bool>,
+    ) -> io::Result<Option<RunUser>> {
+        let mut taken = super::take_in(locks, range, run, is_free)?;
+        if let Some(user) = &mut taken {
+            user.runner = "/bin/true".into();
+        }
+        Ok(taken)
+    }
+
+    /// Users that no machine has: the processes of a user are ended.
+    const RANGE: UserRange = UserRange { first: 3_000_000_100, last: 3_000_000_104 };
 
     #[test]
     fn each_number_is_tried_once_from_the_start_on() {
         let tried = |start| numbers(RANGE, start).collect::<Vec<_>>();
-        assert_eq!(tried(0), [100, 101, 102, 103, 104]);
-        assert_eq!(tried(3), [103, 104, 100, 101, 102]);
+        assert_eq!(
+            tried(0),
+            [3_000_000_100, 3_000_000_101, 3_000_000_102, 3_000_000_103, 3_000_000_104]
+        );
+        assert_eq!(
+            tried(3),
+            [3_000_000_103, 3_000_000_104, 3_000_000_100, 3_000_000_101, 3_000_000_102]
+        );
         assert_eq!(tried(13), tried(3));
-        assert_eq!(tried(u32::MAX), [100, 101, 102, 103, 104]);
+        assert_eq!(
+            tried(u32::MAX),
+            [3_000_000_100, 3_000_000_101, 3_000_000_102, 3_000_000_103, 3_000_000_104]
+        );
         let whole = UserRange { first: 1, last: u32::MAX - 1 };
         assert_eq!(numbers(whole, u32::MAX - 3).take(3).last(), Some(1));
     }
@@ -246,10 +270,13 @@ mod tests {
     fn number_of_a_process_or_of_another_run_is_not_taken() {
         let base = tempfile::tempdir().unwrap();
         let (locks, run) = (base.path().join("locks"), base.path().join("gone"));
-        let take = || take_in(&locks, RANGE, &run, |id| Ok(![101, 103].contains(&id))).unwrap();
+        let take = || {
+            take_in(&locks, RANGE, &run, |id| Ok(![3_000_000_101, 3_000_000_103].contains(&id)))
+                .unwrap()
+        };
         let taken: Vec<_> = std::iter::from_fn(take).collect();
         let ids: BTreeSet<_> = taken.iter().map(RunUser::id).collect();
-        assert_eq!(ids, [100, 102, 104].into());
+        assert_eq!(ids, [3_000_000_100, 3_000_000_102, 3_000_000_104].into());
         drop(taken);
         assert!(take().is_some());
     }
@@ -276,8 +303,8 @@ mod tests {
         let (locks, run) = (base.path().join("locks"), base.path().join("run"));
         std::fs::create_dir(&run).unwrap();
         create_locks(&locks).unwrap();
-        let only = UserRange { first: 100, last: 100 };
-        std::fs::write(locks.join("100"), run.to_str().unwrap()).unwrap();
+        let only = UserRange { first: 3_000_000_100, last: 3_000_000_100 };
+        std::fs::write(locks.join("3000000100"), run.to_str().unwrap()).unwrap();
         let take = |run: &Path| take_in(&locks, only, run, |_| Ok(true)).unwrap();
         assert!(take(&base.path().join("other")).is_none());
         assert!(take(&run).is_some());
@@ -287,12 +314,12 @@ mod tests {
     fn number_with_processes_that_do_not_end_is_reserved_after_its_directory_is_gone() {
         let base = tempfile::tempdir().unwrap();
         let (locks, run) = (base.path().join("locks"), base.path().join("gone"));
-        let only = UserRange { first: 100, last: 100 };
-        let take = || take_in(&locks, only, &run, |_| Ok(true)).unwrap();
+        let only = UserRange { first: 3_000_000_100, last: 3_000_000_100 };
+        let take = || super::take_in(&locks, only, &run, |_| Ok(true)).unwrap();
         let user = take().unwrap();
         // Its executable does not exist, so it cannot be known that the processes have ended.
         drop(user);
-        assert_eq!(std::fs::read_to_string(locks.join("100")).unwrap(), ALWAYS);
+        assert_eq!(std::fs::read_to_string(locks.join("3000000100")).unwrap(), ALWAYS);
         assert!(take().is_none());
     }
 
