@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
+use hmac::{HmacReset, KeyInit as _, Mac as _};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::Sha256;
 
@@ -22,8 +22,9 @@ static PROCESS: LazyLock<u128> = LazyLock::new(|| fastrand::u128(..));
 
 /// The key of `body` at `callback`: the callback's name and 32 hexadecimal digits.
 pub(super) fn idempotency_key(token: &SecretString, callback: Callback, body: &Body) -> String {
-    let mut mac = Hmac::<Sha256>::new_from_slice(token.expose_secret().as_bytes())
-        .expect("an HMAC takes a key of any length");
+    let mac = HmacReset::<Sha256>::new_from_slice(token.expose_secret().as_bytes());
+    // It buffers the end of what it gets, which can be a secret output. On the heap, the allocator zeroes it.
+    let mut mac = Box::new(mac.expect("an HMAC takes a key of any length"));
     mac.update(&PROCESS.to_le_bytes());
     mac.update(callback.name().as_bytes());
     mac.update(b"\0");
@@ -36,7 +37,8 @@ pub(super) fn idempotency_key(token: &SecretString, callback: Callback, body: &B
             left -= beginning.len();
         }
     }
-    let digest = mac.finalize().into_bytes();
+    // Not `finalize`, which moves it to the stack.
+    let digest = mac.finalize_reset().into_bytes();
     format!("{}-{}", callback.name(), hex::encode(&digest[..16]))
 }
 
