@@ -4,13 +4,11 @@ use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::ClientFlags;
-use super::client::{Client, EXIT_CODES, Failure, refuse_access};
+use super::client::{Client, EXIT_CODES, Failure, with_client};
 use super::show;
-use crate::cli::flags::{Flags, merge_arguments};
+use crate::cli::flags::Flags;
 use crate::cli::output::print;
-use crate::cli::runtime::block_on;
-use crate::exit::Exit;
-use crate::settings::{Arguments, Environment, ServerAccess};
+use crate::settings::{Arguments, Environment};
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
@@ -34,18 +32,8 @@ enum Command {
 
 impl BreakerCommand {
     pub(in crate::cli) fn run(self, log: Arguments, environment: &Environment) -> u8 {
-        let arguments = merge_arguments(log, self.flags.into_arguments());
-        let access = match ServerAccess::resolve(&arguments, environment) {
-            Ok(access) => access,
-            Err(error) => return refuse_access(&error),
-        };
-        let json = self.json;
-        let done = block_on(async { self.command.run(&Client::new(access)?, json).await });
-        match done {
-            Some(Ok(code)) => code,
-            Some(Err(failure)) => failure.report(),
-            None => Exit::Failed.code(),
-        }
+        let (command, json) = (self.command, self.json);
+        with_client(self.flags, log, environment, async |client| command.run(client, json).await)
     }
 }
 

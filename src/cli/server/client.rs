@@ -7,10 +7,13 @@ use secrecy::ExposeSecret;
 use serde_json::Value;
 use url::{Host, Url};
 
+use super::ClientFlags;
+use crate::cli::flags::{Flags, merge_arguments};
 use crate::cli::output::{complain, refuse};
+use crate::cli::runtime::block_on;
 use crate::exit::Exit;
 use crate::settings::setting::SERVER_TOKEN_FILE;
-use crate::settings::{ServerAccess, SettingsError};
+use crate::settings::{Arguments, Environment, ServerAccess, SettingsError};
 use butler_base::error::chain;
 use butler_base::http::{self, Redirects};
 
@@ -30,8 +33,27 @@ pub(super) struct Client {
     client: reqwest::Client,
 }
 
+/// Asks the server that a command line names. Returns the exit code.
+pub(super) fn with_client(
+    flags: Flags<ClientFlags>,
+    log: Arguments,
+    environment: &Environment,
+    ask: impl AsyncFnOnce(&Client) -> Result<u8, Failure>,
+) -> u8 {
+    let arguments = merge_arguments(log, flags.into_arguments());
+    let access = match ServerAccess::resolve(&arguments, environment) {
+        Ok(access) => access,
+        Err(error) => return refuse_access(&error),
+    };
+    match block_on(async { ask(&Client::new(access)?).await }) {
+        Some(Ok(code)) => code,
+        Some(Err(failure)) => failure.report(),
+        None => Exit::Failed.code(),
+    }
+}
+
 /// Tells why a server cannot be asked. Returns the exit code.
-pub(super) fn refuse_access(error: &SettingsError) -> u8 {
+fn refuse_access(error: &SettingsError) -> u8 {
     let code = refuse(error);
     let is_allowed = match error {
         SettingsError::NoServer { .. } => false,

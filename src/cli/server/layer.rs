@@ -6,15 +6,14 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use super::client::{Client, EXIT_CODES, Failure, part, refuse_access};
+use super::client::{Client, EXIT_CODES, Failure, part, with_client};
 use super::follow::{Followed, Log, follow};
 use super::show::{self, text};
 use super::{ClientFlags, approve};
-use crate::cli::flags::{Flags, merge_arguments};
+use crate::cli::flags::Flags;
 use crate::cli::output::print;
-use crate::cli::runtime::block_on;
 use crate::exit::Exit;
-use crate::settings::{Arguments, Environment, ServerAccess};
+use crate::settings::{Arguments, Environment};
 
 /// The time between two requests about a repository that is read.
 const LOOK: Duration = Duration::from_millis(200);
@@ -136,25 +135,17 @@ enum LayerCommand {
 
 impl Layer {
     pub(in crate::cli) fn run(self, log: Arguments, environment: &Environment) -> u8 {
-        let arguments = merge_arguments(log, self.flags.into_arguments());
-        let access = match ServerAccess::resolve(&arguments, environment) {
-            Ok(access) => access,
-            Err(error) => return refuse_access(&error),
-        };
-        let log = if self.json { Log::Hidden } else { Log::Printed };
-        let answer = block_on(async { self.command.ask(&Client::new(access)?, log).await });
-        match answer {
-            Some(Ok(Answer { value: answer, show, code })) => {
-                for problem in answer["problems"].as_array().into_iter().flatten() {
-                    warn(&text(problem));
-                }
-                let text = if self.json { format!("{answer:#}") } else { show(&answer) };
-                let printed = print(format!("{text}\n").as_bytes());
-                if code == Exit::Success.code() { printed } else { code }
+        let (command, json) = (self.command, self.json);
+        let followed = if json { Log::Hidden } else { Log::Printed };
+        with_client(self.flags, log, environment, async |client| {
+            let Answer { value: answer, show, code } = command.ask(client, followed).await?;
+            for problem in answer["problems"].as_array().into_iter().flatten() {
+                warn(&text(problem));
             }
-            Some(Err(failure)) => failure.report(),
-            None => Exit::Failed.code(),
-        }
+            let text = if json { format!("{answer:#}") } else { show(&answer) };
+            let printed = print(format!("{text}\n").as_bytes());
+            Ok(if code == Exit::Success.code() { printed } else { code })
+        })
     }
 }
 

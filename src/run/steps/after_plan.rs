@@ -133,7 +133,7 @@ impl AfterPlanProgram<'_> {
         if is_cut {
             self.log.warn(&format!("the output of {name} (--after-plan) is cut after 64 KiB"));
         }
-        let problem = match ended {
+        let (class, problem) = match ended {
             Ok(Ok(Exit { stopped: Some(reason), status, .. })) if !status.success() => {
                 return Err(stopped(&reason));
             }
@@ -151,7 +151,6 @@ impl AfterPlanProgram<'_> {
                 (FailureClass::Platform, format!("did not end within {timeout}"))
             }
         };
-        let (class, problem) = problem;
         let output = quote_beginning(&text);
         let separator = if output.is_empty() { "" } else { ": " };
         let text = format!("`{name}` (--after-plan) {problem}{separator}{output}");

@@ -113,22 +113,8 @@ resource \"files_file\" \"page\" {{
 
     /// A module with five files, one after the other. The second one waits for the file `gate`.
     fn chain(&self, content: &str) -> String {
-        let resource = |number: u32| {
-            let gate = format!("  gate = \"{}\"\n", self.path("gate"));
-            let gate = if number == 1 { gate } else { String::new() };
-            let before =
-                number.checked_sub(1).map(|it| format!("  depends_on = [files_file.f{it}]\n"));
-            format!(
-                "resource \"files_file\" \"f{number}\" {{
-  path    = \"{}\"
-  content = \"{content}\"
-{gate}{}}}
-",
-                self.path(&format!("job-{number}")),
-                before.unwrap_or_default()
-            )
-        };
-        [FilesProvider::module(&[])].into_iter().chain((0..5).map(resource)).collect()
+        let file = |number: u32| (self.managed.join(format!("job-{number}")), content.to_owned());
+        FilesProvider::chain(&[0, 1, 2, 3, 4].map(file), 1, &self.managed.join("gate"))
     }
 
     fn write(&self, name: &str, content: &str) {

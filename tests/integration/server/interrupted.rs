@@ -6,23 +6,8 @@ use crate::support::files_provider::FilesProvider;
 
 /// Five files, each of which is written after the one before. The third one waits for the file `gate`.
 fn chain(managed: &Path) -> String {
-    let path = |name: &str| managed.join(name).display().to_string();
-    let resource = |number: u32| {
-        let gate = format!("  gate = \"{}\"\n", path("gate"));
-        let gate = if number == 2 { gate } else { String::new() };
-        let before =
-            number.checked_sub(1).map(|before| format!("  depends_on = [files_file.f{before}]\n"));
-        format!(
-            "resource \"files_file\" \"f{number}\" {{
-  path    = \"{}\"
-  content = \"{number}\"
-{gate}{}}}
-",
-            path(&number.to_string()),
-            before.unwrap_or_default()
-        )
-    };
-    [FilesProvider::module(&[])].into_iter().chain((0..5).map(resource)).collect()
+    let file = |number: u32| (managed.join(number.to_string()), number.to_string());
+    FilesProvider::chain(&[0, 1, 2, 3, 4].map(file), 2, &managed.join("gate"))
 }
 
 /// A server in the middle of an apply: two of five files are written, and the third one waits.

@@ -54,7 +54,7 @@ fn stable(line: &str) -> String {
     line.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
 }
 
-#[expect(clippy::disallowed_methods, reason = "set by whoever writes the documents anew")]
+#[expect(clippy::disallowed_methods, reason = "set to write the documents again")]
 fn is_writing() -> bool {
     std::env::var_os("BUTLER_TEST_WRITE_DOCS").is_some()
 }

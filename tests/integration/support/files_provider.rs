@@ -51,4 +51,22 @@ impl FilesProvider {
         });
         [head].into_iter().chain(resources).collect()
     }
+
+    /// A module with files of this content, each of which is written after the one before. The file number
+    /// `gated` waits until the file `gate` exists.
+    pub(crate) fn chain(files: &[(PathBuf, String)], gated: usize, gate: &Path) -> String {
+        let resource = |(number, (path, content)): (usize, &(PathBuf, String))| {
+            let waits = (number == gated).then(|| format!("  gate = \"{}\"\n", gate.display()));
+            let before = number
+                .checked_sub(1)
+                .map(|before| format!("  depends_on = [files_file.f{before}]\n"));
+            format!(
+                "resource \"files_file\" \"f{number}\" {{\n  path    = \"{}\"\n  content = \"{content}\"\n{}{}}}\n",
+                path.display(),
+                waits.unwrap_or_default(),
+                before.unwrap_or_default()
+            )
+        };
+        [Self::module(&[])].into_iter().chain(files.iter().enumerate().map(resource)).collect()
+    }
 }

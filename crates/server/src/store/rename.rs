@@ -35,7 +35,7 @@ pub(super) fn take_over(
     if !is_due || known.observation.is_none() {
         return Ok(Outcome::Refused);
     }
-    // Requests that nothing was started for. What was read is planned after the move, if it is due.
+    // No attempt was started for these runs. The layer is planned again after the move, if that is due.
     for run in tables.history(layer, None, u32::MAX)? {
         tables.remove_run(layer, &run.id)?;
     }

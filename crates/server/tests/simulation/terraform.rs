@@ -16,7 +16,7 @@ use crate::world::World;
 /// How many resources a layer has.
 pub(crate) const RESOURCES: usize = 5;
 
-/// A change that somebody else made.
+/// A change that another program made.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Drift {
     /// Which change it is.

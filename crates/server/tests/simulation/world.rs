@@ -323,7 +323,7 @@ impl World {
         }
     }
 
-    /// Somebody changes the infrastructure of a layer in one of six ways, or undoes that.
+    /// Another program changes the infrastructure of a layer in one of six ways, or undoes that.
     pub(crate) fn change_outside(&mut self, layer: usize, kind: Option<u8>) {
         self.drifts += 1;
         let (number, now) = (self.drifts, self.now());
