@@ -317,14 +317,16 @@ mod tests {
 
     #[test]
     fn processes_of_a_user_have_ended_only_when_all_were_killed_at_once() {
+        // A user that no machine has: its processes would be killed.
+        let user = 3_000_000_100;
         // A process of the user can kill the one that is about to kill all.
         let mut left = 3;
-        let ended = end_processes_of_user(61_184, || {
+        let ended = end_processes_of_user(user, || {
             left -= 1;
             if left == 0 { Ok(()) } else { Err(ErrorKind::Interrupted.into()) }
         });
         assert_eq!((ended.is_ok(), left), (true, 0));
-        let failed = end_processes_of_user(61_184, || Err(ErrorKind::Interrupted.into()));
+        let failed = end_processes_of_user(user, || Err(ErrorKind::Interrupted.into()));
         assert_eq!(failed.unwrap_err().kind(), ErrorKind::Interrupted);
     }
 

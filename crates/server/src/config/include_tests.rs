@@ -148,6 +148,17 @@ layers: {a: {path: a, variables: {name: a}}, b: {path: b, tool: 1.13.0}}";
 }
 
 #[test]
+fn plans_of_included_layers_are_checked_by_the_program_of_the_servers_defaults() {
+    let own = own("defaults: {after-plan: /usr/local/bin/check}");
+    let included =
+        read("layers: {a: {repository: infra, path: a}}", own.defaults.as_ref()).unwrap();
+    let command = included.layers["a"].entry.after_plan.as_ref().unwrap();
+    assert_eq!(command.value, "/usr/local/bin/check");
+    let replaced = "layers: {a: {repository: infra, path: a, after-plan: /bin/true}}";
+    assert!(read(replaced, own.defaults.as_ref()).is_err());
+}
+
+#[test]
 fn included_layers_take_no_secret_from_the_servers_defaults_that_they_could_not_name() {
     let defaults = |keys: &str| own(&format!("defaults: {{{keys}}}")).defaults;
     let layer = |keys: &str| {
