@@ -94,7 +94,7 @@ soak: setup-test ## Kill servers and attempts at random for ten minutes, at leas
 	export PATH="$$PATH:$$(dirname "$$terraform")"; \
 	export SOAK_KILLS="$${SOAK_KILLS:-50}" SOAK_SECONDS="$${SOAK_SECONDS:-600}" SOAK_SEED="$${SOAK_SEED:-$$(date +%s)}"; \
 	cargo test --locked --test integration -- --nocapture --exact \
-		server::kills::killed_servers_and_attempts_lose_no_commit_and_plan_none_twice
+		server::kills::killed_servers_and_attempts_lose_no_commit_and_apply_none_twice
 
 bench-docs: ## Put what was last measured into docs/performance.md, and draw docs/performance.svg
 	@python3 -B -m benches --docs

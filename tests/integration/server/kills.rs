@@ -1,166 +1,363 @@
-//! The server, attempts, or both are killed again and again, at moments that a seed chooses.
+//! The server, attempts, or both are killed again and again, at moments that a seed chooses, while plans are
+//! made, approved and applied.
 //!
-//! `make test` kills ten times from a fixed seed. `make soak` sets `SOAK_KILLS`, `SOAK_SECONDS` and
+//! `make test` kills eight times from a fixed seed. `make soak` sets `SOAK_KILLS`, `SOAK_SECONDS` and
 //! `SOAK_SEED`: it goes on until both are reached.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
 use super::*;
+use crate::support::files_provider::FilesProvider;
 
-const LAYERS: [&str; 4] = ["all.envs.a", "all.envs.b", "all.envs.c", "all.envs.d"];
+/// The plans of the last one wait for an approval, those of the others are applied at once.
+const LAYERS: [&str; 4] = ["a", "b", "c", APPROVED];
+const APPROVED: &str = "d";
+
+/// The files of each layer.
+const FILES: usize = 3;
 
 /// The longest time between a commit and the kill that follows.
-const LONGEST: Duration = Duration::from_millis(1_500);
+const LONGEST: Duration = Duration::from_secs(4);
 
-/// The longest time until everything is at rest. A plan whose process was killed is retried after 15
+/// The longest time until everything is at rest. Work whose process was killed is planned again after 15
 /// seconds, and after longer waits if that happens again.
 const REST: Duration = Duration::from_mins(6);
 
+/// What was done to the server.
 #[derive(Debug, Default)]
 struct Totals {
     commits: u32,
+    approvals: u32,
+    breaker_resets: u32,
+    retries: u32,
     server_kills: u32,
     attempt_kills: u32,
-    changes: BTreeMap<&'static str, usize>,
+    versions: BTreeMap<&'static str, u32>,
+}
+
+/// What is left of it.
+#[derive(Debug, Default)]
+struct Found {
+    plans: usize,
+    applies: usize,
+    interrupted_applies: usize,
+}
+
+/// Servers that are killed, and what they need.
+struct Soak {
+    installation: Installation,
+    repository: Repository,
+    managed: PathBuf,
+    random: Rng,
+    totals: Totals,
+    _provider: FilesProvider,
 }
 
 fn given<T: FromStr>(variable: &str, default: T) -> T {
     std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
-/// A module whose plan has as many resources as its version says.
-fn module(version: u32) -> String {
-    format!("resource \"terraform_data\" \"one\" {{\n  count = {version}\n}}\n")
+/// The module of a layer: files that are written one after the other, each with the version.
+fn module(managed: &Path, layer: &str, version: u32) -> String {
+    let path = |number: usize| managed.join(format!("{layer}-{number}"));
+    let files: Vec<_> = (0..FILES).map(|number| (path(number), version.to_string())).collect();
+    FilesProvider::chain(&files, FILES, managed)
 }
 
 fn file(layer: &str) -> String {
-    format!("{}/main.tf", layer.replace("all.", "").replace('.', "/"))
+    format!("envs/{layer}/main.tf")
 }
 
-/// Kills the runner of an attempt that runs, if there is one.
-fn kill_an_attempt(installation: &Installation, random: &mut Rng) -> bool {
-    let mut running = running(&installation.data());
-    random.shuffle(&mut running);
-    running.into_iter().any(|pid| {
-        let pid = butler_base::platform::Pid::from_raw(pid);
-        butler_base::platform::kill_child(pid).is_ok()
-    })
+/// A directory for PATH with a `terraform` that notes the working directory and the SHA-256 of each plan that it
+/// is asked to apply, before it does.
+fn witness(directory: &Path, notes: &Path) {
+    std::fs::create_dir(directory).unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    let terraform = std::env::split_paths(&path).map(|it| it.join("terraform"));
+    let terraform = terraform.into_iter().find(|it| it.exists()).expect("terraform in PATH");
+    let script = format!(
+        "#!/bin/sh
+for last; do :; done
+case \" $* \" in
+*' apply '*) sum=$(sha256sum \"$last\") && echo \"$PWD ${{sum%% *}}\" >> '{}' ;;
+esac
+exec '{}' \"$@\"
+",
+        notes.display(),
+        terraform.display()
+    );
+    let file = directory.join("terraform");
+    std::fs::write(&file, script).unwrap();
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Waits until every layer has planned what it contains. Returns how long that took.
-async fn come_to_rest(installation: &Installation, totals: &Totals) -> Duration {
-    let begun = Instant::now();
-    loop {
-        let layers = installation.json(&["layer", "list"]);
-        let layers = layers["items"].as_array().unwrap();
-        let is_at_rest = layers.len() == LAYERS.len()
-            && layers.iter().all(|layer| {
-                let (name, planned) = (&layer["name"], &layer["plannedRevision"]["digest"]);
-                layer["phase"] == "Succeeded"
-                    && layer["revision"]["digest"] == *planned
-                    && layer["lastRun"]["counts"]["add"] == totals.changes[name.as_str().unwrap()]
-            });
-        if is_at_rest {
-            return begun.elapsed();
-        }
-        assert!(begun.elapsed() < REST, "not at rest: {layers:#?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+impl Soak {
+    async fn serve(seed: u64) -> Self {
+        let (installation, provider) = (Installation::new(), FilesProvider::unpack());
+        let managed = installation.path("managed");
+        std::fs::create_dir(&managed).unwrap();
+        witness(&installation.path("bin"), &managed.join("applied"));
+        let files = LAYERS.map(|layer| (file(layer), module(&managed, layer, 1)));
+        let files = files.each_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+        let repository = Repository::create(&files);
+        installation.configure(&format!(
+            "repositories: {{infra: {{url: '{}', poll: 1s}}}}
+defaults:
+  strategy: auto
+  backend: {{type: local}}
+  history: {{runs: 100000}}
+  drift: {{every: 30d}}
+  isolation: {{read: ['{}', '{}'], write: ['{}']}}
+layers:
+  a: {{repository: infra, path: envs/a}}
+  b: {{repository: infra, path: envs/b}}
+  c: {{repository: infra, path: envs/c}}
+  {APPROVED}: {{repository: infra, path: envs/{APPROVED}, strategy: approve}}
+",
+            repository.url(),
+            provider.mirror().display(),
+            installation.path("bin").display(),
+            managed.display(),
+        ));
+        let mirror = format!("{{filesystemMirror: {{path: '{}'}}}}", provider.mirror().display());
+        let settings = format!("terraformrc: {{providerInstallation: {mirror}}}\n");
+        std::fs::write(installation.path("settings.yaml"), settings).unwrap();
+        let totals = Totals {
+            versions: LAYERS.iter().map(|layer| (*layer, 1)).collect(),
+            ..Totals::default()
+        };
+        let random = Rng::with_seed(seed);
+        let mut soak =
+            Self { installation, repository, managed, random, totals, _provider: provider };
+        soak.start().await;
+        soak
     }
-}
 
-/// Checks what is left. Returns the number of runs.
-fn check(installation: &Installation, totals: &Totals) -> usize {
-    let mut all = 0;
-    for layer in LAYERS {
-        assert_eq!(installation.layer(layer)["lease"], Value::Null, "{layer}");
-        let runs = installation.runs(layer);
-        all += runs.len();
-        let mut digests: Vec<_> = runs.iter().map(|run| run["digest"].as_str().unwrap()).collect();
-        digests.sort_unstable();
-        digests.dedup();
-        assert_eq!(digests.len(), runs.len(), "a commit made two runs: {runs:#?}");
-        for run in &runs {
-            let phase = run["phase"].as_str().unwrap();
-            // A newer commit took over before a killed attempt was repeated.
-            let killed = ["its process ended without a report", "its process was never started"];
-            let was_killed = run["ended"].as_str().is_some_and(|why| killed.contains(&why));
-            assert!(["Succeeded", "Superseded"].contains(&phase) || was_killed, "{run:#?}");
-            let ended = run["attempts"].as_array().unwrap();
-            let succeeded = ended.iter().filter(|attempt| attempt["outcome"] == "succeeded");
-            assert_eq!(succeeded.count(), usize::from(phase == "Succeeded"), "{run:#?}");
-            assert!(ended.iter().all(|attempt| attempt["ended"].is_string()), "{run:#?}");
+    async fn start(&mut self) {
+        let path = std::env::var("PATH").unwrap();
+        let path = format!("PATH={}:{path}", self.installation.path("bin").display());
+        let settings = self.installation.path("settings.yaml").display().to_string();
+        let arguments = ["--concurrency", "3", "--settings", &settings].map(str::to_owned);
+        self.installation.serve_behind(&["env", &path], &arguments).await;
+    }
+
+    /// Changes some of the layers.
+    fn commit(&mut self) {
+        for layer in LAYERS {
+            if self.random.bool() {
+                let version = self.totals.versions.get_mut(layer).unwrap();
+                *version += 1;
+                let text = module(&self.managed, layer, *version);
+                self.repository.commit("Change", &[(file(layer).as_str(), text.as_str())]);
+                self.totals.commits += 1;
+            }
         }
-        // The log of the newest plan is complete.
-        let (id, number) =
-            (runs[0]["id"].as_str().unwrap(), runs[0]["attempts"].as_array().unwrap().len());
-        let log = installation.data().join(format!("attempts/{id}-{number}/log.jsonl"));
+    }
+
+    /// Kills the runner of an attempt that runs, if there is one.
+    fn kill_an_attempt(&mut self) {
+        let mut running = running(&self.installation.data());
+        self.random.shuffle(&mut running);
+        let was_killed = running
+            .into_iter()
+            .any(|pid| butler_base::platform::kill_child(Pid::from_raw(pid)).is_ok());
+        self.totals.attempt_kills += u32::from(was_killed);
+    }
+
+    /// Does what waits for a person: approves plans, and resets the breaker after applies were killed.
+    fn attend(&mut self, layers: &[Value]) {
+        let asked =
+            |arguments: &[&str]| u32::from(self.installation.ask(arguments).status.success());
+        if self.installation.json(&["breaker", "show"])["open"] == true {
+            self.totals.breaker_resets += asked(&["breaker", "reset"]);
+        }
+        for layer in layers {
+            let name = layer["name"].as_str().unwrap();
+            let waits = layer["reasons"].to_string().contains("waiting for approval");
+            if waits && name == APPROVED {
+                // Refused if a commit takes over at this moment.
+                self.totals.approvals += asked(&["layer", "apply", name]);
+            } else if layer["phase"] == "Blocked" {
+                self.totals.retries += asked(&["layer", "retry", name]);
+            }
+        }
+    }
+
+    fn layers(&self) -> Vec<Value> {
+        let layers = self.installation.json(&["layer", "list"]);
+        layers["items"].as_array().unwrap().clone()
+    }
+
+    fn contents(&self, layer: &str) -> Vec<String> {
+        let path = |number| self.managed.join(format!("{layer}-{number}"));
+        let read = |number| std::fs::read_to_string(path(number)).unwrap_or_default();
+        (0..FILES).map(read).collect()
+    }
+
+    /// Waits until every layer has applied what it contains. Returns how long that took.
+    async fn come_to_rest(&mut self) -> Duration {
+        let begun = Instant::now();
+        loop {
+            let layers = self.layers();
+            let is_at_rest = layers.len() == LAYERS.len()
+                && layers.iter().all(|layer| {
+                    let name = layer["name"].as_str().unwrap();
+                    layer["phase"] == "Noop"
+                        && layer["revision"]["digest"] == layer["appliedRevision"]["digest"]
+                        && layer["revision"]["commit"] == self.repository.head()
+                        && self
+                            .contents(name)
+                            .iter()
+                            .all(|content| *content == self.totals.versions[name].to_string())
+                });
+            if is_at_rest {
+                return begun.elapsed();
+            }
+            assert!(begun.elapsed() < REST, "not at rest: {layers:#?}\n{:#?}", self.totals);
+            self.attend(&layers);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Checks what is left.
+    fn check(&self) -> Found {
+        let mut found = Found::default();
+        let applied = std::fs::read_to_string(self.managed.join("applied")).unwrap();
+        let mut applied: Vec<_> = applied.lines().collect();
+        applied.sort_unstable();
+        let twice = applied.windows(2).find(|pair| pair[0] == pair[1]);
+        assert_eq!(twice, None, "Terraform applied a plan twice");
+        for layer in LAYERS {
+            assert_eq!(self.installation.layer(layer)["lease"], Value::Null, "{layer}");
+            let runs = self.installation.runs(layer);
+            check_ends(&runs);
+            let plans = runs.iter().filter(|run| run["action"] == "plan");
+            let of_commits = plans.clone().filter(|run| run["cause"] == "commit");
+            let mut digests: Vec<_> =
+                of_commits.map(|run| run["digest"].as_str().unwrap()).collect();
+            digests.sort_unstable();
+            assert!(digests.windows(2).all(|pair| pair[0] != pair[1]), "two plans: {runs:#?}");
+            let applies = runs.iter().filter(|run| run["action"] == "apply");
+            let done = applies.clone().filter(|run| run["phase"] == "Succeeded").count();
+            let started = applies.clone().map(|apply| {
+                let attempts = apply["attempts"].as_array().unwrap().iter();
+                let started =
+                    attempts.filter(|it| it["outcome"] != "its process was never started");
+                let started = started.count();
+                assert!(started <= 1, "an apply was repeated: {apply:#?}");
+                started
+            });
+            let directory = format!("/work/{layer}/");
+            let begun = applied.iter().filter(|line| line.contains(&directory)).count();
+            assert!((done..=started.sum()).contains(&begun), "{begun} applies of {runs:#?}");
+            found.interrupted_applies += begun - done;
+            found.plans += plans.count();
+            found.applies += applies.count();
+            self.check_log(&runs[0]);
+        }
+        found
+    }
+
+    /// The log of a run has every line.
+    fn check_log(&self, run: &Value) {
+        let (id, number) = (run["id"].as_str().unwrap(), run["attempts"].as_array().unwrap().len());
+        let log = self.installation.data().join(format!("attempts/{id}-{number}/log.jsonl"));
         let log = std::fs::read_to_string(log).unwrap();
         let lines: Vec<Value> =
             log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let numbers = lines.iter().map(|line| line["sequence"].as_u64().unwrap());
         assert!(numbers.eq(1..=lines.len() as u64), "{lines:#?}");
-        let summary = format!("Plan: {} to add, 0 to change, 0 to destroy.", totals.changes[layer]);
-        assert!(lines.iter().any(|line| line["content"] == *summary), "{lines:#?}");
+        let summary = "Apply complete! Resources: ";
+        assert!(
+            lines.iter().any(|line| line["content"].to_string().contains(summary)),
+            "{lines:#?}"
+        );
     }
-    all
+
+    /// The states are free, and contain what the modules describe.
+    fn check_states(&self) {
+        for layer in LAYERS {
+            let planned = self.installation.ask(&["layer", "plan", layer, "--wait"]);
+            assert!(planned.status.success(), "{}", text(&planned));
+            assert!(text(&planned).contains("No changes."), "{}", text(&planned));
+        }
+    }
+}
+
+/// Each run has ended, and for a reason that a kill or a commit explains.
+fn check_ends(runs: &[Value]) {
+    for run in runs {
+        let phase = run["phase"].as_str().unwrap();
+        let explained = [
+            "its process ended without a report",
+            "its process was never started",
+            // A kill in the middle of an apply changes the state that later plans were made of.
+            "the plan no longer fits",
+        ];
+        let is_explained = run["ended"]
+            .as_str()
+            .is_some_and(|ended| explained.iter().any(|reason| ended.starts_with(reason)));
+        assert!(["Succeeded", "Superseded"].contains(&phase) || is_explained, "{run:#?}");
+        let attempts = run["attempts"].as_array().unwrap();
+        let succeeded = attempts.iter().filter(|attempt| attempt["outcome"] == "succeeded");
+        assert_eq!(succeeded.count(), usize::from(phase == "Succeeded"), "{run:#?}");
+        assert!(attempts.iter().all(|attempt| attempt["ended"].is_string()), "{run:#?}");
+    }
 }
 
 #[tokio::test]
-async fn killed_servers_and_attempts_lose_no_commit_and_plan_none_twice() {
-    let kills: u32 = given("SOAK_KILLS", 10);
+async fn killed_servers_and_attempts_lose_no_commit_and_apply_none_twice() {
+    let kills: u32 = given("SOAK_KILLS", 8);
     let seconds = Duration::from_secs(given("SOAK_SECONDS", 0));
     let seed: u64 = given("SOAK_SEED", 17);
-    let (mut random, mut totals) = (Rng::with_seed(seed), Totals::default());
-    totals.changes = LAYERS.iter().map(|layer| (*layer, 1)).collect();
-    let files: Vec<_> = LAYERS.iter().map(|layer| (file(layer), module(1))).collect();
-    let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    let repository = Repository::create(&files);
-    let mut installation = Installation::new();
-    installation.configure(&format!(
-        "repositories: {{infra: {{url: '{}', poll: 1s}}}}
-defaults: {{strategy: plan-only}}
-layers: {{all: {{repository: infra, ref: main, paths: ['envs/*']}}}}
-",
-        repository.url()
-    ));
-    let arguments = ["--concurrency", "3"].map(str::to_owned);
-    installation.serve(&arguments).await;
+    let mut soak = Soak::serve(seed).await;
     let begun = Instant::now();
-    while totals.server_kills + totals.attempt_kills < kills || begun.elapsed() < seconds {
-        for layer in LAYERS {
-            if random.bool() {
-                let version = totals.changes[layer] + 1;
-                totals.changes.insert(layer, version);
-                let text = module(u32::try_from(version).unwrap());
-                repository.commit("Change", &[(file(layer).as_str(), text.as_str())]);
-                totals.commits += 1;
-            }
-        }
+    while soak.totals.server_kills + soak.totals.attempt_kills < kills || begun.elapsed() < seconds
+    {
+        soak.commit();
         // Waits for nothing: it is the random moment of the kill.
-        tokio::time::sleep(LONGEST.mul_f64(random.f64())).await;
-        let what = random.u8(0..4);
-        if what < 2 && kill_an_attempt(&installation, &mut random) {
-            totals.attempt_kills += 1;
+        tokio::time::sleep(LONGEST.mul_f64(soak.random.f64())).await;
+        if soak.random.bool() {
+            let layers = soak.layers();
+            soak.attend(&layers);
+        }
+        let what = soak.random.u8(0..4);
+        if what < 2 {
+            soak.kill_an_attempt();
         }
         if what > 0 {
-            installation.kill().await;
-            totals.server_kills += 1;
-            installation.serve(&arguments).await;
+            soak.installation.kill().await;
+            soak.totals.server_kills += 1;
+            soak.start().await;
         }
     }
-    let rest = come_to_rest(&installation, &totals).await;
-    let runs = check(&installation, &totals);
-    installation.until_tidy().await;
-    assert_eq!(installation.terminate().await, Some(0));
-    let Totals { commits, server_kills, attempt_kills, .. } = totals;
+    let rest = soak.come_to_rest().await;
+    soak.installation.until_tidy().await;
+    let found = soak.check();
+    soak.check_states();
+    assert_eq!(soak.installation.terminate().await, Some(0));
+    let Soak { totals, .. } = soak;
     println!(
-        "seed {seed}: {commits} commits, {server_kills} kills of the server and {attempt_kills} of \
-         attempts in {} s; {runs} runs, 0 lost, 0 planned twice, 0 leases left; at rest after {:.1} s",
+        "seed {seed}, {} s: {} commits, {} kills of the server, {} kills of attempts, {} approvals, \
+         {} resets of the breaker, {} retries
+runs started: {} plans, {} applies, of which {} were interrupted
+lost: 0, applied twice: 0, leases left: 0, state locks left: 0
+at rest after {:.1} s",
         begun.elapsed().as_secs(),
+        totals.commits,
+        totals.server_kills,
+        totals.attempt_kills,
+        totals.approvals,
+        totals.breaker_resets,
+        totals.retries,
+        found.plans,
+        found.applies,
+        found.interrupted_applies,
         rest.as_secs_f64()
     );
 }
