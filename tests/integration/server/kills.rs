@@ -24,6 +24,10 @@ const FILES: usize = 3;
 /// The longest time between a commit and the kill that follows.
 const LONGEST: Duration = Duration::from_secs(4);
 
+/// The longest time between the begin of an apply and the kill that follows. Terraform applies for about as
+/// long.
+const APPLY: Duration = Duration::from_millis(600);
+
 /// The longest time until everything is at rest. Work whose process was killed is planned again after 15
 /// seconds, and after longer waits if that happens again.
 const REST: Duration = Duration::from_mins(6);
@@ -159,6 +163,25 @@ layers:
         }
     }
 
+    /// Waits for the random moment of the next kill: after any time, or while an apply runs if one begins.
+    async fn wait(&mut self) {
+        let (begun, applied) = (Instant::now(), self.applied());
+        let longest = if self.random.bool() {
+            while self.applied() == applied && begun.elapsed() < LONGEST {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            APPLY
+        } else {
+            LONGEST
+        };
+        tokio::time::sleep(longest.mul_f64(self.random.f64())).await;
+    }
+
+    /// What Terraform was asked to apply.
+    fn applied(&self) -> String {
+        std::fs::read_to_string(self.managed.join("applied")).unwrap_or_default()
+    }
+
     /// Kills the runner of an attempt that runs, if there is one.
     fn kill_an_attempt(&mut self) {
         let mut running = running(&self.installation.data());
@@ -227,7 +250,7 @@ layers:
     /// Checks what is left.
     fn check(&self) -> Found {
         let mut found = Found::default();
-        let applied = std::fs::read_to_string(self.managed.join("applied")).unwrap();
+        let applied = self.applied();
         let mut applied: Vec<_> = applied.lines().collect();
         applied.sort_unstable();
         let twice = applied.windows(2).find(|pair| pair[0] == pair[1]);
@@ -320,8 +343,7 @@ async fn killed_servers_and_attempts_lose_no_commit_and_apply_none_twice() {
     while soak.totals.server_kills + soak.totals.attempt_kills < kills || begun.elapsed() < seconds
     {
         soak.commit();
-        // Waits for nothing: it is the random moment of the kill.
-        tokio::time::sleep(LONGEST.mul_f64(soak.random.f64())).await;
+        soak.wait().await;
         if soak.random.bool() {
             let layers = soak.layers();
             soak.attend(&layers);
