@@ -116,7 +116,10 @@ impl LayerView {
             drift_kind: facts.drift.as_ref().map(|found| found.kind),
             lease: facts.lease.clone(),
             next_look: decision.next_look.map(Timestamp),
-            last_run: facts.runs.last().map(|run| RunView::new(name, source, snapshot, run)),
+            last_run: snapshot
+                .newest_run
+                .as_ref()
+                .map(|run| RunView::new(name, source, snapshot, run)),
             paused_by: facts.paused_by.clone(),
             waiting_runs: waiting_runs(&input).map(|run| run.created).collect(),
         }

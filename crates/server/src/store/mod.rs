@@ -118,6 +118,8 @@ pub struct Snapshot {
     pub observation: Option<Observation>,
     /// What happened.
     pub facts: Facts,
+    /// The newest run, which decisions may not read.
+    pub newest_run: Option<Run>,
     /// The layers that come first.
     pub upstreams: Vec<Upstream>,
     /// How many attempts run, of all layers.

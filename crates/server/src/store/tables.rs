@@ -50,6 +50,11 @@ pub(super) fn snapshot(
             upstream_apply = None;
         }
     }
+    let newest_run = match record.runs.last() {
+        // Decisions read the newest run of this change, and few of earlier ones.
+        Some(run) if run.change == record.change() => Some(run.clone()),
+        _ => tables.history(layer, None, 1)?.pop(),
+    };
     let (applied, applied_at) = record.applied.unzip();
     Ok(Snapshot {
         now: tables.now(),
@@ -64,6 +69,7 @@ pub(super) fn snapshot(
             files_of: record.files_of,
             upstream_apply: upstream_apply.map(|(_, run)| run),
         },
+        newest_run,
         upstreams: upstreams(tables, after)?,
         running: tables.running()?,
         breaker: breaker(tables)?,

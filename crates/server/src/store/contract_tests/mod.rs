@@ -191,7 +191,8 @@ macro_rules! contract {
                 plans_are_approved_once_and_for_the_current_change);
             contract!($new, changes: repair_after_a_revert_is_a_new_run,
                 failed_runs_of_earlier_changes_are_over, waiting_plan_keeps_its_commit);
-            contract!($new, needs: plans_that_succeed_are_not_read_for_ever,
+            contract!($new, needs: newest_run_is_known_also_if_decisions_do_not_read_it,
+                plans_that_succeed_are_not_read_for_ever,
                 failures_are_read_back_to_a_request, run_that_failed_is_replaced_by_a_newer_one,
                 plan_for_an_upstream_layer_is_due_once, old_runs_are_removed);
             contract!($new, journal: each_change_has_its_entries,

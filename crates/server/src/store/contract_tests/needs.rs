@@ -53,6 +53,19 @@ pub(super) async fn plans_that_succeed_are_not_read_for_ever(tested: Tested<impl
     assert_eq!(prune(&tested, "a").await, 29);
 }
 
+pub(super) async fn newest_run_is_known_also_if_decisions_do_not_read_it(
+    tested: Tested<impl Store>,
+) {
+    let newest = async || tested.facts("a").await.newest_run.map(|run| run.id);
+    tested.see("a", "d1").await;
+    assert_eq!(newest().await, None);
+    let planned = tested.ask("a", 0, saved("p", false)).await;
+    assert_eq!(newest().await, Some(planned.clone()));
+    tested.see("a", "d2").await;
+    assert_eq!(tested.read("a").await, []);
+    assert_eq!(newest().await, Some(planned));
+}
+
 pub(super) async fn failures_are_read_back_to_a_request(tested: Tested<impl Store>) {
     tested.see("a", "d1").await;
     tested.ask("a", 0, failed(FailureClass::Network)).await;
