@@ -41,6 +41,7 @@ def serve(world, sizes):
         yield from _grown(world, size)
     yield from _many_of_a_thousand(world)
     yield from _one(world)
+    yield from _approved(world)
     yield from _found_again(world)
     yield from _cycles()
 
@@ -167,6 +168,36 @@ def _one(world):
     shutil.rmtree(world.path(name))
     shutil.rmtree(server.data)
     yield Row("commit pushed and told by `sync`: plan process started", "ms", milliseconds, 300, 100)
+
+
+def _approved(world):
+    """From an approval to the begin of its apply."""
+    name, milliseconds = "approved", []
+    configuration = _repository(world, name, 4, "1h")
+    with git_server.serving(world.directory) as address:
+        approving = configuration(address)
+        approving["defaults"] = {"strategy": "approve", "backend": {"type": "local"}}
+        server = Server(world, "approved-data", approving)
+        with server.running(server.stand_in("approved-bin")):
+            server.until(lambda all: len(all) == 4 and all_in(all, ("PendingTrigger",)))
+            for number in range(2, 23):
+                known = len(server.applied())
+                approved = time.time_ns()
+                server.ask("POST", "/layers/s0.s0.l000/apply")
+                while len(server.applied()) == known:
+                    time.sleep(0.005)
+                milliseconds.append((server.applied()[-1] - approved) / 1e6)
+                server.until(lambda all: _phase(all, "s0.s0.l000") == "Noop")
+                _change(world, name, ["s0/l000"], number)
+                server.ask("POST", "/layers/s0.s0.l000/sync")
+                server.until(lambda all: _phase(all, "s0.s0.l000") == "PendingTrigger")
+    shutil.rmtree(world.path(name))
+    shutil.rmtree(server.data)
+    yield Row("plan approved: apply process started", "ms", milliseconds, 200, 100)
+
+
+def _phase(layers, name):
+    return next(layer["phase"] for layer in layers if layer["name"] == name)
 
 
 def _found_again(world):

@@ -18,8 +18,15 @@ LIMIT = 900
 # The phases in which nothing is to be done.
 REST = ("Succeeded", "Noop")
 
-# Writes when a plan was started, in nanoseconds, then answers like a stand-in for terraform.
-PLAN = 'if [ "$1" = plan ]; then date +%s%N >> "$BENCH_PLANS"; {then}; fi\n'
+# Writes when a plan or an apply was started, in nanoseconds, then answers like a stand-in for terraform.
+NOTES = """\
+case "$1" in
+plan) date +%s%N >> '{plans}'; {then} ;;
+apply)
+  date +%s%N >> '{applies}'
+  echo 'Apply complete! Resources: 1 added, 0 changed, 0 destroyed.' ;;
+esac
+"""
 
 
 class Server:
@@ -31,7 +38,7 @@ class Server:
         # Attempts write there when their plans start: nothing else is theirs to write.
         started = world.path(f"{name}-started")
         started.mkdir()
-        self.plans = started / "plans"
+        self.plans, self.applies = started / "plans", started / "applies"
         for layer in configuration["layers"].values():
             layer["isolation"] = {"write": [str(started)]}
         self.file = world.path(f"{name}.yaml")
@@ -136,13 +143,21 @@ class Server:
 
     def started(self):
         """The moments at which plans were started, in nanoseconds."""
-        return [int(line) for line in self.plans.read_text().split()] if self.plans.exists() else []
+        return _moments(self.plans)
+
+    def applied(self):
+        """The moments at which applies were started, in nanoseconds."""
+        return _moments(self.applies)
 
     def stand_in(self, name, then=":"):
         """The PATH with a terraform that answers at once, after it has executed `then` for a plan."""
         head, _, rest = modules.stand_in(f"echo '{modules.small_plan()}'").partition("\n")
-        plan = PLAN.replace("$BENCH_PLANS", str(self.plans)).format(then=then)
-        return self.world.stand_in(name, f"{head}\n{plan}{rest}")
+        notes = NOTES.format(plans=self.plans, applies=self.applies, then=then)
+        return self.world.stand_in(name, f"{head}\n{notes}{rest}")
+
+
+def _moments(file):
+    return [int(line) for line in file.read_text().split()] if file.exists() else []
 
 
 def all_in(layers, phases):
