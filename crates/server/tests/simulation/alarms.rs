@@ -48,6 +48,7 @@ impl World {
         let read = Some(self.alarms.read);
         for entry in now(self.store.inner.events(read, None, u32::MAX)).unwrap() {
             self.alarms.read = entry.sequence;
+            self.fates.hear(&entry)?;
             let told = self.alarms.hear(&entry.layer, entry.change.what)?;
             if !told.is_empty() {
                 self.executor.machine.lock().unwrap().count(told);

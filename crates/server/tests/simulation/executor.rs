@@ -5,24 +5,44 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use butler_server::controller::{Executor, ExecutorError, Probe};
-use butler_server::model::{AttemptToken, LayerName, Liveness, PlanDigest};
+use butler_server::model::{AttemptToken, FailureClass, LayerName, Liveness, PlanDigest};
 use butler_server::plans::PlanInputs;
 use butler_server::store::{AttemptId, AttemptResult};
 
 use crate::inputs::Inputs;
-use crate::terraform::{Infrastructure, PlanFile};
+use crate::terraform::{Infrastructure, PlanFile, Progress};
 
 /// How far a process is.
 #[derive(Clone, Debug)]
 pub(crate) enum Stage {
     /// It was started, and has not been answered yet.
     Booting,
-    /// Terraform runs until this simulated second.
-    Working { until: u64 },
+    /// Terraform runs.
+    Working(Work),
     /// Terraform has ended, and the server has not answered the report.
     Reporting(AttemptResult),
     /// The process is gone, and left this.
     Gone(Option<AttemptResult>),
+}
+
+/// What Terraform does unless it is interrupted.
+#[derive(Clone, Debug)]
+pub(crate) struct Work {
+    /// The simulated second at which it ends.
+    pub(crate) until: u64,
+    /// How it fails then, if it does.
+    pub(crate) failure: Option<FailureClass>,
+    /// How many changes an apply makes.
+    pub(crate) changes: usize,
+}
+
+/// A report that was sent, and has not reached the server.
+#[derive(Clone, Debug)]
+pub(crate) struct SentReport {
+    /// The simulated second at which it arrives.
+    pub(crate) at: u64,
+    pub(crate) attempt: AttemptId,
+    pub(crate) result: AttemptResult,
 }
 
 /// A process.
@@ -42,7 +62,7 @@ impl Process {
 
     /// Whether it may use the state.
     pub(crate) const fn uses_state(&self) -> bool {
-        matches!(self.stage, Stage::Working { .. })
+        matches!(self.stage, Stage::Working(_))
     }
 }
 
@@ -54,6 +74,8 @@ pub(crate) struct Machine {
     pub(crate) plans: BTreeMap<PlanDigest, PlanFile>,
     /// What attempts were given that may save a plan, and what the server has recorded about that.
     pub(crate) configured: BTreeMap<AttemptId, (Inputs, PlanInputs)>,
+    /// How far each apply has come.
+    pub(crate) progress: BTreeMap<AttemptId, Progress>,
     /// The attempts whose plan files are on the disk.
     pub(crate) files: BTreeSet<AttemptId>,
     /// The attempts whose plan files were removed.
@@ -61,6 +83,8 @@ pub(crate) struct Machine {
     pub(crate) node_is_down: bool,
     /// Starts that a slow server makes later, by the simulated second.
     pub(crate) late: Vec<(u64, AttemptId)>,
+    /// Reports that arrive after their process has ended.
+    pub(crate) sent: Vec<SentReport>,
     pub(crate) elapsed: u64,
     pub(crate) random: fastrand::Rng,
     /// How often each fault happened that is not an operation.
@@ -74,10 +98,12 @@ impl Default for Machine {
             infrastructure: BTreeMap::new(),
             plans: BTreeMap::new(),
             configured: BTreeMap::new(),
+            progress: BTreeMap::new(),
             files: BTreeSet::new(),
             removed_plans: BTreeSet::new(),
             node_is_down: false,
             late: Vec::new(),
+            sent: Vec::new(),
             elapsed: 0,
             random: fastrand::Rng::with_seed(0),
             happened: BTreeMap::new(),

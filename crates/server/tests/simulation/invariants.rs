@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use butler_server::model::{Action, Attempt, Cause, Ending, Run, StopReason, Strategy};
 use butler_server::store::{AttemptId, Store};
 
+use crate::fates::lease_of;
 use crate::world::{World, now};
 
 impl World {
@@ -106,15 +107,18 @@ impl World {
             self.executor.machine.lock().unwrap().count("the breaker opened");
         }
         self.hear_alarms()?;
+        let mut leases = Vec::new();
         // Invariant 4.
-        for (index, layer) in self.layers.iter().enumerate() {
-            let runs = self.store.inner.runs(&layer.layer.name);
+        for index in 0..self.layers.len() {
+            let runs = self.store.inner.runs(&self.name(index));
             let mut known = BTreeSet::new();
             for run in &runs {
                 let identity = (run.digest().clone(), run.action, format!("{:?}", run.cause));
                 if !known.insert(identity) {
                     return Err(format!("run {} exists twice", run.id));
                 }
+                leases.extend(lease_of(&self.name(index), run));
+                self.check_fates(index, run)?;
                 check_stops(&runs, run)?;
                 self.check_repair(index, run)?;
                 if run.attempts.iter().rev().skip(1).any(|attempt| attempt.end.is_none()) {
@@ -122,7 +126,7 @@ impl World {
                 }
             }
         }
-        Ok(())
+        self.check_leases(&leases)
     }
 }
 

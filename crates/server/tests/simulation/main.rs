@@ -12,8 +12,10 @@
 mod alarms;
 mod conditions;
 mod executor;
+mod fates;
 mod faulty_store;
 mod inputs;
+mod interruptions;
 mod invariants;
 mod ops;
 mod passes;
@@ -115,6 +117,7 @@ fn simulate(seed: u64, totals: &mut Totals) {
             }
         }
         Err((after, violation)) => {
+            eprintln!("seed {seed} fails after {after} operations: {violation}; it is shrunk now");
             let shrunk = shrink(scenario);
             let again = run(&shrunk).err().map_or_else(String::new, |(_, violation)| violation);
             panic!(

@@ -2,7 +2,9 @@
 
 use butler_server::model::Strategy;
 
+use crate::faulty_store::Crash;
 use crate::inputs::Input;
+use crate::interruptions::{Interruption, Left};
 
 /// Which attempts of a layer fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -83,10 +85,10 @@ pub(crate) enum Op {
     PerformDecided { server: usize },
     /// The server that acts next ends at this write, before or after it was made.
     CrashAtWrite { writes: u32, after: bool },
-    /// A process is killed without a trace.
-    KillAttempt { attempt: usize },
-    /// A process is killed after it has left its result on the disk.
-    KillReporting { attempt: usize },
+    /// A process is killed.
+    KillAttempt { attempt: usize, left: Left },
+    /// An apply of a layer, or one that runs, is interrupted after a part of its changes. The server can end at its next write.
+    InterruptApply { layer: usize, how: Interruption, crash: Option<Crash> },
     /// A report of an attempt arrives again.
     RepeatReport { attempt: usize },
     /// For this time, processes and the server cannot reach each other.
@@ -160,7 +162,7 @@ impl Op {
             Self::PerformDecided { .. } => "perform decided",
             Self::CrashAtWrite { .. } => "crash at write",
             Self::KillAttempt { .. } => "kill attempt",
-            Self::KillReporting { .. } => "kill reporting attempt",
+            Self::InterruptApply { .. } => "interrupt apply",
             Self::RepeatReport { .. } => "repeat report",
             Self::Partition { .. } => "partition",
             Self::Race { .. } => "race",
@@ -194,7 +196,7 @@ impl Op {
         let server = random.usize(..2);
         let attempt = random.usize(..8);
         // Most of the time, time passes and servers decide.
-        match random.u32(..132) {
+        match random.u32(..135) {
             0..25 => Self::Pass,
             25..39 => Self::Advance { seconds: random.choice([1, 10, 30, 90, 700]).unwrap_or(1) },
             39..51 => Self::Poll,
@@ -204,8 +206,7 @@ impl Op {
             67..69 => Self::PerformDecided { server },
             69..73 => Self::CrashAtWrite { writes: random.u32(..4), after: random.bool() },
             73..76 => Self::Approve { layer, plan: ChosenPlan::random(random) },
-            76..79 => Self::KillAttempt { attempt },
-            79..81 => Self::KillReporting { attempt },
+            76..81 => Self::KillAttempt { attempt, left: Left::random(random) },
             81..83 => Self::RepeatReport { attempt },
             83..85 => {
                 Self::Partition { seconds: *random.choice(&[30, 70, 100, 300, 800]).unwrap_or(&30) }
@@ -249,6 +250,11 @@ impl Op {
                     [Input::Tool, Input::Variable, Input::Secret, Input::Key, Input::LostKeys];
                 let input = random.choice(inputs).unwrap_or(Input::Tool);
                 Self::ChangeInput { layer, input }
+            }
+            130..133 => {
+                let crash = Crash { writes: random.u32(..2), after: random.bool() };
+                let crash = random.bool().then_some(crash);
+                Self::InterruptApply { layer, how: Interruption::random(random), crash }
             }
             _ => Self::ClockJump { seconds: if random.bool() { 3600 } else { -3600 } },
         }

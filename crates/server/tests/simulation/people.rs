@@ -34,9 +34,7 @@ impl World {
             Some(AttemptId { layer, run: run.id, number })
         });
         if let Some(attempt) = running {
-            let _ = now(self.store.note(&attempt, Note::StopRequested(StopReason::Cancelled)));
-            self.executor.machine.lock().unwrap().count("an apply was cancelled");
-            self.restart();
+            self.cancel_attempt(&attempt);
         }
     }
 

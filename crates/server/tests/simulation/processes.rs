@@ -1,6 +1,6 @@
 //! What the processes of attempts do as time passes.
 
-use butler_server::model::{Cause, Ending, FailureClass, Run, StalePlan};
+use butler_server::model::{Cause, Ending, Run, StalePlan};
 use butler_server::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 
 use crate::executor::Stage;
@@ -22,6 +22,7 @@ impl World {
             for id in late {
                 self.executor.machine.lock().unwrap().start(&id);
             }
+            self.deliver_reports();
             let living: Vec<usize> = {
                 let machine = self.executor.machine.lock().unwrap();
                 let processes = machine.processes.iter().enumerate();
@@ -48,27 +49,28 @@ impl World {
             (machine.processes[index].clone(), machine.elapsed, machine.node_is_down)
         };
         let is_cut_off = is_cut_off || self.store.faults.lock().unwrap().store_is_down;
+        let id = &process.id;
         // Terraform goes on while the server cannot be reached, but nothing is reported.
-        let ends = matches!(process.stage, Stage::Working { until } if elapsed >= until);
+        if let Stage::Working(work) = &process.stage {
+            self.apply_next(id, work.changes);
+        }
+        let ends = matches!(&process.stage, Stage::Working(work) if elapsed >= work.until);
         if process.is_gone() || (is_cut_off && !ends) {
             return;
         }
-        let id = &process.id;
         let stage = match process.stage {
             Stage::Booting => self.boot(id, elapsed),
             // A process that was started late has missed the signal. The answer to each request
             // says it again.
-            Stage::Working { .. }
-                if process.stop_requested || (!is_cut_off && self.is_stopped(id)) =>
-            {
+            Stage::Working(_) if process.stop_requested || (!is_cut_off && self.is_stopped(id)) => {
                 let result = self.interrupted(id);
                 Stage::Reporting(result)
             }
-            Stage::Working { until } if elapsed >= until => Stage::Reporting(self.work(id)),
-            Stage::Working { until } => {
+            Stage::Working(work) if elapsed >= work.until => Stage::Reporting(self.work(id, &work)),
+            working @ Stage::Working(_) => {
                 // Attempts that are no longer current go on; only their reports are refused.
                 let _ = now(self.store.inner.note(id, Note::Heartbeat));
-                Stage::Working { until }
+                working
             }
             // The next request can fail, or its process can be killed before it.
             Stage::Reporting(result) if self.upload(id, &result) => Stage::Reporting(result),
@@ -139,65 +141,16 @@ impl World {
         let inputs = self.current_inputs(layer);
         let mut machine = self.executor.machine.lock().unwrap();
         machine.configured.insert(id.clone(), inputs);
-        // Some hang until they are stopped.
-        let work = if machine.random.u8(..30) == 0 {
-            machine.count("an attempt hangs");
-            u64::MAX / 2
-        } else {
-            machine.random.u64(1..400)
-        };
         drop(machine);
-        Stage::Working { until: elapsed + work }
+        Stage::Working(self.new_work(id, elapsed))
     }
 
     /// A process sends the file of its plan. Whether it was taken.
-    fn upload(&self, id: &AttemptId, result: &AttemptResult) -> bool {
+    pub(crate) fn upload(&self, id: &AttemptId, result: &AttemptResult) -> bool {
         let is_stored = result.plan.as_ref().is_some_and(|plan| plan.is_stored);
         let is_taken =
             is_stored && now(self.store.inner.note(id, Note::Heartbeat)).unwrap() == Outcome::Made;
         is_taken && self.executor.machine.lock().unwrap().files.insert(id.clone())
-    }
-
-    /// Terraform was asked to stop. An apply has done a part of its work. Some providers report the
-    /// request as a failure of their own.
-    fn interrupted(&mut self, id: &AttemptId) -> AttemptResult {
-        self.apply_in_part(id);
-        let classes = [FailureClass::Platform, FailureClass::Network, FailureClass::Module];
-        let mut machine = self.executor.machine.lock().unwrap();
-        machine.count("an attempt was stopped");
-        let class = machine.random.choice(classes).unwrap();
-        drop(machine);
-        AttemptResult::ended(Ending::Failed(class))
-    }
-
-    /// Kills the process that is the `attempt`-th one that lives.
-    pub(crate) fn kill(&mut self, attempt: usize, leaves_result: bool) {
-        let living: Vec<usize> = {
-            let machine = self.executor.machine.lock().unwrap();
-            let processes = machine.processes.iter().enumerate();
-            processes.filter(|(_, process)| !process.is_gone()).map(|(index, _)| index).collect()
-        };
-        if living.is_empty() {
-            return;
-        }
-        let index = living[attempt % living.len()];
-        let process = self.executor.machine.lock().unwrap().processes[index].clone();
-        let left = match process.stage {
-            Stage::Reporting(result) if leaves_result => Some(result),
-            Stage::Working { .. } if leaves_result => Some(self.work(&process.id)),
-            Stage::Working { .. } => {
-                self.apply_in_part(&process.id);
-                None
-            }
-            _ => None,
-        };
-        if let Some(result) = &left {
-            self.upload(&process.id, result);
-        }
-        let mut machine = self.executor.machine.lock().unwrap();
-        machine.count(if left.is_some() { "a result was left" } else { "an attempt was killed" });
-        machine.processes[index].stage = Stage::Gone(left);
-        drop(machine);
     }
 
     pub(crate) fn repeat_report(&self, attempt: usize) {

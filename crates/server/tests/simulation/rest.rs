@@ -1,6 +1,6 @@
 //! The end of a scenario: all faults stop, and everything must come to rest.
 
-use butler_server::model::{Action, Cause, DriftCheck, Gate, Phase, Sighting};
+use butler_server::model::{Action, Cause, DriftCheck, Gate, Phase, Sighting, Strategy};
 use butler_server::store::Store;
 
 use crate::ops::{ChosenPlan, Op};
@@ -152,10 +152,10 @@ fn is_at_rest(world: &World) -> Result<(), String> {
     Ok(())
 }
 
-/// Invariant 3: the digest that each repository ends with is applied, or planned, or its plan is
-/// known to wait for a person.
+/// Invariant 3: the digest that each repository ends with is applied, or there is a reason why it is only
+/// planned.
 fn is_nothing_forgotten(world: &World) -> Result<(), String> {
-    for layer in &world.layers {
+    for (index, layer) in world.layers.iter().enumerate() {
         let name = &layer.layer.name;
         let snapshot = now(world.store.inner.snapshot(name, &layer.state_key, &[])).unwrap();
         let Some(observation) = snapshot.observation else {
@@ -170,6 +170,19 @@ fn is_nothing_forgotten(world: &World) -> Result<(), String> {
         let mut runs = snapshot.facts.runs.iter().filter(|run| run.change == observation.change);
         if !is_applied && !runs.any(|run| *run.digest() == revision.digest) {
             return Err(format!("{revision:?} of {name} was forgotten"));
+        }
+        let (_, decision) = now(world.controller(index).decide(name, Some(layer))).unwrap();
+        // Plans were approved. One that was discarded is a reason.
+        let is_settled = matches!(decision.phase, Phase::Noop | Phase::Succeeded);
+        let mut newest = snapshot.facts.runs.iter().rev().filter(|run| run.action != Action::Drift);
+        let is_destroyed = newest.next().is_some_and(|run| run.destroys);
+        if is_settled
+            && decision.reasons.is_empty()
+            && !is_destroyed
+            && layer.layer.strategy != Strategy::PlanOnly
+            && !is_applied
+        {
+            return Err(format!("{revision:?} of {name} is not applied, and nothing forbids it"));
         }
         // What the store believes is true, if no other layer changes the same state.
         let shares = world.layers.iter().filter(|other| other.state_key == layer.state_key);

@@ -9,6 +9,7 @@ use butler_server::model::{
 use butler_server::plans::PlanInputs;
 use butler_server::store::{AttemptId, AttemptResult};
 
+use crate::executor::Work;
 use crate::inputs::Inputs;
 use crate::ops::Fails;
 use crate::world::World;
@@ -49,15 +50,34 @@ impl Infrastructure {
         self.drift.filter(|drift| drift.kind == DriftKind::Changes).map(|drift| drift.number)
     }
 
-    /// Applies a plan to this many resources.
-    fn apply(&mut self, file: &PlanFile, resources: usize) {
-        for resource in &mut self.resources[..resources] {
+    /// Makes the next change of a plan, or writes the one before into the state.
+    fn apply_next(&mut self, file: &PlanFile, progress: &mut Progress) {
+        if progress.written < progress.changed {
             self.serial += 1;
-            *resource = (!file.destroys).then(|| file.digest.clone());
+            progress.written += 1;
+        } else {
+            self.resources[progress.changed] = (!file.destroys).then(|| file.digest.clone());
+            progress.changed += 1;
         }
-        if resources == RESOURCES {
-            self.drift = None;
-        }
+    }
+}
+
+/// How far an apply has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Progress {
+    /// How many resources it has changed.
+    pub(crate) changed: usize,
+    /// How many of these changes are in the state.
+    written: usize,
+}
+
+impl Progress {
+    pub(crate) const fn is_part(self) -> bool {
+        self.changed > 0 && self.changed < RESOURCES
+    }
+
+    const fn has_made(self, changes: usize) -> bool {
+        self.changed >= changes && self.written == self.changed
     }
 }
 
@@ -73,6 +93,20 @@ pub(crate) struct PlanFile {
     pub(crate) inputs: Inputs,
     /// What the server has recorded about that.
     pub(crate) recorded: PlanInputs,
+    /// How many of its resources it replaces.
+    replaces: u64,
+}
+
+impl PlanFile {
+    /// What the first `resources` changes of the plan are.
+    pub(crate) fn counts(&self, resources: usize) -> ChangeCounts {
+        let all = resources as u64;
+        if self.destroys {
+            ChangeCounts { add: 0, change: 0, destroy: all }
+        } else {
+            ChangeCounts { add: all, change: 0, destroy: all.min(self.replaces) }
+        }
+    }
 }
 
 impl World {
@@ -86,22 +120,74 @@ impl World {
         self.executor.machine.lock().unwrap().plans.get(plan).cloned()
     }
 
-    /// Terraform ends before an apply is complete. It can have changed nothing.
-    pub(crate) fn apply_in_part(&mut self, id: &AttemptId) {
-        let run = self.run_of(id);
-        let Some(file) = self.applied_file(&run) else { return };
-        let key = self.state_key(id);
+    /// An apply makes its next step, if it is one and has not made all `changes`.
+    pub(crate) fn apply_next(&mut self, id: &AttemptId, changes: usize) {
+        let Some(file) = self.applied_file(&self.run_of(id)) else { return };
+        let (key, now) = (self.state_key(id), self.now());
         let mut machine = self.executor.machine.lock().unwrap();
-        let resources = machine.random.usize(..RESOURCES);
+        let mut progress = machine.progress.get(id).copied().unwrap_or_default();
         let infrastructure = machine.infrastructure.entry(key).or_default();
         // The runner compares this before Terraform applies anything.
-        if infrastructure.serial != file.serial {
+        let is_stale = progress.changed == 0 && infrastructure.serial != file.serial;
+        if is_stale || progress.has_made(changes) {
             return;
         }
-        infrastructure.apply(&file, resources);
-        if resources > 0 {
-            machine.count("an apply changed only a part");
+        infrastructure.apply_next(&file, &mut progress);
+        if progress.has_made(RESOURCES) && infrastructure.drift.take().is_some() {
+            infrastructure.drift_changed = now;
         }
+        machine.progress.insert(id.clone(), progress);
+    }
+
+    /// An apply makes all `changes` that it has not made.
+    fn apply_all(&mut self, id: &AttemptId, changes: usize) {
+        for _ in 0..2 * changes {
+            self.apply_next(id, changes);
+        }
+    }
+
+    /// How far an apply has come.
+    pub(crate) fn progress(&self, id: &AttemptId) -> Progress {
+        self.executor.machine.lock().unwrap().progress.get(id).copied().unwrap_or_default()
+    }
+
+    /// What an attempt reports that failed or was stopped, or that an apply reports.
+    fn ended(&self, id: &AttemptId, ending: Ending) -> AttemptResult {
+        let file = self.applied_file(&self.run_of(id));
+        let applied = file.map(|file| file.counts(self.progress(id).changed));
+        AttemptResult { applied, ..AttemptResult::ended(ending) }
+    }
+
+    /// Terraform was asked to stop. It ends the change that it is making, and writes the state. Some
+    /// providers report the request as a failure of their own.
+    pub(crate) fn interrupted(&mut self, id: &AttemptId) -> AttemptResult {
+        let progress = self.progress(id);
+        self.apply_all(id, progress.changed);
+        let classes = [FailureClass::Platform, FailureClass::Network, FailureClass::Module];
+        let mut machine = self.executor.machine.lock().unwrap();
+        machine.count("an attempt was stopped");
+        if progress.is_part() {
+            machine.count("an apply was stopped after a part");
+        }
+        let class = machine.random.choice(classes).unwrap();
+        drop(machine);
+        self.ended(id, Ending::Failed(class))
+    }
+
+    /// What Terraform will do in an attempt that begins now.
+    pub(crate) fn new_work(&mut self, id: &AttemptId, elapsed: u64) -> Work {
+        let failure = self.why_it_fails(id, &self.run_of(id));
+        let mut machine = self.executor.machine.lock().unwrap();
+        // Some hang until they are stopped.
+        let hangs = machine.random.u8(..30) == 0;
+        if hangs {
+            machine.count("an attempt hangs");
+        }
+        let changes =
+            if hangs || failure.is_some() { machine.random.usize(..RESOURCES) } else { RESOURCES };
+        let until = if hangs { u64::MAX } else { elapsed + machine.random.u64(1..400) };
+        drop(machine);
+        Work { until, failure, changes }
     }
 
     fn why_it_fails(&self, id: &AttemptId, run: &Run) -> Option<FailureClass> {
@@ -122,16 +208,22 @@ impl World {
     }
 
     /// Terraform ends by itself.
-    pub(crate) fn work(&mut self, id: &AttemptId) -> AttemptResult {
+    pub(crate) fn work(&mut self, id: &AttemptId, work: &Work) -> AttemptResult {
         let run = self.run_of(id);
-        if let Some(class) = self.why_it_fails(id, &run) {
-            self.executor.machine.lock().unwrap().count(match class {
+        if let Some(class) = work.failure {
+            self.apply_all(id, work.changes);
+            let is_part = self.progress(id).is_part();
+            let mut machine = self.executor.machine.lock().unwrap();
+            machine.count(match class {
                 FailureClass::Network => "the network failed",
                 FailureClass::Module => "the module failed",
                 _ => "credentials were refused",
             });
-            self.apply_in_part(id);
-            return AttemptResult::ended(Ending::Failed(class));
+            if is_part {
+                machine.count("an apply failed after a part");
+            }
+            drop(machine);
+            return self.ended(id, Ending::Failed(class));
         }
         match run.action {
             Action::Plan => self.plan(id, &run),
@@ -154,6 +246,7 @@ impl World {
             infrastructure.applied() == Some(run.digest()) && infrastructure.told_drift().is_none()
         };
         let (inputs, recorded) = machine.configured[id].clone();
+        let replaces = machine.random.u64(..2);
         let file = PlanFile {
             attempt: id.clone(),
             digest: run.digest().clone(),
@@ -161,11 +254,11 @@ impl World {
             serial: infrastructure.serial,
             inputs,
             recorded,
+            replaces,
         };
+        let counts = file.counts(RESOURCES);
         machine.plans.insert(digest.clone(), file);
-        let destroy = if run.destroys { RESOURCES as u64 } else { machine.random.u64(..2) };
         drop(machine);
-        let counts = ChangeCounts { add: 1, change: 0, destroy };
         let (discarded, stale) = (None, None);
         let plan = SavedPlan { digest, counts, is_stored, is_empty, saved, discarded, stale };
         AttemptResult { plan: Some(plan), ..AttemptResult::ended(Ending::Succeeded) }
@@ -187,22 +280,19 @@ impl World {
     }
 
     fn apply(&mut self, id: &AttemptId, run: &Run) -> AttemptResult {
-        let mut result = AttemptResult::ended(Ending::Succeeded);
-        let Some(file) = self.applied_file(run) else { return result };
-        let (key, now) = (self.state_key(id), self.now());
+        let Some(file) = self.applied_file(run) else {
+            return AttemptResult::ended(Ending::Succeeded);
+        };
+        self.apply_all(id, RESOURCES);
+        let is_stale = !self.progress(id).has_made(RESOURCES);
         let mut machine = self.executor.machine.lock().unwrap();
-        let state = machine.infrastructure.entry(key).or_default();
-        if file.serial != state.serial {
+        if is_stale {
             machine.count("a plan was stale: State");
-            (result.ending, result.stale) = (Ending::StalePlan, Some(StalePlan::State));
-            return result;
+            drop(machine);
+            let result = self.ended(id, Ending::StalePlan);
+            return AttemptResult { stale: Some(StalePlan::State), ..result };
         }
-        if state.drift.is_some() {
-            state.drift_changed = now;
-        }
-        state.apply(&file, RESOURCES);
         machine.count(if file.destroys { "a layer was destroyed" } else { "a plan was applied" });
-        result.changed = true;
         drop(machine);
         if file.digest != *run.digest() {
             self.violation = Some(format!("{} applied another digest", run.id));
@@ -210,6 +300,6 @@ impl World {
         if file.destroys != (run.action == Action::Destroy) {
             self.violation = Some(format!("{} is not what its plan says", run.id));
         }
-        result
+        AttemptResult { changed: true, ..self.ended(id, Ending::Succeeded) }
     }
 }

@@ -16,6 +16,7 @@ use futures_util::FutureExt;
 use crate::alarms::Alarms;
 use crate::conditions::Conditions;
 use crate::executor::SimulatedExecutor;
+use crate::fates::Fates;
 use crate::faulty_store::{Crash, FaultyStore};
 use crate::inputs::{Inputs, KeyFile};
 use crate::ops::{ChosenPlan, LayerKind, Op, Scenario};
@@ -42,13 +43,14 @@ pub(crate) struct World {
     /// How each layer was at rest when it was looked at last.
     pub(crate) rested: Vec<Option<Rested>>,
     /// How far the clock of the store is from the time that has passed.
-    clock: i64,
+    pub(crate) clock: i64,
     commits: u64,
     pub(crate) plans: u64,
     drifts: u64,
     /// The checks that found drift.
     pub(crate) checks_with_drift: BTreeSet<RunId>,
     pub(crate) alarms: Alarms,
+    pub(crate) fates: Fates,
     /// What plans of each layer are made from.
     pub(crate) inputs: Vec<Inputs>,
     pub(crate) keys: KeyFile,
@@ -129,6 +131,7 @@ impl World {
             drifts: 0,
             checks_with_drift: BTreeSet::new(),
             alarms: Alarms::default(),
+            fates: Fates::default(),
             inputs: vec![Inputs::default(); scenario.layers.len()],
             keys: KeyFile::new(),
             changes: 0,
@@ -235,8 +238,8 @@ impl World {
             Op::CrashAtWrite { writes, after } => {
                 self.store.faults.lock().unwrap().crash = Some(Crash { writes, after });
             }
-            Op::KillAttempt { attempt } => self.kill(attempt, false),
-            Op::KillReporting { attempt } => self.kill(attempt, true),
+            Op::KillAttempt { attempt, left } => self.kill(attempt, left),
+            Op::InterruptApply { layer, how, crash } => self.interrupt_apply(layer, how, crash),
             Op::RepeatReport { attempt } => self.repeat_report(attempt),
             Op::Partition { seconds } => {
                 self.executor.machine.lock().unwrap().node_is_down = true;
