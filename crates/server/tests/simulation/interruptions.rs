@@ -70,7 +70,7 @@ impl World {
         }
     }
 
-    fn kill_process(&mut self, index: usize, left: Left) {
+    pub(crate) fn kill_process(&mut self, index: usize, left: Left) {
         let process = self.executor.machine.lock().unwrap().processes[index].clone();
         let result = match (process.stage, left) {
             (_, Left::Nothing) => None,

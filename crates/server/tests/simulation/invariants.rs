@@ -34,7 +34,11 @@ impl World {
                 }
             }
             if !run.action.changes_infrastructure() {
+                self.unlocked.remove(&layer);
                 continue;
+            }
+            if self.unlocked.contains(&layer) {
+                self.violation = Some(format!("apply {} starts after an unlock", run.id));
             }
             let newest = current.observation.as_ref().map(|observation| observation.change);
             if newest != Some(run.change) {

@@ -23,6 +23,7 @@ mod people;
 mod processes;
 mod rest;
 mod terraform;
+mod unlock;
 mod world;
 
 use std::collections::BTreeMap;

@@ -5,6 +5,7 @@ use butler_server::model::Strategy;
 use crate::faulty_store::Crash;
 use crate::inputs::Input;
 use crate::interruptions::{Interruption, Left};
+use crate::unlock::Meanwhile;
 
 /// Which attempts of a layer fail.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -89,6 +90,9 @@ pub(crate) enum Op {
     KillAttempt { attempt: usize, left: Left },
     /// An apply of a layer, or one that runs, is interrupted after a part of its changes. The server can end at its next write.
     InterruptApply { layer: usize, how: Interruption, crash: Option<Crash> },
+    /// The machine does not answer, and an administrator unlocks a layer whose attempt has not ended: at once, or after
+    /// its fate was unknown for so long that the layer is blocked.
+    Unlock { layer: usize, waits: bool, meanwhile: Meanwhile },
     /// A report of an attempt arrives again.
     RepeatReport { attempt: usize },
     /// For this time, processes and the server cannot reach each other.
@@ -145,7 +149,7 @@ pub(crate) enum Op {
 
 impl Op {
     /// How many kinds there are.
-    pub(crate) const KINDS: usize = 38;
+    pub(crate) const KINDS: usize = 39;
 
     /// The kind, for the totals.
     pub(crate) const fn kind(&self) -> &'static str {
@@ -163,6 +167,7 @@ impl Op {
             Self::CrashAtWrite { .. } => "crash at write",
             Self::KillAttempt { .. } => "kill attempt",
             Self::InterruptApply { .. } => "interrupt apply",
+            Self::Unlock { .. } => "unlock",
             Self::RepeatReport { .. } => "repeat report",
             Self::Partition { .. } => "partition",
             Self::Race { .. } => "race",
@@ -196,7 +201,7 @@ impl Op {
         let server = random.usize(..2);
         let attempt = random.usize(..8);
         // Most of the time, time passes and servers decide.
-        match random.u32(..135) {
+        match random.u32(..137) {
             0..25 => Self::Pass,
             25..39 => Self::Advance { seconds: random.choice([1, 10, 30, 90, 700]).unwrap_or(1) },
             39..51 => Self::Poll,
@@ -255,6 +260,11 @@ impl Op {
                 let crash = Crash { writes: random.u32(..2), after: random.bool() };
                 let crash = random.bool().then_some(crash);
                 Self::InterruptApply { layer, how: Interruption::random(random), crash }
+            }
+            133..135 => {
+                let moments = [Meanwhile::Nothing, Meanwhile::BeforeIsGone, Meanwhile::BeforeEnd];
+                let meanwhile = random.choice(moments).unwrap_or(Meanwhile::Nothing);
+                Self::Unlock { layer, waits: random.bool(), meanwhile }
             }
             _ => Self::ClockJump { seconds: if random.bool() { 3600 } else { -3600 } },
         }

@@ -43,7 +43,7 @@ impl World {
     }
 
     /// Lets one process do what it can do now.
-    fn go_on(&mut self, index: usize) {
+    pub(crate) fn go_on(&mut self, index: usize) {
         let (process, elapsed, is_cut_off) = {
             let machine = self.executor.machine.lock().unwrap();
             (machine.processes[index].clone(), machine.elapsed, machine.node_is_down)

@@ -61,6 +61,8 @@ pub(crate) struct World {
     pub(crate) steps: u64,
     /// Plans whose apply has begun.
     pub(crate) begun: BTreeSet<PlanDigest>,
+    /// The layers that were unlocked during an apply, and have not begun to plan since.
+    pub(crate) unlocked: BTreeSet<usize>,
     /// Runs as they were before old ones were removed.
     pub(crate) removed: Vec<Run>,
     /// Whether the breaker was open when the runs were checked last.
@@ -138,6 +140,7 @@ impl World {
             requests: 0,
             steps: 0,
             begun: BTreeSet::new(),
+            unlocked: BTreeSet::new(),
             removed: Vec::new(),
             was_breaker_open: false,
             latest: Moment::default(),
@@ -239,6 +242,9 @@ impl World {
                 self.store.faults.lock().unwrap().crash = Some(Crash { writes, after });
             }
             Op::KillAttempt { attempt, left } => self.kill(attempt, left),
+            Op::Unlock { layer, waits, meanwhile } => {
+                self.unlock(layer % layers, waits, meanwhile);
+            }
             Op::InterruptApply { layer, how, crash } => self.interrupt_apply(layer, how, crash),
             Op::RepeatReport { attempt } => self.repeat_report(attempt),
             Op::Partition { seconds } => {
