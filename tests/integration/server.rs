@@ -39,6 +39,7 @@ mod unreliable;
 mod users;
 mod versions;
 mod waits;
+mod webhooks;
 mod windows;
 
 use std::path::{Path, PathBuf};

@@ -5,7 +5,8 @@
 //! finds out which of them a commit changes.
 //! [`model`] holds the types that pass between the parts, and [`decision`] the pure function that
 //! decides. [`windows`] says when actions are forbidden. [`plans`] protects saved plans. [`store`] keeps the
-//! facts, and [`controller`] executes what was decided. [`metrics`] names and counts what the server measures.
+//! facts, and [`controller`] executes what was decided. [`webhooks`] takes what git hosts tell about commits.
+//! [`metrics`] names and counts what the server measures.
 
 pub mod api;
 pub mod attempts;
@@ -23,4 +24,5 @@ pub mod serve;
 pub mod store;
 #[cfg(test)]
 mod test_repository;
+pub mod webhooks;
 pub mod windows;

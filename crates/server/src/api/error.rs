@@ -32,6 +32,22 @@ impl ApiError {
         }
     }
 
+    /// 401: a delivery of a webhook without a valid signature.
+    pub(crate) fn unsigned(repository: &str) -> Self {
+        let message =
+            format!("the delivery has no valid signature of the repository `{repository}`");
+        let hint = "the secret of the webhook at the git host must be the content of `webhook.secret-file`; \
+                    `butler-runner config webhook` prints the settings";
+        let error = Self::new(StatusCode::UNAUTHORIZED, "unauthorized", message);
+        Self { hint: Some(hint.to_owned()), ..error }
+    }
+
+    /// 413: the limit is in bytes.
+    pub(crate) fn too_large(most: usize) -> Self {
+        let message = format!("the body of a request has at most {} KiB", most >> 10);
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message)
+    }
+
     /// 403: the token is valid, but not for this.
     pub(super) fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
@@ -47,7 +63,7 @@ impl ApiError {
     }
 
     /// 404.
-    pub(super) fn not_found(message: impl Into<String>) -> Self {
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not-found", message)
     }
 
@@ -71,7 +87,7 @@ impl ApiError {
     }
 
     /// 400.
-    pub(super) fn bad_request(message: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "bad-request", message)
     }
 
@@ -80,7 +96,7 @@ impl ApiError {
     }
 
     /// 500: the cause is logged, and not sent.
-    pub(super) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
+    pub(crate) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
         tracing::error!("a request failed: {}", butler_base::error::chain(error));
         let message = "the server could not answer; its log has the cause";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)

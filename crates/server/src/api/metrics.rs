@@ -11,10 +11,12 @@ use super::state::{ApiState, Shared};
 use crate::metrics::{
     ATTEMPTS_RUNNING, BUILD_INFO, CONTENT_TYPE, Exposition, LAST_SUCCESSFUL_POLL, LAYERS,
     LAYERS_DRIFTED, LAYERS_GATED, OLDEST_WAITING_RUN, POLLS, PROBLEMS, RUNS_WAITING,
+    WEBHOOK_DELIVERIES,
 };
 use crate::model::{Gate, Moment, Phase};
 use crate::serve::{Desired, DriftView, LayerView, Timestamp};
 use crate::store::Store;
+use crate::webhooks::{Deliveries, DeliveryCounts};
 
 /// Of the store, it reads only which attempts run: everything else is in memory, however many layers
 /// there are.
@@ -39,6 +41,7 @@ fn exposition<S>(state: &ApiState<S>, running: usize, now: Moment) -> String {
     text.single(&ATTEMPTS_RUNNING, running);
     state.attempts.write(&mut text);
     write_polls(&state.desired, &mut text);
+    write_deliveries(&state.desired, &state.deliveries, &mut text);
     text.into_text()
 }
 
@@ -86,6 +89,21 @@ fn write_polls(desired: &Desired, text: &mut Exposition) {
         let since = results.last_success.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         if let Some(since) = since {
             text.sample(&LAST_SUCCESSFUL_POLL, &[name], since.as_secs_f64());
+        }
+    }
+}
+
+/// The repositories of the configuration that have a webhook.
+fn write_deliveries(desired: &Desired, deliveries: &Deliveries, text: &mut Exposition) {
+    text.family(&WEBHOOK_DELIVERIES);
+    for (name, repository) in &desired.config().repositories {
+        if repository.entry.webhook.is_some() {
+            let DeliveryCounts { accepted, ignored, refused } = deliveries.counts(name);
+            for (result, count) in
+                [("accepted", accepted), ("ignored", ignored), ("refused", refused)]
+            {
+                text.sample(&WEBHOOK_DELIVERIES, &[name, result], count);
+            }
         }
     }
 }

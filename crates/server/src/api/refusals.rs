@@ -21,10 +21,6 @@ const MOST_TEXT: usize = 1 << 16;
 /// Gives each error the form of [`ApiError`].
 pub(super) async fn errors_as_json(request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    // Handlers that do not read the body would not notice.
-    if declared_length(request.headers()).is_some_and(|length| length > MOST_BODY as u64) {
-        return error(StatusCode::PAYLOAD_TOO_LARGE, &method, &path, "").into_response();
-    }
     let response = next.run(request).await;
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
@@ -39,6 +35,14 @@ pub(super) async fn errors_as_json(request: Request, next: Next) -> Response {
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.extend(with_type.headers);
     Response::from_parts(parts, body)
+}
+
+/// Refuses bodies that are too large, also if the handler does not read them.
+pub(super) async fn limit_bodies(request: Request, next: Next) -> Response {
+    if declared_length(request.headers()).is_some_and(|length| length > MOST_BODY as u64) {
+        return ApiError::too_large(MOST_BODY).into_response();
+    }
+    next.run(request).await
 }
 
 fn declared_length(headers: &HeaderMap) -> Option<u64> {

@@ -66,6 +66,8 @@ pub(super) struct RepositoryView {
     error: Option<String>,
     /// The number of the last poll that has ended, since the server started.
     polls: u64,
+    /// When the last webhook with a valid signature arrived, since the server started.
+    last_delivery: Option<Timestamp>,
 }
 
 pub(super) async fn list<S: Store>(
@@ -81,6 +83,7 @@ pub(super) async fn list<S: Store>(
             last_poll: poll.map(|poll| Timestamp::of(poll.at)),
             error: poll.and_then(|poll| poll.error.clone()),
             polls: state.desired.ended_polls(name),
+            last_delivery: state.deliveries.last(name).map(Timestamp::of),
         }
     });
     let items: Vec<RepositoryView> = items.collect();

@@ -18,7 +18,7 @@ use super::layers::{LayerInFull, PauseView};
 use super::logs::{Lines, LogView};
 use super::openapi;
 use super::reached::Reached;
-use super::refusals::{MOST_BODY, errors_as_json};
+use super::refusals::{MOST_BODY, errors_as_json, limit_bodies};
 use super::repositories::{PollView, RepositoryView};
 use super::route::{BASE, Route};
 use super::shape::Shape;
@@ -216,9 +216,9 @@ fn of_the_server<S: Store + 'static>() -> Vec<Route<S>> {
     ]
 }
 
-/// The router of the API. Each request is authorized before its handler is called, and requests for
-/// another host are refused before that.
-pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>) -> Router {
+/// The router of the API, and of `others`, which authorize their requests themselves. Each request of the API
+/// is authorized before its handler is called, and requests for another host are refused before that.
+pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>, others: Router) -> Router {
     let mut router = Router::new();
     let all = routes::<S>();
     let document = openapi::document(&all);
@@ -240,10 +240,12 @@ pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>) -> Router {
         .route("/readyz", get(health::readyz::<S>))
         .route("/metrics", measured)
         .fallback(unknown)
-        .layer(hosts)
         .layer(DefaultBodyLimit::max(MOST_BODY))
-        .layer(from_fn(errors_as_json))
+        .layer(from_fn(limit_bodies))
         .with_state(state)
+        .merge(others)
+        .layer(hosts)
+        .layer(from_fn(errors_as_json))
 }
 
 async fn unknown(request: Request) -> ApiError {

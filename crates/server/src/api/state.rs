@@ -12,6 +12,7 @@ use crate::layers::LayerSource;
 use crate::metrics::AttemptMetrics;
 use crate::model::LayerName;
 use crate::serve::{Desired, Views};
+use crate::webhooks::Deliveries;
 
 /// What the handlers of the API need.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub struct ApiState<S> {
     pub isolation: String,
     /// The attempts that have ended.
     pub attempts: Arc<AttemptMetrics>,
+    /// What git hosts told about commits.
+    pub deliveries: Arc<Deliveries>,
     /// Whether `/metrics` needs no token.
     pub metrics_open: bool,
 }

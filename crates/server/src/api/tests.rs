@@ -118,9 +118,10 @@ async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
         hosts,
         isolation: "landlock".to_owned(),
         attempts: Arc::clone(&attempts),
+        deliveries: Arc::default(),
         metrics_open: false,
     };
-    let router = router(Arc::new(state));
+    let router = router(Arc::new(state), Router::new());
     Tested { router, store, events, due, desired, views, attempts, directory }
 }
 

@@ -37,7 +37,7 @@ impl Kind {
 }
 
 /// All metrics, in the order of the answer.
-pub const FAMILIES: [&Family; 12] = [
+pub const FAMILIES: [&Family; 13] = [
     &BUILD_INFO,
     &LAYERS,
     &LAYERS_DRIFTED,
@@ -50,6 +50,7 @@ pub const FAMILIES: [&Family; 12] = [
     &ATTEMPT_DURATION,
     &POLLS,
     &LAST_SUCCESSFUL_POLL,
+    &WEBHOOK_DELIVERIES,
 ];
 
 /// The version of the server.
@@ -146,4 +147,12 @@ pub const LAST_SUCCESSFUL_POLL: Family = Family {
     kind: Kind::Gauge,
     labels: &["repository"],
     help: "When the last successful poll of each repository ended; absent before the first one.",
+};
+
+/// Deliveries of webhooks.
+pub const WEBHOOK_DELIVERIES: Family = Family {
+    name: "butler_webhook_deliveries_total",
+    kind: Kind::Counter,
+    labels: &["repository", "result"],
+    help: "The deliveries of webhooks of each repository that has one: accepted, ignored because they are not about commits, or refused because of their signature.",
 };

@@ -68,6 +68,7 @@ async fn decide(mut options: Options, root: &Path, stop: &Stop) -> Result<DryRun
         git_of_includes: options.git.without_credentials(),
         git: options.git,
         mirror_memory: options.mirror_memory,
+        deliveries: Arc::default(),
     });
     let poller = |name: &str| {
         let (store, polls) = (Arc::clone(&store), Arc::clone(&polls));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use butler_base::blocking::blocking;
 use butler_base::cancel::Stop;
@@ -26,6 +26,7 @@ use crate::layers::{Caches, Reading, read, references};
 use crate::mirror::TreeError;
 use crate::model::{Commit, LayerName};
 use crate::store::{Outcome, Store, StoreError};
+use crate::webhooks::Deliveries;
 
 /// The time between two polls, if the configuration gives none.
 const POLL: Duration = Duration::from_mins(1);
@@ -89,6 +90,8 @@ pub(super) struct PollSettings {
     pub(super) git_of_includes: GitEnvironment,
     /// The most memory of the process that fetches, in bytes.
     pub(super) mirror_memory: u64,
+    /// What git hosts tell about commits.
+    pub(super) deliveries: Arc<Deliveries>,
 }
 
 /// Polls one repository.
@@ -132,6 +135,7 @@ impl<S: Store + 'static> Poller<S> {
             let Some(entry) = current.repositories.get(&self.name) else { return };
             let poll = entry.entry.poll.map_or(POLL, |span| span.0);
             self.desired.poll_begins(&self.name);
+            let begun = Instant::now();
             let error = self.poll(stop).await.err().map(|error| error.describe());
             self.desired.log_include_errors();
             if let Some(error) = &error {
@@ -141,9 +145,11 @@ impl<S: Store + 'static> Poller<S> {
                 // The receiver is gone when the server stops.
                 let _ = self.events.send(Event::Unread(self.name.clone()));
             }
+            let deliveries = &self.settings.deliveries;
             tokio::select! {
-                () = tokio::time::sleep(poll) => {}
+                () = tokio::time::sleep(deliveries.interval(&self.name, poll)) => {}
                 () = due.notified() => {}
+                () = deliveries.due(&self.name, begun) => {}
                 changed = config.changed() => if changed.is_err() { return },
                 _ = stop.requested() => return,
             }

@@ -32,6 +32,7 @@ use crate::metrics::{AttemptMetrics, count_attempts};
 use crate::model::RunId;
 use crate::plans::{KeyError, PlanKeys};
 use crate::store::{SqliteStore, Store, StoreError};
+use crate::webhooks::{self, Receiver};
 
 /// What the server is started with.
 #[derive(Debug)]
@@ -212,11 +213,17 @@ pub async fn serve(
         hosts,
         isolation,
         attempts: Arc::clone(&parts.attempts),
+        deliveries: Arc::clone(&parts.polls.deliveries),
         metrics_open,
     };
     let listener = listen(listen_at, &parts.data.port("listen")).await?;
     let address = listener.local_addr().map_err(ServeError::Serve)?;
-    let router = api::router(Arc::new(state));
+    let receiver = Receiver {
+        desired: Arc::clone(&parts.desired),
+        secrets: parts.polls.secrets.clone(),
+        deliveries: Arc::clone(&parts.polls.deliveries),
+    };
+    let router = api::router(Arc::new(state), webhooks::router(Arc::new(receiver)));
     let scheme = if acceptor.is_some() { "https" } else { "http" };
     let served = async {
         match acceptor {
@@ -379,6 +386,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         git_of_includes: options.git.without_credentials(),
         git: options.git,
         mirror_memory: options.mirror_memory,
+        deliveries: Arc::default(),
     });
     let parts = Parts {
         store,

@@ -58,9 +58,10 @@ async fn metrics_need_the_token_of_a_viewer_unless_they_are_open() {
         hosts: Hosts::new([127, 0, 0, 1].into()),
         isolation: "landlock".to_owned(),
         attempts: Arc::clone(&tested.attempts),
+        deliveries: Arc::default(),
         metrics_open: true,
     };
-    let open = router(Arc::new(open));
+    let open = router(Arc::new(open), Router::new());
     let (status, _, text) = ask(&open, None).await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(value(&text, "butler_attempts_running"), "0");
