@@ -279,6 +279,7 @@ mod tests {
             message: "cannot clone".to_owned(),
             advice: Some("log in".to_owned()),
             class: None,
+            lock: None,
         });
         let lines = annotations(&result, &job(System::GitHubActions));
         assert_eq!(lines[0], "::error title=source failed::cannot clone%0Ahint: log in");
@@ -293,7 +294,8 @@ mod tests {
         let long = "ä".repeat(MAX_TEXT);
         result.diagnostics[0].summary.clone_from(&long);
         result.warnings.push(long.clone());
-        let problem = Problem { phase: Phase::Source, message: long, advice: None, class: None };
+        let problem =
+            Problem { phase: Phase::Source, message: long, advice: None, class: None, lock: None };
         for (error, count) in [(None, 2), (Some(problem), 2)] {
             result.error = error;
             let lines = annotations(&result, &job(System::GitHubActions));

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::locks::lock::{LeftLock, StateLock};
+use super::locks::lock::LeftLock;
 use butler_base::cancel::StopReason;
 use butler_base::error::FailureClass;
 use butler_base::process::{OutOfMemory, ProcessError};
+use butler_protocol::backend::StateLock;
 
 /// The signal of the OOM killer. The runner's own SIGKILL belongs to a stop, which is a different error.
 const SIGKILL: i32 = butler_base::platform::Signal::SIGKILL as i32;
@@ -130,6 +131,15 @@ impl EngineError {
         match self {
             Self::Failed { failed, .. } => failed.left.as_ref(),
             Self::Stopped { left, .. } => left.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The lock of another command, because of which it failed.
+    #[must_use]
+    pub fn blocking(&self) -> Option<&StateLock> {
+        match self {
+            Self::Failed { failed, .. } => failed.lock.as_ref(),
             _ => None,
         }
     }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::error::{EngineError, FailedCommand};
 use super::isolation::Isolation;
 use super::locks::killed_lock::KilledLock;
-use super::locks::lock::StateLock;
 use super::watching::OutputWatch;
 use super::wrapper::Wrapper;
 use butler_base::cancel::{Stop, StopReason};
@@ -14,6 +13,7 @@ use butler_base::platform::{Signal, signal_of};
 use butler_base::process::{
     Command, Environment, Exit, Grace, Inner, Input, Output, ProcessError, Sink, supervise,
 };
+use butler_protocol::backend::StateLock;
 use butler_protocol::spec::{Product, ToolRequest};
 
 /// A tool in a working directory.
@@ -176,7 +176,7 @@ impl<S: Sink> Engine<'_, S> {
         }
     }
 
-    fn stopped_error(
+    pub(super) fn stopped_error(
         &self,
         command: &'static str,
         reason: StopReason,

@@ -26,6 +26,11 @@ const INTERRUPTED: &[u8] = b"Interrupt received.";
 /// A part of the first error of `init`, which only announces the following errors.
 const ANNOUNCEMENT: &str = " encountered problems during initiali";
 
+/// The text of an error in `line`, if it has one that is not too long.
+fn headline(line: &[u8]) -> Option<&[u8]> {
+    line.trim_ascii().strip_prefix(b"Error: ").filter(|text| text.len() <= MAX_HEADLINE)
+}
+
 /// The facts that a command has printed.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
@@ -85,9 +90,7 @@ impl<S: Sink> Sink for OutputWatch<'_, S> {
                 seen.reported.read_progress(line);
             }
             Stream::Stderr => {
-                if let Some(text) = line.trim_ascii().strip_prefix(b"Error: ")
-                    && text.len() <= MAX_HEADLINE
-                {
+                if let Some(text) = headline(line) {
                     if seen.headline.as_ref().is_none_or(|it| it.contains(ANNOUNCEMENT)) {
                         seen.headline = Some(String::from_utf8_lossy(text).into_owned());
                     }
@@ -137,6 +140,8 @@ pub(super) struct LockQueryResult {
     pub(super) lock: LockMessage,
     /// Whether the state does not exist yet. The command reads it after it has taken the lock.
     pub(super) without_state: bool,
+    /// The first error.
+    pub(super) headline: Option<String>,
 }
 
 /// Reads the lines of a lock query, and drops them.
@@ -154,6 +159,9 @@ impl Sink for LockQuery {
         let mut result = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         result.without_state |= line.trim_ascii() == b"No state file was found!";
         result.lock.read(line);
+        if result.headline.is_none() {
+            result.headline = headline(line).map(|it| String::from_utf8_lossy(it).into_owned());
+        }
     }
 
     fn partial(&self, _: Stream, _: &[u8]) -> usize {

@@ -5,6 +5,7 @@ use crate::exit::Exit;
 use butler_base::cancel::StopReason;
 use butler_base::error::{Advice, FailureClass, chain};
 use butler_base::event::Phase;
+use butler_protocol::backend::StateLock;
 use butler_result::{FinalStatus, Problem};
 
 /// Why a run did not succeed. Its texts are not redacted.
@@ -19,6 +20,8 @@ pub(super) struct Failure {
     pub(super) class: Option<FailureClass>,
     /// The state lock that was not released.
     pub(super) left: Option<Box<LeftLock>>,
+    /// The lock of another command, because of which the run failed.
+    pub(super) blocking: Option<Box<StateLock>>,
 }
 
 /// The cause of a failure. Status and exit code depend on nothing else of it.
@@ -69,7 +72,11 @@ impl Failure {
                 }
                 Self { advice: error.advice(), left: left.clone(), ..failure }
             }
-            error => Self { left: error.left().cloned().map(Box::new), ..Self::new(phase, error) },
+            error => Self {
+                left: error.left().cloned().map(Box::new),
+                blocking: error.blocking().cloned().map(Box::new),
+                ..Self::new(phase, error)
+            },
         }
     }
 
@@ -82,6 +89,7 @@ impl Failure {
             cause: Cause::Run,
             class: None,
             left: None,
+            blocking: None,
         }
     }
 
@@ -93,6 +101,12 @@ impl Failure {
         }
     }
 
+    /// The state lock that is held, as far as it is known.
+    fn lock(&self) -> Option<StateLock> {
+        let left = || self.left.as_ref().and_then(|left| left.lock());
+        self.blocking.as_deref().cloned().or_else(left)
+    }
+
     /// The failure as users read it, not redacted.
     pub(super) fn problem(&self) -> Problem {
         Problem {
@@ -100,6 +114,7 @@ impl Failure {
             message: self.reason.clone(),
             advice: self.advice.clone(),
             class: self.class,
+            lock: self.lock(),
         }
     }
 

@@ -164,7 +164,8 @@ impl<'run> Teardown<'run> {
     fn blame_stop(&self, failure: Failure) -> Failure {
         match (&failure.cause, self.stop.reason()) {
             (Cause::Registry | Cause::Run, Some(reason @ StopReason::RunOver { .. })) => {
-                Failure { left: failure.left, ..Failure::stopped(failure.phase, &reason) }
+                let (left, blocking) = (failure.left, failure.blocking);
+                Failure { left, blocking, ..Failure::stopped(failure.phase, &reason) }
             }
             (Cause::Registry | Cause::Run, Some(StopReason::Signal(_)) | None)
             | (Cause::Stopped(_), _) => failure,

@@ -357,6 +357,7 @@ mod tests {
             message: "no".to_owned(),
             advice: None,
             class: None,
+            lock: None,
         });
         let outcomes =
             [ChangeOutcome::Done, ChangeOutcome::NotStarted, ChangeOutcome::Tainted].map(Some);
@@ -398,8 +399,13 @@ mod tests {
         let mut result = applied();
         result.status = FinalStatus::Failed;
         let advice = Some("try again".to_owned());
-        result.error =
-            Some(Problem { phase: Phase::Apply, message: "no".to_owned(), advice, class: None });
+        result.error = Some(Problem {
+            phase: Phase::Apply,
+            message: "no".to_owned(),
+            advice,
+            class: None,
+            lock: None,
+        });
         let text = shown(&result, 80);
         assert!(text.starts_with("\nApply failed  terraform"), "{text}");
         assert!(text.ends_with("page.html\n\nError: apply: no\nhint: try again\n"), "{text}");

@@ -383,6 +383,75 @@ async fn unstored_state_is_pushed_under_the_unreleased_lock_of_the_run() {
     }
 }
 
+/// Plans, with the removal of the lock `id`.
+async fn plan_without_lock(world: &World, server: &HttpBackend, id: &str) -> RunEnd {
+    let mut config = world.config_in("plan", &http(server));
+    config["forceUnlock"] = json!(id);
+    world.run(config).await
+}
+
+fn lock_of(who: &str, id: &str) -> Value {
+    json!({"ID": id, "Operation": "OperationTypeApply", "Who": who, "Created": "2026-01-01T10:00:00Z"})
+}
+
+#[tokio::test]
+async fn lock_that_the_configuration_names_is_removed_before_the_plan() {
+    let server = HttpBackend::start().await;
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    server.set_lock(Some(lock_of("alice@host", "of-alice")));
+    let end = world.run(world.config_in("plan", &http(&server))).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    // Terraform's `http` backend reports the id only.
+    assert_eq!(world.last_status()["error"]["lock"], json!({"id": "of-alice"}));
+    let end = plan_without_lock(&world, &server, "of-alice").await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let log = world.received().log_text();
+    assert!(log.contains("Removed the state lock `of-alice`"), "{log}");
+    assert!(log.contains("Plan: 1 to add"), "{log}");
+    assert_eq!(server.lock(), None);
+
+    // The run is tried again after the lock was removed.
+    let end = plan_without_lock(&world, &server, "of-alice").await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let log = world.received().log_text();
+    assert!(log.contains("The state is not locked: `of-alice` is gone already"), "{log}");
+}
+
+#[tokio::test]
+async fn lock_with_another_id_than_the_configuration_names_stays() {
+    let server = HttpBackend::start().await;
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    server.set_lock(Some(lock_of("bob@host", "of-bob")));
+    let end = plan_without_lock(&world, &server, "of-alice").await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(server.lock().unwrap()["ID"], "of-bob");
+    let status = world.last_status();
+    let message = status["error"]["message"].as_str().unwrap();
+    let expected = "the state lock `of-alice` is not removed, because another one is held: the state is \
+                    locked (id of-bob;";
+    assert!(message.contains(expected), "{message}");
+    assert_eq!(status["error"]["class"], "lock");
+    assert_eq!(status["error"]["lock"], json!({"id": "of-bob"}));
+}
+
+#[tokio::test]
+async fn lock_stays_if_its_backend_does_not_say_which_one_is_held() {
+    let server = HttpBackend::start().await;
+    let world = World::new(&[("main.tf", MODULE)]).await;
+    server.set_lock(Some(lock_of("alice@host", "of-alice")));
+    // The address of the locks does not exist.
+    let mut settings = server.config();
+    settings["lock_address"] = json!("http://127.0.0.1:9/lock");
+    let mut config = world.config_in("plan", &json!({"type": "http", "config": settings}));
+    config["forceUnlock"] = json!("of-alice");
+    let end = world.run(config).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(server.lock().unwrap()["ID"], "of-alice");
+    let (message, _) = world.last_error();
+    let expected = "the backend does not say who holds the lock: Error acquiring the state lock";
+    assert!(message.contains(expected), "{message}");
+}
+
 /// The last line of each human-readable report.
 fn last_words(world: &World, end: &RunEnd) -> Vec<String> {
     let (log, status) = (world.received().log_text(), world.last_status());

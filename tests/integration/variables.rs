@@ -29,6 +29,7 @@ fn write(module: &TestModule, values: &[(&str, &str)]) -> (PrivateDirectory, Var
         work_directory: None,
         plan_file: PlanFile::default(),
         plan_purpose: PlanPurpose::default(),
+        force_unlock: None,
     };
     let inputs = resolve(&spec, &SecretSources::default()).unwrap();
     let private = PrivateDirectory::create(module.base(), "private-").unwrap();

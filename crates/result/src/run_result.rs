@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 use butler_base::error::FailureClass;
 use butler_base::event::Phase;
 use butler_base::secret::Redactor;
+use butler_protocol::backend::StateLock;
 use butler_protocol::spec::Operation;
 
 use crate::change::{AttributeChange, Changes, PlannedChange};
@@ -200,6 +201,8 @@ pub struct Problem {
     pub advice: Option<String>,
     /// What kind of failure it is, if that is known.
     pub class: Option<FailureClass>,
+    /// The state lock that is held: because of which the run failed, or that it has left.
+    pub lock: Option<StateLock>,
 }
 
 impl Problem {
@@ -213,6 +216,10 @@ impl Problem {
         if let Some(advice) = &mut self.advice {
             mask_text(advice, redact);
         }
+        self.lock
+            .iter_mut()
+            .flat_map(StateLock::texts_mut)
+            .for_each(|text| mask_text(text, redact));
     }
 
     /// The problem as one line, and its hint as a second one.
@@ -228,6 +235,8 @@ impl Problem {
 mod tests {
     use std::time::{Duration, SystemTime};
 
+    use butler_protocol::backend::Holder;
+
     use super::*;
 
     fn failed() -> RunResult {
@@ -240,6 +249,14 @@ mod tests {
             message: text("message"),
             advice: Some(text("advice")),
             class: None,
+            lock: Some(StateLock {
+                id: Some(text("id")),
+                holder: Some(Holder {
+                    who: text("who"),
+                    operation: text("operation"),
+                    created: text("created"),
+                }),
+            }),
         });
         result.add_to_summary(&text("summary"));
         result.warnings.push(text("warning"));
@@ -261,7 +278,7 @@ mod tests {
         result.mask_texts(|text| text.replace("hunter22", "***"));
         let shown = format!("{result:?}");
         assert!(!shown.contains("hunter22"), "{shown}");
-        assert_eq!(shown.matches(" ***").count(), 8, "{shown}");
+        assert_eq!(shown.matches(" ***").count(), 12, "{shown}");
         assert_eq!(serde_json::to_value(&result).unwrap()["undelivered_lines"], 2);
     }
 

@@ -231,6 +231,7 @@ mod tests {
             message: "```\n<b>x</b>".to_owned(),
             advice: Some("ask @somebody".to_owned()),
             class: None,
+            lock: None,
         });
         result.diagnostics.push(Diagnostic {
             severity: Severity::Warning,

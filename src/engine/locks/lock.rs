@@ -1,46 +1,6 @@
-//! State locks and their holders, and how both are described to users.
+//! The state lock that a killed command has left, and how it is described to users.
 
-/// The holder of a lock.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Holder {
-    /// `user@host`.
-    pub who: String,
-    /// The operation, such as `OperationTypeApply`.
-    pub operation: String,
-    /// The time, as the tool prints it.
-    pub created: String,
-}
-
-/// A lock on a state, as far as the backend reports it.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct StateLock {
-    /// The argument of `force-unlock`.
-    pub id: Option<String>,
-    /// The holder.
-    pub holder: Option<Holder>,
-}
-
-impl std::fmt::Display for StateLock {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match (&self.holder, &self.id) {
-            (Some(holder), id) => {
-                let Holder { who, operation, created } = holder;
-                write!(formatter, "the state is locked by {who} since {created} ({operation}")?;
-                id.as_ref().map_or(Ok(()), |id| write!(formatter, ", id {id}"))?;
-                formatter.write_str(")")
-            }
-            (None, Some(id)) => {
-                write!(
-                    formatter,
-                    "the state is locked (id {id}; its backend does not report the holder)"
-                )
-            }
-            (None, None) => {
-                formatter.write_str("the state is locked; its backend does not report the holder")
-            }
-        }
-    }
-}
+use butler_protocol::backend::StateLock;
 
 /// The state lock of a command that was killed.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -89,6 +49,16 @@ impl std::fmt::Display for LeftLock {
 }
 
 impl LeftLock {
+    /// The lock that is held, as far as it is known.
+    #[must_use]
+    pub fn lock(&self) -> Option<StateLock> {
+        match self {
+            Self::Ended | Self::Free | Self::Removed { .. } | Self::Unknown => None,
+            Self::Own { id, .. } => Some(StateLock { id: Some(id.clone()), holder: None }),
+            Self::Unsure(lock) => Some(lock.clone()),
+        }
+    }
+
     /// The hint for the user; `product` is the executable to run.
     #[must_use]
     pub fn advice(&self, product: &str) -> Option<String> {

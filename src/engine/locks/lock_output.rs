@@ -4,7 +4,7 @@
 //! Not all backends report the holder of a lock: `http` reports the holder's id and `pg` nothing. Both print
 //! the details of *this* command as if it were the holder, so these details are ignored.
 
-use super::lock::{Holder, StateLock};
+use butler_protocol::backend::{Holder, StateLock};
 
 /// Whether `line` shows that the command works, which it does only while it holds its lock.
 pub(in crate::engine) fn shows_work(line: &[u8]) -> bool {

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::FutureExt;
 
 use super::killed_lock::KilledLock;
-use super::lock::{LeftLock, StateLock};
+use super::lock::LeftLock;
 use super::trace::{LockTrace, own_name};
 use crate::engine::arguments;
 use crate::engine::error::{EngineError, FailedCommand};
@@ -25,6 +25,7 @@ use crate::engine::watching::{LockQuery, OutputWatch, WithoutAcknowledgement};
 use butler_base::cancel::{Step, Stop, StopReason};
 use butler_base::platform::Signal;
 use butler_base::process::{Command, Exit, Output, Sink, supervise};
+use butler_protocol::backend::StateLock;
 
 /// How long the backend may take to report the holder of the lock or to remove the lock. After a signal the
 /// limit is that of [`Step::Lock`].
@@ -44,6 +45,12 @@ pub(in crate::engine) struct LockingExit {
     pub(in crate::engine) trace: LockTrace,
     /// What it printed about resources.
     pub(in crate::engine) reported: ReportedResources,
+}
+
+/// The backend did not say who holds the lock.
+pub(super) struct NoAnswer {
+    /// The first error that the query printed.
+    pub(super) headline: Option<String>,
 }
 
 /// A command that failed or was stopped, and may have left its lock.
@@ -161,7 +168,7 @@ impl<S: Sink> Engine<'_, S> {
             },
             async {
                 let lock = self.query_lock().await;
-                lock.flatten()?.id.filter(|_| !ended.load(Ordering::Relaxed))
+                lock.ok().flatten()?.id.filter(|_| !ended.load(Ordering::Relaxed))
             }
         );
         Ok((exit?, id))
@@ -186,12 +193,12 @@ impl<S: Sink> Engine<'_, S> {
     /// Queries the lock after a command has ended without releasing its own.
     async fn find_left_lock(&self, trace: &LockTrace) -> LeftLock {
         let lock = match self.query_lock().await {
-            None => return LeftLock::Unknown,
-            Some(None) => return LeftLock::Free,
-            Some(Some(lock)) => lock,
+            Err(_) => return LeftLock::Unknown,
+            Ok(None) => return LeftLock::Free,
+            Ok(Some(lock)) => lock,
         };
         match &lock.id {
-            Some(id) if lock.is_left_by(trace) => LeftLock::Own { id: id.clone(), failure: None },
+            Some(id) if trace.has_left(&lock) => LeftLock::Own { id: id.clone(), failure: None },
             _ => LeftLock::Unsure(lock),
         }
     }
@@ -233,16 +240,20 @@ impl<S: Sink> Engine<'_, S> {
         });
     }
 
-    /// The lock that is held: `None` if the backend does not answer, `Some(None)` if the state is not locked.
-    async fn query_lock(&self) -> Option<Option<StateLock>> {
+    /// The lock that is held; none if the state is not locked.
+    ///
+    /// # Errors
+    /// If the backend does not answer.
+    pub(super) async fn query_lock(&self) -> Result<Option<StateLock>, NoAnswer> {
         let command = self.command(arguments::query_lock(), Output::Lines);
         let query = LockQuery::default();
-        let exit = self.run_in_time("state rm", &command, &query).await.ok()??;
+        let exit = self.run_in_time("state rm", &command, &query).await;
+        let Ok(Some(exit)) = exit else { return Err(NoAnswer { headline: None }) };
         let result = query.into_result();
         match result.lock.lock() {
-            Some(lock) => Some(Some(lock)),
-            None if exit.status.success() || result.without_state => Some(None),
-            None => None,
+            Some(lock) => Ok(Some(lock)),
+            None if exit.status.success() || result.without_state => Ok(None),
+            None => Err(NoAnswer { headline: result.headline }),
         }
     }
 
@@ -294,7 +305,7 @@ impl<S: Sink> Engine<'_, S> {
     }
 
     /// Runs a command about a lock within its time limit; none if it was killed.
-    async fn run_in_time(
+    pub(super) async fn run_in_time(
         &self,
         name: &'static str,
         command: &Command,

@@ -4,4 +4,5 @@ pub(super) mod killed_lock;
 pub(super) mod lock;
 pub(super) mod lock_output;
 pub(super) mod locking;
+pub(super) mod removal;
 pub(super) mod trace;

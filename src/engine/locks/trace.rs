@@ -14,8 +14,8 @@
 
 use std::time::SystemTime;
 
-use super::lock::StateLock;
 use butler_base::platform::{host_name, user_name};
+use butler_protocol::backend::StateLock;
 
 /// Observations of a command that may have left its lock.
 #[derive(Clone, Debug)]
@@ -36,24 +36,24 @@ pub(in crate::engine) struct LockTrace {
     pub(in crate::engine) who: Option<String>,
 }
 
-impl StateLock {
-    /// Whether this is certainly the lock of the observed command, by the rules of the module's documentation.
-    pub(in crate::engine) fn is_left_by(&self, trace: &LockTrace) -> bool {
-        if !trace.locks || self.id.is_none() {
+impl LockTrace {
+    /// Whether `lock` is certainly the lock of the observed command, by the rules of the module's documentation.
+    pub(in crate::engine) fn has_left(&self, lock: &StateLock) -> bool {
+        if !self.locks || lock.id.is_none() {
             return false;
         }
-        if trace.named == self.id {
+        if self.named == lock.id {
             return true;
         }
-        let Some(working) = trace.working else { return false };
-        if trace.observed == self.id {
+        let Some(working) = self.working else { return false };
+        if self.observed == lock.id {
             return true;
         }
-        self.holder.as_ref().is_some_and(|holder| {
-            trace.who.as_ref() == Some(&holder.who)
-                && trace.operation == holder.operation
+        lock.holder.as_ref().is_some_and(|holder| {
+            self.who.as_ref() == Some(&holder.who)
+                && self.operation == holder.operation
                 && parse_time(&holder.created)
-                    .is_some_and(|created| created >= trace.begun && created <= working)
+                    .is_some_and(|created| created >= self.begun && created <= working)
         })
     }
 }
@@ -75,7 +75,8 @@ pub(in crate::engine) fn own_name() -> Option<String> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::lock::Holder;
+    use butler_protocol::backend::Holder;
+
     use super::*;
 
     #[test]
@@ -98,7 +99,7 @@ mod tests {
             who: Some("alice@host".to_owned()),
         };
         let id = |id: &str| Some(id.to_owned());
-        assert!(lock.is_left_by(&own));
+        assert!(own.has_left(&lock));
         for other in [
             // Of another user, of an unknown user, of another operation, taken before the command, taken after
             // the command had released its own lock, and a lock that the command only waited for.
@@ -111,21 +112,17 @@ mod tests {
             // Any lock, if the command does not lock.
             LockTrace { locks: false, observed: id("x-1"), named: id("x-1"), ..own.clone() },
         ] {
-            assert!(!lock.is_left_by(&other), "{other:?}");
+            assert!(!other.has_left(&lock), "{other:?}");
         }
         let silent = StateLock { id: id("x-1"), holder: None };
-        assert!(!silent.is_left_by(&own));
-        assert!(silent.is_left_by(&LockTrace { observed: id("x-1"), ..own.clone() }));
-        assert!(!silent.is_left_by(&LockTrace { observed: id("x-2"), ..own.clone() }));
-        assert!(!silent.is_left_by(&LockTrace {
-            observed: id("x-1"),
-            working: None,
-            ..own.clone()
-        }));
+        assert!(!own.has_left(&silent));
+        assert!(LockTrace { observed: id("x-1"), ..own.clone() }.has_left(&silent));
+        assert!(!LockTrace { observed: id("x-2"), ..own.clone() }.has_left(&silent));
+        assert!(!LockTrace { observed: id("x-1"), working: None, ..own.clone() }.has_left(&silent));
         let named = LockTrace { working: None, named: id("x-1"), ..own.clone() };
-        assert!(silent.is_left_by(&named));
-        assert!(!silent.is_left_by(&LockTrace { named: id("x-2"), ..named }));
+        assert!(named.has_left(&silent));
+        assert!(!LockTrace { named: id("x-2"), ..named }.has_left(&silent));
         let nameless = StateLock::default();
-        assert!(!nameless.is_left_by(&own));
+        assert!(!own.has_left(&nameless));
     }
 }

@@ -78,7 +78,13 @@ impl UndeliveredStatus {
                 (format!("the final status was not delivered: {reason}"), advice)
             }
         };
-        Problem { phase: Phase::Report, message, advice, class: Some(FailureClass::Network) }
+        Problem {
+            phase: Phase::Report,
+            message,
+            advice,
+            class: Some(FailureClass::Network),
+            lock: None,
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use butler_base::error::FailureClass;
 use butler_base::event::Phase;
+use butler_protocol::backend::StateLock;
 use butler_result::{RunResult, TestCounts, UndeliveredLogs};
 
 /// The body of POST status. A registry ignores the fields that it does not support.
@@ -45,6 +46,8 @@ struct ReportedProblem<'a> {
     advice: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     class: Option<FailureClass>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock: Option<&'a StateLock>,
 }
 
 impl StatusReport<'_> {
@@ -81,6 +84,7 @@ impl<'a> From<&'a RunResult> for StatusReport<'a> {
                 message: &problem.message,
                 advice: problem.advice.as_deref(),
                 class: problem.class,
+                lock: problem.lock.as_ref(),
             }),
             source_commit: result.source_commit.as_deref(),
             tool: result.tool.as_deref(),
@@ -125,6 +129,7 @@ mod tests {
             message: "no".to_owned(),
             advice: None,
             class: Some(FailureClass::Lock),
+            lock: Some(StateLock { id: Some("1-2".to_owned()), holder: None }),
         });
         result.source_commit = Some("4f2a".to_owned());
         result.tool = Some("terraform 1.11.4".to_owned());
@@ -134,7 +139,7 @@ mod tests {
             r#"{"status":"failed","exit_code":1,"resources_to_add":1,"resources_to_change":2,"#,
             r#""resources_to_destroy":3,"resource_count_after":4,"#,
             r#""plan_summary":"Error: apply: no\nApplied before it ended.","#,
-            r#""error":{"phase":"apply","message":"no","class":"lock"},"source_commit":"4f2a","#,
+            r#""error":{"phase":"apply","message":"no","class":"lock","lock":{"id":"1-2"}},"source_commit":"4f2a","#,
             r#""tool":"terraform 1.11.4","undelivered_logs":{"lines":1,"first":2,"last":2}}"#
         );
         assert_eq!(json(&StatusReport::from(&result)), expected);

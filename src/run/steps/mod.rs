@@ -17,6 +17,7 @@ pub(super) mod run_inputs;
 pub(super) mod saved_plan;
 pub(super) mod sources;
 pub(super) mod state_location;
+mod state_lock;
 pub(super) mod terraform_settings;
 pub(super) mod tool_options;
 pub(super) mod tools;

@@ -6,6 +6,7 @@ use super::init::init;
 use super::planning::{make_plan, run_after_plan};
 use super::saved_plan::{self, PendingPlanFile};
 use super::state_location;
+use super::state_lock;
 use super::workspace_choice::select_workspace;
 use crate::engine::{Engine, PlanMode};
 use crate::report::RunLog;
@@ -48,6 +49,10 @@ pub(in crate::run) async fn run_operation(
     if let Some(downloads) = engine.downloads() {
         recovery::remove_fetched_states(downloads);
         state_location::check_initialised(engine, operation, input.allow_ephemeral_state)?;
+    }
+
+    if let Some(id) = &input.options.force_unlock {
+        state_lock::remove(engine, id).await?;
     }
 
     match operation {

@@ -217,6 +217,7 @@ fn plain_run<'settings>(
     if let Ok(spec) = &spec {
         options.plan_file = spec.plan_file.clone();
         options.purpose = spec.plan_purpose;
+        options.force_unlock.clone_from(&spec.force_unlock);
     }
     Run {
         settings,
@@ -265,6 +266,7 @@ fn local_spec(module_dir: &Path, operation: Operation, tool: Option<RequestedVer
         work_directory: None,
         plan_file: PlanFile::default(),
         plan_purpose: PlanPurpose::default(),
+        force_unlock: None,
     }
 }
 

@@ -142,6 +142,7 @@ mod tests {
             work_directory: None,
             plan_file: PlanFile::default(),
             plan_purpose: PlanPurpose::default(),
+            force_unlock: None,
         };
         let inputs =
             super::super::resolve(&spec, &butler_protocol::references::SecretSources::default());

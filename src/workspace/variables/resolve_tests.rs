@@ -24,6 +24,7 @@ fn spec(variables: &[(&str, Variable)]) -> RunSpec {
         work_directory: None,
         plan_file: PlanFile::default(),
         plan_purpose: PlanPurpose::default(),
+        force_unlock: None,
     }
 }
 

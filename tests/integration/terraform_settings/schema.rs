@@ -262,6 +262,7 @@ fn schema_and_parser_of_a_run_accept_the_same_fields() {
         "workDirectory": "/data/work/a",
         "planFile": {"url": "/p", "sha256": "0123456789abcdef".repeat(4)},
         "planPurpose": "destroy",
+        "forceUnlock": null,
         "envVars": {"A": {"value": "x", "sensitive": false}},
         "upstreamOutputs": {"a": {"b": 1}},
         "stateBackend": {"type": "pg", "config": {"conn_str": "a"}},
@@ -316,6 +317,7 @@ fn schema_of_a_run_requires_the_fields_of_the_parser_and_accepts_null() {
         ("workDirectory", json!("a")),
         ("planFile", json!({"url": "/p"})),
         ("planPurpose", json!("drift")),
+        ("forceUnlock", json!("-lock=false")),
         ("stateBackend", json!({"config": {}})),
         ("terraformSettings", json!({"logging": {"level": "loud"}})),
     ] {
@@ -329,6 +331,7 @@ fn schema_of_a_run_requires_the_fields_of_the_parser_and_accepts_null() {
         "workDirectory",
         "planFile",
         "planPurpose",
+        "forceUnlock",
         "envVars",
         "stateBackend",
         "terraformSettings",

@@ -10,10 +10,12 @@ mod identity;
 mod kind;
 mod known_settings;
 mod state_key;
+mod state_lock;
 mod table;
 
 pub use endpoint::is_aws_host;
 pub use kind::{BackendKind, LockLifetime, SettingsTranslation, StateLocation};
 pub use known_settings::SettingValue;
 pub use state_key::{StateKey, state_key};
+pub use state_lock::{Holder, InvalidLockId, LockId, StateLock};
 pub use table::{LOCAL, UNKNOWN, is_public_setting, is_secret_setting, public_settings};

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::entries::{Entries, JsonText};
 use super::shape::problem;
+use crate::backend::{InvalidLockId, LockId};
 use crate::spec::{
     ArchiveSource, Backend, EnvironmentVariable, GitCredentials, GitSource, Operation, PlanFile,
     PlanPurpose, RequestedVersion, RequestedVersionError, RunSpec, SecretReference,
@@ -73,6 +74,9 @@ pub enum ConfigError {
     /// `planPurpose` is neither `apply` nor `destroy`.
     #[error("`planPurpose` of the run is neither `apply` nor `destroy`")]
     PlanPurpose,
+    /// `forceUnlock` is not the id of a lock, or the run is not a plan.
+    #[error("`forceUnlock` of the run cannot be used: {0}")]
+    ForceUnlock(String),
     /// `workDirectory` is not an absolute path.
     #[error("`workDirectory` of the run is not an absolute path without `..`")]
     WorkDirectory,
@@ -106,6 +110,7 @@ impl butler_base::error::Advice for ConfigError {
             | Self::SensitiveValues
             | Self::PlanFile(_)
             | Self::PlanPurpose
+            | Self::ForceUnlock(_)
             | Self::WorkDirectory
             | Self::NoBackendType => None,
         }
@@ -180,6 +185,7 @@ pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
                 Some("destroy") => PlanPurpose::Destroy,
                 Some(_) => return Err(ConfigError::PlanPurpose),
             },
+            force_unlock: wire.force_unlock.map(|id| force_unlock(operation, id)).transpose()?,
         },
         terraform_settings: wire.terraform_settings.map(|settings| settings.0),
         run_id: wire.run_id,
@@ -206,6 +212,7 @@ struct WireConfig {
     work_directory: Option<PathBuf>,
     plan_file: Option<WirePlanFile>,
     plan_purpose: Option<String>,
+    force_unlock: Option<String>,
     callbacks: Option<WireCallbacks>,
 }
 
@@ -366,6 +373,14 @@ fn plan_file(
     let sha256 =
         sha256.ok_or(ConfigError::PlanFile("`sha256` is not 64 lowercase hexadecimal digits"))?;
     Ok(PlanFile::Fetch { url, sha256 })
+}
+
+/// The lock that is removed. After its removal, a person looks at a plan before anything is changed.
+fn force_unlock(operation: Operation, id: String) -> Result<LockId, ConfigError> {
+    if operation != Operation::Plan {
+        return Err(ConfigError::ForceUnlock("only `plan` removes a lock".to_owned()));
+    }
+    id.try_into().map_err(|error: InvalidLockId| ConfigError::ForceUnlock(error.to_string()))
 }
 
 /// A path without `..`, because the runner creates the directory and removes it after the run.

@@ -167,6 +167,22 @@ fn plan_is_for_an_apply_or_destroys() {
 }
 
 #[test]
+fn only_a_plan_removes_a_lock() {
+    let parse = |operation: &str, id: &str| {
+        let json = format!(
+            r#"{{"operation":"{operation}","source":{{"gitRepo":"/a","gitRef":"b"}},"forceUnlock":{id}}}"#
+        );
+        parse_config(json.as_bytes()).map(|parsed| parsed.spec.force_unlock.map(String::from))
+    };
+    assert_eq!(parse("plan", "\"1-2\"").unwrap().as_deref(), Some("1-2"));
+    assert_eq!(parse("apply", "null").unwrap(), None);
+    for (operation, id) in [("apply", "\"1-2\""), ("plan", "\"-lock=false\""), ("plan", "\"\"")] {
+        let wrong = parse(operation, id);
+        assert!(matches!(wrong, Err(ConfigError::ForceUnlock(_))), "{operation} {id}: {wrong:?}");
+    }
+}
+
+#[test]
 fn work_directory_is_an_absolute_path() {
     let parse = |text: &str| {
         with(&format!(r#""workDirectory":"{text}""#)).map(|parsed| parsed.spec.work_directory)

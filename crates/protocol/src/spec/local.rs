@@ -1,12 +1,15 @@
 //! The options of an operation in a local directory: those of Terraform's `plan` and `apply`, and the
 //! plan file.
 //!
-//! A run from a registry or a file sets only the plan file and its purpose: all else is the default.
+//! A run from a registry or a file sets only the plan file, its purpose, and the lock to remove: all else is the
+//! default.
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use secrecy::{ExposeSecret, SecretString};
+
+use crate::backend::LockId;
 
 /// The options of `plan`, `apply`, `destroy` and similar commands.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +26,8 @@ pub struct LocalOptions {
     pub plan_file: PlanFile,
     /// The exit code of a plan with changes.
     pub changes: ChangesExit,
+    /// The state lock that is removed before the plan, if it is still held.
+    pub force_unlock: Option<LockId>,
 }
 
 /// Terraform's options for a plan.

@@ -10,6 +10,7 @@ use super::requested_version::RequestedVersion;
 use super::secret_reference::SecretReference;
 use super::sensitive_values::SensitiveValues;
 use super::terraform_settings::TerraformSetup;
+use crate::backend::LockId;
 
 /// A run in the form that the phases need.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub struct RunSpec {
     pub plan_file: PlanFile,
     /// The purpose of a plan that is not applied at once.
     pub plan_purpose: PlanPurpose,
+    /// The state lock that is removed before the plan, if it is still held.
+    pub force_unlock: Option<LockId>,
 }
 
 /// The source of a module's files.

@@ -266,7 +266,8 @@ mod tests {
         };
         assert_eq!(classes(&result), ["", ""]);
         let message = "exit status 1".to_owned();
-        result.error = Some(Problem { phase: Phase::Apply, message, advice: None, class: None });
+        result.error =
+            Some(Problem { phase: Phase::Apply, message, advice: None, class: None, lock: None });
         assert_eq!(classes(&result), ["", "ended-here"]);
     }
 }

@@ -1,0 +1,137 @@
+//! Removes the lock that a person has named, if it is certainly the one that is held.
+//!
+//! The backend is asked first, because Terraform's `http` backend removes any lock, whatever id `force-unlock`
+//! gets. Between the answer and the removal, the holder can only be replaced if it releases its lock in this
+//! moment, so it has not ended, and the person was wrong about that.
+
+use super::locking::NoAnswer;
+use crate::engine::arguments;
+use crate::engine::error::{EngineError, FailedCommand};
+use crate::engine::invocation::Engine;
+use crate::engine::watching::OutputWatch;
+use butler_base::error::{Advice, FailureClass};
+use butler_base::process::{Output, Sink};
+use butler_protocol::backend::{LockId, StateLock};
+
+/// The command.
+const NAME: &str = "force-unlock";
+
+/// What became of the lock that a person has named.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NamedLock {
+    /// The state was not locked.
+    Free,
+    /// It was removed.
+    Removed,
+}
+
+/// Why a lock that a person has named stays.
+#[derive(Debug, thiserror::Error)]
+pub enum LockNotRemoved {
+    /// Another one is held, or one whose id the backend does not report.
+    #[error("the state lock `{named}` is not removed, because another one is held: {held}")]
+    Other {
+        /// The lock that was to be removed.
+        named: LockId,
+        /// The lock that is held.
+        held: StateLock,
+    },
+    /// The backend did not answer.
+    #[error(
+        "the state lock `{named}` is not removed, because the backend does not say who holds the lock{}",
+        headline.as_ref().map(|text| format!(": {text}")).unwrap_or_default()
+    )]
+    NoAnswer {
+        /// The lock that was to be removed.
+        named: LockId,
+        /// The error of the tool.
+        headline: Option<String>,
+    },
+    /// The tool could not remove it, or the run was stopped before that.
+    #[error("the state lock `{named}` is not removed")]
+    Failed {
+        /// The lock that was to be removed.
+        named: LockId,
+        /// The lock that is held.
+        held: StateLock,
+        /// The reason.
+        #[source]
+        source: EngineError,
+    },
+}
+
+impl LockNotRemoved {
+    /// The lock that is held, if it is known.
+    #[must_use]
+    pub const fn held(&self) -> Option<&StateLock> {
+        match self {
+            Self::Other { held, .. } | Self::Failed { held, .. } => Some(held),
+            Self::NoAnswer { .. } => None,
+        }
+    }
+}
+
+impl Advice for LockNotRemoved {
+    fn advice(&self) -> Option<String> {
+        match self {
+            Self::Other { .. } => {
+                Some("wait for its holder; if the holder has ended, remove this lock".to_owned())
+            }
+            Self::NoAnswer { .. } => Some(
+                "check that the backend can be reached and lets this run lock the state".to_owned(),
+            ),
+            Self::Failed { source, .. } => source.advice(),
+        }
+    }
+
+    fn class(&self) -> Option<FailureClass> {
+        match self {
+            Self::Other { .. } => Some(FailureClass::Lock),
+            Self::NoAnswer { .. } => Some(FailureClass::Network),
+            Self::Failed { source, .. } => source.class(),
+        }
+    }
+}
+
+impl<S: Sink> Engine<'_, S> {
+    /// Removes the lock `named` if the backend says that it is held.
+    ///
+    /// # Errors
+    /// If another lock is held, if the backend does not say which one, or if the lock cannot be removed. All
+    /// locks stay then.
+    pub async fn remove_lock(&self, named: &LockId) -> Result<NamedLock, LockNotRemoved> {
+        let held = match self.query_lock().await {
+            Ok(None) => return Ok(NamedLock::Free),
+            Ok(Some(held)) if held.has_id(named) => held,
+            Ok(Some(held)) => return Err(LockNotRemoved::Other { named: named.clone(), held }),
+            Err(NoAnswer { headline }) => {
+                return Err(LockNotRemoved::NoAnswer { named: named.clone(), headline });
+            }
+        };
+        self.force_unlock(named).await.map_err(|source| LockNotRemoved::Failed {
+            named: named.clone(),
+            held,
+            source,
+        })?;
+        Ok(NamedLock::Removed)
+    }
+
+    async fn force_unlock(&self, id: &LockId) -> Result<(), EngineError> {
+        if let Some(reason) = self.stop.reason() {
+            return Err(self.stopped_error(NAME, reason, false));
+        }
+        let command = self.command(arguments::force_unlock(id.as_str()), Output::Lines);
+        let watch = OutputWatch::new(self.log);
+        match self.run_in_time(NAME, &command, &watch).await? {
+            Some(exit) => self.check_exit(NAME, &exit, watch.into_observed().headline, None),
+            None => Err(EngineError::Failed {
+                product: self.program_name(),
+                command: NAME,
+                failed: Box::new(FailedCommand {
+                    headline: Some("it took too long and was killed".to_owned()),
+                    ..FailedCommand::default()
+                }),
+            }),
+        }
+    }
+}
