@@ -30,6 +30,7 @@ mod postgres;
 mod renames;
 mod restarts;
 mod ssh;
+mod state_locks;
 mod stopping;
 mod store;
 mod submodules;

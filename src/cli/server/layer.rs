@@ -108,13 +108,17 @@ enum LayerCommand {
         #[arg(long)]
         wait: bool,
     },
-    /// Free the state of a layer whose attempt has ended
+    /// Free the state of a layer whose attempt has ended, or remove a lock that Terraform has left
     Unlock {
         /// The layer
         name: String,
         /// Also if the attempt may still run: it counts as lost. First make sure that its process has ended
         #[arg(long)]
         force: bool,
+        /// Plan the layer, and first remove this lock of Terraform, which `layer show` prints, if it is still the
+        /// one that is held. First make sure that its holder has ended
+        #[arg(long, value_name = "ID", conflicts_with = "force")]
+        state_lock: Option<String>,
     },
     /// List the runs of a layer, the newest first
     History {
@@ -201,9 +205,13 @@ impl LayerCommand {
                 Answer::new(change(name, "sync").await?, show::synced)
             }
             Self::Sync { name, wait: true } => sync(client, name, log).await?,
-            Self::Unlock { name, force } => {
-                let what = if *force { "unlock?force=true" } else { "unlock" };
-                Answer::new(change(name, what).await?, show::unlocked)
+            Self::Unlock { name, force, state_lock } => {
+                let what = match state_lock {
+                    Some(id) => format!("unlock?stateLock={}", part(id)),
+                    None if *force => "unlock?force=true".to_owned(),
+                    None => "unlock".to_owned(),
+                };
+                Answer::new(change(name, &what).await?, show::unlocked)
             }
             Self::History { name } => {
                 let runs = client.list(&format!("/runs?layer={}", part(name))).await?;

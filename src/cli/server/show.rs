@@ -34,6 +34,22 @@ fn drift(layer: &Value) -> String {
     }
 }
 
+/// A lock of Terraform: its id and holder, as far as they are known.
+fn state_lock(lock: &Value) -> String {
+    let holder = |name: &str, words: &str| lock[name].as_str().map(|it| format!("{words}{it}"));
+    let parts = [
+        holder("id", "id "),
+        holder("who", "held by "),
+        holder("created", "since "),
+        holder("operation", "for "),
+    ];
+    let known = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    if lock.is_object() && known.is_empty() {
+        return "held; its backend does not report its id and holder".to_owned();
+    }
+    known
+}
+
 /// The names of the gates that are closed.
 fn closed_gates(layer: &Value) -> String {
     let gates = layer["gates"].as_array().into_iter().flatten();
@@ -93,6 +109,7 @@ pub(super) fn layer(layer: &Value) -> String {
         ("backend", text(&layer["configuration"]["backend"]["type"])),
         ("workspace", text(&layer["configuration"]["workspace"])),
         ("closed gates", closed_gates(layer)),
+        ("state lock", state_lock(&layer["stateLock"])),
         ("paused by", text(&layer["pausedBy"])),
         ("next look", text(&layer["nextLook"])),
         ("last run", format!("{} {}", text(&last["id"]), text(&last["phase"]))),
@@ -137,6 +154,11 @@ pub(super) fn nothing_to_plan(layer: &Value) -> String {
 /// A layer whose state is free.
 pub(super) fn unlocked(answer: &Value) -> String {
     let name = text(&answer["name"]);
+    if let Some(run) = answer["run"]["id"].as_str() {
+        return format!(
+            "run {run} removes the state lock, then plans; `butler-runner run logs {run}` shows its log"
+        );
+    }
     match answer["lost"].as_str() {
         Some(run) => format!("{name} is unlocked: the attempt of run {run} counts as lost"),
         None => format!("{name} is not locked"),
@@ -251,6 +273,10 @@ pub(super) fn run(run: &Value) -> String {
             format!("attempt {}:", attempt["number"]),
             format!("{outcome}, started {started} on {place}"),
         ]);
+        let lock = state_lock(&attempt["stateLock"]);
+        if !lock.is_empty() {
+            rows.push(vec!["state lock:".to_owned(), lock]);
+        }
     }
     columns(&rows)
 }

@@ -64,8 +64,8 @@ impl std::fmt::Display for StateLock {
     }
 }
 
-/// The id of a lock that is to be removed. It can be an argument of the tool: it is not an option, and contains
-/// neither white space nor control characters.
+/// The id of a lock that is to be removed. It can be an argument of the tool, and a part of a command that a user
+/// copies into a shell.
 #[derive(Clone, Debug, Eq, Hash, PartialEq, Deserialize, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct LockId(String);
@@ -73,7 +73,7 @@ pub struct LockId(String);
 /// A text is not the id of a lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "the id of a state lock is 1 to 200 visible ASCII characters, of which the first one is not `-`"
+    "the id of a state lock is a letter or digit, and at most 199 letters, digits and `._:/+=@-`"
 )]
 pub struct InvalidLockId;
 
@@ -89,8 +89,9 @@ impl TryFrom<String> for LockId {
     type Error = InvalidLockId;
 
     fn try_from(text: String) -> Result<Self, InvalidLockId> {
-        let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic());
-        let is_valid = (1..=MAX_ID).contains(&text.len()) && is_visible && !text.starts_with('-');
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/+=@-".contains(&byte);
+        let begins = text.starts_with(|first: char| first.is_ascii_alphanumeric());
+        let is_valid = begins && text.len() <= MAX_ID && text.bytes().all(is_plain);
         is_valid.then_some(Self(text)).ok_or(InvalidLockId)
     }
 }
@@ -120,12 +121,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn id_of_a_lock_is_never_an_option_of_the_tool() {
+    fn id_of_a_lock_is_neither_an_option_nor_syntax_of_a_shell() {
         let id = |text: &str| text.parse::<LockId>().map(String::from);
         for text in ["8b6983e4-417d-c2a2-6a53-5f0f8f674b40", "1763757180933409", "a/b+c=", "x"] {
             assert_eq!(id(text).as_deref(), Ok(text));
         }
-        for text in ["", "-lock=false", "--help", "a b", "a\n", "\u{1b}[1m", "ä"] {
+        for text in [
+            "",
+            "-lock=false",
+            "--help",
+            "a b",
+            "a\n",
+            "\u{1b}[1m",
+            "ä",
+            "a;b",
+            "$(a)",
+            "a`b`",
+            "=a",
+        ] {
             assert_eq!(id(text), Err(InvalidLockId), "{text:?}");
         }
         assert!(id(&"x".repeat(MAX_ID)).is_ok());

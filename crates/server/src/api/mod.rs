@@ -26,6 +26,7 @@ mod routes;
 mod runs;
 mod shape;
 mod state;
+mod state_lock;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,5 @@
-//! Requests for a plan: of what the repository contains, once more after a failure, or of a layer's end.
+//! Requests for a plan: of what the repository contains, once more after a failure, after the removal of a state
+//! lock, or of a layer's end.
 
 use std::fmt::Display;
 
@@ -13,9 +14,11 @@ use super::error::ApiError;
 use super::layers::{configured, view};
 use super::runs;
 use super::state::{ApiState, Shared};
+use super::state_lock;
 use crate::decision::usable;
 use crate::event::Event;
 use crate::model::{Action, Cause, NewRun, Phase, RunId};
+use crate::serve::RunView;
 use crate::store::{Outcome, Snapshot, Store};
 
 /// A run that was created, or that an earlier request has created.
@@ -72,13 +75,23 @@ async fn create<S: Store>(
     layer: &str,
     cause: Cause,
 ) -> Result<Created, ApiError> {
+    Ok((StatusCode::ACCEPTED, Json(json!(insert(state, layer, cause).await?))))
+}
+
+/// Inserts the run that plans what was read last for this cause, if it does not exist.
+pub(super) async fn insert<S: Store>(
+    state: &ApiState<S>,
+    layer: &str,
+    cause: Cause,
+) -> Result<RunView, ApiError> {
     let view = view(state, layer)?;
     let name = &view.name;
     let cannot = |why: &dyn Display| {
         ApiError::conflict(format!("the layer `{name}` cannot be planned: {why}"))
     };
     let source = configured(state, name)?;
-    let Snapshot { observation, facts, .. } = state.store.snapshot(name, "", &[]).await?;
+    let key = &source.configured.state_key;
+    let Snapshot { observation, facts, .. } = state.store.snapshot(name, key, &[]).await?;
     if let Some(by) = facts.paused_by {
         let why = format!("paused by {by}; `butler-runner layer resume` continues");
         return Err(cannot(&why));
@@ -96,14 +109,19 @@ async fn create<S: Store>(
         return Err(cannot(&"its repository has not been read yet"));
     };
     let revision = usable(&observation).map_err(|reason| cannot(&reason))?.clone();
-    let destroys = matches!(cause, Cause::Destroy { .. });
+    let id = RunId::derived(name, &revision.digest, Action::Plan, &cause);
+    let destroys = match &cause {
+        // A repeated request can come after the lock was removed.
+        Cause::Unlock { .. } if state.store.run(&id).await?.is_some() => false,
+        Cause::Unlock { lock, .. } => state_lock::destroys_after(name, &facts, lock)?,
+        cause => matches!(cause, Cause::Destroy { .. }),
+    };
     if destroys && !source.configured.layer.has_backend {
         return Err(cannot(&"it has no state backend, so there is nothing to destroy"));
     }
     if destroys && source.entry.is_terragrunt() {
         return Err(cannot(&"a plan through Terragrunt cannot be saved and applied"));
     }
-    let id = RunId::derived(name, &revision.digest, Action::Plan, &cause);
     let (action, change) = (Action::Plan, observation.change);
     let run = NewRun { id: id.clone(), action, cause, revision, change, destroys };
     // A repeated request has made the run before, and gets the same answer.
@@ -116,11 +134,11 @@ async fn create<S: Store>(
         // The receiver is gone when the server stops.
         let _ = state.events.send(Event::Changed(name.clone()));
     }
-    Ok((StatusCode::ACCEPTED, Json(json!(runs::view(state, name, &run).await?))))
+    runs::view(state, name, &run).await
 }
 
 /// What tells this request apart from others: the client's `Idempotency-Key`, or a random id.
-fn request_id(headers: &HeaderMap) -> Result<String, ApiError> {
+pub(super) fn request_id(headers: &HeaderMap) -> Result<String, ApiError> {
     match headers.get("idempotency-key").map(|key| key.to_str()) {
         Some(Ok(key)) if (1..=200).contains(&key.len()) => Ok(key.to_owned()),
         Some(_) => Err(ApiError::bad_request("`Idempotency-Key` is 1 to 200 ASCII characters")),

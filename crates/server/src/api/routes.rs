@@ -114,8 +114,9 @@ fn of_layers<S: Store + 'static>() -> Vec<Route<S>> {
         ),
         administered(change(
             "/layers/{layer}/unlock",
-            "Frees the state of a layer whose attempt has ended, or with `force=true` of any.",
-            Shape::of::<Unlocked>().query::<Unlock>(),
+            "Frees the state of a layer whose attempt has ended, or with `force=true` of any. With `stateLock=ID`, \
+             creates a plan that first removes this lock of Terraform.",
+            Shape::of::<Unlocked>().query::<Unlock>().header("Idempotency-Key", key),
             post(unlock::unlock::<S>),
         )),
         administered(change(

@@ -12,6 +12,7 @@ mod metrics;
 mod openapi;
 mod origin;
 mod runs;
+mod state_locks;
 mod streams;
 
 use std::path::PathBuf;

@@ -217,6 +217,9 @@ pub(super) fn configuration(
         }
         _ => {}
     }
+    if let Cause::Unlock { lock, .. } = &run.cause {
+        configuration["forceUnlock"] = lock.as_str().into();
+    }
     if let Some(given) = &entry.module_credentials {
         let used_by = format!("`module-credentials` of the layer `{name}`");
         configuration["source"]["gitRepo"] = json!(given.value.url());

@@ -1,5 +1,6 @@
 //! How an attempt ended, from what it reported or left.
 
+use butler_base::error::visible;
 use butler_registry::StatusReport;
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,9 +10,13 @@ use super::drift::{self, Found};
 use super::plan_file::PlanFiles;
 use crate::layers::Catalog;
 use crate::model::{
-    Action, ChangeCounts, DriftKind, Ending, FailureClass, LayerName, Moment, PlanDigest, SavedPlan,
+    Action, ChangeCounts, DriftKind, Ending, FailureClass, LayerName, LockId, Moment, PlanDigest,
+    SavedPlan, StateLock,
 };
 use crate::store::AttemptResult;
+
+/// How much of a text of a lock is stored, in characters. It is as long as the longest id.
+const MOST_OF_A_TEXT: usize = 200;
 
 /// The end of a run: the fields that the body of `POST status` and `result.json` have in common.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -30,6 +35,9 @@ pub(super) struct EndOfRun {
 pub(super) struct Problem {
     #[serde(default)]
     pub(super) class: Option<FailureClass>,
+    /// The lock of the state.
+    #[serde(default)]
+    pub(super) lock: Option<Value>,
 }
 
 /// The plan that an attempt has made.
@@ -58,13 +66,15 @@ impl EndOfRun {
             change: report.resources_to_change.unwrap_or_default(),
             destroy: report.resources_to_destroy.unwrap_or_default(),
         });
-        let class = error.and_then(|error| error.other.get("class").cloned());
+        let mut of_error = error.map(|error| error.other).unwrap_or_default();
+        let class = of_error.remove("class");
         Self {
             status,
             plan_changes: other.get("plan_changes").and_then(Value::as_bool),
             counts,
             error: Some(Problem {
                 class: class.and_then(|class| serde_json::from_value(class).ok()),
+                lock: of_error.remove("lock"),
             }),
         }
     }
@@ -98,6 +108,7 @@ impl EndOfRun {
         if action.changes_infrastructure() {
             result.applied = self.counts;
         }
+        result.lock = self.error.as_ref().and_then(|problem| stored_lock(problem.lock.as_ref()?));
         if result.ending != Ending::Succeeded {
             return Some(result);
         }
@@ -127,6 +138,17 @@ impl EndOfRun {
         }
         Some(result)
     }
+}
+
+/// What is stored of a lock that an attempt reported. The backend decides about its texts, so they are shortened,
+/// and an id that cannot be an argument of `force-unlock` is left out.
+fn stored_lock(reported: &Value) -> Option<StateLock> {
+    let mut lock: StateLock = serde_json::from_value(reported.clone()).ok()?;
+    lock.id = lock.id.and_then(|id| LockId::try_from(id).ok()).map(String::from);
+    for text in lock.texts_mut() {
+        *text = visible(text).take(MOST_OF_A_TEXT).collect();
+    }
+    Some(lock)
 }
 
 /// What an attempt that has ended left in its directory, if it could not report it, or why it has no
@@ -195,6 +217,33 @@ mod tests {
             let json = format!(r#"{{"status": "failed"{class}}}"#);
             assert_eq!(ending(&json), Some(Ending::Failed(expected)));
         }
+    }
+
+    #[test]
+    fn lock_of_a_failed_attempt_is_stored_as_far_as_it_can_be_shown() {
+        let lock = |lock: &str| {
+            let json =
+                format!(r#"{{"status": "failed", "error": {{"class": "lock", "lock": {lock}}}}}"#);
+            let result = result(&json, Action::Plan).unwrap();
+            assert_eq!(result.ending, Ending::Failed(FailureClass::Lock), "{lock:?}");
+            result.lock
+        };
+        let full = r#"{"id": "1-2", "who": "a@b", "operation": "o", "created": "c\u001b[1m"}"#;
+        let found = lock(full).unwrap();
+        let expected = r"the state is locked by a@b since c\u{1b}[1m (o, id 1-2)";
+        assert_eq!(found.to_string(), expected);
+        assert_eq!(lock(&full.replace("1-2", "-lock=false")).unwrap().id, None);
+        let long = lock(&full.replace("a@b", &"a".repeat(70_000))).unwrap();
+        assert_eq!(long.holder.unwrap().who.len(), MOST_OF_A_TEXT);
+        for nothing in ["null", "7", "[]", r#"{"id": 7}"#] {
+            assert_eq!(lock(nothing), None);
+        }
+        // As the final status reports it.
+        let report =
+            format!(r#"{{"status": "failed", "error": {{"message": "no", "lock": {full}}}}}"#);
+        let end = EndOfRun::reported(serde_json::from_str(&report).unwrap());
+        let result = end.result(Action::Apply, None, None).unwrap();
+        assert_eq!(result.lock, Some(found));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::gates;
+use super::locks;
 use super::progress::{Failure, Progress, fraction, progress};
 use super::types::{Decision, Input, Step};
 use crate::model::{
@@ -110,6 +111,14 @@ impl<'a> Work<'a> {
 
     /// What follows a run that did not succeed.
     fn after_failure(&self, run: &Run, progress: Progress) -> Decision {
+        let decision = self.without_success(run, progress);
+        match locks::reason(self.input.name, run) {
+            Some(reason) if decision.step.is_none() => decision.because(reason),
+            _ => decision,
+        }
+    }
+
+    fn without_success(&self, run: &Run, progress: Progress) -> Decision {
         let action = run.action.as_str();
         match progress {
             Progress::NeedsPlan { not_before } if self.input.now >= not_before => self.replan(run),

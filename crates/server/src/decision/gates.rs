@@ -2,6 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::locks;
 use super::types::{Decision, Input, NeededSlot, Step};
 use crate::model::{
     Action, Breaker, Cause, Gate, Layer, Moment, Phase, Reason, RepositorySlots, Run, SavedPlan,
@@ -51,6 +52,8 @@ pub(super) fn start(input: &Input<'_>, layer: &Layer, run: &Run, not_before: Mom
     if is_wait {
         let text = "the last attempt failed; it is retried after a wait";
         closed.push(ClosedGate::until(Gate::Retry, not_before, text));
+        let lock = locks::reason(input.name, run);
+        closed.extend(lock.map(|reason| ClosedGate { reason, opens: Some(not_before) }));
     }
     if closed.is_empty() {
         let attempt = run.attempts.last().map_or(1, |attempt| attempt.number + 1);

@@ -9,6 +9,7 @@
 mod attempts;
 mod due;
 mod gates;
+mod locks;
 mod plan_files;
 mod progress;
 mod rename;

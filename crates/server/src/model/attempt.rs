@@ -3,7 +3,7 @@
 use butler_base::error::FailureClass;
 use butler_registry::TokenHash;
 
-use super::{ChangeCounts, Moment};
+use super::{ChangeCounts, Moment, StateLock};
 
 /// One process or Job that executes a run.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
@@ -41,6 +41,10 @@ pub struct Attempt {
     /// ended without one.
     #[serde(default)]
     pub reported: Option<String>,
+    /// The lock of the state that it reported: because of which it failed, or that its Terraform has left.
+    /// Attempts of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<StateLock>,
     /// Where it runs, for messages: a host or a Job.
     pub place: String,
     /// The repository that its layer had when it was recorded. Attempts of earlier versions have an
@@ -79,6 +83,7 @@ impl Attempt {
             end: None,
             applied: None,
             reported: None,
+            lock: None,
             place,
             repository,
             token,

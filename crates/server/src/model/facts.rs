@@ -1,6 +1,6 @@
 //! What the store knows about a layer and its surroundings.
 
-use super::{Action, Ending, LayerName, Moment, Revision, Run, RunId};
+use super::{Action, Attempt, Ending, LayerName, Moment, Revision, Run, RunId, StateLock};
 
 /// What happened to a layer.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -27,6 +27,22 @@ pub struct Facts {
     /// plan of this layer had begun, if no plan was created because of it. The store knows the order;
     /// clocks do not.
     pub upstream_apply: Option<RunId>,
+}
+
+impl Facts {
+    /// The lock of the state that was reported last, with the run that did. None if an attempt has succeeded
+    /// since: it has had the lock itself.
+    #[must_use]
+    pub fn reported_lock(&self) -> Option<(&Run, &StateLock)> {
+        let attempts =
+            self.runs.iter().flat_map(|run| run.attempts.iter().map(move |attempt| (run, attempt)));
+        let says_something = |(_, attempt): &(&Run, &Attempt)| {
+            attempt.lock.is_some() || matches!(attempt.end, Some((Ending::Succeeded, _)))
+        };
+        let (run, attempt) =
+            attempts.filter(says_something).max_by_key(|(_, attempt)| attempt.sequence)?;
+        Some((run, attempt.lock.as_ref()?))
+    }
 }
 
 /// A layer that left the configuration, and whose history is to be taken over under another name.

@@ -18,6 +18,7 @@ mod token;
 
 pub use attempt::{Attempt, Ending, Liveness, StopReason};
 pub use butler_base::error::FailureClass;
+pub use butler_protocol::backend::{LockId, StateLock};
 pub use facts::{
     Breaker, BreakerFailure, DriftFinding, DriftKind, Facts, Former, Lease, OpenBreaker,
     RepositorySlots, Surroundings, Upstream,

@@ -59,7 +59,7 @@ pub enum Gate {
     Concurrency,
     /// An upstream layer is not applied.
     Dependency,
-    /// Another attempt may write the same state.
+    /// Another attempt may write the same state, or it is locked outside of the server.
     Lease,
     /// The layer is paused.
     Pause,

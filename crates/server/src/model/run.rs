@@ -3,8 +3,8 @@
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Attempt, ChangeCounts, Commit, Digest, Ending, LayerName, Moment, PlanDigest, Revision, RunId,
-    SavedPlan, StopReason,
+    Attempt, ChangeCounts, Commit, Digest, Ending, LayerName, LockId, Moment, PlanDigest, Revision,
+    RunId, SavedPlan, StateLock, StopReason,
 };
 
 /// What a run does.
@@ -82,6 +82,13 @@ pub enum Cause {
         /// The `Idempotency-Key` of the request, or its id.
         request: String,
     },
+    /// A person asked for the removal of a state lock whose holder has ended. The plan removes it first.
+    Unlock {
+        /// The `Idempotency-Key` of the request, or its id.
+        request: String,
+        /// The lock.
+        lock: LockId,
+    },
     /// A layer that this one comes after was changed.
     Dependency {
         /// The upstream layer's apply.
@@ -120,6 +127,7 @@ impl Cause {
             Self::Schedule { .. } => "schedule",
             Self::Person { .. } => "person",
             Self::Destroy { .. } => "destroy",
+            Self::Unlock { .. } => "unlock",
             Self::Dependency { .. } => "dependency",
             Self::Replan { .. } => "replan",
             Self::Drift { .. } => "drift",
@@ -134,6 +142,7 @@ impl Cause {
             Self::Commit { change } => change.to_string(),
             Self::Schedule { due } => due.as_millis().to_string(),
             Self::Person { request } | Self::Destroy { request } => request.clone(),
+            Self::Unlock { request, lock } => format!("{lock}/{request}"),
             Self::Dependency { run, change } | Self::Drift { run, change } => {
                 format!("{run}/{change}")
             }
@@ -146,7 +155,7 @@ impl Cause {
     /// Whether a person asked for the run. Such a run begins a new count of attempts.
     #[must_use]
     pub const fn is_person(&self) -> bool {
-        matches!(self, Self::Person { .. } | Self::Destroy { .. })
+        matches!(self, Self::Person { .. } | Self::Destroy { .. } | Self::Unlock { .. })
     }
 }
 
@@ -247,6 +256,12 @@ impl Run {
         self.attempts.last().and_then(|attempt| attempt.end)
     }
 
+    /// The lock of the state that its last attempt reported.
+    #[must_use]
+    pub fn reported_lock(&self) -> Option<&StateLock> {
+        self.attempts.last().and_then(|attempt| attempt.lock.as_ref())
+    }
+
     /// Whether its last attempt succeeded.
     #[must_use]
     pub fn has_succeeded(&self) -> bool {
@@ -341,9 +356,30 @@ mod tests {
             id("a", "d", Action::Apply, Cause::Commit { change: 1 }),
             id("a", "d", Action::Plan, Cause::Commit { change: 2 }),
             id("a", "d", Action::Plan, Cause::Person { request: "1".to_owned() }),
+            id("a", "d", Action::Plan, unlock("1", "x")),
         ] {
             assert_ne!(base, other);
         }
+        let base = id("a", "d", Action::Plan, unlock("1", "x"));
+        assert_eq!(base, id("a", "d", Action::Plan, unlock("1", "x")));
+        for other in [unlock("2", "x"), unlock("1", "y")] {
+            assert_ne!(base, id("a", "d", Action::Plan, other));
+        }
+    }
+
+    fn unlock(request: &str, lock: &str) -> Cause {
+        Cause::Unlock { request: request.to_owned(), lock: lock.parse().unwrap() }
+    }
+
+    #[test]
+    fn attempt_of_an_earlier_version_has_reported_no_lock() {
+        let now = Moment::default();
+        let token = butler_registry::TokenHash::of("brce_test");
+        let place = || "here".to_owned();
+        let attempt = Attempt::new(1, place(), place(), token, 1, now, now);
+        let old = serde_json::to_value(&attempt).unwrap();
+        assert!(old.get("lock").is_none(), "{old}");
+        assert_eq!(serde_json::from_value::<Attempt>(old).unwrap(), attempt);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub use listener::ListenError;
 pub use poller::PollError;
 pub use reload::ConfigFiles;
 pub(crate) use run_view::describe;
-pub use run_view::{AttemptView, RunView};
+pub use run_view::{AttemptView, LockView, RunView};
 pub use server::{Options, Pass, ServeError, once, serve};
 pub use timestamp::Timestamp;
 pub use tls::{TlsError, TlsFiles};

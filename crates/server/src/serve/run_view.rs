@@ -7,7 +7,7 @@ use crate::decision::{Input, is_over};
 use crate::layers::LayerSource;
 use crate::model::{
     Action, Attempt, ChangeCounts, Closed, Commit, Ending, LayerName, Phase, PlanDigest, Run,
-    RunId, StopReason, Surroundings,
+    RunId, StateLock, StopReason, Surroundings,
 };
 use crate::store::Snapshot;
 
@@ -67,6 +67,34 @@ pub struct AttemptView {
     pub ended: Option<Timestamp>,
     /// How it ended, as a sentence.
     pub outcome: Option<String>,
+    /// The lock of the state that it reported.
+    pub state_lock: Option<LockView>,
+}
+
+/// A lock of the state that is not one of the server's leases, as far as its backend reports it.
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LockView {
+    /// Its id.
+    pub id: Option<String>,
+    /// Its holder, `user@host`.
+    pub who: Option<String>,
+    /// The operation of the holder, such as `OperationTypeApply`.
+    pub operation: Option<String>,
+    /// Since when it is held, as Terraform prints it.
+    pub created: Option<String>,
+}
+
+impl LockView {
+    pub(super) fn new(lock: &StateLock) -> Self {
+        let holder = lock.holder.as_ref();
+        Self {
+            id: lock.id.clone(),
+            who: holder.map(|holder| holder.who.clone()),
+            operation: holder.map(|holder| holder.operation.clone()),
+            created: holder.map(|holder| holder.created.clone()),
+        }
+    }
 }
 
 impl RunView {
@@ -137,6 +165,7 @@ impl AttemptView {
             outcome: attempt
                 .end
                 .map(|(ending, _)| describe(ending).unwrap_or_else(|| "succeeded".to_owned())),
+            state_lock: attempt.lock.as_ref().map(LockView::new),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::Serialize;
 
-use super::run_view::{RunView, input};
+use super::run_view::{LockView, RunView, input};
 use super::timestamp::Timestamp;
 use crate::decision::{Decision, waiting_runs};
 use crate::layers::LayerSource;
@@ -43,6 +43,8 @@ pub struct LayerView {
     pub drift_kind: Option<DriftKind>,
     /// Who may use the state now.
     pub lease: Option<Lease>,
+    /// The lock of the state that an attempt reported last, if none has succeeded since.
+    pub state_lock: Option<LockView>,
     /// When the server looks at the layer again, if nothing happens before.
     pub next_look: Option<Timestamp>,
     /// The newest run.
@@ -115,6 +117,7 @@ impl LayerView {
             drift,
             drift_kind: facts.drift.as_ref().map(|found| found.kind),
             lease: facts.lease.clone(),
+            state_lock: facts.reported_lock().map(|(_, lock)| LockView::new(lock)),
             next_look: decision.next_look.map(Timestamp),
             last_run: snapshot
                 .newest_run

@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use crate::model::{
     Breaker, ChangeCounts, Closed, Commit, DriftKind, Ending, Facts, Former, JournalEntry,
     LayerName, Moment, NewRun, Observation, OpenBreaker, PlanDigest, Run, RunId, SavedPlan,
-    Sighting, StalePlan, Upstream,
+    Sighting, StalePlan, StateLock, Upstream,
 };
 
 pub use memory::MemoryStore;
@@ -147,6 +147,8 @@ pub struct AttemptResult {
     pub changed: bool,
     /// Why the plan that it was to apply is stale, if it ended because of that.
     pub stale: Option<StalePlan>,
+    /// The lock of the state that it reported.
+    pub lock: Option<StateLock>,
 }
 
 impl AttemptResult {
@@ -162,6 +164,7 @@ impl AttemptResult {
             drift_kind: DriftKind::None,
             changed: false,
             stale: None,
+            lock: None,
         }
     }
 }

@@ -206,6 +206,7 @@ impl Record {
         if let Some(attempt) = run.attempts.last_mut() {
             attempt.end = end;
             (attempt.reported, attempt.applied) = (result.reported, result.applied);
+            attempt.lock = result.lock;
         }
         if ending == Ending::Succeeded {
             if action == Action::Plan {

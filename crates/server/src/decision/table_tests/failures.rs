@@ -91,6 +91,41 @@ pub(super) fn rows() -> Vec<Row> {
             (Blocked, "", &[Gate::Retry], false),
         ),
         (
+            "plan found a lock",
+            auto().with(|w| locked_by(w.plan(), None, Ending::Failed(FailureClass::Lock))),
+            (Failed, "", &[Gate::Retry, Gate::Lease], true),
+        ),
+        (
+            "plan found a lock three times",
+            auto().with(|w| {
+                let plan = w.plan();
+                for _ in 0..3 {
+                    locked_by(plan, None, Ending::Failed(FailureClass::Lock));
+                }
+            }),
+            (Blocked, "", &[Gate::Retry, Gate::Lease], false),
+        ),
+        (
+            "apply that was cancelled has left a lock",
+            auto().with(|w| {
+                locked_by(w.apply(), None, Ending::Stopped(StopReason::Cancelled));
+                w.now = NOW + secs(20);
+            }),
+            (Failed, "", &[Gate::Approval, Gate::Lease], false),
+        ),
+        (
+            "a person asked for the removal of the lock",
+            auto().with(|w| {
+                let plan = w.plan();
+                for _ in 0..3 {
+                    locked_by(plan, None, Ending::Failed(FailureClass::Lock));
+                }
+                let lock = "1-2".parse().unwrap();
+                w.run(Action::Plan, Cause::Unlock { request: "1".into(), lock }, "new");
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+        (
             "a person retries",
             auto().with(|w| {
                 let plan = w.plan();

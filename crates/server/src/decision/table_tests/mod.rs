@@ -14,13 +14,14 @@ use std::time::Duration;
 
 use super::attempts::{FATE_UNKNOWN, SILENCE};
 use super::*;
+use butler_protocol::backend::Holder;
 use butler_registry::TokenHash;
 
 use crate::model::{
     Attempt, Breaker, ChangeCounts, Commit, Digest, DriftCheck, DriftFinding, DriftKind, Ending,
     FailureClass, Former, Formerly, LayerName, Lease, Liveness, NewRun, PlanDigest,
-    RepositorySlots, RunId, SavedPlan, StalePlan, StopReason, Strategy, Surroundings, Timeouts,
-    Upstream,
+    RepositorySlots, RunId, SavedPlan, StalePlan, StateLock, StopReason, Strategy, Surroundings,
+    Timeouts, Upstream,
 };
 
 /// The time of all decisions, unless a row says otherwise.
@@ -137,6 +138,13 @@ impl World {
             now: self.now,
         })
     }
+}
+
+/// An attempt that has reported a lock of the state.
+fn locked_by(run: &mut Run, holder: Option<Holder>, ending: Ending) {
+    ended(run, ending);
+    let attempt = run.attempts.last_mut().unwrap();
+    attempt.lock = Some(StateLock { id: Some("1-2".to_owned()), holder });
 }
 
 fn ended(run: &mut Run, ending: Ending) {
@@ -288,4 +296,28 @@ fn destroy_that_failed_is_planned_again_as_a_destroy() {
     world.now = NOW + secs(20);
     let Some(Step::Create(plan)) = world.decide().step else { panic!("no plan") };
     assert!(plan.destroys && plan.action == Action::Plan);
+}
+
+#[test]
+fn lock_that_an_attempt_reported_is_a_reason_with_the_way_out() {
+    let holder = Holder {
+        who: "alice@host".to_owned(),
+        operation: "OperationTypeApply".to_owned(),
+        created: "2026-01-01 10:00:00 +0000 UTC".to_owned(),
+    };
+    let lock = Ending::Failed(FailureClass::Lock);
+    let world = auto().with(|w| locked_by(w.plan(), Some(holder), lock));
+    let decision = world.decide();
+    let texts: Vec<&str> = decision.reasons.iter().map(|reason| reason.text.as_str()).collect();
+    let expected = "the state is locked by alice@host since 2026-01-01 10:00:00 +0000 UTC (OperationTypeApply, \
+                    id 1-2); `butler-runner layer unlock network-prod --state-lock 1-2` removes the lock if its \
+                    holder has ended";
+    assert_eq!(texts, ["the last attempt failed; it is retried after a wait", expected]);
+    // Nothing can remove a lock whose id is not known.
+    let nameless = auto().with(|w| {
+        locked_by(w.plan(), None, lock);
+        w.facts.runs[0].attempts[0].lock = Some(StateLock::default());
+    });
+    let text = nameless.decide().reasons[1].text.clone();
+    assert_eq!(text, "the state is locked; its backend does not report the holder");
 }

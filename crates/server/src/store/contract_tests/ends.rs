@@ -177,3 +177,38 @@ pub(super) async fn plans_are_approved_once_and_for_the_current_change(tested: T
     tested.see("a", "d2").await;
     assert_eq!(approve("p1").await, Outcome::Refused);
 }
+
+pub(super) async fn lock_that_an_attempt_reported_is_stored_until_one_succeeds(
+    tested: Tested<impl Store>,
+) {
+    let run = tested.plan("a").await;
+    let id = tested.start("a", &run, 1).await;
+    let holder = Holder { who: "a@b".into(), operation: "o".into(), created: "c".into() };
+    let lock = StateLock { id: Some("1-2".into()), holder: Some(holder) };
+    let failed = AttemptResult::ended(Ending::Failed(FailureClass::Lock));
+    tested.finish(&id, AttemptResult { lock: Some(lock.clone()), ..failed }).await;
+    let reported = async || {
+        let facts = tested.facts("a").await.facts;
+        facts.reported_lock().map(|(run, lock)| (run.id.clone(), lock.clone()))
+    };
+    assert_eq!(reported().await, Some((run.clone(), lock.clone())));
+    // Another lock, and an end that says nothing.
+    let other = StateLock { id: Some("3".into()), holder: None };
+    for (number, lock) in [(2, Some(other.clone())), (3, None)] {
+        let id = tested.start("a", &run, number).await;
+        let failed = AttemptResult::ended(Ending::Failed(FailureClass::Network));
+        tested.finish(&id, AttemptResult { lock, ..failed }).await;
+        assert_eq!(reported().await, Some((run.clone(), other.clone())));
+    }
+    let (_, stored) = tested.store.run(&run).await.unwrap().unwrap();
+    let locks: Vec<_> = stored.attempts.iter().map(|attempt| attempt.lock.clone()).collect();
+    assert_eq!(locks, [Some(lock), Some(other), None]);
+
+    let cause = Cause::Unlock { request: "1".into(), lock: "3".parse().unwrap() };
+    let unlock = tested.create("a", new_run("a", Action::Plan, cause.clone(), "d1", 1)).await;
+    let id = tested.start("a", &unlock, 1).await;
+    tested.finish(&id, saved("p1", false)).await;
+    assert_eq!(reported().await, None);
+    let (_, stored) = tested.store.run(&unlock).await.unwrap().unwrap();
+    assert_eq!(stored.cause, cause);
+}

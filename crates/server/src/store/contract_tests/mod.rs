@@ -12,6 +12,8 @@ mod starts;
 
 use std::sync::Mutex;
 
+use butler_protocol::backend::Holder;
+
 use super::*;
 use crate::model::{
     Action, Attempt, Cause, ChangeCounts, Commit, Digest, FailureClass, Liveness, Revision, Run,
@@ -188,7 +190,8 @@ macro_rules! contract {
             contract!($new, ends: applies_that_begin_leave_nothing_applied,
                 notes_change_attempts_until_they_end, stopped_attempts_end_as_stopped,
                 stopped_apply_may_have_changed_something, results_change_what_is_applied,
-                plans_are_approved_once_and_for_the_current_change);
+                plans_are_approved_once_and_for_the_current_change,
+                lock_that_an_attempt_reported_is_stored_until_one_succeeds);
             contract!($new, changes: repair_after_a_revert_is_a_new_run,
                 failed_runs_of_earlier_changes_are_over, waiting_plan_keeps_its_commit);
             contract!($new, needs: newest_run_is_known_also_if_decisions_do_not_read_it,
