@@ -150,6 +150,7 @@ fn every_flag_of_the_command_line_is_a_setting() {
         "--attempt",
         "--follow",
         "--force",
+        "--state-lock",
         "--role",
         "--confirm",
         "--plan-digest",
