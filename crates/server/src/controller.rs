@@ -77,7 +77,7 @@ pub enum Probe {
     /// Whether it exists. If it is gone, it left no result.
     Liveness(Liveness),
     /// It has ended and left this.
-    Ended(AttemptResult),
+    Ended(Box<AttemptResult>),
 }
 
 /// A layer of the configuration, with what the store must compare for it.
@@ -265,7 +265,7 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
                     Probe::Liveness(liveness) => {
                         self.store.note(&attempt, Note::Probed { liveness, reports }).await?
                     }
-                    Probe::Ended(result) => self.store.finish(&attempt, result).await?,
+                    Probe::Ended(result) => self.store.finish(&attempt, *result).await?,
                 })
             }
             Step::EndAttempt { run, attempt: number, ending } => {

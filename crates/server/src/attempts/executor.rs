@@ -277,7 +277,7 @@ pub(crate) fn probe(attempts: &Path, attempt: &AttemptId, ignored: &[String]) ->
     match directory.is_alive() {
         Ok(true) => Probe::Liveness(Liveness::Alive),
         Ok(false) => outcome::left_by(&directory, ignored)
-            .map_or(Probe::Liveness(Liveness::Gone), Probe::Ended),
+            .map_or(Probe::Liveness(Liveness::Gone), |result| Probe::Ended(Box::new(result))),
         Err(error) => {
             tracing::warn!(%error, run = %attempt.run, "cannot tell whether an attempt runs");
             Probe::Liveness(Liveness::Unknown)

@@ -182,7 +182,7 @@ impl Executor for SimulatedExecutor {
             return Probe::Liveness(Liveness::Alive);
         }
         match processes.next_back().map(|process| process.stage.clone()) {
-            Some(Stage::Gone(Some(result))) => Probe::Ended(result),
+            Some(Stage::Gone(Some(result))) => Probe::Ended(Box::new(result)),
             _ => Probe::Liveness(Liveness::Gone),
         }
     }
