@@ -46,14 +46,14 @@ resource "terraform_data" "lines" {{
     }
 
 
-# Replaces terraform in a run, and responds immediately.
+# Replaces terraform in a run, and responds immediately. Its plans differ, as those of terraform do.
 STAND_IN = """\
 #!/bin/sh
 case "$1" in
 version) echo '{{"terraform_version":"1.11.4","platform":"linux_amd64"}}' ;;
 init) echo 'Terraform has been successfully initialized!' ;;
 plan)
-  for argument; do case "$argument" in -out=*) : > "${{argument#-out=}}" ;; esac; done
+  for argument; do case "$argument" in -out=*) echo "$$" > "${{argument#-out=}}" ;; esac; done
   echo 'Plan: 1 to add, 0 to change, 0 to destroy.' ;;
 show) {show} ;;
 validate) {validate}; echo '{{"valid":true,"error_count":0,"warning_count":0,"diagnostics":[]}}' ;;

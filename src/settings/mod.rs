@@ -32,6 +32,7 @@ mod token;
 mod tool_settings;
 mod trigger;
 pub mod variable;
+mod webhook;
 
 pub use after_plan::find_program;
 pub use arguments::Arguments;
@@ -53,3 +54,4 @@ pub use setting::{SERVER_SETTINGS, SETTINGS};
 pub use table::{Kind, Section, Setting, Variable};
 pub use trigger::{TriggeredRun, trigger_settings};
 pub use variable::VARIABLES;
+pub use webhook::WebhookSettings;

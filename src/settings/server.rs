@@ -206,7 +206,7 @@ fn unusable(setting: &'static Setting, problem: String) -> SettingsError {
     SettingsError::Unusable { setting, problem }
 }
 
-fn config(reader: &Reader<'_>) -> Result<ServerConfig, SettingsError> {
+pub(super) fn config(reader: &Reader<'_>) -> Result<ServerConfig, SettingsError> {
     let text = |text: &str| Ok(text.to_owned());
     let (url, glob) = (reader.parsed(&REPO, repository)?, reader.parsed(&LAYER_PATH, text)?);
     let given = reader.path(&SERVER_CONFIG)?;

@@ -11,6 +11,7 @@ mod run;
 mod serve;
 mod show;
 mod store;
+mod webhook;
 
 pub(super) use access::AccessCommand;
 pub(super) use breaker::BreakerCommand;
@@ -21,7 +22,7 @@ pub(super) use serve::Serve;
 pub(super) use store::StoreCommand;
 
 use super::flags::Selection;
-use crate::settings::setting::{CA_BUNDLE, DATA};
+use crate::settings::setting::{CA_BUNDLE, DATA, PUBLIC_URL, SERVER_CONFIG};
 use crate::settings::{HANDED_ON, PATHS_HANDED_ON, SERVER_SETTINGS, Section, Setting};
 
 /// The settings of `serve`: its own, and those that it hands on to attempts.
@@ -61,6 +62,19 @@ impl Selection for DataFlags {
     }
 
     const GLOBAL: bool = true;
+
+    fn table() -> impl Iterator<Item = &'static Setting> {
+        SERVER_SETTINGS.iter().copied()
+    }
+}
+
+/// The settings of `config webhook`.
+struct WebhookFlags;
+
+impl Selection for WebhookFlags {
+    fn has(setting: &Setting) -> bool {
+        [SERVER_CONFIG, PUBLIC_URL].contains(setting)
+    }
 
     fn table() -> impl Iterator<Item = &'static Setting> {
         SERVER_SETTINGS.iter().copied()

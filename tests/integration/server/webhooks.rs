@@ -5,6 +5,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
 use super::*;
+use crate::support::documented::assert_output_documented;
 
 const SECRET: &str = "It's a Secret to Everybody";
 
@@ -92,6 +93,45 @@ async fn serve(repositories: &[(&'static str, &Repository)]) -> Installation {
     ));
     installation.serve(&[]).await;
     installation
+}
+
+#[test]
+fn settings_of_a_webhook_are_printed_as_documented() {
+    let directory = tempfile::tempdir().unwrap();
+    let hook = |provider: &str| {
+        let configuration = format!(
+            "repositories:
+  infra:
+    url: https://git.example.com/acme/infra.git
+    webhook: {{provider: {provider}, secret-file: /run/secrets/infra-hook}}
+  silent: {{url: 'https://git.example.com/acme/silent.git'}}
+"
+        );
+        std::fs::write(directory.path().join("butler.yaml"), configuration).unwrap();
+    };
+    let ask = |words: &[&str]| {
+        let output = runner().args(words).current_dir(directory.path()).output().unwrap();
+        (output.status.code(), text(&output))
+    };
+    let words = ["config", "webhook", "infra", "--public-url", "https://butler.example.com"];
+    hook("github");
+    let (code, printed) = ask(&words);
+    assert_eq!(code, Some(0), "{printed}");
+    let output = format!("$ butler-runner {}\n{printed}", words.join(" "));
+    assert_output_documented("docs/webhooks.md", "github webhook", &output);
+    for (provider, ..) in PUSHES {
+        hook(provider);
+        let (code, printed) = ask(&words);
+        let address = "https://butler.example.com/webhooks/infra";
+        let has_all = [address, "/run/secrets/infra-hook"].iter().all(|it| printed.contains(it));
+        assert!(code == Some(0) && has_all, "{printed}");
+    }
+    let silent = ask(&["config", "webhook", "silent", "--public-url", "https://b.example.com"]);
+    assert!(silent.0 == Some(1) && silent.1.contains("add `webhook: "), "{silent:?}");
+    let unknown = ask(&["config", "webhook", "none", "--public-url", "https://b.example.com"]);
+    assert!(unknown.0 == Some(1) && unknown.1.contains("`infra`, `silent`"), "{unknown:?}");
+    let unreachable = ask(&["config", "webhook", "infra"]);
+    assert!(unreachable.0 == Some(2) && unreachable.1.contains("--public-url"), "{unreachable:?}");
 }
 
 #[tokio::test]

@@ -69,7 +69,7 @@ pub struct RepositoryEntry {
     /// The time between two polls, at least 1s; by default 1m. One poll is one listing of the
     /// repository's references.
     pub poll: Option<Span>,
-    /// How the git host tells the server about commits. Not used yet.
+    /// How the git host tells the server about commits; by default, the server only polls.
     pub webhook: Option<WebhookEntry>,
     /// The most attempts of its layers at the same time, at least 1; without it, only `--concurrency`
     /// limits them. Checks for drift use at most half of them, but at least one.
@@ -82,7 +82,7 @@ pub struct RepositoryEntry {
 pub struct WebhookEntry {
     /// Whose format the webhooks have: `github`, `gitlab`, `bitbucket`, `gitea` or `generic`.
     pub provider: WebhookProvider,
-    /// An absolute path: the file with the shared secret.
+    /// An absolute path: the file with the shared secret, which is read at each delivery.
     pub secret_file: PathBuf,
 }
 

@@ -16,7 +16,7 @@ const TRUST: Duration = Duration::from_hours(1);
 const RARER: u32 = 10;
 
 /// The longest time between two polls that are rarer.
-const LONGEST: Duration = Duration::from_mins(15);
+const LONGEST: Duration = Duration::from_mins(10);
 
 /// The deliveries of all repositories since the server started.
 #[derive(Debug, Default)]
@@ -119,7 +119,7 @@ mod tests {
             (second, Some(second), 10 * second),
             (minute, Some(59 * minute), 10 * minute),
             (minute, Some(hour), minute),
-            (5 * minute, Some(second), 15 * minute),
+            (5 * minute, Some(second), 10 * minute),
             (2 * hour, Some(second), 2 * hour),
         ] {
             assert_eq!(interval(poll, since), expected, "{poll:?} {since:?}");
