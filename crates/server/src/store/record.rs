@@ -267,11 +267,18 @@ impl Record {
         }
         let destroys = planned.destroys;
         let action = if destroys { Action::Destroy } else { Action::Apply };
-        let (cause, revision) = (Cause::Plan { plan: plan.clone() }, planned.revision.clone());
-        let id = RunId::derived(layer, &revision.digest, action, &cause);
-        let new = NewRun { id: id.clone(), action, cause, revision, change, destroys };
-        // An apply that was created without approval can wait for one.
-        let _ = self.insert(new, now);
+        // An apply that was created without approval can wait for one. Under an earlier name of the layer, it got
+        // another id.
+        let known = self.runs.iter().find(|run| run.applies(planned)).map(|run| run.id.clone());
+        let id = if let Some(known) = known {
+            known
+        } else {
+            let (cause, revision) = (Cause::Plan { plan: plan.clone() }, planned.revision.clone());
+            let id = RunId::derived(layer, &revision.digest, action, &cause);
+            let new = NewRun { id: id.clone(), action, cause, revision, change, destroys };
+            let _ = self.insert(new, now);
+            id
+        };
         match self.run_mut(&id) {
             Some(run) if run.approved_by.is_none() && run.closed.is_none() => {
                 run.approved_by = Some(by.to_owned());

@@ -206,7 +206,8 @@ macro_rules! contract {
             contract!($new, rename:
                 history_moves_once_and_nothing_starts_before_the_files_were_moved,
                 layer_that_was_started_or_not_read_keeps_its_own_history,
-                plan_that_waits_becomes_stale_with_the_name);
+                plan_that_waits_becomes_stale_with_the_name,
+                plan_that_was_applied_is_not_applied_again_under_the_new_name);
             contract!($new, random: transactions_equal_those_in_memory);
         }
     };

@@ -81,3 +81,16 @@ pub(super) async fn plan_that_waits_becomes_stale_with_the_name(tested: Tested<i
     let id = AttemptId { layer: new, run: apply, number: 1 };
     assert_eq!(tested.try_start(&id, &[]).await, Outcome::Refused);
 }
+
+pub(super) async fn plan_that_was_applied_is_not_applied_again_under_the_new_name(
+    tested: Tested<impl Store>,
+) {
+    let (store, old, new) = (&tested.store, layer("old"), layer("new"));
+    tested.apply("old", true).await;
+    tested.see("new", "d1").await;
+    assert_eq!(store.take_over(&new, &old).await.unwrap(), Outcome::Made);
+    assert_eq!(store.files_moved(&new).await.unwrap(), Outcome::Made);
+    let approved = store.approve(&new, &PlanDigest::new("p1"), "ben").await.unwrap();
+    assert_eq!(approved, Outcome::Refused);
+    assert_eq!(store.history(&new, None, 9).await.unwrap().len(), 2);
+}
