@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use butler_server::model::{Cause, JournalKind, LayerName, Run};
+use butler_server::model::{Cause, JournalKind, Run};
 use butler_server::store::Store;
 
 use crate::world::{World, now};
@@ -13,27 +13,29 @@ pub(crate) struct Alarms {
     /// The last entry of the journal that was read.
     read: u64,
     /// The drift that was told last and has not ended.
-    open: BTreeMap<LayerName, String>,
-    found: BTreeSet<(LayerName, String)>,
-    resolved: BTreeSet<(LayerName, String)>,
+    open: BTreeMap<usize, String>,
+    found: BTreeSet<(usize, String)>,
+    resolved: BTreeSet<(usize, String)>,
 }
 
 impl Alarms {
-    fn hear(&mut self, layer: &LayerName, what: JournalKind) -> Result<&'static str, String> {
+    fn hear(&mut self, layer: usize, what: JournalKind) -> Result<&'static str, String> {
         match what {
             JournalKind::DriftFound { difference } => {
-                self.open.insert(layer.clone(), difference.clone());
-                if !self.found.insert((layer.clone(), difference.clone())) {
-                    return Err(format!("drift {difference} of {layer} was told twice"));
+                self.open.insert(layer, difference.clone());
+                if !self.found.insert((layer, difference.clone())) {
+                    return Err(format!("drift {difference} of layer {layer} was told twice"));
                 }
                 Ok("drift was told")
             }
             JournalKind::DriftResolved => {
-                let Some(ended) = self.open.remove(layer) else {
-                    return Err(format!("{layer} had no drift that could be resolved"));
+                let Some(ended) = self.open.remove(&layer) else {
+                    return Err(format!("layer {layer} had no drift that could be resolved"));
                 };
-                if !self.resolved.insert((layer.clone(), ended.clone())) {
-                    return Err(format!("the end of drift {ended} of {layer} was told twice"));
+                if !self.resolved.insert((layer, ended.clone())) {
+                    return Err(format!(
+                        "the end of drift {ended} of layer {layer} was told twice"
+                    ));
                 }
                 Ok("drift was resolved")
             }
@@ -49,7 +51,7 @@ impl World {
         for entry in now(self.store.inner.events(read, None, u32::MAX)).unwrap() {
             self.alarms.read = entry.sequence;
             self.fates.hear(&entry)?;
-            let told = self.alarms.hear(&entry.layer, entry.change.what)?;
+            let told = self.alarms.hear(self.index_of(&entry.layer), entry.change.what)?;
             if !told.is_empty() {
                 self.executor.machine.lock().unwrap().count(told);
             }
@@ -69,7 +71,7 @@ impl World {
     /// What is told about each layer that was checked after its drift changed last is what the infrastructure
     /// is like.
     pub(crate) fn check_alarms(&self) -> Result<(), String> {
-        for configured in &self.layers {
+        for (layer, configured) in self.layers.iter().enumerate() {
             let name = &configured.layer.name;
             let key = &configured.state_key;
             // The layer that it shares its state with repairs it too.
@@ -88,7 +90,7 @@ impl World {
                     && run.has_succeeded()
                     && run.attempts.last().is_some_and(is_new)
             });
-            let (told, truth) = (self.alarms.open.get(name), infrastructure.told_drift());
+            let (told, truth) = (self.alarms.open.get(&layer), infrastructure.told_drift());
             if is_checked && told.cloned() != truth.map(|number| number.to_string()) {
                 return Err(format!("the drift of {name} is {truth:?}, and {told:?} was told"));
             }

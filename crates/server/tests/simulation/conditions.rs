@@ -134,7 +134,7 @@ impl World {
     /// Invariant 2, after each start: no more attempts run than the limits allow.
     pub(crate) fn check_limits(&mut self, layer: usize) {
         let is_running = |layer: &usize| {
-            let runs = self.store.inner.runs(&self.name(*layer));
+            let runs = self.runs_of(*layer);
             runs.iter().any(|run| run.running().is_some())
         };
         let running: Vec<usize> = (0..self.layers.len()).filter(is_running).collect();

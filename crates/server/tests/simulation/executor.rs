@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use butler_server::controller::{Executor, ExecutorError, Probe};
-use butler_server::model::{AttemptToken, FailureClass, LayerName, Liveness, PlanDigest};
+use butler_server::model::{AttemptToken, FailureClass, LayerName, Liveness, PlanDigest, RunId};
 use butler_server::plans::PlanInputs;
 use butler_server::store::{AttemptId, AttemptResult};
 
 use crate::inputs::Inputs;
+use crate::renames::local_state;
 use crate::terraform::{Infrastructure, PlanFile, Progress};
 
 /// How far a process is.
@@ -66,6 +67,13 @@ impl Process {
     }
 }
 
+/// A run and the number of its attempt. Unlike the name of the layer, they stay.
+pub(crate) type AttemptKey = (RunId, u32);
+
+pub(crate) fn key_of(attempt: &AttemptId) -> AttemptKey {
+    (attempt.run.clone(), attempt.number)
+}
+
 /// What the attempts work on.
 #[derive(Debug)]
 pub(crate) struct Machine {
@@ -73,13 +81,15 @@ pub(crate) struct Machine {
     pub(crate) infrastructure: BTreeMap<String, Infrastructure>,
     pub(crate) plans: BTreeMap<PlanDigest, PlanFile>,
     /// What attempts were given that may save a plan, and what the server has recorded about that.
-    pub(crate) configured: BTreeMap<AttemptId, (Inputs, PlanInputs)>,
+    pub(crate) configured: BTreeMap<AttemptKey, (Inputs, PlanInputs)>,
+    /// The key of the state that each attempt was given.
+    pub(crate) states: BTreeMap<AttemptKey, String>,
     /// How far each apply has come.
-    pub(crate) progress: BTreeMap<AttemptId, Progress>,
+    pub(crate) progress: BTreeMap<AttemptKey, Progress>,
     /// The attempts whose plan files are on the disk.
-    pub(crate) files: BTreeSet<AttemptId>,
+    pub(crate) files: BTreeSet<AttemptKey>,
     /// The attempts whose plan files were removed.
-    pub(crate) removed_plans: BTreeSet<AttemptId>,
+    pub(crate) removed_plans: BTreeSet<AttemptKey>,
     pub(crate) node_is_down: bool,
     /// Starts that a slow server makes later, by the simulated second.
     pub(crate) late: Vec<(u64, AttemptId)>,
@@ -98,6 +108,7 @@ impl Default for Machine {
             infrastructure: BTreeMap::new(),
             plans: BTreeMap::new(),
             configured: BTreeMap::new(),
+            states: BTreeMap::new(),
             progress: BTreeMap::new(),
             files: BTreeSet::new(),
             removed_plans: BTreeSet::new(),
@@ -159,16 +170,33 @@ impl Executor for SimulatedExecutor {
         Ok(())
     }
 
-    fn move_files(&self, _: &[LayerName], _: &LayerName) -> Result<(), ExecutorError> {
+    fn move_files(&self, from: &[LayerName], to: &LayerName) -> Result<(), ExecutorError> {
+        let mut machine = self.machine.lock().unwrap();
+        let new = local_state(to);
+        for from in from.iter().filter(|from| *from != to) {
+            if machine.random.u8(..8) == 0 {
+                machine.count("files were not moved");
+                return Err(ExecutorError("the disk does not answer".to_owned()));
+            }
+            let Some(state) = machine.infrastructure.remove(&local_state(from)) else { continue };
+            let known = machine.infrastructure.get(&new);
+            if known.is_some_and(|known| known.serial > 0) {
+                machine.infrastructure.insert(local_state(from), state);
+                return Err(ExecutorError(format!("{from} and {to} have a state")));
+            }
+            machine.infrastructure.insert(new.clone(), state);
+            machine.count("a state was moved");
+        }
+        drop(machine);
         Ok(())
     }
 
     fn remove_plan(&self, attempt: &AttemptId) {
         let mut machine = self.machine.lock().unwrap();
-        if machine.files.remove(attempt) {
+        if machine.files.remove(&key_of(attempt)) {
             machine.count("a plan file was removed");
         }
-        machine.removed_plans.insert(attempt.clone());
+        machine.removed_plans.insert(key_of(attempt));
     }
 
     async fn probe(&self, attempt: &AttemptId) -> Probe {

@@ -67,11 +67,11 @@ impl Fates {
 
 impl World {
     /// Invariant 4 of the attempts of a run.
-    pub(crate) fn check_fates(&mut self, layer: usize, run: &Run) -> Result<(), String> {
+    pub(crate) fn check_fates(&mut self, name: &LayerName, run: &Run) -> Result<(), String> {
         for attempt in &run.attempts {
             self.fates.check(run, attempt)?;
             if run.action.changes_infrastructure() {
-                let (layer, number) = (self.name(layer), attempt.number);
+                let (layer, number) = (name.clone(), attempt.number);
                 self.check_apply(&AttemptId { layer, run: run.id.clone(), number }, run, attempt)?;
             }
         }
@@ -107,10 +107,12 @@ impl World {
     /// Invariant 1 in the store: the attempts without an end have the leases of their states, and no others have.
     pub(crate) fn check_leases(&self, running: &[Lease]) -> Result<(), String> {
         let mut leases = Vec::new();
-        for configured in &self.layers {
-            let (name, key) = (&configured.layer.name, &configured.state_key);
-            let snapshot = now(self.store.inner.snapshot(name, key, &[])).unwrap();
-            leases.extend(snapshot.facts.lease);
+        for layer in 0..self.layers.len() {
+            for key in self.state_keys(layer) {
+                let snapshot =
+                    now(self.store.inner.snapshot(&self.name(layer), &key, &[])).unwrap();
+                leases.extend(snapshot.facts.lease);
+            }
         }
         if let Some(lease) = leases.iter().find(|lease| !running.contains(lease)) {
             return Err(format!("a lease is left: {lease:?}"));

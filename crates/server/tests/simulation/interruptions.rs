@@ -6,7 +6,7 @@ use butler_server::store::{AttemptId, Note, Outcome, Store};
 use crate::executor::{SentReport, Stage};
 use crate::faulty_store::Crash;
 use crate::ops::{ChosenPlan, Op};
-use crate::terraform::Progress;
+use crate::terraform::{Infrastructure, Progress};
 use crate::world::{World, now};
 
 /// What is left of a process that was killed.
@@ -79,7 +79,7 @@ impl World {
             _ => None,
         };
         if let Some(result) = &result {
-            self.upload(&process.id, result);
+            self.upload(&self.current(&process.id), result);
         }
         let progress = self.progress(&process.id);
         let mut machine = self.executor.machine.lock().unwrap();
@@ -113,7 +113,8 @@ impl World {
             machine.sent.extract_if(.., |report| report.at <= elapsed).collect()
         };
         for SentReport { attempt, result, .. } in due {
-            let taken = now(self.store.inner.finish(&attempt, result)).unwrap() == Outcome::Made;
+            let taken = now(self.store.inner.finish(&self.current(&attempt), result)).unwrap()
+                == Outcome::Made;
             let what = if taken { "a late report was taken" } else { "a late report was refused" };
             self.executor.machine.lock().unwrap().count(what);
         }
@@ -126,6 +127,7 @@ impl World {
         layer: usize,
         how: Interruption,
         crash: Option<Crash>,
+        reverts: bool,
     ) {
         for _ in 0..STEPS_TO_AN_APPLY {
             if self.running_apply().is_some() {
@@ -160,8 +162,25 @@ impl World {
                     self.executor.machine.lock().unwrap().count("the time of an apply was up");
                 }
             }
+            if reverts {
+                self.revert(&id);
+            }
             self.pass();
             return;
+        }
+    }
+
+    /// A commit brings back what an apply has not changed yet.
+    fn revert(&mut self, id: &AttemptId) {
+        let key = self.state_key(id);
+        let unchanged = {
+            let machine = self.executor.machine.lock().unwrap();
+            machine.infrastructure.get(&key).and_then(Infrastructure::last).cloned()
+        };
+        if let Some(digest) = unchanged {
+            self.commit_digest(self.index_of(&id.layer), digest);
+            self.poll();
+            self.executor.machine.lock().unwrap().count("an apply was interrupted and reverted");
         }
     }
 

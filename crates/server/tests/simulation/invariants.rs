@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use butler_server::model::{Action, Attempt, Cause, Ending, Run, StopReason, Strategy};
+use butler_server::model::{Action, Attempt, Cause, Ending, LayerName, Run, StopReason, Strategy};
 use butler_server::store::{AttemptId, Store};
 
+use crate::executor::key_of;
 use crate::fates::lease_of;
 use crate::world::{World, now};
 
 impl World {
     /// Invariant 2, at the start: what starts was approved if it has to be, is not superseded, and
     /// what it depends on is applied.
-    pub(crate) fn check_starts(&mut self, layer: usize, before: &[Run], is_breaker_open: bool) {
+    pub(crate) fn check_starts(&mut self, name: &LayerName, before: &[Run], is_breaker_open: bool) {
+        let layer = self.index_of(name);
         let configured = &self.layers[layer];
-        let after = self.store.inner.runs(&configured.layer.name);
-        let current =
-            now(self.store.inner.snapshot(&configured.layer.name, "", &configured.layer.after))
-                .unwrap();
+        let after = self.store.inner.runs(name);
+        let current = now(self.store.inner.snapshot(name, "", &configured.layer.after)).unwrap();
         for run in &after {
             let started = before
                 .iter()
@@ -56,8 +56,7 @@ impl World {
             let has_expired = self.latest >= saved.saved + configured.layer.plan_lifetime;
             let machine = self.executor.machine.lock().unwrap();
             let is_removed = planned.attempts.last().is_some_and(|attempt| {
-                let (layer, run) = (configured.layer.name.clone(), planned.id.clone());
-                machine.removed_plans.contains(&AttemptId { layer, run, number: attempt.number })
+                machine.removed_plans.contains(&(planned.id.clone(), attempt.number))
             });
             drop(machine);
             if is_removed && !has_expired {
@@ -96,7 +95,7 @@ impl World {
         let machine = self.executor.machine.lock().unwrap();
         let mut users: BTreeMap<String, &AttemptId> = BTreeMap::new();
         for process in machine.processes.iter().filter(|process| process.uses_state()) {
-            let key = self.state_key(&process.id);
+            let key = machine.states[&key_of(&process.id)].clone();
             if let Some(other) = users.insert(key.clone(), &process.id) {
                 return Err(format!("two attempts use {key}: {other:?} and {:?}", process.id));
             }
@@ -114,15 +113,19 @@ impl World {
         let mut leases = Vec::new();
         // Invariant 4.
         for index in 0..self.layers.len() {
-            let runs = self.store.inner.runs(&self.name(index));
+            let runs = self.runs_of(index);
+            self.check_history(index, &runs)?;
             let mut known = BTreeSet::new();
             for run in &runs {
                 let identity = (run.digest().clone(), run.action, format!("{:?}", run.cause));
-                if !known.insert(identity) {
-                    return Err(format!("run {} exists twice", run.id));
+                if known.contains(&identity) {
+                    return Err(format!("run {} exists twice: {identity:?}", run.id));
                 }
-                leases.extend(lease_of(&self.name(index), run));
-                self.check_fates(index, run)?;
+                known.insert(identity);
+                let running =
+                    run.running().and_then(|_| now(self.store.inner.run(&run.id)).unwrap());
+                leases.extend(running.and_then(|(name, run)| lease_of(&name, &run)));
+                self.check_fates(&self.name(index), run)?;
                 check_stops(&runs, run)?;
                 self.check_repair(index, run)?;
                 if run.attempts.iter().rev().skip(1).any(|attempt| attempt.end.is_none()) {

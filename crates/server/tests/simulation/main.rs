@@ -21,6 +21,7 @@ mod ops;
 mod passes;
 mod people;
 mod processes;
+mod renames;
 mod rest;
 mod terraform;
 mod unlock;

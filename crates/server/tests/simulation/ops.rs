@@ -52,6 +52,8 @@ pub(crate) struct LayerKind {
     pub(crate) fails: Fails,
     /// Whether it has the state of the layer before it, which no configuration should allow.
     pub(crate) shares_state: bool,
+    /// Whether its state is in the data directory, below its name.
+    pub(crate) is_local: bool,
     /// Whether it is in the repository whose attempts are limited.
     pub(crate) is_limited: bool,
     /// The layers before this one that it comes after.
@@ -88,8 +90,9 @@ pub(crate) enum Op {
     CrashAtWrite { writes: u32, after: bool },
     /// A process is killed.
     KillAttempt { attempt: usize, left: Left },
-    /// An apply of a layer, or one that runs, is interrupted after a part of its changes. The server can end at its next write.
-    InterruptApply { layer: usize, how: Interruption, crash: Option<Crash> },
+    /// An apply of a layer, or one that runs, is interrupted after a part of its changes. The server can end at its next
+    /// write, and a commit can revert what the apply has changed.
+    InterruptApply { layer: usize, how: Interruption, crash: Option<Crash>, reverts: bool },
     /// The machine does not answer, and an administrator unlocks a layer whose attempt has not ended: at once, or after
     /// its fate was unknown for so long that the layer is blocked.
     Unlock { layer: usize, waits: bool, meanwhile: Meanwhile },
@@ -139,6 +142,8 @@ pub(crate) enum Op {
     Pause { layer: usize, paused: bool },
     /// A layer leaves the configuration, or comes back.
     Configure { layer: usize, present: bool },
+    /// A layer gets another name in the configuration, or its earlier one. The server can end at a write after that.
+    Rename { layer: usize, back: bool, crash: Option<Crash> },
     /// A new configuration of the limited repository allows this many attempts.
     Limit { concurrency: u32 },
     /// Something changes the infrastructure, or what it has changed is undone.
@@ -149,7 +154,7 @@ pub(crate) enum Op {
 
 impl Op {
     /// How many kinds there are.
-    pub(crate) const KINDS: usize = 39;
+    pub(crate) const KINDS: usize = 40;
 
     /// The kind, for the totals.
     pub(crate) const fn kind(&self) -> &'static str {
@@ -190,6 +195,7 @@ impl Op {
             Self::DiskFull { .. } => "disk full",
             Self::Pause { .. } => "pause",
             Self::Configure { .. } => "configure",
+            Self::Rename { .. } => "rename",
             Self::Limit { .. } => "limit",
             Self::Drift { .. } => "drift",
             Self::Prune { .. } => "prune",
@@ -201,7 +207,7 @@ impl Op {
         let server = random.usize(..2);
         let attempt = random.usize(..8);
         // Most of the time, time passes and servers decide.
-        match random.u32(..137) {
+        match random.u32(..140) {
             0..25 => Self::Pass,
             25..39 => Self::Advance { seconds: random.choice([1, 10, 30, 90, 700]).unwrap_or(1) },
             39..51 => Self::Poll,
@@ -259,12 +265,18 @@ impl Op {
             130..133 => {
                 let crash = Crash { writes: random.u32(..2), after: random.bool() };
                 let crash = random.bool().then_some(crash);
-                Self::InterruptApply { layer, how: Interruption::random(random), crash }
+                let how = Interruption::random(random);
+                Self::InterruptApply { layer, how, crash, reverts: random.bool() }
             }
             133..135 => {
                 let moments = [Meanwhile::Nothing, Meanwhile::BeforeIsGone, Meanwhile::BeforeEnd];
                 let meanwhile = random.choice(moments).unwrap_or(Meanwhile::Nothing);
                 Self::Unlock { layer, waits: random.bool(), meanwhile }
+            }
+            135..138 => {
+                let crash = Crash { writes: random.u32(..5), after: random.bool() };
+                let crash = random.bool().then_some(crash);
+                Self::Rename { layer, back: random.u8(..3) == 0, crash }
             }
             _ => Self::ClockJump { seconds: if random.bool() { 3600 } else { -3600 } },
         }
@@ -301,6 +313,7 @@ impl Scenario {
                     _ => Fails::Sometimes,
                 },
                 shares_state: random.u8(..4) == 0,
+                is_local: random.bool(),
                 is_limited: random.bool(),
                 after: (0..index).filter(|_| random.u8(..3) == 0).collect(),
             })

@@ -1,10 +1,10 @@
 //! Decisions, and what must hold after each of them.
 
 use butler_server::decision::{Decision, Step};
-use butler_server::model::{Action, Gate, Moment, Phase, Run, Sighting};
-use butler_server::store::{Outcome, Snapshot};
+use butler_server::model::{Action, Former, Gate, Moment, Phase, Run, Sighting};
+use butler_server::store::{Outcome, Snapshot, Store};
 
-use crate::world::{World, now};
+use crate::world::{Decided, World, now};
 
 /// More steps of one layer without an event in between are a loop.
 const MOST_STEPS: usize = 50;
@@ -13,6 +13,7 @@ const MOST_STEPS: usize = 50;
 #[derive(Clone, Debug)]
 pub(crate) struct Rested {
     snapshot: Snapshot,
+    former: Option<Former>,
     next_look: Option<Moment>,
     /// The version of the conditions.
     version: u64,
@@ -27,7 +28,25 @@ impl World {
         self.restart();
     }
 
+    /// Decides about the earlier names of a layer that have facts: no layer has these names.
+    fn drive_earlier(&mut self, layer: usize) {
+        let Ok(known) = now(self.store.layers()) else { return };
+        let current = self.name(layer);
+        let mut earlier = self.names[layer].clone();
+        earlier.retain(|name| *name != current && known.contains(name));
+        for name in earlier {
+            for _ in 0..MOST_STEPS {
+                let decided = now(self.controller(layer).decide(&name, None));
+                let Ok((_, Decision { step: Some(step), .. })) = decided else { break };
+                if !self.execute(Decided { layer, name: name.clone(), configured: None, step }) {
+                    break;
+                }
+            }
+        }
+    }
+
     fn drive(&mut self, layer: usize) {
+        self.drive_earlier(layer);
         let name = self.name(layer);
         let mut last = None;
         for count in 0.. {
@@ -49,7 +68,8 @@ impl World {
                 // meanwhile is closed then.
                 let is_out = decision.phase == Phase::Skipped
                     || (decision.phase == Phase::Blocked && is_closed(&decision, Gate::Source));
-                let rested = Rested { snapshot, next_look, version };
+                let former = self.former(&self.layers[layer]);
+                let rested = Rested { snapshot, former, next_look, version };
                 self.rested[layer] = Some(rested).filter(|_| !is_out);
                 return;
             };
@@ -63,7 +83,8 @@ impl World {
             }
             self.check_conditions(layer, &snapshot, &step);
             last = Some(step.clone());
-            if !self.execute(layer, step) {
+            let configured = self.configured(layer).cloned();
+            if !self.execute(Decided { layer, name: name.clone(), configured, step }) {
                 return;
             }
         }
@@ -73,23 +94,35 @@ impl World {
         let name = self.name(layer);
         let decided = now(self.controller(layer).decide(&name, self.configured(layer)));
         if let Ok((_, Decision { step: Some(step), .. })) = decided {
-            self.decided.insert(server, (layer, step));
+            let configured = self.configured(layer).cloned();
+            self.decided.insert(server, Decided { layer, name, configured, step });
         }
     }
 
     /// Whether the step was executed.
-    pub(crate) fn execute(&mut self, layer: usize, step: Step) -> bool {
+    pub(crate) fn execute(&mut self, decided: Decided) -> bool {
         self.steps += 1;
-        let name = self.name(layer);
+        let Decided { layer, name, configured, step } = decided;
+        let moved = match &step {
+            Step::TakeOver { from } => Some(self.before_move(from)),
+            _ => None,
+        };
+        let snapshot = now(self.store.inner.snapshot(&name, "", &[])).unwrap();
+        let waits = configured.as_ref().is_some_and(|it| self.waits_for_history(it));
+        let was_moved = !waits && snapshot.facts.files_of.is_empty();
         let before = self.store.inner.runs(&name);
         let is_start = matches!(step, Step::Start { .. });
         let is_breaker_open = self.is_breaker_open();
-        let made = now(self.controller(layer).perform(&name, self.configured(layer), step));
+        let made = now(self.controller(layer).perform(&name, configured.as_ref(), step));
         if is_start && !matches!(made, Ok(Outcome::Refused)) {
             self.count_start();
             self.check_limits(layer);
+            self.check_name(&name, was_moved);
         }
-        self.check_starts(layer, &before, is_breaker_open);
+        if let Some(moved) = moved {
+            self.check_move(&name, &moved);
+        }
+        self.check_starts(&name, &before, is_breaker_open);
         self.restart();
         matches!(made, Ok(Outcome::Made))
     }
@@ -118,7 +151,8 @@ impl World {
             && rested.snapshot.facts == snapshot.facts
             && rested.snapshot.upstreams == snapshot.upstreams
             && rested.snapshot.running == snapshot.running
-            && rested.snapshot.breaker == snapshot.breaker;
+            && rested.snapshot.breaker == snapshot.breaker
+            && rested.former == self.former(&self.layers[layer]);
         let is_announced = rested.next_look.is_some_and(|next| next <= snapshot.now);
         if let Some(step) = decision.step.as_ref().filter(|_| is_same && !is_announced) {
             let name = self.name(layer);
@@ -140,6 +174,9 @@ impl World {
             self.violation = Some(format!("{name} waits for a slot, and nothing runs"));
         }
         let is_running = facts.runs.iter().any(|run| run.running().is_some());
+        if self.waits_for_history(&self.layers[layer]) {
+            return;
+        }
         let Some(observation) = &snapshot.observation else { return };
         let Sighting::Found(revision) = &observation.sighting else { return };
         if is_running || self.configured(layer).is_none() {

@@ -10,9 +10,9 @@ use crate::world::{World, now};
 
 impl World {
     pub(crate) fn cancel(&mut self, layer: usize) {
-        let name = self.name(layer);
-        let runs = self.store.inner.runs(&name);
+        let runs = self.runs_of(layer);
         let Some(run) = runs.iter().rev().find(|run| !run.is_over()) else { return };
+        let Some((name, _)) = now(self.store.inner.run(&run.id)).unwrap() else { return };
         if let Some(attempt) = run.running() {
             let attempt = AttemptId { layer: name, run: run.id.clone(), number: attempt.number };
             let _ = now(self.store.note(&attempt, Note::StopRequested(StopReason::Cancelled)));
@@ -24,9 +24,8 @@ impl World {
 
     /// A person cancels an apply that runs.
     pub(crate) fn cancel_apply(&mut self) {
-        let runs = (0..self.layers.len()).flat_map(|layer| {
-            let name = self.name(layer);
-            self.store.inner.runs(&name).into_iter().map(move |run| (name.clone(), run))
+        let runs = self.names.iter().flatten().flat_map(|name| {
+            self.store.inner.runs(name).into_iter().map(move |run| (name.clone(), run))
         });
         let mut applies = runs.filter(|(_, run)| run.action.changes_infrastructure());
         let running = applies.find_map(|(layer, run)| {
@@ -40,6 +39,9 @@ impl World {
 
     /// A person asks for a plan, or for one that destroys everything.
     pub(crate) fn ask_for_plan(&mut self, layer: usize, destroys: bool) {
+        if self.waits_for_history(&self.layers[layer]) {
+            return;
+        }
         let name = self.name(layer);
         let snapshot = now(self.store.inner.snapshot(&name, "", &[])).unwrap();
         let Some(observation) = snapshot.observation else { return };

@@ -1,9 +1,9 @@
 //! What the processes of attempts do as time passes.
 
-use butler_server::model::{Cause, Ending, Run, StalePlan};
+use butler_server::model::{Cause, Ending, FailureClass, Run, StalePlan};
 use butler_server::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 
-use crate::executor::Stage;
+use crate::executor::{Stage, key_of};
 use crate::world::{World, now};
 
 impl World {
@@ -49,7 +49,7 @@ impl World {
             (machine.processes[index].clone(), machine.elapsed, machine.node_is_down)
         };
         let is_cut_off = is_cut_off || self.store.faults.lock().unwrap().store_is_down;
-        let id = &process.id;
+        let id = &self.current(&process.id);
         // Terraform goes on while the server cannot be reached, but nothing is reported.
         if let Stage::Working(work) = &process.stage {
             self.apply_next(id, work.changes);
@@ -85,9 +85,10 @@ impl World {
     }
 
     pub(crate) fn run_of(&self, id: &AttemptId) -> Run {
-        let runs = self.store.inner.runs(&id.layer);
-        let mut runs = runs.iter().chain(&self.removed);
-        runs.find(|run| run.id == id.run).unwrap().clone()
+        if let Some((_, run)) = now(self.store.inner.run(&id.run)).unwrap() {
+            return run;
+        }
+        self.removed.iter().find(|run| run.id == id.run).unwrap().clone()
     }
 
     /// What the server answers to a request of the attempt.
@@ -96,9 +97,9 @@ impl World {
         run.running().is_some_and(|attempt| attempt.number == id.number && attempt.stop.is_some())
     }
 
+    /// The state that an attempt uses. It stays if the layer gets another name.
     pub(crate) fn state_key(&self, id: &AttemptId) -> String {
-        let layer = self.layers.iter().find(|layer| layer.layer.name == id.layer).unwrap();
-        layer.state_key.clone()
+        self.executor.machine.lock().unwrap().states[&key_of(id)].clone()
     }
 
     /// A process asks for its configuration, and for the plan that it applies; one whose attempt is not current
@@ -108,7 +109,17 @@ impl World {
         if now(self.store.inner.note(id, Note::Heartbeat)).unwrap() == Outcome::Refused {
             return Stage::Gone(None);
         }
-        let layer = self.layers.iter().position(|layer| layer.layer.name == id.layer).unwrap();
+        let layer = self.index_of(&id.layer);
+        if self.name(layer) != id.layer {
+            self.executor
+                .machine
+                .lock()
+                .unwrap()
+                .count("an attempt of an earlier name was refused");
+            let result = AttemptResult::ended(Ending::Failed(FailureClass::Configuration));
+            let _ = now(self.store.inner.finish(id, result));
+            return Stage::Gone(None);
+        }
         if let Some(file) = self.applied_file(&run) {
             let is_missing = !self.executor.machine.lock().unwrap().files.contains(&file.attempt);
             let missing = is_missing.then_some(StalePlan::File);
@@ -129,6 +140,9 @@ impl World {
             if now(self.store.inner.note(id, Note::Begins)).unwrap() == Outcome::Refused {
                 return Stage::Gone(None);
             }
+            if file.name != id.layer {
+                self.violation = Some(format!("{} applies a plan of {}", run.id, file.name));
+            }
             if !self.are_current(layer, file.inputs) {
                 self.violation = Some(format!("{} applies a plan from other inputs", run.id));
             }
@@ -140,7 +154,8 @@ impl World {
         }
         let inputs = self.current_inputs(layer);
         let mut machine = self.executor.machine.lock().unwrap();
-        machine.configured.insert(id.clone(), inputs);
+        machine.configured.insert(key_of(id), inputs);
+        machine.states.insert(key_of(id), self.layers[layer].state_key.clone());
         drop(machine);
         Stage::Working(self.new_work(id, elapsed))
     }
@@ -150,7 +165,7 @@ impl World {
         let is_stored = result.plan.as_ref().is_some_and(|plan| plan.is_stored);
         let is_taken =
             is_stored && now(self.store.inner.note(id, Note::Heartbeat)).unwrap() == Outcome::Made;
-        is_taken && self.executor.machine.lock().unwrap().files.insert(id.clone())
+        is_taken && self.executor.machine.lock().unwrap().files.insert(key_of(id))
     }
 
     pub(crate) fn repeat_report(&self, attempt: usize) {
@@ -160,7 +175,7 @@ impl World {
             reports.filter_map(|one| Some((one.id.clone(), one.reported.clone()?))).collect()
         };
         if let Some((id, result)) = reported.get(attempt % reported.len().max(1)) {
-            let again = now(self.store.inner.finish(id, result.clone()));
+            let again = now(self.store.inner.finish(&self.current(id), result.clone()));
             assert!(!matches!(again, Ok(Outcome::Made)), "a report was taken twice");
         }
     }

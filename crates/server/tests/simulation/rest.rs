@@ -208,14 +208,14 @@ const RUNS_WITH_FILES: usize = 20;
 fn are_files_removed(world: &World) -> Result<(), String> {
     let files = world.executor.machine.lock().unwrap().files.clone();
     for file in files {
-        let layer = world.layers.iter().find(|layer| layer.layer.name == file.layer).unwrap();
-        let mut runs = world.store.inner.runs(&file.layer);
+        let Some((name, _)) = now(world.store.inner.run(&file.0)).unwrap() else { continue };
+        let layer = &world.layers[world.index_of(&name)];
+        let mut runs = world.store.inner.runs(&name);
         runs.drain(..runs.len().saturating_sub(RUNS_WITH_FILES));
-        let Some(planned) = runs.iter().find(|run| run.id == file.run) else { continue };
-        let observation =
-            now(world.store.inner.snapshot(&file.layer, "", &[])).unwrap().observation;
+        let Some(planned) = runs.iter().find(|run| run.id == file.0) else { continue };
+        let observation = now(world.store.inner.snapshot(&name, "", &[])).unwrap().observation;
         let newest = runs.iter().rev().find(|run| run.plan.is_some());
-        let is_newest = newest.is_some_and(|newest| newest.id == file.run)
+        let is_newest = newest.is_some_and(|newest| newest.id == file.0)
             && observation.is_some_and(|read| read.change == planned.change);
         let can_be_applied = planned.plan.as_ref().is_some_and(|plan| {
             let is_fresh = world.now() < plan.saved + layer.layer.plan_lifetime;
@@ -223,7 +223,7 @@ fn are_files_removed(world: &World) -> Result<(), String> {
         });
         let is_applied = runs.iter().any(|run| run.applies(planned) && !run.attempts.is_empty());
         if !is_newest || !can_be_applied || is_applied {
-            return Err(format!("the plan file of {file} is left"));
+            return Err(format!("the plan file of {file:?} is left"));
         }
     }
     Ok(())

@@ -3,13 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use butler_server::model::{
-    Action, Cause, ChangeCounts, Digest, DriftKind, Ending, FailureClass, Moment, PlanDigest, Run,
-    SavedPlan, StalePlan, Strategy,
+    Action, Cause, ChangeCounts, Digest, DriftKind, Ending, FailureClass, LayerName, Moment,
+    PlanDigest, Run, SavedPlan, StalePlan, Strategy,
 };
 use butler_server::plans::PlanInputs;
 use butler_server::store::{AttemptId, AttemptResult};
 
-use crate::executor::Work;
+use crate::executor::{AttemptKey, Work, key_of};
 use crate::inputs::Inputs;
 use crate::ops::Fails;
 use crate::world::World;
@@ -43,6 +43,11 @@ impl Infrastructure {
     pub(crate) fn applied(&self) -> Option<&Digest> {
         let first = self.resources[0].as_ref();
         first.filter(|digest| self.resources.iter().all(|it| it.as_ref() == Some(*digest)))
+    }
+
+    /// What the last resource was made from. Applies change it last.
+    pub(crate) fn last(&self) -> Option<&Digest> {
+        self.resources.last()?.as_ref()
     }
 
     /// The number of the drift that a check tells.
@@ -85,7 +90,9 @@ impl Progress {
 #[derive(Clone, Debug)]
 pub(crate) struct PlanFile {
     /// Who made it.
-    pub(crate) attempt: AttemptId,
+    pub(crate) attempt: AttemptKey,
+    /// The name of the layer then, which paths in the plan contain.
+    pub(crate) name: LayerName,
     pub(crate) digest: Digest,
     pub(crate) destroys: bool,
     pub(crate) serial: u64,
@@ -125,7 +132,7 @@ impl World {
         let Some(file) = self.applied_file(&self.run_of(id)) else { return };
         let (key, now) = (self.state_key(id), self.now());
         let mut machine = self.executor.machine.lock().unwrap();
-        let mut progress = machine.progress.get(id).copied().unwrap_or_default();
+        let mut progress = machine.progress.get(&key_of(id)).copied().unwrap_or_default();
         let infrastructure = machine.infrastructure.entry(key).or_default();
         // The runner compares this before Terraform applies anything.
         let is_stale = progress.changed == 0 && infrastructure.serial != file.serial;
@@ -136,7 +143,7 @@ impl World {
         if progress.has_made(RESOURCES) && infrastructure.drift.take().is_some() {
             infrastructure.drift_changed = now;
         }
-        machine.progress.insert(id.clone(), progress);
+        machine.progress.insert(key_of(id), progress);
     }
 
     /// An apply makes all `changes` that it has not made.
@@ -148,7 +155,7 @@ impl World {
 
     /// How far an apply has come.
     pub(crate) fn progress(&self, id: &AttemptId) -> Progress {
-        self.executor.machine.lock().unwrap().progress.get(id).copied().unwrap_or_default()
+        self.executor.machine.lock().unwrap().progress.get(&key_of(id)).copied().unwrap_or_default()
     }
 
     /// What an attempt reports that failed or was stopped, or that an apply reports.
@@ -192,7 +199,7 @@ impl World {
 
     fn why_it_fails(&self, id: &AttemptId, run: &Run) -> Option<FailureClass> {
         let chance = self.executor.machine.lock().unwrap().random.u32(..100);
-        let layer = self.layers.iter().position(|layer| layer.layer.name == id.layer).unwrap();
+        let layer = self.index_of(&id.layer);
         match chance {
             _ if self.kinds[layer].fails == Fails::Always => Some(FailureClass::Network),
             _ if self.kinds[layer].fails == Fails::Applies
@@ -235,7 +242,7 @@ impl World {
     fn plan(&mut self, id: &AttemptId, run: &Run) -> AttemptResult {
         self.plans += 1;
         let (key, digest) = (self.state_key(id), PlanDigest::new(format!("p{}", self.plans)));
-        let layer = self.layers.iter().find(|layer| layer.layer.name == id.layer).unwrap();
+        let layer = &self.layers[self.index_of(&id.layer)];
         let is_stored = layer.layer.strategy != Strategy::PlanOnly || run.destroys;
         let saved = self.now();
         let mut machine = self.executor.machine.lock().unwrap();
@@ -245,10 +252,11 @@ impl World {
         } else {
             infrastructure.applied() == Some(run.digest()) && infrastructure.told_drift().is_none()
         };
-        let (inputs, recorded) = machine.configured[id].clone();
+        let (inputs, recorded) = machine.configured[&key_of(id)].clone();
         let replaces = machine.random.u64(..2);
         let file = PlanFile {
-            attempt: id.clone(),
+            attempt: key_of(id),
+            name: id.layer.clone(),
             digest: run.digest().clone(),
             destroys: run.destroys,
             serial: infrastructure.serial,

@@ -36,12 +36,13 @@ impl World {
 
     /// The attempt of a layer that has not ended, and how often it has reported.
     fn attempt_of(&self, layer: usize) -> Option<(AttemptId, u32)> {
-        let name = self.name(layer);
-        let facts = now(self.store.snapshot(&name, "", &[])).ok()?.facts;
-        facts.runs.iter().find_map(|run| {
-            let attempt = run.running()?;
-            let (layer, run, number) = (name.clone(), run.id.clone(), attempt.number);
-            Some((AttemptId { layer, run, number }, attempt.reports))
+        self.names[layer].iter().find_map(|name| {
+            let facts = now(self.store.snapshot(name, "", &[])).ok()?.facts;
+            facts.runs.iter().find_map(|run| {
+                let attempt = run.running()?;
+                let (layer, run, number) = (name.clone(), run.id.clone(), attempt.number);
+                Some((AttemptId { layer, run, number }, attempt.reports))
+            })
         })
     }
 
@@ -49,8 +50,11 @@ impl World {
     fn wait_until_blocked(&mut self, layer: usize) {
         let Some((attempt, _)) = self.attempt_of(layer) else { return };
         let run = self.run_of(&attempt);
-        // The clock was set back: its last report lies in the future.
-        let is_early = run.running().is_none_or(|running| running.heartbeat > self.now());
+        // The clock was set back: its last report, or the last question about it, lies in the future.
+        let is_early = run.running().is_none_or(|running| {
+            let asked = running.probed.map(|(_, at)| at);
+            running.heartbeat.max(asked.unwrap_or_default()) > self.now()
+        });
         for _ in 0..ROUNDS_UNTIL_BLOCKED {
             self.advance(30);
             self.pass();
@@ -62,7 +66,8 @@ impl World {
         if is_early || self.attempt_of(layer).is_none_or(|(running, _)| running != attempt) {
             return;
         }
-        let decided = now(self.controller(layer).decide(&self.name(layer), self.configured(layer)));
+        let configured = self.configured(layer).filter(|it| it.layer.name == attempt.layer);
+        let decided = now(self.controller(layer).decide(&attempt.layer, configured));
         let Ok((_, decision)) = decided else { return };
         let advice = format!("layer unlock {} --force", attempt.layer);
         let says = |text: &str| text.contains(&advice);

@@ -15,22 +15,34 @@ use futures_util::FutureExt;
 
 use crate::alarms::Alarms;
 use crate::conditions::Conditions;
-use crate::executor::SimulatedExecutor;
+use crate::executor::{SimulatedExecutor, key_of};
 use crate::fates::Fates;
 use crate::faulty_store::{Crash, FaultyStore};
 use crate::inputs::{Inputs, KeyFile};
 use crate::ops::{ChosenPlan, LayerKind, Op, Scenario};
 use crate::passes::Rested;
+use crate::renames::local_state;
 use crate::terraform::Drift;
 
 /// A decision that a slow server has not executed yet.
-pub(crate) type Decided = (usize, Step);
+#[derive(Clone, Debug)]
+pub(crate) struct Decided {
+    pub(crate) layer: usize,
+    /// Its name and configuration at that time.
+    pub(crate) name: LayerName,
+    pub(crate) configured: Option<ConfiguredLayer>,
+    pub(crate) step: Step,
+}
 
 /// Everything that is simulated.
 pub(crate) struct World {
     pub(crate) store: FaultyStore,
     pub(crate) executor: SimulatedExecutor,
     pub(crate) layers: Vec<ConfiguredLayer>,
+    /// The names that each layer has had.
+    pub(crate) names: Vec<Vec<LayerName>>,
+    /// The runs of each layer that had an attempt and were not removed.
+    pub(crate) started: Vec<BTreeSet<RunId>>,
     pub(crate) kinds: Vec<LayerKind>,
     /// Whether each layer is in the configuration.
     pub(crate) present: Vec<bool>,
@@ -88,6 +100,9 @@ fn configured(index: usize, kind: &LayerKind, kinds: &[LayerKind]) -> Configured
     let name = |index: usize| -> LayerName { format!("layer-{index}").parse().unwrap() };
     // The configuration refuses layers that come after one that is never applied.
     let applied = |upstream: &&usize| kinds[**upstream].strategy != Strategy::PlanOnly;
+    let next = kinds.get(index + 1);
+    let shares_state =
+        (kind.shares_state && index > 0) || next.is_some_and(|next| next.shares_state);
     ConfiguredLayer {
         layer: Layer {
             name: name(index),
@@ -103,7 +118,11 @@ fn configured(index: usize, kind: &LayerKind, kinds: &[LayerKind]) -> Configured
             conflict: None,
         },
         repository: if kind.is_limited { "limited" } else { "infra" }.to_owned(),
-        state_key: format!("state-{}", index - usize::from(kind.shares_state && index > 0)),
+        state_key: if kind.is_local && !shares_state {
+            local_state(&name(index))
+        } else {
+            format!("state-{}", index - usize::from(kind.shares_state && index > 0))
+        },
         windows: Vec::new(),
     }
 }
@@ -121,6 +140,8 @@ impl World {
             present: vec![true; layers.len()],
             kinds: kinds.clone(),
             head: vec![Sighting::RefMissing; layers.len()],
+            names: layers.iter().map(|layer| vec![layer.layer.name.clone()]).collect(),
+            started: vec![BTreeSet::new(); layers.len()],
             layers,
             git_is_down: false,
             slow_poll: None,
@@ -190,9 +211,12 @@ impl World {
     }
 
     pub(crate) fn commit(&mut self, layer: usize, digest: u8) {
+        self.commit_digest(layer, Digest::new(format!("d{digest}")));
+    }
+
+    pub(crate) fn commit_digest(&mut self, layer: usize, digest: Digest) {
         self.commits += 1;
         let commit = Commit::new(format!("c{}", self.commits));
-        let digest = Digest::new(format!("d{digest}"));
         self.head[layer] = Sighting::Found(Revision { commit, digest });
     }
 
@@ -234,18 +258,21 @@ impl World {
             Op::Pass => self.pass(),
             Op::Decide { server, layer } => self.decide(server, layer % layers),
             Op::PerformDecided { server } => {
-                if let Some((layer, step)) = self.decided.remove(&server) {
-                    self.execute(layer, step);
+                if let Some(decided) = self.decided.remove(&server) {
+                    self.execute(decided);
                 }
             }
             Op::CrashAtWrite { writes, after } => {
                 self.store.faults.lock().unwrap().crash = Some(Crash { writes, after });
             }
             Op::KillAttempt { attempt, left } => self.kill(attempt, left),
+            Op::Rename { layer, back, crash } => self.rename(layer % layers, back, crash),
             Op::Unlock { layer, waits, meanwhile } => {
                 self.unlock(layer % layers, waits, meanwhile);
             }
-            Op::InterruptApply { layer, how, crash } => self.interrupt_apply(layer, how, crash),
+            Op::InterruptApply { layer, how, crash, reverts } => {
+                self.interrupt_apply(layer, how, crash, reverts);
+            }
             Op::RepeatReport { attempt } => self.repeat_report(attempt),
             Op::Partition { seconds } => {
                 self.executor.machine.lock().unwrap().node_is_down = true;
@@ -323,9 +350,10 @@ impl World {
                 let pruned = now(self.store.prune(&self.name(layer % layers), keep));
                 let mut machine = self.executor.machine.lock().unwrap();
                 for attempt in pruned.unwrap_or_default() {
-                    machine.files.remove(&attempt);
+                    machine.files.remove(&key_of(&attempt));
                 }
                 drop(machine);
+                self.forget_removed(layer % layers);
                 self.restart();
             }
             Op::Drift { layer, kind } => self.change_outside(layer % layers, kind),
@@ -336,7 +364,7 @@ impl World {
     pub(crate) fn change_outside(&mut self, layer: usize, kind: Option<u8>) {
         self.drifts += 1;
         let (number, now) = (self.drifts, self.now());
-        let key = self.layers[layer].state_key.clone();
+        let key = self.place_of_state(layer);
         let mut machine = self.executor.machine.lock().unwrap();
         let infrastructure = machine.infrastructure.entry(key).or_default();
         infrastructure.drift_changed = now;
@@ -363,7 +391,10 @@ impl World {
         for layer in 0..self.layers.len() {
             self.present[layer] = true;
             self.conditions.version += 1;
-            let _ = now(self.store.pause(&self.layers[layer].layer.name, None));
+            // The history of an earlier name brings its pause.
+            for name in &self.names[layer] {
+                let _ = now(self.store.pause(name, None));
+            }
         }
     }
 
