@@ -47,7 +47,7 @@ pub(in crate::engine) struct LockingExit {
     pub(in crate::engine) reported: ReportedResources,
 }
 
-/// The backend did not say who holds the lock.
+/// The backend did not report which lock is held.
 pub(super) struct NoAnswer {
     /// The first error that the query printed.
     pub(super) headline: Option<String>,

@@ -1,8 +1,8 @@
 //! Removes the lock that a person has named, if it is certainly the one that is held.
 //!
-//! The backend is asked first, because Terraform's `http` backend removes any lock, whatever id `force-unlock`
-//! gets. Between the answer and the removal, the holder can only be replaced if it releases its lock in this
-//! moment, so it has not ended, and the person was wrong about that.
+//! The backend is asked first, because Terraform's `http` backend removes any lock, even one with another id
+//! than `force-unlock` gets. Between the answer and the removal, another command can remove the lock and take a
+//! new one, which `http` would remove too. Terraform has no command that could exclude that.
 
 use super::locking::NoAnswer;
 use crate::engine::arguments;
@@ -28,7 +28,7 @@ pub enum NamedLock {
 /// Why a lock that a person has named stays.
 #[derive(Debug, thiserror::Error)]
 pub enum LockNotRemoved {
-    /// Another one is held, or one whose id the backend does not report.
+    /// Another one is held.
     #[error("the state lock `{named}` is not removed, because another one is held: {held}")]
     Other {
         /// The lock that was to be removed.
@@ -36,9 +36,20 @@ pub enum LockNotRemoved {
         /// The lock that is held.
         held: StateLock,
     },
+    /// A lock is held whose id the backend does not report.
+    #[error(
+        "the state lock `{named}` is not removed, because the backend does not report the id of the lock that \
+         is held"
+    )]
+    Nameless {
+        /// The lock that was to be removed.
+        named: LockId,
+        /// The lock that is held.
+        held: StateLock,
+    },
     /// The backend did not answer.
     #[error(
-        "the state lock `{named}` is not removed, because the backend does not say who holds the lock{}",
+        "the state lock `{named}` is not removed, because the backend does not report which lock is held{}",
         headline.as_ref().map(|text| format!(": {text}")).unwrap_or_default()
     )]
     NoAnswer {
@@ -52,8 +63,8 @@ pub enum LockNotRemoved {
     Failed {
         /// The lock that was to be removed.
         named: LockId,
-        /// The lock that is held.
-        held: StateLock,
+        /// The lock that is held, if it is known.
+        held: Option<StateLock>,
         /// The reason.
         #[source]
         source: EngineError,
@@ -65,7 +76,8 @@ impl LockNotRemoved {
     #[must_use]
     pub const fn held(&self) -> Option<&StateLock> {
         match self {
-            Self::Other { held, .. } | Self::Failed { held, .. } => Some(held),
+            Self::Other { held, .. } | Self::Nameless { held, .. } => Some(held),
+            Self::Failed { held, .. } => held.as_ref(),
             Self::NoAnswer { .. } => None,
         }
     }
@@ -77,6 +89,7 @@ impl Advice for LockNotRemoved {
             Self::Other { .. } => {
                 Some("wait for its holder; if the holder has ended, remove this lock".to_owned())
             }
+            Self::Nameless { .. } => Some("wait for its holder".to_owned()),
             Self::NoAnswer { .. } => Some(
                 "check that the backend can be reached and lets this run lock the state".to_owned(),
             ),
@@ -86,7 +99,7 @@ impl Advice for LockNotRemoved {
 
     fn class(&self) -> Option<FailureClass> {
         match self {
-            Self::Other { .. } => Some(FailureClass::Lock),
+            Self::Other { .. } | Self::Nameless { .. } => Some(FailureClass::Lock),
             Self::NoAnswer { .. } => Some(FailureClass::Network),
             Self::Failed { source, .. } => source.class(),
         }
@@ -94,23 +107,36 @@ impl Advice for LockNotRemoved {
 }
 
 impl<S: Sink> Engine<'_, S> {
-    /// Removes the lock `named` if the backend says that it is held.
+    /// Removes the lock `named` if the backend reports that it is held.
     ///
     /// # Errors
-    /// If another lock is held, if the backend does not say which one, or if the lock cannot be removed. All
+    /// If another lock is held, if the backend does not report which one, or if the lock cannot be removed. All
     /// locks stay then.
     pub async fn remove_lock(&self, named: &LockId) -> Result<NamedLock, LockNotRemoved> {
         let held = match self.query_lock().await {
             Ok(None) => return Ok(NamedLock::Free),
             Ok(Some(held)) if held.has_id(named) => held,
-            Ok(Some(held)) => return Err(LockNotRemoved::Other { named: named.clone(), held }),
+            Ok(Some(held)) => {
+                let named = named.clone();
+                return Err(match held.id {
+                    Some(_) => LockNotRemoved::Other { named, held },
+                    None => LockNotRemoved::Nameless { named, held },
+                });
+            }
             Err(NoAnswer { headline }) => {
-                return Err(LockNotRemoved::NoAnswer { named: named.clone(), headline });
+                let named = named.clone();
+                return Err(match self.stop.reason() {
+                    Some(reason) => {
+                        let source = self.stopped_error(NAME, reason, false);
+                        LockNotRemoved::Failed { named, held: None, source }
+                    }
+                    None => LockNotRemoved::NoAnswer { named, headline },
+                });
             }
         };
         self.force_unlock(named).await.map_err(|source| LockNotRemoved::Failed {
             named: named.clone(),
-            held,
+            held: Some(held),
             source,
         })?;
         Ok(NamedLock::Removed)

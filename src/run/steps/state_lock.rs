@@ -9,7 +9,7 @@ use butler_protocol::backend::LockId;
 /// Removes the lock `id` before the plan. A run that is tried again can have removed it before.
 ///
 /// # Errors
-/// If another lock is held, if the backend does not say which one, or if the lock cannot be removed.
+/// If another lock is held, if the backend does not report which one, or if the lock cannot be removed.
 pub(in crate::run) async fn remove(
     engine: &Engine<'_, RunLog>,
     id: &LockId,

@@ -13,9 +13,12 @@ use fastrand::Rng;
 
 use super::*;
 use crate::support::files_provider::FilesProvider;
+use crate::support::http_backend::HttpBackend;
 
-/// The plans of the last one wait for an approval, those of the others are applied at once.
-const LAYERS: [&str; 4] = ["a", "b", "c", APPROVED];
+/// The plans of the last one wait for an approval, those of the others are applied at once. The state of the
+/// third one is at an `http` backend, where a lock stays if its holder is killed.
+const LAYERS: [&str; 4] = ["a", "b", REMOTE, APPROVED];
+const REMOTE: &str = "c";
 const APPROVED: &str = "d";
 
 /// The files of each layer.
@@ -38,6 +41,7 @@ struct Totals {
     commits: u32,
     approvals: u32,
     breaker_resets: u32,
+    unlocks: u32,
     retries: u32,
     server_kills: u32,
     attempt_kills: u32,
@@ -56,6 +60,7 @@ struct Found {
 struct Soak {
     installation: Installation,
     repository: Repository,
+    backend: HttpBackend,
     managed: PathBuf,
     random: Rng,
     totals: Totals,
@@ -103,6 +108,7 @@ exec '{}' \"$@\"
 impl Soak {
     async fn serve(seed: u64) -> Self {
         let (installation, provider) = (Installation::new(), FilesProvider::unpack());
+        let backend = HttpBackend::start().await;
         let managed = installation.path("managed");
         std::fs::create_dir(&managed).unwrap();
         witness(&installation.path("bin"), &managed.join("applied"));
@@ -120,13 +126,14 @@ defaults:
 layers:
   a: {{repository: infra, path: envs/a}}
   b: {{repository: infra, path: envs/b}}
-  c: {{repository: infra, path: envs/c}}
+  {REMOTE}: {{repository: infra, path: envs/{REMOTE}, backend: {{type: http, config: {}}}}}
   {APPROVED}: {{repository: infra, path: envs/{APPROVED}, strategy: approve}}
 ",
             repository.url(),
             provider.mirror().display(),
             installation.path("bin").display(),
             managed.display(),
+            backend.config(),
         ));
         let mirror = format!("{{filesystemMirror: {{path: '{}'}}}}", provider.mirror().display());
         let settings = format!("terraformrc: {{providerInstallation: {mirror}}}\n");
@@ -136,8 +143,15 @@ layers:
             ..Totals::default()
         };
         let random = Rng::with_seed(seed);
-        let mut soak =
-            Self { installation, repository, managed, random, totals, _provider: provider };
+        let mut soak = Self {
+            installation,
+            repository,
+            backend,
+            managed,
+            random,
+            totals,
+            _provider: provider,
+        };
         soak.start().await;
         soak
     }
@@ -192,7 +206,8 @@ layers:
         self.totals.attempt_kills += u32::from(was_killed);
     }
 
-    /// Does what waits for a person: approves plans, and resets the breaker after applies were killed.
+    /// Does what waits for a person: approves plans, resets the breaker after applies were killed, and removes
+    /// the locks that they have left.
     fn attend(&mut self, layers: &[Value]) {
         let asked =
             |arguments: &[&str]| u32::from(self.installation.ask(arguments).status.success());
@@ -205,6 +220,9 @@ layers:
             if waits && name == APPROVED {
                 // Refused if a commit takes over at this moment.
                 self.totals.approvals += asked(&["layer", "apply", name]);
+            } else if let Some(lock) = layer["stateLock"]["id"].as_str() {
+                // Refused while an attempt of the layer runs.
+                self.totals.unlocks += asked(&["layer", "unlock", name, "--state-lock", lock]);
             } else if layer["phase"] == "Blocked" {
                 self.totals.retries += asked(&["layer", "retry", name]);
             }
@@ -281,7 +299,8 @@ layers:
             found.interrupted_applies += begun - done;
             found.plans += plans.count();
             found.applies += applies.count();
-            self.check_log(&runs[0]);
+            // The newest apply that was not killed.
+            self.check_log(applies.clone().find(|run| run["phase"] == "Succeeded").unwrap());
         }
         found
     }
@@ -304,6 +323,7 @@ layers:
 
     /// The states are free, and contain what the modules describe.
     fn check_states(&self) {
+        assert_eq!(self.backend.lock(), None, "a lock is left");
         for layer in LAYERS {
             let planned = self.installation.ask(&["layer", "plan", layer, "--wait"]);
             assert!(planned.status.success(), "{}", text(&planned));
@@ -321,6 +341,8 @@ fn check_ends(runs: &[Value]) {
             "its process was never started",
             // A kill in the middle of an apply changes the state that later plans were made of.
             "the plan no longer fits",
+            // An apply that was killed has left it.
+            "the state is locked",
         ];
         let is_explained = run["ended"]
             .as_str()
@@ -333,7 +355,8 @@ fn check_ends(runs: &[Value]) {
     }
 }
 
-#[tokio::test]
+// The backend answers while the test waits for a command.
+#[tokio::test(flavor = "multi_thread")]
 async fn killed_servers_and_attempts_lose_no_commit_and_apply_none_twice() {
     let kills: u32 = given("SOAK_KILLS", 8);
     let seconds = Duration::from_secs(given("SOAK_SECONDS", 0));
@@ -366,7 +389,7 @@ async fn killed_servers_and_attempts_lose_no_commit_and_apply_none_twice() {
     let Soak { totals, .. } = soak;
     println!(
         "seed {seed}, {} s: {} commits, {} kills of the server, {} kills of attempts, {} approvals, \
-         {} resets of the breaker, {} retries
+         {} resets of the breaker, {} locks removed, {} retries
 runs started: {} plans, {} applies, of which {} were interrupted
 lost: 0, applied twice: 0, leases left: 0, state locks left: 0
 at rest after {:.1} s",
@@ -376,6 +399,7 @@ at rest after {:.1} s",
         totals.attempt_kills,
         totals.approvals,
         totals.breaker_resets,
+        totals.unlocks,
         totals.retries,
         found.plans,
         found.applies,

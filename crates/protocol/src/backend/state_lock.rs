@@ -73,7 +73,8 @@ pub struct LockId(String);
 /// A text is not the id of a lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
-    "the id of a state lock is a letter or digit, and at most 199 letters, digits and `._:/+=@-`"
+    "the id of a state lock must begin with a letter or digit, followed by at most 199 letters, digits and \
+     characters of `._:/+=@-`"
 )]
 pub struct InvalidLockId;
 

@@ -375,7 +375,7 @@ fn plan_file(
     Ok(PlanFile::Fetch { url, sha256 })
 }
 
-/// The lock that is removed. After its removal, a person looks at a plan before anything is changed.
+/// The lock that is removed. Only a plan removes one, because it changes nothing else.
 fn force_unlock(operation: Operation, id: String) -> Result<LockId, ConfigError> {
     if operation != Operation::Plan {
         return Err(ConfigError::ForceUnlock("only `plan` removes a lock".to_owned()));

@@ -182,10 +182,11 @@ pub(super) async fn show<S: Store>(
     Path(layer): Path<String>,
 ) -> Result<Json<LayerInFull>, ApiError> {
     let view = view(&state, &layer)?;
-    let Snapshot { observation, facts, .. } = state.store.snapshot(&view.name, "", &[]).await?;
+    let Snapshot { observation, newest_run, .. } =
+        state.store.snapshot(&view.name, "", &[]).await?;
     let revision = observation.as_ref().and_then(Observation::revision);
-    let (seen, last) = (view.last_run.as_ref().map(|run| &run.id), facts.runs.last());
-    let is_current = view.revision.as_ref() == revision && seen == last.map(|run| &run.id);
+    let (seen, last) = (view.last_run.as_ref().map(|run| &run.id), newest_run);
+    let is_current = view.revision.as_ref() == revision && seen == last.as_ref().map(|run| &run.id);
     let gates = Gate::ALL.iter().map(|gate| GateView::new(*gate, &view)).collect();
     let source = state.source(&view.name);
     let configuration = source.map(|source| configuration::in_force(&source)).transpose()?;

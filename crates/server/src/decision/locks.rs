@@ -8,8 +8,8 @@ pub(super) fn reason(layer: &LayerName, run: &Run) -> Option<Reason> {
     let id: Option<LockId> = lock.id.clone().and_then(|id| id.try_into().ok());
     let text = match id {
         Some(id) => format!(
-            "{lock}; `butler-runner layer unlock {layer} --state-lock {id}` removes the lock if its \
-             holder has ended"
+            "{lock}; if its holder has ended, `butler-runner layer unlock {layer} --state-lock {id}` \
+             removes the lock"
         ),
         None => lock.to_string(),
     };

@@ -1,6 +1,6 @@
 //! What the store knows about a layer and its surroundings.
 
-use super::{Action, Attempt, Ending, LayerName, Moment, Revision, Run, RunId, StateLock};
+use super::{Action, Ending, LayerName, Moment, Revision, Run, RunId, StateLock};
 
 /// What happened to a layer.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -18,6 +18,9 @@ pub struct Facts {
     pub drift: Option<DriftFinding>,
     /// The lease on the layer's state. Its holder can be another layer.
     pub lease: Option<Lease>,
+    /// The lock of the state that was reported last. None if an attempt has succeeded since: it has had the
+    /// lock itself.
+    pub reported_lock: Option<ReportedLock>,
     /// Who paused the layer.
     pub paused_by: Option<String>,
     /// The earlier names of the layer whose files were not moved yet, although its history was. Nothing
@@ -29,20 +32,15 @@ pub struct Facts {
     pub upstream_apply: Option<RunId>,
 }
 
-impl Facts {
-    /// The lock of the state that was reported last, with the run that did. None if an attempt has succeeded
-    /// since: it has had the lock itself.
-    #[must_use]
-    pub fn reported_lock(&self) -> Option<(&Run, &StateLock)> {
-        let attempts =
-            self.runs.iter().flat_map(|run| run.attempts.iter().map(move |attempt| (run, attempt)));
-        let says_something = |(_, attempt): &(&Run, &Attempt)| {
-            attempt.lock.is_some() || matches!(attempt.end, Some((Ending::Succeeded, _)))
-        };
-        let (run, attempt) =
-            attempts.filter(says_something).max_by_key(|(_, attempt)| attempt.sequence)?;
-        Some((run, attempt.lock.as_ref()?))
-    }
+/// A lock of the state that an attempt reported.
+#[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
+pub struct ReportedLock {
+    /// Its run.
+    pub run: RunId,
+    /// Whether this run destroys, or plans to.
+    pub destroys: bool,
+    /// The lock.
+    pub lock: StateLock,
 }
 
 /// A layer that left the configuration, and whose history is to be taken over under another name.

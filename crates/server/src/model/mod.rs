@@ -21,7 +21,7 @@ pub use butler_base::error::FailureClass;
 pub use butler_protocol::backend::{LockId, StateLock};
 pub use facts::{
     Breaker, BreakerFailure, DriftFinding, DriftKind, Facts, Former, Lease, OpenBreaker,
-    RepositorySlots, Surroundings, Upstream,
+    ReportedLock, RepositorySlots, Surroundings, Upstream,
 };
 pub use journal::{JournalChange, JournalEntry, JournalKind};
 pub use layer::{DriftCheck, Formerly, Layer, Strategy, Timeouts};

@@ -141,13 +141,16 @@ impl<S: Store + 'static> Poller<S> {
             if let Some(error) = &error {
                 tracing::warn!(repository = self.name, "{error}");
             }
+            let has_failed = error.is_some();
             if self.desired.polled(&self.name, error) {
                 // The receiver is gone when the server stops.
                 let _ = self.events.send(Event::Unread(self.name.clone()));
             }
             let deliveries = &self.settings.deliveries;
+            // What was delivered before a poll that failed is read with the next one.
+            let pause = if has_failed { poll } else { deliveries.interval(&self.name, poll) };
             tokio::select! {
-                () = tokio::time::sleep(deliveries.interval(&self.name, poll)) => {}
+                () = tokio::time::sleep(pause) => {}
                 () = due.notified() => {}
                 () = deliveries.due(&self.name, begun) => {}
                 changed = config.changed() => if changed.is_err() { return },

@@ -117,7 +117,7 @@ impl LayerView {
             drift,
             drift_kind: facts.drift.as_ref().map(|found| found.kind),
             lease: facts.lease.clone(),
-            state_lock: facts.reported_lock().map(|(_, lock)| LockView::new(lock)),
+            state_lock: facts.reported_lock.as_ref().map(|it| LockView::new(&it.lock)),
             next_look: decision.next_look.map(Timestamp),
             last_run: snapshot
                 .newest_run

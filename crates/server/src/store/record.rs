@@ -7,7 +7,8 @@ use super::needs::{Need, NewerRuns};
 use super::{AttemptId, AttemptResult, Note, Outcome};
 use crate::model::{
     Action, Attempt, Cause, Closed, Commit, DriftFinding, Ending, LayerName, Liveness, Moment,
-    NewRun, Observation, PlanDigest, Revision, Run, RunId, SavedPlan, Sighting, StalePlan,
+    NewRun, Observation, PlanDigest, ReportedLock, Revision, Run, RunId, SavedPlan, Sighting,
+    StalePlan,
 };
 
 /// A breaker that a failed apply has opened.
@@ -33,6 +34,9 @@ pub(super) struct Record {
     #[serde(default)]
     pub(super) known_drift: Option<String>,
     pub(super) paused_by: Option<String>,
+    /// The lock of the state that was reported last, if no attempt has succeeded since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) reported_lock: Option<ReportedLock>,
     /// The earlier names of the layer whose files were not moved yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) files_of: Vec<LayerName>,
@@ -202,11 +206,16 @@ impl Record {
         let (ending, end) = (result.ending, Some((result.ending, now)));
         run.plan = result.plan.map(|plan| SavedPlan { saved: now, ..plan });
         let is_empty = run.plan.as_ref().is_some_and(|plan| plan.is_empty) && !run.destroys;
-        let (action, revision) = (run.action, run.revision.clone());
+        let (action, revision, destroys) = (run.action, run.revision.clone(), run.destroys);
         if let Some(attempt) = run.attempts.last_mut() {
             attempt.end = end;
             (attempt.reported, attempt.applied) = (result.reported, result.applied);
-            attempt.lock = result.lock;
+            attempt.lock.clone_from(&result.lock);
+        }
+        if let Some(lock) = result.lock {
+            self.reported_lock = Some(ReportedLock { run: id.run.clone(), destroys, lock });
+        } else if ending == Ending::Succeeded {
+            self.reported_lock = None;
         }
         if ending == Ending::Succeeded {
             if action == Action::Plan {

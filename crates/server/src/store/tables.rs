@@ -65,6 +65,7 @@ pub(super) fn snapshot(
             runs: record.runs,
             drift: record.drift,
             lease: tables.lease(state_key)?,
+            reported_lock: record.reported_lock,
             paused_by: record.paused_by,
             files_of: record.files_of,
             upstream_apply: upstream_apply.map(|(_, run)| run),

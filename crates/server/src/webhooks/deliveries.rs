@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use futures_util::FutureExt as _;
 use tokio::sync::Notify;
 
 /// The time between the begins of two polls that deliveries cause, at least.
 const SPACING: Duration = Duration::from_secs(5);
+
+/// The time between two lines of the log about refused deliveries of a repository, at least.
+const LOGGING: Duration = Duration::from_mins(1);
 
 /// How long polls are rarer after a delivery.
 const TRUST: Duration = Duration::from_hours(1);
@@ -25,14 +29,19 @@ pub struct Deliveries(Mutex<BTreeMap<String, Repository>>);
 #[derive(Debug, Default)]
 struct Repository {
     due: Arc<Notify>,
-    last: Option<(Instant, SystemTime)>,
+    /// The last one about commits.
+    followed: Option<Instant>,
+    /// The last one with a valid signature.
+    last: Option<SystemTime>,
+    /// When a refusal was logged last.
+    logged: Option<Instant>,
     counts: DeliveryCounts,
 }
 
 /// How many deliveries a repository had since the server started.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct DeliveryCounts {
-    /// Those that made a poll begin.
+    /// Those with a valid signature about commits.
     pub accepted: u64,
     /// Those with a valid signature about something else than commits.
     pub ignored: u64,
@@ -56,8 +65,9 @@ impl Deliveries {
     /// A delivery with a valid signature, which can be about commits or not.
     pub(super) fn accept(&self, repository: &str, is_about_commits: bool) {
         self.of(repository, |it| {
-            it.last = Some((Instant::now(), SystemTime::now()));
+            it.last = Some(SystemTime::now());
             if is_about_commits {
+                it.followed = Some(Instant::now());
                 it.counts.accepted += 1;
                 it.due.notify_one();
             } else {
@@ -66,9 +76,17 @@ impl Deliveries {
         });
     }
 
-    /// A delivery without a valid signature.
-    pub(super) fn refuse(&self, repository: &str) {
-        self.of(repository, |it| it.counts.refused += 1);
+    /// A delivery without a valid signature. Returns whether it is to be logged: one in a minute is, because
+    /// any client can send them.
+    pub(super) fn refuse(&self, repository: &str) -> bool {
+        self.of(repository, |it| {
+            it.counts.refused += 1;
+            let is_due = it.logged.is_none_or(|at| at.elapsed() >= LOGGING);
+            if is_due {
+                it.logged = Some(Instant::now());
+            }
+            is_due
+        })
     }
 
     /// Waits for a delivery about commits that no poll has followed, and then until five seconds have passed
@@ -77,12 +95,14 @@ impl Deliveries {
         let due = self.of(repository, |it| Arc::clone(&it.due));
         due.notified().await;
         tokio::time::sleep(SPACING.saturating_sub(begun.elapsed())).await;
+        // The poll that begins now follows what was delivered meanwhile too.
+        let _ = due.notified().now_or_never();
     }
 
     /// The time between two polls, if `poll` is that without deliveries.
     pub(crate) fn interval(&self, repository: &str, poll: Duration) -> Duration {
-        let last = self.of(repository, |it| it.last);
-        interval(poll, last.map(|(at, _)| at.elapsed()))
+        let followed = self.of(repository, |it| it.followed);
+        interval(poll, followed.map(|at| at.elapsed()))
     }
 
     /// What was delivered about a repository.
@@ -94,14 +114,14 @@ impl Deliveries {
     /// When the last delivery with a valid signature arrived.
     #[must_use]
     pub fn last(&self, repository: &str) -> Option<SystemTime> {
-        self.of(repository, |it| it.last.map(|(_, at)| at))
+        self.of(repository, |it| it.last)
     }
 }
 
 /// Polls are rarer for an hour after a delivery, but never more frequent.
 fn interval(poll: Duration, since_delivery: Option<Duration>) -> Duration {
     match since_delivery {
-        Some(since) if since < TRUST => (poll * RARER).min(LONGEST).max(poll),
+        Some(since) if since < TRUST => poll.saturating_mul(RARER).min(LONGEST).max(poll),
         _ => poll,
     }
 }
@@ -133,15 +153,19 @@ mod tests {
             deliveries.accept("infra", true);
         }
         deliveries.accept("infra", false);
+        let during = async {
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            deliveries.accept("infra", true);
+        };
         let began = tokio::time::Instant::now();
-        deliveries.due("infra", Instant::now()).await;
+        tokio::join!(deliveries.due("infra", Instant::now()), during);
         let waited = began.elapsed();
         assert!(waited <= SPACING && waited + Duration::from_secs(1) > SPACING, "{waited:?}");
         // Nothing is left to follow.
         let next =
             tokio::time::timeout(Duration::from_hours(1), deliveries.due("infra", Instant::now()));
         assert!(next.await.is_err());
-        let expected = DeliveryCounts { accepted: 1_000, ignored: 1, refused: 0 };
+        let expected = DeliveryCounts { accepted: 1_001, ignored: 1, refused: 0 };
         assert_eq!(deliveries.counts("infra"), expected);
         assert_eq!(deliveries.counts("other"), DeliveryCounts::default());
     }

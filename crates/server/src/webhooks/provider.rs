@@ -4,7 +4,7 @@
 //! "Webhooks" of GitLab, "Event payloads" of Bitbucket Cloud and Data Center, "Webhooks" of Gitea and
 //! Forgejo.
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderValue};
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::Sha256;
@@ -12,35 +12,43 @@ use sha2::Sha256;
 use crate::config::WebhookProvider;
 
 /// How a delivery proves that its sender knows the secret.
-#[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Proof {
     /// It contains the secret.
-    Secret(Vec<u8>),
+    Secret(SecretString),
     /// It contains the HMAC-SHA256 of its body.
     Hmac(Vec<u8>),
 }
 
-/// A secret with which anyone could sign.
+/// A proof is not valid, or cannot be compared.
 #[derive(Debug, thiserror::Error)]
-#[error("the file of `webhook.secret-file` is empty")]
-pub(super) struct EmptySecret;
+pub(super) enum ProofError {
+    /// Any client could sign with this secret.
+    #[error("the file of `webhook.secret-file` is empty")]
+    EmptySecret,
+    /// The delivery contains another secret.
+    #[error("the delivery contains another secret")]
+    WrongSecret,
+}
 
 /// The body of a delivery, as far as it has arrived, and what it is compared with.
 pub(super) struct Verification {
     mac: Hmac<Sha256>,
-    secret: SecretString,
-    proof: Proof,
+    /// The expected HMAC; `None` if the delivery contains the secret, and the body proves nothing.
+    expected: Option<Vec<u8>>,
 }
 
 impl Proof {
     /// The proof in the headers of a delivery; `None` if there is none, or it is not valid.
     pub(super) fn of(provider: WebhookProvider, headers: &HeaderMap) -> Option<Self> {
-        let header = |name: &str| headers.get(name).map(axum::http::HeaderValue::as_bytes);
+        let header = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
         let hmac = |digits: &[u8]| hex::decode(digits).ok().map(Self::Hmac);
         let prefixed = |name: &str| hmac(header(name)?.strip_prefix(b"sha256=")?);
         match provider {
             WebhookProvider::Github => prefixed("x-hub-signature-256"),
-            WebhookProvider::Gitlab => header("x-gitlab-token").map(|it| Self::Secret(it.to_vec())),
+            WebhookProvider::Gitlab => {
+                let given = headers.get("x-gitlab-token")?.to_str().ok()?;
+                Some(Self::Secret(given.into()))
+            }
             WebhookProvider::Bitbucket => prefixed("x-hub-signature"),
             WebhookProvider::Gitea => {
                 header("x-gitea-signature").or_else(|| header("x-forgejo-signature")).and_then(hmac)
@@ -49,37 +57,42 @@ impl Proof {
         }
     }
 
-    /// Takes the body, to be verified with this secret, which is not empty: anyone could sign with an empty one.
+    /// Takes the body, to be verified with this secret. A proof that contains the secret is verified before
+    /// the body is read. All comparisons take a time that does not depend on the proof.
     ///
     /// # Errors
-    /// If it is empty.
-    pub(super) fn verification(self, secret: SecretString) -> Result<Verification, EmptySecret> {
-        if secret.expose_secret().is_empty() {
-            return Err(EmptySecret);
+    /// If the secret is empty, or another one than the delivery contains.
+    pub(super) fn verification(self, secret: &SecretString) -> Result<Verification, ProofError> {
+        let secret = secret.expose_secret().as_bytes();
+        if secret.is_empty() {
+            return Err(ProofError::EmptySecret);
         }
-        let mac = Hmac::new_from_slice(secret.expose_secret().as_bytes());
-        Ok(Verification { mac: mac.expect("a key of any length is valid"), secret, proof: self })
+        let keyed = |key: &[u8]| Hmac::new_from_slice(key).expect("a key of any length is valid");
+        match self {
+            Self::Hmac(expected) => {
+                Ok(Verification { mac: keyed(secret), expected: Some(expected) })
+            }
+            // HMACs are compared, so the length of the secret is not told either.
+            Self::Secret(given) => {
+                let (given, own) = (keyed(given.expose_secret().as_bytes()), keyed(secret));
+                given.verify(&own.finalize().into_bytes()).map_err(|_| ProofError::WrongSecret)?;
+                Ok(Verification { mac: keyed(secret), expected: None })
+            }
+        }
     }
 }
 
 impl Verification {
     /// Takes the next part of the body.
     pub(super) fn update(&mut self, part: &[u8]) {
-        self.mac.update(part);
+        if self.expected.is_some() {
+            self.mac.update(part);
+        }
     }
 
-    /// Whether the sender knows the secret. The time that this takes does not depend on the proof.
+    /// Whether the sender knows the secret.
     pub(super) fn verify(self) -> bool {
-        match self.proof {
-            Proof::Hmac(expected) => self.mac.verify_slice(&expected).is_ok(),
-            // Both sides have the length of a hash, so the length of the secret is not told either.
-            Proof::Secret(given) => {
-                let given = Hmac::<Sha256>::new_from_slice(&given).expect("any length is valid");
-                let secret = self.secret.expose_secret().as_bytes();
-                let own = Hmac::<Sha256>::new_from_slice(secret).expect("any length is valid");
-                given.verify(&own.finalize().into_bytes()).is_ok()
-            }
-        }
+        self.expected.is_none_or(|expected| self.mac.verify_slice(&expected).is_ok())
     }
 }
 
@@ -116,7 +129,8 @@ mod tests {
 
     fn is_valid(provider: WebhookProvider, given: &[(&'static str, &str)], body: &[u8]) -> bool {
         let Some(proof) = Proof::of(provider, &headers(given)) else { return false };
-        let mut verification = proof.verification("It's a Secret to Everybody".into()).unwrap();
+        let verification = proof.verification(&"It's a Secret to Everybody".into());
+        let Ok(mut verification) = verification else { return false };
         body.chunks(5).for_each(|part| verification.update(part));
         verification.verify()
     }
@@ -149,8 +163,9 @@ mod tests {
 
     #[test]
     fn empty_secret_verifies_nothing() {
-        assert!(Proof::Secret(Vec::new()).verification("".into()).is_err());
-        assert!(Proof::Hmac(Vec::new()).verification("".into()).is_err());
+        for proof in [Proof::Secret("".into()), Proof::Hmac(Vec::new())] {
+            assert!(matches!(proof.verification(&"".into()), Err(ProofError::EmptySecret)));
+        }
     }
 
     #[test]

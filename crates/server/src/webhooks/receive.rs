@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
 use super::deliveries::Deliveries;
-use super::provider::{Proof, is_about_commits};
+use super::provider::{Proof, ProofError, is_about_commits};
 use crate::api::ApiError;
 use crate::attempts::Secrets;
 use crate::config::SecretSource;
@@ -56,16 +56,18 @@ async fn deliver(
     let provider = webhook.provider;
     let is_about_commits = is_about_commits(provider, request.headers());
     let Some(proof) = Proof::of(provider, request.headers()) else {
-        receiver.deliveries.refuse(&name);
-        return Err(unsigned(&name));
+        return Err(refuse(&receiver.deliveries, &name));
     };
     let (secrets, source) =
         (receiver.secrets.clone(), SecretSource::File(webhook.secret_file.clone()));
     let used_by = format!("the webhook of the repository `{name}`");
     let read = blocking(move |_| secrets.read(&source, &used_by)).await;
     let secret = read.map_err(|error| ApiError::internal(&error))?;
-    let verification = proof.verification(secret);
-    let mut verification = verification.map_err(|error| ApiError::internal(&error))?;
+    let mut verification = match proof.verification(&secret) {
+        Ok(verification) => verification,
+        Err(ProofError::WrongSecret) => return Err(refuse(&receiver.deliveries, &name)),
+        Err(error @ ProofError::EmptySecret) => return Err(ApiError::internal(&error)),
+    };
     let body = async {
         let (mut body, mut length) = (request.into_body().into_data_stream(), 0);
         while let Some(part) = body.next().await {
@@ -83,14 +85,15 @@ async fn deliver(
     let read = tokio::time::timeout(BODY, body).await;
     read.map_err(|_| ApiError::bad_request("the body of the delivery did not arrive in time"))??;
     if !verification.verify() {
-        receiver.deliveries.refuse(&name);
-        return Err(unsigned(&name));
+        return Err(refuse(&receiver.deliveries, &name));
     }
     receiver.deliveries.accept(&name, is_about_commits);
     Ok((StatusCode::ACCEPTED, Json(json!({"repository": name, "read": is_about_commits}))))
 }
 
-fn unsigned(repository: &str) -> ApiError {
-    tracing::warn!(repository, "a delivery of a webhook has no valid signature");
+fn refuse(deliveries: &Deliveries, repository: &str) -> ApiError {
+    if deliveries.refuse(repository) {
+        tracing::warn!(repository, "a delivery of a webhook has no valid signature");
+    }
     ApiError::unsigned(repository)
 }

@@ -5,7 +5,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn;
 use axum::routing::post;
 
-use super::super::refusals::{MOST_BODY, errors_as_json};
+use super::super::refusals::{MOST_BODY, errors_as_json, limit_bodies};
 use super::*;
 
 /// The answer to a request: its status, the header `Allow`, and its error.
@@ -65,6 +65,7 @@ async fn bodies_that_are_too_large_or_not_json_are_refused() {
         .route("/read", post(async |Json(_): Json<Vec<u8>>| {}))
         .route("/ignore", post(async || {}))
         .layer(DefaultBodyLimit::max(MOST_BODY))
+        .layer(from_fn(limit_bodies))
         .layer(from_fn(errors_as_json));
     let large = " ".repeat(MOST_BODY + 1);
     for (path, kind, is_declared, body, status) in [

@@ -101,6 +101,7 @@ async fn repositories_are_listed_without_logins() {
     let body = tested.get("/repositories").await;
     let known = serde_json::json!({
         "name": "infra", "url": "file:///infra", "lastPoll": null, "error": null, "polls": 0,
+        "lastDelivery": null,
     });
     assert_eq!(body["items"], serde_json::json!([known]));
     for (url, shown) in [
@@ -112,4 +113,18 @@ async fn repositories_are_listed_without_logins() {
     ] {
         assert_eq!(repositories::without_login(url), shown);
     }
+}
+
+#[tokio::test]
+async fn layer_is_up_to_date_also_if_its_last_run_was_of_another_change() {
+    let tested = tested().await;
+    let name = "a".parse().unwrap();
+    let is_up_to_date = async || tested.get("/layers/a").await["upToDate"] == true;
+    let run = tested.plan("a").await;
+    assert!(!is_up_to_date().await, "the view has no run yet");
+    tested.push("other").await;
+    let source = tested.desired.catalogs().borrow().layers.get(&name).cloned();
+    tested.views.look(&*tested.store, &name, source.as_deref()).await;
+    assert_eq!(tested.get("/layers/a").await["lastRun"]["id"], *run);
+    assert!(is_up_to_date().await, "`layer sync --wait` would not end");
 }

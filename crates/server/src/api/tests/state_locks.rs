@@ -56,7 +56,7 @@ async fn reported_lock_is_shown_and_a_request_with_one_key_makes_one_run_that_re
     let (id, cause) = (&made["run"]["id"], &made["run"]["cause"]);
     assert_eq!((cause, &made["lost"]), (&"unlock".into(), &Value::Null), "{made}");
     assert!(matches!(tested.events.try_recv(), Ok(Event::Changed(_))));
-    // The request is repeated while the run waits, while it runs, and after it has removed the lock.
+    // The request is repeated while the run waits, while it runs, and after it has ended.
     let again = async || {
         let (status, again) = unlock(&tested, "stateLock=1-2", Some("k")).await;
         assert_eq!((status, &again["run"]["id"]), (StatusCode::OK, id), "{again}");

@@ -310,8 +310,8 @@ fn lock_that_an_attempt_reported_is_a_reason_with_the_way_out() {
     let decision = world.decide();
     let texts: Vec<&str> = decision.reasons.iter().map(|reason| reason.text.as_str()).collect();
     let expected = "the state is locked by alice@host since 2026-01-01 10:00:00 +0000 UTC (OperationTypeApply, \
-                    id 1-2); `butler-runner layer unlock network-prod --state-lock 1-2` removes the lock if its \
-                    holder has ended";
+                    id 1-2); if its holder has ended, `butler-runner layer unlock network-prod --state-lock 1-2` \
+                    removes the lock";
     assert_eq!(texts, ["the last attempt failed; it is retried after a wait", expected]);
     // Nothing can remove a lock whose id is not known.
     let nameless = auto().with(|w| {

@@ -189,7 +189,7 @@ pub(super) async fn lock_that_an_attempt_reported_is_stored_until_one_succeeds(
     tested.finish(&id, AttemptResult { lock: Some(lock.clone()), ..failed }).await;
     let reported = async || {
         let facts = tested.facts("a").await.facts;
-        facts.reported_lock().map(|(run, lock)| (run.id.clone(), lock.clone()))
+        facts.reported_lock.map(|it| (it.run, it.lock))
     };
     assert_eq!(reported().await, Some((run.clone(), lock.clone())));
     // Another lock, and an end that says nothing.
@@ -200,12 +200,15 @@ pub(super) async fn lock_that_an_attempt_reported_is_stored_until_one_succeeds(
         tested.finish(&id, AttemptResult { lock, ..failed }).await;
         assert_eq!(reported().await, Some((run.clone(), other.clone())));
     }
+    // A commit says nothing about the lock.
+    tested.see("a", "d2").await;
+    assert_eq!(reported().await, Some((run.clone(), other.clone())));
     let (_, stored) = tested.store.run(&run).await.unwrap().unwrap();
     let locks: Vec<_> = stored.attempts.iter().map(|attempt| attempt.lock.clone()).collect();
     assert_eq!(locks, [Some(lock), Some(other), None]);
 
     let cause = Cause::Unlock { request: "1".into(), lock: "3".parse().unwrap() };
-    let unlock = tested.create("a", new_run("a", Action::Plan, cause.clone(), "d1", 1)).await;
+    let unlock = tested.create("a", new_run("a", Action::Plan, cause.clone(), "d2", 2)).await;
     let id = tested.start("a", &unlock, 1).await;
     tested.finish(&id, saved("p1", false)).await;
     assert_eq!(reported().await, None);
