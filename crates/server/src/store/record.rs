@@ -349,12 +349,8 @@ impl Record {
         }
     }
 
-    /// Discards a plan whose apply has not begun.
+    /// Discards a plan that no attempt was started to apply.
     pub(super) fn discard(&mut self, plan: &PlanDigest, by: &str) -> Outcome {
-        let applies = |run: &Run| matches!(&run.cause, Cause::Plan { plan: of } if of == plan);
-        if self.runs.iter().any(|run| applies(run) && !run.attempts.is_empty()) {
-            return Outcome::Refused;
-        }
         let mut plans = self.runs.iter_mut().filter_map(|run| run.plan.as_mut());
         match plans.find(|saved| saved.digest == *plan) {
             Some(saved) if saved.is_valid() && !saved.is_empty => {

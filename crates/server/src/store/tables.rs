@@ -193,6 +193,12 @@ pub(super) fn discard(
     plan: &PlanDigest,
     by: &str,
 ) -> StoreResult<Outcome> {
+    // People discard rarely, so all runs can be asked. Decisions can read a plan and not its apply.
+    let applies = |cause: &Cause| matches!(cause, Cause::Plan { plan: of } if of == plan);
+    let runs = tables.history(layer, None, u32::MAX)?;
+    if runs.iter().any(|run| applies(&run.cause) && !run.attempts.is_empty()) {
+        return Ok(Outcome::Refused);
+    }
     update(tables, layer, |record| record.discard(plan, by))
 }
 

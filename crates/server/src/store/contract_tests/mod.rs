@@ -197,7 +197,8 @@ macro_rules! contract {
             contract!($new, needs: newest_run_is_known_also_if_decisions_do_not_read_it,
                 plans_that_succeed_are_not_read_for_ever,
                 failures_are_read_back_to_a_request, run_that_failed_is_replaced_by_a_newer_one,
-                plan_for_an_upstream_layer_is_due_once, old_runs_are_removed);
+                plan_for_an_upstream_layer_is_due_once, old_runs_are_removed,
+                plan_whose_apply_was_started_is_never_discarded);
             contract!($new, journal: each_change_has_its_entries,
                 what_changes_nothing_has_no_entry, entries_are_listed_in_order_and_numbered_once);
             contract!($new, breaker: failures_in_a_row_open_the_breaker_until_a_person_resets_it,

@@ -159,3 +159,22 @@ pub(super) async fn old_runs_are_removed(tested: Tested<impl Store>) {
     let again = tested.store.insert_run(&layer("a"), again).await.unwrap();
     assert_eq!(again, Outcome::Refused);
 }
+
+pub(super) async fn plan_whose_apply_was_started_is_never_discarded(tested: Tested<impl Store>) {
+    let apply = tested.waiting_apply("a").await;
+    let attempt = tested.start("a", &apply, 1).await;
+    tested.finish(&attempt, AttemptResult::ended(Ending::Failed(FailureClass::Network))).await;
+    let cause = Cause::Person { request: "1".into() };
+    let plan = tested.create("a", new_run("a", Action::Plan, cause, "d1", 1)).await;
+    let attempt = tested.start("a", &plan, 1).await;
+    tested.finish(&attempt, saved("p2", false)).await;
+    let (store, a) = (&tested.store, layer("a"));
+    let approved = store.approve(&a, &PlanDigest::new("p2"), "ana").await.unwrap();
+    assert_eq!(approved, Outcome::Made);
+    // Decisions do not read the first apply any more, but its plan.
+    let runs = tested.facts("a").await.facts.runs;
+    assert!(runs.iter().all(|run| run.id != apply) && runs[0].plan.is_some());
+    for (plan, expected) in [("p1", Outcome::Refused), ("p2", Outcome::Made)] {
+        assert_eq!(store.discard(&a, &PlanDigest::new(plan), "ana").await.unwrap(), expected);
+    }
+}
