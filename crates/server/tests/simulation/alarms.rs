@@ -13,7 +13,7 @@ pub(crate) struct Alarms {
     /// The last entry of the journal that was read.
     read: u64,
     /// The drift that was told last and has not ended.
-    open: BTreeMap<usize, String>,
+    pub(crate) open: BTreeMap<usize, String>,
     found: BTreeSet<(usize, String)>,
     resolved: BTreeSet<(usize, String)>,
 }

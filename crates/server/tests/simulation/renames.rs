@@ -20,6 +20,8 @@ pub(crate) struct Moved {
     from: LayerName,
     facts: Facts,
     runs: Vec<Run>,
+    /// The drift that was told last.
+    drift: Option<String>,
 }
 
 impl World {
@@ -117,14 +119,23 @@ impl World {
     }
 
     /// What is known of the earlier name before its history moves.
-    pub(crate) fn before_move(&self, from: &LayerName) -> Moved {
+    pub(crate) fn before_move(&mut self, from: &LayerName) -> Moved {
+        let drift = self.told_drift(from);
         let facts = now(self.store.inner.snapshot(from, "", &[])).unwrap().facts;
-        Moved { from: from.clone(), facts, runs: self.store.inner.runs(from) }
+        Moved { from: from.clone(), facts, runs: self.store.inner.runs(from), drift }
+    }
+
+    /// The drift of a layer that was told last and has not ended.
+    fn told_drift(&mut self, name: &LayerName) -> Option<String> {
+        if let Err(violation) = self.hear_alarms() {
+            self.violation = Some(violation);
+        }
+        self.alarms.open.get(&self.index_of(name)).cloned()
     }
 
     /// The history, the applied revision and the known drift are at the new name, and only there.
     pub(crate) fn check_move(&mut self, to: &LayerName, before: &Moved) {
-        let Moved { from, facts, runs } = before;
+        let Moved { from, facts, runs, drift } = before;
         if runs.is_empty() || !self.store.inner.runs(from).is_empty() {
             return;
         }
@@ -138,6 +149,10 @@ impl World {
             && after.files_of.contains(from);
         if !is_same || left.applied.is_some() || left.drift.is_some() {
             self.violation = Some(format!("the history of {from} is not that of {to}: {after:?}"));
+        }
+        let told = self.told_drift(to);
+        if told != *drift {
+            self.violation = Some(format!("drift {drift:?} of {from} became {told:?}"));
         }
         if facts.runs.iter().chain(runs).any(|run| run.running().is_some()) {
             self.violation = Some(format!("the history of {from} moved during an attempt"));

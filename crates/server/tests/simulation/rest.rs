@@ -83,7 +83,11 @@ fn check_drift(world: &mut World) -> Result<(), String> {
         let kind = world.executor.machine.lock().unwrap().random.u8(..8);
         world.change_outside(layer, (kind < 6).then_some(kind));
     }
-    for _ in 0..MINUTES_WITH_DRIFT {
+    for minute in 0..MINUTES_WITH_DRIFT {
+        // Drift that was told is not told again under the new name.
+        if minute == MINUTES_WITH_DRIFT / 2 {
+            world.rename(0, false, None);
+        }
         world.poll();
         world.pass();
         world.advance(60);
