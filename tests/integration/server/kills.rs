@@ -105,10 +105,23 @@ exec '{}' \"$@\"
     std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
+/// A backend that answers while the test waits for a command. It ends with the process.
+fn backend() -> HttpBackend {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            sender.send(HttpBackend::start().await).unwrap();
+            std::future::pending::<()>().await;
+        });
+    });
+    receiver.recv().unwrap()
+}
+
 impl Soak {
     async fn serve(seed: u64) -> Self {
         let (installation, provider) = (Installation::new(), FilesProvider::unpack());
-        let backend = HttpBackend::start().await;
+        let backend = backend();
         let managed = installation.path("managed");
         std::fs::create_dir(&managed).unwrap();
         witness(&installation.path("bin"), &managed.join("applied"));
@@ -283,9 +296,9 @@ layers:
                 of_commits.map(|run| run["digest"].as_str().unwrap()).collect();
             digests.sort_unstable();
             assert!(digests.windows(2).all(|pair| pair[0] != pair[1]), "two plans: {runs:#?}");
-            let applies = runs.iter().filter(|run| run["action"] == "apply");
-            let done = applies.clone().filter(|run| run["phase"] == "Succeeded").count();
-            let started = applies.clone().map(|apply| {
+            let of_plans: Vec<_> = runs.iter().filter(|run| run["action"] == "apply").collect();
+            let done = of_plans.iter().filter(|run| run["phase"] == "Succeeded").count();
+            let started = of_plans.iter().map(|apply| {
                 let attempts = apply["attempts"].as_array().unwrap().iter();
                 let started =
                     attempts.filter(|it| it["outcome"] != "its process was never started");
@@ -298,9 +311,9 @@ layers:
             assert!((done..=started.sum()).contains(&begun), "{begun} applies of {runs:#?}");
             found.interrupted_applies += begun - done;
             found.plans += plans.count();
-            found.applies += applies.count();
+            found.applies += of_plans.len();
             // The newest apply that was not killed.
-            self.check_log(applies.clone().find(|run| run["phase"] == "Succeeded").unwrap());
+            self.check_log(of_plans.iter().find(|run| run["phase"] == "Succeeded").unwrap());
         }
         found
     }
@@ -355,8 +368,7 @@ fn check_ends(runs: &[Value]) {
     }
 }
 
-// The backend answers while the test waits for a command.
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn killed_servers_and_attempts_lose_no_commit_and_apply_none_twice() {
     let kills: u32 = given("SOAK_KILLS", 8);
     let seconds = Duration::from_secs(given("SOAK_SECONDS", 0));
