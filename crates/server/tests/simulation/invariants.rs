@@ -113,7 +113,7 @@ impl World {
         let mut leases = Vec::new();
         // Invariant 4.
         for index in 0..self.layers.len() {
-            let runs = self.runs_of(index);
+            let runs = self.checked_runs(index);
             self.check_history(index, &runs)?;
             let mut known = BTreeSet::new();
             for run in &runs {

@@ -117,7 +117,10 @@ impl World {
         if is_start && !matches!(made, Ok(Outcome::Refused)) {
             self.count_start();
             self.check_limits(layer);
-            self.check_name(&name, was_moved);
+            // The server can have ended before the write.
+            if self.store.inner.runs(&name).iter().any(|run| run.running().is_some()) {
+                self.check_name(&name, was_moved);
+            }
         }
         if let Some(moved) = moved {
             self.check_move(&name, &moved);

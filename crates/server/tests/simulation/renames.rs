@@ -35,6 +35,18 @@ impl World {
         self.names[layer].iter().flat_map(|name| self.store.inner.runs(name)).collect()
     }
 
+    /// The runs of a layer, without those that a slow server has created for a name that did not have the history. They
+    /// never start: a move of the history removes them.
+    pub(crate) fn checked_runs(&self, layer: usize) -> Vec<Run> {
+        let has_started = |run: &Run| !run.attempts.is_empty();
+        let mut by_name: Vec<Vec<Run>> =
+            self.names[layer].iter().map(|name| self.store.inner.runs(name)).collect();
+        if by_name.iter().flatten().any(has_started) {
+            by_name.retain(|runs| runs.iter().any(has_started));
+        }
+        by_name.concat()
+    }
+
     /// The attempt with the name that its layer has in the store now, as the server finds it at each request.
     pub(crate) fn current(&self, id: &AttemptId) -> AttemptId {
         let found = now(self.store.inner.run(&id.run)).unwrap();
@@ -57,15 +69,18 @@ impl World {
         self.layers[layer].state_key == local_state(&self.name(layer))
     }
 
-    /// The key below which the state of a layer is.
-    pub(crate) fn place_of_state(&self, layer: usize) -> String {
+    /// The key below which the state of a layer is, if it has one.
+    fn found_state(&self, layer: usize) -> Option<String> {
         let machine = self.executor.machine.lock().unwrap();
         let has_state = |key: &String| {
             machine.infrastructure.get(key).is_some_and(|infrastructure| infrastructure.serial > 0)
         };
-        let keys = self.state_keys(layer);
-        let found = keys.into_iter().find(has_state);
-        found.unwrap_or_else(|| self.layers[layer].state_key.clone())
+        self.state_keys(layer).into_iter().find(has_state)
+    }
+
+    /// The key below which the state of a layer is, or will be.
+    pub(crate) fn place_of_state(&self, layer: usize) -> String {
+        self.found_state(layer).unwrap_or_else(|| self.layers[layer].state_key.clone())
     }
 
     /// The earlier name of a layer, if the history of the layer is still there.
@@ -162,10 +177,11 @@ impl World {
     /// Nothing starts before the history and the files are at the layer's name.
     pub(crate) fn check_name(&mut self, name: &LayerName, was_moved: bool) {
         let layer = self.index_of(name);
-        let place = self.place_of_state(layer);
+        let own = local_state(name);
+        let other = self.found_state(layer).filter(|place| self.is_local(layer) && *place != own);
         if !was_moved {
             self.violation = Some(format!("{name} starts before its history and files were moved"));
-        } else if self.is_local(layer) && place != local_state(name) {
+        } else if let Some(place) = other {
             self.violation = Some(format!("{name} starts without its state, which is {place}"));
         }
     }
