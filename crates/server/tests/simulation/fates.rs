@@ -19,8 +19,8 @@ struct Fate {
     has_started: bool,
     has_begun: bool,
     ending: Option<Ending>,
-    /// What it has changed, as was recorded with its end.
-    applied: Option<Option<ChangeCounts>>,
+    /// How it ended and what it has changed, as was seen in the store first.
+    recorded: Option<(Ending, Option<ChangeCounts>)>,
 }
 
 impl Fates {
@@ -56,8 +56,10 @@ impl Fates {
         let ending = attempt.end.map(|(ending, _)| ending);
         let is_same = fate.has_started
             && ending == fate.ending
-            && (ending.is_none()
-                || *fate.applied.get_or_insert(attempt.applied) == attempt.applied);
+            && ending.is_none_or(|ending| {
+                let recorded = (ending, attempt.applied);
+                *fate.recorded.get_or_insert(recorded) == recorded
+            });
         if !is_same {
             return Err(format!("run {} has {attempt:?}, and the journal told {fate:?}", run.id));
         }

@@ -11,6 +11,7 @@
 
 mod alarms;
 mod conditions;
+mod configuration;
 mod executor;
 mod fates;
 mod faulty_store;
@@ -22,6 +23,7 @@ mod passes;
 mod people;
 mod processes;
 mod renames;
+mod repository;
 mod rest;
 mod terraform;
 mod unlock;
@@ -103,6 +105,7 @@ fn shrink(mut scenario: Scenario) -> Scenario {
     scenario
 }
 
+#[expect(clippy::print_stderr, reason = "to shrink a scenario can take minutes")]
 fn simulate(seed: u64, totals: &mut Totals) {
     let scenario = Scenario::from_seed(seed);
     match run(&scenario) {

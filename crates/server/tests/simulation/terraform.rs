@@ -197,6 +197,25 @@ impl World {
         Work { until, failure, changes }
     }
 
+    /// Another program changes the infrastructure of a layer in one of six ways, or undoes that.
+    pub(crate) fn change_outside(&mut self, layer: usize, kind: Option<u8>) {
+        self.drifts += 1;
+        let (number, now) = (self.drifts, self.now());
+        let key = self.place_of_state(layer);
+        let mut machine = self.executor.machine.lock().unwrap();
+        let infrastructure = machine.infrastructure.entry(key).or_default();
+        infrastructure.drift_changed = now;
+        infrastructure.drift = kind.map(|kind| {
+            let kind = match kind {
+                0 => DriftKind::MovedOnly,
+                1 => DriftKind::OutputsOnly,
+                2 => DriftKind::WithoutEffect,
+                _ => DriftKind::Changes,
+            };
+            Drift { number, kind }
+        });
+    }
+
     fn why_it_fails(&self, id: &AttemptId, run: &Run) -> Option<FailureClass> {
         let chance = self.executor.machine.lock().unwrap().random.u32(..100);
         let layer = self.index_of(&id.layer);

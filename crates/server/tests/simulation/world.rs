@@ -6,23 +6,19 @@ use std::time::Duration;
 
 use butler_server::controller::{ConfiguredLayer, Controller};
 use butler_server::decision::Step;
-use butler_server::model::{
-    Commit, Digest, DriftCheck, DriftKind, Layer, LayerName, Moment, PlanDigest, Revision, Run,
-    RunId, Sighting, Strategy, Timeouts,
-};
+use butler_server::model::{Commit, LayerName, Moment, PlanDigest, Run, RunId, Sighting};
 use butler_server::store::{Keep, Store};
 use futures_util::FutureExt;
 
 use crate::alarms::Alarms;
 use crate::conditions::Conditions;
+use crate::configuration::configured;
 use crate::executor::{SimulatedExecutor, key_of};
 use crate::fates::Fates;
 use crate::faulty_store::{Crash, FaultyStore};
 use crate::inputs::{Inputs, KeyFile};
 use crate::ops::{ChosenPlan, LayerKind, Op, Scenario};
 use crate::passes::Rested;
-use crate::renames::local_state;
-use crate::terraform::Drift;
 
 /// A decision that a slow server has not executed yet.
 #[derive(Clone, Debug)]
@@ -47,8 +43,8 @@ pub(crate) struct World {
     /// Whether each layer is in the configuration.
     pub(crate) present: Vec<bool>,
     /// What the repository contains for each layer.
-    head: Vec<Sighting>,
-    git_is_down: bool,
+    pub(crate) head: Vec<Sighting>,
+    pub(crate) git_is_down: bool,
     slow_poll: Option<(u64, Vec<(LayerName, Sighting)>)>,
     pub(crate) decided: BTreeMap<usize, Decided>,
     pub(crate) conditions: Conditions,
@@ -56,9 +52,9 @@ pub(crate) struct World {
     pub(crate) rested: Vec<Option<Rested>>,
     /// How far the clock of the store is from the time that has passed.
     pub(crate) clock: i64,
-    commits: u64,
+    pub(crate) commits: u64,
     pub(crate) plans: u64,
-    drifts: u64,
+    pub(crate) drifts: u64,
     /// The checks that found drift.
     pub(crate) checks_with_drift: BTreeSet<RunId>,
     pub(crate) alarms: Alarms,
@@ -90,41 +86,6 @@ pub(crate) struct World {
 /// The result of a future that never waits.
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
     future.now_or_never().expect("nothing waits in a simulation")
-}
-
-const fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-fn configured(index: usize, kind: &LayerKind, kinds: &[LayerKind]) -> ConfiguredLayer {
-    let name = |index: usize| -> LayerName { format!("layer-{index}").parse().unwrap() };
-    // The configuration refuses layers that come after one that is never applied.
-    let applied = |upstream: &&usize| kinds[**upstream].strategy != Strategy::PlanOnly;
-    let next = kinds.get(index + 1);
-    let shares_state =
-        (kind.shares_state && index > 0) || next.is_some_and(|next| next.shares_state);
-    ConfiguredLayer {
-        layer: Layer {
-            name: name(index),
-            strategy: kind.strategy,
-            drift: kind.drift_repair.map(|repair| DriftCheck { every: secs(3600), repair }),
-            destroy_limit: kind.destroy_limit,
-            most_attempts: 3,
-            timeouts: Timeouts { plan: secs(600), apply: secs(1200) },
-            plan_lifetime: secs(kind.plan_lifetime),
-            after: kind.after.iter().filter(applied).map(|upstream| name(*upstream)).collect(),
-            has_backend: true,
-            formerly: None,
-            conflict: None,
-        },
-        repository: if kind.is_limited { "limited" } else { "infra" }.to_owned(),
-        state_key: if kind.is_local && !shares_state {
-            local_state(&name(index))
-        } else {
-            format!("state-{}", index - usize::from(kind.shares_state && index > 0))
-        },
-        windows: Vec::new(),
-    }
 }
 
 impl World {
@@ -208,21 +169,6 @@ impl World {
         let elapsed = self.executor.machine.lock().unwrap().elapsed;
         let now = self.clock.saturating_add_unsigned(elapsed).unsigned_abs();
         self.store.clock.store(now * 1000, Ordering::Relaxed);
-    }
-
-    pub(crate) fn commit(&mut self, layer: usize, digest: u8) {
-        self.commit_digest(layer, Digest::new(format!("d{digest}")));
-    }
-
-    pub(crate) fn commit_digest(&mut self, layer: usize, digest: Digest) {
-        self.commits += 1;
-        let commit = Commit::new(format!("c{}", self.commits));
-        self.head[layer] = Sighting::Found(Revision { commit, digest });
-    }
-
-    fn head(&self) -> Vec<(LayerName, Sighting)> {
-        let names = self.layers.iter().map(|layer| layer.layer.name.clone());
-        names.zip(self.head.iter().cloned()).collect()
     }
 
     /// Does `op`. What cannot be done now is skipped.
@@ -360,25 +306,6 @@ impl World {
         }
     }
 
-    /// Another program changes the infrastructure of a layer in one of six ways, or undoes that.
-    pub(crate) fn change_outside(&mut self, layer: usize, kind: Option<u8>) {
-        self.drifts += 1;
-        let (number, now) = (self.drifts, self.now());
-        let key = self.place_of_state(layer);
-        let mut machine = self.executor.machine.lock().unwrap();
-        let infrastructure = machine.infrastructure.entry(key).or_default();
-        infrastructure.drift_changed = now;
-        infrastructure.drift = kind.map(|kind| {
-            let kind = match kind {
-                0 => DriftKind::MovedOnly,
-                1 => DriftKind::OutputsOnly,
-                2 => DriftKind::WithoutEffect,
-                _ => DriftKind::Changes,
-            };
-            Drift { number, kind }
-        });
-    }
-
     /// Ends all faults.
     pub(crate) fn heal(&mut self) {
         *self.store.faults.lock().unwrap() = crate::faulty_store::Faults::default();
@@ -410,24 +337,6 @@ impl World {
             }
             drop(machine);
             self.begin_first_pass();
-        }
-    }
-
-    pub(crate) fn poll(&mut self) {
-        if !self.git_is_down
-            && let Ok(readings) = now(self.store.readings("infra"))
-        {
-            let is_read = now(self.store.observe("infra", readings, &self.head())).is_ok();
-            self.restart();
-            // Invariant 6: the same reading once more.
-            let writes = self.store.inner.writes();
-            let readings = now(self.store.inner.readings("infra")).unwrap();
-            if is_read {
-                let _ = now(self.store.inner.observe("infra", readings, &self.head()));
-            }
-            if self.store.inner.writes() != writes {
-                self.violation = Some("a poll that finds nothing new writes".to_owned());
-            }
         }
     }
 }
