@@ -435,7 +435,7 @@ async fn lock_with_another_id_than_the_configuration_names_stays() {
 }
 
 #[tokio::test]
-async fn lock_stays_if_its_backend_does_not_say_which_one_is_held() {
+async fn lock_stays_if_its_backend_does_not_report_which_one_is_held() {
     let server = HttpBackend::start().await;
     let world = World::new(&[("main.tf", MODULE)]).await;
     server.set_lock(Some(lock_of("alice@host", "of-alice")));
@@ -448,7 +448,7 @@ async fn lock_stays_if_its_backend_does_not_say_which_one_is_held() {
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert_eq!(server.lock().unwrap()["ID"], "of-alice");
     let (message, _) = world.last_error();
-    let expected = "the backend does not say who holds the lock: Error acquiring the state lock";
+    let expected = "the backend does not report which lock is held: Error acquiring the state lock";
     assert!(message.contains(expected), "{message}");
 }
 
