@@ -173,7 +173,7 @@ async fn page_of_a_failed_apply_marks_failed_resources_red_and_names_the_run() {
     let section = "return document.getElementById('plan').textContent";
     assert_eq!(browser.run(section).await, "Changes");
     let changes = browser
-        .run("return Object.fromEntries([...document.querySelectorAll('#changes > details')].map((change) => [change.querySelector('.address').textContent.split('.')[1], [change.querySelector('.verb').textContent, getComputedStyle(change).borderLeftColor]]))")
+        .run("return Object.fromEntries([...document.querySelectorAll('#changes details.change')].map((change) => [change.querySelector('.address').textContent.split('.')[1], [change.querySelector('.verb').textContent, getComputedStyle(change).borderLeftColor]]))")
         .await;
     let label = |name: &str| changes[name][0].as_str().unwrap();
     assert_eq!(

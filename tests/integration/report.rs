@@ -181,7 +181,7 @@ async fn page_shows_changes_that_can_be_filtered_folded_and_searched() {
     // The difference, attribute by attribute.
     let of = |address: &str| {
         format!(
-            "const change = [...document.querySelectorAll('#changes > details')].find((change) => change.querySelector('.address').textContent === '{address}');"
+            "const change = [...document.querySelectorAll('#changes details.change')].find((change) => change.querySelector('.address').textContent === '{address}');"
         )
     };
     let policy = format!(
@@ -203,20 +203,20 @@ async fn page_shows_changes_that_can_be_filtered_folded_and_searched() {
     assert_eq!(browser.run(forced).await, 1);
 
     // Folding, with the keyboard and all at once.
-    let open = "return document.querySelectorAll('#changes > details[open]').length";
+    let open = "return document.querySelectorAll('#changes details.change[open]').length";
     let all =
-        count(&browser.run("return document.querySelectorAll('#changes > details').length").await);
+        count(&browser.run("return document.querySelectorAll('#changes details.change').length").await);
     assert_eq!(all, 5);
     assert_eq!(count(&browser.run(open).await), all);
     browser.run("document.getElementById('close-all').click()").await;
     assert_eq!(browser.run(open).await, 0);
-    browser.run("document.querySelector('#changes > details > summary').click()").await;
+    browser.run("document.querySelector('#changes details.change > summary').click()").await;
     assert_eq!(browser.run(open).await, 1);
     browser.run("document.getElementById('open-all').click()").await;
     assert_eq!(count(&browser.run(open).await), all);
 
     // Filters by action and by text.
-    let shown = "return [...document.querySelectorAll('#changes > details')].filter((change) => change.checkVisibility()).map((change) => change.querySelector('.verb').textContent).sort().join(' ')";
+    let shown = "return [...document.querySelectorAll('#changes details.change')].filter((change) => change.checkVisibility()).map((change) => change.querySelector('.verb').textContent).sort().join(' ')";
     assert_eq!(browser.run(shown).await, "create destroy replace update update");
     browser.run("document.getElementById('show-update').click()").await;
     assert_eq!(browser.run(shown).await, "create destroy replace");
@@ -260,7 +260,7 @@ async fn page_is_readable_without_scripts_and_at_any_width() {
     let tools = "return [...document.querySelectorAll('.script')].filter((part) => part.checkVisibility()).length";
     assert_eq!(browser.run(tools).await, 0, "nothing is shown that does nothing");
     browser.run("document.getElementById('show-create').click()").await;
-    let created = "return [...document.querySelectorAll('#changes > .create')].filter((change) => change.checkVisibility()).length";
+    let created = "return [...document.querySelectorAll('#changes .create')].filter((change) => change.checkVisibility()).length";
     assert_eq!(browser.run(created).await, 0, "the style sheet filters");
     let wide = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
     assert_eq!(browser.run(wide).await, 0, "nothing is wider than the window");

@@ -4,6 +4,7 @@
 //! The code that builds a [`RunResult`] redacts its texts; the code that shows one does not need a
 //! redactor. An unknown value is absent, never guessed.
 
+mod address;
 mod change;
 mod counts;
 mod diagnostic;
@@ -29,7 +30,7 @@ pub use final_status::FinalStatus;
 pub use incomplete::{Incomplete, IncompleteChange};
 pub use log_copy::LogCopy;
 pub use output::Output;
-pub use page::page;
+pub use page::{DiagnosticsSection, PlanSection, STYLE, TimingsTable, log_line, page};
 pub use run_result::{Problem, RunResult};
 pub use summary::{SUMMARY_LIMIT, summary};
 pub use timings::{PhaseTiming, Timings, table};

@@ -4,7 +4,9 @@
 //! strict Content-Security-Policy allows only the page's own script and style sheet, by their
 //! digests. The page is written in pieces; neither it nor the log is in memory as a whole.
 
+mod groups;
 mod log;
+mod sections;
 mod view;
 
 use std::io::{Result, Write};
@@ -15,23 +17,19 @@ use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
 
 use self::log::LogLines;
-use self::view::{Attribute, Bar, Change, Diagnostic, Problem};
+use self::view::Problem;
 use super::log_copy::LogCopy;
-use super::wording::{counted, counts, duration, headline, module, sign, started, verb};
+use super::wording::{counted, counts, duration, headline, module, started};
 use crate::{FinalStatus, RunResult};
 
-/// The page's style sheet.
-const STYLE: &str = include_str!("../templates/page.css");
+pub use self::log::log_line;
+pub use self::sections::{DiagnosticsSection, PlanSection, TimingsTable};
+
+/// The page's style sheet, which the pages of the server begin with.
+pub const STYLE: &str = include_str!("../templates/page.css");
 
 /// The page's script; the page is readable without it.
 const SCRIPT: &str = include_str!("../templates/page.js");
-
-/// The order of the verbs in the filter.
-const VERBS: [&str; 8] =
-    ["create", "update", "replace", "destroy", "read", "forget", "import", "move"];
-
-/// With fewer resources, all are expanded initially.
-const FEW: usize = 12;
 
 /// Writes the page.
 ///
@@ -45,7 +43,6 @@ pub fn page(result: &RunResult, log: Option<LogCopy>, into: &mut impl Write) -> 
         version: env!("CARGO_PKG_VERSION"),
         style: STYLE,
         script: SCRIPT,
-        result,
         title: title(result),
         headline: headline(result),
         module: module(result).map(|name| view::text(&name).into_owned()),
@@ -57,12 +54,13 @@ pub fn page(result: &RunResult, log: Option<LogCopy>, into: &mut impl Write) -> 
         parts: parts(result, lines),
         problem: result.error.as_ref().map(|problem| Problem::of(problem, result.status)),
         tiles: tiles(result),
-        has_plan: has_plan(result),
-        verbs: verbs(result),
-        left_out: result.changes_left_out,
-        plan_title: plan_title(result),
-        bars: Bar::all(result),
-        total: duration(result.timings.total),
+        plan: plan(result),
+        diagnostics: DiagnosticsSection::new(&result.diagnostics, &result.warnings),
+        bars: TimingsTable::new(
+            &result.timings,
+            result.error.as_ref().map(|problem| problem.phase),
+            result.status.name(),
+        ),
         has_log: lines > 0,
         log: &log,
     };
@@ -77,7 +75,6 @@ struct Page<'a> {
     version: &'static str,
     style: &'static str,
     script: &'static str,
-    result: &'a RunResult,
     title: String,
     headline: String,
     module: Option<String>,
@@ -91,39 +88,11 @@ struct Page<'a> {
     problem: Option<Problem<'a>>,
     /// Style, number and unit.
     tiles: Vec<(&'static str, u32, &'static str)>,
-    has_plan: bool,
-    plan_title: &'static str,
-    /// Verb, sign, and number of resources.
-    verbs: Vec<(&'static str, &'static str, usize)>,
-    left_out: usize,
-    bars: Vec<Bar>,
-    total: String,
+    plan: PlanSection<'a>,
+    diagnostics: DiagnosticsSection<'a>,
+    bars: TimingsTable,
     has_log: bool,
     log: &'a LogLines,
-}
-
-impl<'a> Page<'a> {
-    fn changes(&self) -> impl Iterator<Item = Change<'a>> + use<'a> {
-        let few = self.result.changes.len() <= FEW;
-        self.result.changes.iter().map(move |change| Change::of(change, few))
-    }
-
-    fn drift(&self) -> impl Iterator<Item = Change<'a>> + use<'a> {
-        let few = self.result.drift.len() <= FEW;
-        self.result.drift.iter().map(move |change| Change::of(change, few))
-    }
-
-    fn outputs(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
-        self.result.output_changes.iter().map(Attribute::of)
-    }
-
-    fn diagnostics(&self) -> impl Iterator<Item = Diagnostic<'a>> + use<'a> {
-        self.result.diagnostics.iter().map(Diagnostic::of)
-    }
-
-    fn warnings(&self) -> impl Iterator<Item = std::borrow::Cow<'a, str>> + use<'a> {
-        self.result.warnings.iter().map(|warning| view::text(warning))
-    }
 }
 
 /// Loads nothing but the icon in the page itself, sends nothing, and executes only the page's own
@@ -143,22 +112,9 @@ fn title(result: &RunResult) -> String {
     format!("{}{} · {}", headline(result), module.unwrap_or_default(), started(result))
 }
 
-/// The heading of the changes: planned or applied ones.
-fn plan_title(result: &RunResult) -> &'static str {
-    let is_applied = result.changes.iter().any(|change| change.outcome.is_some());
-    if is_applied { "Changes" } else { "Plan" }
-}
-
-fn has_plan(result: &RunResult) -> bool {
+fn plan(result: &RunResult) -> PlanSection<'_> {
     let RunResult { changes, drift, output_changes, changes_left_out, .. } = result;
-    !changes.is_empty() || !drift.is_empty() || !output_changes.is_empty() || *changes_left_out > 0
-}
-
-fn verbs(result: &RunResult) -> Vec<(&'static str, &'static str, usize)> {
-    let count =
-        |wanted: &str| result.changes.iter().filter(|change| verb(change) == wanted).count();
-    let all = VERBS.into_iter().map(|verb| (verb, sign(verb), count(verb)));
-    all.filter(|(.., count)| *count > 0).collect()
+    PlanSection::new(changes, output_changes, drift, *changes_left_out)
 }
 
 fn parts(result: &RunResult, lines: usize) -> Vec<(&'static str, &'static str, String)> {
@@ -166,9 +122,9 @@ fn parts(result: &RunResult, lines: usize) -> Vec<(&'static str, &'static str, S
     if result.error.is_some() {
         parts.push(("problem", "Error", String::new()));
     }
-    if has_plan(result) {
+    if !plan(result).is_empty() {
         let count = result.changes.len() + result.changes_left_out;
-        parts.push(("plan", plan_title(result), count.to_string()));
+        parts.push(("plan", sections::title(&result.changes), count.to_string()));
     }
     let diagnostics = result.diagnostics.len() + result.warnings.len();
     if diagnostics > 0 {

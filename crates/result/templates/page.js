@@ -19,7 +19,7 @@
   // The plan: by what stands in a resource, beside the actions that the style sheet filters by.
   const changes = $("changes");
   if (changes) {
-    const all = [...changes.children];
+    const all = [...changes.querySelectorAll(".change")];
     const find = $("find-change");
     const filter = () => {
       const wanted = find.value.trim().toLowerCase();

@@ -66,10 +66,15 @@ fn write_line(
         formatter.write_str("<div class=\"chunk\">")?;
     }
     (*in_chunk, *last) = (*in_chunk + 1, line.sequence);
+    formatter.write_str(&log_line(line))
+}
+
+/// A line as HTML: an element whose id is the line's number.
+#[must_use]
+pub fn log_line(line: &LogLineRef<'_>) -> String {
     let content = visible(line.content);
-    write!(formatter, "<span id=\"{}\"{}>", line.sequence, class(line))?;
     let Ok(escaped) = escape(&*content, Html);
-    write!(formatter, "{escaped}</span>")
+    format!("<span id=\"{}\"{}>{escaped}</span>", line.sequence, class(line))
 }
 
 /// The style of a line; only a line that begins with the word counts as an error or warning.

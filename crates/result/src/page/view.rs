@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use butler_base::event::Phase;
+
 use crate::line_diff::{Line, line_diff};
 use crate::visible::visible;
 use crate::wording::{
     counted, duration, label, module_source, outcome_style, remarks, share, sign, started, value,
     verb,
 };
-use crate::{AttributeChange, FinalStatus, PlannedChange, RunResult, Severity, Shown};
+use crate::{AttributeChange, FinalStatus, PlannedChange, RunResult, Severity, Shown, Timings};
 
 /// The least width of a bar in percent, so that short phases are visible.
 const LEAST: f64 = 0.5;
@@ -211,10 +213,8 @@ pub(super) struct Bar {
 }
 
 impl Bar {
-    pub(super) fn all(result: &RunResult) -> Vec<Self> {
-        let timings = &result.timings;
+    pub(super) fn all(timings: &Timings, failed: Option<Phase>) -> Vec<Self> {
         let whole = timings.total.as_secs_f64().max(0.001);
-        let failed = result.error.as_ref().map(|problem| problem.phase);
         let percent = |time: Duration| time.as_secs_f64() / whole * 100.0;
         let bar = |timing: &crate::PhaseTiming| {
             let rest = timings.total.saturating_sub(timing.start);
@@ -245,8 +245,7 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
-    use crate::{PhaseTiming, Problem, Timings};
-    use butler_base::event::Phase;
+    use crate::PhaseTiming;
 
     #[test]
     fn bar_of_the_failed_phase_is_marked_and_not_the_longest() {
@@ -260,14 +259,10 @@ mod tests {
             total: Duration::from_secs(100),
             phases: vec![phase(Phase::Init, 0, 90), phase(Phase::Apply, 90, 10)],
         };
-        let mut result = RunResult::of(FinalStatus::Failed, 1, timings);
-        let classes = |result: &RunResult| {
-            Bar::all(result).into_iter().map(|bar| bar.class).collect::<Vec<_>>()
+        let classes = |failed| {
+            Bar::all(&timings, failed).into_iter().map(|bar| bar.class).collect::<Vec<_>>()
         };
-        assert_eq!(classes(&result), ["", ""]);
-        let message = "exit status 1".to_owned();
-        result.error =
-            Some(Problem { phase: Phase::Apply, message, advice: None, class: None, lock: None });
-        assert_eq!(classes(&result), ["", "ended-here"]);
+        assert_eq!(classes(None), ["", ""]);
+        assert_eq!(classes(Some(Phase::Apply)), ["", "ended-here"]);
     }
 }

@@ -1,0 +1,133 @@
+//! The parts of a page about a run: its plan, its diagnostics and its timings. The report and the server's pages
+//! show them alike.
+
+use std::borrow::Cow;
+
+use askama::Template;
+
+use super::groups::Group;
+use super::view::{self, Attribute, Bar, Change, Diagnostic};
+use crate::wording::{duration, sign, verb};
+use crate::{AttributeChange, PlannedChange, Timings};
+
+/// The order of the verbs in the filter.
+const VERBS: [&str; 8] =
+    ["create", "update", "replace", "destroy", "read", "forget", "import", "move"];
+
+/// With fewer resources, all are expanded initially.
+const FEW: usize = 12;
+
+/// A plan as a difference, resource by resource. It prints as HTML.
+#[derive(Template)]
+#[template(path = "plan.html")]
+pub struct PlanSection<'a> {
+    title: &'static str,
+    /// Verb, sign, and number of resources.
+    verbs: Vec<(&'static str, &'static str, usize)>,
+    groups: Vec<Group<'a>>,
+    outputs: Vec<Attribute<'a>>,
+    drift: Vec<Change<'a>>,
+    left_out: usize,
+}
+
+impl std::fmt::Debug for PlanSection<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "PlanSection({})", self.title)
+    }
+}
+
+impl<'a> PlanSection<'a> {
+    /// The changes of resources and outputs, and what was changed outside of the module. `left_out` is the number
+    /// of changes that are not listed.
+    #[must_use]
+    pub fn new(
+        changes: &'a [PlannedChange],
+        outputs: &'a [AttributeChange],
+        drift: &'a [PlannedChange],
+        left_out: usize,
+    ) -> Self {
+        Self {
+            title: title(changes),
+            verbs: verbs(changes),
+            groups: Group::all(changes, changes.len() <= FEW),
+            outputs: outputs.iter().map(Attribute::of).collect(),
+            drift: drift.iter().map(|change| Change::of(change, drift.len() <= FEW)).collect(),
+            left_out,
+        }
+    }
+
+    /// Whether there is nothing to show.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+            && self.outputs.is_empty()
+            && self.drift.is_empty()
+            && self.left_out == 0
+    }
+}
+
+/// The heading of the changes: planned or applied ones.
+pub(super) fn title(changes: &[PlannedChange]) -> &'static str {
+    if changes.iter().any(|change| change.outcome.is_some()) { "Changes" } else { "Plan" }
+}
+
+fn verbs(changes: &[PlannedChange]) -> Vec<(&'static str, &'static str, usize)> {
+    let count = |wanted: &str| changes.iter().filter(|change| verb(change) == wanted).count();
+    let all = VERBS.into_iter().map(|verb| (verb, sign(verb), count(verb)));
+    all.filter(|(.., count)| *count > 0).collect()
+}
+
+/// The errors and warnings of the tool, and the warnings of the runner. They print as HTML.
+#[derive(Template)]
+#[template(path = "diagnostics.html")]
+pub struct DiagnosticsSection<'a> {
+    all: Vec<Diagnostic<'a>>,
+    warnings: Vec<Cow<'a, str>>,
+}
+
+impl std::fmt::Debug for DiagnosticsSection<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "DiagnosticsSection({})", self.all.len())
+    }
+}
+
+impl<'a> DiagnosticsSection<'a> {
+    /// These ones.
+    #[must_use]
+    pub fn new(all: &'a [crate::Diagnostic], warnings: &'a [String]) -> Self {
+        Self {
+            all: all.iter().map(Diagnostic::of).collect(),
+            warnings: warnings.iter().map(|warning| view::text(warning)).collect(),
+        }
+    }
+
+    /// Whether there is nothing to show.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.all.is_empty() && self.warnings.is_empty()
+    }
+}
+
+/// The phases of a run on a time axis. It prints as HTML.
+#[derive(Template)]
+#[template(path = "timings.html")]
+pub struct TimingsTable {
+    bars: Vec<Bar>,
+    total: String,
+    status: String,
+}
+
+impl std::fmt::Debug for TimingsTable {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "TimingsTable({})", self.total)
+    }
+}
+
+impl TimingsTable {
+    /// `failed` is the phase in which the run failed or was stopped, and `status` how it ended, in one word.
+    #[must_use]
+    pub fn new(timings: &Timings, failed: Option<butler_base::event::Phase>, status: &str) -> Self {
+        let (bars, total) = (Bar::all(timings, failed), duration(timings.total));
+        Self { bars, total, status: status.to_owned() }
+    }
+}
