@@ -28,9 +28,15 @@ impl PartialEq for TokenHash {
 impl Eq for TokenHash {}
 
 /// In hexadecimal, to be stored.
+impl fmt::Display for TokenHash {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&hex::encode(self.0))
+    }
+}
+
 impl Serialize for TokenHash {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&hex::encode(self.0))
+        serializer.collect_str(self)
     }
 }
 

@@ -46,6 +46,22 @@ impl Hosts {
         }
     }
 
+    /// The path below which browsers reach the server: empty, or like `/butler`.
+    pub(crate) fn base(&self) -> &str {
+        self.public_url.as_ref().map(|url| url.path().trim_end_matches('/')).unwrap_or_default()
+    }
+
+    /// Whether the browser that sends a request speaks TLS, with this server or with a proxy.
+    pub(super) fn is_secure(&self, reached: &Reached) -> bool {
+        let public = self.public_url.as_ref().filter(|url| url.scheme() == "https");
+        let host = reached.origin().map(|origin| match origin {
+            url::Origin::Tuple(_, host, _) => host.to_string(),
+            url::Origin::Opaque(_) => String::new(),
+        });
+        reached.scheme == "https"
+            || public.is_some_and(|url| url.host_str() == host.as_deref())
+    }
+
     /// Whether a browser that shows a page with the origin `given` may change something.
     fn is_own_origin(&self, given: &str, reached: &Reached) -> bool {
         let public = self.public_url.as_ref().map(Url::origin);

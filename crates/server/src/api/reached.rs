@@ -17,11 +17,11 @@ pub struct Peer(pub SocketAddr);
 
 /// How a request reached the server.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Reached {
+pub(crate) struct Reached {
     /// Who sent it; `None` if there is no connection.
     pub(super) client: Option<IpAddr>,
     /// `http` or `https`.
-    scheme: &'static str,
+    pub(super) scheme: &'static str,
     /// The name or address of the server in the request, with or without a port.
     pub(super) host: String,
 }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, RawPathParams, Request, State};
-use axum::http::{Method, header};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::Method;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use serde_json::Value;
 
+use super::authorize::authorize;
 use super::breaker::{BreakerView, ResetView};
 use super::error::ApiError;
 use super::events::EventView;
@@ -17,7 +17,6 @@ use super::hosts::check_address;
 use super::layers::{LayerInFull, PauseView};
 use super::logs::{Lines, LogView};
 use super::openapi;
-use super::reached::Reached;
 use super::refusals::{MOST_BODY, errors_as_json, limit_bodies};
 use super::repositories::{PollView, RepositoryView};
 use super::route::{BASE, Route};
@@ -251,61 +250,4 @@ pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>, others: Router) -> Ro
 
 async fn unknown(request: Request) -> ApiError {
     ApiError::not_found(format!("there is no `{}`", request.uri().path()))
-}
-
-/// Finds the user, compares the role and the layers, and hands the user on to the handler.
-async fn authorize<S: Store + 'static>(
-    State((state, role)): State<(Shared<S>, Role)>,
-    parameters: RawPathParams,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let token = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
-    let Some(user) = token.and_then(|token| state.access.user(token)) else {
-        return ApiError::unauthorized().into_response();
-    };
-    if user.role < role {
-        let message = format!(
-            "`{}` has the role {}, and this needs {}",
-            user.name,
-            user.role.name(),
-            role.name()
-        );
-        return ApiError::forbidden(message).into_response();
-    }
-    if !request.method().is_safe() {
-        let layer = match layer(&state, &parameters).await {
-            Ok(layer) => layer,
-            Err(error) => return error.into_response(),
-        };
-        if !user.may_change(layer.as_deref()) {
-            let what = layer.map_or("more than one layer".to_owned(), |name| format!("`{name}`"));
-            let message =
-                format!("`{}` may not change {what}: `layers` of the access file", user.name);
-            return ApiError::forbidden(message).into_response();
-        }
-        let client = request.extensions().get::<Reached>().and_then(|reached| reached.client);
-        let (path, client) = (request.uri().path(), client.map(tracing::field::display));
-        tracing::info!(user = user.name, client, path, "a user asks for a change");
-    }
-    request.extensions_mut().insert(user);
-    next.run(request).await
-}
-
-/// The layer that a request is about: the one in the path, or that of the run in the path.
-async fn layer<S: Store>(
-    state: &ApiState<S>,
-    parameters: &RawPathParams,
-) -> Result<Option<String>, ApiError> {
-    for (name, value) in parameters {
-        match name {
-            "layer" => return Ok(Some(value.to_owned())),
-            "run" => return Ok(Some(runs::run(state, value).await?.0.to_string())),
-            _ => {}
-        }
-    }
-    Ok(None)
 }

@@ -6,6 +6,7 @@ use tokio::sync::mpsc;
 
 use super::access::Access;
 use super::hosts::Hosts;
+use super::sign_in::SignIns;
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::LayerSource;
@@ -29,6 +30,8 @@ pub struct ApiState<S> {
     pub events: mpsc::UnboundedSender<Event>,
     /// Who may do what.
     pub access: Access,
+    /// How browsers sign in.
+    pub sign_ins: SignIns,
     /// Under which names the server is reached.
     pub hosts: Hosts,
     /// What modules are kept from, in one word.

@@ -116,6 +116,7 @@ async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
         data: DataDirectory::create(directory.path()).unwrap(),
         events: sender,
         access: access.unwrap_or_else(|| Access::new(users)),
+        sign_ins: SignIns::default(),
         hosts,
         isolation: "landlock".to_owned(),
         attempts: Arc::clone(&attempts),

@@ -67,6 +67,9 @@ pub(super) async fn remove_old<S: Store>(
         if let Err(error) = remove_old_events(&*store, Timestamp::of(SystemTime::now()).0).await {
             tracing::warn!(%error, "cannot remove old events");
         }
+        if let Err(error) = store.prune_sessions().await {
+            tracing::warn!(%error, "cannot remove sessions that have ended");
+        }
         tokio::select! {
             () = tokio::time::sleep(AGAIN) => {}
             changed = configs.changed() => if changed.is_err() { return },

@@ -23,7 +23,7 @@ use super::scheduler::{Capacity, Scheduler, until};
 use super::stopping::end_attempts;
 use super::tls::{TlsError, TlsFiles, TlsListener, acceptor};
 use super::view::Views;
-use crate::api::{self, Access, ApiState, Hosts};
+use crate::api::{self, Access, ApiState, Hosts, SignIns};
 use crate::attempts::{AttemptSettings, PlanFiles, ProcessExecutor, Secrets, StoreRegistry};
 use crate::config::{Config, ConfigError, RemoteLimits};
 use crate::data::{DataAccess, DataDirectory};
@@ -210,6 +210,7 @@ pub async fn serve(
         data: parts.data.clone(),
         events: parts.sender.clone(),
         access,
+        sign_ins: SignIns::default(),
         hosts,
         isolation,
         attempts: Arc::clone(&parts.attempts),

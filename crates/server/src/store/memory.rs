@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use butler_registry::TokenHash;
 use tokio::sync::watch;
 
 use super::needs::RunState;
 use super::record::Record;
 use super::rename;
+use super::session::{self, Session, Sessions};
 use super::transaction::Tables;
 use super::{
     AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Running, RunningCount, Snapshot,
@@ -35,6 +37,7 @@ struct Memory {
     /// By the identity of the state.
     leases: BTreeMap<String, Lease>,
     counters: BTreeMap<String, u64>,
+    sessions: Vec<(TokenHash, Session)>,
     journal: Vec<JournalEntry>,
     /// The sequence of the last entry of the journal.
     last: watch::Sender<u64>,
@@ -179,6 +182,26 @@ impl Tables for Memory {
         Ok(())
     }
 
+    fn session(&mut self, id: TokenHash) -> StoreResult<Option<Session>> {
+        let mut sessions = self.sessions.iter();
+        Ok(sessions.find(|(known, _)| *known == id).map(|(_, session)| *session))
+    }
+
+    fn sessions(&mut self) -> StoreResult<Vec<(TokenHash, Session)>> {
+        Ok(self.sessions.clone())
+    }
+
+    fn write_session(&mut self, id: TokenHash, session: Session) -> StoreResult<()> {
+        self.remove_session(id)?;
+        self.sessions.push((id, session));
+        Ok(())
+    }
+
+    fn remove_session(&mut self, id: TokenHash) -> StoreResult<()> {
+        self.sessions.retain(|(known, _)| *known != id);
+        Ok(())
+    }
+
     fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()> {
         let (sequence, at) = (*self.last.borrow() + 1, self.now);
         self.journal.push(JournalEntry { sequence, at, layer: layer.clone(), change });
@@ -212,6 +235,24 @@ impl MemoryStore {
     #[must_use]
     pub fn runs(&self, layer: &LayerName) -> Vec<Run> {
         self.tables().layers.get(layer).map(|record| record.runs.clone()).unwrap_or_default()
+    }
+}
+
+impl Sessions for MemoryStore {
+    async fn begin_session(&self, id: TokenHash, user: TokenHash) -> StoreResult<()> {
+        session::begin(&mut *self.tables(), id, user)
+    }
+
+    async fn use_session(&self, id: TokenHash) -> StoreResult<Option<Session>> {
+        session::used(&mut *self.tables(), id)
+    }
+
+    async fn end_session(&self, id: TokenHash) -> StoreResult<()> {
+        self.tables().remove_session(id)
+    }
+
+    async fn prune_sessions(&self) -> StoreResult<()> {
+        session::prune(&mut *self.tables())
     }
 }
 

@@ -14,6 +14,7 @@ mod note;
 mod record;
 mod rename;
 mod running;
+mod session;
 mod sqlite;
 mod tables;
 mod transaction;
@@ -35,6 +36,7 @@ use crate::model::{
 pub use memory::MemoryStore;
 pub use note::{Note, Outcome};
 pub use running::{Running, RunningCount};
+pub use session::{Session, Sessions};
 pub use sqlite::{SqliteStore, backup, restore};
 
 /// What is wrong with the store.
@@ -202,7 +204,7 @@ pub struct Keep {
 }
 
 /// The facts of all layers.
-pub trait Store: Send + Sync {
+pub trait Store: Sessions {
     /// Reads what the decision about a layer needs.
     ///
     /// # Errors

@@ -1,7 +1,10 @@
 //! What a database has to offer for the transactions of [`Store`](super::Store).
 
+use butler_registry::TokenHash;
+
 use super::journal::changes;
 use super::record::Record;
+use super::session::Session;
 use super::{Outcome, Running, StoreResult};
 use crate::model::{Commit, JournalChange, LayerName, Lease, Moment, Run, RunId};
 
@@ -71,6 +74,18 @@ pub(super) trait Tables {
 
     /// Sets a counter to 0.
     fn clear(&mut self, name: &str) -> StoreResult<()>;
+
+    /// A session, by the hash of its cookie.
+    fn session(&mut self, id: TokenHash) -> StoreResult<Option<Session>>;
+
+    /// All sessions.
+    fn sessions(&mut self) -> StoreResult<Vec<(TokenHash, Session)>>;
+
+    /// Writes a session, in place of an earlier state of it.
+    fn write_session(&mut self, id: TokenHash, session: Session) -> StoreResult<()>;
+
+    /// Removes a session, if it exists.
+    fn remove_session(&mut self, id: TokenHash) -> StoreResult<()>;
 
     /// Appends an entry to the journal, with the time of the transaction.
     fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()>;

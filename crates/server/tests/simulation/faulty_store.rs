@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use butler_registry::TokenHash;
 use butler_server::model::{
     Breaker, Closed, Commit, Former, JournalEntry, LayerName, Moment, NewRun, OpenBreaker,
     PlanDigest, Run, RunId, Sighting,
 };
 use butler_server::store::{
-    AttemptId, AttemptResult, Keep, MemoryStore, Note, Outcome, Snapshot, StartRequest, Store,
-    StoreError, StoreResult,
+    AttemptId, AttemptResult, Keep, MemoryStore, Note, Outcome, Session, Sessions, Snapshot,
+    StartRequest, Store, StoreError, StoreResult,
 };
 use tokio::sync::watch;
 
@@ -81,6 +82,24 @@ impl FaultyStore {
         let result = write.await;
         self.up()?;
         result
+    }
+}
+
+impl Sessions for FaultyStore {
+    async fn begin_session(&self, id: TokenHash, user: TokenHash) -> StoreResult<()> {
+        self.write(self.inner.begin_session(id, user)).await
+    }
+
+    async fn use_session(&self, id: TokenHash) -> StoreResult<Option<Session>> {
+        self.write(self.inner.use_session(id)).await
+    }
+
+    async fn end_session(&self, id: TokenHash) -> StoreResult<()> {
+        self.write(self.inner.end_session(id)).await
+    }
+
+    async fn prune_sessions(&self) -> StoreResult<()> {
+        self.write(self.inner.prune_sessions()).await
     }
 }
 

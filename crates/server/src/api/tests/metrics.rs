@@ -49,6 +49,7 @@ async fn metrics_need_the_token_of_a_viewer_unless_they_are_open() {
         assert_eq!(ask(&tested.router, Some(&token(role))).await.0, StatusCode::OK, "{role:?}");
     }
     let open = ApiState {
+        sign_ins: SignIns::default(),
         store: Arc::clone(&tested.store),
         views: Arc::clone(&tested.views),
         desired: Arc::clone(&tested.desired),

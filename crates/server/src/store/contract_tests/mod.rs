@@ -8,6 +8,7 @@ mod needs;
 mod random;
 mod readings;
 mod rename;
+mod sessions;
 mod starts;
 
 use std::sync::Mutex;
@@ -175,7 +176,9 @@ impl<S: Store> Tested<S> {
 macro_rules! contract {
     ($store:ident, $new:expr) => {
         mod $store {
-            use super::{breaker, changes, ends, journal, needs, random, readings, rename, starts};
+            use super::{
+                breaker, changes, ends, journal, needs, random, readings, rename, sessions, starts,
+            };
 
             contract!($new, readings: unknown_layers_are_empty, changes_of_the_digest_are_counted,
                 older_reading_of_a_repository_is_refused, layers_with_facts_are_listed,
@@ -209,6 +212,8 @@ macro_rules! contract {
                 layer_that_was_started_or_not_read_keeps_its_own_history,
                 plan_that_waits_becomes_stale_with_the_name,
                 plan_that_was_applied_is_not_applied_again_under_the_new_name);
+            contract!($new, sessions:
+                session_ends_if_it_is_not_used_after_a_week_and_when_it_is_ended);
             contract!($new, random: transactions_equal_those_in_memory);
         }
     };

@@ -19,12 +19,14 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
+use butler_registry::TokenHash;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tokio::sync::{oneshot, watch};
 
 use self::lock::StoreLock;
 use self::tables::SqliteTables;
 use super::rename;
+use super::session::{self, Session, Sessions};
 use super::tables as transactions;
 use super::transaction::Tables as _;
 use super::{
@@ -186,6 +188,24 @@ fn at(path: &Path, error: StoreError) -> StoreError {
             StoreError::Unavailable(format!("`{}`: {why}", path.display()))
         }
         error => error,
+    }
+}
+
+impl Sessions for SqliteStore {
+    async fn begin_session(&self, id: TokenHash, user: TokenHash) -> StoreResult<()> {
+        self.transaction(move |tables| session::begin(tables, id, user)).await
+    }
+
+    async fn use_session(&self, id: TokenHash) -> StoreResult<Option<Session>> {
+        self.transaction(move |tables| session::used(tables, id)).await
+    }
+
+    async fn end_session(&self, id: TokenHash) -> StoreResult<()> {
+        self.transaction(move |tables| tables.remove_session(id)).await
+    }
+
+    async fn prune_sessions(&self) -> StoreResult<()> {
+        self.transaction(|tables| session::prune(tables)).await
     }
 }
 

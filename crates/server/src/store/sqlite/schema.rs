@@ -68,6 +68,13 @@ const MIGRATIONS: &[&str] = &[
     CREATE INDEX events_at ON events (at);
     CREATE INDEX events_of_layer ON events (layer, sequence);
 ",
+    "
+    -- By the hash of the cookie.
+    CREATE TABLE sessions (
+        id TEXT PRIMARY KEY,
+        facts TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// The newest version.

@@ -1,5 +1,6 @@
 //! The tables of SQLite. Facts are JSON; columns are only what is searched for.
 
+use butler_registry::TokenHash;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use serde::Serialize;
@@ -8,6 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::model::{Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId};
 use crate::store::needs::{Need, RunState};
 use crate::store::record::Record;
+use crate::store::session::Session;
 use crate::store::transaction::Tables;
 use crate::store::{Running, RunningCount, StoreError, StoreResult};
 
@@ -291,6 +293,35 @@ impl Tables for SqliteTables<'_> {
     fn clear(&mut self, name: &str) -> StoreResult<()> {
         let mut delete = self.connection.prepare_cached("DELETE FROM counters WHERE name = ?")?;
         delete.execute([name])?;
+        Ok(())
+    }
+
+    fn session(&mut self, id: TokenHash) -> StoreResult<Option<Session>> {
+        let mut select =
+            self.connection.prepare_cached("SELECT facts FROM sessions WHERE id = ?")?;
+        Ok(select.query_row([id.to_string()], |row| json(row, 0)).optional()?)
+    }
+
+    fn sessions(&mut self) -> StoreResult<Vec<(TokenHash, Session)>> {
+        // As JSON, in which hashes are read.
+        let mut select =
+            self.connection.prepare_cached("SELECT json_quote(id), facts FROM sessions")?;
+        let rows = select.query_map([], |row| Ok((json(row, 0)?, json(row, 1)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn write_session(&mut self, id: TokenHash, session: Session) -> StoreResult<()> {
+        let mut upsert = self.connection.prepare_cached(
+            "INSERT INTO sessions (id, facts) VALUES (?1, ?2)
+             ON CONFLICT (id) DO UPDATE SET facts = ?2",
+        )?;
+        upsert.execute(params![id.to_string(), text(&session)?])?;
+        Ok(())
+    }
+
+    fn remove_session(&mut self, id: TokenHash) -> StoreResult<()> {
+        let mut delete = self.connection.prepare_cached("DELETE FROM sessions WHERE id = ?")?;
+        delete.execute([id.to_string()])?;
         Ok(())
     }
 

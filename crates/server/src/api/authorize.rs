@@ -1,0 +1,105 @@
+//! Finds the user of a request, and decides whether it may be made.
+
+use axum::extract::{RawPathParams, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::error::ApiError;
+use super::reached::Reached;
+use super::runs;
+use super::session::browser;
+use super::state::{ApiState, Shared};
+use super::user::{Role, User};
+use crate::store::Store;
+
+/// Finds the user of a request of the API, and hands it on to the handler if the request may be made.
+///
+/// Programs send a token. Browsers that are signed in may also read, for pages that follow what happens; their
+/// changes are forms of pages, which have a token of their own.
+pub(super) async fn authorize<S: Store + 'static>(
+    State((state, role)): State<(Shared<S>, Role)>,
+    parameters: RawPathParams,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let user = match find_user(&state, &parts).await {
+        Ok(Some(user)) => user,
+        Ok(None) => return ApiError::unauthorized().into_response(),
+        Err(error) => return error.into_response(),
+    };
+    if let Err(error) = permit(&state, &user, role, &parts, &parameters).await {
+        return error.into_response();
+    }
+    parts.extensions.insert(user);
+    next.run(Request::from_parts(parts, body)).await
+}
+
+async fn find_user<S: Store>(
+    state: &ApiState<S>,
+    request: &Parts,
+) -> Result<Option<User>, ApiError> {
+    if request.headers.contains_key(header::AUTHORIZATION) {
+        return Ok(bearer(&request.headers).and_then(|token| state.access.user(token)));
+    }
+    if !request.method.is_safe() {
+        return Ok(None);
+    }
+    Ok(browser(state, request).await?.map(|browser| browser.user))
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ")
+}
+
+/// Compares role and layers of a user with what a request needs. A change is logged with its user.
+///
+/// # Errors
+/// If the user may not send the request, or the run in the path does not exist.
+pub(crate) async fn permit<S: Store>(
+    state: &ApiState<S>,
+    user: &User,
+    role: Role,
+    request: &Parts,
+    parameters: &RawPathParams,
+) -> Result<(), ApiError> {
+    if user.role < role {
+        let message = format!(
+            "`{}` has the role {}, and this needs {}",
+            user.name,
+            user.role.name(),
+            role.name()
+        );
+        return Err(ApiError::forbidden(message));
+    }
+    if request.method.is_safe() {
+        return Ok(());
+    }
+    let layer = layer(state, parameters).await?;
+    if !user.may_change(layer.as_deref()) {
+        let what = layer.map_or("more than one layer".to_owned(), |name| format!("`{name}`"));
+        let message = format!("`{}` may not change {what}: `layers` of the access file", user.name);
+        return Err(ApiError::forbidden(message));
+    }
+    let client = request.extensions.get::<Reached>().and_then(|reached| reached.client);
+    let (path, client) = (request.uri.path(), client.map(tracing::field::display));
+    tracing::info!(user = user.name, client, path, "a user asks for a change");
+    Ok(())
+}
+
+/// The layer that a request is about: the one in the path, or that of the run in the path.
+async fn layer<S: Store>(
+    state: &ApiState<S>,
+    parameters: &RawPathParams,
+) -> Result<Option<String>, ApiError> {
+    for (name, value) in parameters {
+        match name {
+            "layer" => return Ok(Some(value.to_owned())),
+            "run" => return Ok(Some(runs::run(state, value).await?.0.to_string())),
+            _ => {}
+        }
+    }
+    Ok(None)
+}
