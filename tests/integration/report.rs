@@ -204,8 +204,9 @@ async fn page_shows_changes_that_can_be_filtered_folded_and_searched() {
 
     // Folding, with the keyboard and all at once.
     let open = "return document.querySelectorAll('#changes details.change[open]').length";
-    let all =
-        count(&browser.run("return document.querySelectorAll('#changes details.change').length").await);
+    let all = count(
+        &browser.run("return document.querySelectorAll('#changes details.change').length").await,
+    );
     assert_eq!(all, 5);
     assert_eq!(count(&browser.run(open).await), all);
     browser.run("document.getElementById('close-all').click()").await;

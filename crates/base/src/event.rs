@@ -57,7 +57,7 @@ impl From<LogLineRef<'_>> for LogLine {
 }
 
 /// The stages of a run, in their order; errors and log lines name them.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// Asking the registry for the run's status and configuration.

@@ -1,9 +1,9 @@
 //! Errors and warnings of the tool.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The severity of a diagnostic.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// The command failed because of it.
@@ -13,7 +13,7 @@ pub enum Severity {
 }
 
 /// One error or warning of the tool, redacted.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Diagnostic {
     /// The severity.
     pub severity: Severity,
@@ -28,7 +28,7 @@ pub struct Diagnostic {
 }
 
 /// A position in the module's source.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SourceLocation {
     /// The file, relative to the directory of the module. Other files, such as the run's file of
     /// variables, have an absolute path.

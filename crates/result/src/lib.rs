@@ -30,7 +30,7 @@ pub use final_status::FinalStatus;
 pub use incomplete::{Incomplete, IncompleteChange};
 pub use log_copy::LogCopy;
 pub use output::Output;
-pub use page::{DiagnosticsSection, PlanSection, STYLE, TimingsTable, log_line, page};
+pub use page::{DiagnosticsSection, PlanSection, STYLE, TimingsTable, log_line, page, shown_line};
 pub use run_result::{Problem, RunResult};
 pub use summary::{SUMMARY_LIMIT, summary};
 pub use timings::{PhaseTiming, Timings, table};

@@ -22,7 +22,7 @@ use super::log_copy::LogCopy;
 use super::wording::{counted, counts, duration, headline, module, started};
 use crate::{FinalStatus, RunResult};
 
-pub use self::log::log_line;
+pub use self::log::{log_line, shown_line};
 pub use self::sections::{DiagnosticsSection, PlanSection, TimingsTable};
 
 /// The page's style sheet, which the pages of the server begin with.

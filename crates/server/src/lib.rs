@@ -19,6 +19,7 @@ pub mod layers;
 pub mod metrics;
 pub mod mirror;
 pub mod model;
+pub mod pages;
 pub mod plans;
 pub mod serve;
 pub mod store;

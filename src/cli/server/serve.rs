@@ -1,6 +1,7 @@
 //! `serve`: the server.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use butler_base::cancel::Stop;
@@ -13,6 +14,7 @@ use butler_server::serve::{
     self as server, ConfigFiles, DryRun, LayerView, Options, Pass, TlsFiles, Views,
 };
 use clap::Args;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::cli::columns::columns;
 use crate::cli::flags::{Flags, merge_arguments};
@@ -98,6 +100,7 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
         stop_attempts: settings.stop_attempts,
         access_file: settings.access_file,
         key_file: settings.key_file,
+        with_sign_in_code: std::io::stdout().is_terminal(),
         metrics_open: settings.metrics_open,
         isolation,
         access: settings.access,
@@ -125,8 +128,12 @@ async fn run(options: Options, is_one_pass: bool, is_dry_run: bool) -> u8 {
     } else if is_one_pass {
         server::once(options, &stop).await.map(|pass| report(&pass))
     } else {
-        let ready = |url: &str| {
+        let ready = |url: &str, code: Option<&SecretString>| {
             print(format!("listening on {url}\n").as_bytes());
+            if let Some(code) = code {
+                let code = code.expose_secret();
+                print(format!("open {url}sign-in?code={code}\n").as_bytes());
+            }
         };
         server::serve(options, &stop, ready).await.map(|()| Exit::Success.code())
     };

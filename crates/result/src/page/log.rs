@@ -1,5 +1,6 @@
 //! Renders the log of the page, line by line.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt::{Display, Formatter};
 use std::io::{Error, Result};
@@ -72,18 +73,25 @@ fn write_line(
 /// A line as HTML: an element whose id is the line's number.
 #[must_use]
 pub fn log_line(line: &LogLineRef<'_>) -> String {
-    let content = visible(line.content);
+    let (content, style) = shown_line(line);
     let Ok(escaped) = escape(&*content, Html);
-    format!("<span id=\"{}\"{}>{escaped}</span>", line.sequence, class(line))
+    let class = if style.is_empty() { String::new() } else { format!(" class=\"{style}\"") };
+    format!("<span id=\"{}\"{class}>{escaped}</span>", line.sequence)
+}
+
+/// The text of a line without invisible characters, and the name of its style, which may be empty.
+#[must_use]
+pub fn shown_line<'text>(line: &LogLineRef<'text>) -> (Cow<'text, str>, &'static str) {
+    (visible(line.content), style(line))
 }
 
 /// The style of a line; only a line that begins with the word counts as an error or warning.
-fn class(line: &LogLineRef<'_>) -> &'static str {
+fn style(line: &LogLineRef<'_>) -> &'static str {
     let text = line.content.trim_start_matches(['│', '╷', ' ']);
     match text {
-        text if text.starts_with("Error: ") => " class=\"bad\"",
-        text if text.starts_with("Warning: ") => " class=\"warn\"",
-        _ if line.stream == Stream::Stderr => " class=\"e\"",
+        text if text.starts_with("Error: ") => "bad",
+        text if text.starts_with("Warning: ") => "warn",
+        _ if line.stream == Stream::Stderr => "e",
         _ => "",
     }
 }

@@ -95,8 +95,17 @@ impl Access {
         Ok(Self::new(vec![User { name, role, layers: None, token: TokenHash::of(token) }]))
     }
 
+    /// The administrator that exists if there is no access file.
+    pub(crate) fn only_administrator(&self) -> Option<TokenHash> {
+        let users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&users.file, &users.known[..]) {
+            (None, [only]) if only.role == Role::Administrator => Some(only.token),
+            _ => None,
+        }
+    }
+
     /// The user whose token this is. All hashes are compared, each in constant time.
-    pub(super) fn user(&self, token: &str) -> Option<User> {
+    pub(crate) fn user(&self, token: &str) -> Option<User> {
         // Tokens of attempts are for the registry's API only.
         let token = token.starts_with("breg_").then(|| TokenHash::of(token))?;
         let users = self.known();
@@ -119,7 +128,7 @@ impl Access {
     }
 
     /// The users in force.
-    pub(super) fn known(&self) -> Arc<[User]> {
+    pub(crate) fn known(&self) -> Arc<[User]> {
         let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
         let Users { known, file: Some(file), looked } = &mut *users else {
             return Arc::clone(&users.known);

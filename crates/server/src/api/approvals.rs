@@ -83,7 +83,7 @@ async fn apply_plan<S: Store>(
     // A repeated approval gets the same answer, also if the plan was applied meanwhile.
     if known.is_none_or(|(_, run)| run.approved_by.is_none() && run.attempts.is_empty()) {
         let snapshot = state.store.snapshot(layer, "", &[]).await?;
-        if let Some(why) = why_not(&source.configured.layer, &snapshot, planned, saved) {
+        if let Some(why) = why_not_applied(&source.configured.layer, &snapshot, planned, saved) {
             let message = format!("the plan of the run `{}` cannot be applied: {why}", planned.id);
             return Err(ApiError::conflict(message));
         }
@@ -109,8 +109,30 @@ async fn apply_plan<S: Store>(
     Ok((StatusCode::ACCEPTED, Json(json!(runs::view(state, layer, &run).await?))))
 }
 
+/// Why the plan of a run cannot be approved, as the end of a sentence.
+///
+/// # Errors
+/// If the store does not answer.
+pub(crate) async fn why_not<S: Store>(
+    state: &ApiState<S>,
+    layer: &LayerName,
+    planned: &Run,
+    saved: &SavedPlan,
+) -> Result<Option<String>, ApiError> {
+    let Some(source) = state.source(layer) else {
+        return Ok(Some("the layer is no longer in the configuration".to_owned()));
+    };
+    let snapshot = state.store.snapshot(layer, "", &[]).await?;
+    Ok(why_not_applied(&source.configured.layer, &snapshot, planned, saved))
+}
+
 /// Why a plan cannot be applied, as the end of a sentence.
-fn why_not(layer: &Layer, snapshot: &Snapshot, planned: &Run, saved: &SavedPlan) -> Option<String> {
+fn why_not_applied(
+    layer: &Layer,
+    snapshot: &Snapshot,
+    planned: &Run,
+    saved: &SavedPlan,
+) -> Option<String> {
     let again = format!("`butler-runner layer plan {}` makes a new plan", layer.name);
     let facts = &snapshot.facts;
     let newest = facts.runs.iter().rev().find(|run| run.plan.is_some());

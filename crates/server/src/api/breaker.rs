@@ -75,7 +75,7 @@ pub(super) async fn reset<S: Store>(
 }
 
 /// What a list of layers says about an open breaker.
-pub(super) fn problem(breaker: Breaker) -> Option<String> {
+pub(crate) fn problem(breaker: Breaker) -> Option<String> {
     let failures = Breaker::FAILURES;
     (breaker == Breaker::Open).then(|| {
         format!(

@@ -19,7 +19,7 @@ const HIDDEN: &str = "***";
 const SECRET_WORDS: [&str; 6] = ["auth", "credential", "key", "pass", "secret", "token"];
 
 /// The configuration of a layer, with what it has from defaults.
-pub(super) fn in_force(source: &LayerSource) -> Result<Value, ApiError> {
+pub(crate) fn in_force(source: &LayerSource) -> Result<Value, ApiError> {
     let entry = serde_json::to_value(&*source.entry).map_err(|error| ApiError::internal(&error))?;
     let Value::Object(mut entry) = entry else { return Ok(entry) };
     let layer = &source.configured.layer;

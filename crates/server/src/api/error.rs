@@ -18,6 +18,11 @@ pub struct ApiError {
 }
 
 impl ApiError {
+    /// The status, what failed, and what to do.
+    pub(crate) fn parts(&self) -> (StatusCode, &str, Option<&str>) {
+        (self.status, &self.message, self.hint.as_deref())
+    }
+
     /// 401: no valid token.
     pub(super) fn unauthorized() -> Self {
         Self {
@@ -48,8 +53,18 @@ impl ApiError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message)
     }
 
+    /// 429.
+    pub(crate) fn too_many(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too-many", message)
+    }
+
+    /// What a handler has answered, for a page.
+    pub(crate) fn answered(status: StatusCode, message: String, hint: Option<String>) -> Self {
+        Self { hint, ..Self::new(status, "refused", message) }
+    }
+
     /// 403: the token is valid, but not for this.
-    pub(super) fn forbidden(message: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, "forbidden", message)
     }
 

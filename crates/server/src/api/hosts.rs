@@ -58,8 +58,7 @@ impl Hosts {
             url::Origin::Tuple(_, host, _) => host.to_string(),
             url::Origin::Opaque(_) => String::new(),
         });
-        reached.scheme == "https"
-            || public.is_some_and(|url| url.host_str() == host.as_deref())
+        reached.scheme == "https" || public.is_some_and(|url| url.host_str() == host.as_deref())
     }
 
     /// Whether a browser that shows a page with the origin `given` may change something.

@@ -29,28 +29,28 @@ const WAITING: [&str; 1] = ["approval"];
 /// Which layers are listed.
 #[derive(Debug, Default, JsonSchema)]
 #[schemars(default)]
-pub(super) struct Filter {
+pub(crate) struct Filter {
     /// Only layers in this phase; can be repeated.
     #[schemars(rename = "phase", with = "Vec<Phase>")]
-    phases: Vec<String>,
+    pub(crate) phases: Vec<String>,
     /// Only layers that wait for this: `approval`.
-    waiting: Option<String>,
+    pub(crate) waiting: Option<String>,
     /// Only layers with this drift.
     #[schemars(with = "Option<DriftView>")]
-    drift: Option<String>,
+    pub(crate) drift: Option<String>,
     /// Only layers of this repository.
-    repository: Option<String>,
+    pub(crate) repository: Option<String>,
     /// Only layers with this text in their name.
-    q: Option<String>,
+    pub(crate) q: Option<String>,
     /// The most layers of the answer, at most 1,000.
-    limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// The last layer of the answer before: only those that come after it.
-    after: Option<String>,
+    pub(crate) after: Option<String>,
 }
 
 impl Filter {
     /// `phase` can be given several times.
-    fn parse(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
+    pub(crate) fn parse(pairs: Vec<(String, String)>) -> Result<Self, ApiError> {
         let mut filter = Self::default();
         for (name, value) in pairs {
             match name.as_str() {
@@ -89,7 +89,7 @@ impl Filter {
         Ok(filter)
     }
 
-    fn allows(&self, view: &LayerView) -> bool {
+    pub(crate) fn allows(&self, view: &LayerView) -> bool {
         let phases = &self.phases;
         let is =
             |given: &Option<String>, value: &str| given.as_deref().is_none_or(|it| it == value);
@@ -136,7 +136,7 @@ pub(super) async fn list<S: Store>(
 }
 
 /// The view of a layer.
-pub(super) fn view<S>(state: &ApiState<S>, layer: &str) -> Result<Arc<LayerView>, ApiError> {
+pub(crate) fn view<S>(state: &ApiState<S>, layer: &str) -> Result<Arc<LayerView>, ApiError> {
     let name: Option<LayerName> = layer.parse().ok();
     let view = name.and_then(|name| state.views.layer(&name));
     view.ok_or_else(|| ApiError::not_found(format!("there is no layer `{layer}`")))

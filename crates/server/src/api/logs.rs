@@ -9,7 +9,8 @@ use axum::response::sse::Event as Message;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use butler_base::blocking::blocking;
-use butler_base::event::LogLine;
+use butler_base::event::{LogLine, LogLineRef};
+use butler_result::shown_line;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ use super::runs::{attempt, directory, run, view};
 use super::state::Shared;
 use super::stream::{self, Batches};
 use super::user::User;
-use crate::attempts::{AttemptDirectory, LeftOut, LogPage, LogPosition};
+use crate::attempts::{AttemptDirectory, LeftOut, LogPage, LogPart, LogPosition};
 use crate::model::Run;
 use crate::serve::RunView;
 use crate::store::{AttemptId, Store};
@@ -36,6 +37,9 @@ pub(super) struct Lines {
     after: u32,
     /// The number of the attempt; the newest one if not given.
     attempt: Option<u32>,
+    /// Whether a stream has lines as pages show them: without invisible characters, with their style, and with the
+    /// part of the log that they begin.
+    shown: bool,
 }
 
 /// Lines of the log of an attempt.
@@ -51,6 +55,18 @@ pub(super) struct LogView {
     attempt: Option<u32>,
     /// What was left out at the end, because the log has reached its limit.
     left_out: Option<LeftOutLines>,
+}
+
+/// A line in a stream of a page.
+#[derive(Debug, Serialize)]
+struct ShownLine<'a> {
+    sequence: u32,
+    text: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    style: &'static str,
+    /// The number of the part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<u8>,
 }
 
 /// A line in a stream.
@@ -127,6 +143,8 @@ struct LogFollower<S> {
     attempt: u32,
     position: LogPosition,
     has_ended: bool,
+    /// Whether lines are as pages show them.
+    is_shown: bool,
 }
 
 impl<S: Store> LogFollower<S> {
@@ -152,7 +170,16 @@ impl<S: Store> LogFollower<S> {
         let journal = state.store.journal();
         let run = Self::read_run(&state, run.id.as_str()).await?;
         let position = LogPosition::after(after);
-        Ok(Self { state, journal, run, only, attempt, position, has_ended: false })
+        Ok(Self {
+            state,
+            journal,
+            run,
+            only,
+            attempt,
+            position,
+            has_ended: false,
+            is_shown: lines.shown,
+        })
     }
 
     async fn read_run(state: &Shared<S>, id: &str) -> Result<RunView, ApiError> {
@@ -202,7 +229,16 @@ impl<S: Store> LogFollower<S> {
     fn message(&self, line: LogLine) -> Result<Message, ApiError> {
         let (attempt, sequence) = (self.attempt, line.sequence);
         let id = if attempt == 1 { sequence.to_string() } else { format!("{attempt}-{sequence}") };
-        let message = Message::default().id(id).json_data(StreamedLine { attempt, line });
+        let message = Message::default().id(id);
+        let message = if self.is_shown {
+            let LogLine { sequence, stream, content } = &line;
+            let shown = LogLineRef { sequence: *sequence, stream: *stream, content };
+            let (text, style) = shown_line(&shown);
+            let part = LogPart::beginning_with(content).map(|part| part as u8);
+            message.json_data(ShownLine { sequence: *sequence, text: &text, style, part })
+        } else {
+            message.json_data(StreamedLine { attempt, line })
+        };
         message.map_err(|error| ApiError::internal(&error))
     }
 }

@@ -37,6 +37,17 @@ mod unlock;
 mod user;
 mod users;
 
+pub(crate) use approvals::why_not;
+pub(crate) use authorize::permit;
+pub(crate) use breaker::problem as breaker_problem;
+pub(crate) use configuration::in_force;
+pub(crate) use layers::{Filter, view as layer_view};
+pub(crate) use reached::Reached;
+pub(crate) use repositories::without_login;
+pub(crate) use runs::{attempt, directory, run, view as run_view};
+pub(crate) use session::{Browser, begin, browser, forget};
+pub(crate) use state::Shared;
+
 pub use access::{Access, new_token};
 pub use error::ApiError;
 pub use hosts::Hosts;

@@ -19,7 +19,7 @@ pub struct Peer(pub SocketAddr);
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Reached {
     /// Who sent it; `None` if there is no connection.
-    pub(super) client: Option<IpAddr>,
+    pub(crate) client: Option<IpAddr>,
     /// `http` or `https`.
     pub(super) scheme: &'static str,
     /// The name or address of the server in the request, with or without a port.

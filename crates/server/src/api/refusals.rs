@@ -24,7 +24,7 @@ pub(super) async fn errors_as_json(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
-    if !is_error || is_json(response.headers()) {
+    if !is_error || has_form(response.headers()) {
         return response;
     }
     let (mut parts, body) = response.into_parts();
@@ -49,9 +49,10 @@ fn declared_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+/// Whether the answer has a form of its own: JSON, or a page.
+fn has_form(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
-    kind.is_some_and(|kind| kind.starts_with("application/json"))
+    kind.is_some_and(|kind| kind.starts_with("application/json") || kind.starts_with("text/html"))
 }
 
 /// The error with this status. `text` is the text of the framework.

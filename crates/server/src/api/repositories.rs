@@ -42,7 +42,7 @@ pub(super) fn poll<S>(
 }
 
 /// The address of a repository without name and password. The name of an SSH login is not secret.
-pub(super) fn without_login(address: &str) -> String {
+pub(crate) fn without_login(address: &str) -> String {
     let Ok(mut url) = Url::parse(address) else { return address.to_owned() };
     // A URL without a host has no login.
     let _ = url.set_password(None);

@@ -8,7 +8,7 @@ use super::state::Shared;
 use super::user::Role;
 
 /// The path of the API.
-pub(super) const BASE: &str = "/api/v1";
+pub(crate) const BASE: &str = "/api/v1";
 
 /// One request of the API.
 pub struct Route<S> {
@@ -21,8 +21,8 @@ pub struct Route<S> {
     /// What it does, in one sentence.
     pub summary: &'static str,
     /// Its parameters and its answer, for the OpenAPI document.
-    pub(super) shape: Shape,
-    pub(super) handler: MethodRouter<Shared<S>>,
+    pub(crate) shape: Shape,
+    pub(crate) handler: MethodRouter<Shared<S>>,
 }
 
 impl<S> std::fmt::Debug for Route<S> {

@@ -76,7 +76,7 @@ pub(super) async fn list<S: Store>(
 }
 
 /// A run, and its layer.
-pub(super) async fn run<S: Store>(
+pub(crate) async fn run<S: Store>(
     state: &ApiState<S>,
     id: &str,
 ) -> Result<(LayerName, Run), ApiError> {
@@ -85,7 +85,7 @@ pub(super) async fn run<S: Store>(
 }
 
 /// What people see of a run.
-pub(super) async fn view<S: Store>(
+pub(crate) async fn view<S: Store>(
     state: &ApiState<S>,
     layer: &LayerName,
     run: &Run,
@@ -136,7 +136,7 @@ pub(super) async fn cancel<S: Store>(
 }
 
 /// The number of the attempt that is asked for, or of the newest one.
-pub(super) fn attempt(run: &Run, asked: Option<u32>) -> Result<u32, ApiError> {
+pub(crate) fn attempt(run: &Run, asked: Option<u32>) -> Result<u32, ApiError> {
     let mut numbers = run.attempts.iter().map(|attempt| attempt.number);
     let found = match asked {
         Some(asked) => numbers.find(|number| *number == asked),
@@ -146,7 +146,7 @@ pub(super) fn attempt(run: &Run, asked: Option<u32>) -> Result<u32, ApiError> {
 }
 
 /// The directory of an attempt.
-pub(super) fn directory<S>(state: &ApiState<S>, attempt: &AttemptId) -> AttemptDirectory {
+pub(crate) fn directory<S>(state: &ApiState<S>, attempt: &AttemptId) -> AttemptDirectory {
     AttemptDirectory::of(&state.data.attempts(), attempt)
 }
 

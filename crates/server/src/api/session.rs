@@ -40,11 +40,7 @@ pub(crate) async fn browser<S: Store>(
     let Some(session) = state.store.use_session(id).await? else { return Ok(None) };
     let users = state.access.known();
     let user = users.iter().find(|user| user.token == session.user);
-    Ok(user.map(|user| Browser {
-        user: user.clone(),
-        form_token: form_token(cookie),
-        session: id,
-    }))
+    Ok(user.map(|user| Browser { user: user.clone(), form_token: form_token(cookie), session: id }))
 }
 
 /// Signs a browser in as the user whose token has this hash. Returns the `Set-Cookie` header.

@@ -3,16 +3,16 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 /// Makes the schema of a type.
-pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// What a request takes, and what it is answered with if it succeeds.
 #[derive(Clone, Copy)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     pub(super) status: &'static str,
     pub(super) answer: SchemaOf,
     pub(super) is_list: bool,
-    pub(super) query: Option<SchemaOf>,
-    pub(super) body: Option<SchemaOf>,
+    pub(crate) query: Option<SchemaOf>,
+    pub(crate) body: Option<SchemaOf>,
     pub(super) header: Option<(&'static str, &'static str)>,
     /// A further type of content.
     pub(super) also: Option<&'static str>,

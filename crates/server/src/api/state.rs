@@ -46,10 +46,10 @@ pub struct ApiState<S> {
 
 impl<S> ApiState<S> {
     /// What the configuration says about a layer.
-    pub(super) fn source(&self, layer: &LayerName) -> Option<Arc<LayerSource>> {
+    pub(crate) fn source(&self, layer: &LayerName) -> Option<Arc<LayerSource>> {
         self.desired.catalogs().borrow().layers.get(layer).cloned()
     }
 }
 
 /// Shared by all requests.
-pub(super) type Shared<S> = Arc<ApiState<S>>;
+pub(crate) type Shared<S> = Arc<ApiState<S>>;

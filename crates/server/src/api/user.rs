@@ -72,8 +72,13 @@ impl User {
         UserView { name: self.name.clone(), role: self.role, layers }
     }
 
+    /// Globs of the layers for which the user may send changes; `None` for all layers.
+    pub(crate) fn layer_globs(&self) -> Option<&[String]> {
+        self.layers.as_ref().map(|layers| layers.globs.as_slice())
+    }
+
     /// Whether the user may send changes for `layer`, or for more than one layer if it is `None`.
-    pub(super) fn may_change(&self, layer: Option<&str>) -> bool {
+    pub(crate) fn may_change(&self, layer: Option<&str>) -> bool {
         match (&self.layers, layer) {
             (None, _) => true,
             (Some(layers), Some(layer)) => layers.set.is_match(layer),

@@ -204,12 +204,19 @@ pub(crate) fn describe(ending: Ending) -> Option<String> {
     let text = match ending {
         Ending::Succeeded => return None,
         Ending::Failed(class) => class.describe(),
-        Ending::Stopped(StopReason::Superseded) => "stopped, because a newer commit took over",
-        Ending::Stopped(StopReason::Cancelled) => "cancelled",
-        Ending::Stopped(StopReason::TimedOut) => "stopped, because its time was up",
+        Ending::Stopped(reason) => describe_stop(reason),
         Ending::StalePlan => "the plan no longer fits",
         Ending::Lost => "its process ended without a report",
         Ending::NeverStarted => "its process was never started",
     };
     Some(text.to_owned())
+}
+
+/// Why an attempt was stopped.
+pub(crate) const fn describe_stop(reason: StopReason) -> &'static str {
+    match reason {
+        StopReason::Superseded => "stopped, because a newer commit took over",
+        StopReason::Cancelled => "cancelled",
+        StopReason::TimedOut => "stopped, because its time was up",
+    }
 }

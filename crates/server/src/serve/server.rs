@@ -9,6 +9,7 @@ use std::time::Duration;
 use butler_base::cancel::Stop;
 use butler_base::process::Environment;
 use butler_source::git::GitEnvironment;
+use secrecy::SecretString;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -30,6 +31,7 @@ use crate::data::{DataAccess, DataDirectory};
 use crate::event::Event;
 use crate::metrics::{AttemptMetrics, count_attempts};
 use crate::model::RunId;
+use crate::pages;
 use crate::plans::{KeyError, PlanKeys};
 use crate::store::{SqliteStore, Store, StoreError};
 use crate::webhooks::{self, Receiver};
@@ -56,6 +58,8 @@ pub struct Options {
     pub stop_attempts: Option<Duration>,
     /// The file of users; without it there is one administrator.
     pub access_file: Option<PathBuf>,
+    /// Whether a one-time code to sign in is made, for a person at a terminal of this machine.
+    pub with_sign_in_code: bool,
     /// Whether `/metrics` needs no token.
     pub metrics_open: bool,
     /// What modules are kept from, in one word.
@@ -180,17 +184,19 @@ pub struct Pass {
 }
 
 /// Serves until `stop`. Attempts go on after that, or are ended ([`Options::stop_attempts`]). `ready`
-/// is called with the URL when the server answers, and can show every layer that the store knows.
+/// is called with the URL, and with the one-time code if one was made, when the server answers, and can show every layer that the store knows.
 ///
 /// # Errors
 /// If the server cannot start.
 pub async fn serve(
     options: Options,
     stop: &Stop,
-    ready: impl FnOnce(&str),
+    ready: impl FnOnce(&str, Option<&SecretString>),
 ) -> Result<(), ServeError> {
     let (listen_at, config_files) = (options.listen, options.config_files.clone());
     let (hosts, stop_attempts) = (options.hosts.clone(), options.stop_attempts);
+    // The code signs in the administrator that exists without an access file.
+    let with_code = options.with_sign_in_code && options.access_file.is_none();
     let (isolation, metrics_open) = (options.isolation.clone(), options.metrics_open);
     // Read before anything is written.
     let of_file = options.access_file.as_deref().map(Access::of_file);
@@ -224,7 +230,10 @@ pub async fn serve(
         secrets: parts.polls.secrets.clone(),
         deliveries: Arc::clone(&parts.polls.deliveries),
     };
-    let router = api::router(Arc::new(state), webhooks::router(Arc::new(receiver)));
+    let code = with_code.then(|| state.sign_ins.new_code()).transpose().map_err(failed)?;
+    let state = Arc::new(state);
+    let others = webhooks::router(Arc::new(receiver)).merge(pages::router(Arc::clone(&state)));
+    let router = api::router(state, others);
     let scheme = if acceptor.is_some() { "https" } else { "http" };
     let served = async {
         match acceptor {
@@ -236,7 +245,7 @@ pub async fn serve(
     };
     scheduler.find_attempts().await?;
     scheduler.look_at_all().await?;
-    ready(&format!("{scheme}://{address}/"));
+    ready(&format!("{scheme}://{address}/"), code.as_ref());
     tokio::select! {
         never = served => match never {},
         () = scheduler.run(&mut events) => {}

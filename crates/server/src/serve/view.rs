@@ -10,7 +10,7 @@ use super::timestamp::Timestamp;
 use crate::decision::{Decision, waiting_runs};
 use crate::layers::LayerSource;
 use crate::model::{
-    Action, DriftKind, LayerName, Lease, Moment, Phase, Reason, Revision, Surroundings,
+    Action, DriftKind, LayerName, Lease, Moment, Phase, Reason, Revision, RunId, Surroundings,
 };
 use crate::store::Snapshot;
 
@@ -41,6 +41,8 @@ pub struct LayerView {
     pub drift: DriftView,
     /// What the last check found to differ; absent if nothing was checked.
     pub drift_kind: Option<DriftKind>,
+    /// The run of the last check.
+    pub drift_run: Option<RunId>,
     /// Who may use the state now.
     pub lease: Option<Lease>,
     /// The lock of the state that an attempt reported last, if none has succeeded since.
@@ -116,6 +118,7 @@ impl LayerView {
             applied_revision: facts.applied.clone(),
             drift,
             drift_kind: facts.drift.as_ref().map(|found| found.kind),
+            drift_run: facts.drift.as_ref().map(|found| found.run.clone()),
             lease: facts.lease.clone(),
             state_lock: facts.reported_lock.as_ref().map(|it| LockView::new(&it.lock)),
             next_look: decision.next_look.map(Timestamp),

@@ -1,0 +1,138 @@
+//! `/layers/NAME`: the state, why nothing runs, the history, and what can be done.
+
+use std::time::SystemTime;
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use super::layout::{Layout, Notice, respond, sentence};
+use super::message::error_page;
+use super::run_row::RunRow;
+use super::state_words::{
+    StateWord, has_drift, has_failed, of_layer, short, waits_for_approval, why,
+};
+use super::when::When;
+use crate::api::{ApiError, Browser, Role, Shared, in_force, layer_view};
+use crate::model::{Action, Revision};
+use crate::serve::{DriftView, LayerView, RunView, Timestamp};
+use crate::store::Store;
+
+/// The most runs of the history.
+const MOST_RUNS: u32 = 30;
+
+#[derive(Template)]
+#[template(path = "layer.html")]
+struct LayerPage {
+    layout: Layout,
+    name: String,
+    state: StateWord,
+    why: String,
+    /// What else keeps it from running.
+    other_reasons: Vec<String>,
+    facts: Vec<(&'static str, String)>,
+    next_look: Option<When>,
+    /// The run whose plan waits for an approval; may be empty.
+    waiting_run: String,
+    /// The run that found drift; may be empty.
+    drift_run: String,
+    /// The lock of Terraform that a run reported: its id, and who holds it.
+    state_lock: Option<(String, String)>,
+    runs: Vec<RunRow>,
+    /// As JSON; empty if the layer is no longer in the configuration.
+    configuration: String,
+    is_operator: bool,
+    is_administrator: bool,
+    is_paused: bool,
+    has_failed: bool,
+    has_lease: bool,
+}
+
+/// `GET /layers/NAME`.
+pub(super) async fn show<S: Store>(
+    State(state): State<Shared<S>>,
+    Extension(browser): Extension<Browser>,
+    Path(name): Path<String>,
+) -> Response {
+    let page = page(&state, &browser, &name, None, StatusCode::OK).await;
+    page.unwrap_or_else(|error| error_page(&state, Some(&browser), &error))
+}
+
+/// The page, with a notice.
+pub(super) async fn page<S: Store>(
+    state: &Shared<S>,
+    browser: &Browser,
+    name: &str,
+    notice: Option<Notice>,
+    status: StatusCode,
+) -> Result<Response, ApiError> {
+    // Before the layer is read: what happens after that refreshes the page.
+    let events = *state.store.journal().borrow();
+    let now = Timestamp::of(SystemTime::now()).0;
+    let view = layer_view(state, name)?;
+    let snapshot = state.store.snapshot(&view.name, "", &[]).await?;
+    let source = state.source(&view.name);
+    let runs = state.store.history(&view.name, None, MOST_RUNS).await?;
+    let runs: Vec<RunView> = runs
+        .iter()
+        .map(|run| RunView::new(&view.name, source.as_deref(), &snapshot, run))
+        .collect();
+    let configuration = source.map(|source| in_force(&source)).transpose()?;
+    let configuration = configuration.map(|it| format!("{it:#}")).unwrap_or_default();
+    let may_change = browser.user.may_change(Some(name));
+    let (role, waits) = (browser.user.role, waits_for_approval(&view));
+    let planned = runs.iter().find(|run| run.action == Action::Plan && run.plan_digest.is_some());
+    let page = LayerPage {
+        layout: Layout::new(state, Some(browser), name).refreshed(Some(name), events).with(notice),
+        name: name.to_owned(),
+        state: of_layer(&view),
+        why: why(&view),
+        other_reasons: view.reasons.iter().skip(1).map(|reason| sentence(&reason.text)).collect(),
+        facts: facts(&view),
+        next_look: view.next_look.map(|at| When::new(at.0, now)),
+        waiting_run: planned.filter(|_| waits).map(|run| run.id.to_string()).unwrap_or_default(),
+        drift_run: view
+            .drift_run
+            .as_ref()
+            .filter(|_| has_drift(&view))
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        state_lock: view.state_lock.as_ref().and_then(|lock| {
+            Some((lock.id.clone()?, lock.who.clone().unwrap_or_else(|| "unknown".to_owned())))
+        }),
+        runs: runs.iter().map(|run| RunRow::new(run, now)).collect(),
+        configuration,
+        is_operator: role >= Role::Operator && may_change,
+        is_administrator: role == Role::Administrator && may_change,
+        is_paused: view.paused_by.is_some(),
+        has_failed: has_failed(&view),
+        has_lease: view.lease.is_some(),
+    };
+    Ok(respond(status, &page))
+}
+
+fn facts(view: &LayerView) -> Vec<(&'static str, String)> {
+    let commit = |revision: &Option<Revision>| {
+        revision
+            .as_ref()
+            .map_or_else(|| "none".to_owned(), |it| short(it.commit.as_str()).to_owned())
+    };
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
+    let drift = match view.drift {
+        DriftView::Unknown => "nothing is applied",
+        DriftView::Unchecked => "not checked since the last apply",
+        DriftView::None => "none",
+        DriftView::Found => "found",
+    };
+    vec![
+        ("Repository", text(&view.repository)),
+        ("Branch", text(&view.reference)),
+        ("Path", text(&view.path)),
+        ("Read", commit(&view.revision)),
+        ("Planned", commit(&view.planned_revision)),
+        ("Applied", commit(&view.applied_revision)),
+        ("Drift", drift.to_owned()),
+    ]
+}

@@ -1,0 +1,117 @@
+//! What all pages have: the head, the navigation, and the headers of the answer.
+
+use askama::Template;
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+
+use super::assets::{SCRIPT_NAME, STYLE_NAME};
+use crate::api::{ApiError, ApiState, Browser, Role};
+
+/// Pages load only their own style sheet and script, send forms only here, and are in no frame.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// What the template of each page begins with.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) title: String,
+    /// The path of the public URL: empty, or like `/butler`.
+    pub(super) base: String,
+    pub(super) style: &'static str,
+    pub(super) script: &'static str,
+    pub(super) version: &'static str,
+    /// Name and role of the user, if the browser is signed in.
+    pub(super) user: Option<(String, &'static str)>,
+    pub(super) is_administrator: bool,
+    pub(super) form_token: String,
+    /// Makes a form that is sent twice count once.
+    pub(super) key: String,
+    /// The events after which the page is refreshed: a path of the API, or empty.
+    pub(super) events: String,
+    /// Something that a person has to know first.
+    pub(super) notice: Option<Notice>,
+}
+
+/// Why something was not done.
+#[derive(Clone, Debug)]
+pub(super) struct Notice {
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+}
+
+impl Notice {
+    pub(super) fn of(error: &ApiError) -> Self {
+        let (_, message, hint) = error.parts();
+        Self { message: sentence(message), hint: hint.map(str::to_owned) }
+    }
+}
+
+impl Layout {
+    pub(super) fn new<S>(
+        state: &ApiState<S>,
+        browser: Option<&Browser>,
+        title: impl Into<String>,
+    ) -> Self {
+        let user = browser.map(|browser| &browser.user);
+        Self {
+            title: title.into(),
+            base: state.hosts.base().to_owned(),
+            style: &STYLE_NAME,
+            script: &SCRIPT_NAME,
+            version: env!("CARGO_PKG_VERSION"),
+            user: user.map(|user| (user.name.clone(), user.role.name())),
+            is_administrator: user.is_some_and(|user| user.role == Role::Administrator),
+            form_token: browser.map(|browser| browser.form_token.clone()).unwrap_or_default(),
+            key: key(),
+            events: String::new(),
+            notice: None,
+        }
+    }
+
+    /// Refreshes the page when something happens to all layers, or to one.
+    pub(super) fn refreshed(mut self, layer: Option<&str>, after: u64) -> Self {
+        let after = after.to_string();
+        let mut pairs = vec![("after", after.as_str())];
+        pairs.extend(layer.map(|layer| ("layer", layer)));
+        self.events = super::address::with_query(&format!("{}/api/v1/events", self.base), &pairs);
+        self
+    }
+
+    pub(super) fn with(mut self, notice: Option<Notice>) -> Self {
+        self.notice = notice;
+        self
+    }
+}
+
+/// A random key. It only tells forms apart: without random numbers, a form counts each time that it is sent.
+fn key() -> String {
+    let mut bytes = [0; 16];
+    let _ = getrandom::fill(&mut bytes);
+    hex::encode(bytes)
+}
+
+/// `text` as a sentence: messages of errors and reasons begin with a small letter.
+pub(super) fn sentence(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_uppercase().to_string());
+    let rest = characters.as_str();
+    let end = if rest.ends_with(['.', '?', '!', '…', ':']) { "" } else { "." };
+    format!("{}{rest}{end}", first.unwrap_or_default())
+}
+
+/// The answer with a page.
+pub(super) fn respond(status: StatusCode, page: &impl Template) -> Response {
+    let html = match page.render() {
+        Ok(html) => html,
+        Err(error) => return ApiError::internal(&error).into_response(),
+    };
+    let headers: [(HeaderName, &str); 5] = [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        // Forms need the origin, which `no-referrer` would hide.
+        (header::REFERRER_POLICY, "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    ];
+    (status, headers, Html(html)).into_response()
+}

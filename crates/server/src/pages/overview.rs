@@ -1,0 +1,210 @@
+//! `/`: what needs a person first, then all layers.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use super::address::with_query;
+use super::layout::{Layout, Notice, respond};
+use super::message::error_page;
+use super::run_row::RunRow;
+use super::state_words::{
+    StateWord, has_drift, has_failed, is_running, of_layer, short, waits_for_approval, why,
+};
+use crate::api::{ApiError, Browser, Filter, Shared, breaker_problem};
+use crate::model::Moment;
+use crate::serve::{LayerView, Timestamp};
+use crate::store::Store;
+
+/// The most layers of one page, so that it stays readable and quick.
+const MOST: usize = 200;
+
+/// The most layers of a group of those that need a person.
+const MOST_URGENT: usize = 20;
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Overview {
+    layout: Layout,
+    problems: Vec<String>,
+    is_breaker_open: bool,
+    groups: Vec<Group>,
+    rows: Vec<Row>,
+    /// How many layers the filter allows.
+    found: usize,
+    all: usize,
+    q: String,
+    /// The values of the filter by state: value, text, and whether it is chosen.
+    states: Vec<(&'static str, &'static str, bool)>,
+    /// The repositories, and whether each is chosen.
+    repositories: Vec<(String, bool)>,
+    is_filtered: bool,
+    /// The address of the next page; empty on the last one.
+    next: String,
+}
+
+/// Layers that need a person for the same reason.
+struct Group {
+    title: &'static str,
+    style: &'static str,
+    count: usize,
+    /// The address of the list of all of them.
+    all: String,
+    rows: Vec<Row>,
+}
+
+/// A layer in a list.
+struct Row {
+    name: String,
+    /// The repository and the path.
+    place: String,
+    state: StateWord,
+    why: String,
+    commit: String,
+    last: Option<RunRow>,
+    drift_run: Option<String>,
+}
+
+impl Row {
+    fn new(view: &LayerView, now: Moment) -> Self {
+        let parts = [view.repository.as_deref(), view.path.as_deref()];
+        Self {
+            name: view.name.to_string(),
+            place: parts.into_iter().flatten().collect::<Vec<_>>().join("/"),
+            state: of_layer(view),
+            why: why(view),
+            commit: view
+                .revision
+                .as_ref()
+                .map(|it| short(it.commit.as_str()).to_owned())
+                .unwrap_or_default(),
+            last: view.last_run.as_ref().map(|run| RunRow::new(run, now)),
+            drift_run: view.drift_run.as_ref().filter(|_| has_drift(view)).map(ToString::to_string),
+        }
+    }
+}
+
+/// The states by which layers are filtered: the value, its text, and the parameters of the API.
+const STATES: [(&str, &str, &[(&str, &str)]); 6] = [
+    ("approval", "waiting for approval", &[("waiting", "approval")]),
+    ("failed", "failed", &[("phase", "Failed"), ("phase", "Blocked")]),
+    ("drift", "drifted", &[("drift", "found")]),
+    ("running", "running", &[("phase", "Triggering"), ("phase", "ClosingOut")]),
+    ("waiting", "waiting for anything", &[("phase", "PendingTrigger")]),
+    ("done", "up to date", &[("phase", "Noop"), ("phase", "Succeeded")]),
+];
+
+/// `GET /`. The parameters are those of the API's list of layers, and `state`.
+pub(super) async fn show<S: Store>(
+    State(state): State<Shared<S>>,
+    Extension(browser): Extension<Browser>,
+    Query(pairs): Query<Vec<(String, String)>>,
+) -> Response {
+    let page = page(&state, &browser, &pairs, None, StatusCode::OK).await;
+    page.unwrap_or_else(|error| error_page(&state, Some(&browser), &error))
+}
+
+/// The page, with a notice.
+pub(super) async fn page<S: Store>(
+    state: &Shared<S>,
+    browser: &Browser,
+    pairs: &[(String, String)],
+    notice: Option<Notice>,
+    status: StatusCode,
+) -> Result<Response, ApiError> {
+    // Before the layers are read: what happens after that refreshes the page.
+    let events = *state.store.journal().borrow();
+    let now = Timestamp::of(SystemTime::now()).0;
+    // A form sends its empty fields too.
+    let given: Vec<(String, String)> =
+        pairs.iter().filter(|(_, value)| !value.is_empty()).cloned().collect();
+    let chosen = given.iter().find(|(name, _)| name == "state").map(|(_, value)| value.clone());
+    let filter = filter(&given)?;
+    let views = state.views.all();
+    let is_filtered = given.iter().any(|(name, _)| name != "after");
+    let is_first = filter.after.is_none() && !is_filtered;
+    let mut found: Vec<&Arc<LayerView>> = views.iter().filter(|view| filter.allows(view)).collect();
+    let count = found.len();
+    let more = count > MOST;
+    found.truncate(MOST);
+    let next = found.last().filter(|_| more).map(|last| {
+        let kept = given.iter().filter(|(name, _)| name != "after");
+        let mut pairs: Vec<(&str, &str)> =
+            kept.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        pairs.push(("after", last.name.as_str()));
+        with_query(&format!("{}/", state.hosts.base()), &pairs)
+    });
+    let breaker = breaker_problem(state.store.breaker().await?);
+    let is_breaker_open = breaker.is_some();
+    let mut problems = state.desired.problems();
+    problems.extend(breaker);
+    let problems = problems.iter().map(|problem| super::layout::sentence(problem)).collect();
+    let repositories = state.desired.config().repositories.keys().cloned().collect::<Vec<_>>();
+    let page = Overview {
+        layout: Layout::new(state, Some(browser), "Layers").refreshed(None, events).with(notice),
+        problems,
+        is_breaker_open,
+        groups: if is_first { groups(&views, state.hosts.base(), now) } else { Vec::new() },
+        rows: found.into_iter().map(|view| Row::new(view, now)).collect(),
+        found: count,
+        all: views.len(),
+        states: STATES
+            .iter()
+            .map(|(value, text, _)| (*value, *text, chosen.as_deref() == Some(*value)))
+            .collect(),
+        repositories: repositories
+            .into_iter()
+            .map(|name| {
+                let is_chosen = filter.repository.as_deref() == Some(name.as_str());
+                (name, is_chosen)
+            })
+            .collect(),
+        q: filter.q.unwrap_or_default(),
+        is_filtered,
+        next: next.unwrap_or_default(),
+    };
+    Ok(respond(status, &page))
+}
+
+/// The filter of the API, in which `state` stands for several of its parameters.
+fn filter(given: &[(String, String)]) -> Result<Filter, ApiError> {
+    let mut pairs = Vec::new();
+    for (name, value) in given {
+        if name != "state" {
+            pairs.push((name.clone(), value.clone()));
+            continue;
+        }
+        let known = STATES.iter().find(|(state, ..)| state == value);
+        let (.., parameters) = known.ok_or_else(|| {
+            let names = STATES.map(|(state, ..)| state).join(", ");
+            ApiError::bad_request(format!("`state` is one of {names}, not `{value}`"))
+        })?;
+        pairs.extend(
+            parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+        );
+    }
+    Filter::parse(pairs)
+}
+
+/// The layers that need a person, and those that run.
+fn groups(views: &[Arc<LayerView>], base: &str, now: Moment) -> Vec<Group> {
+    type Wanted = fn(&LayerView) -> bool;
+    let all: [(&str, &str, &str, Wanted); 4] = [
+        ("Waiting for approval", "planned", "approval", waits_for_approval),
+        ("Failed", "failed", "failed", has_failed),
+        ("Drifted", "cancelled", "drift", has_drift),
+        ("Running now", "running", "running", is_running),
+    ];
+    let group = |(title, style, state, is_wanted): (&'static str, &'static str, &str, Wanted)| {
+        let wanted: Vec<_> = views.iter().filter(|view| is_wanted(view)).collect();
+        let rows = wanted.iter().take(MOST_URGENT).map(|view| Row::new(view, now)).collect();
+        let all = with_query(&format!("{base}/"), &[("state", state)]);
+        Group { title, style, count: wanted.len(), all, rows }
+    };
+    all.into_iter().map(group).filter(|group| group.count > 0).collect()
+}

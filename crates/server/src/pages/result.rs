@@ -1,0 +1,126 @@
+//! What an attempt has left about its run: its plan, diagnostics and timings, as HTML.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use butler_base::blocking::blocking;
+use butler_base::event::Phase;
+use butler_base::secret::Redactor;
+use butler_plan::Content;
+use butler_result::{
+    Diagnostic, DiagnosticsSection, PhaseTiming, PlanSection, Timings, TimingsTable,
+};
+use serde::Deserialize;
+
+use crate::api::ApiError;
+use crate::attempts::AttemptDirectory;
+
+/// `result.json`, as far as the page shows it.
+#[derive(Debug, Deserialize)]
+struct ResultFile {
+    status: String,
+    #[serde(default)]
+    error: Option<ProblemInFile>,
+    #[serde(default)]
+    diagnostics: Vec<Diagnostic>,
+    #[serde(default)]
+    warnings: Vec<String>,
+    timings: TimingsInFile,
+    #[serde(default)]
+    tool: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ProblemInFile {
+    phase: Phase,
+    message: String,
+    #[serde(default)]
+    advice: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TimingsInFile {
+    total_seconds: f64,
+    phases: Vec<PhaseInFile>,
+}
+
+#[derive(Debug, Deserialize)]
+struct PhaseInFile {
+    phase: Phase,
+    start_seconds: f64,
+    #[serde(default)]
+    duration_seconds: Option<f64>,
+}
+
+/// What an attempt has left. Everything may be empty.
+#[derive(Debug, Default)]
+pub(super) struct AttemptResult {
+    pub(super) plan: String,
+    pub(super) diagnostics: String,
+    pub(super) timings: String,
+    pub(super) tool: String,
+    /// Why it failed, and what to do.
+    pub(super) problem: Option<(String, String)>,
+}
+
+impl AttemptResult {
+    pub(super) async fn read(directory: AttemptDirectory) -> Result<Self, ApiError> {
+        let read = blocking(move |_| {
+            let file: Option<ResultFile> =
+                directory.read_json("reports/result.json").unwrap_or_default();
+            let plan = directory.plan_json()?;
+            Ok::<_, io::Error>((file, plan.map(|plan| plan_html(&plan)).transpose()?))
+        });
+        let (file, plan) = read.await.map_err(|error| ApiError::internal(&error))?;
+        let result = Self { plan: plan.unwrap_or_default(), ..Self::default() };
+        Ok(match file {
+            Some(file) => result.with(file),
+            None => result,
+        })
+    }
+
+    fn with(self, file: ResultFile) -> Self {
+        let diagnostics = DiagnosticsSection::new(&file.diagnostics, &file.warnings);
+        let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        let phases = file.timings.phases.iter().map(|timing| PhaseTiming {
+            phase: timing.phase,
+            start: seconds(timing.start_seconds),
+            duration: timing.duration_seconds.map(seconds),
+        });
+        let timings = Timings {
+            // Not shown.
+            started: SystemTime::UNIX_EPOCH,
+            total: seconds(file.timings.total_seconds),
+            phases: phases.collect(),
+        };
+        let failed = file.error.as_ref().map(|error| error.phase);
+        Self {
+            diagnostics: if diagnostics.is_empty() {
+                String::new()
+            } else {
+                diagnostics.to_string()
+            },
+            timings: TimingsTable::new(&timings, failed, &file.status).to_string(),
+            tool: file.tool.unwrap_or_default(),
+            problem: file.error.map(|error| (error.message, error.advice.unwrap_or_default())),
+            ..self
+        }
+    }
+}
+
+/// The plan as a difference. It was masked by the attempt.
+fn plan_html(json: &[u8]) -> io::Result<String> {
+    let redactor = Redactor::new();
+    let (_, copied) = butler_plan::read(
+        || Ok(json),
+        || Ok(io::sink()),
+        BTreeSet::new(),
+        Content::Clean,
+        &redactor,
+    )?;
+    let changes = copied?.changes?;
+    let section =
+        PlanSection::new(&changes.planned, &changes.outputs, &changes.drift, changes.left_out);
+    Ok(if section.is_empty() { String::new() } else { section.to_string() })
+}

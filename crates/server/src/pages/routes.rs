@@ -1,0 +1,71 @@
+//! All pages, and the role that each needs.
+
+use axum::Router;
+use axum::http::Method;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodRouter, get, post};
+
+use super::guard::guard;
+use super::{actions, assets, layer, lists, overview, run, sign_in};
+use crate::api::{Role, Shared};
+use crate::store::Store;
+
+/// A page, or a form of one.
+pub struct PageRoute<S> {
+    /// The method.
+    pub method: Method,
+    /// The path.
+    pub path: &'static str,
+    /// The lowest role that may open it; `None` for what is open to browsers that are not signed in.
+    pub role: Option<Role>,
+    handler: MethodRouter<Shared<S>>,
+}
+
+impl<S> std::fmt::Debug for PageRoute<S> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let role = self.role.map_or("open", Role::name);
+        write!(formatter, "{} {} ({role})", self.method, self.path)
+    }
+}
+
+/// All pages and forms. Forms have the paths and roles of the API's changes.
+pub fn routes<S: Store + 'static>(state: &Shared<S>) -> Vec<PageRoute<S>> {
+    let page =
+        |path, handler| PageRoute { method: Method::GET, path, role: Some(Role::Viewer), handler };
+    let open = |method, path, handler| PageRoute { method, path, role: None, handler };
+    let pages = [
+        page("/", get(overview::show::<S>)),
+        page("/layers/{layer}", get(layer::show::<S>)),
+        page("/runs/{run}", get(run::show::<S>)),
+        page("/repositories", get(lists::repositories::<S>)),
+        page("/events", get(lists::events::<S>)),
+        PageRoute { role: Some(Role::Administrator), ..page("/access", get(lists::access::<S>)) },
+        PageRoute { method: Method::POST, ..page("/sign-out", post(sign_in::sign_out::<S>)) },
+        open(Method::GET, "/sign-in", get(sign_in::show::<S>)),
+        open(Method::POST, "/sign-in", post(sign_in::sign_in::<S>)),
+        open(Method::GET, "/assets/{name}", get(assets::asset)),
+    ];
+    let forms = actions::all(state).into_iter().map(|(path, role, handler)| PageRoute {
+        method: Method::POST,
+        path,
+        role: Some(role),
+        handler,
+    });
+    pages.into_iter().chain(forms).collect()
+}
+
+/// The router of all pages. Each request is authorized before its handler is called.
+pub fn router<S: Store + 'static>(state: Shared<S>) -> Router {
+    let mut router = Router::new();
+    for route in routes(&state) {
+        let handler = match route.role {
+            Some(role) => {
+                let state = (state.clone(), role);
+                route.handler.layer(from_fn_with_state(state, guard::<S>))
+            }
+            None => route.handler,
+        };
+        router = router.route(route.path, handler);
+    }
+    router.with_state(state)
+}

@@ -1,0 +1,198 @@
+//! `/runs/ID`: the plan with its approval, the live log, diagnostics and timings.
+
+use std::time::SystemTime;
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+
+use super::address::with_query;
+use super::layout::{Layout, Notice, respond, sentence};
+use super::log_view::LogView;
+use super::message::error_page;
+use super::result::AttemptResult;
+use super::state_words::{StateWord, counts, of_run, short, title};
+use super::when::When;
+use crate::api::{
+    ApiError, Browser, Role, Shared, attempt, directory, run as find_run, run_view, why_not,
+};
+use crate::model::Action;
+use crate::serve::{RunView, Timestamp};
+use crate::store::{AttemptId, Store};
+
+#[derive(Template)]
+#[template(path = "run.html")]
+struct RunPage {
+    layout: Layout,
+    id: String,
+    layer: String,
+    title: &'static str,
+    state: StateWord,
+    /// Why the run is in its state; may be empty.
+    why: String,
+    facts: Vec<(&'static str, String)>,
+    created: When,
+    counts: String,
+    approval: Option<Approval>,
+    can_cancel: bool,
+    /// The run that applies this plan; may be empty.
+    apply_run: String,
+    result: AttemptResult,
+    log: LogView,
+    /// The address of the stream that follows the log; empty if there is nothing to follow.
+    follow: String,
+    /// The address of the lines that follow; empty if there are none.
+    more: String,
+    /// The numbers of all attempts, and whether each is shown.
+    attempts: Vec<(u32, bool)>,
+}
+
+/// What a person decides about the plan.
+struct Approval {
+    digest: String,
+    /// Why it cannot be approved; empty if it can.
+    why_not: String,
+    /// What the plan does to everything.
+    destroys: bool,
+    /// Whether the user may decide.
+    is_allowed: bool,
+}
+
+/// Which part of the log is shown.
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(super) struct Shown {
+    attempt: Option<u32>,
+    after: u32,
+}
+
+/// `GET /runs/ID`.
+pub(super) async fn show<S: Store>(
+    State(state): State<Shared<S>>,
+    Extension(browser): Extension<Browser>,
+    Path(id): Path<String>,
+    Query(shown): Query<Shown>,
+) -> Response {
+    let page = page(&state, &browser, &id, Some(shown), None, StatusCode::OK).await;
+    page.unwrap_or_else(|error| error_page(&state, Some(&browser), &error))
+}
+
+/// The page, with a notice.
+pub(super) async fn page<S: Store>(
+    state: &Shared<S>,
+    browser: &Browser,
+    id: &str,
+    shown: Option<Shown>,
+    notice: Option<Notice>,
+    status: StatusCode,
+) -> Result<Response, ApiError> {
+    let shown = shown.unwrap_or_default();
+    // Before the run is read: what happens after that refreshes the page.
+    let events = *state.store.journal().borrow();
+    let now = Timestamp::of(SystemTime::now()).0;
+    let (layer, run) = find_run(state, id).await?;
+    let view = run_view(state, &layer, &run).await?;
+    let number = attempt(&run, shown.attempt);
+    let number = match (number, shown.attempt) {
+        (Ok(number), _) => Some(number),
+        (Err(error), Some(_)) => return Err(error),
+        (Err(_), None) => None,
+    };
+    let (mut log, mut result) = (LogView::default(), AttemptResult::default());
+    if let Some(number) = number {
+        let attempt = AttemptId { layer: layer.clone(), run: run.id.clone(), number };
+        let directory = directory(state, &attempt);
+        log = LogView::read(directory.clone(), shown.after).await?;
+        result = AttemptResult::read(directory).await?;
+    }
+    let may_decide =
+        browser.user.role >= Role::Operator && browser.user.may_change(Some(layer.as_str()));
+    let approval = match (&run.plan, run.action) {
+        (Some(saved), Action::Plan) if view.apply_run.is_none() && !saved.is_empty => {
+            let why = why_not(state, &layer, &run, saved).await?;
+            Some(Approval {
+                digest: saved.digest.as_str().to_owned(),
+                why_not: why.as_deref().map(sentence).unwrap_or_default(),
+                destroys: run.destroys,
+                is_allowed: may_decide,
+            })
+        }
+        _ => None,
+    };
+    let is_running = view.attempts.iter().any(|it| Some(it.number) == number && it.ended.is_none());
+    let base = state.hosts.base();
+    let of_attempt = number.map(|number| number.to_string()).unwrap_or_default();
+    let last = log.last.to_string();
+    let rest: Vec<(&str, &str)> = [("attempt", of_attempt.as_str()), ("after", last.as_str())]
+        .into_iter()
+        .filter(|(_, value)| !value.is_empty())
+        .collect();
+    let has_more = log.has_more;
+    let follows = is_running || has_more || (number.is_none() && !view.over);
+    let title = title(view.action);
+    let page = RunPage {
+        layout: Layout::new(state, Some(browser), format!("{title} of {layer}"))
+            .refreshed(Some(layer.as_str()), events)
+            .with(notice),
+        id: id.to_owned(),
+        layer: layer.to_string(),
+        title,
+        state: of_run(&view),
+        why: why(&view),
+        facts: facts(&view, &result),
+        created: When::new(run.created, now),
+        counts: counts(view.counts),
+        approval,
+        can_cancel: !view.over && !view.cancelling && may_decide,
+        apply_run: view.apply_run.as_ref().map(ToString::to_string).unwrap_or_default(),
+        follow: if follows {
+            let mut pairs = rest.clone();
+            pairs.push(("shown", "true"));
+            with_query(&format!("{base}/api/v1/runs/{id}/logs"), &pairs)
+        } else {
+            String::new()
+        },
+        more: if has_more {
+            with_query(&format!("{base}/runs/{id}"), &rest)
+        } else {
+            String::new()
+        },
+        attempts: run.attempts.iter().map(|it| (it.number, Some(it.number) == number)).collect(),
+        result,
+        log,
+    };
+    Ok(respond(status, &page))
+}
+
+/// Why a run is in its state.
+fn why(view: &RunView) -> String {
+    if view.cancelling {
+        return "A person has cancelled the run; Terraform is asked to end.".to_owned();
+    }
+    view.ended.as_deref().map(|ended| format!("It {}.", ended_as(ended))).unwrap_or_default()
+}
+
+/// Sentences about an end are written for a table.
+fn ended_as(ended: &str) -> String {
+    format!("ended: {ended}")
+}
+
+fn facts(view: &RunView, result: &AttemptResult) -> Vec<(&'static str, String)> {
+    let mut facts =
+        vec![("Commit", short(view.commit.as_str()).to_owned()), ("Cause", view.cause.to_owned())];
+    if !result.tool.is_empty() {
+        facts.push(("Tool", result.tool.clone()));
+    }
+    if let Some(by) = &view.approved_by {
+        facts.push(("Approved by", by.clone()));
+    }
+    if let Some(by) = &view.discarded_by {
+        facts.push(("Discarded by", by.clone()));
+    }
+    if view.attempts.len() > 1 {
+        facts.push(("Attempts", view.attempts.len().to_string()));
+    }
+    facts
+}

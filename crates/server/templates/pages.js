@@ -1,0 +1,188 @@
+"use strict";
+(() => {
+  const $ = (id) => document.getElementById(id);
+  const soon = (work, time) => {
+    let timer = 0;
+    return () => { clearTimeout(timer); timer = setTimeout(work, time); };
+  };
+  for (const part of document.querySelectorAll(".script")) part.hidden = false;
+
+  // Times stay relative to now.
+  const units = [[172800, 86400, "days"], [3600, 3600, "h"], [60, 60, "min"], [1, 1, "s"]];
+  const tell = () => {
+    for (const time of document.querySelectorAll("time")) {
+      const seconds = Math.round((Date.now() - Date.parse(time.dateTime)) / 1000);
+      const amount = Math.abs(seconds);
+      const unit = units.find(([least]) => amount >= least);
+      const text = unit ? `${Math.floor(amount / unit[1])} ${unit[2]}` : "";
+      time.textContent = !unit ? "now" : seconds > 0 ? `${text} ago` : `in ${text}`;
+    }
+  };
+  setInterval(tell, 10000);
+
+  // A lost connection is shown. The browser connects again by itself, and continues after the last message.
+  const lost = new Set();
+  const watched = (source) => {
+    const show = () => { $("connection").hidden = lost.size === 0; };
+    source.addEventListener("open", () => { lost.delete(source); show(); });
+    source.addEventListener("error", () => {
+      lost.add(source);
+      show();
+      // The server refuses: a session that has ended, for example. The page is asked again.
+      if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
+    });
+    return source;
+  };
+
+  // What an event changes is asked for again; the reader's place and open parts stay.
+  const parts = ["live", "live-list", "live-timings"];
+  const refresh = async () => {
+    const answer = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "error" });
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const id of parts) {
+      const [old, fresh] = [$(id), page.getElementById(id)];
+      if (!old || !fresh || old.innerHTML === fresh.innerHTML) continue;
+      if (old.contains(document.activeElement) && document.activeElement !== document.body) {
+        document.activeElement.addEventListener("blur", soon(refresh, 200), { once: true });
+        continue;
+      }
+      const open = new Set([...old.querySelectorAll("details[open] .address")].map((it) => it.textContent));
+      old.replaceWith(fresh);
+      for (const it of fresh.querySelectorAll("details .address")) {
+        if (open.has(it.textContent)) it.closest("details").open = true;
+      }
+      for (const part of fresh.querySelectorAll(".script")) part.hidden = false;
+    }
+    plan();
+    // A run that was not started when the page was opened has a log now.
+    const [old, fresh] = [$("lines"), page.getElementById("lines")];
+    if (old && fresh && !old.dataset.follow && fresh.dataset.follow) location.reload();
+  };
+  const again = soon(() => refresh().catch(() => {}), 300);
+  if (document.body.dataset.events) {
+    watched(new EventSource(document.body.dataset.events)).addEventListener("message", again);
+  }
+
+  // The plan: filtered by what is in a resource.
+  const plan = () => {
+    const [changes, find] = [$("changes"), $("find-change")];
+    if (!changes || find.dataset.ready) return;
+    find.dataset.ready = "yes";
+    const all = [...changes.querySelectorAll(".change")];
+    const filter = () => {
+      const wanted = find.value.trim().toLowerCase();
+      let shown = 0;
+      for (const change of all) {
+        change.hidden = wanted !== "" && !change.textContent.toLowerCase().includes(wanted);
+        shown += change.hidden ? 0 : 1;
+      }
+      $("shown-changes").textContent = wanted ? `${shown} of ${all.length} resources match` : "";
+    };
+    find.addEventListener("input", soon(filter, 120));
+    $("open-all").addEventListener("click", () => all.forEach((change) => { change.open = true; }));
+    $("close-all").addEventListener("click", () => all.forEach((change) => { change.open = false; }));
+  };
+  plan();
+
+  // The log: lines are appended, and the end is followed unless the reader has left it.
+  const log = $("lines");
+  if (!log) return;
+  const tail = $("tail");
+  let last = Number(log.dataset.last);
+  let pending = [];
+  const atEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+  const names = ["Prepare", "Init", "Plan", "Apply"];
+  const partOf = (number) => {
+    const part = document.createElement("details");
+    part.className = "part";
+    part.dataset.part = number;
+    part.open = true;
+    const summary = document.createElement("summary");
+    summary.textContent = names[number];
+    part.append(summary);
+    log.append(part);
+    return part;
+  };
+  const append = () => {
+    const lines = pending;
+    pending = [];
+    const follows = tail.checked && atEnd();
+    $("no-lines")?.remove();
+    for (const line of lines) {
+      let part = log.lastElementChild;
+      const number = line.part ?? (part ? -1 : 0);
+      if (number >= 0 && (!part || Number(part.dataset.part) < number)) part = partOf(number);
+      let chunk = part.lastElementChild;
+      if (!chunk.classList.contains("chunk") || chunk.childElementCount >= 100) {
+        chunk = document.createElement("div");
+        chunk.className = "chunk";
+        part.append(chunk);
+      }
+      const span = document.createElement("span");
+      span.id = line.sequence;
+      if (line.style) span.className = line.style;
+      span.textContent = line.text;
+      chunk.append(span);
+    }
+    if (follows) log.scrollTop = log.scrollHeight;
+  };
+  if (log.dataset.follow) {
+    $("more-lines")?.remove();
+    const source = watched(new EventSource(log.dataset.follow));
+    source.addEventListener("message", (event) => {
+      const line = JSON.parse(event.data);
+      if (line.sequence <= last) return;
+      last = line.sequence;
+      if (pending.push(line) === 1) requestAnimationFrame(append);
+    });
+    source.addEventListener("end", () => {
+      source.close();
+      again();
+    });
+    if (!location.hash) log.scrollTop = log.scrollHeight;
+  }
+  const find = $("find-line");
+  let hits = [];
+  let current = -1;
+  const show = (index) => {
+    if (hits.length === 0) return;
+    hits[current]?.classList.remove("current");
+    current = (index + hits.length) % hits.length;
+    const hit = hits[current];
+    hit.closest("details").open = true;
+    hit.classList.add("current");
+    hit.scrollIntoView({ block: "center", behavior: "instant" });
+    $("found-lines").textContent = `${current + 1} of ${hits.length} found`;
+  };
+  const look = () => {
+    for (const line of hits) line.classList.remove("hit", "current");
+    const wanted = find.value.toLowerCase();
+    const lines = wanted === "" ? [] : [...log.querySelectorAll(".chunk > span")];
+    hits = lines.filter((line) => line.textContent.toLowerCase().includes(wanted));
+    for (const line of hits) line.classList.add("hit");
+    current = -1;
+    if (wanted !== "") tail.checked = false;
+    $("found-lines").textContent = wanted === "" ? "" : "0 found";
+    show(0);
+  };
+  find.addEventListener("input", soon(look, 120));
+  find.addEventListener("keydown", (event) => {
+    if (event.key === "Enter") show(current + (event.shiftKey ? -1 : 1));
+  });
+  $("next-line").addEventListener("click", () => show(current + 1));
+  $("previous-line").addEventListener("click", () => show(current - 1));
+  $("wrap").addEventListener("change", (event) => log.classList.toggle("wrap", event.target.checked));
+  tail.addEventListener("change", () => { if (tail.checked) log.scrollTop = log.scrollHeight; });
+  // A click on a line's number makes it the address of the page.
+  log.addEventListener("click", (event) => {
+    if (event.target.id && event.offsetX < 75) location.hash = event.target.id;
+  });
+  addEventListener("keydown", (event) => {
+    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName ?? "");
+    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      find.focus();
+    }
+  });
+})();
