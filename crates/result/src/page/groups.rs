@@ -17,7 +17,7 @@ impl<'a> Group<'a> {
         let mut sorted: Vec<(Key<'a>, &PlannedChange)> =
             changes.iter().map(|change| (Key::of(change), change)).collect();
         // Stable: the plan's order remains within a type.
-        sorted.sort_by(|(one, _), (other, _)| one.cmp(other));
+        sorted.sort_by_key(|(key, _)| *key);
         let mut groups: Vec<Self> = Vec::new();
         let mut last = None;
         for (key, change) in sorted {

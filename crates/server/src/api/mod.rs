@@ -32,7 +32,7 @@ mod state;
 mod state_lock;
 mod stream;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod unlock;
 mod user;
 mod users;

@@ -234,7 +234,8 @@ pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>, others: Router) -> Ro
         measured = measured.layer(from_fn_with_state(viewer, authorize::<S>));
     }
     let hosts = from_fn_with_state(Arc::new(state.hosts.clone()), check_address);
-    router
+    let base = state.hosts.base().to_owned();
+    let router = router
         .route(&format!("{BASE}/openapi.json"), answer)
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz::<S>))
@@ -245,7 +246,12 @@ pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>, others: Router) -> Ro
         .with_state(state)
         .merge(others)
         .layer(hosts)
-        .layer(from_fn(errors_as_json))
+        .layer(from_fn(errors_as_json));
+    // A proxy may hand on the path of the public URL, or remove it.
+    match base.as_str() {
+        "" => router,
+        base => Router::new().nest_service(base, router.clone()).fallback_service(router),
+    }
 }
 
 async fn unknown(request: Request) -> ApiError {

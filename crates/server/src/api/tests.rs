@@ -41,9 +41,10 @@ use crate::serve::{Desired, Views};
 use crate::store::{AttemptId, AttemptResult, MemoryStore, Note, Outcome, StartRequest, Store};
 
 /// A server without processes.
-struct Tested {
+pub(crate) struct Tested {
+    pub(crate) state: Arc<ApiState<MemoryStore>>,
     router: Router,
-    store: Arc<MemoryStore>,
+    pub(crate) store: Arc<MemoryStore>,
     events: mpsc::UnboundedReceiver<Event>,
     due: Arc<Notify>,
     desired: Arc<Desired>,
@@ -53,10 +54,10 @@ struct Tested {
 }
 
 /// The token of an administrator who may change only layers that match `*a`.
-const LIMITED: &str = "breg_limited";
+pub(crate) const LIMITED: &str = "breg_limited";
 
 /// The token of a role.
-fn token(role: Role) -> String {
+pub(crate) fn token(role: Role) -> String {
     format!("breg_{}", role.name())
 }
 
@@ -69,16 +70,16 @@ fn configuration(a: &str) -> Config {
     parse(&[(PathBuf::from("butler.yaml"), text)]).unwrap()
 }
 
-async fn tested() -> Tested {
+pub(crate) async fn tested() -> Tested {
     tested_with(Hosts::new([127, 0, 0, 1].into())).await
 }
 
-async fn tested_with(hosts: Hosts) -> Tested {
+pub(crate) async fn tested_with(hosts: Hosts) -> Tested {
     tested_by(hosts, None).await
 }
 
 /// With the users of `access`, or one of each role.
-async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
+pub(crate) async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
     let config = configuration("{repository: infra, path: a}");
     let store = Arc::new(MemoryStore::new(Arc::new(|| Moment::from_millis(1_000))));
     let views = Arc::new(Views::default());
@@ -123,8 +124,9 @@ async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
         deliveries: Arc::default(),
         metrics_open: false,
     };
-    let router = router(Arc::new(state), Router::new());
-    Tested { router, store, events, due, desired, views, attempts, directory }
+    let state = Arc::new(state);
+    let router = router(Arc::clone(&state), Router::new());
+    Tested { state, router, store, events, due, desired, views, attempts, directory }
 }
 
 impl Tested {
@@ -151,7 +153,7 @@ impl Tested {
     }
 
     /// Starts the next attempt of a run of the layer `a`.
-    async fn start(&self, run: &str, number: u32) -> AttemptId {
+    pub(crate) async fn start(&self, run: &str, number: u32) -> AttemptId {
         let layer: LayerName = "a".parse().unwrap();
         let attempt = AttemptId { layer, run: RunId::new(run), number };
         let request = StartRequest {
@@ -171,13 +173,13 @@ impl Tested {
     }
 
     /// Records the end of an attempt.
-    async fn end(&self, attempt: &AttemptId, ending: Ending) {
+    pub(crate) async fn end(&self, attempt: &AttemptId, ending: Ending) {
         let result = AttemptResult::ended(ending);
         assert_eq!(self.store.finish(attempt, result).await.unwrap(), Outcome::Made);
     }
 
     /// The files of an attempt.
-    fn files(&self, attempt: &AttemptId) -> AttemptDirectory {
+    pub(crate) fn files(&self, attempt: &AttemptId) -> AttemptDirectory {
         let data = DataDirectory::at(self.directory.path());
         AttemptDirectory::of(&data.attempts(), attempt)
     }
@@ -190,13 +192,13 @@ impl Tested {
     }
 
     /// Records another commit of the layer `a`, with another digest.
-    async fn push(&self, name: &str) {
+    pub(crate) async fn push(&self, name: &str) {
         let (commit, digest) = (Commit::new(name), Digest::new(name));
         self.see(Sighting::Found(Revision { commit, digest })).await;
     }
 
     /// Asks for a plan of a layer. Returns the id of the run.
-    async fn plan(&self, layer: &str) -> String {
+    pub(crate) async fn plan(&self, layer: &str) -> String {
         let path = format!("/layers/{layer}/plan");
         let (_, run) = self.ask(Method::POST, &path, Some(&token(Role::Operator)), None).await;
         run["id"].as_str().unwrap().to_owned()

@@ -2,6 +2,7 @@
 
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::request::Parts;
+use axum::http::uri::PathAndQuery;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use butler_registry::TokenHash;
@@ -51,7 +52,7 @@ pub(super) async fn guard<S: Store + 'static>(
 fn to_sign_in<S>(state: &ApiState<S>, parts: &Parts) -> Response {
     let sign_in = format!("{}/sign-in", state.hosts.base());
     // After a form, only its page can be opened again, and its path is not always one.
-    let asked = parts.uri.path_and_query().map(|it| it.as_str()).unwrap_or_default();
+    let asked = parts.uri.path_and_query().map(PathAndQuery::as_str).unwrap_or_default();
     let next = if parts.method.is_safe() && asked != "/" { asked } else { "" };
     let pairs: &[(&str, &str)] = if next.is_empty() { &[] } else { &[("next", next)] };
     Redirect::to(&with_query(&sign_in, pairs)).into_response()

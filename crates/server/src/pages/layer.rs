@@ -43,11 +43,16 @@ struct LayerPage {
     runs: Vec<RunRow>,
     /// As JSON; empty if the layer is no longer in the configuration.
     configuration: String,
-    is_operator: bool,
-    is_administrator: bool,
+    may: May,
     is_paused: bool,
     has_failed: bool,
     has_lease: bool,
+}
+
+/// What the user may do with the layer.
+struct May {
+    operate: bool,
+    administer: bool,
 }
 
 /// `GET /layers/NAME`.
@@ -104,8 +109,10 @@ pub(super) async fn page<S: Store>(
         }),
         runs: runs.iter().map(|run| RunRow::new(run, now)).collect(),
         configuration,
-        is_operator: role >= Role::Operator && may_change,
-        is_administrator: role == Role::Administrator && may_change,
+        may: May {
+            operate: role >= Role::Operator && may_change,
+            administer: role == Role::Administrator && may_change,
+        },
         is_paused: view.paused_by.is_some(),
         has_failed: has_failed(&view),
         has_lease: view.lease.is_some(),

@@ -20,6 +20,8 @@ mod run;
 mod run_row;
 mod sign_in;
 mod state_words;
+#[cfg(test)]
+mod tests;
 mod when;
 
 pub use routes::{PageRoute, router, routes};

@@ -89,8 +89,11 @@ impl Row {
     }
 }
 
+/// Names and values of parameters of the API.
+type Parameters = &'static [(&'static str, &'static str)];
+
 /// The states by which layers are filtered: the value, its text, and the parameters of the API.
-const STATES: [(&str, &str, &[(&str, &str)]); 6] = [
+const STATES: [(&str, &str, Parameters); 6] = [
     ("approval", "waiting for approval", &[("waiting", "approval")]),
     ("failed", "failed", &[("phase", "Failed"), ("phase", "Blocked")]),
     ("drift", "drifted", &[("drift", "found")]),

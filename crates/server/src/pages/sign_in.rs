@@ -43,14 +43,13 @@ pub(super) async fn show<S: Store>(
     let Some(code) = code else { return form(&state, StatusCode::OK, next, None) };
     let is_here = reached.client.is_some_and(|client| client.is_loopback());
     let administrator = state.access.only_administrator();
-    match administrator.filter(|_| is_here && state.sign_ins.use_code(&code, Instant::now())) {
-        Some(user) => signed_in(&state, &reached, user, "/").await,
-        None => {
-            let message = "The code in this address is not valid: it signs one browser of the server's machine in, \
-                           within ten minutes after the server was started.";
-            refused(&state, next, message).await
-        }
+    let user = administrator.filter(|_| is_here && state.sign_ins.use_code(&code, Instant::now()));
+    if let Some(user) = user {
+        return signed_in(&state, &reached, user, "/").await;
     }
+    let message = "The code in this address is not valid: it signs one browser of the server's machine in, within ten \
+                   minutes after the server was started.";
+    refused(&state, next, message).await
 }
 
 /// `POST /sign-in`.
