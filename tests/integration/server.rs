@@ -24,6 +24,7 @@ mod limits;
 mod metrics;
 mod module_credentials;
 mod output;
+mod pages;
 mod plan_files;
 mod port;
 mod postgres;

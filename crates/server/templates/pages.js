@@ -22,7 +22,9 @@
 
   // A lost connection is shown. The browser connects again by itself, and continues after the last message.
   const lost = new Set();
+  const sources = new Set();
   const watched = (source) => {
+    sources.add(source);
     const show = () => { $("connection").hidden = lost.size === 0; };
     source.addEventListener("open", () => { lost.delete(source); show(); });
     source.addEventListener("error", () => {
@@ -33,6 +35,10 @@
     });
     return source;
   };
+
+  // A page that the browser keeps for its back button would keep its connections, and a browser has only six.
+  addEventListener("pagehide", () => sources.forEach((source) => source.close()));
+  addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
   // What an event changes is asked for again; the reader's place and open parts stay.
   const parts = ["live", "live-list", "live-timings"];

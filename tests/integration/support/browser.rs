@@ -88,6 +88,22 @@ impl Browser {
         self.post("/url", json!({"url": format!("file://{}", page.display())})).await;
     }
 
+    /// Opens a page of a server.
+    pub(crate) async fn open_url(&self, url: &str) {
+        self.post("/url", json!({"url": url})).await;
+    }
+
+    /// Sends a command of the browser's own protocol.
+    pub(crate) async fn command(&self, name: &str, parameters: Value) -> Value {
+        self.post("/goog/cdp/execute", json!({"cmd": name, "params": parameters})).await
+    }
+
+    /// The result of a function body in the page, or `None` if the page changes meanwhile.
+    pub(crate) async fn try_run(&self, script: &str) -> Option<Value> {
+        let answer = self.ask("/execute/sync", json!({"script": script, "args": []})).await;
+        answer.get("error").is_none().then_some(answer)
+    }
+
     /// The result of a function body in the page; promises are awaited.
     pub(crate) async fn run(&self, script: &str) -> Value {
         self.post("/execute/sync", json!({"script": script, "args": []})).await
@@ -116,11 +132,15 @@ impl Browser {
     }
 
     async fn post(&self, path: &str, body: Value) -> Value {
+        let value = self.ask(path, body).await;
+        assert!(value.get("error").is_none(), "{path}: {value}");
+        value
+    }
+
+    async fn ask(&self, path: &str, body: Value) -> Value {
         let request = self.client.post(format!("{}{path}", self.session)).json(&body);
         let answer: Value = request.send().await.unwrap().json().await.unwrap();
-        let value = &answer["value"];
-        assert!(value.get("error").is_none(), "{path}: {value}");
-        value.clone()
+        answer["value"].clone()
     }
 }
 
