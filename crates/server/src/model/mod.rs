@@ -14,6 +14,7 @@ mod observation;
 mod phase;
 mod plan;
 mod run;
+mod session;
 mod token;
 
 pub use attempt::{Attempt, Ending, Liveness, StopReason};
@@ -31,4 +32,5 @@ pub use observation::{Observation, Revision, Sighting};
 pub use phase::{Gate, Phase, Reason};
 pub use plan::{ChangeCounts, SavedPlan, StalePlan};
 pub use run::{Action, Cause, Closed, NewRun, Run};
+pub use session::Session;
 pub use token::AttemptToken;

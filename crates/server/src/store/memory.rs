@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::needs::RunState;
 use super::record::Record;
 use super::rename;
-use super::session::{self, Session, Sessions};
+use super::session::{self, Sessions};
 use super::transaction::Tables;
 use super::{
     AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Running, RunningCount, Snapshot,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::model::{
     Action, Breaker, Closed, Commit, Former, JournalChange, JournalEntry, LayerName, Lease, Moment,
-    NewRun, OpenBreaker, PlanDigest, Run, RunId, Sighting,
+    NewRun, OpenBreaker, PlanDigest, Run, RunId, Session, Sighting,
 };
 
 /// Facts in memory.

@@ -36,7 +36,7 @@ use crate::model::{
 pub use memory::MemoryStore;
 pub use note::{Note, Outcome};
 pub use running::{Running, RunningCount};
-pub use session::{Session, Sessions};
+pub use session::Sessions;
 pub use sqlite::{SqliteStore, backup, restore};
 
 /// What is wrong with the store.

@@ -4,9 +4,8 @@ use butler_registry::TokenHash;
 
 use super::journal::changes;
 use super::record::Record;
-use super::session::Session;
 use super::{Outcome, Running, StoreResult};
-use crate::model::{Commit, JournalChange, LayerName, Lease, Moment, Run, RunId};
+use crate::model::{Commit, JournalChange, LayerName, Lease, Moment, Run, RunId, Session};
 
 /// One transaction of a database. Nothing that it does is visible to others before it ends, and
 /// nothing remains if it ends with an error.

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use butler_registry::TokenHash;
 use butler_server::model::{
     Breaker, Closed, Commit, Former, JournalEntry, LayerName, Moment, NewRun, OpenBreaker,
-    PlanDigest, Run, RunId, Sighting,
+    PlanDigest, Run, RunId, Session, Sighting,
 };
 use butler_server::store::{
-    AttemptId, AttemptResult, Keep, MemoryStore, Note, Outcome, Session, Sessions, Snapshot,
-    StartRequest, Store, StoreError, StoreResult,
+    AttemptId, AttemptResult, Keep, MemoryStore, Note, Outcome, Sessions, Snapshot, StartRequest,
+    Store, StoreError, StoreResult,
 };
 use tokio::sync::watch;
 

@@ -26,7 +26,7 @@ use tokio::sync::{oneshot, watch};
 use self::lock::StoreLock;
 use self::tables::SqliteTables;
 use super::rename;
-use super::session::{self, Session, Sessions};
+use super::session::{self, Sessions};
 use super::tables as transactions;
 use super::transaction::Tables as _;
 use super::{
@@ -35,7 +35,7 @@ use super::{
 };
 use crate::model::{
     Breaker, Closed, Commit, Former, JournalEntry, LayerName, Moment, NewRun, OpenBreaker,
-    PlanDigest, Run, RunId, Sighting,
+    PlanDigest, Run, RunId, Session, Sighting,
 };
 
 pub use backup::{backup, restore};

@@ -6,10 +6,11 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::model::{Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId};
+use crate::model::{
+    Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId, Session,
+};
 use crate::store::needs::{Need, RunState};
 use crate::store::record::Record;
-use crate::store::session::Session;
 use crate::store::transaction::Tables;
 use crate::store::{Running, RunningCount, StoreError, StoreResult};
 
