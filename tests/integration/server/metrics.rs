@@ -63,8 +63,13 @@ layers:
         (&*ended("plan"), 1.0),
         (&ended("apply"), 1.0),
         (&ended("drift"), 0.0),
-        ("butler_attempt_duration_seconds_count{action=\"apply\"}", 1.0),
-        ("butler_attempt_duration_seconds_bucket{action=\"apply\",le=\"14400\"}", 1.0),
+        ("butler_attempt_duration_seconds_count{action=\"apply\",outcome=\"succeeded\"}", 1.0),
+        (
+            "butler_attempt_duration_seconds_bucket{action=\"apply\",outcome=\"succeeded\",le=\"14400\"}",
+            1.0,
+        ),
+        ("butler_run_wait_seconds_count{action=\"apply\"}", 1.0),
+        ("butler_breaker_open", 0.0),
         ("butler_attempts_running", 0.0),
         ("butler_runs_waiting", 0.0),
         ("butler_problems", 0.0),
@@ -72,7 +77,14 @@ layers:
     ] {
         assert_eq!(value(&text, series).to_bits(), f64::to_bits(expected), "{series}: {text}");
     }
-    assert!(value(&text, "butler_attempt_duration_seconds_sum{action=\"plan\"}") > 0.0, "{text}");
+    for measured in [
+        "butler_attempt_duration_seconds_sum{action=\"plan\",outcome=\"succeeded\"}",
+        "butler_poll_duration_seconds_count{result=\"succeeded\"}",
+        "butler_store_transaction_duration_seconds_count{kind=\"read\"}",
+        "butler_store_transaction_duration_seconds_count{kind=\"write\"}",
+    ] {
+        assert!(value(&text, measured) > 0.0, "{measured}: {text}");
+    }
     assert!(value(&text, SUCCEEDED) > 0.0 && value(&text, LAST) > 1e9, "{text}");
     assert_eq!(installation.terminate().await, Some(0));
 

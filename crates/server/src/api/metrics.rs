@@ -9,44 +9,48 @@ use axum::response::IntoResponse;
 use super::error::ApiError;
 use super::state::{ApiState, Shared};
 use crate::metrics::{
-    ATTEMPTS_RUNNING, BUILD_INFO, CONTENT_TYPE, Exposition, LAST_SUCCESSFUL_POLL, LAYERS,
-    LAYERS_DRIFTED, LAYERS_GATED, OLDEST_WAITING_RUN, POLLS, PROBLEMS, RUNS_WAITING,
-    WEBHOOK_DELIVERIES,
+    ATTEMPTS_RUNNING, BREAKER_OPEN, BUILD_INFO, CONTENT_TYPE, Exposition, LAST_SUCCESSFUL_POLL,
+    LAYERS, LAYERS_DRIFTED, LAYERS_GATED, OLDEST_DRIFT, OLDEST_WAITING_RUN, POLLS, PROBLEMS,
+    RUNS_WAITING, RUNS_WAITING_GATED, WEBHOOK_DELIVERIES,
 };
-use crate::model::{Gate, Moment, Phase};
+use crate::model::{Breaker, Gate, Moment, Phase};
 use crate::serve::{Desired, DriftView, LayerView, Timestamp};
 use crate::store::Store;
 use crate::webhooks::{Deliveries, DeliveryCounts};
 
-/// Of the store, it reads only which attempts run: everything else is in memory, however many layers
-/// there are.
+/// Of the store, it reads only which attempts run and the breaker: everything else is in memory, however
+/// many layers there are.
 pub(super) async fn metrics<S: Store>(
     State(state): State<Shared<S>>,
 ) -> Result<impl IntoResponse, ApiError> {
     let running = state.store.busy().await?.len();
-    let text = exposition(&state, running, Timestamp::of(SystemTime::now()).0);
+    let breaker = state.store.breaker().await?;
+    let text = exposition(&state, running, breaker, Timestamp::of(SystemTime::now()).0);
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text))
 }
 
 /// A layer has at most one attempt that runs, so `running` is the number of busy layers.
-fn exposition<S>(state: &ApiState<S>, running: usize, now: Moment) -> String {
+fn exposition<S>(state: &ApiState<S>, running: usize, breaker: Breaker, now: Moment) -> String {
     let mut text = Exposition::default();
     text.family(&BUILD_INFO);
     text.sample(&BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1);
     let views = state.views.all();
     let views = || views.iter().map(AsRef::as_ref);
-    write_layers(views, &mut text);
+    write_layers(views, now, &mut text);
     text.single(&PROBLEMS, state.desired.problems().len());
     write_waiting(views, now, &mut text);
+    text.single(&BREAKER_OPEN, u8::from(breaker == Breaker::Open));
     text.single(&ATTEMPTS_RUNNING, running);
     state.attempts.write(&mut text);
-    write_polls(&state.desired, &mut text);
+    write_polls(state, &mut text);
     write_deliveries(&state.desired, &state.deliveries, &mut text);
+    state.transactions.write(&mut text);
     text.into_text()
 }
 
 fn write_layers<'a, I: Iterator<Item = &'a LayerView>>(
     views: impl Fn() -> I,
+    now: Moment,
     text: &mut Exposition,
 ) {
     text.family(&LAYERS);
@@ -56,6 +60,9 @@ fn write_layers<'a, I: Iterator<Item = &'a LayerView>>(
     }
     let drifted = views().filter(|view| view.drift == DriftView::Found).count();
     text.single(&LAYERS_DRIFTED, drifted);
+    let oldest = views().filter_map(|view| view.drift_since).min();
+    let age = oldest.map(|since| now.since(since)).unwrap_or_default();
+    text.single(&OLDEST_DRIFT, age.as_secs_f64());
     text.family(&LAYERS_GATED);
     for gate in Gate::ALL {
         let has = |view: &&LayerView| view.reasons.iter().any(|reason| reason.gate == gate);
@@ -70,12 +77,19 @@ fn write_waiting<'a, I: Iterator<Item = &'a LayerView>>(
 ) {
     let created = || views().flat_map(|view| view.waiting_runs.iter().copied());
     text.single(&RUNS_WAITING, created().count());
+    text.family(&RUNS_WAITING_GATED);
+    for gate in Gate::ALL {
+        let has = |view: &&LayerView| view.reasons.iter().any(|reason| reason.gate == gate);
+        let count: usize = views().filter(has).map(|view| view.waiting_runs.len()).sum();
+        text.sample(&RUNS_WAITING_GATED, &[gate.as_str()], count);
+    }
     let oldest = created().min().map(|created| now.since(created)).unwrap_or_default();
     text.single(&OLDEST_WAITING_RUN, oldest.as_secs_f64());
 }
 
 /// The repositories of the configuration.
-fn write_polls(desired: &Desired, text: &mut Exposition) {
+fn write_polls<S>(state: &ApiState<S>, text: &mut Exposition) {
+    let desired = &state.desired;
     let config = desired.config();
     let polls = config.repositories.keys().map(|name| (name, desired.poll_results(name)));
     let polls: Vec<_> = polls.collect();
@@ -84,6 +98,7 @@ fn write_polls(desired: &Desired, text: &mut Exposition) {
         text.sample(&POLLS, &[name, "succeeded"], results.succeeded);
         text.sample(&POLLS, &[name, "failed"], results.failed);
     }
+    state.poll_durations.write(text);
     text.family(&LAST_SUCCESSFUL_POLL);
     for (name, results) in &polls {
         let since = results.last_success.and_then(|at| at.duration_since(UNIX_EPOCH).ok());

@@ -10,7 +10,7 @@ use super::sign_in::SignIns;
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::LayerSource;
-use crate::metrics::AttemptMetrics;
+use crate::metrics::{AttemptMetrics, PollDurations, TransactionDurations};
 use crate::model::LayerName;
 use crate::serve::{Desired, Views};
 use crate::webhooks::Deliveries;
@@ -36,8 +36,12 @@ pub struct ApiState<S> {
     pub hosts: Hosts,
     /// What modules are kept from, in one word.
     pub isolation: String,
-    /// The attempts that have ended.
+    /// The attempts that have started and ended.
     pub attempts: Arc<AttemptMetrics>,
+    /// How long polls took.
+    pub poll_durations: Arc<PollDurations>,
+    /// How long transactions of the store took.
+    pub transactions: Arc<TransactionDurations>,
     /// What git hosts told about commits.
     pub deliveries: Arc<Deliveries>,
     /// Whether `/metrics` needs no token.

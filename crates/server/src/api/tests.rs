@@ -121,6 +121,8 @@ pub(crate) async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
         hosts,
         isolation: "landlock".to_owned(),
         attempts: Arc::clone(&attempts),
+        poll_durations: Arc::default(),
+        transactions: Arc::default(),
         deliveries: Arc::default(),
         metrics_open: false,
     };

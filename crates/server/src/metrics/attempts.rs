@@ -1,19 +1,21 @@
-//! Counts the attempts that end.
+//! Counts the attempts that start and end.
 //!
-//! The journal has an entry for each end, whichever transaction recorded it. So ends are counted from the
-//! journal, and not where attempts report, are probed or are unlocked.
+//! The journal has an entry for each start and each end, whichever transaction recorded it. So they are
+//! counted from the journal, and not where attempts are started, report, are probed or are unlocked.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::families::{ATTEMPT_DURATION, ATTEMPTS_ENDED};
+use super::families::{ATTEMPT_DURATION, ATTEMPTS_ENDED, RUN_WAIT};
+use super::histogram::Histogram;
 use super::text::Exposition;
 use crate::model::{Action, Ending, JournalEntry, JournalKind, StopReason};
 use crate::store::{Store, StoreResult};
 
-/// The upper bounds of the histogram, in seconds.
-const BUCKETS: [u32; 12] = [1, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 14_400];
+/// The upper bounds of the histograms, in seconds: from a plan without providers to the longest apply.
+const BUCKETS: [f64; 12] =
+    [1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0, 7_200.0, 14_400.0];
 
 /// The actions of which the server makes attempts. They have series from the start, so that the first
 /// end of a kind is an increase.
@@ -34,7 +36,7 @@ const OUTCOMES: [&str; 8] = [
 /// How many entries of the journal are read at once.
 const ENTRIES: u32 = 500;
 
-/// The attempts that have ended since the server started.
+/// The attempts that have started and ended since the server started.
 #[derive(Debug)]
 pub struct AttemptMetrics(Mutex<Counts>);
 
@@ -45,19 +47,19 @@ struct Counts {
     actions: BTreeMap<Action, OfAction>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct OfAction {
-    outcomes: BTreeMap<&'static str, u64>,
-    /// The attempts that took longer than the bound before, and at most as long as this one.
-    buckets: [u64; BUCKETS.len()],
-    total: Duration,
+    /// How long attempts took, by their outcome: those outcomes that there were.
+    outcomes: BTreeMap<&'static str, Histogram>,
+    /// How long runs waited for their first attempt.
+    waits: Histogram,
 }
 
 impl AttemptMetrics {
-    /// Counts the ends behind this entry of the journal.
+    /// Counts what happens behind this entry of the journal.
     #[must_use]
     pub fn after(counted: u64) -> Self {
-        let actions = ACTIONS.map(|action| (action, OfAction::default())).into();
+        let actions = ACTIONS.map(|action| (action, OfAction::new())).into();
         Self(Mutex::new(Counts { counted, actions }))
     }
 
@@ -78,17 +80,30 @@ impl AttemptMetrics {
     }
 
     async fn count<S: Store>(&self, store: &S, entry: &JournalEntry) -> StoreResult<()> {
-        let JournalKind::AttemptEnded { ending } = entry.change.what else { return Ok(()) };
+        let ending = match entry.change.what {
+            JournalKind::AttemptStarted => None,
+            JournalKind::AttemptEnded { ending } => Some(ending),
+            _ => return Ok(()),
+        };
         let Some((id, number)) = entry.change.run.as_ref().zip(entry.change.attempt) else {
             return Ok(());
         };
+        // Later attempts wait because of a failure.
+        if ending.is_none() && number > 1 {
+            return Ok(());
+        }
         // Runs are removed long after their attempts have ended.
         let Some((_, run)) = store.run(id).await? else { return Ok(()) };
         let attempt = run.attempts.iter().find(|attempt| attempt.number == number);
-        let took = attempt.and_then(|it| Some(it.end?.1.since(it.created))).unwrap_or_default();
         self.with(|counts| {
             counts.counted = entry.sequence;
-            counts.actions.entry(run.action).or_default().add(outcome(ending), took);
+            let counted = counts.actions.entry(run.action).or_insert_with(OfAction::new);
+            if let Some(ending) = ending {
+                let took = attempt.and_then(|it| Some(it.end?.1.since(it.created)));
+                counted.ended(outcome(ending), took.unwrap_or_default());
+            } else if let Some(attempt) = attempt {
+                counted.waits.observe(attempt.created.since(run.created));
+            }
         });
         Ok(())
     }
@@ -103,40 +118,33 @@ impl AttemptMetrics {
             text.family(&ATTEMPTS_ENDED);
             for (action, counted) in &counts.actions {
                 for outcome in OUTCOMES {
-                    let count = counted.outcomes.get(outcome).copied().unwrap_or_default();
+                    let count = counted.outcomes.get(outcome).map_or(0, Histogram::count);
                     text.sample(&ATTEMPTS_ENDED, &[action.as_str(), outcome], count);
                 }
             }
             text.family(&ATTEMPT_DURATION);
             for (action, counted) in &counts.actions {
-                counted.write_durations(*action, text);
+                for (outcome, durations) in &counted.outcomes {
+                    text.histogram(&ATTEMPT_DURATION, &[action.as_str(), outcome], durations);
+                }
+            }
+            text.family(&RUN_WAIT);
+            for (action, counted) in &counts.actions {
+                text.histogram(&RUN_WAIT, &[action.as_str()], &counted.waits);
             }
         });
     }
 }
 
 impl OfAction {
-    fn add(&mut self, outcome: &'static str, took: Duration) {
-        *self.outcomes.entry(outcome).or_default() += 1;
-        let fits = |bound: &u32| took <= Duration::from_secs(u64::from(*bound));
-        if let Some(bucket) = BUCKETS.iter().position(fits) {
-            self.buckets[bucket] += 1;
-        }
-        self.total += took;
+    /// Attempts succeed or fail; the other outcomes are rare, and have durations from their first attempt on.
+    fn new() -> Self {
+        let outcomes = ["succeeded", "failed"].map(|outcome| (outcome, Histogram::new(&BUCKETS)));
+        Self { outcomes: outcomes.into(), waits: Histogram::new(&BUCKETS) }
     }
 
-    fn write_durations(&self, action: Action, text: &mut Exposition) {
-        let (name, label) = (ATTEMPT_DURATION.name, ("action", action.as_str()));
-        let count: u64 = self.outcomes.values().sum();
-        let mut up_to = 0;
-        for (bound, bucket) in BUCKETS.iter().zip(self.buckets) {
-            up_to += bucket;
-            let bound = bound.to_string();
-            text.part(name, "_bucket", [label, ("le", &bound)].into_iter(), up_to);
-        }
-        text.part(name, "_bucket", [label, ("le", "+Inf")].into_iter(), count);
-        text.part(name, "_sum", [label].into_iter(), self.total.as_secs_f64());
-        text.part(name, "_count", [label].into_iter(), count);
+    fn ended(&mut self, outcome: &'static str, took: Duration) {
+        self.outcomes.entry(outcome).or_insert_with(|| Histogram::new(&BUCKETS)).observe(took);
     }
 }
 
@@ -153,12 +161,12 @@ const fn outcome(ending: Ending) -> &'static str {
     }
 }
 
-/// Counts each attempt that ends. Never ends.
+/// Counts each attempt that starts or ends. Never ends.
 pub async fn count_attempts<S: Store>(store: &S, metrics: &AttemptMetrics) {
     let mut journal = store.journal();
     loop {
         if let Err(error) = metrics.catch_up(store).await {
-            tracing::warn!(%error, "cannot count the attempts that have ended; the next change of the store counts them");
+            tracing::warn!(%error, "cannot count attempts; the next change of the store counts them");
         }
         if journal.changed().await.is_err() {
             // The store is being closed.
@@ -172,31 +180,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_bucket_contains_the_shorter_ones_and_the_last_one_everything() {
+    fn durations_are_counted_by_action_and_outcome() {
         let metrics = AttemptMetrics::after(0);
         metrics.with(|counts| {
             let plans = counts.actions.get_mut(&Action::Plan).unwrap();
             for (outcome, millis) in
                 [("succeeded", 900), ("failed", 1_000), ("lost", 1_001), ("lost", 14_400_001)]
             {
-                plans.add(outcome, Duration::from_millis(millis));
+                plans.ended(outcome, Duration::from_millis(millis));
             }
+            plans.waits.observe(Duration::from_millis(5_001));
         });
         let mut text = Exposition::default();
         metrics.write(&mut text);
         let text = text.into_text();
-        for (line, value) in [
-            ("butler_attempts_ended_total{action=\"plan\",outcome=\"lost\"}", "2"),
-            ("butler_attempts_ended_total{action=\"plan\",outcome=\"cancelled\"}", "0"),
-            ("butler_attempts_ended_total{action=\"apply\",outcome=\"failed\"}", "0"),
-            ("butler_attempt_duration_seconds_bucket{action=\"plan\",le=\"1\"}", "2"),
-            ("butler_attempt_duration_seconds_bucket{action=\"plan\",le=\"5\"}", "3"),
-            ("butler_attempt_duration_seconds_bucket{action=\"plan\",le=\"14400\"}", "3"),
-            ("butler_attempt_duration_seconds_bucket{action=\"plan\",le=\"+Inf\"}", "4"),
-            ("butler_attempt_duration_seconds_sum{action=\"plan\"}", "14402.902"),
-            ("butler_attempt_duration_seconds_count{action=\"plan\"}", "4"),
+        for expected in [
+            "butler_attempts_ended_total{action=\"plan\",outcome=\"lost\"} 2",
+            "butler_attempts_ended_total{action=\"plan\",outcome=\"cancelled\"} 0",
+            "butler_attempts_ended_total{action=\"apply\",outcome=\"failed\"} 0",
+            "butler_attempt_duration_seconds_bucket{action=\"plan\",outcome=\"failed\",le=\"1\"} 1",
+            "butler_attempt_duration_seconds_bucket{action=\"plan\",outcome=\"lost\",le=\"1\"} 0",
+            "butler_attempt_duration_seconds_bucket{action=\"plan\",outcome=\"lost\",le=\"5\"} 1",
+            "butler_attempt_duration_seconds_bucket{action=\"plan\",outcome=\"lost\",le=\"14400\"} 1",
+            "butler_attempt_duration_seconds_bucket{action=\"plan\",outcome=\"lost\",le=\"+Inf\"} 2",
+            "butler_attempt_duration_seconds_sum{action=\"plan\",outcome=\"lost\"} 14401.002",
+            "butler_attempt_duration_seconds_count{action=\"plan\",outcome=\"lost\"} 2",
+            "butler_attempt_duration_seconds_count{action=\"apply\",outcome=\"succeeded\"} 0",
+            "butler_run_wait_seconds_bucket{action=\"plan\",le=\"5\"} 0",
+            "butler_run_wait_seconds_bucket{action=\"plan\",le=\"10\"} 1",
+            "butler_run_wait_seconds_count{action=\"apply\"} 0",
         ] {
-            let expected = format!("{line} {value}");
             assert!(text.lines().any(|line| line == expected), "{expected}: {text}");
         }
     }

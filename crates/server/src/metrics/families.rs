@@ -37,20 +37,26 @@ impl Kind {
 }
 
 /// All metrics, in the order of the answer.
-pub const FAMILIES: [&Family; 13] = [
+pub const FAMILIES: [&Family; 19] = [
     &BUILD_INFO,
     &LAYERS,
     &LAYERS_DRIFTED,
+    &OLDEST_DRIFT,
     &LAYERS_GATED,
     &PROBLEMS,
     &RUNS_WAITING,
+    &RUNS_WAITING_GATED,
     &OLDEST_WAITING_RUN,
+    &BREAKER_OPEN,
     &ATTEMPTS_RUNNING,
     &ATTEMPTS_ENDED,
     &ATTEMPT_DURATION,
+    &RUN_WAIT,
     &POLLS,
+    &POLL_DURATION,
     &LAST_SUCCESSFUL_POLL,
     &WEBHOOK_DELIVERIES,
+    &TRANSACTION_DURATION,
 ];
 
 /// The version of the server.
@@ -77,6 +83,14 @@ pub const LAYERS_DRIFTED: Family = Family {
     help: "The layers whose last check found drift.",
 };
 
+/// The age of the oldest drift.
+pub const OLDEST_DRIFT: Family = Family {
+    name: "butler_drift_oldest_seconds",
+    kind: Kind::Gauge,
+    labels: &[],
+    help: "The time since drift of a layer was found that was not resolved: the longest of all layers; 0 if no layer has drift.",
+};
+
 /// Layers by closed gate.
 pub const LAYERS_GATED: Family = Family {
     name: "butler_layers_gated",
@@ -101,12 +115,28 @@ pub const RUNS_WAITING: Family = Family {
     help: "The runs that wait for their first or next attempt, without those of paused layers.",
 };
 
+/// Runs that wait, by closed gate.
+pub const RUNS_WAITING_GATED: Family = Family {
+    name: "butler_runs_waiting_gated",
+    kind: Kind::Gauge,
+    labels: &["gate"],
+    help: "The runs that wait and whose layer has a reason of each gate. A layer can have several.",
+};
+
 /// The age of the oldest run that waits.
 pub const OLDEST_WAITING_RUN: Family = Family {
     name: "butler_runs_waiting_oldest_seconds",
     kind: Kind::Gauge,
     labels: &[],
     help: "The time since the oldest run that waits was created; 0 if no run waits.",
+};
+
+/// The breaker.
+pub const BREAKER_OPEN: Family = Family {
+    name: "butler_breaker_open",
+    kind: Kind::Gauge,
+    labels: &[],
+    help: "1 if the breaker has stopped automatic applies, 0 otherwise.",
 };
 
 /// Attempts that run.
@@ -129,8 +159,16 @@ pub const ATTEMPTS_ENDED: Family = Family {
 pub const ATTEMPT_DURATION: Family = Family {
     name: "butler_attempt_duration_seconds",
     kind: Kind::Histogram,
+    labels: &["action", "outcome"],
+    help: "The time from the start to the end of attempts.",
+};
+
+/// How long runs waited.
+pub const RUN_WAIT: Family = Family {
+    name: "butler_run_wait_seconds",
+    kind: Kind::Histogram,
     labels: &["action"],
-    help: "The time from the start to the end of attempts, however they ended.",
+    help: "The time from the creation of runs to the start of their first attempt.",
 };
 
 /// Polls.
@@ -139,6 +177,14 @@ pub const POLLS: Family = Family {
     kind: Kind::Counter,
     labels: &["repository", "result"],
     help: "The polls of each repository that have ended.",
+};
+
+/// How long polls took.
+pub const POLL_DURATION: Family = Family {
+    name: "butler_poll_duration_seconds",
+    kind: Kind::Histogram,
+    labels: &["result"],
+    help: "The duration of the polls of all repositories.",
 };
 
 /// The last successful poll.
@@ -155,4 +201,12 @@ pub const WEBHOOK_DELIVERIES: Family = Family {
     kind: Kind::Counter,
     labels: &["repository", "result"],
     help: "The deliveries of webhooks of each repository that has one: accepted, ignored because they are not about commits, or refused because of their signature.",
+};
+
+/// How long transactions of the store took.
+pub const TRANSACTION_DURATION: Family = Family {
+    name: "butler_store_transaction_duration_seconds",
+    kind: Kind::Histogram,
+    labels: &["kind"],
+    help: "The duration of transactions of the store that read only, and of those that write.",
 };

@@ -3,6 +3,7 @@
 use std::fmt::{Display, Write as _};
 
 use super::families::Family;
+use super::histogram::Histogram;
 
 /// The media type of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -29,6 +30,19 @@ impl Exposition {
         );
     }
 
+    /// One series of a histogram, with the values of the metric's labels in their order.
+    pub(super) fn histogram(&mut self, family: &Family, values: &[&str], histogram: &Histogram) {
+        let labels = || family.labels.iter().copied().zip(values.iter().copied());
+        let (bounded, count) = histogram.cumulative();
+        for (bound, up_to) in bounded {
+            let bound = bound.to_string();
+            self.part(family.name, "_bucket", labels().chain([("le", &*bound)]), up_to);
+        }
+        self.part(family.name, "_bucket", labels().chain([("le", "+Inf")]), count);
+        self.part(family.name, "_sum", labels(), histogram.sum().as_secs_f64());
+        self.part(family.name, "_count", labels(), count);
+    }
+
     /// A metric with one value and no labels.
     pub fn single(&mut self, family: &Family, value: impl Display) {
         self.family(family);
@@ -36,7 +50,7 @@ impl Exposition {
     }
 
     /// One line of a metric whose name continues with `suffix`.
-    pub(super) fn part<'a>(
+    fn part<'a>(
         &mut self,
         name: &str,
         suffix: &str,

@@ -60,6 +60,10 @@ pub struct DriftFinding {
     /// What differs. Stores of the first version do not have it.
     #[serde(default)]
     pub kind: DriftKind,
+    /// When drift was found first, if no check since then has found none. `None` if there is no drift. It
+    /// stays the same if the difference changes. Stores of earlier versions do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Moment>,
 }
 
 /// What a check for drift found to differ.

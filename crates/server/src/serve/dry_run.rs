@@ -69,6 +69,7 @@ async fn decide(mut options: Options, root: &Path, stop: &Stop) -> Result<DryRun
         git: options.git,
         mirror_memory: options.mirror_memory,
         deliveries: Arc::default(),
+        durations: Arc::default(),
     });
     let poller = |name: &str| {
         let (store, polls) = (Arc::clone(&store), Arc::clone(&polls));

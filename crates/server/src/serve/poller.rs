@@ -23,6 +23,7 @@ use crate::config::{Config, RepositoryEntry};
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::{Caches, Reading, read, references};
+use crate::metrics::PollDurations;
 use crate::mirror::TreeError;
 use crate::model::{Commit, LayerName};
 use crate::store::{Outcome, Store, StoreError};
@@ -92,6 +93,8 @@ pub(super) struct PollSettings {
     pub(super) mirror_memory: u64,
     /// What git hosts tell about commits.
     pub(super) deliveries: Arc<Deliveries>,
+    /// How long polls took.
+    pub(super) durations: Arc<PollDurations>,
 }
 
 /// Polls one repository.
@@ -137,6 +140,7 @@ impl<S: Store + 'static> Poller<S> {
             self.desired.poll_begins(&self.name);
             let begun = Instant::now();
             let error = self.poll(stop).await.err().map(|error| error.describe());
+            self.settings.durations.observe(error.is_none(), begun.elapsed());
             self.desired.log_include_errors();
             if let Some(error) = &error {
                 tracing::warn!(repository = self.name, "{error}");

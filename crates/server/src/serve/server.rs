@@ -220,6 +220,8 @@ pub async fn serve(
         hosts,
         isolation,
         attempts: Arc::clone(&parts.attempts),
+        poll_durations: Arc::clone(&parts.polls.durations),
+        transactions: parts.store.durations(),
         deliveries: Arc::clone(&parts.polls.deliveries),
         metrics_open,
     };
@@ -397,6 +399,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         git: options.git,
         mirror_memory: options.mirror_memory,
         deliveries: Arc::default(),
+        durations: Arc::default(),
     });
     let parts = Parts {
         store,

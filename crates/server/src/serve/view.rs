@@ -56,6 +56,9 @@ pub struct LayerView {
     /// When each run was created that waits for its first or next attempt.
     #[serde(skip)]
     pub waiting_runs: Vec<Moment>,
+    /// When the drift was found that was not resolved.
+    #[serde(skip)]
+    pub drift_since: Option<Moment>,
 }
 
 /// Whether infrastructure and state differ.
@@ -127,6 +130,7 @@ impl LayerView {
                 .as_ref()
                 .map(|run| RunView::new(name, source, snapshot, run)),
             paused_by: facts.paused_by.clone(),
+            drift_since: facts.drift.as_ref().and_then(|found| found.since),
             waiting_runs: waiting_runs(&input).map(|run| run.created).collect(),
         }
     }
@@ -177,7 +181,7 @@ impl Views {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 
-    pub(super) fn set(&self, view: LayerView) {
+    pub(crate) fn set(&self, view: LayerView) {
         let mut views = self.0.write().unwrap_or_else(PoisonError::into_inner);
         views.insert(view.name.clone(), Arc::new(view));
     }

@@ -236,7 +236,9 @@ impl Record {
                     let difference = result.difference;
                     let (run, kind) = (id.run.clone(), result.drift_kind);
                     self.known_drift.clone_from(&difference);
-                    self.drift = Some(DriftFinding { run, difference, kind });
+                    let earlier = self.drift.as_ref().and_then(|found| found.since);
+                    let since = difference.is_some().then(|| earlier.unwrap_or(now));
+                    self.drift = Some(DriftFinding { run, difference, kind, since });
                 }
                 Action::Plan | Action::Trigger => {}
             }

@@ -4,7 +4,7 @@ use super::*;
 use crate::model::{Action, Cause, ChangeCounts, FailureClass, NewRun, PlanDigest, SavedPlan};
 
 /// Makes an automatic apply of the layer `a` fail.
-async fn fail(tested: &Tested, number: u64) {
+pub(super) async fn fail(tested: &Tested, number: u64) {
     let layer: LayerName = "a".parse().unwrap();
     let revision = Revision { commit: Commit::new("c1"), digest: Digest::new("d1") };
     let digest = PlanDigest::new(format!("p{number}"));

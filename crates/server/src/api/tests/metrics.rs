@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::metrics::{CONTENT_TYPE, FAMILIES};
-use crate::model::FailureClass;
+use crate::model::{FailureClass, Gate};
+use crate::serve::LayerView;
 
 /// The status, the media type and the body of `/metrics`.
 async fn ask(router: &Router, token: Option<&str>) -> (StatusCode, String, String) {
@@ -59,6 +60,8 @@ async fn metrics_need_the_token_of_a_viewer_unless_they_are_open() {
         hosts: Hosts::new([127, 0, 0, 1].into()),
         isolation: "landlock".to_owned(),
         attempts: Arc::clone(&tested.attempts),
+        poll_durations: Arc::default(),
+        transactions: Arc::default(),
         deliveries: Arc::default(),
         metrics_open: true,
     };
@@ -98,6 +101,8 @@ async fn runs_and_attempts_are_counted_while_they_wait_run_and_end() {
     let age: f64 = value(&waits, "butler_runs_waiting_oldest_seconds").parse().unwrap();
     assert!(age > 0.0, "{age}");
     assert_eq!(value(&waits, "butler_attempts_running"), "0");
+    let wait = "butler_run_wait_seconds_count{action=\"plan\"}";
+    assert_eq!(value(&waits, wait), "0");
 
     let attempt = tested.start(&run, 1).await;
     let runs = tested.metrics().await;
@@ -107,7 +112,8 @@ async fn runs_and_attempts_are_counted_while_they_wait_run_and_end() {
     assert_eq!(value(&runs, "butler_layers{phase=\"ClosingOut\"}"), "1");
     let failed = "butler_attempts_ended_total{action=\"plan\",outcome=\"failed\"}";
     let lost = "butler_attempts_ended_total{action=\"plan\",outcome=\"lost\"}";
-    let count = "butler_attempt_duration_seconds_count{action=\"plan\"}";
+    let count = "butler_attempt_duration_seconds_count{action=\"plan\",outcome=\"failed\"}";
+    assert_eq!(value(&runs, wait), "1");
     assert_eq!((value(&runs, failed), value(&runs, count)), ("0", "0"));
 
     tested.end(&attempt, Ending::Failed(FailureClass::Module)).await;
@@ -118,6 +124,7 @@ async fn runs_and_attempts_are_counted_while_they_wait_run_and_end() {
     // An end is counted once.
     let again = tested.metrics().await;
     assert_eq!((value(&again, failed), value(&again, count)), ("1", "1"));
+    assert_eq!(value(&again, wait), "1");
 
     // A paused layer waits for nothing.
     tested.plan("a").await;
@@ -145,4 +152,54 @@ async fn polls_are_counted_by_result() {
     assert_eq!((value(&after, failed), value(&after, succeeded)), ("2", "1"));
     assert!(value(&after, last).parse::<f64>().unwrap() > 1e9, "{after}");
     assert_eq!(value(&after, "butler_problems"), "1");
+}
+
+#[tokio::test]
+async fn runs_that_wait_are_counted_by_each_gate_of_their_layer() {
+    let tested = tested().await;
+    let gated = |gate: &str| format!("butler_runs_waiting_gated{{gate=\"{gate}\"}}");
+    let run = tested.plan("a").await;
+    let open = tested.metrics().await;
+    assert!(Gate::ALL.iter().all(|gate| value(&open, &gated(gate.as_str())) == "0"), "{open}");
+    // A failure of the network is tried again after a while.
+    let attempt = tested.start(&run, 1).await;
+    tested.end(&attempt, Ending::Failed(FailureClass::Network)).await;
+    let waits = tested.metrics().await;
+    assert_eq!(value(&waits, "butler_runs_waiting"), "1");
+    assert_eq!(value(&waits, &gated("retry")), "1");
+    assert_eq!(value(&waits, &gated("window")), "0");
+    // The second attempt of a run says nothing about how long the run has waited.
+    tested.start(&run, 2).await;
+    assert_eq!(
+        value(&tested.metrics().await, "butler_run_wait_seconds_count{action=\"plan\"}"),
+        "1"
+    );
+}
+
+#[tokio::test]
+async fn oldest_drift_has_an_age() {
+    let tested = tested().await;
+    let oldest = "butler_drift_oldest_seconds";
+    let text = tested.metrics().await;
+    assert_eq!((value(&text, "butler_layers_drifted"), value(&text, oldest)), ("0", "0"));
+    let layer: LayerName = "a".parse().unwrap();
+    for view in tested.views.all() {
+        let since = (view.name == layer).then(|| Moment::from_millis(1_000));
+        tested.views.set(LayerView { drift_since: since, ..LayerView::clone(&view) });
+    }
+    let (_, _, text) = ask(&tested.router, Some(&token(Role::Viewer))).await;
+    // The clock of the test stands in 1970.
+    assert!(value(&text, oldest).parse::<f64>().unwrap() > 1e9, "{text}");
+}
+
+#[tokio::test]
+async fn breaker_is_open_after_failures_in_a_row() {
+    let tested = tested().await;
+    assert_eq!(value(&tested.metrics().await, "butler_breaker_open"), "0");
+    for number in 0..3 {
+        super::breaker::fail(&tested, number).await;
+    }
+    assert_eq!(value(&tested.metrics().await, "butler_breaker_open"), "1");
+    assert_eq!(tested.store.reset_breaker("ana").await.unwrap(), Outcome::Made);
+    assert_eq!(value(&tested.metrics().await, "butler_breaker_open"), "0");
 }

@@ -6,7 +6,7 @@ use Phase::{Failed, Noop, PendingTrigger, Succeeded, Superseded, Triggering};
 /// What a check has found.
 fn finding(run: RunId, difference: Option<&str>) -> DriftFinding {
     let kind = if difference.is_some() { DriftKind::Changes } else { DriftKind::None };
-    DriftFinding { run, difference: difference.map(str::to_owned), kind }
+    DriftFinding { run, difference: difference.map(str::to_owned), kind, since: None }
 }
 
 pub(super) fn rows() -> Vec<Row> {
@@ -96,8 +96,12 @@ fn drift() -> Vec<Row> {
                 repair.change = 1;
                 ended(repair, Ending::Failed(FailureClass::Module));
                 ended(w.run(Action::Drift, Cause::Schedule { due: NOW }, "new"), Ending::Succeeded);
-                w.facts.drift =
-                    Some(DriftFinding { run: check, difference, kind: DriftKind::Changes });
+                w.facts.drift = Some(DriftFinding {
+                    run: check,
+                    difference,
+                    kind: DriftKind::Changes,
+                    since: None,
+                });
             }),
             (PendingTrigger, "create plan drift", &[], false),
         ),

@@ -215,3 +215,26 @@ pub(super) async fn lock_that_an_attempt_reported_is_stored_until_one_succeeds(
     let (_, stored) = tested.store.run(&unlock).await.unwrap().unwrap();
     assert_eq!(stored.cause, cause);
 }
+
+pub(super) async fn drift_has_an_age_until_a_check_finds_none(tested: Tested<impl Store>) {
+    tested.apply("a", true).await;
+    for (at, difference, since) in [
+        (1_000, None, None),
+        (2_000, Some("x"), Some(2_000)),
+        (3_000, Some("x"), Some(2_000)),
+        // Drift that has changed is not resolved.
+        (4_000, Some("y"), Some(2_000)),
+        (5_000, None, None),
+        (6_000, Some("y"), Some(6_000)),
+    ] {
+        tested.clock.set(at);
+        tested.check_drift("a", at).await;
+        let run = tested.facts("a").await.facts.runs.last().unwrap().id.clone();
+        let id = tested.start("a", &run, 1).await;
+        let difference = difference.map(str::to_owned);
+        let found = AttemptResult { difference, ..AttemptResult::ended(Ending::Succeeded) };
+        tested.finish(&id, found).await;
+        let drift = tested.facts("a").await.facts.drift.unwrap();
+        assert_eq!(drift.since, since.map(Moment::from_millis), "{at}");
+    }
+}

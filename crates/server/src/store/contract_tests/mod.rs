@@ -193,6 +193,7 @@ macro_rules! contract {
             contract!($new, ends: applies_that_begin_leave_nothing_applied,
                 notes_change_attempts_until_they_end, stopped_attempts_end_as_stopped,
                 stopped_apply_may_have_changed_something, results_change_what_is_applied,
+                drift_has_an_age_until_a_check_finds_none,
                 plans_are_approved_once_and_for_the_current_change,
                 lock_that_an_attempt_reported_is_stored_until_one_succeeds);
             contract!($new, changes: repair_after_a_revert_is_a_new_run,

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use butler_registry::TokenHash;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
@@ -33,6 +33,7 @@ use super::{
     AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Snapshot, StartRequest, Store,
     StoreError, StoreResult, breaker,
 };
+use crate::metrics::TransactionDurations;
 use crate::model::{
     Breaker, Closed, Commit, Former, JournalEntry, LayerName, Moment, NewRun, OpenBreaker,
     PlanDigest, Run, RunId, Session, Sighting,
@@ -54,6 +55,7 @@ pub struct SqliteStore {
     clock: Clock,
     /// The sequence of the last entry of the journal.
     last: watch::Sender<u64>,
+    durations: Arc<TransactionDurations>,
 }
 
 /// The thread that owns the connection. It ends when the sender is dropped.
@@ -120,7 +122,15 @@ impl SqliteStore {
             worker: Some(Worker { jobs, thread }),
             clock,
             last: watch::Sender::new(last),
+            durations: Arc::default(),
         })
+    }
+
+    /// How long transactions took, from the begin to the commit. The time in which they wait for earlier ones
+    /// of this server is not part of it.
+    #[must_use]
+    pub fn durations(&self) -> Arc<TransactionDurations> {
+        Arc::clone(&self.durations)
     }
 
     /// Makes one transaction. If it refuses a change, nothing is written.
@@ -129,10 +139,14 @@ impl SqliteStore {
         work: impl FnOnce(&mut SqliteTables<'_>) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         let (clock, last) = (Arc::clone(&self.clock), self.last.clone());
+        let durations = Arc::clone(&self.durations);
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
+            let (begun, changes) = (Instant::now(), connection.total_changes());
+            let result = in_transaction(connection, clock(), &last, work);
+            durations.observe(connection.total_changes() != changes, begun.elapsed());
             // The answer is not read if the caller was dropped; the transaction counts.
-            let _ = answer.send(in_transaction(connection, clock(), &last, work));
+            let _ = answer.send(result);
         });
         let ended = || StoreError::Unavailable("its thread has ended".to_owned());
         let worker = self.worker.as_ref().ok_or_else(ended)?;

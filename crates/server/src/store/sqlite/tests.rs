@@ -3,6 +3,7 @@
 use butler_base::platform::fs::PermissionsExt;
 
 use super::*;
+use crate::metrics::Exposition;
 use crate::model::{Commit, Digest, Ending, Revision};
 use crate::store::contract_tests::{self, TestClock, Tested};
 
@@ -156,6 +157,31 @@ async fn refused_transactions_and_reads_write_nothing() {
     assert_eq!(version(), before);
     tested.see("network", "d2").await;
     assert_ne!(version(), before);
+}
+
+#[tokio::test]
+async fn transactions_are_measured_by_whether_they_write() {
+    let tested = tested();
+    let counts = || {
+        let mut text = Exposition::default();
+        tested.store.durations().write(&mut text);
+        let text = text.into_text();
+        ["read", "write"].map(|kind| {
+            let name = "butler_store_transaction_duration_seconds_count";
+            let series = format!("{name}{{kind=\"{kind}\"}} ");
+            let count = text.lines().find_map(|line| line.strip_prefix(&series));
+            count.unwrap().parse::<u64>().unwrap()
+        })
+    };
+    assert_eq!(counts(), [0, 0]);
+    tested.store.busy().await.unwrap();
+    assert_eq!(counts(), [1, 0]);
+    // Reads how often the repository was read, then records what it contains.
+    tested.see("network", "d1").await;
+    assert_eq!(counts(), [2, 1]);
+    // The same reading again writes nothing.
+    tested.see("network", "d1").await;
+    assert_eq!(counts(), [4, 1]);
 }
 
 #[tokio::test]
