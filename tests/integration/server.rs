@@ -1,6 +1,7 @@
 //! `serve`, with real repositories, Terraform and processes.
 
 mod after_plan;
+mod alerts;
 mod applies;
 mod breaker;
 mod cancel;
