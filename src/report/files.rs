@@ -5,4 +5,5 @@ pub const PICKED_UP: [&str; 5] =
     ["result.json", "timings.txt", "terraform.json", "outputs.env", "junit.xml"];
 
 /// Further files in a report directory.
-pub const REPORTS: [&str; 5] = ["status.json", "plan.json", "plan.txt", "outputs.json", "log.txt"];
+pub const REPORTS: [&str; 6] =
+    ["status.json", "plan.json", "plan.txt", "after-plan.json", "outputs.json", "log.txt"];

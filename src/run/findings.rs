@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use super::plan::plan_report::PlanReport;
 use crate::engine::Planned;
-use butler_result::{ChangeCounts, ChangeOutcome, Incomplete, PlannedChange, TestCounts};
+use butler_result::{
+    ChangeCounts, ChangeOutcome, Incomplete, PlanCheck, PlannedChange, TestCounts,
+};
 
 /// The results of the phases. They contain secrets, so the type does not implement `Debug`.
 #[derive(Default)]
@@ -16,6 +18,8 @@ pub(super) struct Findings {
     pub(super) plan: Option<Planned>,
     /// The report of the plan, or why it could not be made.
     pub(super) plan_report: Option<Result<PlanReport, String>>,
+    /// What the program has said that checks the plan (`--after-plan`).
+    pub(super) plan_check: Option<PlanCheck>,
     /// Whether the plan has changes that a user can be asked to confirm.
     pub(super) awaits_confirmation: bool,
     /// Whether the run found changes or drift and ends with the exit code for them.

@@ -231,10 +231,15 @@ impl<'run> Teardown<'run> {
         }
     }
 
-    /// Reports plan, outputs and test results.
+    /// Reports the plan and its check, outputs and test results.
     async fn report_findings(&self, findings: &Findings, problems: &mut RunProblems) {
         if self.stop.run_is_over() {
             return;
+        }
+        if let Some(check) = &findings.plan_check
+            && let Err(error) = self.reports.plan_check(check)
+        {
+            tracing::warn!(error = %chain(&error), "no verdict about the plan in the report directory");
         }
         if let Some(plan) = &findings.plan_report {
             self.report_plan(plan, problems).await;

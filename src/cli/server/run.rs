@@ -83,9 +83,7 @@ impl Command {
                 let plan = client.text(&format!("/runs/{}/plan", part(id))).await?;
                 return Ok(print(format!("{}\n", plan.trim_end()).as_bytes()));
             }
-            Self::Show { id, plan: false } => {
-                (client.get(&format!("/runs/{}", part(id))).await?, show::run)
-            }
+            Self::Show { id, plan: false } => return show_run(client, id, json).await,
             Self::Logs { id, attempt, follow: false } => return logs(client, id, *attempt).await,
             Self::Logs { id, attempt, follow: true } => {
                 return Ok(follow(client, id, *attempt, Log::Printed).await?.code);
@@ -95,6 +93,17 @@ impl Command {
         let text = if json { format!("{answer:#}") } else { show(&answer) };
         Ok(print(format!("{text}\n").as_bytes()))
     }
+}
+
+/// Prints a run, and if a program has refused its plan, the end of its output.
+async fn show_run(client: &Client, id: &str, json: bool) -> Result<u8, Failure> {
+    let run = client.get(&format!("/runs/{}", part(id))).await?;
+    if json {
+        return Ok(print(format!("{run:#}\n").as_bytes()));
+    }
+    let checked = client.get(&format!("/runs/{}/policy", part(id))).await?;
+    let text = format!("{}\n{}", show::run(&run), show::refusals(&checked));
+    Ok(print(text.as_bytes()))
 }
 
 /// Prints the log that an attempt has so far.

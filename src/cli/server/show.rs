@@ -1,5 +1,7 @@
 //! Answers of a server, as text for people.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 use crate::cli::columns::columns;
@@ -279,4 +281,55 @@ pub(super) fn run(run: &Value) -> String {
         }
     }
     columns(&rows)
+}
+
+/// How many lines of the output of a program that has refused a plan are printed.
+const LAST_LINES: usize = 10;
+
+/// The last lines of the programs that have refused the plan of a run.
+pub(super) fn refusals(checked: &Value) -> String {
+    let items = checked["items"].as_array().into_iter().flatten();
+    let mut shown = String::new();
+    for item in items.filter(|item| item["passed"] == false) {
+        let output = text(&item["output"]);
+        let lines: Vec<&str> = output.trim_end().lines().collect();
+        let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+        let is_cut = last.len() < lines.len();
+        let of = if is_cut { "the last lines of `" } else { "the output of `" };
+        let program = text(&item["program"]);
+        let _ = writeln!(shown, "\n{of}{program}`, which has refused the plan:");
+        for line in last {
+            let _ = writeln!(shown, "  {line}");
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_the_end_of_what_a_program_said_that_refused_is_shown() {
+        let lines: Vec<String> = (1..=12).map(|number| format!("line {number}")).collect();
+        let checked = json!({"items": [
+            {"program": "cost", "passed": true, "output": "3 EUR\n"},
+            {"program": "rules", "passed": false, "output": "no deletions\n"},
+            {"program": "more", "passed": false, "output": lines.join("\n")},
+        ]});
+        let shown = refusals(&checked);
+        assert!(!shown.contains("EUR"), "{shown}");
+        assert!(
+            shown.starts_with(
+                "\nthe output of `rules`, which has refused the plan:\n  no deletions\n"
+            ),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("\nthe last lines of `more`, which has refused the plan:\n  line 3\n")
+        );
+        assert!(shown.ends_with("  line 12\n"), "{shown}");
+    }
 }

@@ -19,7 +19,7 @@ use crate::run::plan::detail_level::{BodyLimit, DetailLevel};
 use crate::run::plan::plan_report::PlanReport;
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::secret::{Redactor, redact_xml};
-use butler_result::RunResult;
+use butler_result::{PlanCheck, RunResult};
 
 /// If a larger plan, in bytes, is not delivered, a smaller form of it is tried.
 const LARGE: u64 = 1024 * 1024;
@@ -192,6 +192,11 @@ impl Reports {
                 }
             }
         }
+    }
+
+    /// Keeps what the program has said that checks the plan. The registry gets it in the log.
+    pub(in crate::run) fn plan_check(&self, check: &PlanCheck) -> Result<(), ReportError> {
+        self.keep("after-plan.json", check.document().as_slice())
     }
 
     /// Reports the outputs, a JSON object, in full.

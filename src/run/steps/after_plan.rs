@@ -29,6 +29,7 @@ use butler_base::process::{
 };
 use butler_plan::Content;
 use butler_protocol::spec::{AfterPlan, Operation};
+use butler_result::PlanCheck;
 
 /// How long the program may run.
 const TIMEOUT: Duration = Duration::from_mins(5);
@@ -85,14 +86,14 @@ pub(in crate::run) struct AfterPlanProgram<'run> {
 }
 
 impl AfterPlanProgram<'_> {
-    /// Runs the program on the plan in `findings`.
+    /// Runs the program on the plan in `findings`, and puts its verdict there.
     ///
     /// # Errors
     /// If the program rejects the plan, cannot be run, takes too long or is stopped, or if the plan cannot
     /// be redacted.
     pub(in crate::run) async fn check_plan(
         &self,
-        findings: &Findings,
+        findings: &mut Findings,
         options: &PlanOptions,
     ) -> Result<(), Failure> {
         let name = self.name();
@@ -101,7 +102,9 @@ impl AfterPlanProgram<'_> {
             Failure::because(Phase::AfterPlan, text)
         })?;
         self.log.announce(&format!("Running {name} on the plan"));
-        self.run(input, TIMEOUT).await
+        let (output, checked) = self.run(input, TIMEOUT).await;
+        findings.plan_check = Some(PlanCheck::new(name, checked.is_ok(), &output));
+        checked
     }
 
     fn name(&self) -> String {
@@ -109,7 +112,8 @@ impl AfterPlanProgram<'_> {
         name.to_string_lossy().into_owned()
     }
 
-    async fn run(&self, input: Input, timeout: Duration) -> Result<(), Failure> {
+    /// Returns the output, redacted and at most [`MAX_OUTPUT`] long, and whether the program accepts the plan.
+    async fn run(&self, input: Input, timeout: Duration) -> (String, Result<(), Failure>) {
         let command = Command {
             program: self.command.program.clone(),
             arguments: self.command.arguments.iter().map(Into::into).collect(),
@@ -133,6 +137,17 @@ impl AfterPlanProgram<'_> {
         if is_cut {
             self.log.warn(&format!("the output of {name} (--after-plan) is cut after 64 KiB"));
         }
+        let verdict = self.verdict(ended, timeout, &text);
+        (text, verdict)
+    }
+
+    fn verdict(
+        &self,
+        ended: Result<Result<Exit, ProcessError>, tokio::time::error::Elapsed>,
+        timeout: Duration,
+        text: &str,
+    ) -> Result<(), Failure> {
+        let name = self.name();
         let (class, problem) = match ended {
             Ok(Ok(Exit { stopped: Some(reason), status, .. })) if !status.success() => {
                 return Err(stopped(&reason));
@@ -151,7 +166,7 @@ impl AfterPlanProgram<'_> {
                 (FailureClass::Platform, format!("did not end within {timeout}"))
             }
         };
-        let output = quote_beginning(&text);
+        let output = quote_beginning(text);
         let separator = if output.is_empty() { "" } else { ": " };
         let text = format!("`{name}` (--after-plan) {problem}{separator}{output}");
         Err(Failure::because(Phase::AfterPlan, text).classed(class))
@@ -276,7 +291,7 @@ mod tests {
     use super::*;
     use butler_base::secret::Redactor;
 
-    async fn run(script: &str, timeout: Duration) -> Result<(), Failure> {
+    async fn run(script: &str, timeout: Duration) -> (String, Result<(), Failure>) {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let (stop, environment) = (Stop::new(), BTreeMap::new());
         let log = RunLog::new(Arc::new(Redactor::new()), Vec::new(), None);
@@ -299,18 +314,21 @@ mod tests {
 
     #[tokio::test]
     async fn program_that_does_not_end_is_killed_and_stops_the_run() {
-        let failure = run("echo waiting; sleep 600", Duration::from_millis(500)).await.unwrap_err();
+        let failure =
+            run("echo waiting; sleep 600", Duration::from_millis(500)).await.1.unwrap_err();
         assert_eq!(failure.reason, "`sh` (--after-plan) did not end within 500ms: waiting");
         assert_eq!(failure.phase, Phase::AfterPlan);
     }
 
     #[tokio::test]
     async fn reason_quotes_the_beginning_of_the_output() {
-        let failure = run("yes 'much to say' | head -c 100000; exit 9", TIMEOUT).await.unwrap_err();
+        let (output, checked) = run("yes 'much to say' | head -c 100000; exit 9", TIMEOUT).await;
+        assert!((MAX_OUTPUT..=MAX_OUTPUT + 1).contains(&output.len()), "{}", output.len());
+        let failure = checked.unwrap_err();
         let expected = "`sh` (--after-plan) stopped the run with exit code 9: much to say\nmuch";
         assert!(failure.reason.starts_with(expected), "{}", failure.reason);
         assert!(failure.reason.ends_with("(more in the log)") && failure.reason.len() < 5000);
-        let failure = run("kill -9 $$", TIMEOUT).await.unwrap_err();
+        let failure = run("kill -9 $$", TIMEOUT).await.1.unwrap_err();
         assert!(failure.reason.contains("signal: 9"), "{}", failure.reason);
     }
 }

@@ -58,7 +58,7 @@ async fn make_text(
 /// Runs the program that checks the plan (`--after-plan`), if one is named.
 pub(in crate::run) async fn run_after_plan(
     input: &CommandInput<'_>,
-    findings: &Findings,
+    findings: &mut Findings,
 ) -> Result<(), Failure> {
     let Some(program) = &input.after_plan else { return Ok(()) };
     let _span = input.timeline.begin(Phase::AfterPlan);

@@ -16,7 +16,9 @@ async fn plan_that_a_program_refuses_is_not_applied() {
     let repository = Repository::create(&[("module/main.tf", LAYER)]);
     let mut installation = Installation::new();
     let check = installation.path("check");
-    program(&check, "if grep -q '\"delete\"'; then echo \"$1 are not allowed\"; exit 3; fi");
+    let script = "if grep -q '\"delete\"'; then printf '\\033[31m%s are not allowed\\033[0m\\n' \"$1\"; \
+                  exit 3; fi; echo it costs nothing";
+    program(&check, script);
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}'}}}}
 defaults: {{after-plan: {} deletions}}
@@ -28,6 +30,22 @@ layers:
     ));
     installation.serve(&[]).await;
     installation.until("a", "Succeeded", 2).await;
+    let token = std::fs::read_to_string(installation.data().join("admin.token")).unwrap();
+    let policy = |installation: &Installation, run: &Value| -> Value {
+        let address = &installation.server.as_ref().unwrap().address;
+        let url = format!("{address}/api/v1/runs/{}/policy", run["id"].as_str().unwrap());
+        let mut command = std::process::Command::new("curl");
+        command.args(["--silent", "--show-error", "--fail", "--noproxy", "*", "--header"]);
+        let output = command.arg(format!("Authorization: Bearer {}", token.trim())).arg(url);
+        serde_json::from_slice(&output.output().unwrap().stdout).unwrap()
+    };
+    // The plan and its apply were both checked.
+    for run in installation.runs("a") {
+        let item =
+            serde_json::json!({"program": "check", "passed": true, "output": "it costs nothing\n"});
+        let expected = serde_json::json!({"items": [item], "next": null});
+        assert_eq!(policy(&installation, &run), expected);
+    }
 
     // The resource is replaced by another one.
     let other = LAYER.replace("one", "two");
@@ -42,6 +60,13 @@ layers:
     assert!(reason.contains("the program that checks plans (`after-plan`) has refused the plan"));
     let runs = installation.runs("a");
     assert_eq!((runs.len(), &runs[0]["planDigest"]), (3, &Value::Null));
+    let refused = policy(&installation, &runs[0]);
+    assert_eq!(refused["items"][0]["passed"], false, "{refused}");
+    assert_eq!(refused["items"][0]["output"], "deletions are not allowed\n");
+    let shown = installation.ask(&["run", "show", runs[0]["id"].as_str().unwrap()]);
+    let expected =
+        "the output of `check`, which has refused the plan:\n  deletions are not allowed\n";
+    assert!(text(&shown).contains(expected), "{}", text(&shown));
     let apply = installation.ask(&["layer", "apply", "a"]);
     assert_eq!(apply.status.code(), Some(1), "{}", text(&apply));
     assert_eq!(installation.runs("a").len(), 3);

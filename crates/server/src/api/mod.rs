@@ -19,6 +19,7 @@ mod logs;
 mod metrics;
 mod openapi;
 mod planning;
+mod policy;
 mod reached;
 mod refusals;
 mod repositories;

@@ -17,6 +17,7 @@ use super::hosts::check_address;
 use super::layers::{LayerInFull, PauseView};
 use super::logs::{Lines, LogView};
 use super::openapi;
+use super::policy::PolicyView;
 use super::refusals::{MOST_BODY, errors_as_json, limit_bodies};
 use super::repositories::{PollView, RepositoryView};
 use super::route::{BASE, Route};
@@ -25,8 +26,8 @@ use super::state::{ApiState, Shared};
 use super::unlock::{Unlock, Unlocked};
 use super::user::{Role, UserView};
 use super::{
-    approvals, breaker, events, health, layers, logs, metrics, planning, repositories, runs,
-    unlock, users,
+    approvals, breaker, events, health, layers, logs, metrics, planning, policy, repositories,
+    runs, unlock, users,
 };
 use crate::serve::{LayerView, RunView};
 use crate::store::Store;
@@ -153,6 +154,12 @@ fn of_runs<S: Store + 'static>() -> Vec<Route<S>> {
             "Reads the plan of a run.",
             Shape::of::<Value>().also("text/plain"),
             get(runs::plan::<S>),
+        ),
+        read(
+            "/runs/{run}/policy",
+            "Reads what the program has said that checks the plan of a run (`after-plan`).",
+            Shape::list::<PolicyView>(),
+            get(policy::policy::<S>),
         ),
         change(
             "/runs/{run}/approve",

@@ -11,6 +11,7 @@ mod logs;
 mod metrics;
 mod openapi;
 mod origin;
+mod policy;
 mod runs;
 mod state_locks;
 mod streams;

@@ -225,6 +225,14 @@ impl AttemptDirectory {
         self.read_reported("plan.txt")
     }
 
+    /// What the program has said that checks the plan (`after-plan`). The process writes it when it ends.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not valid.
+    pub(crate) fn plan_check<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
+        self.read_json("reports/after-plan.json")
+    }
+
     /// A file that the attempt reported. If it was too large for a report, or the server was away for
     /// too long, it is only among the files that the process wrote.
     fn read_reported(&self, name: &str) -> io::Result<Option<Vec<u8>>> {

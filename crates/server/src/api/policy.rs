@@ -1,0 +1,47 @@
+//! What the program has said that checks the plan of a run (`after-plan`).
+
+use axum::Json;
+use axum::extract::{Path, State};
+use butler_base::blocking::blocking;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::error::ApiError;
+use super::runs::{attempt, directory, run};
+use super::state::Shared;
+use crate::store::{AttemptId, Store};
+
+/// The verdict of a program about a plan.
+#[derive(Debug, Deserialize, JsonSchema, Serialize)]
+pub(super) struct PolicyView {
+    /// The name of the program.
+    program: String,
+    /// Whether it has accepted the plan.
+    passed: bool,
+    /// Its output, with secrets masked; at most 64 KiB.
+    output: String,
+}
+
+/// What the attempt leaves.
+#[derive(Debug, Default, Deserialize)]
+struct Policies {
+    items: Vec<PolicyView>,
+}
+
+/// The verdicts about the plan of the newest attempt: none if no program has checked it.
+pub(super) async fn policy<S: Store>(
+    State(state): State<Shared<S>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    let (layer, run) = run(&state, &id).await?;
+    let mut policies = Policies::default();
+    if !run.attempts.is_empty() {
+        let number = attempt(&run, None)?;
+        let directory = directory(&state, &AttemptId { layer, run: run.id, number });
+        let read = blocking(move |_| directory.plan_check::<Policies>());
+        let found = read.await.map_err(|error| ApiError::internal(&error))?;
+        policies = found.unwrap_or_default();
+    }
+    Ok(Json(json!({"items": policies.items, "next": null})))
+}
