@@ -56,6 +56,12 @@ windows:
   - {deny: [apply], layers: ["*-prod"], schedule: "0 18 * * FRI", for: 62h, timezone: Europe/Berlin}
 notifications:
   - {url-file: /run/secrets/slack, format: slack, on: [failed, waiting, drift, resolved]}
+  - name: audit
+    url-file: /run/secrets/audit-url
+    format: generic
+    secret-file: /run/secrets/audit-key
+    on: [applied, breaker]
+    layers: ["*-prod", apps]
 "#;
 
 fn schema() -> Value {
@@ -147,6 +153,10 @@ fn schema_of_the_server_configuration_rejects_what_the_parser_rejects() {
         ("/repositories", json!({"a b": valid["repositories"]["infra"]})),
         ("/windows/0/schedule", json!("0 18 * *")),
         ("/windows/0/deny/0", json!("aply")),
+        ("/notifications/0/on", json!([])),
+        ("/notifications/0/on/0", json!("fialed")),
+        ("/notifications/1/name", json!("a b")),
+        ("/notifications/1/layers/0", json!("")),
         ("/include/0", json!({"repository": "infra"})),
     ] {
         let mut document = valid.clone();

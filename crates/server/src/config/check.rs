@@ -9,6 +9,7 @@ use serde_saphyr::Spanned;
 use super::document::LayerEntry;
 use super::entries::{Config, Placed};
 use super::error::ConfigError;
+use super::notifications;
 use super::sources::{CredentialsEntry, IncludeEntry};
 use super::trust::Trust;
 use super::windows;
@@ -76,6 +77,7 @@ pub(super) fn config(config: &Config, trust: &Trust) -> Vec<ConfigError> {
         }
     }
     errors.extend(config.windows.iter().flat_map(|window| windows::window(config, window)));
+    errors.extend(notifications::together(config));
     errors
 }
 

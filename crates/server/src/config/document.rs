@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
+use super::name::generated_name;
 use super::schema::{
     Address, CronExpression, EnvironmentName, Glob, LayerName, LayerPattern, TimeZone, ToolVersion,
     VariableName,
@@ -47,7 +48,7 @@ pub(super) struct Document {
     /// Times in which actions are forbidden. A window of an include is about the layers of that include only.
     #[schemars(with = "Vec<WindowEntry>")]
     pub(super) windows: Vec<Spanned<WindowEntry>>,
-    /// Receivers of notifications. Not used yet.
+    /// Receivers of notifications.
     #[schemars(with = "Vec<NotificationEntry>")]
     pub(super) notifications: Vec<Spanned<NotificationEntry>>,
     /// Further configuration in repositories, which others than the administrator of the server can write.
@@ -319,17 +320,41 @@ pub struct WindowEntry {
 }
 
 /// A receiver of notifications.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NotificationEntry {
-    /// An absolute path: the file with the address, which is a secret.
+    /// The name of the receiver, for the log, the metrics and the position in the journal; by default made
+    /// from the file name of `url-file`. A receiver with another name is a new receiver.
+    #[schemars(with = "Option<LayerName>")]
+    pub name: Option<String>,
+    /// An absolute path: the file with the address, which is a secret. It is read at each delivery. The
+    /// address begins with `https://`, or with `http://` and a loopback address.
     pub url_file: PathBuf,
     /// The format of the messages: `slack`, `teams` or `generic`.
     pub format: NotificationFormat,
-    /// What is sent: `failed`, `waiting`, `drift`, `resolved`.
+    /// What is sent, at least one of `failed`, `waiting`, `drift`, `resolved`, `applied` and `breaker`.
+    #[schemars(length(min = 1))]
     pub on: Vec<NotificationEvent>,
-    /// An absolute path: the file with the key that signs generic messages.
-    pub key_file: Option<PathBuf>,
+    /// Names of layers and layer sets, in which `*` matches any text; by default all. Each must match a
+    /// layer or a layer set. `breaker` is sent for all layers.
+    #[serde(default)]
+    #[schemars(with = "Vec<LayerPattern>")]
+    pub layers: Vec<String>,
+    /// An absolute path: the file with the key that signs `generic` messages, which need one. It is read at
+    /// each delivery.
+    pub secret_file: Option<PathBuf>,
+}
+
+impl NotificationEntry {
+    /// The name of the receiver, if it has a valid one.
+    #[must_use]
+    pub fn receiver(&self) -> Option<String> {
+        let of_file = || generated_name(None, &self.url_file.file_name()?.to_string_lossy()).ok();
+        match &self.name {
+            Some(name) => Some(name.clone()),
+            None => of_file().map(String::from),
+        }
+    }
 }
 
 /// The format of notifications.
@@ -345,15 +370,34 @@ pub enum NotificationFormat {
 }
 
 /// What a notification is about.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, Ord, PartialEq, PartialOrd)]
 #[serde(rename_all = "lowercase")]
 pub enum NotificationEvent {
-    /// A run failed.
+    /// A run failed, and gets no further attempt.
     Failed,
     /// A plan waits for approval.
     Waiting,
-    /// Drift was found.
+    /// New drift was found.
     Drift,
-    /// Drift is gone.
+    /// Drift is gone, or a run succeeded after one that had failed.
     Resolved,
+    /// An apply or a destroy succeeded.
+    Applied,
+    /// The breaker opened: automatic applies of all layers are stopped.
+    Breaker,
+}
+
+impl NotificationEvent {
+    /// The name, as in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Waiting => "waiting",
+            Self::Drift => "drift",
+            Self::Resolved => "resolved",
+            Self::Applied => "applied",
+            Self::Breaker => "breaker",
+        }
+    }
 }

@@ -9,6 +9,7 @@ use super::check;
 use super::document::{Document, LayerEntry};
 use super::entries::{Config, Placed};
 use super::error::ConfigError;
+use super::notifications;
 use super::trust::Trust;
 use super::values;
 
@@ -138,7 +139,7 @@ pub(super) fn parse_with(
         errors.extend(trust.layer(layer, name));
     }
     for notification in &config.notifications {
-        errors.extend(values::notification(notification));
+        errors.extend(notifications::values(notification));
         errors.extend(trust.notification(notification));
     }
     errors.extend(config.include.iter().filter_map(|include| trust.include(include)));

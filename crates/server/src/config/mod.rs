@@ -13,6 +13,7 @@ mod include_tests;
 mod isolation;
 mod load;
 mod name;
+mod notifications;
 mod schema;
 mod secrets;
 mod size;

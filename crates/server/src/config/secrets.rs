@@ -106,7 +106,7 @@ pub(super) fn of_layer(layer: &Placed<LayerEntry>) -> Vec<NamedSecret> {
 /// The secrets of a receiver of notifications.
 pub(super) fn of_notification(notification: &Placed<NotificationEntry>) -> Vec<NamedSecret> {
     let entry = &notification.entry;
-    let files = [("url-file", Some(&entry.url_file)), ("key-file", entry.key_file.as_ref())];
+    let files = [("url-file", Some(&entry.url_file)), ("secret-file", entry.secret_file.as_ref())];
     let named = files.into_iter().filter_map(|(key, path)| Some((key, path?)));
     let secret = |(key, path): (&str, &PathBuf)| {
         NamedSecret::new(notification, notification.at, key, SecretSource::File(path.clone()))

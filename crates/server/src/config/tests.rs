@@ -113,8 +113,39 @@ fn values_of_repositories_and_notifications_are_refused_with_a_reason() {
         assert_only(&repository(keys), expected, keys);
     }
     assert_eq!(repository("poll: 1s"), Vec::<String>::new());
-    let notification = "notifications: [{url-file: u, format: slack, on: [failed]}]";
-    assert_only(&errors(notification), "a.yaml:1:17: the file `u` of `url-file`", notification);
+    let of_type = |keys: &str| errors(&format!("notifications: [{{{keys}}}]"));
+    for (keys, expected) in [
+        ("url-file: u, format: slack, on: [failed]", "a.yaml:1:17: the file `u` of `url-file`"),
+        (
+            "url-file: /u, format: generic, on: [failed], secret-file: s",
+            "a.yaml:1:17: the file `s` of `secret-file`",
+        ),
+        ("url-file: /u, format: generic, on: [failed]", "`generic` needs `secret-file`"),
+        ("url-file: /u, format: teams, on: [drift], secret-file: /s", "remove `secret-file`"),
+        ("url-file: /u, format: slack, on: []", "`on` must name at least one event"),
+        ("url-file: /u, format: slack, on: [fialed]", "did you mean `failed`?"),
+        ("url-file: /u, format: slack, on: [failed], name: a b", "the receiver needs a `name`"),
+        ("url-file: /, format: slack, on: [failed]", "the receiver needs a `name`"),
+        ("url-file: /u, format: slack, on: [failed], layers: [net]", "no layer matches `net`"),
+    ] {
+        assert_only(&of_type(keys), expected, keys);
+    }
+}
+
+#[test]
+fn receivers_have_names_of_their_own() {
+    let named = |name: &str| format!("{{url-file: /run/secrets/slack, format: slack, on: [failed]{name}}}");
+    let both = |one: &str, other: &str| {
+        format!("notifications:\n  - {}\n  - {}\n", named(one), named(other))
+    };
+    let same = "a.yaml:3:5: the receiver `slack` is also given in a.yaml:2; give one of them";
+    for text in [both("", ""), both(", name: slack", "")] {
+        assert_only(&errors(&text), same, &text);
+    }
+    let text = both("", ", name: team");
+    let config = parse(&[(PathBuf::from("a.yaml"), text)]).unwrap();
+    let names: Vec<_> = config.notifications.iter().map(|it| it.entry.receiver()).collect();
+    assert_eq!(names, [Some("slack".to_owned()), Some("team".to_owned())]);
 }
 
 #[test]

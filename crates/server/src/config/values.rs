@@ -9,7 +9,7 @@ use butler_protocol::name_rules::{VariableTreatment, rule_for};
 use butler_protocol::spec::RequestedVersion;
 
 use super::check::{KINDS, is_one_kind};
-use super::document::{LayerEntry, NotificationEntry, RepositoryEntry};
+use super::document::{LayerEntry, RepositoryEntry};
 use super::entries::Placed;
 use super::error::ConfigError;
 use super::secrets::{self, relative};
@@ -44,11 +44,6 @@ pub(super) fn repository(repository: &Placed<RepositoryEntry>) -> Vec<ConfigErro
         errors.push(repository.error("`concurrency` must be at least 1"));
     }
     errors
-}
-
-/// What is wrong with the values of a receiver of notifications.
-pub(super) fn notification(notification: &Placed<NotificationEntry>) -> Vec<ConfigError> {
-    relative(secrets::of_notification(notification)).collect()
 }
 
 /// What is wrong with the values of a layer, or of the defaults.

@@ -38,7 +38,7 @@ pub(super) fn window(config: &Config, window: &Placed<WindowEntry>) -> Vec<Confi
 }
 
 /// What is wrong with a pattern for names of layers.
-fn pattern(config: &Config, pattern: &str) -> Option<String> {
+pub(super) fn pattern(config: &Config, pattern: &str) -> Option<String> {
     let glob = match Glob::new(pattern) {
         Ok(glob) => glob.compile_matcher(),
         Err(error) => return Some(error.to_string()),
