@@ -13,6 +13,7 @@ mod locks;
 mod plan_files;
 mod progress;
 mod rename;
+mod told;
 mod types;
 
 #[cfg(test)]
@@ -24,6 +25,8 @@ use crate::model::{
 };
 
 pub use plan_files::needed_plan_files;
+pub(crate) use progress::fraction;
+pub(crate) use told::{final_failure, needs_approval};
 pub use types::{Decision, Input, NeededSlot, Step};
 
 /// Decides what happens next to a layer.

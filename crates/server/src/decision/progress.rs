@@ -61,6 +61,19 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    /// What went wrong with an attempt that ended so. `None` if it succeeded, or was stopped for good.
+    pub(super) const fn of(ending: Ending) -> Option<Self> {
+        Some(match ending {
+            Ending::Succeeded
+            | Ending::Stopped(StopReason::Superseded | StopReason::Cancelled) => return None,
+            Ending::Stopped(StopReason::TimedOut) => Self::TimedOut,
+            Ending::Failed(class) => Self::Class(class),
+            Ending::StalePlan => Self::Stale,
+            Ending::Lost => Self::Lost,
+            Ending::NeverStarted => Self::NeverStarted,
+        })
+    }
+
     /// What went wrong, for a sentence: "failed: {}".
     pub(super) const fn describe(self) -> &'static str {
         match self {
@@ -82,15 +95,12 @@ pub(super) fn progress(input: &Input<'_>, layer: &Layer, run: &Run) -> Progress 
         return Progress::Open { not_before: run.created };
     };
     let Some((ending, ended)) = attempt.end else { return Progress::Running };
-    let failure = match ending {
-        Ending::Succeeded => return Progress::Succeeded,
-        Ending::Stopped(StopReason::Superseded) => return Progress::Closed(Closed::Superseded),
-        Ending::Stopped(StopReason::Cancelled) => return Progress::Closed(Closed::Cancelled),
-        Ending::Stopped(StopReason::TimedOut) => Failure::TimedOut,
-        Ending::Failed(class) => Failure::Class(class),
-        Ending::StalePlan => Failure::Stale,
-        Ending::Lost => Failure::Lost,
-        Ending::NeverStarted => Failure::NeverStarted,
+    let Some(failure) = Failure::of(ending) else {
+        return match ending {
+            Ending::Stopped(StopReason::Superseded) => Progress::Closed(Closed::Superseded),
+            Ending::Stopped(_) => Progress::Closed(Closed::Cancelled),
+            _ => Progress::Succeeded,
+        };
     };
     // A lost attempt may have begun after its last report.
     let may_have_changed = run.action.changes_infrastructure()
@@ -179,7 +189,7 @@ fn backoff(run: &RunId, failed: u32) -> Duration {
 }
 
 /// A number from 0 to 1 that is always the same for `parts`.
-pub(super) fn fraction(parts: &[&[u8]]) -> f64 {
+pub(crate) fn fraction(parts: &[&[u8]]) -> f64 {
     let mut hash = Sha256::new();
     for part in parts {
         hash.update(part);

@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use butler_registry::TokenHash;
 use tokio::sync::watch;
 
+use super::cursor::{self, Cursors};
 use super::needs::RunState;
 use super::record::Record;
 use super::rename;
@@ -38,6 +39,8 @@ struct Memory {
     leases: BTreeMap<String, Lease>,
     counters: BTreeMap<String, u64>,
     sessions: Vec<(TokenHash, Session)>,
+    /// The cursors of receivers of notifications.
+    receivers: BTreeMap<String, u64>,
     journal: Vec<JournalEntry>,
     /// The sequence of the last entry of the journal.
     last: watch::Sender<u64>,
@@ -202,6 +205,28 @@ impl Tables for Memory {
         Ok(())
     }
 
+    fn receiver(&mut self, name: &str) -> StoreResult<Option<u64>> {
+        Ok(self.receivers.get(name).copied())
+    }
+
+    fn receivers(&mut self) -> StoreResult<Vec<String>> {
+        Ok(self.receivers.keys().cloned().collect())
+    }
+
+    fn write_receiver(&mut self, name: &str, cursor: u64) -> StoreResult<()> {
+        self.receivers.insert(name.to_owned(), cursor);
+        Ok(())
+    }
+
+    fn remove_receiver(&mut self, name: &str) -> StoreResult<()> {
+        self.receivers.remove(name);
+        Ok(())
+    }
+
+    fn last_sequence(&mut self) -> StoreResult<u64> {
+        Ok(*self.last.borrow())
+    }
+
     fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()> {
         let (sequence, at) = (*self.last.borrow() + 1, self.now);
         self.journal.push(JournalEntry { sequence, at, layer: layer.clone(), change });
@@ -253,6 +278,20 @@ impl Sessions for MemoryStore {
 
     async fn prune_sessions(&self) -> StoreResult<()> {
         session::prune(&mut *self.tables())
+    }
+}
+
+impl Cursors for MemoryStore {
+    async fn cursor(&self, receiver: &str) -> StoreResult<u64> {
+        cursor::cursor(&mut *self.tables(), receiver)
+    }
+
+    async fn advance_cursor(&self, receiver: &str, sequence: u64) -> StoreResult<()> {
+        cursor::advance(&mut *self.tables(), receiver, sequence)
+    }
+
+    async fn retain_cursors(&self, receivers: &[String]) -> StoreResult<()> {
+        cursor::retain(&mut *self.tables(), receivers)
     }
 }
 

@@ -7,6 +7,7 @@
 mod breaker;
 #[cfg(test)]
 mod contract_tests;
+mod cursor;
 mod journal;
 mod memory;
 mod needs;
@@ -33,6 +34,7 @@ use crate::model::{
     Sighting, StalePlan, StateLock, Upstream,
 };
 
+pub use cursor::Cursors;
 pub use memory::MemoryStore;
 pub use note::{Note, Outcome};
 pub use running::{Running, RunningCount};
@@ -204,7 +206,7 @@ pub struct Keep {
 }
 
 /// The facts of all layers.
-pub trait Store: Sessions {
+pub trait Store: Cursors + Sessions {
     /// Reads what the decision about a layer needs.
     ///
     /// # Errors

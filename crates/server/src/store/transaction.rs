@@ -86,6 +86,21 @@ pub(super) trait Tables {
     /// Removes a session, if it exists.
     fn remove_session(&mut self, id: TokenHash) -> StoreResult<()>;
 
+    /// The cursor of a receiver of notifications.
+    fn receiver(&mut self, name: &str) -> StoreResult<Option<u64>>;
+
+    /// The names of all receivers that have a cursor.
+    fn receivers(&mut self) -> StoreResult<Vec<String>>;
+
+    /// Writes a cursor, in place of an earlier one.
+    fn write_receiver(&mut self, name: &str, cursor: u64) -> StoreResult<()>;
+
+    /// Removes a cursor, if it exists.
+    fn remove_receiver(&mut self, name: &str) -> StoreResult<()>;
+
+    /// The sequence of the last entry of the journal, also if it was removed; 0 without one.
+    fn last_sequence(&mut self) -> StoreResult<u64>;
+
     /// Appends an entry to the journal, with the time of the transaction.
     fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()>;
 }

@@ -9,8 +9,8 @@ use butler_server::model::{
     PlanDigest, Run, RunId, Session, Sighting,
 };
 use butler_server::store::{
-    AttemptId, AttemptResult, Keep, MemoryStore, Note, Outcome, Sessions, Snapshot, StartRequest,
-    Store, StoreError, StoreResult,
+    AttemptId, AttemptResult, Cursors, Keep, MemoryStore, Note, Outcome, Sessions, Snapshot,
+    StartRequest, Store, StoreError, StoreResult,
 };
 use tokio::sync::watch;
 
@@ -100,6 +100,20 @@ impl Sessions for FaultyStore {
 
     async fn prune_sessions(&self) -> StoreResult<()> {
         self.write(self.inner.prune_sessions()).await
+    }
+}
+
+impl Cursors for FaultyStore {
+    async fn cursor(&self, receiver: &str) -> StoreResult<u64> {
+        self.write(self.inner.cursor(receiver)).await
+    }
+
+    async fn advance_cursor(&self, receiver: &str, sequence: u64) -> StoreResult<()> {
+        self.write(self.inner.advance_cursor(receiver, sequence)).await
+    }
+
+    async fn retain_cursors(&self, receivers: &[String]) -> StoreResult<()> {
+        self.write(self.inner.retain_cursors(receivers)).await
     }
 }
 

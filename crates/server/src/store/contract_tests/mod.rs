@@ -2,6 +2,7 @@
 
 mod breaker;
 mod changes;
+mod cursors;
 mod ends;
 mod journal;
 mod needs;
@@ -177,7 +178,7 @@ macro_rules! contract {
     ($store:ident, $new:expr) => {
         mod $store {
             use super::{
-                breaker, changes, ends, journal, needs, random, readings, rename, sessions, starts,
+                breaker, changes, cursors, ends, journal, needs, random, readings, rename, sessions, starts,
             };
 
             contract!($new, readings: unknown_layers_are_empty, changes_of_the_digest_are_counted,
@@ -215,6 +216,8 @@ macro_rules! contract {
                 plan_that_was_applied_is_not_applied_again_under_the_new_name);
             contract!($new, sessions:
                 session_ends_if_it_is_not_used_after_a_week_and_when_it_is_ended);
+            contract!($new, cursors: receiver_begins_at_the_end_of_the_journal_and_never_goes_back,
+                receiver_that_was_removed_is_a_new_one);
             contract!($new, random: transactions_equal_those_in_memory);
         }
     };

@@ -25,6 +25,7 @@ use tokio::sync::{oneshot, watch};
 
 use self::lock::StoreLock;
 use self::tables::SqliteTables;
+use super::cursor::{self, Cursors};
 use super::rename;
 use super::session::{self, Sessions};
 use super::tables as transactions;
@@ -220,6 +221,23 @@ impl Sessions for SqliteStore {
 
     async fn prune_sessions(&self) -> StoreResult<()> {
         self.transaction(|tables| session::prune(tables)).await
+    }
+}
+
+impl Cursors for SqliteStore {
+    async fn cursor(&self, receiver: &str) -> StoreResult<u64> {
+        let receiver = receiver.to_owned();
+        self.transaction(move |tables| cursor::cursor(tables, &receiver)).await
+    }
+
+    async fn advance_cursor(&self, receiver: &str, sequence: u64) -> StoreResult<()> {
+        let receiver = receiver.to_owned();
+        self.transaction(move |tables| cursor::advance(tables, &receiver, sequence)).await
+    }
+
+    async fn retain_cursors(&self, receivers: &[String]) -> StoreResult<()> {
+        let receivers = receivers.to_vec();
+        self.transaction(move |tables| cursor::retain(tables, &receivers)).await
     }
 }
 

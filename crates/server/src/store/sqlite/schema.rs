@@ -75,6 +75,13 @@ const MIGRATIONS: &[&str] = &[
         facts TEXT NOT NULL
     ) STRICT, WITHOUT ROWID;
 ",
+    "
+    -- Receivers of notifications, and the last entry of the journal that each of them needs nothing more of.
+    CREATE TABLE receivers (
+        name TEXT PRIMARY KEY,
+        cursor INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// The newest version.

@@ -326,6 +326,38 @@ impl Tables for SqliteTables<'_> {
         Ok(())
     }
 
+    fn receiver(&mut self, name: &str) -> StoreResult<Option<u64>> {
+        let mut select =
+            self.connection.prepare_cached("SELECT cursor FROM receivers WHERE name = ?")?;
+        let cursor: Option<i64> = select.query_row([name], |row| row.get(0)).optional()?;
+        Ok(cursor.map(i64::unsigned_abs))
+    }
+
+    fn receivers(&mut self) -> StoreResult<Vec<String>> {
+        let mut select = self.connection.prepare_cached("SELECT name FROM receivers")?;
+        let names = select.query_map([], |row| row.get(0))?;
+        Ok(names.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn write_receiver(&mut self, name: &str, cursor: u64) -> StoreResult<()> {
+        let mut upsert = self.connection.prepare_cached(
+            "INSERT INTO receivers (name, cursor) VALUES (?1, ?2)
+             ON CONFLICT (name) DO UPDATE SET cursor = ?2",
+        )?;
+        upsert.execute(params![name, signed(cursor)])?;
+        Ok(())
+    }
+
+    fn remove_receiver(&mut self, name: &str) -> StoreResult<()> {
+        let mut delete = self.connection.prepare_cached("DELETE FROM receivers WHERE name = ?")?;
+        delete.execute([name])?;
+        Ok(())
+    }
+
+    fn last_sequence(&mut self) -> StoreResult<u64> {
+        Ok(last_event(self.connection)?)
+    }
+
     fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()> {
         let mut insert = self
             .connection

@@ -83,7 +83,7 @@ async fn store_without_a_journal_keeps_its_facts_and_gets_one() {
     drop(store);
     // What later versions have added to the second one.
     let connection = Connection::open(&path).unwrap();
-    let later = "DROP TABLE events; DROP TABLE sessions";
+    let later = "DROP TABLE events; DROP TABLE sessions; DROP TABLE receivers";
     connection.execute_batch(&format!("{later}; PRAGMA user_version = 2")).unwrap();
     connection.close().unwrap();
     let store = SqliteStore::open(&path).unwrap();
