@@ -74,6 +74,8 @@ pub struct ServerSettings {
     pub attempts: process::Environment,
     /// How repositories are reached.
     pub git: GitEnvironment,
+    /// Additional certificates.
+    pub ca_bundle: Option<PathBuf>,
     /// How the server logs.
     pub logging: Logging,
 }
@@ -160,7 +162,8 @@ impl ServerSettings {
                 _ => DataAccess::Server,
             },
             attempts: environment_of_attempts(&reader, isolation)?,
-            git: git_environment(environment, ca_bundle),
+            git: git_environment(environment, ca_bundle.clone()),
+            ca_bundle,
             logging: Logging::resolve(arguments, environment)?,
         })
     }

@@ -6,7 +6,7 @@
 //! [`model`] holds the types that pass between the parts, and [`decision`] the pure function that
 //! decides. [`windows`] says when actions are forbidden. [`plans`] protects saved plans. [`store`] keeps the
 //! facts, and [`controller`] executes what was decided. [`webhooks`] takes what git hosts tell about commits.
-//! [`metrics`] names and counts what the server measures.
+//! [`notifications`] tells people and programs what happened. [`metrics`] names and counts what the server measures.
 
 pub mod api;
 pub mod attempts;
@@ -19,6 +19,7 @@ pub mod layers;
 pub mod metrics;
 pub mod mirror;
 pub mod model;
+pub mod notifications;
 pub mod pages;
 pub mod plans;
 pub mod serve;

@@ -110,6 +110,7 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
         executable: settings.executable,
         environment: settings.attempts,
         git: settings.git,
+        ca_bundle: settings.ca_bundle,
         secrets: Secrets::new(Arc::new(variable)),
     }
 }

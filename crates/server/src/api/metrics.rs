@@ -45,6 +45,9 @@ fn exposition<S>(state: &ApiState<S>, running: usize, breaker: Breaker, now: Mom
     write_polls(state, &mut text);
     write_deliveries(&state.desired, &state.deliveries, &mut text);
     state.transactions.write(&mut text);
+    let config = state.desired.config();
+    let receivers = config.notifications.iter().filter_map(|placed| placed.entry.receiver());
+    state.notifications.write(receivers, &mut text);
     text.into_text()
 }
 

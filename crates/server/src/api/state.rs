@@ -10,7 +10,7 @@ use super::sign_in::SignIns;
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::LayerSource;
-use crate::metrics::{AttemptMetrics, PollDurations, TransactionDurations};
+use crate::metrics::{AttemptMetrics, NotificationMetrics, PollDurations, TransactionDurations};
 use crate::model::LayerName;
 use crate::serve::{Desired, Views};
 use crate::webhooks::Deliveries;
@@ -44,6 +44,8 @@ pub struct ApiState<S> {
     pub transactions: Arc<TransactionDurations>,
     /// What git hosts told about commits.
     pub deliveries: Arc<Deliveries>,
+    /// The deliveries of notifications.
+    pub notifications: Arc<NotificationMetrics>,
     /// Whether `/metrics` needs no token.
     pub metrics_open: bool,
 }

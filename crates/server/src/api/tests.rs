@@ -125,6 +125,7 @@ pub(crate) async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
         poll_durations: Arc::default(),
         transactions: Arc::default(),
         deliveries: Arc::default(),
+        notifications: Arc::default(),
         metrics_open: false,
     };
     let state = Arc::new(state);

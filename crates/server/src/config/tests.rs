@@ -134,7 +134,8 @@ fn values_of_repositories_and_notifications_are_refused_with_a_reason() {
 
 #[test]
 fn receivers_have_names_of_their_own() {
-    let named = |name: &str| format!("{{url-file: /run/secrets/slack, format: slack, on: [failed]{name}}}");
+    let named =
+        |name: &str| format!("{{url-file: /run/secrets/slack, format: slack, on: [failed]{name}}}");
     let both = |one: &str, other: &str| {
         format!("notifications:\n  - {}\n  - {}\n", named(one), named(other))
     };

@@ -64,8 +64,9 @@ impl Failure {
     /// What went wrong with an attempt that ended so. `None` if it succeeded, or was stopped for good.
     pub(super) const fn of(ending: Ending) -> Option<Self> {
         Some(match ending {
-            Ending::Succeeded
-            | Ending::Stopped(StopReason::Superseded | StopReason::Cancelled) => return None,
+            Ending::Succeeded | Ending::Stopped(StopReason::Superseded | StopReason::Cancelled) => {
+                return None;
+            }
             Ending::Stopped(StopReason::TimedOut) => Self::TimedOut,
             Ending::Failed(class) => Self::Class(class),
             Ending::StalePlan => Self::Stale,

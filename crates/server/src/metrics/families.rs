@@ -37,7 +37,7 @@ impl Kind {
 }
 
 /// All metrics, in the order of the answer.
-pub const FAMILIES: [&Family; 19] = [
+pub const FAMILIES: [&Family; 20] = [
     &BUILD_INFO,
     &LAYERS,
     &LAYERS_DRIFTED,
@@ -57,6 +57,7 @@ pub const FAMILIES: [&Family; 19] = [
     &LAST_SUCCESSFUL_POLL,
     &WEBHOOK_DELIVERIES,
     &TRANSACTION_DURATION,
+    &NOTIFICATIONS,
 ];
 
 /// The version of the server.
@@ -209,4 +210,12 @@ pub const TRANSACTION_DURATION: Family = Family {
     kind: Kind::Histogram,
     labels: &["kind"],
     help: "The duration of transactions of the store that read only, and of those that write.",
+};
+
+/// Notifications.
+pub const NOTIFICATIONS: Family = Family {
+    name: "butler_notifications_total",
+    kind: Kind::Counter,
+    labels: &["receiver", "result"],
+    help: "The tries to deliver a notification to each receiver: delivered, failed and tried again, or dropped.",
 };

@@ -21,6 +21,7 @@ use crate::config::HistoryEntry;
 use crate::data::{DataDirectory, names};
 use crate::layers::Catalog;
 use crate::model::{Moment, RunId};
+use crate::notifications;
 use crate::store::{Keep, Store, StoreResult};
 
 /// The time between two passes, if the configuration does not change.
@@ -37,6 +38,9 @@ const DAYS: u32 = 90;
 
 /// How long entries of the journal are kept.
 const JOURNAL: Duration = Duration::from_hours(90 * 24);
+
+// Otherwise, notifications that a receiver did not take yet would be lost.
+const _: () = assert!(JOURNAL.as_secs() > notifications::LIMIT.as_secs());
 
 /// The file in a mirror that says since when no repository uses it.
 const UNUSED_SINCE: &str = "butler-unused";

@@ -29,8 +29,9 @@ use crate::attempts::{AttemptSettings, PlanFiles, ProcessExecutor, Secrets, Stor
 use crate::config::{Config, ConfigError, RemoteLimits};
 use crate::data::{DataAccess, DataDirectory};
 use crate::event::Event;
-use crate::metrics::{AttemptMetrics, count_attempts};
+use crate::metrics::{AttemptMetrics, NotificationMetrics, count_attempts};
 use crate::model::RunId;
+use crate::notifications::{Notifier, Setup};
 use crate::pages;
 use crate::plans::{KeyError, PlanKeys};
 use crate::store::{SqliteStore, Store, StoreError};
@@ -78,6 +79,8 @@ pub struct Options {
     pub environment: Environment,
     /// How repositories are reached.
     pub git: GitEnvironment,
+    /// Additional certificates, for receivers of notifications.
+    pub ca_bundle: Option<PathBuf>,
     /// Where secrets are read.
     pub secrets: Secrets,
     /// The keys of saved plans; without a file, one in the data directory, which is made.
@@ -198,6 +201,7 @@ pub async fn serve(
     // The code signs in the administrator that exists without an access file.
     let with_code = options.with_sign_in_code && options.access_file.is_none();
     let (isolation, metrics_open) = (options.isolation.clone(), options.metrics_open);
+    let ca_bundle = options.ca_bundle.clone();
     // Read before anything is written.
     let of_file = options.access_file.as_deref().map(Access::of_file);
     let of_file = of_file.transpose().map_err(ServeError::Access)?;
@@ -208,6 +212,13 @@ pub async fn serve(
     let access = match of_file {
         Some(access) => access,
         None => Access::administrator(&parts.data.administrator_token()).map_err(failed)?,
+    };
+    let notifications = Arc::<NotificationMetrics>::default();
+    let setup = Setup {
+        secrets: parts.polls.secrets.clone(),
+        ca_bundle,
+        public_url: hosts.public_url.clone(),
+        metrics: Arc::clone(&notifications),
     };
     let state = ApiState {
         store: Arc::clone(&parts.store),
@@ -223,6 +234,7 @@ pub async fn serve(
         poll_durations: Arc::clone(&parts.polls.durations),
         transactions: parts.store.durations(),
         deliveries: Arc::clone(&parts.polls.deliveries),
+        notifications,
         metrics_open,
     };
     let listener = listen(listen_at, &parts.data.port("listen")).await?;
@@ -245,6 +257,7 @@ pub async fn serve(
             None => serve_connections(listener, router, HEAD).await,
         }
     };
+    let notifier = Notifier::start(Arc::clone(&parts.store), &parts.desired, setup);
     scheduler.find_attempts().await?;
     scheduler.look_at_all().await?;
     ready(&format!("{scheme}://{address}/"), code.as_ref());
@@ -261,6 +274,7 @@ pub async fn serve(
     if let Some(limit) = stop_attempts {
         end_attempts(&*parts.store, &mut scheduler, &mut events, stop, limit).await?;
     }
+    notifier.stop().await;
     Ok(())
 }
 

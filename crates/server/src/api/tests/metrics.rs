@@ -63,6 +63,7 @@ async fn metrics_need_the_token_of_a_viewer_unless_they_are_open() {
         poll_durations: Arc::default(),
         transactions: Arc::default(),
         deliveries: Arc::default(),
+        notifications: Arc::default(),
         metrics_open: true,
     };
     let open = router(Arc::new(open), Router::new());
