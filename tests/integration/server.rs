@@ -24,6 +24,7 @@ mod kills;
 mod limits;
 mod metrics;
 mod module_credentials;
+mod notifications;
 mod output;
 mod pages;
 mod plan_files;

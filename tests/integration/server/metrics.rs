@@ -20,6 +20,12 @@ fn scrape(installation: &Installation, token: Option<&str>) -> (String, String) 
     (status.to_owned(), body.to_owned())
 }
 
+/// The body of `/metrics` for the administrator.
+pub(super) fn scraped(installation: &Installation) -> String {
+    let token = std::fs::read_to_string(installation.data().join("admin.token")).unwrap();
+    scrape(installation, Some(token.trim())).1
+}
+
 /// The value of a series.
 fn value(text: &str, series: &str) -> f64 {
     let mut lines = text.lines().filter_map(|line| line.rsplit_once(' '));
