@@ -134,10 +134,10 @@ fn values_of_repositories_and_notifications_are_refused_with_a_reason() {
 
 #[test]
 fn receivers_have_names_of_their_own() {
-    let named =
+    let with_name =
         |name: &str| format!("{{url-file: /run/secrets/slack, format: slack, on: [failed]{name}}}");
     let both = |one: &str, other: &str| {
-        format!("notifications:\n  - {}\n  - {}\n", named(one), named(other))
+        format!("notifications:\n  - {}\n  - {}\n", with_name(one), with_name(other))
     };
     let same = "a.yaml:3:5: the receiver `slack` is also given in a.yaml:2; give one of them";
     for text in [both("", ""), both(", name: slack", "")] {

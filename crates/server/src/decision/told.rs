@@ -12,11 +12,10 @@ pub(crate) fn final_failure(input: &Input<'_>, run: &Run) -> Option<&'static str
     let (ending, _) = run.last_end()?;
     let failure = Failure::of(ending)?;
     let is_final = match input.layer.map(|layer| progress(input, layer, run)) {
-        Some(Progress::NeedsPlan { .. }) => failure != Failure::Stale,
         Some(Progress::Failed(_) | Progress::Exhausted { .. }) => true,
-        Some(_) => false,
         // Nothing is started for a layer that is not configured.
-        None => failure != Failure::Stale,
+        Some(Progress::NeedsPlan { .. }) | None => failure != Failure::Stale,
+        Some(_) => false,
     };
     is_final.then(|| failure.describe())
 }

@@ -175,7 +175,7 @@ mod tests {
         ] {
             match (Address::of(&text.into()), expected) {
                 (Ok(address), Some(is_loopback)) => {
-                    assert_eq!(address.is_loopback, is_loopback, "{text}")
+                    assert_eq!(address.is_loopback, is_loopback, "{text}");
                 }
                 (Err(error), None) => assert!(!error.contains("s3cret"), "{error}"),
                 (found, _) => panic!("{text}: {}", found.is_ok()),

@@ -113,7 +113,8 @@ impl Tested {
         let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
         let readings = self.store.readings("infra").await.unwrap();
         let seen = [(layer.clone(), Sighting::Found(revision.clone()))];
-        self.store.observe("infra", readings, &seen).await.unwrap();
+        let seen = self.store.observe("infra", readings, &seen).await.unwrap();
+        assert_eq!(seen, Outcome::Made);
         let (action, cause) = (Action::Plan, Cause::Commit { change: 1 });
         let id = RunId::derived(&layer, &revision.digest, action, &cause);
         let run = NewRun { id: id.clone(), action, cause, revision, change: 1, destroys: false };

@@ -68,6 +68,7 @@ pub(super) fn receivers(config: &Config) -> BTreeMap<String, Arc<Receiver>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::NotificationEvent::{Breaker, Drift, Failed};
     use crate::config::parse;
 
     #[test]
@@ -83,7 +84,6 @@ notifications:
 ";
         let config = parse(&[("a.yaml".into(), text.to_owned())]).unwrap();
         let known = receivers(&config);
-        use NotificationEvent::{Breaker, Drift, Failed};
         for (receiver, event, layer, expected) in [
             ("all", Failed, "net-dev", true),
             ("all", Drift, "other", true),
