@@ -3,30 +3,8 @@
 //! The journal is the list of what is to be sent, and a cursor is the sequence of the last entry that needs
 //! nothing more. The name of a receiver is all that the store has of it.
 
-use std::future::Future;
-
-use super::StoreResult;
+use super::error::StoreResult;
 use super::transaction::Tables;
-
-/// The cursors of all receivers.
-pub trait Cursors: Send + Sync {
-    /// The cursor of a receiver. A new one begins at the end of the journal, which is recorded.
-    ///
-    /// # Errors
-    /// If the store does not answer. This holds for all methods.
-    fn cursor(&self, receiver: &str) -> impl Future<Output = StoreResult<u64>> + Send;
-
-    /// Moves the cursor of a receiver to this sequence. It never goes back, and one that was removed stays
-    /// removed.
-    fn advance_cursor(
-        &self,
-        receiver: &str,
-        sequence: u64,
-    ) -> impl Future<Output = StoreResult<()>> + Send;
-
-    /// Removes the cursors of all other receivers.
-    fn retain_cursors(&self, receivers: &[String]) -> impl Future<Output = StoreResult<()>> + Send;
-}
 
 pub(super) fn cursor(tables: &mut impl Tables, receiver: &str) -> StoreResult<u64> {
     if let Some(known) = tables.receiver(receiver)? {

@@ -6,11 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use butler_registry::TokenHash;
 use tokio::sync::watch;
 
-use super::cursor::{self, Cursors};
+use super::beside::{Cursors, Sessions};
+use super::cursor;
 use super::needs::RunState;
 use super::record::Record;
 use super::rename;
-use super::session::{self, Sessions};
+use super::session;
 use super::transaction::Tables;
 use super::{
     AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Running, RunningCount, Snapshot,

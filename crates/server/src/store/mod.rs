@@ -4,10 +4,12 @@
 //! stored, and changes nothing if they differ: decisions are made on a snapshot that can be old,
 //! and two servers may believe that they are the active one.
 
+mod beside;
 mod breaker;
 #[cfg(test)]
 mod contract_tests;
 mod cursor;
+mod error;
 mod journal;
 mod memory;
 mod needs;
@@ -21,7 +23,6 @@ mod tables;
 mod transaction;
 
 use std::future::Future;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,66 +35,15 @@ use crate::model::{
     Sighting, StalePlan, StateLock, Upstream,
 };
 
-pub use cursor::Cursors;
+pub use beside::{Cursors, Sessions};
+pub use error::{StoreError, StoreResult};
 pub use memory::MemoryStore;
 pub use note::{Note, Outcome};
 pub use running::{Running, RunningCount};
-pub use session::Sessions;
 pub use sqlite::{SqliteStore, backup, restore};
-
-/// What is wrong with the store.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// It does not answer. The change may have been made.
-    #[error("the store does not answer: {0}")]
-    Unavailable(String),
-    /// It cannot be opened or created.
-    #[error("cannot open the store `{}`: {why}", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// What failed.
-        why: String,
-    },
-    /// Another server uses it.
-    #[error("the store `{}` is used by {holder}; stop that server, or use another `--data`", path.display())]
-    InUse {
-        /// The file.
-        path: PathBuf,
-        /// The process that holds the lock.
-        holder: String,
-    },
-    /// Its content is not valid. It is left as it is.
-    #[error(
-        "the store `{}` is damaged: {why}; `butler-runner store restore FILE` puts a backup in its \
-         place", path.display()
-    )]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        why: String,
-    },
-    /// A newer version has written it.
-    #[error(
-        "the store `{}` has schema version {found}, and this version of butler-runner knows \
-         versions up to {known}; use a newer butler-runner", path.display()
-    )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// The version of its schema.
-        found: u32,
-        /// The newest version that is known.
-        known: u32,
-    },
-}
 
 /// Tells the time of a transaction.
 pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
-
-/// The result of a transaction.
-pub type StoreResult<T> = Result<T, StoreError>;
 
 /// Names one attempt of one run.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -2,42 +2,16 @@
 //!
 //! A session is found by the hash of its cookie, so the store contains nothing with which a browser could sign in.
 
-use std::future::Future;
 use std::time::Duration;
 
 use butler_registry::TokenHash;
 
-use super::StoreResult;
+use super::error::StoreResult;
 use super::transaction::Tables;
 use crate::model::Session;
 
 /// The time of the last use is written at most this often.
 const TOUCH: Duration = Duration::from_mins(1);
-
-/// The sessions of all browsers.
-pub trait Sessions: Send + Sync {
-    /// Records that a browser has signed in with the token of this hash. `id` is the hash of its cookie.
-    ///
-    /// # Errors
-    /// If the store does not answer. This holds for all methods.
-    fn begin_session(
-        &self,
-        id: TokenHash,
-        user: TokenHash,
-    ) -> impl Future<Output = StoreResult<()>> + Send;
-
-    /// The session of a browser, if it has not ended. Records that it is used.
-    fn use_session(
-        &self,
-        id: TokenHash,
-    ) -> impl Future<Output = StoreResult<Option<Session>>> + Send;
-
-    /// Ends a session, if it exists.
-    fn end_session(&self, id: TokenHash) -> impl Future<Output = StoreResult<()>> + Send;
-
-    /// Removes the sessions that have ended.
-    fn prune_sessions(&self) -> impl Future<Output = StoreResult<()>> + Send;
-}
 
 pub(super) fn begin(tables: &mut impl Tables, id: TokenHash, user: TokenHash) -> StoreResult<()> {
     let now = tables.now();

@@ -25,9 +25,10 @@ use tokio::sync::{oneshot, watch};
 
 use self::lock::StoreLock;
 use self::tables::SqliteTables;
-use super::cursor::{self, Cursors};
+use super::beside::{Cursors, Sessions};
+use super::cursor;
 use super::rename;
-use super::session::{self, Sessions};
+use super::session;
 use super::tables as transactions;
 use super::transaction::Tables as _;
 use super::{

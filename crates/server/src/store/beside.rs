@@ -1,0 +1,55 @@
+//! What a store keeps beside the facts of layers: sessions of browsers, and cursors of receivers.
+//!
+//! The traits are here, and their transactions in [`super::session`] and [`super::cursor`].
+
+use std::future::Future;
+
+use butler_registry::TokenHash;
+
+use super::error::StoreResult;
+use crate::model::Session;
+
+/// The sessions of all browsers.
+pub trait Sessions: Send + Sync {
+    /// Records that a browser has signed in with the token of this hash. `id` is the hash of its cookie.
+    ///
+    /// # Errors
+    /// If the store does not answer. This holds for all methods.
+    fn begin_session(
+        &self,
+        id: TokenHash,
+        user: TokenHash,
+    ) -> impl Future<Output = StoreResult<()>> + Send;
+
+    /// The session of a browser, if it has not ended. Records that it is used.
+    fn use_session(
+        &self,
+        id: TokenHash,
+    ) -> impl Future<Output = StoreResult<Option<Session>>> + Send;
+
+    /// Ends a session, if it exists.
+    fn end_session(&self, id: TokenHash) -> impl Future<Output = StoreResult<()>> + Send;
+
+    /// Removes the sessions that have ended.
+    fn prune_sessions(&self) -> impl Future<Output = StoreResult<()>> + Send;
+}
+
+/// The cursors of all receivers.
+pub trait Cursors: Send + Sync {
+    /// The cursor of a receiver. A new one begins at the end of the journal, which is recorded.
+    ///
+    /// # Errors
+    /// If the store does not answer. This holds for all methods.
+    fn cursor(&self, receiver: &str) -> impl Future<Output = StoreResult<u64>> + Send;
+
+    /// Moves the cursor of a receiver to this sequence. It never goes back, and one that was removed stays
+    /// removed.
+    fn advance_cursor(
+        &self,
+        receiver: &str,
+        sequence: u64,
+    ) -> impl Future<Output = StoreResult<()>> + Send;
+
+    /// Removes the cursors of all other receivers.
+    fn retain_cursors(&self, receivers: &[String]) -> impl Future<Output = StoreResult<()>> + Send;
+}
