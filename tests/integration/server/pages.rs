@@ -1,8 +1,13 @@
 //! The pages in a real browser.
 
+use butler_server::api::{self, Role};
+use butler_server::pages::PAGES;
+use butler_server::store::MemoryStore;
+
 use super::files::Files;
 use super::*;
 use crate::support::browser::Browser;
+use crate::support::documented::assert_documented;
 use crate::support::files_provider::FilesProvider;
 
 /// A browser on the pages of a server.
@@ -288,4 +293,23 @@ windows: [{{deny: [plan], layers: ['*'], schedule: '* * * * *', for: 1h}}]
     visit.until_text("10 of 1000 layers").await;
     assert_eq!(visit.browser.run(&format!("return {rows}")).await, 10);
     visit.was_quiet().await;
+}
+
+/// A request as a row of the table of roles.
+fn role_row(request: &str, role: Role, summary: &str) -> String {
+    format!("| {request} | {} | {summary} |", role.name())
+}
+
+#[test]
+fn documented_roles_are_those_of_all_requests() {
+    let requests = api::routes::<MemoryStore>();
+    let pages = PAGES.into_iter();
+    let pages = pages.map(|(path, role, what)| role_row(&format!("page `{path}`"), role, what));
+    let requests = requests.iter().map(|route| {
+        let form = if route.method.is_safe() { "" } else { ", form" };
+        let request = format!("`{} {}`{form}", route.method, route.path);
+        role_row(&request, route.role, route.summary)
+    });
+    let rows: Vec<String> = pages.chain(requests).collect();
+    assert_documented("docs/threat-model.md", "roles", &rows);
 }

@@ -66,7 +66,7 @@ impl Access {
     }
 
     /// The users of an access file, at which it looks at most once in `interval`.
-    pub(super) fn looking(path: &Path, interval: Duration) -> Result<Self, Vec<ConfigError>> {
+    pub(crate) fn looking(path: &Path, interval: Duration) -> Result<Self, Vec<ConfigError>> {
         let (file, users) = AccessFile::open(path)?;
         Ok(Self::with(users, Some(file), interval))
     }

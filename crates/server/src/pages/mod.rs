@@ -24,4 +24,4 @@ mod state_words;
 mod tests;
 mod when;
 
-pub use routes::{PageRoute, router, routes};
+pub use routes::{PAGES, PageRoute, router, routes};

@@ -28,30 +28,51 @@ impl<S> std::fmt::Debug for PageRoute<S> {
     }
 }
 
+/// The pages that users open: the path, the lowest role, and what it shows.
+pub const PAGES: [(&str, Role, &str); 6] = [
+    ("/", Role::Viewer, "What needs a person, and all layers."),
+    ("/layers/{layer}", Role::Viewer, "A layer with its history."),
+    ("/runs/{run}", Role::Viewer, "A run with its plan and its log."),
+    ("/repositories", Role::Viewer, "When repositories were read."),
+    ("/events", Role::Viewer, "What happened."),
+    ("/access", Role::Administrator, "Users with roles and layers."),
+];
+
 /// All pages and forms. Forms have the paths and roles of the API's changes.
 pub fn routes<S: Store + 'static>(state: &Shared<S>) -> Vec<PageRoute<S>> {
-    let page =
-        |path, handler| PageRoute { method: Method::GET, path, role: Some(Role::Viewer), handler };
-    let open = |method, path, handler| PageRoute { method, path, role: None, handler };
-    let pages = [
-        page("/", get(overview::show::<S>)),
-        page("/layers/{layer}", get(layer::show::<S>)),
-        page("/runs/{run}", get(run::show::<S>)),
-        page("/repositories", get(lists::repositories::<S>)),
-        page("/events", get(lists::events::<S>)),
-        PageRoute { role: Some(Role::Administrator), ..page("/access", get(lists::access::<S>)) },
-        PageRoute { method: Method::POST, ..page("/sign-out", post(sign_in::sign_out::<S>)) },
-        open(Method::GET, "/sign-in", get(sign_in::show::<S>)),
-        open(Method::POST, "/sign-in", post(sign_in::sign_in::<S>)),
-        open(Method::GET, "/assets/{name}", get(assets::asset)),
+    let handlers = [
+        get(overview::show::<S>),
+        get(layer::show::<S>),
+        get(run::show::<S>),
+        get(lists::repositories::<S>),
+        get(lists::events::<S>),
+        get(lists::access::<S>),
     ];
+    let pages = PAGES.into_iter().zip(handlers).map(|((path, role, _), handler)| PageRoute {
+        method: Method::GET,
+        path,
+        role: Some(role),
+        handler,
+    });
     let forms = actions::all(state).into_iter().map(|(path, role, handler)| PageRoute {
         method: Method::POST,
         path,
         role: Some(role),
         handler,
     });
-    pages.into_iter().chain(forms).collect()
+    let sign_out = PageRoute {
+        method: Method::POST,
+        path: "/sign-out",
+        role: Some(Role::Viewer),
+        handler: post(sign_in::sign_out::<S>),
+    };
+    let open = |method, path, handler| PageRoute { method, path, role: None, handler };
+    let open = [
+        open(Method::GET, "/sign-in", get(sign_in::show::<S>)),
+        open(Method::POST, "/sign-in", post(sign_in::sign_in::<S>)),
+        open(Method::GET, "/assets/{name}", get(assets::asset)),
+    ];
+    pages.chain(forms).chain([sign_out]).chain(open).collect()
 }
 
 /// The router of all pages. Each request is authorized before its handler is called.

@@ -397,3 +397,24 @@ async fn style_sheet_and_script_are_kept_by_browsers() {
     }
     assert_eq!(visitor.get("/assets/other.css").await.status, StatusCode::NOT_FOUND);
 }
+
+#[tokio::test]
+async fn session_ends_when_its_user_leaves_the_access_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("access.yaml");
+    let entry = |name: &str| {
+        let hash = butler_registry::TokenHash::of(&format!("breg_{name}"));
+        format!("  - {{name: {name}, role: viewer, token-sha256: {hash}}}\n")
+    };
+    std::fs::write(&path, format!("users:\n{}{}", entry("ana"), entry("ben"))).unwrap();
+    let access = crate::api::Access::looking(&path, std::time::Duration::ZERO).unwrap();
+    let hosts = Hosts::new([127, 0, 0, 1].into());
+    let tested = crate::api::tests::tested_by(hosts, Some(access)).await;
+    let mut ana = Visitor::signed_in(&tested, "breg_ana").await;
+    let mut ben = Visitor::signed_in(&tested, "breg_ben").await;
+    assert_eq!(ana.get("/").await.status, StatusCode::OK);
+    std::fs::write(&path, format!("users:\n{}", entry("ben"))).unwrap();
+    assert_eq!(ana.get("/").await.location(), "/sign-in");
+    assert_eq!(ana.get("/api/v1/layers").await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(ben.get("/").await.status, StatusCode::OK);
+}
