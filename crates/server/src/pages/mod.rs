@@ -1,7 +1,7 @@
 //! The pages for people. They work without JavaScript; a small script follows logs and events.
 //!
 //! Each page is rendered from what the API reads. Each change is a form, which is made into the request of the API
-//! at the same path, so the API's rules hold for pages too ([`actions`]).
+//! at the same path, so the API's rules hold for pages too (`actions`).
 
 mod actions;
 mod address;
