@@ -26,8 +26,8 @@ use crate::model::Run;
 use crate::serve::RunView;
 use crate::store::{AttemptId, Store};
 
-/// The time between two looks at a log that is followed.
-const LOOK: Duration = Duration::from_millis(250);
+/// The time between two looks at a log that is followed, in addition to those after each write.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Which lines are read.
 #[derive(Debug, Default, Deserialize, schemars::JsonSchema)]
@@ -142,6 +142,8 @@ struct LogFollower<S> {
     /// The attempt whose log is read.
     attempt: u32,
     position: LogPosition,
+    /// Changes when lines were written.
+    written: watch::Receiver<()>,
     has_ended: bool,
     /// Whether lines are as pages show them.
     is_shown: bool,
@@ -170,6 +172,7 @@ impl<S: Store> LogFollower<S> {
         let journal = state.store.journal();
         let run = Self::read_run(&state, run.id.as_str()).await?;
         let position = LogPosition::after(after);
+        let written = Self::follow(&state, &run, attempt);
         Ok(Self {
             state,
             journal,
@@ -177,6 +180,7 @@ impl<S: Store> LogFollower<S> {
             only,
             attempt,
             position,
+            written,
             has_ended: false,
             is_shown: lines.shown,
         })
@@ -185,6 +189,11 @@ impl<S: Store> LogFollower<S> {
     async fn read_run(state: &Shared<S>, id: &str) -> Result<RunView, ApiError> {
         let (layer, known) = run(state, id).await?;
         view(state, &layer, &known).await
+    }
+
+    fn follow(state: &Shared<S>, run: &RunView, attempt: u32) -> watch::Receiver<()> {
+        let (layer, run) = (run.layer.clone(), run.id.clone());
+        state.followers.follow(&AttemptId { layer, run, number: attempt })
     }
 
     /// Reads the log, until lines follow or its end.
@@ -196,6 +205,8 @@ impl<S: Store> LogFollower<S> {
         }
         let (layer, run) = (self.run.layer.clone(), self.run.id.clone());
         let directory = directory(&self.state, &AttemptId { layer, run, number: self.attempt });
+        // Before the log is read: lines that are written after that wake the wait for them.
+        self.written.mark_unchanged();
         let (page, left_out) = read(directory, self.position).await?;
         self.position = page.end;
         if !page.lines.is_empty() {
@@ -210,6 +221,7 @@ impl<S: Store> LogFollower<S> {
             .find(|number| *number > self.attempt && self.only.is_none());
         if let Some(next) = next {
             (self.attempt, self.position) = (next, LogPosition::default());
+            self.written = Self::follow(&self.state, &self.run, next);
             return Ok(Some(Vec::new()));
         }
         let mut attempts = self.run.attempts.iter();
@@ -260,6 +272,8 @@ impl<S: Store + 'static> Batches for LogFollower<S> {
                     // The next step reads the run.
                     self.journal.mark_changed();
                 }
+                // The sender exists as long as this receiver.
+                _ = self.written.changed() => {}
                 () = tokio::time::sleep(LOOK) => {}
             }
         }

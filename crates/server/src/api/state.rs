@@ -7,6 +7,7 @@ use tokio::sync::mpsc;
 use super::access::Access;
 use super::hosts::Hosts;
 use super::sign_in::SignIns;
+use crate::attempts::LogWatch;
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::LayerSource;
@@ -42,6 +43,8 @@ pub struct ApiState<S> {
     pub poll_durations: Arc<PollDurations>,
     /// How long transactions of the store took.
     pub transactions: Arc<TransactionDurations>,
+    /// Those who follow logs.
+    pub followers: Arc<LogWatch>,
     /// What git hosts told about commits.
     pub deliveries: Arc<Deliveries>,
     /// The deliveries of notifications.

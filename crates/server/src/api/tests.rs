@@ -124,6 +124,7 @@ pub(crate) async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
         attempts: Arc::clone(&attempts),
         poll_durations: Arc::default(),
         transactions: Arc::default(),
+        followers: Arc::default(),
         deliveries: Arc::default(),
         notifications: Arc::default(),
         metrics_open: false,

@@ -33,7 +33,7 @@ pub const ATTEMPT_COMMAND: &str = "internal-attempt";
 const LAST_PROCESS: Duration = Duration::from_millis(500);
 
 /// How often an attempt sends its log.
-const LOG_INTERVAL: &str = "100ms";
+const LOG_INTERVAL: &str = "50ms";
 
 /// How often an attempt asks for its status, which is its heartbeat.
 const STATUS_INTERVAL: &str = "10s";

@@ -7,6 +7,7 @@ mod drift;
 mod executor;
 mod log;
 mod log_part;
+mod log_watch;
 mod log_writer;
 mod missing_files;
 mod outcome;
@@ -23,5 +24,6 @@ pub use executor::{ATTEMPT_COMMAND, AttemptSettings, ProcessExecutor, begin_atte
 pub(crate) use executor::{is_any_alive, probe};
 pub use log::{AttemptLog, LeftOut, LogPage, LogPosition};
 pub use log_part::LogPart;
+pub use log_watch::LogWatch;
 pub use plan_file::{PlanFileError, PlanFiles};
 pub use registry::StoreRegistry;

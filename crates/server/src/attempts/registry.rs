@@ -19,6 +19,7 @@ use tokio::sync::{mpsc, watch};
 use super::archive_stream::stream;
 use super::configuration::{Secrets, configuration, is_saved};
 use super::directory::AttemptDirectory;
+use super::log_watch::LogWatch;
 use super::log_writer::{LogWriter, most_log};
 use super::missing_files;
 use super::outcome::{EndOfRun, KeptPlan, drift_of, ignored_drift};
@@ -47,6 +48,8 @@ pub struct StoreRegistry<S> {
     /// Gets the ends of attempts.
     events: mpsc::UnboundedSender<Event>,
     sessions: Mutex<HashMap<AttemptId, Session>>,
+    /// Those who follow logs.
+    followers: Arc<LogWatch>,
 }
 
 /// What is remembered of an attempt while it runs. It can be lost.
@@ -75,7 +78,14 @@ impl<S: Store + 'static> StoreRegistry<S> {
         plan_files: PlanFiles,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
-        Self { store, catalog, data, secrets, plan_files, events, sessions: Mutex::default() }
+        let (sessions, followers) = (Mutex::default(), Arc::default());
+        Self { store, catalog, data, secrets, plan_files, events, sessions, followers }
+    }
+
+    /// Those who follow logs. They are woken when an attempt has sent lines.
+    #[must_use]
+    pub fn followers(&self) -> Arc<LogWatch> {
+        Arc::clone(&self.followers)
     }
 
     fn directory(&self, attempt: &AttemptId) -> AttemptDirectory {
@@ -140,6 +150,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
         let log = self.session(attempt, |session| session.log.clone());
         let write = move || log.append(&directory.log(), &lines, limit);
         tokio::task::spawn_blocking(write).await??;
+        self.followers.written(attempt);
         Ok(Recorded::Recorded)
     }
 

@@ -25,7 +25,9 @@ use super::stopping::end_attempts;
 use super::tls::{TlsError, TlsFiles, TlsListener, acceptor};
 use super::view::Views;
 use crate::api::{self, Access, ApiState, Hosts, SignIns};
-use crate::attempts::{AttemptSettings, PlanFiles, ProcessExecutor, Secrets, StoreRegistry};
+use crate::attempts::{
+    AttemptSettings, LogWatch, PlanFiles, ProcessExecutor, Secrets, StoreRegistry,
+};
 use crate::config::{Config, ConfigError, RemoteLimits};
 use crate::data::{DataAccess, DataDirectory};
 use crate::event::Event;
@@ -133,6 +135,7 @@ struct Parts {
     sender: mpsc::UnboundedSender<Event>,
     polls: Arc<PollSettings>,
     attempts: Arc<AttemptMetrics>,
+    followers: Arc<LogWatch>,
     /// Takes the reports of attempts, until the parts are dropped.
     _reports: JoinSet<()>,
 }
@@ -233,6 +236,7 @@ pub async fn serve(
         attempts: Arc::clone(&parts.attempts),
         poll_durations: Arc::clone(&parts.polls.durations),
         transactions: parts.store.durations(),
+        followers: Arc::clone(&parts.followers),
         deliveries: Arc::clone(&parts.polls.deliveries),
         notifications,
         metrics_open,
@@ -371,6 +375,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         PlanFiles::new(keys),
         sender.clone(),
     );
+    let followers = registry.followers();
     let router = butler_registry::router(Arc::new(registry));
     let mut reports = JoinSet::new();
     reports.spawn(async move {
@@ -423,6 +428,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         sender,
         polls,
         attempts: attempt_metrics,
+        followers,
         _reports: reports,
     };
     Ok((parts, scheduler, events))

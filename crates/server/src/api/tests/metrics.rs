@@ -62,6 +62,7 @@ async fn metrics_need_the_token_of_a_viewer_unless_they_are_open() {
         attempts: Arc::clone(&tested.attempts),
         poll_durations: Arc::default(),
         transactions: Arc::default(),
+        followers: Arc::default(),
         deliveries: Arc::default(),
         notifications: Arc::default(),
         metrics_open: true,
