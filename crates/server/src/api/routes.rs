@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{DefaultBodyLimit, Request};
+use axum::extract::DefaultBodyLimit;
 use axum::http::Method;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, get, post};
@@ -223,8 +223,9 @@ fn of_the_server<S: Store + 'static>() -> Vec<Route<S>> {
     ]
 }
 
-/// The router of the API, and of `others`, which authorize their requests themselves. Each request of the API
-/// is authorized before its handler is called, and requests for another host are refused before that.
+/// The router of the API, and of `others`, which authorize their requests themselves, and whose fallback
+/// answers requests for unknown paths. Each request of the API is authorized before its handler is called, and
+/// requests for another host are refused before that.
 pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>, others: Router) -> Router {
     let mut router = Router::new();
     let all = routes::<S>();
@@ -247,7 +248,6 @@ pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>, others: Router) -> Ro
         .route("/healthz", get(health::healthz))
         .route("/readyz", get(health::readyz::<S>))
         .route("/metrics", measured)
-        .fallback(unknown)
         .layer(DefaultBodyLimit::max(MOST_BODY))
         .layer(from_fn(limit_bodies))
         .with_state(state)
@@ -261,6 +261,7 @@ pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>, others: Router) -> Ro
     }
 }
 
-async fn unknown(request: Request) -> ApiError {
-    ApiError::not_found(format!("there is no `{}`", request.uri().path()))
+/// The error about a path that does not exist.
+pub(crate) fn unknown(path: &str) -> ApiError {
+    ApiError::not_found(format!("there is no `{path}`"))
 }

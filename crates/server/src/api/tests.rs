@@ -130,7 +130,9 @@ pub(crate) async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
         metrics_open: false,
     };
     let state = Arc::new(state);
-    let router = router(Arc::clone(&state), Router::new());
+    let others =
+        Router::new().fallback(async |request: Request<Body>| unknown(request.uri().path()));
+    let router = router(Arc::clone(&state), others);
     Tested { state, router, store, events, due, desired, views, attempts, directory }
 }
 

@@ -2,6 +2,7 @@
 
 mod backend;
 mod cache;
+mod commit_title;
 mod digest;
 mod git_tree;
 mod references;
@@ -11,6 +12,7 @@ mod tests;
 mod tree;
 
 pub use backend::{BackendBlock, BackendCache, ModuleBackend, module_backend};
+pub use commit_title::commit_title;
 pub use digest::{
     Dependencies, InvalidGlob, ParentFiles, ReferenceCache, dependencies, digest, globs, matching,
 };

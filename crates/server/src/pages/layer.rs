@@ -8,15 +8,14 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 
+use super::commits::named;
 use super::layout::{Layout, Notice, respond, sentence};
 use super::message::error_page;
 use super::run_row::RunRow;
-use super::state_words::{
-    StateWord, has_drift, has_failed, of_layer, short, waits_for_approval, why,
-};
+use super::state_words::{StateWord, has_drift, has_failed, of_layer, waits_for_approval, why};
 use super::when::When;
-use crate::api::{ApiError, Browser, Role, Shared, in_force, layer_view};
-use crate::model::{Action, Revision};
+use crate::api::{ApiError, ApiState, Browser, Role, Shared, in_force, layer_view};
+use crate::model::Action;
 use crate::serve::{DriftView, LayerView, RunView, Timestamp};
 use crate::store::Store;
 
@@ -95,7 +94,7 @@ pub(super) async fn page<S: Store>(
         state: of_layer(&view),
         why: why(&view),
         other_reasons: view.reasons.iter().skip(1).map(|reason| sentence(&reason.text)).collect(),
-        facts: facts(&view),
+        facts: facts(state, &view).await,
         next_look: view.next_look.map(|at| When::new(at.0, now)),
         waiting_run: planned.filter(|_| waits).map(|run| run.id.to_string()).unwrap_or_default(),
         drift_run: view
@@ -120,12 +119,7 @@ pub(super) async fn page<S: Store>(
     Ok(respond(status, &page))
 }
 
-fn facts(view: &LayerView) -> Vec<(&'static str, String)> {
-    let commit = |revision: &Option<Revision>| {
-        revision
-            .as_ref()
-            .map_or_else(|| "none".to_owned(), |it| short(it.commit.as_str()).to_owned())
-    };
+async fn facts<S>(state: &ApiState<S>, view: &LayerView) -> Vec<(&'static str, String)> {
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
     let drift = match view.drift {
         DriftView::Unknown => "nothing is applied",
@@ -133,13 +127,23 @@ fn facts(view: &LayerView) -> Vec<(&'static str, String)> {
         DriftView::None => "none",
         DriftView::Found => "found",
     };
-    vec![
+    let revisions = [
+        ("Read", &view.revision),
+        ("Planned", &view.planned_revision),
+        ("Applied", &view.applied_revision),
+    ];
+    let commits = revisions.iter().filter_map(|(_, revision)| revision.as_ref());
+    let commits = commits.map(|revision| revision.commit.clone()).collect();
+    let mut names = named(state, &view.name, commits).await.into_iter();
+    let mut facts = vec![
         ("Repository", text(&view.repository)),
         ("Branch", text(&view.reference)),
         ("Path", text(&view.path)),
-        ("Read", commit(&view.revision)),
-        ("Planned", commit(&view.planned_revision)),
-        ("Applied", commit(&view.applied_revision)),
-        ("Drift", drift.to_owned()),
-    ]
+    ];
+    for (label, revision) in revisions {
+        let name = revision.as_ref().and_then(|_| names.next());
+        facts.push((label, name.unwrap_or_else(|| "none".to_owned())));
+    }
+    facts.push(("Drift", drift.to_owned()));
+    facts
 }

@@ -6,6 +6,7 @@
 mod actions;
 mod address;
 mod assets;
+mod commits;
 mod form;
 mod guard;
 mod layer;

@@ -13,7 +13,7 @@ use butler_result::{
 };
 use serde::Deserialize;
 
-use crate::api::ApiError;
+use crate::api::{ApiError, PolicyView, policies};
 use crate::attempts::AttemptDirectory;
 
 /// `result.json`, as far as the page shows it.
@@ -62,6 +62,8 @@ pub(super) struct AttemptResult {
     pub(super) tool: String,
     /// Why it failed, and what to do.
     pub(super) problem: Option<(String, String)>,
+    /// What the program has said that checks the plan.
+    pub(super) policies: Vec<PolicyView>,
 }
 
 impl AttemptResult {
@@ -70,10 +72,11 @@ impl AttemptResult {
             let file: Option<ResultFile> =
                 directory.read_json("reports/result.json").unwrap_or_default();
             let plan = directory.plan_json()?;
-            Ok::<_, io::Error>((file, plan.map(|plan| plan_html(&plan)).transpose()?))
+            let plan = plan.map(|plan| plan_html(&plan)).transpose()?.unwrap_or_default();
+            Ok::<_, io::Error>((file, plan, policies(&directory)?))
         });
-        let (file, plan) = read.await.map_err(|error| ApiError::internal(&error))?;
-        let result = Self { plan: plan.unwrap_or_default(), ..Self::default() };
+        let (file, plan, policies) = read.await.map_err(|error| ApiError::internal(&error))?;
+        let result = Self { plan, policies, ..Self::default() };
         Ok(match file {
             Some(file) => result.with(file),
             None => result,

@@ -6,6 +6,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{MethodRouter, get, post};
 
 use super::guard::guard;
+use super::message::not_found;
 use super::{actions, assets, layer, lists, overview, run, sign_in};
 use crate::api::{Role, Shared};
 use crate::store::Store;
@@ -88,5 +89,5 @@ pub fn router<S: Store + 'static>(state: Shared<S>) -> Router {
         };
         router = router.route(route.path, handler);
     }
-    router.with_state(state)
+    router.fallback(not_found::<S>).with_state(state)
 }

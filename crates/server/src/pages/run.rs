@@ -9,11 +9,12 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use super::address::with_query;
+use super::commits::named;
 use super::layout::{Layout, Notice, respond, sentence};
 use super::log_view::LogView;
 use super::message::error_page;
 use super::result::AttemptResult;
-use super::state_words::{StateWord, counts, of_run, short, title};
+use super::state_words::{StateWord, counts, of_run, title};
 use super::when::When;
 use crate::api::{
     ApiError, Browser, Role, Shared, attempt, directory, run as find_run, run_view, why_not,
@@ -132,6 +133,7 @@ pub(super) async fn page<S: Store>(
     let has_more = log.has_more;
     let follows = is_running || has_more || (number.is_none() && !view.over);
     let title = title(view.action);
+    let commit = named(state, &layer, vec![view.commit.clone()]).await.concat();
     let page = RunPage {
         layout: Layout::new(state, Some(browser), format!("{title} of {layer}"))
             .refreshed(Some(layer.as_str()), events)
@@ -141,7 +143,7 @@ pub(super) async fn page<S: Store>(
         title,
         state: of_run(&view),
         why: why(&view),
-        facts: facts(&view, &result),
+        facts: facts(&view, commit, &result),
         created: When::new(run.created, now),
         counts: counts(view.counts),
         approval,
@@ -179,9 +181,8 @@ fn ended_as(ended: &str) -> String {
     format!("ended: {ended}")
 }
 
-fn facts(view: &RunView, result: &AttemptResult) -> Vec<(&'static str, String)> {
-    let mut facts =
-        vec![("Commit", short(view.commit.as_str()).to_owned()), ("Cause", view.cause.to_owned())];
+fn facts(view: &RunView, commit: String, result: &AttemptResult) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("Commit", commit), ("Cause", view.cause.to_owned())];
     if !result.tool.is_empty() {
         facts.push(("Tool", result.tool.clone()));
     }

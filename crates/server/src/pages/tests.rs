@@ -418,3 +418,35 @@ async fn session_ends_when_its_user_leaves_the_access_file() {
     assert_eq!(ana.get("/api/v1/layers").await.status, StatusCode::UNAUTHORIZED);
     assert_eq!(ben.get("/").await.status, StatusCode::OK);
 }
+
+#[tokio::test]
+async fn unknown_address_is_a_page_for_people_and_json_for_programs() {
+    let tested = tested().await;
+    let mut visitor = Visitor::signed_in(&tested, &token(Role::Viewer)).await;
+    let request = visitor.request(Method::GET, "/none&b").header("accept", "text/html,*/*");
+    let page = visitor.send(request.body(Body::empty()).unwrap()).await;
+    assert_eq!(page.status, StatusCode::NOT_FOUND);
+    assert!(page.body.contains("There is no `/none&#38;b`."), "{}", page.body);
+    assert!(page.body.contains("Sign out"), "{}", page.body);
+    let json = visitor.get("/none").await;
+    assert_eq!(json.status, StatusCode::NOT_FOUND);
+    assert!(json.body.starts_with("{\"error\""), "{}", json.body);
+}
+
+#[tokio::test]
+async fn run_shows_what_a_program_says_about_its_plan() {
+    let tested = tested().await;
+    let run = waiting_plan(&tested).await;
+    let (_, known) =
+        tested.state.store.run(&crate::model::RunId::new(&run)).await.unwrap().unwrap();
+    let attempt = crate::store::AttemptId { layer: "a".parse().unwrap(), run: known.id, number: 1 };
+    let reports = tested.files(&attempt).reports();
+    std::fs::create_dir_all(&reports).unwrap();
+    let document =
+        butler_result::PlanCheck::new("cost".to_owned(), true, "<b>+12 EUR</b>\n").document();
+    std::fs::write(reports.join("after-plan.json"), document).unwrap();
+    let mut visitor = Visitor::signed_in(&tested, &token(Role::Viewer)).await;
+    let page = visitor.get(&format!("/runs/{run}")).await;
+    assert!(page.body.contains("accepted the plan"), "{}", page.body);
+    assert!(page.body.contains("&#60;b&#62;+12 EUR&#60;/b&#62;"), "{}", page.body);
+}
