@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 
-from benches import git_server, modules, processes
+from benches import git_server, modules, pages, processes
 from benches.processes import expect
 from benches.registry import ROOT
 from benches.server import Server, all_in
@@ -42,6 +42,7 @@ def serve(world, sizes):
     yield from _many_of_a_thousand(world)
     yield from _one(world)
     yield from _approved(world)
+    yield from _followed(world)
     yield from _found_again(world)
     yield from _cycles()
 
@@ -100,6 +101,7 @@ def _grown(world, size):
             cpu, asked = server.cpu_seconds() - cpu, len(git_server.ASKED) - asked
             writes = sum(one != other for one, other in zip(store, server.store(), strict=True))
             memory = server.memory()
+            shown = list(pages.listed(server, size)) if size == SET else []
     shutil.rmtree(world.path(name))
     shutil.rmtree(server.data)
     layers = f"{size:,} layers"
@@ -110,6 +112,7 @@ def _grown(world, size):
     limits = (20, 5) if size == 1000 else ()
     yield Row(f"{layers}, nothing happens: CPU of a poll", "ms", [1000 * cpu / asked], *limits)
     yield Row(f"{layers}, nothing happens: files of the store written", "count", [writes], 0, 0)
+    yield from shown
 
 
 def _settle(server, size):
@@ -192,6 +195,12 @@ def _approved(world):
     shutil.rmtree(world.path(name))
     shutil.rmtree(server.data)
     yield Row("plan approved: apply process started", "ms", milliseconds, 200, 100)
+
+
+def _followed(world):
+    """A log that pages follow."""
+    yield from pages.followed(world, _repository(world, "followed", 1, "1h"))
+    shutil.rmtree(world.path("followed"))
 
 
 def _layer(layers, name):

@@ -11,6 +11,8 @@ FORMS = {
     "ratio": "{:.2f}",
     "count": "{:.0f}",
     "MB": "{:.1f} MB",
+    "kB": "{:.1f} kB",
+    "%": "{:.1f} %",
     "ms": "{:.2f} ms",
     "s": "{:.2f} s",
     "per second": "{:.0f}/s",
@@ -37,7 +39,7 @@ class Row:
     @property
     def judged(self):
         """The number that is compared with the limits."""
-        worst = self.kind in ("count", "MB")
+        worst = self.kind in ("count", "MB", "kB")
         return max(self.values) if worst else statistics.median(self.values)
 
     @property

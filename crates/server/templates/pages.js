@@ -20,24 +20,46 @@
   };
   setInterval(tell, 10000);
 
-  // A lost connection is shown. The browser connects again by itself, and continues after the last message.
+  // Streams of events. A lost connection is shown: the browser connects again by itself, and continues after
+  // the last message. A hidden page has no stream, because a browser keeps only six connections to a server.
   const lost = new Set();
-  const sources = new Set();
-  const watched = (source) => {
-    sources.add(source);
-    const show = () => { $("connection").hidden = lost.size === 0; };
-    source.addEventListener("open", () => { lost.delete(source); show(); });
-    source.addEventListener("error", () => {
-      lost.add(source);
-      show();
-      // The server refuses: a session that has ended, for example. The page is asked again.
-      if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
-    });
-    return source;
+  const streams = new Set();
+  const tellLost = () => { $("connection").hidden = lost.size === 0; };
+  const follow = (address, listeners) => {
+    const url = new URL(address, location.href);
+    const stream = {
+      connect() {
+        const source = new EventSource(url);
+        stream.close = () => { source.close(); lost.delete(stream); tellLost(); };
+        source.addEventListener("open", () => { lost.delete(stream); tellLost(); });
+        source.addEventListener("error", () => {
+          lost.add(stream);
+          tellLost();
+          // The server refuses: a session that has ended, for example. The page is asked again.
+          if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
+        });
+        for (const [name, listen] of Object.entries(listeners)) {
+          source.addEventListener(name, (event) => {
+            // That of a line can begin with the number of its attempt.
+            const id = event.lastEventId.split("-").pop();
+            if (id) url.searchParams.set("after", id);
+            listen(event);
+          });
+        }
+      },
+      close() {},
+      end() { stream.close(); streams.delete(stream); },
+    };
+    streams.add(stream);
+    if (!document.hidden) stream.connect();
+    return stream;
   };
-
-  // A page that the browser keeps for its back button would keep its connections, and a browser has only six.
-  addEventListener("pagehide", () => sources.forEach((source) => source.close()));
+  document.addEventListener("visibilitychange", () => {
+    streams.forEach((stream) => stream.close());
+    if (document.hidden) return;
+    streams.forEach((stream) => stream.connect());
+    again();
+  });
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
   // What an event changes is asked for again; the reader's place and open parts stay.
@@ -67,7 +89,7 @@
   };
   const again = soon(() => refresh().catch(() => {}), 300);
   if (document.body.dataset.events) {
-    watched(new EventSource(document.body.dataset.events)).addEventListener("message", again);
+    follow(document.body.dataset.events, { message: again });
   }
 
   // The plan: filtered by what is in a resource.
@@ -135,16 +157,14 @@
   };
   if (log.dataset.follow) {
     $("more-lines")?.remove();
-    const source = watched(new EventSource(log.dataset.follow));
-    source.addEventListener("message", (event) => {
-      const line = JSON.parse(event.data);
-      if (line.sequence <= last) return;
-      last = line.sequence;
-      if (pending.push(line) === 1) requestAnimationFrame(append);
-    });
-    source.addEventListener("end", () => {
-      source.close();
-      again();
+    const stream = follow(log.dataset.follow, {
+      message(event) {
+        const line = JSON.parse(event.data);
+        if (line.sequence <= last) return;
+        last = line.sequence;
+        if (pending.push(line) === 1) requestAnimationFrame(append);
+      },
+      end() { stream.end(); again(); },
     });
     if (!location.hash) log.scrollTop = log.scrollHeight;
   }

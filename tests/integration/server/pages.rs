@@ -5,96 +5,10 @@ use butler_server::pages::PAGES;
 use butler_server::store::MemoryStore;
 
 use super::files::Files;
+use super::visit::Visit;
 use super::*;
-use crate::support::browser::Browser;
 use crate::support::documented::assert_documented;
 use crate::support::files_provider::FilesProvider;
-
-/// A browser on the pages of a server.
-struct Visit {
-    browser: Browser,
-    address: String,
-}
-
-impl Visit {
-    /// Opens the pages, and signs in as the administrator.
-    async fn signed_in(installation: &Installation) -> Self {
-        let address = installation.server.as_ref().unwrap().address.clone();
-        let visit = Self { browser: Browser::start(&[]).await, address };
-        visit.open("/").await;
-        let token = std::fs::read_to_string(installation.data().join("admin.token")).unwrap();
-        let fill = format!("document.getElementById('access-token').value = '{}'", token.trim());
-        visit.browser.run(&fill).await;
-        visit.click(".sign-in button").await;
-        visit.until("the overview", "document.title.startsWith('Layers')").await;
-        visit
-    }
-
-    async fn open(&self, path: &str) {
-        self.browser.open_url(&format!("{}{path}", self.address)).await;
-    }
-
-    async fn click(&self, selector: &str) {
-        let found = format!("document.querySelector(\"{selector}\") !== null");
-        self.until(selector, &found).await;
-        self.browser.run(&format!("document.querySelector(\"{selector}\").click()")).await;
-    }
-
-    /// Waits until an expression is true in the page.
-    async fn until(&self, what: &str, expression: &str) {
-        let held = async {
-            // The page can change while it is asked.
-            while self.browser.try_run(&format!("return {expression}")).await != Some(true.into()) {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        };
-        let held = tokio::time::timeout(std::time::Duration::from_mins(1), held).await;
-        if held.is_err() {
-            let page = self.browser.run("return document.body.innerText").await;
-            panic!("there never was {what}: {}", page.as_str().unwrap());
-        }
-    }
-
-    async fn until_text(&self, text: &str) {
-        self.until(text, &format!("document.body.textContent.includes(\"{text}\")")).await;
-    }
-
-    async fn text(&self, selector: &str) -> String {
-        let script = format!("return document.querySelector(\"{selector}\").innerText");
-        self.browser.run(&script).await.as_str().unwrap().to_owned()
-    }
-
-    /// The numbers and texts of the lines of the log.
-    async fn log(&self) -> Vec<(u64, String)> {
-        let script = "return [...document.querySelectorAll('#lines .chunk > span')].map((line) => [Number(line.id), line.textContent])";
-        serde_json::from_value(self.browser.run(script).await).unwrap()
-    }
-
-    /// No policy was violated, also if the server was away meanwhile.
-    async fn was_free_of_violations(&self) {
-        let console = self.browser.console().await.into_iter();
-        let text = |message: &Value| message["message"].as_str().unwrap().to_owned();
-        let violations: Vec<String> = console
-            .map(|it| text(&it))
-            .filter(|it| it.contains("Content Security Policy"))
-            .collect();
-        assert_eq!(violations, [""; 0]);
-    }
-
-    /// Nothing was loaded from another server, and nothing was refused or failed in a page.
-    async fn was_quiet(&self) {
-        let requests = self.browser.requests().await;
-        let strange: Vec<_> = requests
-            .iter()
-            .filter(|url| !url.starts_with(&self.address) && !url.starts_with("data:"))
-            .filter(|url| !url.starts_with("chrome:") && *url != "about:blank")
-            .collect();
-        assert!(strange.is_empty(), "{strange:?}");
-        let console = self.browser.console().await.into_iter();
-        let problems: Vec<Value> = console.filter(|message| message["level"] == "SEVERE").collect();
-        assert_eq!(problems, [Value::Null; 0]);
-    }
-}
 
 /// A server with two layers whose plans wait for an approval.
 async fn waiting() -> (Installation, Repository) {
@@ -180,11 +94,17 @@ async fn log_continues_without_a_gap_after_the_server_was_killed_and_the_run_is_
     let arguments = ["--settings", &settings, "--listen", &format!("127.0.0.1:{port}")];
     files.installation.serve(&arguments.map(str::to_owned)).await;
     visit.until("a connection", "document.getElementById('connection').hidden").await;
-    visit.click("form[action$='/cancel'] button").await;
-    visit.until_text("Interrupt received").await;
+    // A hidden page reads nothing.
+    let hide = "Object.defineProperty(document, 'hidden', {value: true, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))";
+    visit.browser.run(hide).await;
+    let cancelled = files.installation.ask(&["run", "cancel", &id]);
+    assert!(cancelled.status.success(), "{}", text(&cancelled));
     files.write("gate", "open");
-    visit.until("its end", "document.querySelector('h1 .state').textContent === 'Cancelled'").await;
     files.installation.until("a", "Skipped", 2).await;
+    assert_eq!(visit.text("h1 .state").await, "Running");
+    assert!(visit.log().await.iter().all(|(_, line)| !line.contains("Interrupt received")));
+    visit.browser.run(&hide.replace("true, c", "false, c")).await;
+    visit.until("its end", "document.querySelector('h1 .state').textContent === 'Cancelled'").await;
     let page = files.installation.ask(&["run", "logs", &id]);
     let expected = String::from_utf8(page.stdout).unwrap();
     let count = expected.lines().count();

@@ -32,6 +32,8 @@ struct LayerPage {
     /// What else keeps it from running.
     other_reasons: Vec<String>,
     facts: Vec<(&'static str, String)>,
+    /// Whether infrastructure and state differ, and when that was checked.
+    drift: (&'static str, Option<When>),
     next_look: Option<When>,
     /// The run whose plan waits for an approval; may be empty.
     waiting_run: String,
@@ -88,6 +90,7 @@ pub(super) async fn page<S: Store>(
     let may_change = browser.user.may_change(Some(name));
     let (role, waits) = (browser.user.role, waits_for_approval(&view));
     let planned = runs.iter().find(|run| run.action == Action::Plan && run.plan_digest.is_some());
+    let checked = runs.iter().find(|run| Some(&run.id) == view.drift_run.as_ref());
     let page = LayerPage {
         layout: Layout::new(state, Some(browser), name).refreshed(Some(name), events).with(notice),
         name: name.to_owned(),
@@ -95,6 +98,7 @@ pub(super) async fn page<S: Store>(
         why: why(&view),
         other_reasons: view.reasons.iter().skip(1).map(|reason| sentence(&reason.text)).collect(),
         facts: facts(state, &view).await,
+        drift: (drift(&view), checked.map(|run| When::new(run.created.0, now))),
         next_look: view.next_look.map(|at| When::new(at.0, now)),
         waiting_run: planned.filter(|_| waits).map(|run| run.id.to_string()).unwrap_or_default(),
         drift_run: view
@@ -119,14 +123,17 @@ pub(super) async fn page<S: Store>(
     Ok(respond(status, &page))
 }
 
-async fn facts<S>(state: &ApiState<S>, view: &LayerView) -> Vec<(&'static str, String)> {
-    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
-    let drift = match view.drift {
+const fn drift(view: &LayerView) -> &'static str {
+    match view.drift {
         DriftView::Unknown => "nothing is applied",
         DriftView::Unchecked => "not checked since the last apply",
         DriftView::None => "none",
         DriftView::Found => "found",
-    };
+    }
+}
+
+async fn facts<S>(state: &ApiState<S>, view: &LayerView) -> Vec<(&'static str, String)> {
+    let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
     let revisions = [
         ("Read", &view.revision),
         ("Planned", &view.planned_revision),
@@ -144,6 +151,5 @@ async fn facts<S>(state: &ApiState<S>, view: &LayerView) -> Vec<(&'static str, S
         let name = revision.as_ref().and_then(|_| names.next());
         facts.push((label, name.unwrap_or_else(|| "none".to_owned())));
     }
-    facts.push(("Drift", drift.to_owned()));
     facts
 }
