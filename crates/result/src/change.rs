@@ -1,6 +1,6 @@
 //! The changes of a plan, resource by resource and attribute by attribute.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The action on a resource.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -23,7 +23,7 @@ pub enum Action {
 }
 
 /// The outcome of a planned change after an incomplete apply.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeOutcome {
     /// Completed.

@@ -37,3 +37,4 @@ pub use run_result::{Problem, RunResult};
 pub use summary::{SUMMARY_LIMIT, summary};
 pub use timings::{PhaseTiming, Timings, table};
 pub use undelivered_logs::UndeliveredLogs;
+pub use visible::visible;

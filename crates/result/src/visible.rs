@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 
 /// `text` without terminal sequences, and with names for invisible characters. Newlines and tabs
 /// remain.
-pub(super) fn visible(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(|c| c == '\u{1b}' || is_sequence(c) || is_invisible(c)) {
         return Cow::Borrowed(text);
     }

@@ -5,6 +5,9 @@
     let timer = 0;
     return () => { clearTimeout(timer); timer = setTimeout(work, time); };
   };
+  // The parts that are refreshed, as the server has made them last.
+  const parts = ["live", "live-plan", "live-list", "live-timings", "live-left-out"];
+  const known = new Map(parts.map((id) => [id, $(id)?.innerHTML]));
   for (const part of document.querySelectorAll(".script")) part.hidden = false;
 
   // Times stay relative to now.
@@ -24,7 +27,9 @@
   // the last message. A hidden page has no stream, because a browser keeps only six connections to a server.
   const lost = new Set();
   const streams = new Set();
-  const tellLost = () => { $("connection").hidden = lost.size === 0; };
+  const tellLost = () => {
+    $("connection").textContent = lost.size === 0 ? "" : "The connection to the server is lost. The page continues when the server answers.";
+  };
   const follow = (address, listeners) => {
     const url = new URL(address, location.href);
     const stream = {
@@ -35,8 +40,8 @@
         source.addEventListener("error", () => {
           lost.add(stream);
           tellLost();
-          // The server refuses: a session that has ended, for example. The page is asked again.
-          if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000);
+          // The browser has given up, because something answered that is not a stream.
+          if (source.readyState === EventSource.CLOSED) setTimeout(reconnect, 5000, stream);
         });
         for (const [name, listen] of Object.entries(listeners)) {
           source.addEventListener(name, (event) => {
@@ -54,42 +59,65 @@
     if (!document.hidden) stream.connect();
     return stream;
   };
-  document.addEventListener("visibilitychange", () => {
-    streams.forEach((stream) => stream.close());
-    if (document.hidden) return;
-    streams.forEach((stream) => stream.connect());
+  const reconnect = (stream) => {
+    stream.close();
+    if (document.hidden || !streams.has(stream)) return;
+    stream.connect();
     again();
-  });
+  };
+  document.addEventListener("visibilitychange", () => streams.forEach(reconnect));
   addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
-  // What an event changes is asked for again; the reader's place and open parts stay.
-  const parts = ["live", "live-list", "live-timings"];
+  // What an event changes is asked for again; what did not change stays, and the focus too. A page that says
+  // why a form was refused has the address of the form, which is not one of a page.
+  const address = document.body.dataset.page || location.href;
+  if (document.body.dataset.page) history.replaceState(null, "", address);
+  const same = (element) => {
+    const form = element.closest("form");
+    return `${element.tagName} ${element.getAttribute("href")} ${form?.getAttribute("action")} ${element.textContent}`;
+  };
   const refresh = async () => {
-    const answer = await fetch(location.href, { headers: { accept: "text/html" }, redirect: "error" });
+    const answer = await fetch(address, { headers: { accept: "text/html", "butler-refresh": "true" }, redirect: "manual" });
+    // The session has ended, and the page to sign in says so.
+    if (answer.type === "opaqueredirect") location.reload();
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const [log, next] = [$("lines"), page.getElementById("lines")];
+    // The first attempt has started, or another one.
+    if (log && next && log.dataset.attempt !== next.dataset.attempt) location.reload();
     for (const id of parts) {
       const [old, fresh] = [$(id), page.getElementById(id)];
-      if (!old || !fresh || old.innerHTML === fresh.innerHTML) continue;
-      if (old.contains(document.activeElement) && document.activeElement !== document.body) {
-        document.activeElement.addEventListener("blur", soon(refresh, 200), { once: true });
-        continue;
-      }
-      const open = new Set([...old.querySelectorAll("details[open] .address")].map((it) => it.textContent));
+      if (!old || !fresh || known.get(id) === fresh.innerHTML) continue;
+      known.set(id, fresh.innerHTML);
+      const focused = old.contains(document.activeElement) ? same(document.activeElement) : null;
+      const state = old.querySelector("h1 .state")?.textContent;
       old.replaceWith(fresh);
-      for (const it of fresh.querySelectorAll("details .address")) {
-        if (open.has(it.textContent)) it.closest("details").open = true;
-      }
+      if (focused) [...fresh.querySelectorAll("a, button, summary")].find((it) => same(it) === focused)?.focus();
+      const now = fresh.querySelector("h1 .state")?.textContent;
+      if (now && now !== state) $("announcement").textContent = now;
       for (const part of fresh.querySelectorAll(".script")) part.hidden = false;
     }
     plan();
-    // A run that was not started when the page was opened has a log now.
-    const [old, fresh] = [$("lines"), page.getElementById("lines")];
-    if (old && fresh && !old.dataset.follow && fresh.dataset.follow) location.reload();
   };
-  const again = soon(() => refresh().catch(() => {}), 300);
+  // One refresh at a time, and one more when it is quiet: an event is told before all pages show its effect.
+  let timer = 0;
+  let wanted = 0;
+  const again = () => {
+    wanted = 2;
+    if (timer === 0) timer = setTimeout(work, 300);
+  };
+  const work = async () => {
+    wanted -= 1;
+    try {
+      if (!document.hidden) await refresh();
+    } catch {
+      // The server is away, which its streams tell.
+    }
+    timer = wanted > 0 ? setTimeout(work, 1500) : 0;
+  };
   if (document.body.dataset.events) {
-    follow(document.body.dataset.events, { message: again });
+    follow(document.body.dataset.events, { message: () => again() });
+    again();
   }
 
   // The plan: filtered by what is in a resource.
@@ -152,8 +180,12 @@
       if (line.style) span.className = line.style;
       span.textContent = line.text;
       chunk.append(span);
+      if (location.hash === `#${span.id}`) {
+        tail.checked = false;
+        span.scrollIntoView({ block: "center" });
+      }
     }
-    if (follows) log.scrollTop = log.scrollHeight;
+    if (follows && tail.checked) log.scrollTop = log.scrollHeight;
   };
   if (log.dataset.follow) {
     $("more-lines")?.remove();
@@ -194,21 +226,23 @@
   };
   find.addEventListener("input", soon(look, 120));
   find.addEventListener("keydown", (event) => {
-    if (event.key === "Enter") show(current + (event.shiftKey ? -1 : 1));
+    if (event.key !== "Enter") return;
+    show(current + (event.shiftKey ? -1 : 1));
+    if (hits[current]) point(hits[current]);
   });
   $("next-line").addEventListener("click", () => show(current + 1));
   $("previous-line").addEventListener("click", () => show(current - 1));
   $("wrap").addEventListener("change", (event) => log.classList.toggle("wrap", event.target.checked));
   tail.addEventListener("change", () => { if (tail.checked) log.scrollTop = log.scrollHeight; });
-  // A click on a line's number makes it the address of the page.
+  // A click on a line's number, or Enter on a line that was found, makes it the address of the page. The
+  // address names the attempt, because the next one has other lines.
+  const point = (line) => {
+    const url = new URL(address, location.href);
+    url.searchParams.set("attempt", log.dataset.attempt);
+    history.replaceState(null, "", url);
+    location.hash = line.id;
+  };
   log.addEventListener("click", (event) => {
-    if (event.target.id && event.offsetX < 75) location.hash = event.target.id;
-  });
-  addEventListener("keydown", (event) => {
-    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName ?? "");
-    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
-      event.preventDefault();
-      find.focus();
-    }
+    if (event.target.id && event.offsetX < 75) point(event.target);
   });
 })();

@@ -4,7 +4,7 @@ use super::*;
 
 /// Writes a program. Another process does so: a child of this one that another test starts at the same time
 /// could inherit the open file, which cannot be executed then.
-fn program(path: &Path, script: &str) {
+pub(super) fn program(path: &Path, script: &str) {
     let write = "printf '#!/bin/sh\\n%s\\n' \"$2\" >\"$1\" && chmod 755 \"$1\"";
     let mut shell = std::process::Command::new("sh");
     let written = shell.args(["-c", write, "sh"]).arg(path).arg(script).status();

@@ -68,13 +68,20 @@ async fn approval_that_comes_too_late_is_explained() {
     // A form that the page cannot take away: that of a browser which has not heard of the commit yet.
     let keep = "document.querySelector('footer').append(document.querySelector(\"form[action$='/approve']\").cloneNode(true))";
     visit.browser.run(keep).await;
+    // What a person has typed stays.
+    visit.browser.run("document.getElementById('find-change').value = 'one'").await;
     repository.commit("Change", &[("envs/dns/main.tf", &LAYER.replace("\"a\"", "\"b\""))]);
     installation.until("dns", "Succeeded", 2).await;
     // The page has noticed it.
     visit.until_text("This plan cannot be approved").await;
+    let typed = visit.browser.run("return document.getElementById('find-change').value").await;
+    assert_eq!(typed, "one");
     visit.click("footer form button").await;
     visit.until_text("Nothing was done").await;
     visit.until_text("a newer commit has changed the layer").await;
+    // The address is that of the run, not of the form.
+    let address = visit.browser.run("return location.pathname").await;
+    assert_eq!(address, format!("/runs/{run}"));
     assert!(installation.runs("dns").iter().all(|run| run["action"] == "plan"));
 }
 
@@ -88,17 +95,22 @@ async fn log_continues_without_a_gap_after_the_server_was_killed_and_the_run_is_
     visit.open(&format!("/runs/{id}")).await;
     visit.until_text("files_file.f1: Creation complete").await;
     files.installation.kill().await;
-    visit.until("the lost connection", "!document.getElementById('connection').hidden").await;
+    visit
+        .until("the lost connection", "document.getElementById('connection').textContent !== ''")
+        .await;
     let port = visit.address.rsplit(':').next().unwrap();
     let settings = files.installation.path("settings.yaml").display().to_string();
     let arguments = ["--settings", &settings, "--listen", &format!("127.0.0.1:{port}")];
     files.installation.serve(&arguments.map(str::to_owned)).await;
-    visit.until("a connection", "document.getElementById('connection').hidden").await;
+    visit.until("a connection", "document.getElementById('connection').textContent === ''").await;
     // A hidden page reads nothing.
     let hide = "Object.defineProperty(document, 'hidden', {value: true, configurable: true}); document.dispatchEvent(new Event('visibilitychange'))";
     visit.browser.run(hide).await;
     let cancelled = files.installation.ask(&["run", "cancel", &id]);
     assert!(cancelled.status.success(), "{}", text(&cancelled));
+    let logged =
+        || String::from_utf8(files.installation.ask(&["run", "logs", &id]).stdout).unwrap();
+    eventually("an interrupt", || logged().contains("Interrupt received")).await;
     files.write("gate", "open");
     files.installation.until("a", "Skipped", 2).await;
     assert_eq!(visit.text("h1 .state").await, "Running");
@@ -118,6 +130,43 @@ async fn log_continues_without_a_gap_after_the_server_was_killed_and_the_run_is_
     let parts = visit.browser.run(parts).await;
     assert_eq!(parts, serde_json::json!(["Prepare", "Init", "Plan", "Apply"]));
     visit.was_free_of_violations().await;
+}
+
+#[tokio::test]
+async fn page_of_a_run_shows_the_log_of_its_next_attempt_from_the_first_line() {
+    let repository = Repository::create(&[("module/main.tf", LAYER)]);
+    let mut installation = Installation::new();
+    let (check, gate) = (installation.path("check"), installation.path("gate"));
+    let wait = format!("while ! [ -e '{}' ]; do sleep 0.05; done", gate.display());
+    super::after_plan::program(&check, &wait);
+    installation.configure(&format!(
+        "repositories: {{infra: {{url: '{}'}}}}
+layers:
+  a: {{repository: infra, path: module, strategy: plan-only, after-plan: {}}}
+",
+        repository.url(),
+        check.display(),
+    ));
+    installation.serve(&[]).await;
+    eventually("a run", || installation.runs("a").len() == 1).await;
+    let id = installation.runs("a")[0]["id"].as_str().unwrap().to_owned();
+    let visit = Visit::signed_in(&installation).await;
+    visit.open(&format!("/runs/{id}")).await;
+    visit.until_text("Terraform will perform the following actions").await;
+    for pid in running(&installation.data()) {
+        butler_base::platform::kill_child(Pid::from_raw(pid)).unwrap();
+    }
+    // The program ends too, and so does the attempt.
+    std::fs::write(gate, "").unwrap();
+    visit.until_text("Its process ended without a report").await;
+    visit.until("attempt 2", "document.getElementById('lines').dataset.attempt === '2'").await;
+    visit.until("its end", "document.querySelector('h1 .state').textContent === 'Succeeded'").await;
+    let lines = String::from_utf8(installation.ask(&["run", "logs", &id]).stdout).unwrap();
+    let count = u64::try_from(lines.lines().count()).unwrap();
+    let complete = format!("document.querySelectorAll('#lines .chunk > span').length >= {count}");
+    visit.until("all lines", &complete).await;
+    let numbers: Vec<u64> = visit.log().await.into_iter().map(|(number, _)| number).collect();
+    assert_eq!(numbers, (1..=count).collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -153,8 +202,18 @@ async fn pages_are_accessible_and_fit_narrow_and_wide_windows_light_and_dark() {
     let axe = Path::new(env!("CARGO_MANIFEST_DIR"));
     let axe = axe.join("target/tools/lint-node/node_modules/axe-core/axe.min.js");
     let axe = std::fs::read_to_string(axe).unwrap();
-    let pages =
-        ["/", "/layers/app", &format!("/runs/{run}"), "/events", "/repositories", "/access"];
+    let run = format!("/runs/{run}");
+    let pages = [
+        "/",
+        "/?q=none",
+        "/layers/app",
+        &*run,
+        "/events",
+        "/repositories",
+        "/access",
+        "/sign-in",
+        "/none",
+    ];
     for scheme in ["light", "dark"] {
         let feature = serde_json::json!({"name": "prefers-color-scheme", "value": scheme});
         let media = serde_json::json!({"features": [feature]});
@@ -164,7 +223,7 @@ async fn pages_are_accessible_and_fit_narrow_and_wide_windows_light_and_dark() {
             // Through the protocol: the pages do not allow other scripts.
             let expression = serde_json::json!({"expression": axe});
             visit.browser.command("Runtime.evaluate", expression).await;
-            let check = "return axe.run().then((found) => found.violations.filter((it) => ['serious', 'critical'].includes(it.impact)).map((it) => [it.id, it.nodes.map((node) => node.html + node.failureSummary)]))";
+            let check = "return axe.run().then((found) => found.violations.filter((it) => ['moderate', 'serious', 'critical'].includes(it.impact)).map((it) => [it.id, it.nodes.map((node) => node.html + node.failureSummary)]))";
             let found = visit.browser.run(check).await;
             assert_eq!(found, serde_json::json!([]), "{scheme} {page}");
         }
@@ -181,7 +240,8 @@ async fn pages_are_accessible_and_fit_narrow_and_wide_windows_light_and_dark() {
             assert!(wide <= 0, "{page} at {width} is {wide} too wide");
         }
     }
-    visit.was_quiet().await;
+    // One of the pages does not exist.
+    visit.was_free_of_violations().await;
 }
 
 #[tokio::test]

@@ -75,9 +75,7 @@ async fn apply_plan<S: Store>(
     saved: &SavedPlan,
     by: &str,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
-    let action = if planned.destroys { Action::Destroy } else { Action::Apply };
-    let cause = Cause::Plan { plan: saved.digest.clone() };
-    let id = RunId::derived(layer, planned.digest(), action, &cause);
+    let id = apply_id(layer, planned, saved);
     let source = configured(state, layer)?;
     let known = state.store.run(&id).await?;
     // A repeated approval gets the same answer, also if the plan was applied meanwhile.
@@ -107,6 +105,28 @@ async fn apply_plan<S: Store>(
         return Err(ApiError::conflict(message));
     }
     Ok((StatusCode::ACCEPTED, Json(json!(runs::view(state, layer, &run).await?))))
+}
+
+/// The id of the run that applies a plan.
+fn apply_id(layer: &LayerName, planned: &Run, saved: &SavedPlan) -> RunId {
+    let action = if planned.destroys { Action::Destroy } else { Action::Apply };
+    let cause = Cause::Plan { plan: saved.digest.clone() };
+    RunId::derived(layer, planned.digest(), action, &cause)
+}
+
+/// The run that applies the plan of a run, if there is one. Unlike the one of [`RunView`], it is also found after
+/// a commit.
+///
+/// # Errors
+/// If the store does not answer.
+pub(crate) async fn apply_of<S: Store>(
+    state: &ApiState<S>,
+    layer: &LayerName,
+    planned: &Run,
+) -> Result<Option<RunId>, ApiError> {
+    let Some(saved) = &planned.plan else { return Ok(None) };
+    let found = state.store.run(&apply_id(layer, planned, saved)).await?;
+    Ok(found.map(|(_, run)| run.id))
 }
 
 /// Why the plan of a run cannot be approved, as the end of a sentence.

@@ -95,7 +95,7 @@ impl Filter {
             |given: &Option<String>, value: &str| given.as_deref().is_none_or(|it| it == value);
         let has_phase =
             phases.is_empty() || phases.iter().any(|phase| *phase == name_of(view.phase));
-        let waits = view.reasons.iter().any(|reason| reason.gate == Gate::Approval);
+        let waits = view.waiting_run.is_some();
         has_phase
             && (self.waiting.is_none() || waits)
             && is(&self.drift, view.drift.name())

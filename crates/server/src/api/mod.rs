@@ -38,7 +38,7 @@ mod unlock;
 mod user;
 mod users;
 
-pub(crate) use approvals::why_not;
+pub(crate) use approvals::{apply_of, why_not};
 pub(crate) use authorize::permit;
 pub(crate) use breaker::problem as breaker_problem;
 pub(crate) use configuration::in_force;

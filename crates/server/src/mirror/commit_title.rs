@@ -12,6 +12,7 @@ const MOST_CHARACTERS: usize = 120;
 
 /// The first line of the message of a commit, at most 120 characters, with controls and direction marks
 /// escaped. `None` if the mirror does not have the commit, or if its message is empty.
+#[must_use]
 pub fn commit_title(mirror: &Path, commit: &Commit) -> Option<String> {
     let repository = Repository::open_bare(mirror).ok()?;
     let commit = repository.find_commit(Oid::from_str(commit.as_str()).ok()?).ok()?;

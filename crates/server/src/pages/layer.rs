@@ -12,10 +12,9 @@ use super::commits::named;
 use super::layout::{Layout, Notice, respond, sentence};
 use super::message::error_page;
 use super::run_row::RunRow;
-use super::state_words::{StateWord, has_drift, has_failed, of_layer, waits_for_approval, why};
+use super::state_words::{StateWord, has_drift, has_failed, of_layer, why};
 use super::when::When;
 use crate::api::{ApiError, ApiState, Browser, Role, Shared, in_force, layer_view};
-use crate::model::Action;
 use crate::serve::{DriftView, LayerView, RunView, Timestamp};
 use crate::store::Store;
 
@@ -88,11 +87,12 @@ pub(super) async fn page<S: Store>(
     let configuration = source.map(|source| in_force(&source)).transpose()?;
     let configuration = configuration.map(|it| format!("{it:#}")).unwrap_or_default();
     let may_change = browser.user.may_change(Some(name));
-    let (role, waits) = (browser.user.role, waits_for_approval(&view));
-    let planned = runs.iter().find(|run| run.action == Action::Plan && run.plan_digest.is_some());
+    let role = browser.user.role;
     let checked = runs.iter().find(|run| Some(&run.id) == view.drift_run.as_ref());
     let page = LayerPage {
-        layout: Layout::new(state, Some(browser), name).refreshed(Some(name), events).with(notice),
+        layout: Layout::new(state, Some(browser), name)
+            .refreshed(Some(name), events)
+            .with(notice, &format!("/layers/{name}")),
         name: name.to_owned(),
         state: of_layer(&view),
         why: why(&view),
@@ -100,7 +100,7 @@ pub(super) async fn page<S: Store>(
         facts: facts(state, &view).await,
         drift: (drift(&view), checked.map(|run| When::new(run.created.0, now))),
         next_look: view.next_look.map(|at| When::new(at.0, now)),
-        waiting_run: planned.filter(|_| waits).map(|run| run.id.to_string()).unwrap_or_default(),
+        waiting_run: view.waiting_run.as_ref().map(ToString::to_string).unwrap_or_default(),
         drift_run: view
             .drift_run
             .as_ref()
@@ -110,7 +110,7 @@ pub(super) async fn page<S: Store>(
         state_lock: view.state_lock.as_ref().and_then(|lock| {
             Some((lock.id.clone()?, lock.who.clone().unwrap_or_else(|| "unknown".to_owned())))
         }),
-        runs: runs.iter().map(|run| RunRow::new(run, now)).collect(),
+        runs: runs.iter().map(|run| RunRow::new(Some(&view), run, now)).collect(),
         configuration,
         may: May {
             operate: role >= Role::Operator && may_change,

@@ -28,6 +28,8 @@ pub(super) struct Layout {
     pub(super) key: String,
     /// The events after which the page is refreshed: a path of the API, or empty.
     pub(super) events: String,
+    /// The path of the page if its address is that of a form which was refused; else empty.
+    pub(super) page: String,
     /// Something that a person has to know first.
     pub(super) notice: Option<Notice>,
 }
@@ -35,14 +37,20 @@ pub(super) struct Layout {
 /// Why something was not done.
 #[derive(Clone, Debug)]
 pub(super) struct Notice {
+    pub(super) title: &'static str,
     pub(super) message: String,
     pub(super) hint: Option<String>,
 }
 
 impl Notice {
     pub(super) fn of(error: &ApiError) -> Self {
-        let (_, message, hint) = error.parts();
-        Self { message: sentence(message), hint: hint.map(str::to_owned) }
+        let (status, message, hint) = error.parts();
+        let title = if status.is_server_error() {
+            "It is not known whether this was done"
+        } else {
+            "Nothing was done"
+        };
+        Self { title, message: sentence(message), hint: hint.map(str::to_owned) }
     }
 }
 
@@ -64,6 +72,7 @@ impl Layout {
             form_token: browser.map(|browser| browser.form_token.clone()).unwrap_or_default(),
             key: key(),
             events: String::new(),
+            page: String::new(),
             notice: None,
         }
     }
@@ -77,7 +86,12 @@ impl Layout {
         self
     }
 
-    pub(super) fn with(mut self, notice: Option<Notice>) -> Self {
+    /// With a notice about a form that was refused. The page of the form has this path, below that of the
+    /// public URL.
+    pub(super) fn with(mut self, notice: Option<Notice>, path: &str) -> Self {
+        if notice.is_some() {
+            self.page = format!("{}{path}", self.base);
+        }
         self.notice = notice;
         self
     }
@@ -90,10 +104,15 @@ fn key() -> String {
     hex::encode(bytes)
 }
 
-/// `text` as a sentence: messages of errors and reasons begin with a small letter.
+/// `text` as a sentence: messages of errors and reasons begin with a small letter. A name, such as that of a
+/// file, stays as it is.
 pub(super) fn sentence(text: &str) -> String {
+    let word = text.split(' ').next().unwrap_or_default().trim_end_matches([',', ':', ';']);
+    let is_word = word.chars().all(|it| it.is_ascii_alphabetic() || matches!(it, '-' | '\''));
     let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_uppercase().to_string());
+    let first = characters
+        .next()
+        .map(|first| if is_word { first.to_uppercase().to_string() } else { first.to_string() });
     let rest = characters.as_str();
     let end = if rest.ends_with(['.', '?', '!', '…', ':']) { "" } else { "." };
     format!("{}{rest}{end}", first.unwrap_or_default())

@@ -13,7 +13,7 @@ use super::layout::{Layout, respond, sentence};
 use super::message::error_page;
 use super::when::When;
 use crate::api::{ApiError, Browser, Role, Shared, without_login};
-use crate::model::{JournalEntry, JournalKind, LayerName};
+use crate::model::{Closed, JournalEntry, JournalKind, LayerName};
 use crate::serve::Timestamp;
 use crate::store::Store;
 
@@ -199,7 +199,10 @@ fn text(what: &JournalKind) -> String {
             Some(how) => format!("The attempt ended: {how}."),
             None => "The attempt succeeded.".to_owned(),
         },
-        JournalKind::RunClosed { .. } => "The run gets no further attempt.".to_owned(),
+        JournalKind::RunClosed { why } => match why {
+            Closed::Cancelled => "The run was cancelled.".to_owned(),
+            Closed::Superseded => "The run is superseded: a newer commit took over.".to_owned(),
+        },
         JournalKind::DriftFound { .. } => {
             "Drift was found: something was changed outside of Terraform.".to_owned()
         }

@@ -43,7 +43,7 @@ impl LogView {
             .collect();
         let left_out = left_out.filter(|_| !page.has_more);
         Ok(Self {
-            html: html(&lines),
+            html: html(&lines, after > 0),
             last: lines.last().map_or(after, |line| line.sequence),
             has_more: page.has_more,
             left_out: left_out
@@ -55,8 +55,8 @@ impl LogView {
     }
 }
 
-/// Lines in parts, which can be folded.
-fn html(lines: &[LogLineRef<'_>]) -> String {
+/// Lines in parts, which can be folded. The first part of lines that begin in the middle is not known.
+fn html(lines: &[LogLineRef<'_>], in_the_middle: bool) -> String {
     let (mut html, mut part, mut in_chunk) = (String::new(), None, 0);
     for line in lines {
         let begins = LogPart::beginning_with(line.content).or_else(|| {
@@ -71,7 +71,7 @@ fn html(lines: &[LogLineRef<'_>]) -> String {
                 html,
                 "<details class=\"part\" data-part=\"{}\" open><summary>{}</summary><div class=\"chunk\">",
                 begins as u8,
-                begins.title()
+                if in_the_middle && part.is_none() { "Continued" } else { begins.title() }
             );
             (part, in_chunk) = (Some(begins), 0);
         }
@@ -108,7 +108,7 @@ mod tests {
             .zip(contents)
             .map(|(sequence, content)| LogLineRef { sequence, stream: Stream::Stdout, content })
             .collect();
-        let html = html(&lines);
+        let html = html(&lines, false);
         let titles: Vec<&str> =
             html.split("<summary>").skip(1).map(|rest| rest.split('<').next().unwrap()).collect();
         assert_eq!(titles, ["Prepare", "Init", "Plan"]);

@@ -16,7 +16,7 @@ use super::run_row::RunRow;
 use super::state_words::{
     StateWord, has_drift, has_failed, is_running, of_layer, short, waits_for_approval, why,
 };
-use crate::api::{ApiError, Browser, Filter, Shared, breaker_problem};
+use crate::api::{ApiError, Browser, Filter, Role, Shared, breaker_problem};
 use crate::model::Moment;
 use crate::serve::{LayerView, Timestamp};
 use crate::store::Store;
@@ -32,7 +32,8 @@ const MOST_URGENT: usize = 20;
 struct Overview {
     layout: Layout,
     problems: Vec<String>,
-    is_breaker_open: bool,
+    /// Whether the user may allow automatic applies again.
+    may_reset_breaker: bool,
     groups: Vec<Group>,
     rows: Vec<Row>,
     /// How many layers the filter allows.
@@ -68,6 +69,8 @@ struct Row {
     commit: String,
     last: Option<RunRow>,
     drift_run: Option<String>,
+    /// The run whose plan waits for an approval.
+    waiting_run: Option<String>,
 }
 
 impl Row {
@@ -83,8 +86,9 @@ impl Row {
                 .as_ref()
                 .map(|it| short(it.commit.as_str()).to_owned())
                 .unwrap_or_default(),
-            last: view.last_run.as_ref().map(|run| RunRow::new(run, now)),
+            last: view.last_run.as_ref().map(|run| RunRow::new(Some(view), run, now)),
             drift_run: view.drift_run.as_ref().filter(|_| has_drift(view)).map(ToString::to_string),
+            waiting_run: view.waiting_run.as_ref().map(ToString::to_string),
         }
     }
 }
@@ -127,13 +131,15 @@ pub(super) async fn page<S: Store>(
     let given: Vec<(String, String)> =
         pairs.iter().filter(|(_, value)| !value.is_empty()).cloned().collect();
     let chosen = given.iter().find(|(name, _)| name == "state").map(|(_, value)| value.clone());
-    let filter = filter(&given)?;
+    let mut filter = filter(&given)?;
     let views = state.views.all();
     let is_filtered = given.iter().any(|(name, _)| name != "after");
     let is_first = filter.after.is_none() && !is_filtered;
+    let after = filter.after.take();
     let mut found: Vec<&Arc<LayerView>> = views.iter().filter(|view| filter.allows(view)).collect();
     let count = found.len();
-    let more = count > MOST;
+    found.retain(|view| after.as_deref().is_none_or(|after| view.name.as_str() > after));
+    let more = found.len() > MOST;
     found.truncate(MOST);
     let next = found.last().filter(|_| more).map(|last| {
         let kept = given.iter().filter(|(name, _)| name != "after");
@@ -143,15 +149,19 @@ pub(super) async fn page<S: Store>(
         with_query(&format!("{}/", state.hosts.base()), &pairs)
     });
     let breaker = breaker_problem(state.store.breaker().await?);
-    let is_breaker_open = breaker.is_some();
+    let user = &browser.user;
+    let may_reset_breaker =
+        breaker.is_some() && user.role == Role::Administrator && user.may_change(None);
     let mut problems = state.desired.problems();
     problems.extend(breaker);
     let problems = problems.iter().map(|problem| super::layout::sentence(problem)).collect();
     let repositories = state.desired.config().repositories.keys().cloned().collect::<Vec<_>>();
     let page = Overview {
-        layout: Layout::new(state, Some(browser), "Layers").refreshed(None, events).with(notice),
+        layout: Layout::new(state, Some(browser), "Layers")
+            .refreshed(None, events)
+            .with(notice, "/"),
         problems,
-        is_breaker_open,
+        may_reset_breaker,
         groups: if is_first { groups(&views, state.hosts.base(), now) } else { Vec::new() },
         rows: found.into_iter().map(|view| Row::new(view, now)).collect(),
         found: count,

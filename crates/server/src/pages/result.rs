@@ -9,11 +9,12 @@ use butler_base::event::Phase;
 use butler_base::secret::Redactor;
 use butler_plan::Content;
 use butler_result::{
-    Diagnostic, DiagnosticsSection, PhaseTiming, PlanSection, Timings, TimingsTable,
+    ChangeOutcome, Diagnostic, DiagnosticsSection, PhaseTiming, PlanSection, Timings, TimingsTable,
+    visible,
 };
 use serde::Deserialize;
 
-use crate::api::{ApiError, PolicyView, policies};
+use crate::api::{PolicyView, policies};
 use crate::attempts::AttemptDirectory;
 
 /// `result.json`, as far as the page shows it.
@@ -28,6 +29,8 @@ struct ResultFile {
     warnings: Vec<String>,
     timings: TimingsInFile,
     #[serde(default)]
+    incomplete: Option<IncompleteInFile>,
+    #[serde(default)]
     tool: Option<String>,
 }
 
@@ -37,6 +40,18 @@ struct ProblemInFile {
     message: String,
     #[serde(default)]
     advice: Option<String>,
+}
+
+/// What an apply that ended early has not completed.
+#[derive(Debug, Deserialize)]
+struct IncompleteInFile {
+    changes: Vec<ChangeInFile>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ChangeInFile {
+    address: String,
+    outcome: ChangeOutcome,
 }
 
 #[derive(Debug, Deserialize)]
@@ -62,25 +77,41 @@ pub(super) struct AttemptResult {
     pub(super) tool: String,
     /// Why it failed, and what to do.
     pub(super) problem: Option<(String, String)>,
+    /// What could not be read; may be empty.
+    pub(super) unreadable: String,
     /// What the program has said that checks the plan.
     pub(super) policies: Vec<PolicyView>,
 }
 
 impl AttemptResult {
-    pub(super) async fn read(directory: AttemptDirectory) -> Result<Self, ApiError> {
+    pub(super) async fn read(directory: AttemptDirectory) -> Self {
         let read = blocking(move |_| {
             let file: Option<ResultFile> =
                 directory.read_json("reports/result.json").unwrap_or_default();
-            let plan = directory.plan_json()?;
-            let plan = plan.map(|plan| plan_html(&plan)).transpose()?.unwrap_or_default();
-            Ok::<_, io::Error>((file, plan, policies(&directory)?))
+            let incomplete = file.as_ref().and_then(|file| file.incomplete.as_ref());
+            let plan = directory
+                .plan_json()
+                .and_then(|plan| plan.map(|plan| plan_html(&plan, incomplete)).transpose());
+            (file, plan, policies(&directory))
         });
-        let (file, plan, policies) = read.await.map_err(|error| ApiError::internal(&error))?;
-        let result = Self { plan, policies, ..Self::default() };
-        Ok(match file {
+        let (file, plan, policies) = read.await;
+        // The log is there to read in any case.
+        let mut problems = Vec::new();
+        let plan = plan.unwrap_or_else(|error| {
+            problems.push(format!("The plan cannot be shown: {error}."));
+            None
+        });
+        let policies = policies.unwrap_or_else(|error| {
+            problems.push(format!("What was said about the plan cannot be shown: {error}."));
+            Vec::new()
+        });
+        let unreadable = problems.join(" ");
+        let result =
+            Self { plan: plan.unwrap_or_default(), policies, unreadable, ..Self::default() };
+        match file {
             Some(file) => result.with(file),
             None => result,
-        })
+        }
     }
 
     fn with(self, file: ResultFile) -> Self {
@@ -106,14 +137,18 @@ impl AttemptResult {
             },
             timings: TimingsTable::new(&timings, failed, &file.status).to_string(),
             tool: file.tool.unwrap_or_default(),
-            problem: file.error.map(|error| (error.message, error.advice.unwrap_or_default())),
+            problem: file.error.map(|error| {
+                let advice = error.advice.unwrap_or_default();
+                (visible(&error.message).into_owned(), visible(&advice).into_owned())
+            }),
             ..self
         }
     }
 }
 
-/// The plan as a difference. It was masked by the attempt.
-fn plan_html(json: &[u8]) -> io::Result<String> {
+/// The plan as a difference. It was masked by the attempt. If its apply ended early, each change has its
+/// outcome.
+fn plan_html(json: &[u8], incomplete: Option<&IncompleteInFile>) -> io::Result<String> {
     let redactor = Redactor::new();
     let (_, copied) = butler_plan::read(
         || Ok(json),
@@ -122,7 +157,13 @@ fn plan_html(json: &[u8]) -> io::Result<String> {
         Content::Clean,
         &redactor,
     )?;
-    let changes = copied?.changes?;
+    let mut changes = copied?.changes?;
+    if let Some(incomplete) = incomplete {
+        for change in &mut changes.planned {
+            let left = incomplete.changes.iter().find(|it| it.address == change.address);
+            change.outcome = Some(left.map_or(ChangeOutcome::Done, |it| it.outcome));
+        }
+    }
     let section =
         PlanSection::new(&changes.planned, &changes.outputs, &changes.drift, changes.left_out);
     Ok(if section.is_empty() { String::new() } else { section.to_string() })

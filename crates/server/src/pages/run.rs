@@ -17,10 +17,11 @@ use super::result::AttemptResult;
 use super::state_words::{StateWord, counts, of_run, title};
 use super::when::When;
 use crate::api::{
-    ApiError, Browser, Role, Shared, attempt, directory, run as find_run, run_view, why_not,
+    ApiError, Browser, Role, Shared, apply_of, attempt, directory, run as find_run, run_view,
+    why_not,
 };
-use crate::model::Action;
-use crate::serve::{RunView, Timestamp};
+use crate::model::{Action, Phase, Strategy};
+use crate::serve::{LayerView, RunView, Timestamp};
 use crate::store::{AttemptId, Store};
 
 #[derive(Template)]
@@ -46,6 +47,8 @@ struct RunPage {
     follow: String,
     /// The address of the lines that follow; empty if there are none.
     more: String,
+    /// The number of the attempt that is shown; empty if there is none.
+    attempt: String,
     /// The numbers of all attempts, and whether each is shown.
     attempts: Vec<(u32, bool)>,
 }
@@ -106,12 +109,19 @@ pub(super) async fn page<S: Store>(
         let attempt = AttemptId { layer: layer.clone(), run: run.id.clone(), number };
         let directory = directory(state, &attempt);
         log = LogView::read(directory.clone(), shown.after).await?;
-        result = AttemptResult::read(directory).await?;
+        result = AttemptResult::read(directory).await;
     }
     let may_decide =
         browser.user.role >= Role::Operator && browser.user.may_change(Some(layer.as_str()));
+    let is_plan_only = state
+        .source(&layer)
+        .is_some_and(|source| source.configured.layer.strategy == Strategy::PlanOnly);
+    let apply_run = apply_of(state, &layer, &run).await?;
     let approval = match (&run.plan, run.action) {
-        (Some(saved), Action::Plan) if view.apply_run.is_none() && !saved.is_empty => {
+        // Nothing is decided about plans that are never applied.
+        (Some(saved), Action::Plan)
+            if apply_run.is_none() && !saved.is_empty && (run.destroys || !is_plan_only) =>
+        {
             let why = why_not(state, &layer, &run, saved).await?;
             Some(Approval {
                 digest: saved.digest.as_str().to_owned(),
@@ -122,6 +132,11 @@ pub(super) async fn page<S: Store>(
         }
         _ => None,
     };
+    let layer_view = state.views.layer(&layer);
+    if matches!(view.phase, Phase::Skipped | Phase::Superseded) {
+        // That its process was asked to end says less than why.
+        result.problem = None;
+    }
     let is_running = view.attempts.iter().any(|it| Some(it.number) == number && it.ended.is_none());
     let base = state.hosts.base();
     let of_attempt = number.map(|number| number.to_string()).unwrap_or_default();
@@ -131,24 +146,24 @@ pub(super) async fn page<S: Store>(
         .filter(|(_, value)| !value.is_empty())
         .collect();
     let has_more = log.has_more;
-    let follows = is_running || has_more || (number.is_none() && !view.over);
+    let follows = is_running || has_more;
     let title = title(view.action);
     let commit = named(state, &layer, vec![view.commit.clone()]).await.concat();
     let page = RunPage {
         layout: Layout::new(state, Some(browser), format!("{title} of {layer}"))
             .refreshed(Some(layer.as_str()), events)
-            .with(notice),
+            .with(notice, &format!("/runs/{id}")),
         id: id.to_owned(),
         layer: layer.to_string(),
         title,
-        state: of_run(&view),
-        why: why(&view),
+        state: of_run(layer_view.as_deref(), &view),
+        why: why(layer_view.as_deref(), &view),
         facts: facts(&view, commit, &result),
         created: When::new(run.created, now),
         counts: counts(view.counts),
         approval,
         can_cancel: !view.over && !view.cancelling && may_decide,
-        apply_run: view.apply_run.as_ref().map(ToString::to_string).unwrap_or_default(),
+        apply_run: apply_run.map(|run| run.to_string()).unwrap_or_default(),
         follow: if follows {
             let mut pairs = rest.clone();
             pairs.push(("shown", "true"));
@@ -161,6 +176,7 @@ pub(super) async fn page<S: Store>(
         } else {
             String::new()
         },
+        attempt: of_attempt.clone(),
         attempts: run.attempts.iter().map(|it| (it.number, Some(it.number) == number)).collect(),
         result,
         log,
@@ -169,16 +185,15 @@ pub(super) async fn page<S: Store>(
 }
 
 /// Why a run is in its state.
-fn why(view: &RunView) -> String {
+fn why(layer: Option<&LayerView>, view: &RunView) -> String {
     if view.cancelling {
         return "A person has cancelled the run; Terraform is asked to end.".to_owned();
     }
-    view.ended.as_deref().map(|ended| format!("It {}.", ended_as(ended))).unwrap_or_default()
-}
-
-/// Sentences about an end are written for a table.
-fn ended_as(ended: &str) -> String {
-    format!("ended: {ended}")
+    let waits = !view.over && matches!(view.phase, Phase::PendingTrigger | Phase::Failed);
+    // The layer waits for the same as its run.
+    let reason = layer.filter(|_| waits).and_then(|layer| layer.reasons.first());
+    let why = [view.ended.as_deref(), reason.map(|reason| reason.text.as_str())];
+    why.into_iter().flatten().map(sentence).collect::<Vec<_>>().join(" ")
 }
 
 fn facts(view: &RunView, commit: String, result: &AttemptResult) -> Vec<(&'static str, String)> {

@@ -3,7 +3,7 @@
 use super::state_words::{StateWord, counts, of_run, short, title};
 use super::when::When;
 use crate::model::Moment;
-use crate::serve::RunView;
+use crate::serve::{LayerView, RunView};
 
 /// A run in a list.
 #[derive(Debug)]
@@ -19,12 +19,12 @@ pub(super) struct RunRow {
 }
 
 impl RunRow {
-    pub(super) fn new(run: &RunView, now: Moment) -> Self {
+    pub(super) fn new(layer: Option<&LayerView>, run: &RunView, now: Moment) -> Self {
         Self {
             id: run.id.to_string(),
             title: title(run.action),
             cause: run.cause,
-            state: of_run(run),
+            state: of_run(layer, run),
             ended: run.ended.as_deref().map(super::layout::sentence).unwrap_or_default(),
             commit: short(run.commit.as_str()).to_owned(),
             counts: counts(run.counts),

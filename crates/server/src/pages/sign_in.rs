@@ -108,7 +108,7 @@ async fn refused<S>(state: &ApiState<S>, next: String, message: &str) -> Respons
         return error_page(state, None, &ApiError::too_many(message));
     }
     tracing::warn!("a browser has sent a wrong token or code to sign in");
-    let notice = Notice { message: message.to_owned(), hint: None };
+    let notice = Notice { title: "You are not signed in", message: message.to_owned(), hint: None };
     form(state, StatusCode::UNAUTHORIZED, next, Some(notice))
 }
 
@@ -118,7 +118,7 @@ fn form<S>(
     next: String,
     notice: Option<Notice>,
 ) -> Response {
-    let layout = Layout::new(state, None, "Sign in").with(notice);
+    let layout = Layout::new(state, None, "Sign in").with(notice, "/sign-in");
     let has_access_file = state.access.only_administrator().is_none();
     respond(status, &SignIn { layout, next, has_access_file })
 }

@@ -1,7 +1,7 @@
 //! The state of a layer or a run in words, with the style of its colour.
 
 use super::layout::sentence;
-use crate::model::{Action, ChangeCounts, Gate, Phase};
+use crate::model::{Action, ChangeCounts, Phase};
 use crate::serve::{DriftView, LayerView, RunView};
 
 /// A state in one or two words.
@@ -17,8 +17,8 @@ const fn word(style: &'static str, word: &'static str) -> StateWord {
 }
 
 /// Whether a layer waits for a person who approves its plan.
-pub(super) fn waits_for_approval(view: &LayerView) -> bool {
-    view.reasons.iter().any(|reason| reason.gate == Gate::Approval)
+pub(super) const fn waits_for_approval(view: &LayerView) -> bool {
+    view.waiting_run.is_some()
 }
 
 /// Whether the work of a layer has failed, so that a person or a retry is needed.
@@ -40,11 +40,11 @@ pub(super) const fn is_running(view: &LayerView) -> bool {
 pub(super) fn of_layer(view: &LayerView) -> StateWord {
     match view.phase {
         _ if view.repository.is_none() => word("idle", "Not configured"),
+        Phase::Triggering | Phase::ClosingOut => word("running", "Running"),
         _ if view.paused_by.is_some() => word("cancelled", "Paused"),
         _ if waits_for_approval(view) => word("planned", "Waiting for approval"),
         Phase::Failed => word("failed", "Failed"),
         Phase::Blocked => word("failed", "Blocked"),
-        Phase::Triggering | Phase::ClosingOut => word("running", "Running"),
         _ if has_drift(view) => word("cancelled", "Drifted"),
         Phase::PendingTrigger => word("idle", "Waiting"),
         Phase::Observed => word("idle", "New"),
@@ -85,9 +85,11 @@ pub(super) fn why(view: &LayerView) -> String {
     }
 }
 
-/// The state of a run.
-pub(super) fn of_run(run: &RunView) -> StateWord {
+/// The state of a run of a layer.
+pub(super) fn of_run(layer: Option<&LayerView>, run: &RunView) -> StateWord {
+    let is_last_check = |view: &&LayerView| view.drift_run.as_ref() == Some(&run.id);
     match run.phase {
+        _ if layer.filter(is_last_check).is_some_and(has_drift) => word("cancelled", "Drift found"),
         _ if run.cancelling => word("cancelled", "Stopping"),
         Phase::Succeeded => word("succeeded", "Succeeded"),
         Phase::Failed if !run.over => word("failed", "Failed, is retried"),

@@ -10,7 +10,7 @@ use super::timestamp::Timestamp;
 use crate::decision::{Decision, waiting_runs};
 use crate::layers::LayerSource;
 use crate::model::{
-    Action, DriftKind, LayerName, Lease, Moment, Phase, Reason, Revision, RunId, Surroundings,
+    Action, DriftKind, Gate, LayerName, Lease, Moment, Phase, Reason, Revision, RunId, Surroundings,
 };
 use crate::store::Snapshot;
 
@@ -43,6 +43,8 @@ pub struct LayerView {
     pub drift_kind: Option<DriftKind>,
     /// The run of the last check.
     pub drift_run: Option<RunId>,
+    /// The run whose plan waits for an approval.
+    pub waiting_run: Option<RunId>,
     /// Who may use the state now.
     pub lease: Option<Lease>,
     /// The lock of the state that an attempt reported last, if none has succeeded since.
@@ -122,6 +124,7 @@ impl LayerView {
             drift,
             drift_kind: facts.drift.as_ref().map(|found| found.kind),
             drift_run: facts.drift.as_ref().map(|found| found.run.clone()),
+            waiting_run: waiting_run(snapshot, decision),
             lease: facts.lease.clone(),
             state_lock: facts.reported_lock.as_ref().map(|it| LockView::new(&it.lock)),
             next_look: decision.next_look.map(Timestamp),
@@ -134,6 +137,15 @@ impl LayerView {
             waiting_runs: waiting_runs(&input).map(|run| run.created).collect(),
         }
     }
+}
+
+/// The run whose plan waits for an approval. A plan that was discarded and a run that was cancelled have the
+/// same gate, but nothing waits for them.
+fn waiting_run(snapshot: &Snapshot, decision: &Decision) -> Option<RunId> {
+    let is_gate = |reason: &Reason| reason.gate == Gate::Approval;
+    let waits = decision.phase == Phase::PendingTrigger && decision.reasons.iter().any(is_gate);
+    let planned = snapshot.facts.runs.iter().rev().find(|run| run.plan.is_some());
+    planned.filter(|_| waits).map(|run| run.id.clone())
 }
 
 /// The views of all layers, by name.
