@@ -155,7 +155,7 @@ impl DataDirectory {
     }
 }
 
-/// Sets the mode of a directory, whatever the umask was when it was created.
+/// Sets the mode of a directory. The umask can have changed it at creation.
 pub(crate) fn set_mode(directory: &Path, mode: u32) -> io::Result<()> {
     if std::fs::metadata(directory)?.mode() & 0o777 == mode {
         return Ok(());

@@ -17,7 +17,7 @@ pub fn is_aws_host(host: &str) -> bool {
     AWS_DOMAINS.iter().any(|domain| host.ends_with(domain))
 }
 
-/// The address of a server as `host:port` and its path, whatever its scheme; `https` if it has none.
+/// The address of a server as `host:port` and its path. The scheme does not count; an address without one is `https`.
 /// `None` if it is not an address.
 pub(super) fn server(address: &str) -> Option<String> {
     let url = parse(address, "https")?;

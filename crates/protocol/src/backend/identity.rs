@@ -170,7 +170,7 @@ pub(super) fn remote(settings: &KnownSettings, workspace: Option<&str>) -> Optio
 }
 
 pub(super) fn oss(settings: &KnownSettings, workspace: Option<&str>) -> Option<Vec<String>> {
-    // Names of buckets are unique at Alibaba Cloud, whatever the endpoint.
+    // Names of buckets are unique at Alibaba Cloud, at all endpoints.
     let bucket = settings.required("bucket")?;
     let prefix = settings.with_default("prefix", "env:")?;
     let key = settings.with_default("key", "terraform.tfstate")?;

@@ -41,7 +41,7 @@ impl<'a> Group<'a> {
 /// What changes are sorted by.
 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
 struct Key<'a> {
-    /// What is destroyed or replaced comes first, whatever its module is.
+    /// What is destroyed or replaced comes first, in any module.
     is_harmless: bool,
     module: &'a str,
     kind: &'a str,

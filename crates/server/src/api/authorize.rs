@@ -5,12 +5,14 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use butler_registry::TokenHash;
 
 use super::error::ApiError;
 use super::reached::Reached;
 use super::runs;
-use super::session::browser;
+use super::session::{SentBy, browser};
 use super::state::{ApiState, Shared};
+use super::stream::Reader;
 use super::user::{Role, User};
 use crate::store::Store;
 
@@ -25,29 +27,33 @@ pub(super) async fn authorize<S: Store + 'static>(
     next: Next,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    let user = match find_user(&state, &parts).await {
-        Ok(Some(user)) => user,
+    let (user, session) = match find_user(&state, &parts).await {
+        Ok(Some(found)) => found,
         Ok(None) => return ApiError::unauthorized().into_response(),
         Err(error) => return error.into_response(),
     };
     if let Err(error) = permit(&state, &user, role, &parts, &parameters).await {
         return error.into_response();
     }
+    parts.extensions.insert(Reader { user: user.clone(), session });
     parts.extensions.insert(user);
     next.run(Request::from_parts(parts, body)).await
 }
 
+/// The user, and the session if it is a browser.
 async fn find_user<S: Store>(
     state: &ApiState<S>,
     request: &Parts,
-) -> Result<Option<User>, ApiError> {
-    if request.headers.contains_key(header::AUTHORIZATION) {
-        return Ok(bearer(&request.headers).and_then(|token| state.access.user(token)));
+) -> Result<Option<(User, Option<TokenHash>)>, ApiError> {
+    // A proxy with a password of its own can hand on `Authorization: Basic`, which is not for this server.
+    if let Some(token) = bearer(&request.headers) {
+        return Ok(state.access.user(token).map(|user| (user, None)));
     }
     if !request.method.is_safe() {
         return Ok(None);
     }
-    Ok(browser(state, request).await?.map(|browser| browser.user))
+    let browser = browser(state, request, SentBy::Page).await?;
+    Ok(browser.map(|browser| (browser.user, Some(browser.session))))
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

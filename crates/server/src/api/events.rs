@@ -14,8 +14,7 @@ use tokio::sync::watch;
 
 use super::error::ApiError;
 use super::state::Shared;
-use super::stream::{self, Batches};
-use super::user::User;
+use super::stream::{self, Batches, Reader};
 use crate::model::{JournalChange, JournalEntry, LayerName};
 use crate::serve::Timestamp;
 use crate::store::Store;
@@ -54,7 +53,7 @@ impl<'a> EventView<'a> {
 
 pub(super) async fn list<S: Store + 'static>(
     State(state): State<Shared<S>>,
-    Extension(user): Extension<User>,
+    Extension(reader): Extension<Reader>,
     Query(which): Query<Which>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
@@ -67,7 +66,7 @@ pub(super) async fn list<S: Store + 'static>(
         let received = stream::last_event_id(&headers, |id| id.parse().ok())?;
         let (journal, after) = (state.store.journal(), received.unwrap_or(after));
         let follower = Follower { state: state.clone(), journal, layer, after };
-        return Ok(stream::respond(state, user, follower));
+        return Ok(stream::respond(state, reader, follower));
     }
     let limit = which.limit.unwrap_or(MOST).clamp(1, MOST);
     let entries = state.store.events(Some(after), layer.as_ref(), limit).await?;

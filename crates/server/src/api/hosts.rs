@@ -51,14 +51,11 @@ impl Hosts {
         self.public_url.as_ref().map(|url| url.path().trim_end_matches('/')).unwrap_or_default()
     }
 
-    /// Whether the browser that sends a request speaks TLS, with this server or with a proxy.
+    /// Whether the browser that sends a request speaks TLS, with this server or with a proxy. A proxy does not
+    /// always tell: the public URL does.
     pub(super) fn is_secure(&self, reached: &Reached) -> bool {
-        let public = self.public_url.as_ref().filter(|url| url.scheme() == "https");
-        let host = reached.origin().map(|origin| match origin {
-            url::Origin::Tuple(_, host, _) => host.to_string(),
-            url::Origin::Opaque(_) => String::new(),
-        });
-        reached.scheme == "https" || public.is_some_and(|url| url.host_str() == host.as_deref())
+        let is_https = |url: &Url| url.scheme() == "https";
+        reached.scheme == "https" || self.public_url.as_ref().is_some_and(is_https)
     }
 
     /// Whether a browser that shows a page with the origin `given` may change something.

@@ -19,8 +19,7 @@ use tokio::sync::watch;
 use super::error::ApiError;
 use super::runs::{attempt, directory, run, view};
 use super::state::Shared;
-use super::stream::{self, Batches};
-use super::user::User;
+use super::stream::{self, Batches, Reader};
 use crate::attempts::{AttemptDirectory, LeftOut, LogPage, LogPart, LogPosition};
 use crate::model::Run;
 use crate::serve::RunView;
@@ -79,7 +78,7 @@ struct StreamedLine {
 
 pub(super) async fn logs<S: Store + 'static>(
     State(state): State<Shared<S>>,
-    Extension(user): Extension<User>,
+    Extension(reader): Extension<Reader>,
     Path(id): Path<String>,
     Query(lines): Query<Lines>,
     headers: HeaderMap,
@@ -87,7 +86,7 @@ pub(super) async fn logs<S: Store + 'static>(
     let (layer, run) = run(&state, &id).await?;
     if stream::is_asked_for(&headers) {
         let follower = LogFollower::new(state.clone(), &run, &lines, &headers).await?;
-        return Ok(stream::respond(state, user, follower));
+        return Ok(stream::respond(state, reader, follower));
     }
     if run.attempts.is_empty() && lines.attempt.is_none() {
         return Ok(Json(LogView::default()).into_response());

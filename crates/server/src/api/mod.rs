@@ -48,7 +48,7 @@ pub(crate) use reached::Reached;
 pub(crate) use repositories::without_login;
 pub(crate) use routes::unknown;
 pub(crate) use runs::{attempt, directory, run, view as run_view};
-pub(crate) use session::{Browser, begin, browser, forget};
+pub(crate) use session::{Browser, SentBy, begin, browser, forget};
 pub(crate) use state::Shared;
 
 pub use access::{Access, new_token};

@@ -25,6 +25,15 @@ pub(crate) struct Browser {
     pub(crate) session: TokenHash,
 }
 
+/// Whether a request is one of the person, who is in front of the browser then.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum SentBy {
+    /// The person has opened a page, or sent a form. The session is used.
+    Person,
+    /// An open page asks for what is new by itself. A session that only does this ends after some hours.
+    Page,
+}
+
 /// The browser that sends a request, if it is signed in and its user still exists.
 ///
 /// # Errors
@@ -32,26 +41,35 @@ pub(crate) struct Browser {
 pub(crate) async fn browser<S: Store>(
     state: &ApiState<S>,
     request: &Parts,
+    sent_by: SentBy,
 ) -> Result<Option<Browser>, ApiError> {
     let Some(reached) = request.extensions.get::<Reached>() else { return Ok(None) };
-    let name = CookieName::of(&state.hosts, reached);
-    let Some(cookie) = value(&request.headers, name.0) else { return Ok(None) };
+    let Some(cookie) = cookie(&state.hosts, reached, &request.headers) else { return Ok(None) };
     let id = TokenHash::of(cookie);
-    let Some(session) = state.store.use_session(id).await? else { return Ok(None) };
+    let session = match sent_by {
+        SentBy::Person => state.store.use_session(id).await?,
+        SentBy::Page => state.store.session(id).await?,
+    };
+    let Some(session) = session else { return Ok(None) };
     let users = state.access.known();
     let user = users.iter().find(|user| user.token == session.user);
     Ok(user.map(|user| Browser { user: user.clone(), form_token: form_token(cookie), session: id }))
 }
 
-/// Signs a browser in as the user whose token has this hash. Returns the `Set-Cookie` header.
+/// Signs a browser in as the user whose token has this hash, with a new session. An earlier one of the same
+/// browser ends: a cookie that was known before is worth nothing. Returns the `Set-Cookie` header.
 ///
 /// # Errors
 /// If the store does not answer, or the system has no random numbers.
 pub(crate) async fn begin<S: Store>(
     state: &ApiState<S>,
     reached: &Reached,
+    headers: &HeaderMap,
     user: TokenHash,
 ) -> Result<String, ApiError> {
+    if let Some(earlier) = cookie(&state.hosts, reached, headers) {
+        state.store.end_session(TokenHash::of(earlier)).await?;
+    }
     let cookie = random().map_err(|error| ApiError::internal(&error))?;
     state.store.begin_session(TokenHash::of(cookie.expose_secret()), user).await?;
     Ok(set_cookie(&state.hosts, reached, cookie.expose_secret(), MAX_AGE))
@@ -77,7 +95,8 @@ fn form_token(cookie: &str) -> String {
 fn set_cookie(hosts: &Hosts, reached: &Reached, value: &str, max_age: u32) -> String {
     let CookieName(name) = CookieName::of(hosts, reached);
     let secure = if hosts.is_secure(reached) { "; Secure" } else { "" };
-    let path = format!("{}/", hosts.base());
+    // Without a slash at the end, the path is sent for `/butler` too.
+    let path = if hosts.base().is_empty() { "/" } else { hosts.base() };
     format!("{name}={value}; Path={path}; Max-Age={max_age}; HttpOnly; SameSite=Lax{secure}")
 }
 
@@ -96,8 +115,9 @@ impl CookieName {
     }
 }
 
-/// The value of a cookie.
-fn value<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+/// The cookie of a session that a browser sends.
+fn cookie<'a>(hosts: &Hosts, reached: &Reached, headers: &'a HeaderMap) -> Option<&'a str> {
+    let CookieName(name) = CookieName::of(hosts, reached);
     let lines = headers.get_all(header::COOKIE).into_iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.split_once('='));
     pairs.find(|(known, _)| known.trim() == name).map(|(_, value)| value.trim())

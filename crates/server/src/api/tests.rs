@@ -18,6 +18,7 @@ mod streams;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -46,6 +47,8 @@ pub(crate) struct Tested {
     pub(crate) state: Arc<ApiState<MemoryStore>>,
     router: Router,
     pub(crate) store: Arc<MemoryStore>,
+    /// Milliseconds of the store's clock.
+    pub(crate) clock: Arc<AtomicU64>,
     events: mpsc::UnboundedReceiver<Event>,
     due: Arc<Notify>,
     desired: Arc<Desired>,
@@ -82,7 +85,10 @@ pub(crate) async fn tested_with(hosts: Hosts) -> Tested {
 /// With the users of `access`, or one of each role.
 pub(crate) async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
     let config = configuration("{repository: infra, path: a}");
-    let store = Arc::new(MemoryStore::new(Arc::new(|| Moment::from_millis(1_000))));
+    let clock = Arc::new(AtomicU64::new(1_000));
+    let time = Arc::clone(&clock);
+    let time = move || Moment::from_millis(time.load(Ordering::Relaxed));
+    let store = Arc::new(MemoryStore::new(Arc::new(time)));
     let views = Arc::new(Views::default());
     let desired = Arc::new(Desired::new(config, RemoteLimits::default()));
     let layers: Vec<(LayerName, Arc<LayerSource>)> =
@@ -133,7 +139,7 @@ pub(crate) async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
     let others =
         Router::new().fallback(async |request: Request<Body>| unknown(request.uri().path()));
     let router = router(Arc::clone(&state), others);
-    Tested { state, router, store, events, due, desired, views, attempts, directory }
+    Tested { state, router, store, clock, events, due, desired, views, attempts, directory }
 }
 
 impl Tested {

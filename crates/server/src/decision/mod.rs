@@ -149,7 +149,7 @@ fn is_overtaken(input: &Input<'_>, layer: &Layer, observation: &Observation, run
     match run.action {
         Action::Plan | Action::Trigger => is_older,
         Action::Apply | Action::Destroy => is_older || !applies_a_valid_plan(input, layer, run),
-        // A check belongs to what is applied, whatever was pushed since.
+        // A check belongs to what is applied, also if something newer was pushed.
         Action::Drift => {
             input.facts.applied.as_ref().map(|applied| &applied.digest) != Some(run.digest())
         }

@@ -34,6 +34,14 @@ pub struct JournalChange {
     pub what: JournalKind,
 }
 
+impl JournalKind {
+    /// Whether it is about what was changed outside of Terraform.
+    #[must_use]
+    pub const fn is_drift(&self) -> bool {
+        matches!(self, Self::DriftFound { .. } | Self::DriftResolved)
+    }
+}
+
 /// What happened. The names are those of the API, and stores contain them.
 #[derive(
     Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize, schemars::JsonSchema,

@@ -72,7 +72,7 @@ fn request(
         Body::empty()
     };
     let mut request = Request::post(address).header(header::CONTENT_TYPE, "application/json");
-    if let Some(key) = form.get("key") {
+    if let Some(key) = form.get("key").filter(|key| !key.is_empty()) {
         request = request.header("idempotency-key", key);
     }
     let request = request.extension(browser.user.clone()).body(body);

@@ -23,7 +23,7 @@ pub(super) fn of_run(base: &str, id: &str) -> String {
     format!("{base}/runs/{}", encode(id))
 }
 
-/// `/`, with these parameters.
+/// `path` with a query of these parameters.
 pub(super) fn with_query(path: &str, pairs: &[(&str, &str)]) -> String {
     if pairs.is_empty() {
         return path.to_owned();
@@ -33,10 +33,17 @@ pub(super) fn with_query(path: &str, pairs: &[(&str, &str)]) -> String {
     format!("{path}?{}", query.finish())
 }
 
-/// Whether `address` is a path on this server: a browser that is sent there stays here.
+/// Whether `address` is a path of this server: a browser that is sent there, below the path of the public URL,
+/// stays here.
 pub(super) fn is_local(address: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
-    address.starts_with('/') && !address.starts_with("//") && address.bytes().all(is_plain)
+    let path = address.split(['?', '#']).next().unwrap_or_default();
+    // Browsers decode dots before they resolve a path.
+    let leads_up = |part: &str| part.to_ascii_lowercase().replace("%2e", ".") == "..";
+    address.starts_with('/')
+        && !address.starts_with("//")
+        && address.bytes().all(is_plain)
+        && !path.split('/').any(leads_up)
 }
 
 #[cfg(test)]
@@ -55,6 +62,11 @@ mod tests {
             ("/\t/evil.test", false),
             ("https://evil.test", false),
             ("/ä", false),
+            ("/../other", false),
+            ("/layers/..", false),
+            ("/%2E%2e/other", false),
+            ("/.%2e/other", false),
+            ("/layers/..a?x=/../y", true),
         ] {
             assert_eq!(is_local(address), expected, "{address}");
         }

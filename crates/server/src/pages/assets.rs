@@ -7,7 +7,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest as _, Sha256};
 
-/// That of the report, and what pages have beside it.
+/// The style sheet of the report, and the rules that only these pages need.
 static STYLE: LazyLock<String> = LazyLock::new(|| {
     format!("{}{}", butler_result::STYLE, include_str!("../../templates/pages.css"))
 });

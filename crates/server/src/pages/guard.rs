@@ -10,7 +10,7 @@ use butler_registry::TokenHash;
 use super::address::with_query;
 use super::form::Form;
 use super::message::error_page;
-use crate::api::{ApiError, ApiState, Role, Shared, browser, permit};
+use crate::api::{ApiError, ApiState, Role, SentBy, Shared, browser, permit};
 use crate::store::Store;
 
 /// Asks a browser that is not signed in to do so; refuses a form without its token, and what the role or the
@@ -22,7 +22,9 @@ pub(super) async fn guard<S: Store + 'static>(
     next: Next,
 ) -> Response {
     let (mut parts, mut body) = request.into_parts();
-    let browser = match browser(&state, &parts).await {
+    let is_refresh = parts.method.is_safe() && parts.headers.contains_key("butler-refresh");
+    let sent_by = if is_refresh { SentBy::Page } else { SentBy::Person };
+    let browser = match browser(&state, &parts, sent_by).await {
         Ok(Some(browser)) => browser,
         Ok(None) => return to_sign_in(&state, &parts),
         Err(error) => return error_page(&state, None, &error),

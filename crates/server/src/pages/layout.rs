@@ -100,8 +100,7 @@ impl Layout {
 /// A random key. It only tells forms apart: without random numbers, a form counts each time that it is sent.
 fn key() -> String {
     let mut bytes = [0; 16];
-    let _ = getrandom::fill(&mut bytes);
-    hex::encode(bytes)
+    getrandom::fill(&mut bytes).map(|()| hex::encode(bytes)).unwrap_or_default()
 }
 
 /// `text` as a sentence: messages of errors and reasons begin with a small letter. A name, such as that of a

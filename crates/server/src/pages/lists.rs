@@ -13,9 +13,9 @@ use super::layout::{Layout, respond, sentence};
 use super::message::error_page;
 use super::when::When;
 use crate::api::{ApiError, Browser, Role, Shared, without_login};
-use crate::model::{Closed, JournalEntry, JournalKind, LayerName};
+use crate::model::{Closed, JournalKind, LayerName, StopReason};
 use crate::serve::Timestamp;
-use crate::store::Store;
+use crate::store::{EventFilter, Store};
 
 /// The entries of one page of the journal.
 const MOST_EVENTS: u32 = 200;
@@ -121,7 +121,11 @@ async fn events_page<S: Store>(
     };
     let only_drift = which.only == "drift";
     let before = which.before.unwrap_or(u64::MAX).min(last.saturating_add(1));
-    let (entries, oldest) = newest(state, layer.as_ref(), only_drift, before).await?;
+    let filter = EventFilter { layer, only_drift };
+    // One more shows whether there are older ones.
+    let mut entries = state.store.newest_events(before, &filter, MOST_EVENTS + 1).await?;
+    let has_more = entries.len() > MOST_EVENTS as usize;
+    entries.truncate(MOST_EVENTS as usize);
     let rows = entries.iter().map(|entry| EventRow {
         at: When::new(entry.at, now),
         layer: entry.layer.to_string(),
@@ -130,15 +134,16 @@ async fn events_page<S: Store>(
         style: style(&entry.change.what),
     });
     let layout = Layout::new(state, Some(browser), "Events");
+    let oldest = entries.last().filter(|_| has_more);
     let older = oldest.map(|oldest| {
-        let before = oldest.to_string();
+        let before = oldest.sequence.to_string();
         let mut pairs = vec![("before", before.as_str())];
         pairs.extend((!which.layer.is_empty()).then_some(("layer", which.layer.as_str())));
         pairs.extend(only_drift.then_some(("only", "drift")));
         with_query(&format!("{}/events", state.hosts.base()), &pairs)
     });
     let layout = match which.before {
-        None => layout.refreshed(layer.as_ref().map(LayerName::as_str), last),
+        None => layout.refreshed(filter.layer.as_ref().map(LayerName::as_str), last),
         Some(_) => layout,
     };
     let page = Events {
@@ -149,29 +154,6 @@ async fn events_page<S: Store>(
         older: older.unwrap_or_default(),
     };
     Ok(respond(StatusCode::OK, &page))
-}
-
-/// The newest entries before this one, and the oldest sequence that was looked at, if older ones may exist.
-async fn newest<S: Store>(
-    state: &Shared<S>,
-    layer: Option<&LayerName>,
-    only_drift: bool,
-    before: u64,
-) -> Result<(Vec<JournalEntry>, Option<u64>), ApiError> {
-    let (mut found, mut end) = (Vec::new(), before);
-    // The journal is read forwards, so it is looked through in pieces from its end.
-    while end > 1 && found.len() < MOST_EVENTS as usize {
-        let begin = end.saturating_sub(u64::from(MOST_EVENTS) + 1);
-        let mut piece = state.store.events(Some(begin), layer, MOST_EVENTS).await?;
-        piece.retain(|entry| entry.sequence < end && (!only_drift || is_drift(&entry.change.what)));
-        found.extend(piece.into_iter().rev());
-        end = begin + 1;
-    }
-    Ok((found, (end > 1).then_some(end)))
-}
-
-const fn is_drift(what: &JournalKind) -> bool {
-    matches!(what, JournalKind::DriftFound { .. } | JournalKind::DriftResolved)
 }
 
 /// What happened, in one sentence.
@@ -192,9 +174,15 @@ fn text(what: &JournalKind) -> String {
         }
         JournalKind::AttemptStarted => "An attempt was started.".to_owned(),
         JournalKind::ApplyBegan => "The apply has begun.".to_owned(),
-        JournalKind::StopRequested { why } => {
-            format!("The attempt was asked to stop ({}).", crate::serve::describe_stop(*why))
-        }
+        JournalKind::StopRequested { why } => match why {
+            StopReason::Superseded => {
+                "The attempt was asked to stop, because a newer commit took over.".to_owned()
+            }
+            StopReason::Cancelled => "The attempt was asked to stop: it was cancelled.".to_owned(),
+            StopReason::TimedOut => {
+                "The attempt was asked to stop, because its time was up.".to_owned()
+            }
+        },
         JournalKind::AttemptEnded { ending } => match crate::serve::describe(*ending) {
             Some(how) => format!("The attempt ended: {how}."),
             None => "The attempt succeeded.".to_owned(),

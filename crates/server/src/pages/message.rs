@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, Method, header};
 use axum::response::{IntoResponse, Response};
 
 use super::layout::{Layout, Notice, respond};
-use crate::api::{ApiError, ApiState, Browser, Shared, browser, unknown};
+use crate::api::{ApiError, ApiState, Browser, SentBy, Shared, browser, unknown};
 use crate::store::Store;
 
 #[derive(Template)]
@@ -38,7 +38,7 @@ pub(super) async fn not_found<S: Store + 'static>(
     if parts.method != Method::GET || !is_for_people(&parts.headers) {
         return error.into_response();
     }
-    let browser = browser(&state, &parts).await.ok().flatten();
+    let browser = browser(&state, &parts, SentBy::Person).await.ok().flatten();
     error_page(&state, browser.as_ref(), &error)
 }
 

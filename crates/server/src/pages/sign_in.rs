@@ -6,7 +6,7 @@ use askama::Template;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use butler_registry::TokenHash;
 
@@ -22,7 +22,7 @@ use crate::store::Store;
 struct SignIn {
     layout: Layout,
     next: String,
-    /// Where the administrator's token is, if there is no access file.
+    /// Whether users have tokens of their own. If not, the page tells where the administrator's token is.
     has_access_file: bool,
 }
 
@@ -38,6 +38,7 @@ pub(super) struct Asked {
 pub(super) async fn show<S: Store>(
     State(state): State<Shared<S>>,
     Extension(reached): Extension<Reached>,
+    headers: HeaderMap,
     Query(Asked { next, code }): Query<Asked>,
 ) -> Response {
     let Some(code) = code else { return form(&state, StatusCode::OK, next, None) };
@@ -45,7 +46,7 @@ pub(super) async fn show<S: Store>(
     let administrator = state.access.only_administrator();
     let user = administrator.filter(|_| is_here && state.sign_ins.use_code(&code, Instant::now()));
     if let Some(user) = user {
-        return signed_in(&state, &reached, user, "/").await;
+        return signed_in(&state, (&reached, &headers), user, "/").await;
     }
     let message = "The code in this address is not valid: it signs one browser of the server's machine in, within ten \
                    minutes after the server was started.";
@@ -56,6 +57,7 @@ pub(super) async fn show<S: Store>(
 pub(super) async fn sign_in<S: Store>(
     State(state): State<Shared<S>>,
     Extension(reached): Extension<Reached>,
+    headers: HeaderMap,
     body: Body,
 ) -> Response {
     let form = match Form::read(body).await {
@@ -65,7 +67,7 @@ pub(super) async fn sign_in<S: Store>(
     let next = form.get("next").unwrap_or_default();
     let given = form.get("access-token").unwrap_or_default().trim();
     match state.access.user(given) {
-        Some(user) => signed_in(&state, &reached, user.token, next).await,
+        Some(user) => signed_in(&state, (&reached, &headers), user.token, next).await,
         None => refused(&state, next.to_owned(), "This token is not valid.").await,
     }
 }
@@ -84,14 +86,14 @@ pub(super) async fn sign_out<S: Store>(
     ([(header::SET_COOKIE, cookie)], Redirect::to(&to)).into_response()
 }
 
-/// Begins a session with a new cookie, so that one which was known before is worth nothing.
+/// Begins a session for the browser that has sent this request.
 async fn signed_in<S: Store>(
     state: &ApiState<S>,
-    reached: &Reached,
+    (reached, headers): (&Reached, &HeaderMap),
     user: TokenHash,
     next: &str,
 ) -> Response {
-    let cookie = match begin(state, reached, user).await {
+    let cookie = match begin(state, reached, headers, user).await {
         Ok(cookie) => cookie,
         Err(error) => return error_page(state, None, &error),
     };

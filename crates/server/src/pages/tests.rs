@@ -1,6 +1,9 @@
 //! Pages and forms against a store in memory.
 
+mod sign_in;
+
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
@@ -156,114 +159,6 @@ async fn each_page_is_open_to_its_role_and_those_above_only() {
         if is_form {
             let answer = limited.submit(&of("b", &runs[1]), &[]).await;
             assert_eq!(answer.status, StatusCode::FORBIDDEN, "{route:?}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn browser_signs_in_with_a_token_and_its_session_ends() {
-    let tested = tested().await;
-    let mut visitor = Visitor::new(&tested);
-    let asked = visitor.get("/layers/a?x=1").await;
-    assert_eq!(asked.location(), "/sign-in?next=%2Flayers%2Fa%3Fx%3D1");
-    let form = visitor.get(asked.location()).await;
-    assert_eq!((form.status, form.field("next").as_str()), (StatusCode::OK, "/layers/a?x=1"));
-    for wrong in ["", "breg_unknown", "brce_viewer", "viewer"] {
-        let answer = visitor.post("/sign-in", &[("access-token", wrong)]).await;
-        assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
-        assert!(answer.body.contains("This token is not valid."), "{}", answer.body);
-        assert!(answer.headers.get(header::SET_COOKIE).is_none());
-    }
-    let viewer = token(Role::Viewer);
-    let fields = [("access-token", viewer.as_str()), ("next", "/layers/a?x=1")];
-    let answer = visitor.post("/sign-in", &fields).await;
-    assert_eq!(answer.location(), "/layers/a?x=1");
-    let cookie = answer.headers[header::SET_COOKIE].to_str().unwrap().to_owned();
-    assert!(cookie.ends_with("; Path=/; Max-Age=604800; HttpOnly; SameSite=Lax"), "{cookie}");
-    assert_eq!(visitor.get("/layers/a").await.status, StatusCode::OK);
-    // The browser may follow events, and change nothing without a form.
-    assert_eq!(visitor.get("/api/v1/layers").await.status, StatusCode::OK);
-    let answer = visitor.post("/api/v1/layers/a/plan", &[]).await;
-    assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
-    // Signing in again makes another session.
-    let first = visitor.cookie.clone();
-    visitor.post("/sign-in", &fields).await;
-    assert_ne!(visitor.cookie, first);
-    let second = visitor.cookie.clone();
-    let answer = visitor.submit("/sign-out", &[]).await;
-    assert_eq!(answer.location(), "/sign-in");
-    assert_eq!(visitor.cookie, "butler=");
-    for (cookie, is_valid) in [(second, false), (first, true)] {
-        visitor.cookie = cookie;
-        assert_eq!(visitor.get("/").await.status == StatusCode::OK, is_valid);
-    }
-}
-
-#[tokio::test]
-async fn browser_is_sent_only_to_this_server_after_it_signed_in() {
-    let tested = tested().await;
-    let mut visitor = Visitor::new(&tested);
-    let viewer = token(Role::Viewer);
-    for next in ["https://evil.test", "//evil.test", "/\\evil.test", "", "layers"] {
-        let answer = visitor.post("/sign-in", &[("access-token", &viewer), ("next", next)]).await;
-        assert_eq!(answer.location(), "/", "{next}");
-    }
-}
-
-#[tokio::test]
-async fn code_signs_in_one_browser_of_this_machine() {
-    let tested = tested().await;
-    let mut visitor = Visitor::new(&tested);
-    let code = tested.state.sign_ins.new_code().unwrap();
-    let path = format!("/sign-in?code={}", code.expose_secret());
-    // There are several users, so the code is for none of them.
-    assert_eq!(visitor.get(&path).await.status, StatusCode::UNAUTHORIZED);
-
-    let directory = tempfile::tempdir().unwrap();
-    let only = crate::api::Access::administrator(&directory.path().join("token")).unwrap();
-    let tested = crate::api::tests::tested_by(Hosts::new([127, 0, 0, 1].into()), Some(only)).await;
-    let mut visitor = Visitor::new(&tested);
-    let code = tested.state.sign_ins.new_code().unwrap();
-    let path = format!("/sign-in?code={}", code.expose_secret());
-    visitor.peer = "192.0.2.7:5000";
-    assert_eq!(visitor.get(&path).await.status, StatusCode::UNAUTHORIZED);
-    visitor.peer = "127.0.0.1:5000";
-    let answer = visitor.get(&path).await;
-    assert_eq!((answer.status, answer.location()), (StatusCode::SEE_OTHER, "/"));
-    assert_eq!(visitor.get("/access").await.status, StatusCode::OK);
-    assert_eq!(visitor.get(&path).await.status, StatusCode::UNAUTHORIZED);
-}
-
-#[tokio::test]
-async fn cookie_and_addresses_follow_the_public_url() {
-    for (url, name, base) in [
-        ("https://butler.example.com/", "__Host-butler", ""),
-        ("https://butler.example.com/ops/butler/", "__Secure-butler", "/ops/butler"),
-        ("http://butler.example.com/ops", "butler", "/ops"),
-    ] {
-        let hosts = Hosts {
-            names: vec!["butler.example.com".to_owned()],
-            public_url: Some(url.parse().unwrap()),
-            ..Hosts::new([127, 0, 0, 1].into())
-        };
-        let tested = tested_with(hosts).await;
-        let mut visitor = Visitor { host: "butler.example.com", ..Visitor::new(&tested) };
-        let viewer = token(Role::Viewer);
-        // A proxy may remove the path or hand it on.
-        for prefix in ["", base] {
-            let answer =
-                visitor.post(&format!("{prefix}/sign-in"), &[("access-token", &viewer)]).await;
-            assert_eq!(answer.location(), format!("{base}/"), "{url}");
-            let cookie = answer.headers[header::SET_COOKIE].to_str().unwrap().to_owned();
-            assert!(cookie.starts_with(&format!("{name}=")), "{cookie}");
-            assert!(cookie.contains(&format!("; Path={base}/;")), "{cookie}");
-            assert_eq!(cookie.contains("; Secure"), url.starts_with("https"), "{cookie}");
-            for page in ["/", "/layers/a"] {
-                let answer = visitor.get(&format!("{prefix}{page}")).await;
-                assert_eq!(answer.status, StatusCode::OK, "{url} {prefix}{page}");
-                let mut links = answer.body.split(['"']).filter(|part| part.starts_with('/'));
-                assert!(links.all(|link| link.starts_with(&format!("{base}/"))), "{}", answer.body);
-            }
         }
     }
 }

@@ -213,7 +213,7 @@ pub(crate) fn describe(ending: Ending) -> Option<String> {
 }
 
 /// Why an attempt was stopped.
-pub(crate) const fn describe_stop(reason: StopReason) -> &'static str {
+const fn describe_stop(reason: StopReason) -> &'static str {
     match reason {
         StopReason::Superseded => "stopped, because a newer commit took over",
         StopReason::Cancelled => "cancelled",

@@ -201,8 +201,10 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let (listen_at, config_files) = (options.listen, options.config_files.clone());
     let (hosts, stop_attempts) = (options.hosts.clone(), options.stop_attempts);
-    // The code signs in the administrator that exists without an access file.
-    let with_code = options.with_sign_in_code && options.access_file.is_none();
+    // The code signs in the administrator that exists without an access file, at the printed address. Forms
+    // count only at the public URL, if there is one.
+    let is_local = options.access_file.is_none() && hosts.public_url.is_none();
+    let with_code = options.with_sign_in_code && is_local;
     let (isolation, metrics_open) = (options.isolation.clone(), options.metrics_open);
     let ca_bundle = options.ca_bundle.clone();
     // Read before anything is written.

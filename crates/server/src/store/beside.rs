@@ -27,6 +27,9 @@ pub trait Sessions: Send + Sync {
         id: TokenHash,
     ) -> impl Future<Output = StoreResult<Option<Session>>> + Send;
 
+    /// The session of a browser, if it has not ended. This is not a use of it.
+    fn session(&self, id: TokenHash) -> impl Future<Output = StoreResult<Option<Session>>> + Send;
+
     /// Ends a session, if it exists.
     fn end_session(&self, id: TokenHash) -> impl Future<Output = StoreResult<()>> + Send;
 

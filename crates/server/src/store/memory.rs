@@ -14,8 +14,8 @@ use super::rename;
 use super::session;
 use super::transaction::Tables;
 use super::{
-    AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Running, RunningCount, Snapshot,
-    StartRequest, Store, StoreResult, breaker, tables,
+    AttemptId, AttemptResult, Clock, EventFilter, Keep, Note, Outcome, Running, RunningCount,
+    Snapshot, StartRequest, Store, StoreResult, breaker, tables,
 };
 use crate::model::{
     Action, Breaker, Closed, Commit, Former, JournalChange, JournalEntry, LayerName, Lease, Moment,
@@ -273,6 +273,10 @@ impl Sessions for MemoryStore {
         session::used(&mut *self.tables(), id)
     }
 
+    async fn session(&self, id: TokenHash) -> StoreResult<Option<Session>> {
+        session::find(&mut *self.tables(), id)
+    }
+
     async fn end_session(&self, id: TokenHash) -> StoreResult<()> {
         self.tables().remove_session(id)
     }
@@ -434,6 +438,21 @@ impl Store for MemoryStore {
         };
         let memory = self.tables();
         Ok(memory.journal.iter().filter(is_asked).take(limit as usize).cloned().collect())
+    }
+
+    async fn newest_events(
+        &self,
+        before: u64,
+        filter: &EventFilter,
+        limit: u32,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        let is_asked = |entry: &&JournalEntry| {
+            entry.sequence < before
+                && filter.layer.as_ref().is_none_or(|layer| entry.layer == *layer)
+                && (!filter.only_drift || entry.change.what.is_drift())
+        };
+        let memory = self.tables();
+        Ok(memory.journal.iter().rev().filter(is_asked).take(limit as usize).cloned().collect())
     }
 
     async fn prune_events(&self, older_than: Moment) -> StoreResult<()> {

@@ -146,6 +146,15 @@ pub struct StartRequest<'a> {
     pub token: &'a TokenHash,
 }
 
+/// Which entries of the journal are listed.
+#[derive(Clone, Debug, Default)]
+pub struct EventFilter {
+    /// Only those about this layer.
+    pub layer: Option<LayerName>,
+    /// Only those about drift.
+    pub only_drift: bool,
+}
+
 /// Which runs of a layer are kept: those that are within both limits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Keep {
@@ -325,6 +334,14 @@ pub trait Store: Cursors + Sessions {
         &self,
         after: Option<u64>,
         layer: Option<&LayerName>,
+        limit: u32,
+    ) -> impl Future<Output = StoreResult<Vec<JournalEntry>>> + Send;
+
+    /// At most `limit` entries of the journal with a sequence less than `before`, the newest first.
+    fn newest_events(
+        &self,
+        before: u64,
+        filter: &EventFilter,
         limit: u32,
     ) -> impl Future<Output = StoreResult<Vec<JournalEntry>>> + Send;
 

@@ -34,7 +34,7 @@ pub(super) struct NewerRuns {
     actions: BTreeSet<Action>,
     causes: BTreeSet<&'static str>,
     has_plan: bool,
-    /// The plans that attempts apply now. They read them, whatever was pushed since.
+    /// The plans that attempts apply now. They read them, also if something newer was pushed.
     applying: BTreeSet<PlanDigest>,
     /// The actions whose failed attempts are counted, and how many runs can still be of interest.
     counted: BTreeMap<Action, u32>,
@@ -48,7 +48,7 @@ impl NewerRuns {
     pub(super) fn need(&mut self, run: &Run, change: u64) -> Need {
         let is_drift = run.action == Action::Drift;
         let is_current = run.change == change && !is_drift;
-        // The last check for drift counts, whatever was pushed since.
+        // The last check for drift counts, also if something newer was pushed.
         let is_newest = (is_current || is_drift) && self.actions.insert(run.action);
         // One plan for a change of an upstream layer, one repair, one apply of a plan.
         let is_newest_cause = is_current && self.causes.insert(run.cause.kind());

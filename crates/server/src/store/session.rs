@@ -18,15 +18,20 @@ pub(super) fn begin(tables: &mut impl Tables, id: TokenHash, user: TokenHash) ->
     tables.write_session(id, Session { user, created: now, used: now })
 }
 
+pub(super) fn find(tables: &mut impl Tables, id: TokenHash) -> StoreResult<Option<Session>> {
+    let now = tables.now();
+    Ok(tables.session(id)?.filter(|session| !session.is_over(now)))
+}
+
 pub(super) fn used(tables: &mut impl Tables, id: TokenHash) -> StoreResult<Option<Session>> {
     let now = tables.now();
-    let Some(session) = tables.session(id)?.filter(|session| !session.is_over(now)) else {
-        return Ok(None);
-    };
-    if now >= session.used + TOUCH {
+    let session = find(tables, id)?;
+    if let Some(session) = session
+        && now >= session.used + TOUCH
+    {
         tables.write_session(id, Session { used: now, ..session })?;
     }
-    Ok(Some(session))
+    Ok(session)
 }
 
 pub(super) fn prune(tables: &mut impl Tables) -> StoreResult<()> {

@@ -9,8 +9,8 @@ use butler_server::model::{
     PlanDigest, Run, RunId, Session, Sighting,
 };
 use butler_server::store::{
-    AttemptId, AttemptResult, Cursors, Keep, MemoryStore, Note, Outcome, Sessions, Snapshot,
-    StartRequest, Store, StoreError, StoreResult,
+    AttemptId, AttemptResult, Cursors, EventFilter, Keep, MemoryStore, Note, Outcome, Sessions,
+    Snapshot, StartRequest, Store, StoreError, StoreResult,
 };
 use tokio::sync::watch;
 
@@ -92,6 +92,11 @@ impl Sessions for FaultyStore {
 
     async fn use_session(&self, id: TokenHash) -> StoreResult<Option<Session>> {
         self.write(self.inner.use_session(id)).await
+    }
+
+    async fn session(&self, id: TokenHash) -> StoreResult<Option<Session>> {
+        self.up()?;
+        self.inner.session(id).await
     }
 
     async fn end_session(&self, id: TokenHash) -> StoreResult<()> {
@@ -262,6 +267,16 @@ impl Store for FaultyStore {
     ) -> StoreResult<Vec<JournalEntry>> {
         self.up()?;
         self.inner.events(after, layer, limit).await
+    }
+
+    async fn newest_events(
+        &self,
+        before: u64,
+        filter: &EventFilter,
+        limit: u32,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        self.up()?;
+        self.inner.newest_events(before, filter, limit).await
     }
 
     async fn prune_events(&self, older_than: Moment) -> StoreResult<()> {

@@ -1,6 +1,7 @@
 //! The journal: each change has its entries, and nothing else has one.
 
 use super::*;
+use crate::model::JournalKind;
 
 /// The entries after `after`, as `LAYER ATTEMPT KIND`.
 async fn entries(tested: &Tested<impl Store>, after: u64) -> Vec<String> {
@@ -125,4 +126,39 @@ pub(super) async fn entries_are_listed_in_order_and_numbered_once(tested: Tested
     assert_eq!(*tested.store.journal().borrow(), 3);
     tested.see("a", "d2").await;
     assert_eq!(list(None, None, 9).await, [(4, 5000)]);
+}
+
+pub(super) async fn newest_entries_are_listed_first_and_can_be_filtered(
+    tested: Tested<impl Store>,
+) {
+    tested.apply("a", true).await;
+    tested.check_drift("a", 1).await;
+    let check = tested.facts("a").await.facts.runs.last().unwrap().id.clone();
+    let attempt = tested.start("a", &check, 1).await;
+    let difference = Some("x".to_owned());
+    let result = AttemptResult { difference, ..AttemptResult::ended(Ending::Succeeded) };
+    tested.finish(&attempt, result).await;
+    tested.see("b", "d1").await;
+    let all = tested.store.events(None, None, 100).await.unwrap();
+    let newest = async |before, name: Option<&str>, only_drift, limit| -> Vec<JournalEntry> {
+        let filter = EventFilter { layer: name.map(layer), only_drift };
+        tested.store.newest_events(before, &filter, limit).await.unwrap()
+    };
+    let mut expected = all.clone();
+    expected.reverse();
+    assert_eq!(newest(u64::MAX, None, false, 100).await, expected);
+    assert_eq!(newest(u64::MAX, None, false, 2).await, expected[..2]);
+    assert_eq!(newest(expected[1].sequence, None, false, 2).await, expected[2..4]);
+    let of = |entries: &[JournalEntry], name: &str| {
+        entries.iter().filter(|entry| entry.layer == layer(name)).count()
+    };
+    let only_b = newest(u64::MAX, Some("b"), false, 100).await;
+    assert_eq!((only_b.len(), of(&only_b, "b")), (of(&all, "b"), of(&all, "b")));
+    let drift = newest(u64::MAX, None, true, 100).await;
+    let found = JournalKind::DriftFound { difference: "x".to_owned() };
+    assert_eq!(drift.iter().map(|entry| &entry.change.what).collect::<Vec<_>>(), [&found]);
+    assert_eq!(drift[0].change.run, Some(check));
+    assert_eq!(newest(u64::MAX, Some("a"), true, 100).await, drift);
+    assert_eq!(newest(u64::MAX, Some("b"), true, 100).await, []);
+    assert_eq!(newest(drift[0].sequence, None, true, 100).await, []);
 }

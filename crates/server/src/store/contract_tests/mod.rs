@@ -205,7 +205,8 @@ macro_rules! contract {
                 plan_for_an_upstream_layer_is_due_once, old_runs_are_removed,
                 plan_whose_apply_was_started_is_never_discarded);
             contract!($new, journal: each_change_has_its_entries,
-                what_changes_nothing_has_no_entry, entries_are_listed_in_order_and_numbered_once);
+                what_changes_nothing_has_no_entry, entries_are_listed_in_order_and_numbered_once,
+                newest_entries_are_listed_first_and_can_be_filtered);
             contract!($new, breaker: failures_in_a_row_open_the_breaker_until_a_person_resets_it,
                 only_failures_of_automatic_applies_count,
                 automatic_applies_do_not_start_while_the_breaker_is_open);

@@ -21,7 +21,11 @@ pub(super) async fn session_ends_if_it_is_not_used_after_a_week_and_when_it_is_e
     assert_eq!(user("ended").await, None);
     tested.clock.set(11 * HOUR);
     assert_eq!(user("used").await, Some(TokenHash::of("ana")));
+    // A look at a session is not a use.
+    let seen = tested.store.session(id("idle")).await.unwrap();
+    assert_eq!(seen.map(|session| session.user), Some(TokenHash::of("ana")));
     tested.clock.set(12 * HOUR);
+    assert_eq!(tested.store.session(id("idle")).await.unwrap(), None);
     assert_eq!(user("idle").await, None);
     // Each use counts, but not for more than a week.
     for hour in 12..7 * 24 {

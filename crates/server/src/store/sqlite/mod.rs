@@ -32,8 +32,8 @@ use super::session;
 use super::tables as transactions;
 use super::transaction::Tables as _;
 use super::{
-    AttemptId, AttemptResult, Clock, Keep, Note, Outcome, Snapshot, StartRequest, Store,
-    StoreError, StoreResult, breaker,
+    AttemptId, AttemptResult, Clock, EventFilter, Keep, Note, Outcome, Snapshot, StartRequest,
+    Store, StoreError, StoreResult, breaker,
 };
 use crate::metrics::TransactionDurations;
 use crate::model::{
@@ -214,6 +214,10 @@ impl Sessions for SqliteStore {
 
     async fn use_session(&self, id: TokenHash) -> StoreResult<Option<Session>> {
         self.transaction(move |tables| session::used(tables, id)).await
+    }
+
+    async fn session(&self, id: TokenHash) -> StoreResult<Option<Session>> {
+        self.transaction(move |tables| session::find(tables, id)).await
     }
 
     async fn end_session(&self, id: TokenHash) -> StoreResult<()> {
@@ -418,6 +422,16 @@ impl Store for SqliteStore {
     ) -> StoreResult<Vec<JournalEntry>> {
         let layer = layer.cloned();
         self.transaction(move |tables| tables.events(after, layer.as_ref(), limit)).await
+    }
+
+    async fn newest_events(
+        &self,
+        before: u64,
+        filter: &EventFilter,
+        limit: u32,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        let filter = filter.clone();
+        self.transaction(move |tables| tables.newest_events(before, &filter, limit)).await
     }
 
     async fn prune_events(&self, older_than: Moment) -> StoreResult<()> {

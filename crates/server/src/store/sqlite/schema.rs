@@ -82,6 +82,11 @@ const MIGRATIONS: &[&str] = &[
         cursor INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
 ",
+    "
+    -- Entries about drift are few among many.
+    CREATE INDEX events_of_drift ON events (sequence)
+        WHERE change ->> '$.kind' IN ('drift-found', 'drift-resolved');
+",
 ];
 
 /// The newest version.

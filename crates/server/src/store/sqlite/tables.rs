@@ -12,7 +12,7 @@ use crate::model::{
 use crate::store::needs::{Need, RunState};
 use crate::store::record::Record;
 use crate::store::transaction::Tables;
-use crate::store::{Running, RunningCount, StoreError, StoreResult};
+use crate::store::{EventFilter, Running, RunningCount, StoreError, StoreResult};
 
 /// The runs of a record.
 pub(super) const RUNS_THAT_ARE_READ: &str =
@@ -46,6 +46,20 @@ const EVENTS: &str = "SELECT sequence, at, layer, change FROM events WHERE seque
 const EVENTS_OF_LAYER: &str = "SELECT sequence, at, layer, change FROM events
     WHERE layer = ?3 AND sequence > ?1 ORDER BY sequence LIMIT ?2";
 
+/// The newest entries of the journal. The words about drift are those of its index.
+pub(super) fn newest_events(filter: &EventFilter) -> String {
+    let layer = if filter.layer.is_some() { "layer = ?3" } else { "?3 IS NULL" };
+    let drift = if filter.only_drift {
+        " AND change ->> '$.kind' IN ('drift-found', 'drift-resolved')"
+    } else {
+        ""
+    };
+    format!(
+        "SELECT sequence, at, layer, change FROM events WHERE sequence < ?1 AND {layer}{drift}
+         ORDER BY sequence DESC LIMIT ?2"
+    )
+}
+
 /// One transaction.
 pub(super) struct SqliteTables<'a> {
     pub(super) connection: &'a Connection,
@@ -65,15 +79,23 @@ impl SqliteTables<'_> {
         let statement = if layer_name.is_some() { EVENTS_OF_LAYER } else { EVENTS };
         let mut select = self.connection.prepare_cached(statement)?;
         let after = signed(after.unwrap_or_default());
-        let entry = |row: &Row<'_>| {
-            let at = Moment::from_millis(row.get::<_, i64>(1)?.unsigned_abs());
-            let sequence = row.get::<_, i64>(0)?.unsigned_abs();
-            Ok(JournalEntry { sequence, at, layer: layer(row, 2)?, change: json(row, 3)? })
-        };
         let rows = match layer_name {
             Some(name) => select.query_map(params![after, limit, name.as_str()], entry)?,
             None => select.query_map(params![after, limit], entry)?,
         };
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Entries of the journal, the newest first.
+    pub(super) fn newest_events(
+        &self,
+        before: u64,
+        filter: &EventFilter,
+        limit: u32,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        let mut select = self.connection.prepare_cached(&newest_events(filter))?;
+        let layer = filter.layer.as_ref().map(LayerName::as_str);
+        let rows = select.query_map(params![signed(before), limit, layer], entry)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
@@ -376,6 +398,13 @@ const fn state(state: RunState) -> &'static str {
         RunState::Open => "open",
         RunState::Over => "over",
     }
+}
+
+/// Reads an entry of the journal.
+fn entry(row: &Row<'_>) -> rusqlite::Result<JournalEntry> {
+    let sequence = row.get::<_, i64>(0)?.unsigned_abs();
+    let at = Moment::from_millis(row.get::<_, i64>(1)?.unsigned_abs());
+    Ok(JournalEntry { sequence, at, layer: layer(row, 2)?, change: json(row, 3)? })
 }
 
 fn lease(row: &Row<'_>) -> rusqlite::Result<Lease> {

@@ -83,6 +83,7 @@ async fn store_without_a_journal_keeps_its_facts_and_gets_one() {
     drop(store);
     // What later versions have added to the second one.
     let connection = Connection::open(&path).unwrap();
+    // The index goes with its table.
     let later = "DROP TABLE events; DROP TABLE sessions; DROP TABLE receivers";
     connection.execute_batch(&format!("{later}; PRAGMA user_version = 2")).unwrap();
     connection.close().unwrap();
@@ -243,6 +244,28 @@ async fn decisions_read_runs_by_indices_of_what_is_unfinished() {
             assert!(line.contains(&format!("INDEX {index}")), "{query}: {line}");
         }
         assert_eq!(of_runs.count(), 1, "{lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn newest_entries_are_read_by_an_index() {
+    let tested = tested();
+    let connection = Connection::open(&tested.store.path).unwrap();
+    let layer = layer();
+    for (layer, only_drift, index) in [
+        (None, false, "INTEGER PRIMARY KEY"),
+        (Some(&layer), false, "INDEX events_of_layer"),
+        (None, true, "INDEX events_of_drift"),
+        (Some(&layer), true, "INDEX events_of_"),
+    ] {
+        let filter = EventFilter { layer: layer.cloned(), only_drift };
+        let query = format!("EXPLAIN QUERY PLAN {}", tables::newest_events(&filter));
+        let mut explain = connection.prepare(&query).unwrap();
+        let lines = explain.query_map((9, 9, "a"), |row| row.get::<_, String>(3)).unwrap();
+        let lines: Vec<String> = lines.map(Result::unwrap).collect();
+        // The order of the index is that of the answer: nothing is sorted.
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains(index), "{filter:?}: {lines:?}");
     }
 }
 
