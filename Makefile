@@ -40,9 +40,11 @@ recording: build ## Build, then record a run at a terminal: docs/recording/apply
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
 	PATH="$$PATH:$$(dirname "$$terraform")" docs/recording/record.py '$(BINARY)'
 
-picture: build ## Build, then make the picture of a plan's page with Chromium: docs/report.png
+picture: build ## Build, then make the pictures of the documentation with Chromium: docs/report.png and docs/tour
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
-	PATH="$$PATH:$$(dirname "$$terraform")" docs/report-picture '$(BINARY)'
+	export PATH="$$PATH:$$(dirname "$$terraform")"; \
+	docs/report-picture '$(BINARY)' && \
+	BUTLER_TEST_WRITE_DOCS=1 cargo nextest run --locked -p butler-runner -E 'test(server::tour)'
 
 test: setup-test build ## Build, then run all tests, with the static binary as one of the tested
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
