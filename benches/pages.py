@@ -57,7 +57,6 @@ def followed(world, configuration):
         path = server.stand_in("followed-bin", PRINT.format(lines=LINES))
         with server.running(path):
             cookie = _sign_in(server)
-            server.until(lambda all: all and all[0]["phase"] in ("Planning", "Closing", "Running"))
             run = _running(server)
             with Followers(server, cookie, run) as pages:
                 pages.open(1)

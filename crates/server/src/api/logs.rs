@@ -20,7 +20,7 @@ use super::error::ApiError;
 use super::runs::{attempt, directory, run, view};
 use super::state::Shared;
 use super::stream::{self, Batches, Reader};
-use crate::attempts::{AttemptDirectory, LeftOut, LogPage, LogPart, LogPosition};
+use crate::attempts::{AttemptDirectory, FollowedLog, LeftOut, LogPage, LogPart, LogPosition};
 use crate::model::Run;
 use crate::serve::RunView;
 use crate::store::{AttemptId, Store};
@@ -70,10 +70,10 @@ struct ShownLine<'a> {
 
 /// A line in a stream.
 #[derive(Debug, Serialize)]
-struct StreamedLine {
+struct StreamedLine<'a> {
     attempt: u32,
     #[serde(flatten)]
-    line: LogLine,
+    line: &'a LogLine,
 }
 
 pub(super) async fn logs<S: Store + 'static>(
@@ -93,24 +93,24 @@ pub(super) async fn logs<S: Store + 'static>(
     }
     let attempt = attempt(&run, lines.attempt)?;
     let directory = directory(&state, &AttemptId { layer, run: run.id, number: attempt });
-    let (page, left_out) = read(directory, LogPosition::after(lines.after)).await?;
+    let page = page(directory.clone(), LogPosition::after(lines.after)).await?;
+    let left_out = left_out(directory).await?;
     let next = page.lines.last().filter(|_| page.has_more).map(|line| line.sequence);
     let answer = LogView { items: page.lines, next, attempt: Some(attempt), left_out };
     Ok(Json(answer).into_response())
 }
 
-/// Reads what follows in the log of an attempt, and how much was left out at its end.
-async fn read(
-    directory: AttemptDirectory,
-    from: LogPosition,
-) -> Result<(LogPage, Option<LeftOutLines>), ApiError> {
-    let read = blocking(move |_| {
-        let log = directory.log();
-        Ok::<_, std::io::Error>((log.page(from)?, log.left_out()?))
-    });
-    let (page, left_out) = read.await.map_err(|error| ApiError::internal(&error))?;
-    let left_out = left_out.map(|LeftOut { lines, bytes, .. }| LeftOutLines { lines, bytes });
-    Ok((page, left_out))
+/// Reads what follows in the log of an attempt.
+async fn page(directory: AttemptDirectory, from: LogPosition) -> Result<LogPage, ApiError> {
+    let read = blocking(move |_| directory.log().page(from));
+    read.await.map_err(|error| ApiError::internal(&error))
+}
+
+/// What was left out at the end of the log of an attempt.
+async fn left_out(directory: AttemptDirectory) -> Result<Option<LeftOutLines>, ApiError> {
+    let read = blocking(move |_| directory.log().left_out());
+    let left_out = read.await.map_err(|error| ApiError::internal(&error))?;
+    Ok(left_out.map(|LeftOut { lines, bytes, .. }| LeftOutLines { lines, bytes }))
 }
 
 /// What was left out at the end of a log.
@@ -141,8 +141,8 @@ struct LogFollower<S> {
     /// The attempt whose log is read.
     attempt: u32,
     position: LogPosition,
-    /// Changes when lines were written.
-    written: watch::Receiver<()>,
+    /// Its log.
+    log: FollowedLog,
     has_ended: bool,
     /// Whether lines are as pages show them.
     is_shown: bool,
@@ -171,7 +171,7 @@ impl<S: Store> LogFollower<S> {
         let journal = state.store.journal();
         let run = Self::read_run(&state, run.id.as_str()).await?;
         let position = LogPosition::after(after);
-        let written = Self::follow(&state, &run, attempt);
+        let log = Self::follow(&state, &run, attempt);
         Ok(Self {
             state,
             journal,
@@ -179,7 +179,7 @@ impl<S: Store> LogFollower<S> {
             only,
             attempt,
             position,
-            written,
+            log,
             has_ended: false,
             is_shown: lines.shown,
         })
@@ -190,7 +190,7 @@ impl<S: Store> LogFollower<S> {
         view(state, &layer, &known).await
     }
 
-    fn follow(state: &Shared<S>, run: &RunView, attempt: u32) -> watch::Receiver<()> {
+    fn follow(state: &Shared<S>, run: &RunView, attempt: u32) -> FollowedLog {
         let (layer, run) = (run.layer.clone(), run.id.clone());
         state.followers.follow(&AttemptId { layer, run, number: attempt })
     }
@@ -205,11 +205,11 @@ impl<S: Store> LogFollower<S> {
         let (layer, run) = (self.run.layer.clone(), self.run.id.clone());
         let directory = directory(&self.state, &AttemptId { layer, run, number: self.attempt });
         // Before the log is read: lines that are written after that wake the wait for them.
-        self.written.mark_unchanged();
-        let (page, left_out) = read(directory, self.position).await?;
+        self.log.written.mark_unchanged();
+        let page = self.log.page(self.position, || page(directory.clone(), self.position)).await?;
         self.position = page.end;
         if !page.lines.is_empty() {
-            let messages = page.lines.into_iter().map(|line| self.message(line));
+            let messages = page.lines.iter().map(|line| self.message(line));
             return messages.collect::<Result<_, _>>().map(Some);
         }
         let next = self
@@ -220,7 +220,7 @@ impl<S: Store> LogFollower<S> {
             .find(|number| *number > self.attempt && self.only.is_none());
         if let Some(next) = next {
             (self.attempt, self.position) = (next, LogPosition::default());
-            self.written = Self::follow(&self.state, &self.run, next);
+            self.log = Self::follow(&self.state, &self.run, next);
             return Ok(Some(Vec::new()));
         }
         let mut attempts = self.run.attempts.iter();
@@ -232,17 +232,18 @@ impl<S: Store> LogFollower<S> {
             return Ok(None);
         }
         self.has_ended = true;
+        let left_out = left_out(directory).await?;
         let end = json!({"run": self.run, "leftOut": left_out});
         let end = Message::default().event("end").json_data(end);
         Ok(Some(vec![end.map_err(|error| ApiError::internal(&error))?]))
     }
 
-    fn message(&self, line: LogLine) -> Result<Message, ApiError> {
+    fn message(&self, line: &LogLine) -> Result<Message, ApiError> {
         let (attempt, sequence) = (self.attempt, line.sequence);
         let id = if attempt == 1 { sequence.to_string() } else { format!("{attempt}-{sequence}") };
         let message = Message::default().id(id);
         let message = if self.is_shown {
-            let LogLine { sequence, stream, content } = &line;
+            let LogLine { sequence, stream, content } = line;
             let shown = LogLineRef { sequence: *sequence, stream: *stream, content };
             let (text, style) = shown_line(&shown);
             let part = LogPart::beginning_with(content).map(|part| part as u8);
@@ -272,7 +273,7 @@ impl<S: Store + 'static> Batches for LogFollower<S> {
                     self.journal.mark_changed();
                 }
                 // The sender exists as long as this receiver.
-                _ = self.written.changed() => {}
+                _ = self.log.written.changed() => {}
                 () = tokio::time::sleep(LOOK) => {}
             }
         }

@@ -20,7 +20,7 @@ const MOST_LINES: usize = 5_000;
 const MOST_BYTES: usize = 1024 * 1024;
 
 /// Where reading a log goes on.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub struct LogPosition {
     /// The sequence number of the last line that was read.
     after: u32,

@@ -24,6 +24,6 @@ pub use executor::{ATTEMPT_COMMAND, AttemptSettings, ProcessExecutor, begin_atte
 pub(crate) use executor::{is_any_alive, probe};
 pub use log::{AttemptLog, LeftOut, LogPage, LogPosition};
 pub use log_part::LogPart;
-pub use log_watch::LogWatch;
+pub use log_watch::{FollowedLog, LogWatch};
 pub use plan_file::{PlanFileError, PlanFiles};
 pub use registry::StoreRegistry;

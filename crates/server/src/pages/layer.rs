@@ -132,6 +132,15 @@ const fn drift(view: &LayerView) -> &'static str {
     }
 }
 
+/// The branch or tag. `HEAD` is a name that only git uses.
+fn branch(reference: Option<&str>) -> String {
+    match reference {
+        Some("HEAD") => "default branch".to_owned(),
+        Some(reference) => reference.to_owned(),
+        None => "none".to_owned(),
+    }
+}
+
 async fn facts<S>(state: &ApiState<S>, view: &LayerView) -> Vec<(&'static str, String)> {
     let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "none".to_owned());
     let revisions = [
@@ -144,7 +153,7 @@ async fn facts<S>(state: &ApiState<S>, view: &LayerView) -> Vec<(&'static str, S
     let mut names = named(state, &view.name, commits).await.into_iter();
     let mut facts = vec![
         ("Repository", text(&view.repository)),
-        ("Branch", text(&view.reference)),
+        ("Branch", branch(view.reference.as_deref())),
         ("Path", text(&view.path)),
     ];
     for (label, revision) in revisions {

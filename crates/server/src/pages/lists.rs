@@ -11,6 +11,7 @@ use axum::response::Response;
 use super::address::with_query;
 use super::layout::{Layout, respond, sentence};
 use super::message::error_page;
+use super::state_words::{short, title};
 use super::when::When;
 use crate::api::{ApiError, Browser, Role, Shared, without_login};
 use crate::model::{Closed, JournalKind, LayerName, StopReason};
@@ -160,10 +161,10 @@ async fn events_page<S: Store>(
 fn text(what: &JournalKind) -> String {
     match what {
         JournalKind::RevisionRead { commit, .. } => {
-            format!("The commit {} changes the layer.", super::state_words::short(commit.as_str()))
+            format!("The commit {} changes the layer.", short(commit.as_str()))
         }
         JournalKind::RunCreated { action, cause } => {
-            format!("A run was created ({}, because of: {cause}).", action.as_str())
+            format!("{} created. Cause: {cause}.", title(*action))
         }
         JournalKind::PlanApproved { by, .. } => format!("{by} approved the plan."),
         JournalKind::PlanDiscarded { by, .. } => format!("{by} discarded the plan."),

@@ -1,6 +1,7 @@
 //! What attempts report, how they end, and what follows from it.
 
 use super::*;
+use crate::model::JournalKind;
 
 pub(super) async fn applies_that_begin_leave_nothing_applied(tested: Tested<impl Store>) {
     tested.apply("a", true).await;
@@ -237,4 +238,10 @@ pub(super) async fn drift_has_an_age_until_a_check_finds_none(tested: Tested<imp
         let drift = tested.facts("a").await.facts.drift.unwrap();
         assert_eq!(drift.since, since.map(Moment::from_millis), "{at}");
     }
+    // Drift that is known already has no further entry, so it is told once.
+    let filter = EventFilter { layer: None, only_drift: true };
+    let told = tested.store.newest_events(u64::MAX, &filter, 100).await.unwrap();
+    let told: Vec<_> = told.iter().rev().map(|entry| entry.change.what.clone()).collect();
+    let found = |difference: &str| JournalKind::DriftFound { difference: difference.to_owned() };
+    assert_eq!(told, [found("x"), found("y"), JournalKind::DriftResolved, found("y")]);
 }
