@@ -76,8 +76,6 @@ impl<S: Store + 'static, T: Transport> Outbox<S, T> {
             if let Some(receiver) = receiver {
                 self.serve(&receiver).await;
             } else {
-                // Its cursor was removed: under the same name, it is a new receiver.
-                (self.done, self.stored) = (0, 0);
                 // The error is found below.
                 let _ = self.receivers.changed().await;
             }
@@ -287,7 +285,7 @@ impl<S: Store + 'static, T: Transport> Outbox<S, T> {
 }
 
 /// Whether the plan that `run` has made still waits for a person.
-fn is_undecided(snapshot: &Snapshot, run: &Run) -> bool {
+pub(super) fn is_undecided(snapshot: &Snapshot, run: &Run) -> bool {
     let runs = &snapshot.facts.runs;
     let newest = runs.iter().rev().find(|other| other.plan.is_some());
     let change = snapshot.observation.as_ref().map(|known| known.change);

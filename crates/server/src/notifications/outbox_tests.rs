@@ -11,14 +11,14 @@ use tokio::time::Instant;
 use super::delivery::{Answer, Transport};
 use super::message::Delivery;
 use super::notifier::Notifier;
-use super::outbox::Shared;
+use super::outbox::{Shared, is_undecided};
 use super::receiver::Receiver;
 use crate::config::{Config, parse};
 use crate::layers::Catalog;
 use crate::metrics::{DeliveryResult, NotificationMetrics};
 use crate::model::{
-    Action, Cause, Commit, Digest, Ending, FailureClass, LayerName, Moment, NewRun, Revision,
-    RunId, Sighting,
+    Action, Cause, ChangeCounts, Commit, Digest, Ending, FailureClass, LayerName, Moment, NewRun,
+    PlanDigest, Revision, RunId, SavedPlan, Sighting,
 };
 use crate::store::{
     AttemptId, AttemptResult, Clock, Cursors, MemoryStore, Outcome, StartRequest, Store,
@@ -109,17 +109,29 @@ impl Tested {
 
     /// A plan of this layer fails.
     async fn fail(&self, name: &str) {
+        let result = AttemptResult::ended(Ending::Failed(FailureClass::Syntax));
+        self.plan(name, ("d", 1), Cause::Commit { change: 1 }, result).await;
+    }
+
+    /// A plan of this layer ends, for the digest of this change.
+    async fn plan(
+        &self,
+        name: &str,
+        (digest, change): (&str, u64),
+        cause: Cause,
+        result: AttemptResult,
+    ) -> RunId {
         let layer: LayerName = name.parse().unwrap();
-        let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
+        let revision = Revision { commit: Commit::new("c"), digest: Digest::new(digest) };
         let readings = self.store.readings("infra").await.unwrap();
         let seen = [(layer.clone(), Sighting::Found(revision.clone()))];
         let seen = self.store.observe("infra", readings, &seen).await.unwrap();
         assert_eq!(seen, Outcome::Made);
-        let (action, cause) = (Action::Plan, Cause::Commit { change: 1 });
+        let action = Action::Plan;
         let id = RunId::derived(&layer, &revision.digest, action, &cause);
-        let run = NewRun { id: id.clone(), action, cause, revision, change: 1, destroys: false };
+        let run = NewRun { id: id.clone(), action, cause, revision, change, destroys: false };
         assert_eq!(self.store.insert_run(&layer, run).await.unwrap(), Outcome::Made);
-        let attempt = AttemptId { layer, run: id, number: 1 };
+        let attempt = AttemptId { layer, run: id.clone(), number: 1 };
         let request = StartRequest {
             attempt: &attempt,
             state_key: name,
@@ -132,8 +144,14 @@ impl Tested {
             token: &TokenHash::of("brce_test"),
         };
         assert_eq!(self.store.start_attempt(request).await.unwrap(), Outcome::Made);
-        let result = AttemptResult::ended(Ending::Failed(FailureClass::Syntax));
         assert_eq!(self.store.finish(&attempt, result).await.unwrap(), Outcome::Made);
+        id
+    }
+
+    /// Whether the plan of this run waits for a person.
+    async fn is_undecided(&self, layer: &LayerName, run: &RunId) -> bool {
+        let (_, run) = self.store.run(run).await.unwrap().unwrap();
+        is_undecided(&self.store.snapshot(layer, "a", &[]).await.unwrap(), &run)
     }
 
     async fn next(&mut self) -> Try {
@@ -261,4 +279,62 @@ async fn receiver_of_a_new_configuration_begins_with_what_happens_then() {
     assert_eq!(tested.rest(), []);
     // The cursor of the other one was removed.
     assert_eq!(tested.store.cursor("old").await.unwrap(), *tested.store.journal().borrow());
+}
+
+#[tokio::test(start_paused = true)]
+async fn acknowledged_notification_is_recorded_before_the_next_one_is_tried() {
+    let mut tested = Tested::new(&["slack"]);
+    tested.start().await.stop().await;
+    tested.fail("a").await;
+    let of_a = *tested.store.journal().borrow();
+    tested.fail("b").await;
+    tested.answer("slack", [Answer::Acknowledged].into_iter().chain((0..9).map(|_| failed())));
+    let notifier = tested.start().await;
+    assert_eq!((tested.next().await.2, tested.next().await.2), ("a".to_owned(), "b".to_owned()));
+    // A server that is killed now does not send the first one again.
+    assert_eq!(tested.store.cursor("slack").await.unwrap(), of_a);
+    notifier.stop().await;
+}
+
+#[tokio::test]
+async fn plan_waits_until_a_person_a_newer_plan_or_a_commit_decides() {
+    let tested = Tested::new(&["slack"]);
+    let layer: LayerName = "a".parse().unwrap();
+    let saved = |digest: &str| AttemptResult {
+        plan: Some(SavedPlan {
+            digest: PlanDigest::new(digest),
+            counts: ChangeCounts { add: 1, change: 0, destroy: 0 },
+            is_stored: true,
+            is_empty: false,
+            saved: Moment::from_millis(5),
+            discarded: None,
+            stale: None,
+        }),
+        ..AttemptResult::ended(Ending::Succeeded)
+    };
+    let person = |request: &str| Cause::Person { request: request.into() };
+    let first = tested.plan("a", ("d", 1), Cause::Commit { change: 1 }, saved("p1")).await;
+    assert!(tested.is_undecided(&layer, &first).await);
+    let second = tested.plan("a", ("d", 1), person("1"), saved("p2")).await;
+    assert!(!tested.is_undecided(&layer, &first).await);
+    assert!(tested.is_undecided(&layer, &second).await);
+    let discarded = tested.store.discard(&layer, &PlanDigest::new("p2"), "ana").await.unwrap();
+    assert_eq!(discarded, Outcome::Made);
+    assert!(!tested.is_undecided(&layer, &second).await);
+    let third = tested.plan("a", ("d", 1), person("2"), saved("p3")).await;
+    assert!(tested.is_undecided(&layer, &third).await);
+    let approved = tested.store.approve(&layer, &PlanDigest::new("p3"), "ana").await.unwrap();
+    assert_eq!(approved, Outcome::Made);
+    assert!(!tested.is_undecided(&layer, &third).await);
+    let next = tested.plan("a", ("e", 2), Cause::Commit { change: 2 }, saved("p4")).await;
+    assert!(tested.is_undecided(&layer, &next).await);
+    tested
+        .plan(
+            "a",
+            ("f", 3),
+            Cause::Commit { change: 3 },
+            AttemptResult::ended(Ending::Failed(FailureClass::Syntax)),
+        )
+        .await;
+    assert!(!tested.is_undecided(&layer, &next).await);
 }
