@@ -140,6 +140,9 @@ async fn tour_is_as_its_page_tells_it() {
     tour.picture("drift", "body").await;
     tour.visit.click(".urgent.cancelled a[href*='/runs/']").await;
     tour.visit.until_text("retention = 1h").await;
+    tour.visit
+        .until("its heading", "document.querySelector('h2').textContent === 'What differs'")
+        .await;
     tour.picture("differs", "body").await;
 
     // An apply that is cancelled.

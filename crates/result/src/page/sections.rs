@@ -56,6 +56,12 @@ impl<'a> PlanSection<'a> {
         }
     }
 
+    /// The section with another heading than "Plan" or "Changes".
+    #[must_use]
+    pub fn titled(self, title: &'static str) -> Self {
+        Self { title, ..self }
+    }
+
     /// Whether there is nothing to show.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use crate::api::{PolicyView, policies};
 use crate::attempts::AttemptDirectory;
+use crate::model::Action;
 
 /// `result.json`, as far as the page shows it.
 #[derive(Debug, Deserialize)]
@@ -84,14 +85,15 @@ pub(super) struct AttemptResult {
 }
 
 impl AttemptResult {
-    pub(super) async fn read(directory: AttemptDirectory) -> Self {
+    /// Reads what an attempt of a run with this action has left.
+    pub(super) async fn read(directory: AttemptDirectory, action: Action) -> Self {
         let read = blocking(move |_| {
             let file: Option<ResultFile> =
                 directory.read_json("reports/result.json").unwrap_or_default();
             let incomplete = file.as_ref().and_then(|file| file.incomplete.as_ref());
             let plan = directory
                 .plan_json()
-                .and_then(|plan| plan.map(|plan| plan_html(&plan, incomplete)).transpose());
+                .and_then(|plan| plan.map(|plan| plan_html(&plan, action, incomplete)).transpose());
             (file, plan, policies(&directory))
         });
         let (file, plan, policies) = read.await;
@@ -148,7 +150,11 @@ impl AttemptResult {
 
 /// The plan as a difference. It was masked by the attempt. If its apply ended early, each change has its
 /// outcome.
-fn plan_html(json: &[u8], incomplete: Option<&IncompleteInFile>) -> io::Result<String> {
+fn plan_html(
+    json: &[u8],
+    action: Action,
+    incomplete: Option<&IncompleteInFile>,
+) -> io::Result<String> {
     let redactor = Redactor::new();
     let (_, copied) = butler_plan::read(
         || Ok(json),
@@ -166,5 +172,7 @@ fn plan_html(json: &[u8], incomplete: Option<&IncompleteInFile>) -> io::Result<S
     }
     let section =
         PlanSection::new(&changes.planned, &changes.outputs, &changes.drift, changes.left_out);
+    // Nothing of a drift check is ever applied, so it is not called a plan.
+    let section = if action == Action::Drift { section.titled("What differs") } else { section };
     Ok(if section.is_empty() { String::new() } else { section.to_string() })
 }

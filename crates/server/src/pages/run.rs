@@ -109,7 +109,7 @@ pub(super) async fn page<S: Store>(
         let attempt = AttemptId { layer: layer.clone(), run: run.id.clone(), number };
         let directory = directory(state, &attempt);
         log = LogView::read(directory.clone(), shown.after).await?;
-        result = AttemptResult::read(directory).await;
+        result = AttemptResult::read(directory, run.action).await;
     }
     let may_decide =
         browser.user.role >= Role::Operator && browser.user.may_change(Some(layer.as_str()));
