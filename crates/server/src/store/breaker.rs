@@ -10,11 +10,11 @@ const FAILED_APPLIES: &str = "failed applies";
 /// How many runs of each layer are read for the failures that have opened the breaker.
 const RECENT: u32 = 50;
 
-pub(super) fn breaker(tables: &mut impl Tables) -> StoreResult<Breaker> {
+pub(super) fn breaker(tables: &mut dyn Tables) -> StoreResult<Breaker> {
     Ok(Breaker::after(tables.counter(FAILED_APPLIES)?))
 }
 
-pub(super) fn reset_breaker(tables: &mut impl Tables, by: &str) -> StoreResult<Outcome> {
+pub(super) fn reset_breaker(tables: &mut dyn Tables, by: &str) -> StoreResult<Outcome> {
     if breaker(tables)? == Breaker::Closed {
         return Ok(Outcome::Refused);
     }
@@ -28,7 +28,7 @@ pub(super) fn reset_breaker(tables: &mut impl Tables, by: &str) -> StoreResult<O
 
 /// Counts the end of an automatic apply. One that was stopped by a person, was not started or had a stale
 /// plan says nothing about others.
-pub(super) fn count_automatic_apply(tables: &mut impl Tables, id: &AttemptId) -> StoreResult<()> {
+pub(super) fn count_automatic_apply(tables: &mut dyn Tables, id: &AttemptId) -> StoreResult<()> {
     let ended = tables.run(&id.run)?.map(|(_, run)| run).filter(Run::is_automatic_apply);
     let Some((ending, _)) = ended.as_ref().and_then(Run::last_end) else { return Ok(()) };
     let is_open = breaker(tables)? == Breaker::Open;
@@ -55,7 +55,7 @@ const fn is_counted(ending: Ending) -> bool {
 
 /// The breaker if it is open, with the failures that have opened it: those of the automatic applies that ended
 /// last before that. Runs that were removed since are missing.
-pub(super) fn open_breaker(tables: &mut impl Tables) -> StoreResult<Option<OpenBreaker>> {
+pub(super) fn open_breaker(tables: &mut dyn Tables) -> StoreResult<Option<OpenBreaker>> {
     if breaker(tables)? == Breaker::Closed {
         return Ok(None);
     }

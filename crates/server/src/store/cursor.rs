@@ -6,7 +6,7 @@
 use super::error::StoreResult;
 use super::transaction::Tables;
 
-pub(super) fn cursor(tables: &mut impl Tables, receiver: &str) -> StoreResult<u64> {
+pub(super) fn cursor(tables: &mut dyn Tables, receiver: &str) -> StoreResult<u64> {
     if let Some(known) = tables.receiver(receiver)? {
         return Ok(known);
     }
@@ -15,14 +15,14 @@ pub(super) fn cursor(tables: &mut impl Tables, receiver: &str) -> StoreResult<u6
     Ok(end)
 }
 
-pub(super) fn advance(tables: &mut impl Tables, receiver: &str, sequence: u64) -> StoreResult<()> {
+pub(super) fn advance(tables: &mut dyn Tables, receiver: &str, sequence: u64) -> StoreResult<()> {
     match tables.receiver(receiver)? {
         Some(known) if known < sequence => tables.write_receiver(receiver, sequence),
         _ => Ok(()),
     }
 }
 
-pub(super) fn retain(tables: &mut impl Tables, receivers: &[String]) -> StoreResult<()> {
+pub(super) fn retain(tables: &mut dyn Tables, receivers: &[String]) -> StoreResult<()> {
     for known in tables.receivers()? {
         if !receivers.contains(&known) {
             tables.remove_receiver(&known)?;

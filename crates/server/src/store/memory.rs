@@ -6,20 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use butler_registry::TokenHash;
 use tokio::sync::watch;
 
-use super::beside::{Cursors, Sessions};
-use super::cursor;
+use super::database::{Access, Database};
 use super::needs::RunState;
 use super::record::Record;
-use super::rename;
-use super::session;
 use super::transaction::Tables;
-use super::{
-    AttemptId, AttemptResult, Clock, EventFilter, Keep, Note, Outcome, Running, RunningCount,
-    Snapshot, StartRequest, Store, StoreResult, breaker, tables,
-};
+use super::{Clock, EventFilter, Running, RunningCount, StoreResult};
 use crate::model::{
-    Action, Breaker, Closed, Commit, Former, JournalChange, JournalEntry, LayerName, Lease, Moment,
-    NewRun, OpenBreaker, PlanDigest, Run, RunId, Session, Sighting,
+    Action, Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId, Session,
 };
 
 /// Facts in memory.
@@ -228,6 +221,38 @@ impl Tables for Memory {
         Ok(*self.last.borrow())
     }
 
+    fn events(
+        &mut self,
+        after: Option<u64>,
+        layer: Option<&LayerName>,
+        limit: u32,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        let is_asked = |entry: &&JournalEntry| {
+            after.is_none_or(|after| entry.sequence > after)
+                && layer.is_none_or(|layer| entry.layer == *layer)
+        };
+        Ok(self.journal.iter().filter(is_asked).take(limit as usize).cloned().collect())
+    }
+
+    fn newest_events(
+        &mut self,
+        before: u64,
+        filter: &EventFilter,
+        limit: u32,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        let is_asked = |entry: &&JournalEntry| {
+            entry.sequence < before
+                && filter.layer.as_ref().is_none_or(|layer| entry.layer == *layer)
+                && (!filter.only_drift || entry.change.what.is_drift())
+        };
+        Ok(self.journal.iter().rev().filter(is_asked).take(limit as usize).cloned().collect())
+    }
+
+    fn prune_events(&mut self, older_than: Moment) -> StoreResult<()> {
+        self.journal.retain(|entry| entry.at >= older_than);
+        Ok(())
+    }
+
     fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()> {
         let (sequence, at) = (*self.last.borrow() + 1, self.now);
         self.journal.push(JournalEntry { sequence, at, layer: layer.clone(), change });
@@ -264,203 +289,16 @@ impl MemoryStore {
     }
 }
 
-impl Sessions for MemoryStore {
-    async fn begin_session(&self, id: TokenHash, user: TokenHash) -> StoreResult<()> {
-        session::begin(&mut *self.tables(), id, user)
-    }
-
-    async fn use_session(&self, id: TokenHash) -> StoreResult<Option<Session>> {
-        session::used(&mut *self.tables(), id)
-    }
-
-    async fn session(&self, id: TokenHash) -> StoreResult<Option<Session>> {
-        session::find(&mut *self.tables(), id)
-    }
-
-    async fn end_session(&self, id: TokenHash) -> StoreResult<()> {
-        self.tables().remove_session(id)
-    }
-
-    async fn prune_sessions(&self) -> StoreResult<()> {
-        session::prune(&mut *self.tables())
-    }
-}
-
-impl Cursors for MemoryStore {
-    async fn cursor(&self, receiver: &str) -> StoreResult<u64> {
-        cursor::cursor(&mut *self.tables(), receiver)
-    }
-
-    async fn advance_cursor(&self, receiver: &str, sequence: u64) -> StoreResult<()> {
-        cursor::advance(&mut *self.tables(), receiver, sequence)
-    }
-
-    async fn retain_cursors(&self, receivers: &[String]) -> StoreResult<()> {
-        cursor::retain(&mut *self.tables(), receivers)
-    }
-}
-
-impl Store for MemoryStore {
-    async fn snapshot(
+impl Database for MemoryStore {
+    async fn transaction<T: Send + 'static>(
         &self,
-        layer: &LayerName,
-        state_key: &str,
-        after: &[LayerName],
-    ) -> StoreResult<Snapshot> {
-        tables::snapshot(&mut *self.tables(), layer, state_key, after)
+        _: Access,
+        work: impl FnOnce(&mut dyn Tables) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        work(&mut *self.tables())
     }
 
-    async fn run(&self, run: &RunId) -> StoreResult<Option<(LayerName, Run)>> {
-        self.tables().run(run)
-    }
-
-    async fn history(
-        &self,
-        layer: &LayerName,
-        before: Option<&RunId>,
-        most: u32,
-    ) -> StoreResult<Vec<Run>> {
-        self.tables().history(layer, before, most)
-    }
-
-    async fn newest_runs(
-        &self,
-        before: Option<&RunId>,
-        most: u32,
-    ) -> StoreResult<Vec<(LayerName, Run)>> {
-        self.tables().newest_runs(before, most)
-    }
-
-    async fn prune(&self, layer: &LayerName, keep: Keep) -> StoreResult<Vec<AttemptId>> {
-        tables::prune(&mut *self.tables(), layer, keep)
-    }
-
-    async fn commits(&self) -> StoreResult<Vec<Commit>> {
-        self.tables().commits()
-    }
-
-    async fn busy(&self) -> StoreResult<Vec<LayerName>> {
-        self.tables().busy()
-    }
-
-    async fn layers(&self) -> StoreResult<Vec<LayerName>> {
-        self.tables().layers()
-    }
-
-    async fn readings(&self, repository: &str) -> StoreResult<u64> {
-        tables::readings(&mut *self.tables(), repository)
-    }
-
-    async fn observe(
-        &self,
-        repository: &str,
-        readings: u64,
-        sightings: &[(LayerName, Sighting)],
-    ) -> StoreResult<Outcome> {
-        tables::observe(&mut *self.tables(), repository, readings, sightings)
-    }
-
-    async fn insert_run(&self, layer: &LayerName, run: NewRun) -> StoreResult<Outcome> {
-        tables::insert_run(&mut *self.tables(), layer, run)
-    }
-
-    async fn start_attempt(&self, request: StartRequest<'_>) -> StoreResult<Outcome> {
-        tables::start_attempt(&mut *self.tables(), &request)
-    }
-
-    async fn close_run(&self, layer: &LayerName, run: &RunId, why: Closed) -> StoreResult<Outcome> {
-        tables::close_run(&mut *self.tables(), layer, run, why)
-    }
-
-    async fn note(&self, attempt: &AttemptId, note: Note) -> StoreResult<Outcome> {
-        tables::note(&mut *self.tables(), attempt, note)
-    }
-
-    async fn finish(&self, attempt: &AttemptId, result: AttemptResult) -> StoreResult<Outcome> {
-        tables::finish(&mut *self.tables(), attempt, result)
-    }
-
-    async fn approve(
-        &self,
-        layer: &LayerName,
-        plan: &PlanDigest,
-        by: &str,
-    ) -> StoreResult<Outcome> {
-        tables::approve(&mut *self.tables(), layer, plan, by)
-    }
-
-    async fn discard(
-        &self,
-        layer: &LayerName,
-        plan: &PlanDigest,
-        by: &str,
-    ) -> StoreResult<Outcome> {
-        tables::discard(&mut *self.tables(), layer, plan, by)
-    }
-
-    async fn former(&self, layer: &LayerName, formerly: &LayerName) -> StoreResult<Option<Former>> {
-        rename::former(&mut *self.tables(), layer, formerly)
-    }
-
-    async fn take_over(&self, layer: &LayerName, formerly: &LayerName) -> StoreResult<Outcome> {
-        rename::take_over(&mut *self.tables(), layer, formerly)
-    }
-
-    async fn files_moved(&self, layer: &LayerName) -> StoreResult<Outcome> {
-        rename::files_moved(&mut *self.tables(), layer)
-    }
-
-    async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {
-        tables::pause(&mut *self.tables(), layer, by)
-    }
-
-    async fn breaker(&self) -> StoreResult<Breaker> {
-        breaker::breaker(&mut *self.tables())
-    }
-
-    async fn open_breaker(&self) -> StoreResult<Option<OpenBreaker>> {
-        breaker::open_breaker(&mut *self.tables())
-    }
-
-    async fn reset_breaker(&self, by: &str) -> StoreResult<Outcome> {
-        breaker::reset_breaker(&mut *self.tables(), by)
-    }
-
-    async fn events(
-        &self,
-        after: Option<u64>,
-        layer: Option<&LayerName>,
-        limit: u32,
-    ) -> StoreResult<Vec<JournalEntry>> {
-        let is_asked = |entry: &&JournalEntry| {
-            after.is_none_or(|after| entry.sequence > after)
-                && layer.is_none_or(|layer| entry.layer == *layer)
-        };
-        let memory = self.tables();
-        Ok(memory.journal.iter().filter(is_asked).take(limit as usize).cloned().collect())
-    }
-
-    async fn newest_events(
-        &self,
-        before: u64,
-        filter: &EventFilter,
-        limit: u32,
-    ) -> StoreResult<Vec<JournalEntry>> {
-        let is_asked = |entry: &&JournalEntry| {
-            entry.sequence < before
-                && filter.layer.as_ref().is_none_or(|layer| entry.layer == *layer)
-                && (!filter.only_drift || entry.change.what.is_drift())
-        };
-        let memory = self.tables();
-        Ok(memory.journal.iter().rev().filter(is_asked).take(limit as usize).cloned().collect())
-    }
-
-    async fn prune_events(&self, older_than: Moment) -> StoreResult<()> {
-        self.tables().journal.retain(|entry| entry.at >= older_than);
-        Ok(())
-    }
-
-    fn journal(&self) -> watch::Receiver<u64> {
+    fn newest(&self) -> watch::Receiver<u64> {
         self.tables().last.subscribe()
     }
 }

@@ -9,8 +9,10 @@ mod breaker;
 #[cfg(test)]
 mod contract_tests;
 mod cursor;
+mod database;
 mod error;
 mod journal;
+mod lock;
 mod memory;
 mod needs;
 mod note;

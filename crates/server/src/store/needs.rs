@@ -19,6 +19,17 @@ pub(super) enum RunState {
     Over,
 }
 
+impl RunState {
+    /// Its name in a database.
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Open => "open",
+            Self::Over => "over",
+        }
+    }
+}
+
 /// What a run is needed for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Need {

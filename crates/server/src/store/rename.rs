@@ -7,7 +7,7 @@ use crate::model::{Former, LayerName};
 /// The layer `formerly`, if `layer` is to take over its history: it has runs, and no attempt of `layer` was
 /// ever started.
 pub(super) fn former(
-    tables: &mut impl Tables,
+    tables: &mut dyn Tables,
     layer: &LayerName,
     formerly: &LayerName,
 ) -> StoreResult<Option<Former>> {
@@ -25,7 +25,7 @@ pub(super) fn former(
 /// Moves history, applied revision and known drift of `formerly` to `layer`, unless one of its attempts
 /// has not ended.
 pub(super) fn take_over(
-    tables: &mut impl Tables,
+    tables: &mut dyn Tables,
     layer: &LayerName,
     formerly: &LayerName,
 ) -> StoreResult<Outcome> {
@@ -46,6 +46,6 @@ pub(super) fn take_over(
     })
 }
 
-pub(super) fn files_moved(tables: &mut impl Tables, layer: &LayerName) -> StoreResult<Outcome> {
+pub(super) fn files_moved(tables: &mut dyn Tables, layer: &LayerName) -> StoreResult<Outcome> {
     update(tables, layer, super::record::Record::files_moved)
 }

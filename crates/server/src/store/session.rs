@@ -13,17 +13,17 @@ use crate::model::Session;
 /// The time of the last use is written at most this often.
 const TOUCH: Duration = Duration::from_mins(1);
 
-pub(super) fn begin(tables: &mut impl Tables, id: TokenHash, user: TokenHash) -> StoreResult<()> {
+pub(super) fn begin(tables: &mut dyn Tables, id: TokenHash, user: TokenHash) -> StoreResult<()> {
     let now = tables.now();
     tables.write_session(id, Session { user, created: now, used: now })
 }
 
-pub(super) fn find(tables: &mut impl Tables, id: TokenHash) -> StoreResult<Option<Session>> {
+pub(super) fn find(tables: &mut dyn Tables, id: TokenHash) -> StoreResult<Option<Session>> {
     let now = tables.now();
     Ok(tables.session(id)?.filter(|session| !session.is_over(now)))
 }
 
-pub(super) fn used(tables: &mut impl Tables, id: TokenHash) -> StoreResult<Option<Session>> {
+pub(super) fn used(tables: &mut dyn Tables, id: TokenHash) -> StoreResult<Option<Session>> {
     let now = tables.now();
     let session = find(tables, id)?;
     if let Some(session) = session
@@ -34,7 +34,7 @@ pub(super) fn used(tables: &mut impl Tables, id: TokenHash) -> StoreResult<Optio
     Ok(session)
 }
 
-pub(super) fn prune(tables: &mut impl Tables) -> StoreResult<()> {
+pub(super) fn prune(tables: &mut dyn Tables) -> StoreResult<()> {
     let now = tables.now();
     for (id, session) in tables.sessions()? {
         if session.is_over(now) {

@@ -18,7 +18,7 @@ fn readings_of(repository: &str) -> String {
     format!("readings {repository}")
 }
 
-fn upstreams(tables: &mut impl Tables, after: &[LayerName]) -> StoreResult<Vec<Upstream>> {
+fn upstreams(tables: &mut dyn Tables, after: &[LayerName]) -> StoreResult<Vec<Upstream>> {
     after
         .iter()
         .map(|name| {
@@ -29,7 +29,7 @@ fn upstreams(tables: &mut impl Tables, after: &[LayerName]) -> StoreResult<Vec<U
 }
 
 pub(super) fn snapshot(
-    tables: &mut impl Tables,
+    tables: &mut dyn Tables,
     layer: &LayerName,
     state_key: &str,
     after: &[LayerName],
@@ -77,12 +77,12 @@ pub(super) fn snapshot(
     })
 }
 
-pub(super) fn readings(tables: &mut impl Tables, repository: &str) -> StoreResult<u64> {
+pub(super) fn readings(tables: &mut dyn Tables, repository: &str) -> StoreResult<u64> {
     tables.counter(&readings_of(repository))
 }
 
 pub(super) fn observe(
-    tables: &mut impl Tables,
+    tables: &mut dyn Tables,
     repository: &str,
     readings: u64,
     sightings: &[(LayerName, Sighting)],
@@ -104,7 +104,7 @@ pub(super) fn observe(
 }
 
 pub(super) fn insert_run(
-    tables: &mut impl Tables,
+    tables: &mut dyn Tables,
     layer: &LayerName,
     run: NewRun,
 ) -> StoreResult<Outcome> {
@@ -116,7 +116,7 @@ pub(super) fn insert_run(
 }
 
 pub(super) fn start_attempt(
-    tables: &mut impl Tables,
+    tables: &mut dyn Tables,
     request: &StartRequest<'_>,
 ) -> StoreResult<Outcome> {
     let StartRequest { attempt: id, state_key, after, timeout, repository, .. } = *request;
@@ -149,7 +149,7 @@ pub(super) fn start_attempt(
 }
 
 pub(super) fn close_run(
-    tables: &mut impl Tables,
+    tables: &mut dyn Tables,
     layer: &LayerName,
     run: &RunId,
     why: Closed,
@@ -157,13 +157,13 @@ pub(super) fn close_run(
     update(tables, layer, |record| record.close(run, why))
 }
 
-pub(super) fn note(tables: &mut impl Tables, id: &AttemptId, note: Note) -> StoreResult<Outcome> {
+pub(super) fn note(tables: &mut dyn Tables, id: &AttemptId, note: Note) -> StoreResult<Outcome> {
     let now = tables.now();
     update(tables, &id.layer, |record| record.note(id, note, now))
 }
 
 pub(super) fn finish(
-    tables: &mut impl Tables,
+    tables: &mut dyn Tables,
     id: &AttemptId,
     result: AttemptResult,
 ) -> StoreResult<Outcome> {
@@ -178,7 +178,7 @@ pub(super) fn finish(
 }
 
 pub(super) fn approve(
-    tables: &mut impl Tables,
+    tables: &mut dyn Tables,
     layer: &LayerName,
     plan: &PlanDigest,
     by: &str,
@@ -188,7 +188,7 @@ pub(super) fn approve(
 }
 
 pub(super) fn discard(
-    tables: &mut impl Tables,
+    tables: &mut dyn Tables,
     layer: &LayerName,
     plan: &PlanDigest,
     by: &str,
@@ -203,7 +203,7 @@ pub(super) fn discard(
 }
 
 pub(super) fn pause(
-    tables: &mut impl Tables,
+    tables: &mut dyn Tables,
     layer: &LayerName,
     by: Option<&str>,
 ) -> StoreResult<()> {
@@ -218,7 +218,7 @@ pub(super) fn pause(
 }
 
 pub(super) fn prune(
-    tables: &mut impl Tables,
+    tables: &mut dyn Tables,
     layer: &LayerName,
     keep: Keep,
 ) -> StoreResult<Vec<AttemptId>> {

@@ -4,8 +4,10 @@ use butler_registry::TokenHash;
 
 use super::journal::changes;
 use super::record::Record;
-use super::{Outcome, Running, StoreResult};
-use crate::model::{Commit, JournalChange, LayerName, Lease, Moment, Run, RunId, Session};
+use super::{EventFilter, Outcome, Running, StoreResult};
+use crate::model::{
+    Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId, Session,
+};
 
 /// One transaction of a database. Nothing that it does is visible to others before it ends, and
 /// nothing remains if it ends with an error.
@@ -101,13 +103,33 @@ pub(super) trait Tables {
     /// The sequence of the last entry of the journal, also if it was removed; 0 without one.
     fn last_sequence(&mut self) -> StoreResult<u64>;
 
+    /// At most `limit` entries of the journal with a sequence greater than `after`, the oldest first, of all
+    /// layers or of one.
+    fn events(
+        &mut self,
+        after: Option<u64>,
+        layer: Option<&LayerName>,
+        limit: u32,
+    ) -> StoreResult<Vec<JournalEntry>>;
+
+    /// At most `limit` entries of the journal with a sequence less than `before`, the newest first.
+    fn newest_events(
+        &mut self,
+        before: u64,
+        filter: &EventFilter,
+        limit: u32,
+    ) -> StoreResult<Vec<JournalEntry>>;
+
+    /// Removes entries of the journal that were recorded before `older_than`.
+    fn prune_events(&mut self, older_than: Moment) -> StoreResult<()>;
+
     /// Appends an entry to the journal, with the time of the transaction.
     fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()>;
 }
 
 /// Changes the record of a layer, and writes it with its entries of the journal if it was changed.
 pub(super) fn update(
-    tables: &mut impl Tables,
+    tables: &mut dyn Tables,
     layer: &LayerName,
     change: impl FnOnce(&mut Record) -> Outcome,
 ) -> StoreResult<Outcome> {

@@ -7,7 +7,6 @@
 
 mod backup;
 mod error;
-mod lock;
 mod schema;
 mod tables;
 #[cfg(test)]
@@ -19,27 +18,16 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use butler_registry::TokenHash;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tokio::sync::{oneshot, watch};
 
-use self::lock::StoreLock;
 use self::tables::SqliteTables;
-use super::beside::{Cursors, Sessions};
-use super::cursor;
-use super::rename;
-use super::session;
-use super::tables as transactions;
-use super::transaction::Tables as _;
-use super::{
-    AttemptId, AttemptResult, Clock, EventFilter, Keep, Note, Outcome, Snapshot, StartRequest,
-    Store, StoreError, StoreResult, breaker,
-};
+use super::database::{Access, Database};
+use super::lock::{self, StoreLock};
+use super::transaction::Tables;
+use super::{Clock, StoreError, StoreResult};
 use crate::metrics::TransactionDurations;
-use crate::model::{
-    Breaker, Closed, Commit, Former, JournalEntry, LayerName, Moment, NewRun, OpenBreaker,
-    PlanDigest, Run, RunId, Session, Sighting,
-};
+use crate::model::Moment;
 
 pub use backup::{backup, restore};
 
@@ -135,20 +123,15 @@ impl SqliteStore {
         Arc::clone(&self.durations)
     }
 
-    /// Makes one transaction. If it refuses a change, nothing is written.
-    async fn transaction<T: Send + 'static>(
+    /// Lets the thread do this with its connection.
+    async fn on_thread<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut SqliteTables<'_>) -> StoreResult<T> + Send + 'static,
+        work: impl FnOnce(&mut Connection) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
-        let (clock, last) = (Arc::clone(&self.clock), self.last.clone());
-        let durations = Arc::clone(&self.durations);
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
-            let (begun, changes) = (Instant::now(), connection.total_changes());
-            let result = in_transaction(connection, clock(), &last, work);
-            durations.observe(connection.total_changes() != changes, begun.elapsed());
             // The answer is not read if the caller was dropped; the transaction counts.
-            let _ = answer.send(result);
+            let _ = answer.send(work(connection));
         });
         let ended = || StoreError::Unavailable("its thread has ended".to_owned());
         let worker = self.worker.as_ref().ok_or_else(ended)?;
@@ -157,11 +140,33 @@ impl SqliteStore {
     }
 }
 
+impl Database for SqliteStore {
+    async fn transaction<T: Send + 'static>(
+        &self,
+        _: Access,
+        work: impl FnOnce(&mut dyn Tables) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let (clock, last) = (Arc::clone(&self.clock), self.last.clone());
+        let durations = Arc::clone(&self.durations);
+        self.on_thread(move |connection| {
+            let (begun, changes) = (Instant::now(), connection.total_changes());
+            let result = in_transaction(connection, clock(), &last, work);
+            durations.observe(connection.total_changes() != changes, begun.elapsed());
+            result
+        })
+        .await
+    }
+
+    fn newest(&self) -> watch::Receiver<u64> {
+        self.last.subscribe()
+    }
+}
+
 fn in_transaction<T>(
     connection: &mut Connection,
     now: Moment,
     last: &watch::Sender<u64>,
-    work: impl FnOnce(&mut SqliteTables<'_>) -> StoreResult<T>,
+    work: impl FnOnce(&mut dyn Tables) -> StoreResult<T>,
 ) -> StoreResult<T> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut tables = SqliteTables { connection: &transaction, now, appended: None };
@@ -204,241 +209,5 @@ fn at(path: &Path, error: StoreError) -> StoreError {
             StoreError::Unavailable(format!("`{}`: {why}", path.display()))
         }
         error => error,
-    }
-}
-
-impl Sessions for SqliteStore {
-    async fn begin_session(&self, id: TokenHash, user: TokenHash) -> StoreResult<()> {
-        self.transaction(move |tables| session::begin(tables, id, user)).await
-    }
-
-    async fn use_session(&self, id: TokenHash) -> StoreResult<Option<Session>> {
-        self.transaction(move |tables| session::used(tables, id)).await
-    }
-
-    async fn session(&self, id: TokenHash) -> StoreResult<Option<Session>> {
-        self.transaction(move |tables| session::find(tables, id)).await
-    }
-
-    async fn end_session(&self, id: TokenHash) -> StoreResult<()> {
-        self.transaction(move |tables| tables.remove_session(id)).await
-    }
-
-    async fn prune_sessions(&self) -> StoreResult<()> {
-        self.transaction(|tables| session::prune(tables)).await
-    }
-}
-
-impl Cursors for SqliteStore {
-    async fn cursor(&self, receiver: &str) -> StoreResult<u64> {
-        let receiver = receiver.to_owned();
-        self.transaction(move |tables| cursor::cursor(tables, &receiver)).await
-    }
-
-    async fn advance_cursor(&self, receiver: &str, sequence: u64) -> StoreResult<()> {
-        let receiver = receiver.to_owned();
-        self.transaction(move |tables| cursor::advance(tables, &receiver, sequence)).await
-    }
-
-    async fn retain_cursors(&self, receivers: &[String]) -> StoreResult<()> {
-        let receivers = receivers.to_vec();
-        self.transaction(move |tables| cursor::retain(tables, &receivers)).await
-    }
-}
-
-impl Store for SqliteStore {
-    async fn snapshot(
-        &self,
-        layer: &LayerName,
-        state_key: &str,
-        after: &[LayerName],
-    ) -> StoreResult<Snapshot> {
-        let (layer, state_key, after) = (layer.clone(), state_key.to_owned(), after.to_vec());
-        self.transaction(move |tables| transactions::snapshot(tables, &layer, &state_key, &after))
-            .await
-    }
-
-    async fn run(&self, run: &RunId) -> StoreResult<Option<(LayerName, Run)>> {
-        let run = run.clone();
-        self.transaction(move |tables| tables.run(&run)).await
-    }
-
-    async fn history(
-        &self,
-        layer: &LayerName,
-        before: Option<&RunId>,
-        most: u32,
-    ) -> StoreResult<Vec<Run>> {
-        let (layer, before) = (layer.clone(), before.cloned());
-        self.transaction(move |tables| tables.history(&layer, before.as_ref(), most)).await
-    }
-
-    async fn newest_runs(
-        &self,
-        before: Option<&RunId>,
-        most: u32,
-    ) -> StoreResult<Vec<(LayerName, Run)>> {
-        let before = before.cloned();
-        self.transaction(move |tables| tables.newest_runs(before.as_ref(), most)).await
-    }
-
-    async fn prune(&self, layer: &LayerName, keep: Keep) -> StoreResult<Vec<AttemptId>> {
-        let layer = layer.clone();
-        self.transaction(move |tables| transactions::prune(tables, &layer, keep)).await
-    }
-
-    async fn commits(&self) -> StoreResult<Vec<Commit>> {
-        self.transaction(|tables| tables.commits()).await
-    }
-
-    async fn busy(&self) -> StoreResult<Vec<LayerName>> {
-        self.transaction(|tables| tables.busy()).await
-    }
-
-    async fn layers(&self) -> StoreResult<Vec<LayerName>> {
-        self.transaction(|tables| tables.layers()).await
-    }
-
-    async fn readings(&self, repository: &str) -> StoreResult<u64> {
-        let repository = repository.to_owned();
-        self.transaction(move |tables| transactions::readings(tables, &repository)).await
-    }
-
-    async fn observe(
-        &self,
-        repository: &str,
-        readings: u64,
-        sightings: &[(LayerName, Sighting)],
-    ) -> StoreResult<Outcome> {
-        let (repository, sightings) = (repository.to_owned(), sightings.to_vec());
-        self.transaction(move |tables| {
-            transactions::observe(tables, &repository, readings, &sightings)
-        })
-        .await
-    }
-
-    async fn insert_run(&self, layer: &LayerName, run: NewRun) -> StoreResult<Outcome> {
-        let layer = layer.clone();
-        self.transaction(move |tables| transactions::insert_run(tables, &layer, run)).await
-    }
-
-    async fn start_attempt(&self, request: StartRequest<'_>) -> StoreResult<Outcome> {
-        let (attempt, state_key) = (request.attempt.clone(), request.state_key.to_owned());
-        let (after, place) = (request.after.to_vec(), request.place.to_owned());
-        let (concurrency, timeout) = (request.concurrency, request.timeout);
-        let repository = request.repository.to_owned();
-        let repository_concurrency = request.repository_concurrency;
-        let token = *request.token;
-        self.transaction(move |tables| {
-            let request = StartRequest {
-                attempt: &attempt,
-                state_key: &state_key,
-                after: &after,
-                concurrency,
-                repository: &repository,
-                repository_concurrency,
-                timeout,
-                place: &place,
-                token: &token,
-            };
-            transactions::start_attempt(tables, &request)
-        })
-        .await
-    }
-
-    async fn close_run(&self, layer: &LayerName, run: &RunId, why: Closed) -> StoreResult<Outcome> {
-        let (layer, run) = (layer.clone(), run.clone());
-        self.transaction(move |tables| transactions::close_run(tables, &layer, &run, why)).await
-    }
-
-    async fn note(&self, attempt: &AttemptId, note: Note) -> StoreResult<Outcome> {
-        let attempt = attempt.clone();
-        self.transaction(move |tables| transactions::note(tables, &attempt, note)).await
-    }
-
-    async fn finish(&self, attempt: &AttemptId, result: AttemptResult) -> StoreResult<Outcome> {
-        let attempt = attempt.clone();
-        self.transaction(move |tables| transactions::finish(tables, &attempt, result)).await
-    }
-
-    async fn approve(
-        &self,
-        layer: &LayerName,
-        plan: &PlanDigest,
-        by: &str,
-    ) -> StoreResult<Outcome> {
-        let (layer, plan, by) = (layer.clone(), plan.clone(), by.to_owned());
-        self.transaction(move |tables| transactions::approve(tables, &layer, &plan, &by)).await
-    }
-
-    async fn discard(
-        &self,
-        layer: &LayerName,
-        plan: &PlanDigest,
-        by: &str,
-    ) -> StoreResult<Outcome> {
-        let (layer, plan, by) = (layer.clone(), plan.clone(), by.to_owned());
-        self.transaction(move |tables| transactions::discard(tables, &layer, &plan, &by)).await
-    }
-
-    async fn former(&self, layer: &LayerName, formerly: &LayerName) -> StoreResult<Option<Former>> {
-        let (layer, formerly) = (layer.clone(), formerly.clone());
-        self.transaction(move |tables| rename::former(tables, &layer, &formerly)).await
-    }
-
-    async fn take_over(&self, layer: &LayerName, formerly: &LayerName) -> StoreResult<Outcome> {
-        let (layer, formerly) = (layer.clone(), formerly.clone());
-        self.transaction(move |tables| rename::take_over(tables, &layer, &formerly)).await
-    }
-
-    async fn files_moved(&self, layer: &LayerName) -> StoreResult<Outcome> {
-        let layer = layer.clone();
-        self.transaction(move |tables| rename::files_moved(tables, &layer)).await
-    }
-
-    async fn pause(&self, layer: &LayerName, by: Option<&str>) -> StoreResult<()> {
-        let (layer, by) = (layer.clone(), by.map(str::to_owned));
-        self.transaction(move |tables| transactions::pause(tables, &layer, by.as_deref())).await
-    }
-
-    async fn breaker(&self) -> StoreResult<Breaker> {
-        self.transaction(|tables| breaker::breaker(tables)).await
-    }
-
-    async fn open_breaker(&self) -> StoreResult<Option<OpenBreaker>> {
-        self.transaction(|tables| breaker::open_breaker(tables)).await
-    }
-
-    async fn reset_breaker(&self, by: &str) -> StoreResult<Outcome> {
-        let by = by.to_owned();
-        self.transaction(move |tables| breaker::reset_breaker(tables, &by)).await
-    }
-
-    async fn events(
-        &self,
-        after: Option<u64>,
-        layer: Option<&LayerName>,
-        limit: u32,
-    ) -> StoreResult<Vec<JournalEntry>> {
-        let layer = layer.cloned();
-        self.transaction(move |tables| tables.events(after, layer.as_ref(), limit)).await
-    }
-
-    async fn newest_events(
-        &self,
-        before: u64,
-        filter: &EventFilter,
-        limit: u32,
-    ) -> StoreResult<Vec<JournalEntry>> {
-        let filter = filter.clone();
-        self.transaction(move |tables| tables.newest_events(before, &filter, limit)).await
-    }
-
-    async fn prune_events(&self, older_than: Moment) -> StoreResult<()> {
-        self.transaction(move |tables| tables.prune_events(older_than)).await
-    }
-
-    fn journal(&self) -> watch::Receiver<u64> {
-        self.last.subscribe()
     }
 }

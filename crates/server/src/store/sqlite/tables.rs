@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use crate::model::{
     Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId, Session,
 };
-use crate::store::needs::{Need, RunState};
+use crate::store::needs::Need;
 use crate::store::record::Record;
 use crate::store::transaction::Tables;
 use crate::store::{EventFilter, Running, RunningCount, StoreError, StoreResult};
@@ -68,45 +68,6 @@ pub(super) struct SqliteTables<'a> {
     pub(super) appended: Option<u64>,
 }
 
-impl SqliteTables<'_> {
-    /// Entries of the journal, the oldest first.
-    pub(super) fn events(
-        &self,
-        after: Option<u64>,
-        layer_name: Option<&LayerName>,
-        limit: u32,
-    ) -> StoreResult<Vec<JournalEntry>> {
-        let statement = if layer_name.is_some() { EVENTS_OF_LAYER } else { EVENTS };
-        let mut select = self.connection.prepare_cached(statement)?;
-        let after = signed(after.unwrap_or_default());
-        let rows = match layer_name {
-            Some(name) => select.query_map(params![after, limit, name.as_str()], entry)?,
-            None => select.query_map(params![after, limit], entry)?,
-        };
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// Entries of the journal, the newest first.
-    pub(super) fn newest_events(
-        &self,
-        before: u64,
-        filter: &EventFilter,
-        limit: u32,
-    ) -> StoreResult<Vec<JournalEntry>> {
-        let mut select = self.connection.prepare_cached(&newest_events(filter))?;
-        let layer = filter.layer.as_ref().map(LayerName::as_str);
-        let rows = select.query_map(params![signed(before), limit, layer], entry)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// Removes entries of the journal that are older than this.
-    pub(super) fn prune_events(&self, older_than: Moment) -> StoreResult<()> {
-        let mut delete = self.connection.prepare_cached("DELETE FROM events WHERE at < ?")?;
-        delete.execute([signed(older_than.as_millis())])?;
-        Ok(())
-    }
-}
-
 /// The sequence of the last entry of the journal, also if it was removed.
 pub(super) fn last_event(connection: &Connection) -> rusqlite::Result<u64> {
     let last = "SELECT seq FROM sqlite_sequence WHERE name = 'events'";
@@ -159,7 +120,7 @@ impl Tables for SqliteTables<'_> {
             };
             let mut statement = self.connection.prepare_cached(statement)?;
             let (id, facts) = (run.id.as_str(), text(run)?);
-            let (state, is_read) = (state(need.state), need.is_read);
+            let (state, is_read) = (need.state.as_str(), need.is_read);
             if known.is_some() {
                 statement.execute(named_params! {
                     ":id": id, ":state": state, ":is_read": is_read, ":facts": facts,
@@ -380,6 +341,40 @@ impl Tables for SqliteTables<'_> {
         Ok(last_event(self.connection)?)
     }
 
+    fn events(
+        &mut self,
+        after: Option<u64>,
+        layer_name: Option<&LayerName>,
+        limit: u32,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        let statement = if layer_name.is_some() { EVENTS_OF_LAYER } else { EVENTS };
+        let mut select = self.connection.prepare_cached(statement)?;
+        let after = signed(after.unwrap_or_default());
+        let rows = match layer_name {
+            Some(name) => select.query_map(params![after, limit, name.as_str()], entry)?,
+            None => select.query_map(params![after, limit], entry)?,
+        };
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn newest_events(
+        &mut self,
+        before: u64,
+        filter: &EventFilter,
+        limit: u32,
+    ) -> StoreResult<Vec<JournalEntry>> {
+        let mut select = self.connection.prepare_cached(&self::newest_events(filter))?;
+        let layer = filter.layer.as_ref().map(LayerName::as_str);
+        let rows = select.query_map(params![signed(before), limit, layer], entry)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn prune_events(&mut self, older_than: Moment) -> StoreResult<()> {
+        let mut delete = self.connection.prepare_cached("DELETE FROM events WHERE at < ?")?;
+        delete.execute([signed(older_than.as_millis())])?;
+        Ok(())
+    }
+
     fn append(&mut self, layer: &LayerName, change: JournalChange) -> StoreResult<()> {
         let mut insert = self
             .connection
@@ -388,15 +383,6 @@ impl Tables for SqliteTables<'_> {
         insert.execute(params![at, layer.as_str(), text(&change)?])?;
         self.appended = Some(self.connection.last_insert_rowid().unsigned_abs());
         Ok(())
-    }
-}
-
-/// The name of a state in its column.
-const fn state(state: RunState) -> &'static str {
-    match state {
-        RunState::Running => "running",
-        RunState::Open => "open",
-        RunState::Over => "over",
     }
 }
 

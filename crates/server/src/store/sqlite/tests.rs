@@ -4,8 +4,9 @@ use butler_base::platform::fs::PermissionsExt;
 
 use super::*;
 use crate::metrics::Exposition;
-use crate::model::{Commit, Digest, Ending, Revision};
+use crate::model::{Commit, Digest, Ending, LayerName, Revision, Sighting};
 use crate::store::contract_tests::{self, TestClock, Tested};
+use crate::store::{AttemptId, AttemptResult, EventFilter, Outcome, Store};
 
 /// A new store for the contract.
 pub(in crate::store) fn tested() -> Tested<SqliteStore> {
@@ -190,11 +191,11 @@ async fn full_disk_is_named_and_leaves_nothing_half_written() {
     let tested = tested();
     tested.see("network", "d1").await;
     let limit = async |pages: i64| {
-        let set = move |tables: &mut SqliteTables<'_>| {
+        let set = move |connection: &mut Connection| {
             let pragma = ("max_page_count", pages);
-            Ok(tables.connection.pragma_update_and_check(None, pragma.0, pragma.1, |_| Ok(()))?)
+            Ok(connection.pragma_update_and_check(None, pragma.0, pragma.1, |_| Ok(()))?)
         };
-        tested.store.transaction(set).await.unwrap();
+        tested.store.on_thread(set).await.unwrap();
     };
     limit(1).await;
     let seen: Vec<(LayerName, Sighting)> =
