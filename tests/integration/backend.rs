@@ -9,8 +9,8 @@ use butler_protocol::spec::Backend;
 use butler_runner::workspace::{BackendFiles, write_backend};
 use nix::sys::stat::Mode;
 
-use crate::support::postgres::{PASSWORD, Postgres};
 use crate::support::terraform::{TestModule, flag};
+use butler_testing::{PASSWORD, Postgres};
 
 /// A module with its own backend, which must be ignored.
 const MODULE: &str = r#"

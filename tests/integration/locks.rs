@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use crate::support::environment::find_program;
 use crate::support::http_backend::HttpBackend;
 use crate::support::object_store::ObjectStore;
-use crate::support::postgres::Postgres;
 use crate::support::stand_in::StandIn;
 use crate::support::terraform::TestModule;
 use crate::support::world::{MODULE, RUN_ID, RunEnd, World, eventually};
+use butler_testing::Postgres;
 
 /// An apply that blocks while it holds the lock, and stops on SIGTERM as Terraform does.
 const STANDS: &str = ": > READY; exec sleep 1000";

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::support::git_server::{GitServer, Repository};
-use crate::support::postgres::{PASSWORD, Postgres};
 use crate::support::world::{MODULE, RUN_ID, RunEnd, World, sequence};
+use butler_testing::{PASSWORD, Postgres};
 
 /// Every type of variable, each in an output. Secrets are not declared as sensitive, so Terraform
 /// and provisioners print them.

@@ -13,9 +13,9 @@ use nix::unistd::mkfifo;
 use serde_json::{Value, json};
 
 use crate::support::authority::Authority;
-use crate::support::postgres::{PASSWORD, Postgres};
 use crate::support::terraform_registry::{TerraformRegistry, unpack_provider};
 use crate::support::world::{MODULE, RunEnd, World};
+use butler_testing::{PASSWORD, Postgres};
 
 /// Prints the values that Terraform got.
 const SHOWS_CONFIG: &str = r#"

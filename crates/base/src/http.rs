@@ -19,4 +19,4 @@ pub use error::HttpError;
 pub use gzip::{GzipError, decompress};
 pub use headers::{now, retry_after, seconds};
 pub use observed::{Exchange, Observed, Observer, OutgoingRequest, Peer};
-pub use tls::{check_bundle, has_system_certificates};
+pub use tls::{check_bundle, has_system_certificates, tls_config};

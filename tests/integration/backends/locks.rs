@@ -12,8 +12,8 @@ use crate::support::documented::assert_documented;
 use crate::support::http_backend::HttpBackend;
 use crate::support::kubernetes::Cluster;
 use crate::support::object_store::{ObjectStore, TABLE};
-use crate::support::postgres::Postgres;
 use crate::support::world::{MODULE, World, eventually};
+use butler_testing::Postgres;
 
 /// Lets one run block while it holds the lock. Asserts that another run reports the lock, and that
 /// a graceful stop of the first releases it. Returns the report.

@@ -10,8 +10,8 @@ use crate::support::cloud_storage::{self, CloudStorage};
 use crate::support::http_backend::HttpBackend;
 use crate::support::kubernetes::{self, Cluster};
 use crate::support::object_store::ObjectStore;
-use crate::support::postgres::{PASSWORD, Postgres};
 use crate::support::world::World;
+use butler_testing::{PASSWORD, Postgres};
 
 #[tokio::test]
 async fn local_recipe_stores_the_state() {

@@ -1,8 +1,8 @@
 //! Layers whose state is in PostgreSQL.
 
 use super::*;
-use crate::support::postgres::{PASSWORD, Postgres};
 use crate::support::world::files_with;
+use butler_testing::{PASSWORD, Postgres};
 
 #[tokio::test]
 async fn state_in_postgres_is_planned_and_its_connection_string_is_stored_nowhere() {

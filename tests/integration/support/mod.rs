@@ -22,7 +22,6 @@ pub(crate) mod kubernetes;
 pub(crate) mod linters;
 pub(crate) mod machine;
 pub(crate) mod object_store;
-pub(crate) mod postgres;
 pub(crate) mod processes;
 pub(crate) mod project;
 pub(crate) mod provider_mirror;

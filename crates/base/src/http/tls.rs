@@ -52,6 +52,19 @@ fn trusting(bundle: Vec<CertificateDer<'static>>) -> Result<ClientConfig, rustls
     Ok(config)
 }
 
+/// The configuration for another protocol than HTTP. `protocols` is what ALPN offers.
+///
+/// # Errors
+/// If the bundle cannot be read or does not contain a certificate.
+pub fn tls_config(
+    ca_bundle: Option<&Path>,
+    protocols: &[&[u8]],
+) -> Result<ClientConfig, HttpError> {
+    let mut config = config(ca_bundle)?;
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    Ok(config)
+}
+
 /// Checks a CA bundle without reading the system's certificates.
 ///
 /// # Errors

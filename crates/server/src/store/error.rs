@@ -16,6 +16,14 @@ pub enum StoreError {
         /// What failed.
         why: String,
     },
+    /// The database cannot be used.
+    #[error("cannot use the store `{address}`: {why}")]
+    Connect {
+        /// Its address, without a password.
+        address: String,
+        /// What failed.
+        why: String,
+    },
     /// Another server uses it.
     #[error("the store `{}` is used by {holder}; stop that server, or use another `--data`", path.display())]
     InUse {

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// A lock on the file beside the store. The operating system frees it when the process ends.
 #[derive(Debug)]
-pub struct StoreLock(#[expect(dead_code, reason = "held until it is dropped")] File);
+pub(super) struct StoreLock(#[expect(dead_code, reason = "held until it is dropped")] File);
 
 impl StoreLock {
     /// Takes the lock, and writes into its file who holds it.

@@ -16,6 +16,7 @@ mod lock;
 mod memory;
 mod needs;
 mod note;
+mod postgres;
 mod record;
 mod rename;
 mod running;
@@ -41,6 +42,7 @@ pub use beside::{Cursors, Sessions};
 pub use error::{StoreError, StoreResult};
 pub use memory::MemoryStore;
 pub use note::{Note, Outcome};
+pub use postgres::{AddressError, PostgresAddress, PostgresStore};
 pub use running::{Running, RunningCount};
 pub use sqlite::{SqliteStore, backup, restore};
 

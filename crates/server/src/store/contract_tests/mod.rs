@@ -1,4 +1,4 @@
-//! What every store must do. A further store is added to [`contract`] at the end.
+//! What every store must do. A further store is added at the end.
 
 mod breaker;
 mod changes;
@@ -173,62 +173,75 @@ impl<S: Store> Tested<S> {
     }
 }
 
-/// Runs the contract with a store.
-macro_rules! contract {
-    ($store:ident, $new:expr) => {
-        mod $store {
-            use super::{
-                breaker, changes, cursors, ends, journal, needs, random, readings, rename, sessions, starts,
-            };
-
-            contract!($new, readings: unknown_layers_are_empty, changes_of_the_digest_are_counted,
+/// Calls a macro with the arguments, and with each topic of the contract and its tests.
+macro_rules! with_contract {
+    ($run:ident, $($arguments:tt)*) => {
+        $run! {
+            $($arguments)*;
+            readings: unknown_layers_are_empty, changes_of_the_digest_are_counted,
                 older_reading_of_a_repository_is_refused, layers_with_facts_are_listed,
-                commits_that_may_be_needed_are_listed);
-            contract!($new, starts: runs_are_inserted_once_and_for_the_current_change,
-                one_attempt_uses_a_state,
-                layer_whose_state_key_changes_runs_once_and_keeps_its_lease, only_the_next_attempt_of_a_waiting_run_starts,
-                concurrency_is_compared_at_the_start,
+                commits_that_may_be_needed_are_listed;
+            starts: runs_are_inserted_once_and_for_the_current_change, one_attempt_uses_a_state,
+                layer_whose_state_key_changes_runs_once_and_keeps_its_lease,
+                only_the_next_attempt_of_a_waiting_run_starts, concurrency_is_compared_at_the_start,
                 limit_of_a_repository_is_compared_at_the_start,
-                checks_for_drift_are_counted_for_their_repository, runs_are_found_by_id_and_by_layer,
-                applies_of_upstream_layers_are_ordered);
-            contract!($new, ends: applies_that_begin_leave_nothing_applied,
+                checks_for_drift_are_counted_for_their_repository,
+                runs_are_found_by_id_and_by_layer, applies_of_upstream_layers_are_ordered;
+            ends: applies_that_begin_leave_nothing_applied,
                 notes_change_attempts_until_they_end, stopped_attempts_end_as_stopped,
                 stopped_apply_may_have_changed_something, results_change_what_is_applied,
                 drift_has_an_age_until_a_check_finds_none,
                 plans_are_approved_once_and_for_the_current_change,
-                lock_that_an_attempt_reported_is_stored_until_one_succeeds);
-            contract!($new, changes: repair_after_a_revert_is_a_new_run,
-                failed_runs_of_earlier_changes_are_over, waiting_plan_keeps_its_commit);
-            contract!($new, needs: newest_run_is_known_also_if_decisions_do_not_read_it,
-                plans_that_succeed_are_not_read_for_ever,
-                failures_are_read_back_to_a_request, run_that_failed_is_replaced_by_a_newer_one,
-                plan_for_an_upstream_layer_is_due_once, old_runs_are_removed,
-                plan_whose_apply_was_started_is_never_discarded);
-            contract!($new, journal: each_change_has_its_entries,
-                what_changes_nothing_has_no_entry, entries_are_listed_in_order_and_numbered_once,
-                newest_entries_are_listed_first_and_can_be_filtered);
-            contract!($new, breaker: failures_in_a_row_open_the_breaker_until_a_person_resets_it,
+                lock_that_an_attempt_reported_is_stored_until_one_succeeds;
+            changes: repair_after_a_revert_is_a_new_run,
+                failed_runs_of_earlier_changes_are_over, waiting_plan_keeps_its_commit;
+            needs: newest_run_is_known_also_if_decisions_do_not_read_it,
+                plans_that_succeed_are_not_read_for_ever, failures_are_read_back_to_a_request,
+                run_that_failed_is_replaced_by_a_newer_one, plan_for_an_upstream_layer_is_due_once,
+                old_runs_are_removed, plan_whose_apply_was_started_is_never_discarded;
+            journal: each_change_has_its_entries, what_changes_nothing_has_no_entry,
+                entries_are_listed_in_order_and_numbered_once,
+                newest_entries_are_listed_first_and_can_be_filtered;
+            breaker: failures_in_a_row_open_the_breaker_until_a_person_resets_it,
                 only_failures_of_automatic_applies_count,
-                automatic_applies_do_not_start_while_the_breaker_is_open);
-            contract!($new, rename:
-                history_moves_once_and_nothing_starts_before_the_files_were_moved,
+                automatic_applies_do_not_start_while_the_breaker_is_open;
+            rename: history_moves_once_and_nothing_starts_before_the_files_were_moved,
                 layer_that_was_started_or_not_read_keeps_its_own_history,
                 plan_that_waits_becomes_stale_with_the_name,
-                plan_that_was_applied_is_not_applied_again_under_the_new_name);
-            contract!($new, sessions:
-                session_ends_if_it_is_not_used_after_a_week_and_when_it_is_ended);
-            contract!($new, cursors: receiver_begins_at_the_end_of_the_journal_and_never_goes_back,
-                receiver_that_was_removed_is_a_new_one);
-            contract!($new, random: transactions_equal_those_in_memory);
+                plan_that_was_applied_is_not_applied_again_under_the_new_name;
+            sessions: session_ends_if_it_is_not_used_after_a_week_and_when_it_is_ended;
+            cursors: receiver_begins_at_the_end_of_the_journal_and_never_goes_back,
+                receiver_that_was_removed_is_a_new_one;
+            random: transactions_equal_those_in_memory;
         }
     };
-    ($new:expr, $topic:ident: $($test:ident),*) => {
-        $(
-            #[tokio::test]
-            async fn $test() {
-                $topic::$test($new).await;
-            }
-        )*
+}
+
+/// Makes one test of each test of the contract.
+macro_rules! tests {
+    ($store:ident, $new:expr; $($topic:ident: $($test:ident),*;)*) => {
+        mod $store {
+            $($(
+                #[tokio::test]
+                async fn $test() {
+                    super::$topic::$test($new).await;
+                }
+            )*)*
+        }
+    };
+}
+
+/// Makes one test of the whole contract, for a server that takes longer to start than the tests do.
+macro_rules! one_test {
+    ($store:ident, $server:expr, $new:path; $($topic:ident: $($test:ident),*;)*) => {
+        #[tokio::test]
+        async fn $store() {
+            let server = $server;
+            $($(
+                println!("{}", stringify!($test));
+                $topic::$test($new(&server).await).await;
+            )*)*
+        }
     };
 }
 
@@ -237,6 +250,13 @@ fn in_memory() -> Tested<MemoryStore> {
     Tested { store: MemoryStore::new(clock.clock()), clock, _directory: None }
 }
 
-contract!(memory, super::in_memory());
+with_contract!(tests, memory, super::in_memory());
 
-contract!(sqlite, crate::store::sqlite::tests::tested());
+with_contract!(tests, sqlite, crate::store::sqlite::tests::tested());
+
+with_contract!(
+    one_test,
+    postgres,
+    butler_testing::Postgres::start(),
+    crate::store::postgres::tests::tested
+);

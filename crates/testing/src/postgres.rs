@@ -7,16 +7,14 @@ use std::process::{Command, Output, Stdio};
 use nix::unistd::{User, getuid};
 use tempfile::TempDir;
 
-use super::environment::{find_program, search_path};
-
 /// The number of ports to try: another test may take a port between its choice and its use.
 const START_ATTEMPTS: usize = 5;
 
 /// The superuser's password, with characters that are special in URLs and HCL.
-pub(crate) const PASSWORD: &str = "pw-${x}%{y}";
+pub const PASSWORD: &str = "pw-${x}%{y}";
 
 /// A running server on a free port of the loopback interface. Dropping it ends it.
-pub(crate) struct Postgres {
+pub struct Postgres {
     directory: TempDir,
     port: u16,
     /// `PostgreSQL` refuses to run as root, so root's tests let an ordinary user run it.
@@ -28,7 +26,8 @@ impl Postgres {
     ///
     /// # Panics
     /// When the binaries are missing or the server does not start.
-    pub(crate) fn start() -> Self {
+    #[must_use]
+    pub fn start() -> Self {
         let user = getuid().is_root().then(|| {
             ["postgres", "nobody"]
                 .into_iter()
@@ -64,18 +63,34 @@ impl Postgres {
         panic!("PostgreSQL does not start: {}", log.unwrap_or_default());
     }
 
-    /// The connection string for Terraform.
-    pub(crate) fn connection_string(&self) -> String {
+    /// The port that it listens on.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The connection string of its database `postgres`, for its superuser.
+    #[must_use]
+    pub fn connection_string(&self) -> String {
         let password = PASSWORD.replace('%', "%25").replace('$', "%24");
         let password = password.replace('{', "%7B").replace('}', "%7D");
         format!("postgres://postgres:{password}@127.0.0.1:{}/postgres?sslmode=disable", self.port)
+    }
+
+    /// Executes a statement.
+    ///
+    /// # Panics
+    /// When it fails.
+    pub fn execute(&self, statement: &str) {
+        drop(self.query(statement));
     }
 
     /// The rows that `statement` returns, columns separated by `|`.
     ///
     /// # Panics
     /// When the statement fails.
-    pub(crate) fn query(&self, statement: &str) -> Vec<String> {
+    #[must_use]
+    pub fn query(&self, statement: &str) -> Vec<String> {
         let mut psql = self.command("psql");
         psql.args(["--host=127.0.0.1", "--username=postgres", "--no-psqlrc", "-Atq"]);
         psql.args(["-v", "ON_ERROR_STOP=1", "-c", statement, "postgres"]);
@@ -90,7 +105,7 @@ impl Postgres {
         command
             .current_dir(self.directory.path())
             .env_clear()
-            .env("PATH", search_path())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("LC_ALL", "C")
             .stdin(Stdio::null());
         if !matches!(program, "initdb" | "psql") {
@@ -125,7 +140,9 @@ fn free_port() -> u16 {
 
 /// The binary on PATH, or the newest of Debian's versions.
 fn binary(name: &str) -> PathBuf {
-    if let Some(path) = find_program(name) {
+    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    let mut on_path = std::env::split_paths(&search_path).map(|path| path.join(name));
+    if let Some(path) = on_path.find(|path| path.is_file()) {
         return path;
     }
     let mut versions: Vec<_> = std::fs::read_dir("/usr/lib/postgresql")
