@@ -21,9 +21,12 @@ pub(crate) fn files_below(directory: &Path, extension: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The sources of the runner and of its crates.
+/// The sources of the runner and of its crates, without the crate that starts servers for tests.
 pub(crate) fn program_sources() -> Vec<PathBuf> {
-    ["src", "crates"].iter().flat_map(|it| files_below(&project_path(it), "rs")).collect()
+    let mut sources: Vec<_> =
+        ["src", "crates"].iter().flat_map(|it| files_below(&project_path(it), "rs")).collect();
+    sources.retain(|path| !path.starts_with(project_path("crates/testing")));
+    sources
 }
 
 /// Whether the file is a module of tests that another file includes.

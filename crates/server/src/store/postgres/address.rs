@@ -96,25 +96,23 @@ fn shown(config: &Config) -> String {
     let hosts = config.get_hosts().iter().enumerate().map(|(index, host)| {
         let ports = config.get_ports();
         let port = ports.get(index).or_else(|| ports.first()).copied().unwrap_or(5432);
-        match host {
-            Host::Tcp(name) => format!("{name}:{port}"),
-            #[cfg(unix)]
-            Host::Unix(path) => format!("{}:{port}", path.display()),
-        }
+        format!("{}:{port}", tcp_name(host).unwrap_or("local-socket"))
     });
     let database = config.get_dbname().unwrap_or_default();
     format!("postgres://{user}{}/{database}", hosts.collect::<Vec<_>>().join(","))
 }
 
+/// The name of a host that is not a socket of this machine.
+fn tcp_name(host: &Host) -> Option<&str> {
+    // The other kind exists only on systems with Unix sockets.
+    if let Host::Tcp(name) = host { Some(name) } else { None }
+}
+
 /// Whether nothing leaves this machine.
 fn is_local(host: &Host) -> bool {
-    match host {
-        Host::Tcp(name) => {
-            name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback())
-        }
-        #[cfg(unix)]
-        Host::Unix(_) => true,
-    }
+    tcp_name(host).is_none_or(|name| {
+        name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback())
+    })
 }
 
 impl PostgresAddress {

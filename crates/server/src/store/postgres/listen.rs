@@ -7,7 +7,6 @@ use tokio::sync::{Notify, watch};
 use tokio_postgres::{AsyncMessage, Config, Error};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::advance;
 use super::tables::{COUNTER, JOURNAL};
 
 /// How often the sequence is read without a notification: one can be lost with its connection.
@@ -56,4 +55,14 @@ async fn hear(
         ended = receive => ended,
         ended = read => ended,
     }
+}
+
+/// Records the sequence of an entry of the journal that can be read. Transactions can end in another order than
+/// that in which this hears of them.
+pub(super) fn advance(last: &watch::Sender<u64>, sequence: u64) {
+    last.send_if_modified(|last| {
+        let is_newer = sequence > *last;
+        *last = sequence.max(*last);
+        is_newer
+    });
 }

@@ -13,7 +13,6 @@ mod tables;
 #[cfg(test)]
 pub(super) mod tests;
 
-use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +26,8 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use self::tables::PostgresTables;
+use self::listen::advance;
+use self::tables::{PostgresTables, answered};
 use super::database::{Access, Database};
 use super::transaction::Tables;
 use super::{Clock, StoreError, StoreResult};
@@ -42,9 +42,6 @@ const CONNECTIONS: usize = 8;
 
 /// How long a transaction waits for a connection.
 const WAIT: Duration = Duration::from_secs(20);
-
-/// How long a statement may take, also if the database does not answer at all. Its own limit is shorter.
-const ANSWER: Duration = Duration::from_secs(40);
 
 /// Taken by each transaction that writes, until its end.
 const LOCK: &str = "SELECT pg_advisory_xact_lock('butler_layers'::regclass::oid::bigint)";
@@ -200,20 +197,4 @@ async fn begin(client: &Client, access: Access) -> StoreResult<Moment> {
         }
     };
     Ok(Moment::from_millis(now.try_get::<_, i64>(0)?.unsigned_abs()))
-}
-
-/// Waits for an answer of the database.
-fn answered<T>(runtime: &Handle, answer: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
-    let late = |_| StoreError::Unavailable(format!("no answer after {} s", ANSWER.as_secs()));
-    runtime.block_on(async { tokio::time::timeout(ANSWER, answer).await.map_err(late)? })
-}
-
-/// Records the sequence of an entry of the journal that can be read. Transactions can end in another order than
-/// that in which this hears of them.
-fn advance(last: &watch::Sender<u64>, sequence: u64) {
-    last.send_if_modified(|last| {
-        let is_newer = sequence > *last;
-        *last = sequence.max(*last);
-        is_newer
-    });
 }

@@ -1,5 +1,8 @@
 //! The tables of PostgreSQL. Facts are JSON; columns are only what is searched for.
 
+use std::future::Future;
+use std::time::Duration;
+
 use butler_registry::TokenHash;
 use deadpool_postgres::Client;
 use serde::Serialize;
@@ -8,7 +11,6 @@ use tokio::runtime::Handle;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::answered;
 use super::error::unreadable;
 use crate::model::{
     Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId, Session,
@@ -17,6 +19,9 @@ use crate::store::needs::Need;
 use crate::store::record::Record;
 use crate::store::transaction::Tables;
 use crate::store::{EventFilter, Running, RunningCount, StoreError, StoreResult};
+
+/// How long a statement may take, also if the database does not answer at all. Its own limit is shorter.
+const ANSWER: Duration = Duration::from_secs(40);
 
 /// The counter of the journal's entries.
 pub(super) const JOURNAL: &str = "journal";
@@ -386,4 +391,13 @@ fn text(facts: &impl Serialize) -> StoreResult<String> {
 /// PostgreSQL has signed numbers only. None of ours is near the limit.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Waits for an answer of the database.
+pub(super) fn answered<T>(
+    runtime: &Handle,
+    answer: impl Future<Output = StoreResult<T>>,
+) -> StoreResult<T> {
+    let late = |_| StoreError::Unavailable(format!("no answer after {} s", ANSWER.as_secs()));
+    runtime.block_on(async { tokio::time::timeout(ANSWER, answer).await.map_err(late)? })
 }
