@@ -48,7 +48,7 @@ pub use resolved::{
     CleanSettings, Isolation, IsolationLevel, LocalRequest, LogFormat, Logging, PlanJson,
     PlanStatus, RunSource, Settings, ToolSettings, UserRange,
 };
-pub use server::{ServerAccess, ServerConfig, ServerSettings, data_directory};
+pub use server::{ServerAccess, ServerConfig, ServerSettings, data_directory, database};
 pub use server_address::ServerAddress;
 pub use setting::{SERVER_SETTINGS, SETTINGS};
 pub use table::{Kind, Section, Setting, Variable};

@@ -14,7 +14,7 @@ use super::server_address::ServerAddress;
 use super::setting::{
     ACCESS_FILE, ALLOWED_GIT_HOST, CA_BUNDLE, CONCURRENCY, DATA, DRY_RUN, KEY_FILE, LAYER_PATH,
     METRICS_OPEN, MIRROR_MEMORY, ONCE, REFERENCE, REPO, SECRETS_DIR, SERVER, SERVER_CONFIG,
-    SERVER_TOKEN_FILE, STARTS_PER_MINUTE, STOP_ATTEMPTS, STOP_TIMEOUT,
+    SERVER_TOKEN_FILE, STARTS_PER_MINUTE, STOP_ATTEMPTS, STOP_TIMEOUT, STORE, STORE_PASSWORD_FILE,
 };
 use super::{
     Arguments, Environment, IsolationLevel, Logging, Setting, SettingsError, parse, variable,
@@ -23,6 +23,7 @@ use butler_base::platform::{Landlock, landlock as landlock_of_kernel};
 use butler_base::process;
 use butler_server::config::{RemoteLimits, git_host};
 use butler_server::data::DataAccess;
+use butler_server::store::{PostgresAddress, StorePlace};
 use butler_source::git::GitEnvironment;
 
 /// The most memory of a process that fetches, in bytes.
@@ -47,6 +48,8 @@ pub struct ServerSettings {
     pub address: ServerAddress,
     /// The file of users.
     pub access_file: Option<PathBuf>,
+    /// Which database has the facts.
+    pub store: StorePlace,
     /// The keys of saved plans; `None`: a file in the data directory.
     pub key_file: Option<PathBuf>,
     /// Whether `/metrics` needs no token.
@@ -132,6 +135,10 @@ impl ServerSettings {
         let stops_attempts = reader.switch(&STOP_ATTEMPTS)? || std::process::id() == 1;
         let stop_timeout = reader.parsed(&STOP_TIMEOUT, parse::duration)?;
         let stop_timeout = stop_timeout.unwrap_or(STOP_TIMEOUT_DEFAULT);
+        let store = store(&reader)?;
+        if dry_run && matches!(store, StorePlace::Postgres(_)) {
+            return Err(SettingsError::Conflict { first: &DRY_RUN, second: &STORE });
+        }
         let data = data(&reader)?;
         let isolation = isolation(&reader, &data)?;
         let limits = RemoteLimits {
@@ -145,6 +152,7 @@ impl ServerSettings {
             data,
             address: ServerAddress::resolve(&reader, once)?,
             access_file: reader.existing(&ACCESS_FILE, |path| !path.is_dir() && path.exists())?,
+            store,
             key_file: reader.existing(&KEY_FILE, Path::is_file)?,
             metrics_open: reader.switch(&METRICS_OPEN)?,
             concurrency: concurrency.unwrap_or(u32::try_from(processors).unwrap_or(u32::MAX)),
@@ -232,6 +240,30 @@ pub(super) fn config(reader: &Reader<'_>) -> Result<ServerConfig, SettingsError>
     }
 }
 
+/// Which database has the facts.
+fn store(reader: &Reader<'_>) -> Result<StorePlace, SettingsError> {
+    let address = reader.parsed(&STORE, |text| match text {
+        "sqlite" => Ok(None),
+        // The message does not contain the text, which can have a password.
+        url => url.parse::<PostgresAddress>().map(Some).map_err(|error| error.to_string()),
+    })?;
+    let file = reader.existing(&STORE_PASSWORD_FILE, |path| !path.is_dir() && path.exists())?;
+    match (address.flatten(), file) {
+        (None, None) => Ok(StorePlace::Sqlite),
+        (None, Some(_)) => Err(SettingsError::Missing { setting: &STORE }),
+        (Some(address), None) => Ok(StorePlace::Postgres(Box::new(address))),
+        (Some(address), Some(path)) => {
+            let password = fs_err::read_to_string(&path).map_err(|source| SettingsError::Path {
+                setting: &STORE_PASSWORD_FILE,
+                path,
+                source,
+            })?;
+            let password = SecretString::from(password.trim_end_matches(['\r', '\n']));
+            Ok(StorePlace::Postgres(Box::new(address.with_password(&password))))
+        }
+    }
+}
+
 /// A directory becomes a file URL.
 fn repository(text: &str) -> Result<String, String> {
     if !Path::new(text).is_dir() {
@@ -242,6 +274,24 @@ fn repository(text: &str) -> Result<String, String> {
     let url = Url::from_directory_path(&path)
         .map_err(|()| format!("`{text}` cannot be written as a URL"))?;
     Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// The settings of `store migrate`: the PostgreSQL database, and additional certificates.
+///
+/// # Errors
+/// If the address is missing or not valid, or a file cannot be read.
+pub fn database(
+    arguments: &Arguments,
+    environment: &Environment,
+) -> Result<(PostgresAddress, Option<PathBuf>), SettingsError> {
+    let reader = Reader { arguments, environment };
+    match store(&reader)? {
+        StorePlace::Postgres(address) => {
+            let ca_bundle = reader.existing(&CA_BUNDLE, Path::is_file)?;
+            Ok((*address, ca_bundle))
+        }
+        StorePlace::Sqlite => Err(SettingsError::Missing { setting: &STORE }),
+    }
 }
 
 /// The data directory of a server.

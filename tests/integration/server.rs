@@ -32,6 +32,7 @@ mod port;
 mod postgres;
 mod renames;
 mod restarts;
+mod servers;
 mod ssh;
 mod state_locks;
 mod stopping;

@@ -80,6 +80,7 @@ async fn cycle(store: &impl Store, layer: &LayerName, number: u32) -> StoreResul
         timeout: Duration::from_mins(1),
         place: "this machine",
         token: &TokenHash::of("token"),
+        fence: None,
     };
     assert_eq!(store.start_attempt(request).await?, Outcome::Made);
     let ended = store.finish(&attempt, AttemptResult::ended(Ending::Succeeded)).await?;

@@ -51,8 +51,13 @@ pub trait Executor: Send + Sync {
     /// If something was not moved, for example because `to` has a state already.
     fn move_files(&self, from: &[LayerName], to: &LayerName) -> Result<(), ExecutorError>;
 
-    /// Where attempts run, for messages.
+    /// Where attempts run.
     fn place(&self) -> &str;
+
+    /// Whether attempts at this place can be stopped and looked for from here.
+    fn reaches(&self, place: &str) -> bool {
+        place == self.place()
+    }
 }
 
 /// The process of an attempt could not be reached.
@@ -108,6 +113,8 @@ pub struct Limits {
     pub is_first_pass: bool,
     /// Why nothing is started, for example because the disk is nearly full.
     pub no_starts: Option<String>,
+    /// The fence of this server's right to decide, if several servers share the store.
+    pub fence: Option<u64>,
 }
 
 impl Limits {
@@ -121,6 +128,7 @@ impl Limits {
             starts_again: Duration::ZERO,
             is_first_pass: false,
             no_starts: None,
+            fence: None,
         }
     }
 }
@@ -174,6 +182,12 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             breaker: snapshot.breaker,
             former,
             no_starts: self.limits.no_starts.clone(),
+            reaches_attempt: snapshot
+                .facts
+                .runs
+                .iter()
+                .filter_map(Run::running)
+                .all(|attempt| self.executor.reaches(&attempt.place)),
         };
         let input = Input {
             name,
@@ -250,6 +264,13 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
                 let Some(configured) = configured else { return Ok(Outcome::Refused) };
                 self.start(configured, attempt(run, number), timeout).await
             }
+            Step::RequestStop { run, attempt: number, why } => {
+                Ok(self.store.note(&attempt(run, number), Note::StopRequested(why)).await?)
+            }
+            Step::Miss { run, attempt: number, reports } => {
+                let unknown = Note::Probed { liveness: Liveness::Unknown, reports };
+                Ok(self.store.note(&attempt(run, number), unknown).await?)
+            }
             Step::Stop { run, attempt: number, why } => {
                 let attempt = attempt(run, number);
                 let requested = self.store.note(&attempt, Note::StopRequested(why)).await?;
@@ -294,6 +315,7 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             timeout,
             place: self.executor.place(),
             token: &token.hash(),
+            fence: self.limits.fence,
         };
         if self.store.start_attempt(request).await? == Outcome::Refused {
             return Ok(Outcome::Refused);

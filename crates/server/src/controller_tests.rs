@@ -94,6 +94,7 @@ async fn store() -> MemoryStore {
         timeout: Duration::from_mins(1),
         place: "this machine",
         token: &AttemptToken::random().unwrap().hash(),
+        fence: None,
     };
     assert_eq!(store.start_attempt(request).await.unwrap(), Outcome::Made);
     let failed = AttemptResult::ended(Ending::Failed(FailureClass::Syntax));

@@ -93,6 +93,26 @@ impl DataDirectory {
         &self.root
     }
 
+    /// The name of the server that uses this directory, among those that share a store: the name of its machine, and
+    /// a random part that stays the same.
+    ///
+    /// # Errors
+    /// If it is not known, and cannot be recorded.
+    pub fn server_name(&self) -> io::Result<String> {
+        let path = self.root.join("server.name");
+        match std::fs::read_to_string(&path) {
+            Ok(name) if !name.trim().is_empty() => return Ok(name.trim().to_owned()),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut random = [0; 4];
+        getrandom::fill(&mut random).map_err(io::Error::other)?;
+        let host = butler_base::platform::host_name().unwrap_or_else(|| "server".to_owned());
+        let name = format!("{host}-{}", hex::encode(random));
+        write_private(&path, name.as_bytes())?;
+        Ok(name)
+    }
+
     /// The file of the store.
     #[must_use]
     pub fn store(&self) -> PathBuf {

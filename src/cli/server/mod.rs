@@ -22,7 +22,9 @@ pub(super) use serve::Serve;
 pub(super) use store::StoreCommand;
 
 use super::flags::Selection;
-use crate::settings::setting::{CA_BUNDLE, DATA, PUBLIC_URL, SERVER_CONFIG};
+use crate::settings::setting::{
+    CA_BUNDLE, DATA, PUBLIC_URL, SERVER_CONFIG, STORE, STORE_PASSWORD_FILE,
+};
 use crate::settings::{HANDED_ON, PATHS_HANDED_ON, SERVER_SETTINGS, Section, Setting};
 
 /// The settings of `serve`: its own, and those that it hands on to attempts.
@@ -65,6 +67,19 @@ impl Selection for DataFlags {
 
     fn table() -> impl Iterator<Item = &'static Setting> {
         SERVER_SETTINGS.iter().copied()
+    }
+}
+
+/// The settings of `store migrate`, beside the data directory.
+struct DatabaseFlags;
+
+impl Selection for DatabaseFlags {
+    fn has(setting: &Setting) -> bool {
+        [&STORE, &STORE_PASSWORD_FILE, &CA_BUNDLE].contains(&setting)
+    }
+
+    fn table() -> impl Iterator<Item = &'static Setting> {
+        SERVER_SETTINGS.iter().copied().chain([&CA_BUNDLE])
     }
 }
 

@@ -99,6 +99,7 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
         tls: settings.address.tls.map(|(certificate, key)| TlsFiles { certificate, key }),
         stop_attempts: settings.stop_attempts,
         access_file: settings.access_file,
+        store: settings.store,
         key_file: settings.key_file,
         with_sign_in_code: std::io::stdout().is_terminal(),
         metrics_open: settings.metrics_open,
@@ -136,7 +137,7 @@ async fn run(options: Options, is_one_pass: bool, is_dry_run: bool) -> u8 {
                 print(format!("open {url}sign-in?code={code}\n").as_bytes());
             }
         };
-        server::serve(options, &stop, ready).await.map(|()| Exit::Success.code())
+        Box::pin(server::serve(options, &stop, ready)).await.map(|()| Exit::Success.code())
     };
     end.unwrap_or_else(|error| {
         complain(&butler_base::error::chain(&error), None);

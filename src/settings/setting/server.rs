@@ -146,6 +146,30 @@ pub const METRICS_OPEN: Setting = Setting {
     section: Section::Server,
 };
 
+/// `--store`.
+pub const STORE: Setting = Setting {
+    noun: "store",
+    flags: &["--store"],
+    variables: &["BUTLER_STORE"],
+    kind: Kind::Value("sqlite|URL"),
+    default: "sqlite",
+    help: "Where the server keeps its facts: a SQLite file in the data directory, or a PostgreSQL database, which several servers can share",
+    example: "postgres://butler@db.example.com/butler",
+    section: Section::Server,
+};
+
+/// `--store-password-file`.
+pub const STORE_PASSWORD_FILE: Setting = Setting {
+    noun: "password file",
+    flags: &["--store-password-file"],
+    variables: &["BUTLER_STORE_PASSWORD_FILE"],
+    kind: Kind::Value("FILE"),
+    default: "none: the URL of --store contains the password, or needs none",
+    help: "The password of the PostgreSQL user of --store",
+    example: "/run/secrets/store-password",
+    section: Section::Server,
+};
+
 /// `--key-file`.
 pub const KEY_FILE: Setting = Setting {
     noun: "key file",

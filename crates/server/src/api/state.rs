@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::access::Access;
 use super::hosts::Hosts;
@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::layers::LayerSource;
 use crate::metrics::{AttemptMetrics, NotificationMetrics, PollDurations, TransactionDurations};
 use crate::model::LayerName;
-use crate::serve::{Desired, Views};
+use crate::serve::{Desired, Leadership, Views};
 use crate::webhooks::Deliveries;
 
 /// What the handlers of the API need.
@@ -37,6 +37,8 @@ pub struct ApiState<S> {
     pub hosts: Hosts,
     /// What modules are kept from, in one word.
     pub isolation: String,
+    /// Whether this server decides.
+    pub leadership: watch::Receiver<Leadership>,
     /// The attempts that have started and ended.
     pub attempts: Arc<AttemptMetrics>,
     /// How long polls took.

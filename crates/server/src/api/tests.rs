@@ -26,7 +26,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{Method, Request, StatusCode};
 use butler_registry::TokenHash;
 use serde_json::Value;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tower::ServiceExt;
 
 use super::*;
@@ -39,7 +39,7 @@ use crate::metrics::AttemptMetrics;
 use crate::model::{
     AttemptToken, Commit, Digest, Ending, LayerName, Moment, Revision, RunId, Sighting,
 };
-use crate::serve::{Desired, Views};
+use crate::serve::{Desired, Leadership, Views};
 use crate::store::{AttemptId, AttemptResult, MemoryStore, Note, Outcome, StartRequest, Store};
 
 /// A server without processes.
@@ -54,6 +54,8 @@ pub(crate) struct Tested {
     desired: Arc<Desired>,
     views: Arc<Views>,
     attempts: Arc<AttemptMetrics>,
+    /// Makes another server decide.
+    leads: watch::Sender<Leadership>,
     directory: tempfile::TempDir,
 }
 
@@ -117,6 +119,7 @@ pub(crate) async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
     let users = users.into_iter().chain([limited]).collect();
     let due = desired.due("infra");
     let attempts = Arc::new(AttemptMetrics::after(0));
+    let (leads, leadership) = watch::channel(Leadership::Decides(None));
     let state = ApiState {
         store: Arc::clone(&store),
         views: Arc::clone(&views),
@@ -127,6 +130,7 @@ pub(crate) async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
         sign_ins: SignIns::default(),
         hosts,
         isolation: "landlock".to_owned(),
+        leadership,
         attempts: Arc::clone(&attempts),
         poll_durations: Arc::default(),
         transactions: Arc::default(),
@@ -139,7 +143,7 @@ pub(crate) async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
     let others =
         Router::new().fallback(async |request: Request<Body>| unknown(request.uri().path()));
     let router = router(Arc::clone(&state), others);
-    Tested { state, router, store, clock, events, due, desired, views, attempts, directory }
+    Tested { state, router, store, clock, events, due, desired, views, attempts, leads, directory }
 }
 
 impl Tested {
@@ -179,6 +183,7 @@ impl Tested {
             timeout: Duration::from_hours(1),
             place: "here",
             token: &AttemptToken::random().unwrap().hash(),
+            fence: None,
         };
         assert_eq!(self.store.start_attempt(request).await.unwrap(), Outcome::Made);
         assert_eq!(self.store.note(&attempt, Note::Heartbeat).await.unwrap(), Outcome::Made);

@@ -44,6 +44,8 @@ const REGISTRY_TIMEOUT: &str = "24h";
 /// What attempts get from the server.
 #[derive(Clone, Debug)]
 pub struct AttemptSettings {
+    /// Where they run: what other servers call this one.
+    pub place: String,
     /// This executable.
     pub executable: PathBuf,
     /// The data directory.
@@ -349,8 +351,8 @@ impl Executor for ProcessExecutor {
         found
     }
 
-    fn place(&self) -> &'static str {
-        "this machine"
+    fn place(&self) -> &str {
+        &self.settings.place
     }
 }
 

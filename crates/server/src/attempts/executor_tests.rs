@@ -6,6 +6,7 @@ use crate::model::{Ending, RunId};
 async fn attempt_whose_process_cannot_be_started_ends_with_the_reason_in_its_log() {
     let root = tempfile::tempdir().unwrap();
     let settings = AttemptSettings {
+        place: "here".to_owned(),
         executable: root.path().join("missing"),
         data: DataDirectory::create(root.path()).unwrap(),
         catalog: watch::Sender::new(Arc::<Catalog>::default()).subscribe(),

@@ -37,6 +37,7 @@ async fn with_attempt(
         timeout: Duration::from_hours(1),
         place: "here",
         token: &token.hash(),
+        fence: None,
     };
     assert_eq!(store.start_attempt(request).await.unwrap(), Outcome::Made);
     AttemptDirectory::of(&data.attempts(), &id).create(crate::data::DataAccess::Server).unwrap();

@@ -18,6 +18,9 @@ const STOP_IGNORED: Duration = Duration::from_mins(30);
 /// The time between two questions whether a silent attempt exists.
 const PROBE_AGAIN: Duration = Duration::from_secs(15);
 
+/// How long the server that started an attempt may leave it to the others to ask. It asks more often than that.
+const ASKED_ELSEWHERE: Duration = Duration::from_mins(1);
+
 /// Decides about the attempt of a run that has not ended.
 pub(super) fn watch(input: &Input<'_>, run: &Run, attempt: &Attempt) -> Decision {
     let id = || run.id.clone();
@@ -34,12 +37,29 @@ pub(super) fn watch(input: &Input<'_>, run: &Run, attempt: &Attempt) -> Decision
     let silent_at = attempt.heartbeat + SILENCE;
     let is_silent = input.now >= silent_at;
     let asked = attempt.probed.map(|(_, at)| at).filter(|at| *at >= attempt.heartbeat);
-    let ask_at = asked.map_or(silent_at, |at| at + PROBE_AGAIN);
-    let decision = if is_silent && input.now >= ask_at {
-        let reports = attempt.reports;
-        Decision::step(phase, Step::Probe { run: id(), attempt: number, reports })
+    let is_here = input.surroundings.reaches_attempt;
+    let decision = if is_here {
+        let ask_at = asked.map_or(silent_at, |at| at + PROBE_AGAIN);
+        if is_silent && input.now >= ask_at {
+            let reports = attempt.reports;
+            Decision::step(phase, Step::Probe { run: id(), attempt: number, reports })
+        } else {
+            Decision::rest(phase).look_at(if is_silent { ask_at } else { silent_at })
+        }
     } else {
-        Decision::rest(phase).look_at(if is_silent { ask_at } else { silent_at })
+        // Once is enough: the time is counted from then on, until something is heard.
+        let miss_at = asked.unwrap_or(silent_at) + ASKED_ELSEWHERE;
+        match attempt.unknown_since {
+            Some(since) if input.now.since(since) < FATE_UNKNOWN => {
+                Decision::rest(phase).look_at(since + FATE_UNKNOWN)
+            }
+            Some(_) => Decision::rest(phase),
+            None if input.now >= miss_at => {
+                let reports = attempt.reports;
+                Decision::step(phase, Step::Miss { run: id(), attempt: number, reports })
+            }
+            None => Decision::rest(phase).look_at(miss_at),
+        }
     };
     if let Some(since) = attempt.unknown_since.filter(|_| is_silent) {
         return if input.now.since(since) < FATE_UNKNOWN {
@@ -63,7 +83,10 @@ pub(super) fn watch(input: &Input<'_>, run: &Run, attempt: &Attempt) -> Decision
         .map(|(why, at)| (why, Some(at)))
         .or_else(|| reason_to_stop(input, run, attempt).map(|why| (why, None)))
     {
-        Some((why, _)) if !attempt.stop_delivered => {
+        Some((why, None)) if !is_here => {
+            Decision::step(phase, Step::RequestStop { run: id(), attempt: number, why })
+        }
+        Some((why, _)) if !attempt.stop_delivered && is_here => {
             Decision::step(phase, Step::Stop { run: id(), attempt: number, why })
         }
         Some((_, Some(at))) if input.now.since(at) >= STOP_IGNORED => {

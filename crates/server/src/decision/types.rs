@@ -100,6 +100,24 @@ pub enum Step {
         /// How often it has reported anything. The answer counts only if that is still so.
         reports: u32,
     },
+    /// Record that the attempt must stop. The server that started it will tell it.
+    RequestStop {
+        /// The run.
+        run: RunId,
+        /// The number of its attempt.
+        attempt: u32,
+        /// Why.
+        why: StopReason,
+    },
+    /// Record that neither the attempt nor the server that started it was heard of.
+    Miss {
+        /// The run.
+        run: RunId,
+        /// The number of its attempt.
+        attempt: u32,
+        /// How often it has reported anything. The record counts only if that is still so.
+        reports: u32,
+    },
     /// Record the end of an attempt that cannot report any more, and free its lease.
     EndAttempt {
         /// The run.

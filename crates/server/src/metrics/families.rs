@@ -37,8 +37,9 @@ impl Kind {
 }
 
 /// All metrics, in the order of the answer.
-pub const FAMILIES: [&Family; 20] = [
+pub const FAMILIES: [&Family; 21] = [
     &BUILD_INFO,
+    &DECIDES,
     &LAYERS,
     &LAYERS_DRIFTED,
     &OLDEST_DRIFT,
@@ -66,6 +67,14 @@ pub const BUILD_INFO: Family = Family {
     kind: Kind::Gauge,
     labels: &["version"],
     help: "Always 1; the label is the version of the server.",
+};
+
+/// Whether the server decides.
+pub const DECIDES: Family = Family {
+    name: "butler_decides",
+    kind: Kind::Gauge,
+    labels: &[],
+    help: "1 if this server decides about the layers, 0 if it leaves that to another server with the same store.",
 };
 
 /// Layers by phase.

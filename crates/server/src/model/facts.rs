@@ -133,6 +133,9 @@ pub struct Surroundings {
     pub former: Option<Former>,
     /// Why nothing is started on this machine, for example because its disk is nearly full.
     pub no_starts: Option<String>,
+    /// Whether this server can look for the attempt that runs, and stop it. Otherwise the server that started it
+    /// does so.
+    pub reaches_attempt: bool,
 }
 
 impl Default for Surroundings {
@@ -150,6 +153,7 @@ impl Default for Surroundings {
             breaker: Breaker::Closed,
             former: None,
             no_starts: None,
+            reaches_attempt: true,
         }
     }
 }

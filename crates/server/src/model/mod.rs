@@ -5,6 +5,7 @@
 //! decision derives them, so that they cannot contradict the facts.
 
 mod attempt;
+mod decider;
 mod facts;
 mod journal;
 mod layer;
@@ -20,6 +21,7 @@ mod token;
 pub use attempt::{Attempt, Ending, Liveness, StopReason};
 pub use butler_base::error::FailureClass;
 pub use butler_protocol::backend::{LockId, StateLock};
+pub use decider::DeciderLease;
 pub use facts::{
     Breaker, BreakerFailure, DriftFinding, DriftKind, Facts, Former, Lease, OpenBreaker,
     ReportedLock, RepositorySlots, Surroundings, Upstream,

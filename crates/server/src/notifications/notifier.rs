@@ -27,7 +27,7 @@ const STORE_AGAIN: Duration = Duration::from_secs(5);
 const LAST_ANSWER: Duration = Duration::from_secs(3);
 
 /// What notifications need.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Setup {
     /// Reads the addresses and keys of receivers.
     pub secrets: Secrets,

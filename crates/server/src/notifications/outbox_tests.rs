@@ -142,6 +142,7 @@ impl Tested {
             timeout: Duration::from_mins(1),
             place: "this machine",
             token: &TokenHash::of("brce_test"),
+            fence: None,
         };
         assert_eq!(self.store.start_attempt(request).await.unwrap(), Outcome::Made);
         assert_eq!(self.store.finish(&attempt, result).await.unwrap(), Outcome::Made);

@@ -7,6 +7,7 @@ mod desired;
 mod desired_tests;
 mod dry_run;
 mod includes;
+mod leadership;
 mod listener;
 mod plan_files;
 mod poller;
@@ -26,6 +27,7 @@ mod waiting;
 
 pub use desired::{Desired, Poll, PollResults};
 pub use dry_run::{DryRun, dry_run};
+pub use leadership::Leadership;
 pub use listener::ListenError;
 pub use poller::PollError;
 pub use reload::ConfigFiles;

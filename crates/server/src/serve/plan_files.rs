@@ -114,6 +114,7 @@ mod tests {
             timeout: Duration::from_mins(1),
             place: "this machine",
             token: &TokenHash::of("brce_test"),
+            fence: None,
         };
         assert_eq!(store.start_attempt(request).await.unwrap(), Outcome::Made);
         let directory = AttemptDirectory::of(&data.attempts(), &attempt);

@@ -1,9 +1,9 @@
 //! Removes what is no longer kept: old runs with the files of their attempts, plan files, mirrors of repositories
 //! that left the configuration, and old entries of the journal.
 //!
-//! Rows are removed before files. If the server ends in between, the next one that starts removes
-//! the directories of attempts whose run does not exist. Decisions go on meanwhile: each layer is one
-//! short transaction.
+//! Rows are removed before files. If the server ends in between, or another server with the same store removes the
+//! rows, the next pass removes the directories of attempts whose run does not exist. Decisions go on meanwhile: each
+//! layer is one short transaction.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -52,8 +52,9 @@ pub(super) async fn remove_old<S: Store>(
     desired: Arc<Desired>,
 ) {
     let mut configs = desired.configs();
-    remove_unknown_attempts(&*store, &data).await;
     loop {
+        // Of an earlier server, or of this one if another server has removed the run.
+        remove_unknown_attempts(&*store, &data).await;
         let config = configs.borrow_and_update().clone();
         let catalog = desired.catalogs().borrow().clone();
         remove_old_runs(&*store, &data, &catalog).await;

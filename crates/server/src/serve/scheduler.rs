@@ -1,6 +1,8 @@
 //! Decides about layers when something happened to them, and when their time has come.
 
 mod limits;
+mod news;
+mod shared;
 mod start;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -11,6 +13,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+pub(super) use self::news::Shared;
+use self::news::news;
 use super::desired::Desired;
 use super::start_rate::StartRate;
 use super::view::{LayerView, Views};
@@ -65,6 +69,10 @@ pub(super) struct Scheduler<S, E> {
     /// The run of each attempt that was started, if they are collected: a server would collect them
     /// for ever.
     pub(super) started: Option<Vec<RunId>>,
+    /// What other servers do, if they share the store.
+    shared: Option<Shared>,
+    /// The last entry of the journal that was heard of.
+    heard: u64,
 }
 
 impl<S: Store, E: Executor> Scheduler<S, E> {
@@ -92,6 +100,8 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             waiting: Waiting::default(),
             occupied: HashMap::new(),
             started: None,
+            shared: None,
+            heard: 0,
         }
     }
 
@@ -126,6 +136,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
     /// Handles events and due layers until `events` is closed.
     pub(super) async fn run(&mut self, events: &mut mpsc::UnboundedReceiver<Event>) {
         let mut catalog = self.catalog.clone();
+        let mut shared = self.shared.clone();
         loop {
             let due = until(self.next_look());
             tokio::select! {
@@ -139,6 +150,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                     }
                     self.wake_all().await;
                 }
+                news = news(&mut shared) => self.hear(news).await,
                 () = due => {}
             }
             self.work_off(events).await;
@@ -235,9 +247,8 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         let source = self.catalog.borrow().layers.get(layer).cloned();
         let configured = source.as_ref().map(|source| &source.configured);
         let (store, executor) = (Arc::clone(&self.store), Arc::clone(&self.executor));
-        let repository_concurrency = self.repository_concurrency(source.as_deref());
         let limits = self.limits(self.first_pass.contains(layer));
-        let limits = Limits { repository_concurrency, ..limits };
+        let limits = self.limits_of(source.as_deref(), &limits);
         let controller = Controller::new(&*store, &*executor, limits);
         let mut frees_others = false;
         for _ in 0..MOST_STEPS {
@@ -253,7 +264,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             if std::mem::replace(&mut self.breaker, snapshot.breaker) != snapshot.breaker {
                 self.wake_all().await;
             }
-            let Some(step) = decision.step.clone() else {
+            let Some(step) = decision.step.clone().filter(|step| self.makes(step)) else {
                 if let Err(error) = controller.remove_plans(layer, configured, &snapshot).await {
                     tracing::warn!(%layer, %error, "cannot read which plan files are needed");
                 }

@@ -10,17 +10,18 @@ use butler_base::cancel::Stop;
 use butler_base::process::Environment;
 use butler_source::git::GitEnvironment;
 use secrecy::SecretString;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::connections::{HEAD, serve_connections};
 use super::desired::Desired;
+use super::leadership::{LIFETIME, Leadership, lead};
 use super::listener::{ListenError, listen, listen_to_attempts};
 use super::poller::{PollSettings, Poller, poll_each};
 use super::read_includes::recall;
 use super::reload::{ConfigFiles, reload};
 use super::retention::remove_old;
-use super::scheduler::{Capacity, Scheduler, until};
+use super::scheduler::{Capacity, Scheduler, Shared, until};
 use super::stopping::end_attempts;
 use super::tls::{TlsError, TlsFiles, TlsListener, acceptor};
 use super::view::Views;
@@ -36,7 +37,7 @@ use crate::model::RunId;
 use crate::notifications::{Notifier, Setup};
 use crate::pages;
 use crate::plans::{KeyError, PlanKeys};
-use crate::store::{SqliteStore, Store, StoreError};
+use crate::store::{AnyStore, Deciders as _, Store, StoreError, StorePlace, THIS_MACHINE};
 use crate::webhooks::{self, Receiver};
 
 /// What the server is started with.
@@ -50,6 +51,8 @@ pub struct Options {
     pub config_files: Option<ConfigFiles>,
     /// The data directory.
     pub data: PathBuf,
+    /// Which database has the facts.
+    pub store: StorePlace,
     /// Where people and programs reach the server.
     pub listen: SocketAddr,
     /// Under which names they reach it, and which proxies are trusted.
@@ -116,6 +119,11 @@ pub enum ServeError {
     /// A listener.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// Another server decides, so one pass cannot.
+    #[error(
+        "the server `{0}` decides about the layers of this store; stop it, or ask it with `butler-runner layer`"
+    )]
+    Decided(String),
     /// The server stopped answering.
     #[error("the server cannot accept connections any more")]
     Serve(#[source] std::io::Error),
@@ -128,7 +136,7 @@ fn lines(errors: &[ConfigError]) -> String {
 
 /// The parts of a server. Its scheduler works beside them.
 struct Parts {
-    store: Arc<SqliteStore>,
+    store: Arc<AnyStore>,
     data: DataDirectory,
     desired: Arc<Desired>,
     views: Arc<Views>,
@@ -136,12 +144,15 @@ struct Parts {
     polls: Arc<PollSettings>,
     attempts: Arc<AttemptMetrics>,
     followers: Arc<LogWatch>,
-    /// Takes the reports of attempts, until the parts are dropped.
-    _reports: JoinSet<()>,
+    /// The name of this server among those that share the store.
+    name: String,
+    leadership: watch::Receiver<Leadership>,
+    /// Take the reports of attempts, and renew the lease of the server that decides, until the parts are dropped.
+    tasks: JoinSet<()>,
 }
 
 impl Parts {
-    fn poller(&self, repository: &str) -> Poller<SqliteStore> {
+    fn poller(&self, repository: &str) -> Poller<AnyStore> {
         Poller::new(
             repository,
             Arc::clone(&self.store),
@@ -149,6 +160,17 @@ impl Parts {
             Arc::clone(&self.desired),
             self.sender.clone(),
         )
+    }
+
+    /// Lets another server decide, if others share the store.
+    async fn resign(&mut self) {
+        // The lease is not renewed any more.
+        self.tasks.shutdown().await;
+        if self.store.is_shared()
+            && let Err(error) = self.store.resign(&self.name).await
+        {
+            tracing::warn!(%error, "another server decides only after some seconds");
+        }
     }
 
     /// Removes what is no longer kept. Never ends.
@@ -211,7 +233,7 @@ pub async fn serve(
     let of_file = options.access_file.as_deref().map(Access::of_file);
     let of_file = of_file.transpose().map_err(ServeError::Access)?;
     let acceptor = options.tls.clone().map(acceptor).transpose()?;
-    let (parts, mut scheduler, mut events) = prepare(options).await?;
+    let (mut parts, mut scheduler, mut events) = prepare(options).await?;
     parts.desired.log_include_errors();
     let failed = |source| ServeError::Data { path: parts.data.root().to_owned(), source };
     let access = match of_file {
@@ -235,6 +257,7 @@ pub async fn serve(
         sign_ins: SignIns::default(),
         hosts,
         isolation,
+        leadership: parts.leadership.clone(),
         attempts: Arc::clone(&parts.attempts),
         poll_durations: Arc::clone(&parts.polls.durations),
         transactions: parts.store.durations(),
@@ -263,7 +286,14 @@ pub async fn serve(
             None => serve_connections(listener, router, HEAD).await,
         }
     };
-    let notifier = Notifier::start(Arc::clone(&parts.store), &parts.desired, setup);
+    let (end_notifications, ended) = oneshot::channel();
+    let notifications = tokio::spawn(notify(
+        Arc::clone(&parts.store),
+        Arc::clone(&parts.desired),
+        setup,
+        parts.leadership.clone(),
+        ended,
+    ));
     scheduler.find_attempts().await?;
     scheduler.look_at_all().await?;
     ready(&format!("{scheme}://{address}/"), code.as_ref());
@@ -280,8 +310,40 @@ pub async fn serve(
     if let Some(limit) = stop_attempts {
         end_attempts(&*parts.store, &mut scheduler, &mut events, stop, limit).await?;
     }
-    notifier.stop().await;
+    let _ = end_notifications.send(());
+    // It has its own limit of time.
+    let _ = notifications.await;
+    parts.resign().await;
     Ok(())
+}
+
+/// Notifies as long as this server decides, and until it ends.
+async fn notify(
+    store: Arc<AnyStore>,
+    desired: Arc<Desired>,
+    setup: Setup,
+    mut leadership: watch::Receiver<Leadership>,
+    mut end: oneshot::Receiver<()>,
+) {
+    loop {
+        tokio::select! {
+            decides = leadership.wait_for(|leadership| leadership.decides()) => {
+                if decides.is_err() {
+                    return;
+                }
+            }
+            _ = &mut end => return,
+        }
+        let notifier = Notifier::start(Arc::clone(&store), &desired, setup.clone());
+        let is_over = tokio::select! {
+            Ok(_) = leadership.wait_for(|leadership| !leadership.decides()) => false,
+            _ = &mut end => true,
+        };
+        notifier.stop().await;
+        if is_over {
+            return;
+        }
+    }
 }
 
 /// Polls once, does what can be done now, and waits for what it has started. After `stop`, attempts
@@ -293,7 +355,14 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
     // The next pass would be limited again.
     options.starts_per_minute = u32::MAX;
     let stop_attempts = options.stop_attempts;
-    let (parts, mut scheduler, mut events) = prepare(options).await?;
+    let (mut parts, mut scheduler, mut events) = prepare(options).await?;
+    if parts.store.is_shared() {
+        let lease = parts.store.decide(&parts.name, LIFETIME).await?;
+        if lease.holder != parts.name {
+            return Err(ServeError::Decided(lease.holder));
+        }
+        let _ = parts.leadership.clone().wait_for(|leadership| leadership.decides()).await;
+    }
     let unread = poll_each(&parts.desired, |name| parts.poller(name), stop).await;
     // If it does not get to its end, the next pass continues.
     tokio::spawn(parts.remove_old());
@@ -343,11 +412,12 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
         }
     }
     let include_errors = parts.desired.include_errors();
+    parts.resign().await;
     Ok(Pass { failed, unread, include_errors, views: parts.views })
 }
 
 /// The parts, the scheduler, and what happens.
-type Prepared = (Parts, Scheduler<SqliteStore, ProcessExecutor>, mpsc::UnboundedReceiver<Event>);
+type Prepared = (Parts, Scheduler<AnyStore, ProcessExecutor>, mpsc::UnboundedReceiver<Event>);
 
 /// Opens the store, listens for attempts, and makes everything else.
 async fn prepare(options: Options) -> Result<Prepared, ServeError> {
@@ -357,9 +427,16 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         Some(path) => PlanKeys::at(path)?,
         None => PlanKeys::at_or_new(&data.plan_key())?,
     };
-    let store = Arc::new(SqliteStore::open(&data.store())?);
+    let bundle = options.ca_bundle.as_deref();
+    let store = Arc::new(AnyStore::open(options.store, &data.store(), bundle).await?);
     // After the store is locked: another server that runs here needs its own modes.
     let data = data.with_access(options.access).map_err(failed)?;
+    // Attempts of earlier versions have this name, which only the one server of their store reads.
+    let place = if store.is_shared() {
+        data.server_name().map_err(failed)?
+    } else {
+        THIS_MACHINE.to_owned()
+    };
     // Before an attempt can report.
     let attempt_metrics = Arc::new(AttemptMetrics::after(*store.journal().borrow()));
     let desired = Arc::new(Desired::new(options.config, options.limits));
@@ -379,8 +456,8 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     );
     let followers = registry.followers();
     let router = butler_registry::router(Arc::new(registry));
-    let mut reports = JoinSet::new();
-    reports.spawn(async move {
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
             tracing::error!(%error, "attempts cannot report any more");
         }
@@ -389,6 +466,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     let mut environment = options.environment;
     environment.set_default("BUTLER_CACHE_DIR", data.cache());
     let attempts = AttemptSettings {
+        place: place.clone(),
         executable: options.executable,
         data: data.clone(),
         catalog: desired.catalogs(),
@@ -405,7 +483,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     let views = Arc::new(Views::default());
     let capacity =
         Capacity { concurrency: options.concurrency, starts_per_minute: options.starts_per_minute };
-    let scheduler = Scheduler::new(
+    let mut scheduler = Scheduler::new(
         Arc::clone(&store),
         executor,
         capacity,
@@ -413,6 +491,13 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         Arc::clone(&desired),
         Arc::clone(&views),
     );
+    let (leads, leadership) = watch::channel(Leadership::Decides(None));
+    if store.is_shared() {
+        leads.send_replace(Leadership::Waits);
+        let journal = store.journal();
+        scheduler.share(Shared { leadership: leadership.clone(), journal });
+        tasks.spawn(lead(Arc::clone(&store), place.clone(), leads));
+    }
     let polls = Arc::new(PollSettings {
         data: data.clone(),
         secrets: options.secrets,
@@ -431,7 +516,9 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         polls,
         attempts: attempt_metrics,
         followers,
-        _reports: reports,
+        name: place,
+        leadership,
+        tasks,
     };
     Ok((parts, scheduler, events))
 }

@@ -1,13 +1,15 @@
-//! What a store keeps beside the facts of layers: sessions of browsers, and cursors of receivers.
+//! What a store keeps beside the facts of layers: sessions of browsers, cursors of receivers, and which server
+//! decides.
 //!
-//! The traits are here, and their transactions in [`super::session`] and [`super::cursor`].
+//! The traits are here, and their transactions in [`super::session`], [`super::cursor`] and [`super::decider`].
 
 use std::future::Future;
+use std::time::Duration;
 
 use butler_registry::TokenHash;
 
 use super::error::StoreResult;
-use crate::model::Session;
+use crate::model::{DeciderLease, Session};
 
 /// The sessions of all browsers.
 pub trait Sessions: Send + Sync {
@@ -55,4 +57,20 @@ pub trait Cursors: Send + Sync {
 
     /// Removes the cursors of all other receivers.
     fn retain_cursors(&self, receivers: &[String]) -> impl Future<Output = StoreResult<()>> + Send;
+}
+
+/// Which of several servers decides.
+pub trait Deciders: Send + Sync {
+    /// Renews the lease of `server`, or gives it to it if no other one has it. Returns the lease that is in force.
+    ///
+    /// # Errors
+    /// If the store does not answer. This holds for all methods.
+    fn decide(
+        &self,
+        server: &str,
+        lifetime: Duration,
+    ) -> impl Future<Output = StoreResult<DeciderLease>> + Send;
+
+    /// Ends the lease of `server`, if it has it: another one can take it at once.
+    fn resign(&self, server: &str) -> impl Future<Output = StoreResult<()>> + Send;
 }

@@ -1,20 +1,21 @@
 //! What a database has to offer, and how it becomes a [`Store`].
 
 use std::future::Future;
+use std::time::Duration;
 
 use butler_registry::TokenHash;
 use tokio::sync::watch;
 
-use super::beside::{Cursors, Sessions};
+use super::beside::{Cursors, Deciders, Sessions};
 use super::tables as transactions;
 use super::transaction::Tables;
 use super::{
     AttemptId, AttemptResult, EventFilter, Keep, Note, Outcome, Snapshot, StartRequest, Store,
-    StoreResult, breaker, cursor, rename, session,
+    StoreResult, breaker, cursor, decider, rename, session,
 };
 use crate::model::{
-    Breaker, Closed, Commit, Former, JournalEntry, LayerName, Moment, NewRun, OpenBreaker,
-    PlanDigest, Run, RunId, Session, Sighting,
+    Breaker, Closed, Commit, DeciderLease, Former, JournalEntry, LayerName, Moment, NewRun,
+    OpenBreaker, PlanDigest, Run, RunId, Session, Sighting,
 };
 
 /// What a transaction does.
@@ -78,6 +79,19 @@ impl<D: Database> Cursors for D {
     async fn retain_cursors(&self, receivers: &[String]) -> StoreResult<()> {
         let receivers = receivers.to_vec();
         self.transaction(Access::Write, move |tables| cursor::retain(tables, &receivers)).await
+    }
+}
+
+impl<D: Database> Deciders for D {
+    async fn decide(&self, server: &str, lifetime: Duration) -> StoreResult<DeciderLease> {
+        let server = server.to_owned();
+        self.transaction(Access::Write, move |tables| decider::decide(tables, &server, lifetime))
+            .await
+    }
+
+    async fn resign(&self, server: &str) -> StoreResult<()> {
+        let server = server.to_owned();
+        self.transaction(Access::Write, move |tables| decider::resign(tables, &server)).await
     }
 }
 
@@ -170,7 +184,7 @@ impl<D: Database> Store for D {
         let (concurrency, timeout) = (request.concurrency, request.timeout);
         let repository = request.repository.to_owned();
         let repository_concurrency = request.repository_concurrency;
-        let token = *request.token;
+        let (token, fence) = (*request.token, request.fence);
         self.transaction(Access::Write, move |tables| {
             let request = StartRequest {
                 attempt: &attempt,
@@ -182,6 +196,7 @@ impl<D: Database> Store for D {
                 timeout,
                 place: &place,
                 token: &token,
+                fence,
             };
             transactions::start_attempt(tables, &request)
         })

@@ -12,7 +12,8 @@ use super::record::Record;
 use super::transaction::Tables;
 use super::{Clock, EventFilter, Running, RunningCount, StoreResult};
 use crate::model::{
-    Action, Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId, Session,
+    Action, Commit, DeciderLease, JournalChange, JournalEntry, LayerName, Lease, Moment, Run,
+    RunId, Session,
 };
 
 /// Facts in memory.
@@ -35,6 +36,7 @@ struct Memory {
     sessions: Vec<(TokenHash, Session)>,
     /// The cursors of receivers of notifications.
     receivers: BTreeMap<String, u64>,
+    decider: Option<DeciderLease>,
     journal: Vec<JournalEntry>,
     /// The sequence of the last entry of the journal.
     last: watch::Sender<u64>,
@@ -214,6 +216,15 @@ impl Tables for Memory {
 
     fn remove_receiver(&mut self, name: &str) -> StoreResult<()> {
         self.receivers.remove(name);
+        Ok(())
+    }
+
+    fn decider(&mut self) -> StoreResult<Option<DeciderLease>> {
+        Ok(self.decider.clone())
+    }
+
+    fn write_decider(&mut self, lease: &DeciderLease) -> StoreResult<()> {
+        self.decider = Some(lease.clone());
         Ok(())
     }
 

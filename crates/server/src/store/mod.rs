@@ -4,16 +4,19 @@
 //! stored, and changes nothing if they differ: decisions are made on a snapshot that can be old,
 //! and two servers may believe that they are the active one.
 
+mod any;
 mod beside;
 mod breaker;
 #[cfg(test)]
 mod contract_tests;
 mod cursor;
 mod database;
+mod decider;
 mod error;
 mod journal;
 mod lock;
 mod memory;
+mod migrate;
 mod needs;
 mod note;
 mod postgres;
@@ -22,6 +25,7 @@ mod rename;
 mod running;
 mod session;
 mod sqlite;
+mod stored_row;
 mod tables;
 mod transaction;
 
@@ -38,9 +42,12 @@ use crate::model::{
     Sighting, StalePlan, StateLock, Upstream,
 };
 
-pub use beside::{Cursors, Sessions};
+pub use any::{AnyStore, StorePlace};
+pub use beside::{Cursors, Deciders, Sessions};
 pub use error::{StoreError, StoreResult};
 pub use memory::MemoryStore;
+pub(crate) use migrate::THIS_MACHINE;
+pub use migrate::{Migrated, migrate};
 pub use note::{Note, Outcome};
 pub use postgres::{AddressError, PostgresAddress, PostgresStore};
 pub use running::{Running, RunningCount};
@@ -148,6 +155,8 @@ pub struct StartRequest<'a> {
     pub place: &'a str,
     /// What its process must send with each request.
     pub token: &'a TokenHash,
+    /// The fence of the server that decides, if several can. One that is no longer in force starts nothing.
+    pub fence: Option<u64>,
 }
 
 /// Which entries of the journal are listed.
@@ -169,7 +178,7 @@ pub struct Keep {
 }
 
 /// The facts of all layers.
-pub trait Store: Cursors + Sessions {
+pub trait Store: Cursors + Deciders + Sessions {
     /// Reads what the decision about a layer needs.
     ///
     /// # Errors

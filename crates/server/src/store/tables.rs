@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::breaker::{breaker, count_automatic_apply};
 use super::transaction::{Tables, update};
-use super::{AttemptId, AttemptResult, Keep, Note, Outcome, Snapshot, StartRequest, StoreResult};
+use super::{
+    AttemptId, AttemptResult, Keep, Note, Outcome, Snapshot, StartRequest, StoreResult, decider,
+};
 use crate::model::{
     Action, Attempt, Breaker, Cause, Closed, Facts, LayerName, Lease, NewRun, PlanDigest, RunId,
     Sighting, Upstream,
@@ -125,6 +127,11 @@ pub(super) fn start_attempt(
     let most = request.repository_concurrency;
     let is_repository_full = most.is_some_and(|most| running.of(repository).attempts >= most);
     if tables.lease(state_key)?.is_some() || is_full || is_repository_full {
+        return Ok(Outcome::Refused);
+    }
+    if let Some(fence) = request.fence
+        && !decider::is_current(tables, fence)?
+    {
         return Ok(Outcome::Refused);
     }
     if breaker(tables)? == Breaker::Open

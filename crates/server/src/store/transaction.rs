@@ -6,7 +6,8 @@ use super::journal::changes;
 use super::record::Record;
 use super::{EventFilter, Outcome, Running, StoreResult};
 use crate::model::{
-    Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId, Session,
+    Commit, DeciderLease, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId,
+    Session,
 };
 
 /// One transaction of a database. Nothing that it does is visible to others before it ends, and
@@ -99,6 +100,12 @@ pub(super) trait Tables {
 
     /// Removes a cursor, if it exists.
     fn remove_receiver(&mut self, name: &str) -> StoreResult<()>;
+
+    /// The lease of the server that decides, or decided last.
+    fn decider(&mut self) -> StoreResult<Option<DeciderLease>>;
+
+    /// Writes this lease, in place of an earlier one.
+    fn write_decider(&mut self, lease: &DeciderLease) -> StoreResult<()>;
 
     /// The sequence of the last entry of the journal, also if it was removed; 0 without one.
     fn last_sequence(&mut self) -> StoreResult<u64>;

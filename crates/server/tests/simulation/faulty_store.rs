@@ -2,15 +2,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use butler_registry::TokenHash;
 use butler_server::model::{
-    Breaker, Closed, Commit, Former, JournalEntry, LayerName, Moment, NewRun, OpenBreaker,
-    PlanDigest, Run, RunId, Session, Sighting,
+    Breaker, Closed, Commit, DeciderLease, Former, JournalEntry, LayerName, Moment, NewRun,
+    OpenBreaker, PlanDigest, Run, RunId, Session, Sighting,
 };
 use butler_server::store::{
-    AttemptId, AttemptResult, Cursors, EventFilter, Keep, MemoryStore, Note, Outcome, Sessions,
-    Snapshot, StartRequest, Store, StoreError, StoreResult,
+    AttemptId, AttemptResult, Cursors, Deciders, EventFilter, Keep, MemoryStore, Note, Outcome,
+    Sessions, Snapshot, StartRequest, Store, StoreError, StoreResult,
 };
 use tokio::sync::watch;
 
@@ -119,6 +120,16 @@ impl Cursors for FaultyStore {
 
     async fn retain_cursors(&self, receivers: &[String]) -> StoreResult<()> {
         self.write(self.inner.retain_cursors(receivers)).await
+    }
+}
+
+impl Deciders for FaultyStore {
+    async fn decide(&self, server: &str, lifetime: Duration) -> StoreResult<DeciderLease> {
+        self.write(self.inner.decide(server, lifetime)).await
+    }
+
+    async fn resign(&self, server: &str) -> StoreResult<()> {
+        self.write(self.inner.resign(server)).await
     }
 }
 

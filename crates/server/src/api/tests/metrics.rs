@@ -59,6 +59,7 @@ async fn metrics_need_the_token_of_a_viewer_unless_they_are_open() {
         access: Access::new(Vec::new()),
         hosts: Hosts::new([127, 0, 0, 1].into()),
         isolation: "landlock".to_owned(),
+        leadership: tested.state.leadership.clone(),
         attempts: Arc::clone(&tested.attempts),
         poll_durations: Arc::default(),
         transactions: Arc::default(),
@@ -176,6 +177,14 @@ async fn runs_that_wait_are_counted_by_each_gate_of_their_layer() {
         value(&tested.metrics().await, "butler_run_wait_seconds_count{action=\"plan\"}"),
         "1"
     );
+}
+
+#[tokio::test]
+async fn server_tells_whether_it_decides() {
+    let tested = tested().await;
+    assert_eq!(value(&tested.metrics().await, "butler_decides"), "1");
+    tested.leads.send_replace(Leadership::Waits);
+    assert_eq!(value(&tested.metrics().await, "butler_decides"), "0");
 }
 
 #[tokio::test]

@@ -186,3 +186,64 @@ pub(super) fn rows() -> Vec<Row> {
         ),
     ]
 }
+
+/// The attempt runs on the machine of another server.
+pub(super) fn elsewhere() -> Vec<Row> {
+    let elsewhere = |change: fn(&mut Attempt)| {
+        auto().with(|w| {
+            w.surroundings.reaches_attempt = false;
+            change(attempt(w.apply()));
+        })
+    };
+    vec![
+        (
+            "elsewhere, silent: its server asks",
+            elsewhere(|a| a.heartbeat = ago(SILENCE + secs(59))),
+            (ClosingOut, "", &[], true),
+        ),
+        (
+            "elsewhere, silent, and its server does not ask",
+            elsewhere(|a| a.heartbeat = ago(SILENCE + secs(60))),
+            (ClosingOut, "miss", &[], false),
+        ),
+        (
+            "elsewhere, silent, and its server has asked",
+            elsewhere(|a| {
+                a.heartbeat = ago(secs(900));
+                a.probed = Some((Liveness::Alive, ago(secs(59))));
+            }),
+            (ClosingOut, "", &[], true),
+        ),
+        (
+            "elsewhere, nothing heard for nine minutes",
+            elsewhere(|a| {
+                a.heartbeat = ago(secs(900));
+                a.probed = Some((Liveness::Unknown, ago(secs(540))));
+                a.unknown_since = Some(ago(secs(540)));
+            }),
+            (ClosingOut, "", &[], true),
+        ),
+        (
+            "elsewhere, nothing heard for ten minutes",
+            elsewhere(|a| {
+                a.heartbeat = ago(secs(900));
+                a.probed = Some((Liveness::Unknown, ago(FATE_UNKNOWN)));
+                a.unknown_since = Some(ago(FATE_UNKNOWN));
+            }),
+            (Blocked, "", &[Gate::Lease], false),
+        ),
+        (
+            "elsewhere, to be stopped",
+            elsewhere(|a| (a.heartbeat, a.deadline) = (NOW, NOW)),
+            (ClosingOut, "request stop TimedOut", &[], false),
+        ),
+        (
+            "elsewhere, asked to stop: its server tells it",
+            elsewhere(|a| {
+                a.heartbeat = NOW;
+                a.stop = Some((StopReason::Cancelled, ago(secs(1))));
+            }),
+            (ClosingOut, "", &[], true),
+        ),
+    ]
+}

@@ -183,6 +183,8 @@ fn short(step: Option<&Step>) -> String {
         Some(Step::Close { why, .. }) => format!("close {why:?}"),
         Some(Step::Stop { why, .. }) => format!("stop {why:?}"),
         Some(Step::Probe { .. }) => "probe".to_owned(),
+        Some(Step::Miss { .. }) => "miss".to_owned(),
+        Some(Step::RequestStop { why, .. }) => format!("request stop {why:?}"),
         Some(Step::TakeOver { from }) => format!("take over {from}"),
         Some(Step::MoveFiles { from }) => format!("move files of {}", from[0]),
         Some(Step::EndAttempt { ending, .. }) => format!("end {ending:?}"),
@@ -219,6 +221,7 @@ fn table() -> Vec<Row> {
     let parts = [
         commits::rows(),
         attempts::rows(),
+        attempts::elsewhere(),
         gates::rows(),
         plans::rows(),
         failures::rows(),

@@ -1,5 +1,8 @@
 //! What limits the starts of attempts.
 
+use std::path::Path;
+
+use butler_protocol::backend::LOCAL;
 use tokio::time::Instant;
 
 use super::Scheduler;
@@ -9,6 +12,10 @@ use crate::store::Store;
 
 /// The least free space of the data directory with which attempts are started, in bytes.
 const LEAST_ROOM: u64 = 1 << 30;
+
+/// Why a layer is not started whose state another server would not find: it would create everything again.
+const STATE_OF_ONE_SERVER: &str = "its state is in the data directory of one server, and several servers share the \
+    store; give it a remote `backend`, or an absolute `path` of a file system that all servers mount";
 
 impl<S: Store, E: Executor> Scheduler<S, E> {
     /// What can run now, of a layer whose repository is not limited.
@@ -23,13 +30,33 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         });
         let (starts_left, starts_again) = self.rate.left(Instant::now());
         let limits = Limits::concurrency(self.capacity.concurrency);
-        Limits { starts_left, starts_again, is_first_pass, no_starts, ..limits }
+        let fence = self.leadership().fence();
+        Limits { starts_left, starts_again, is_first_pass, no_starts, fence, ..limits }
+    }
+
+    /// What can run of this layer now.
+    pub(super) fn limits_of(&self, source: Option<&LayerSource>, limits: &Limits) -> Limits {
+        let state = source.filter(|source| self.shared.is_some() && has_state_in_data(source));
+        let no_starts = state.map(|_| STATE_OF_ONE_SERVER.to_owned());
+        Limits {
+            repository_concurrency: self.repository_concurrency(source),
+            no_starts: no_starts.or_else(|| limits.no_starts.clone()),
+            ..limits.clone()
+        }
     }
 
     /// The most attempts of layers of the repository of `source` at the same time. It is read each
     /// time: a new configuration can have another one.
-    pub(super) fn repository_concurrency(&self, source: Option<&LayerSource>) -> Option<u32> {
+    fn repository_concurrency(&self, source: Option<&LayerSource>) -> Option<u32> {
         let name = &source?.configured.repository;
         self.desired.config().repositories.get(name)?.entry.concurrency
     }
+}
+
+/// Whether the state of a layer is a file of the data directory.
+fn has_state_in_data(source: &LayerSource) -> bool {
+    source.entry.backend.as_ref().is_some_and(|backend| {
+        let path = backend.config.get("path").and_then(|path| path.as_str());
+        backend.kind.value == LOCAL.name && !path.is_some_and(|path| Path::new(path).is_absolute())
+    })
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Scheduler;
-use crate::controller::{Controller, Executor, Limits, Probe};
+use crate::controller::{Controller, Executor, Probe};
 use crate::model::{LayerName, Liveness};
 use crate::store::{AttemptId, Store, StoreResult};
 
@@ -18,6 +18,9 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             for run in &snapshot.facts.runs {
                 let Some(running) = run.running() else { continue };
                 self.occupied.insert(layer.clone(), running.repository.clone());
+                if !self.executor.reaches(&running.place) {
+                    continue;
+                }
                 let (layer, run) = (layer.clone(), run.id.clone());
                 let attempt = AttemptId { layer, run, number: running.number };
                 match self.executor.probe(&attempt).await {
@@ -45,8 +48,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         let limits = self.limits(true);
         for name in &all {
             let source = catalog.layers.get(name).map(|source| &**source);
-            let repository_concurrency = self.repository_concurrency(source);
-            let limits = Limits { repository_concurrency, ..limits.clone() };
+            let limits = self.limits_of(source, &limits);
             let controller = Controller::new(&*store, &*executor, limits);
             let configured = source.map(|source| &source.configured);
             let (snapshot, decision) = controller.decide(name, configured).await?;

@@ -1,5 +1,6 @@
 //! The layers that are looked at after an attempt has ended.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use butler_registry::TokenHash;
@@ -12,22 +13,41 @@ use crate::model::{
 };
 use crate::store::{MemoryStore, Note, StartRequest};
 
+#[path = "shared_tests.rs"]
+mod shared_tests;
+
 /// Finds no process, and starts none.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Machine {
+    name: &'static str,
     /// Whether starts fail.
     is_broken: AtomicBool,
+    /// The attempts that were started and stopped.
+    done: Mutex<Vec<String>>,
+}
+
+impl Machine {
+    fn new(name: &'static str) -> Self {
+        Self { name, is_broken: AtomicBool::new(false), done: Mutex::default() }
+    }
+
+    /// What was done since this was asked last.
+    fn done(&self) -> Vec<String> {
+        std::mem::take(&mut self.done.lock().unwrap())
+    }
 }
 
 impl Executor for Machine {
-    async fn launch(&self, _: &AttemptId, _: &AttemptToken) -> Result<(), ExecutorError> {
+    async fn launch(&self, attempt: &AttemptId, _: &AttemptToken) -> Result<(), ExecutorError> {
         if self.is_broken.load(Ordering::Relaxed) {
             return Err(ExecutorError("the disk is broken".to_owned()));
         }
+        self.done.lock().unwrap().push(format!("start {}", attempt.layer));
         Ok(())
     }
 
-    async fn stop(&self, _: &AttemptId) -> Result<(), ExecutorError> {
+    async fn stop(&self, attempt: &AttemptId) -> Result<(), ExecutorError> {
+        self.done.lock().unwrap().push(format!("stop {}", attempt.layer));
         Ok(())
     }
 
@@ -41,8 +61,8 @@ impl Executor for Machine {
         Probe::Liveness(Liveness::Gone)
     }
 
-    fn place(&self) -> &'static str {
-        "nowhere"
+    fn place(&self) -> &str {
+        self.name
     }
 }
 
@@ -72,7 +92,7 @@ impl Tested {
         let data = tempfile::tempdir().unwrap();
         let desired = Arc::new(Desired::new(config(repository_of_a), RemoteLimits::default()));
         let capacity = Capacity { concurrency, starts_per_minute: 60 };
-        let (machine, views) = (Arc::default(), Arc::default());
+        let (machine, views) = (Arc::new(Machine::new("nowhere")), Arc::default());
         let root = data.path().to_owned();
         let mut scheduler =
             Scheduler::new(Arc::clone(&store), machine, capacity, root, desired, views);
@@ -101,6 +121,7 @@ impl Tested {
             timeout: Duration::from_mins(1),
             place: "nowhere",
             token: &TokenHash::of("brce_test"),
+            fence: None,
         };
         assert_eq!(store.start_attempt(request).await.unwrap(), Outcome::Made);
         scheduler.occupied.insert(layer("a"), "one".to_owned());

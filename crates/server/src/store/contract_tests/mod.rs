@@ -3,6 +3,7 @@
 mod breaker;
 mod changes;
 mod cursors;
+mod deciders;
 mod ends;
 mod journal;
 mod needs;
@@ -16,6 +17,7 @@ use std::sync::Mutex;
 
 use butler_protocol::backend::Holder;
 
+pub(super) use self::random::transactions_equal_those_in_memory;
 use super::*;
 use crate::model::{
     Action, Attempt, Cause, ChangeCounts, Commit, Digest, FailureClass, Liveness, Revision, Run,
@@ -117,6 +119,7 @@ impl<S: Store> Tested<S> {
             timeout: TIMEOUT,
             place: "this machine",
             token: &TokenHash::of("brce_test"),
+            fence: None,
         };
         self.store.start_attempt(request).await.unwrap()
     }
@@ -212,6 +215,8 @@ macro_rules! with_contract {
             sessions: session_ends_if_it_is_not_used_after_a_week_and_when_it_is_ended;
             cursors: receiver_begins_at_the_end_of_the_journal_and_never_goes_back,
                 receiver_that_was_removed_is_a_new_one;
+            deciders: one_server_decides_until_its_lease_ends,
+                server_that_decided_before_starts_nothing;
             random: transactions_equal_those_in_memory;
         }
     };

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Random transactions have the same results as in memory.
-pub(super) async fn transactions_equal_those_in_memory(tested: Tested<impl Store>) {
+pub(in crate::store) async fn transactions_equal_those_in_memory(tested: Tested<impl Store>) {
     let memory = MemoryStore::new(tested.clock.clock());
     let mut random = fastrand::Rng::with_seed(11);
     let names = ["a", "b", "c"];
@@ -53,6 +53,7 @@ pub(super) async fn transactions_equal_those_in_memory(tested: Tested<impl Store
                     timeout: TIMEOUT,
                     place: "this machine",
                     token: &TokenHash::of("brce_test"),
+                    fence: None,
                 };
                 both!(store, store.start_attempt(request));
                 attempts.push(id);

@@ -49,6 +49,7 @@ pub(super) async fn layer_whose_state_key_changes_runs_once_and_keeps_its_lease(
             timeout: TIMEOUT,
             place: "this machine",
             token: &TokenHash::of("brce_test"),
+            fence: None,
         };
         tested.store.start_attempt(request).await.unwrap()
     };
@@ -92,6 +93,7 @@ pub(super) async fn concurrency_is_compared_at_the_start(tested: Tested<impl Sto
             timeout: TIMEOUT,
             place: "this machine",
             token: &TokenHash::of("brce_test"),
+            fence: None,
         };
         assert_eq!(tested.store.start_attempt(request).await.unwrap(), expected, "{name}");
     }
@@ -111,6 +113,7 @@ pub(super) async fn limit_of_a_repository_is_compared_at_the_start(tested: Teste
             timeout: TIMEOUT,
             place: "this machine",
             token: &TokenHash::of("brce_test"),
+            fence: None,
         };
         (tested.store.start_attempt(request).await.unwrap(), id)
     };

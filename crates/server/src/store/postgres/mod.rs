@@ -7,6 +7,7 @@
 
 mod address;
 mod error;
+mod import;
 mod listen;
 mod schema;
 mod tables;
@@ -29,6 +30,7 @@ use tokio::task::JoinSet;
 use self::listen::advance;
 use self::tables::{PostgresTables, answered};
 use super::database::{Access, Database};
+use super::stored_row::StoredRow;
 use super::transaction::Tables;
 use super::{Clock, StoreError, StoreResult};
 use crate::metrics::TransactionDurations;
@@ -117,16 +119,35 @@ impl PostgresStore {
         Arc::clone(&self.durations)
     }
 
+    /// Fills the tables, which must be empty, in one transaction: `work` passes on each row.
+    ///
+    /// # Errors
+    /// If there are facts already, a server uses the database, or it does not answer; and those of `work`. Nothing is
+    /// changed then.
+    pub(super) async fn import<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut dyn FnMut(&StoredRow) -> StoreResult<()>) -> StoreResult<T>
+        + Send
+        + 'static,
+    ) -> StoreResult<T> {
+        let address = self.address.to_string();
+        let filled = self.transaction_of(Access::Write, move |tables| {
+            if let Some(why) = tables.is_used()? {
+                return Err(StoreError::Connect { address, why });
+            }
+            work(&mut |row| tables.insert(row))
+        });
+        filled.await
+    }
+
     fn unavailable(&self, why: impl std::fmt::Display) -> StoreError {
         StoreError::Unavailable(format!("`{}`: {why}", self.address))
     }
-}
 
-impl Database for PostgresStore {
-    async fn transaction<T: Send + 'static>(
+    async fn transaction_of<T: Send + 'static>(
         &self,
         access: Access,
-        work: impl FnOnce(&mut dyn Tables) -> StoreResult<T> + Send + 'static,
+        work: impl FnOnce(&mut PostgresTables<'_>) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         let client =
             self.pool.get().await.map_err(|error| self.unavailable(error::of_pool(error)))?;
@@ -150,6 +171,16 @@ impl Database for PostgresStore {
             error => error,
         })
     }
+}
+
+impl Database for PostgresStore {
+    async fn transaction<T: Send + 'static>(
+        &self,
+        access: Access,
+        work: impl FnOnce(&mut dyn Tables) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        self.transaction_of(access, |tables| work(tables)).await
+    }
 
     fn newest(&self) -> watch::Receiver<u64> {
         self.last.subscribe()
@@ -163,7 +194,7 @@ fn in_transaction<T>(
     clock: Option<Clock>,
     last: &watch::Sender<u64>,
     has_written: &mut bool,
-    work: impl FnOnce(&mut dyn Tables) -> StoreResult<T>,
+    work: impl FnOnce(&mut PostgresTables<'_>) -> StoreResult<T>,
 ) -> StoreResult<T> {
     let now = answered(runtime, begin(client, access))?;
     let now = clock.map_or(now, |clock| clock());

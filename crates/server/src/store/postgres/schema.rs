@@ -73,6 +73,12 @@ const MIGRATIONS: &[&str] = &["
         name text COLLATE \"C\" PRIMARY KEY,
         cursor bigint NOT NULL
     );
+
+    -- The lease of the server that decides: one row at most.
+    CREATE TABLE butler_decider (
+        id integer PRIMARY KEY CHECK (id = 1),
+        facts text NOT NULL
+    );
 "];
 
 /// The newest version.

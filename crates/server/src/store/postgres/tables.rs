@@ -13,7 +13,8 @@ use tokio_postgres::types::ToSql;
 
 use super::error::unreadable;
 use crate::model::{
-    Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId, Session,
+    Commit, DeciderLease, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId,
+    Session,
 };
 use crate::store::needs::Need;
 use crate::store::record::Record;
@@ -54,7 +55,11 @@ impl PostgresTables<'_> {
         Ok(self.query(statement, parameters)?.pop())
     }
 
-    fn execute(&mut self, statement: &str, parameters: Parameters<'_>) -> StoreResult<()> {
+    pub(super) fn execute(
+        &mut self,
+        statement: &str,
+        parameters: Parameters<'_>,
+    ) -> StoreResult<()> {
         let changed = answered(self.runtime, async {
             let prepared = self.client.prepare_cached(statement).await?;
             Ok(self.client.execute(&prepared, parameters).await?)
@@ -62,6 +67,36 @@ impl PostgresTables<'_> {
         self.has_written |= changed != 0;
         Ok(())
     }
+
+    /// Inserts a run, with its state and whether decisions read it.
+    pub(super) fn insert_run(
+        &mut self,
+        layer: &LayerName,
+        run: &Run,
+        (state, is_read): (&str, bool),
+    ) -> StoreResult<()> {
+        self.execute(
+            "INSERT INTO butler_runs
+                 (id, layer, change, action, state, is_read, commit, repository, facts)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            &[
+                &run.id.as_str(),
+                &layer.as_str(),
+                &signed(run.change),
+                &run.action.as_str(),
+                &state,
+                &is_read,
+                &run.commit().as_str(),
+                &repository(run),
+                &text(run)?,
+            ],
+        )
+    }
+}
+
+/// The repository of the last attempt of a run.
+fn repository(run: &Run) -> &str {
+    run.attempts.last().map_or("", |attempt| &attempt.repository)
 }
 
 impl Tables for PostgresTables<'_> {
@@ -98,31 +133,15 @@ impl Tables for PostgresTables<'_> {
         let known: Vec<(&Run, Need)> = before.needs().collect();
         for (run, need) in after.needs() {
             let known = known.iter().find(|(known, _)| known.id == run.id);
-            let (id, facts, state) = (run.id.as_str(), text(run)?, need.state.as_str());
-            let repository = run.attempts.last().map_or("", |attempt| &attempt.repository);
+            let state = need.state.as_str();
             match known {
                 Some(known) if *known == (run, need) => {}
                 Some(_) => self.execute(
                     "UPDATE butler_runs SET state = $2, is_read = $3, repository = $4, facts = $5
                      WHERE id = $1",
-                    &[&id, &state, &need.is_read, &repository, &facts],
+                    &[&run.id.as_str(), &state, &need.is_read, &repository(run), &text(run)?],
                 )?,
-                None => self.execute(
-                    "INSERT INTO butler_runs
-                         (id, layer, change, action, state, is_read, commit, repository, facts)
-                     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-                    &[
-                        &id,
-                        &layer.as_str(),
-                        &signed(run.change),
-                        &run.action.as_str(),
-                        &state,
-                        &need.is_read,
-                        &run.commit().as_str(),
-                        &repository,
-                        &facts,
-                    ],
-                )?,
+                None => self.insert_run(layer, run, (state, need.is_read))?,
             }
         }
         Ok(())
@@ -305,6 +324,19 @@ impl Tables for PostgresTables<'_> {
         self.execute("DELETE FROM butler_receivers WHERE name = $1", &[&name])
     }
 
+    fn decider(&mut self) -> StoreResult<Option<DeciderLease>> {
+        let row = self.query_opt("SELECT facts FROM butler_decider", &[])?;
+        row.map(|row| json(&row, 0)).transpose()
+    }
+
+    fn write_decider(&mut self, lease: &DeciderLease) -> StoreResult<()> {
+        self.execute(
+            "INSERT INTO butler_decider (id, facts) VALUES (1, $1)
+             ON CONFLICT (id) DO UPDATE SET facts = $1",
+            &[&text(lease)?],
+        )
+    }
+
     fn last_sequence(&mut self) -> StoreResult<u64> {
         self.counter(JOURNAL)
     }
@@ -384,12 +416,12 @@ fn json<T: DeserializeOwned>(row: &Row, column: usize) -> StoreResult<T> {
     serde_json::from_str(row.try_get(column)?).map_err(unreadable)
 }
 
-fn text(facts: &impl Serialize) -> StoreResult<String> {
+pub(super) fn text(facts: &impl Serialize) -> StoreResult<String> {
     serde_json::to_string(facts).map_err(|error| StoreError::Unavailable(error.to_string()))
 }
 
 /// PostgreSQL has signed numbers only. None of ours is near the limit.
-fn signed(number: u64) -> i64 {
+pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 

@@ -20,7 +20,7 @@ fn address(server: &Postgres) -> String {
     format!("{}&options=-csearch_path%3D{schema}", server.connection_string())
 }
 
-async fn open(address: &str, clock: &TestClock) -> PostgresStore {
+pub(in crate::store) async fn open(address: &str, clock: &TestClock) -> PostgresStore {
     PostgresStore::with_clock(address.parse().unwrap(), None, Some(clock.clock())).await.unwrap()
 }
 
@@ -80,7 +80,7 @@ async fn entries_of_the_journal_are_heard_of_by_other_servers_in_their_order() {
     };
     let read = async {
         let mut entries = Vec::new();
-        while entries.len() < 30 {
+        while entries.len() < 60 {
             heard.changed().await.unwrap();
             let end = *heard.borrow_and_update();
             let after = Some(entries.len() as u64);
@@ -91,7 +91,7 @@ async fn entries_of_the_journal_are_heard_of_by_other_servers_in_their_order() {
         entries
     };
     let ((), entries) = tokio::join!(write, read);
-    assert_eq!(entries, (1..=30).collect::<Vec<u64>>());
+    assert_eq!(entries, (1..=60).collect::<Vec<u64>>());
 }
 
 #[tokio::test]

@@ -58,28 +58,46 @@ pub fn restore(source: &Path, path: &Path) -> StoreResult<Option<PathBuf>> {
     // The copy is complete before it gets the name of the store.
     let copy = tempfile::NamedTempFile::new_in(parent(path)).map_err(failed)?;
     copy_store(source, &backup, copy.path()).map_err(of_backup)?;
+    let kept = keep(path, ".replaced-").map_err(failed)?;
+    copy.persist(path).map_err(|error| failed(error.error))?;
+    Ok(kept)
+}
+
+/// Renames the store `path` to `PATH`, `suffix` and the time. Returns the new name, if the store exists.
+///
+/// # Errors
+/// If it cannot be renamed.
+pub(in crate::store) fn set_aside(path: &Path, suffix: &str) -> std::io::Result<Option<PathBuf>> {
+    let kept = keep(path, suffix)?;
+    if kept.is_some() && path.exists() {
+        fs_err::remove_file(path)?;
+    }
+    Ok(kept)
+}
+
+/// Gives the store `path` a second name, which ends with `suffix` and the time; where the file system has no links,
+/// it loses the first one.
+fn keep(path: &Path, suffix: &str) -> std::io::Result<Option<PathBuf>> {
     let beside = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(suffix);
         PathBuf::from(name)
     };
     let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string();
-    let time = time.replace([':', '-'], "");
+    let suffix = format!("{suffix}{}", time.replace([':', '-'], ""));
     let mut kept = None;
     if path.exists() {
-        let name = beside(&format!(".replaced-{time}"));
+        let name = beside(&suffix);
         // If this process is killed here, the store still has its name.
-        fs_err::hard_link(path, &name).or_else(|_| fs_err::rename(path, &name)).map_err(failed)?;
+        fs_err::hard_link(path, &name).or_else(|_| fs_err::rename(path, &name))?;
         kept = Some(name);
     }
-    for suffix in ["-wal", "-shm"] {
-        let file = beside(suffix);
+    for part in ["-wal", "-shm"] {
+        let file = beside(part);
         if file.exists() {
-            let name = beside(&format!(".replaced-{time}{suffix}"));
-            fs_err::rename(&file, name).map_err(failed)?;
+            fs_err::rename(&file, beside(&format!("{suffix}{part}")))?;
         }
     }
-    copy.persist(path).map_err(|error| failed(error.error))?;
     Ok(kept)
 }
 
@@ -110,7 +128,7 @@ fn copy_store(path: &Path, source: &Connection, target: &Path) -> StoreResult<()
         .map_err(|error| at(path, error.into()))
 }
 
-fn read(path: &Path) -> StoreResult<Connection> {
+pub(super) fn read(path: &Path) -> StoreResult<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(path, flags)
         .map_err(|error| StoreError::Open { path: path.to_owned(), why: error.to_string() })

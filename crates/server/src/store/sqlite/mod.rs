@@ -7,6 +7,7 @@
 
 mod backup;
 mod error;
+mod export;
 mod schema;
 mod tables;
 #[cfg(test)]
@@ -29,7 +30,9 @@ use super::{Clock, StoreError, StoreResult};
 use crate::metrics::TransactionDurations;
 use crate::model::Moment;
 
+pub(super) use backup::set_aside;
 pub use backup::{backup, restore};
+pub(super) use export::each_row;
 
 /// How long a transaction waits for a process that makes a backup.
 const BUSY: Duration = Duration::from_secs(10);

@@ -87,6 +87,13 @@ const MIGRATIONS: &[&str] = &[
     CREATE INDEX events_of_drift ON events (sequence)
         WHERE change ->> '$.kind' IN ('drift-found', 'drift-resolved');
 ",
+    "
+    -- The lease of the server that decides: one row at most.
+    CREATE TABLE decider (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        facts TEXT NOT NULL
+    ) STRICT;
+",
 ];
 
 /// The newest version.

@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::model::{
-    Commit, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId, Session,
+    Commit, DeciderLease, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId,
+    Session,
 };
 use crate::store::needs::Need;
 use crate::store::record::Record;
@@ -337,6 +338,20 @@ impl Tables for SqliteTables<'_> {
         Ok(())
     }
 
+    fn decider(&mut self) -> StoreResult<Option<DeciderLease>> {
+        let mut select = self.connection.prepare_cached("SELECT facts FROM decider")?;
+        Ok(select.query_row([], |row| json(row, 0)).optional()?)
+    }
+
+    fn write_decider(&mut self, lease: &DeciderLease) -> StoreResult<()> {
+        let mut upsert = self.connection.prepare_cached(
+            "INSERT INTO decider (id, facts) VALUES (1, ?1)
+             ON CONFLICT (id) DO UPDATE SET facts = ?1",
+        )?;
+        upsert.execute([text(lease)?])?;
+        Ok(())
+    }
+
     fn last_sequence(&mut self) -> StoreResult<u64> {
         Ok(last_event(self.connection)?)
     }
@@ -387,25 +402,25 @@ impl Tables for SqliteTables<'_> {
 }
 
 /// Reads an entry of the journal.
-fn entry(row: &Row<'_>) -> rusqlite::Result<JournalEntry> {
+pub(super) fn entry(row: &Row<'_>) -> rusqlite::Result<JournalEntry> {
     let sequence = row.get::<_, i64>(0)?.unsigned_abs();
     let at = Moment::from_millis(row.get::<_, i64>(1)?.unsigned_abs());
     Ok(JournalEntry { sequence, at, layer: layer(row, 2)?, change: json(row, 3)? })
 }
 
-fn lease(row: &Row<'_>) -> rusqlite::Result<Lease> {
+pub(super) fn lease(row: &Row<'_>) -> rusqlite::Result<Lease> {
     let layer = layer(row, 0)?;
     let run = RunId::new(row.get::<_, String>(1)?);
     Ok(Lease { layer, run, fence: row.get(2)? })
 }
 
 /// Reads a column with the name of a layer.
-fn layer(row: &Row<'_>, column: usize) -> rusqlite::Result<LayerName> {
+pub(super) fn layer(row: &Row<'_>, column: usize) -> rusqlite::Result<LayerName> {
     LayerName::try_from(row.get::<_, String>(column)?).map_err(|error| invalid(column, error))
 }
 
 /// Reads a column with JSON.
-fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let text = row.get_ref(column)?.as_str()?;
     serde_json::from_str(text).map_err(|error| invalid(column, error))
 }

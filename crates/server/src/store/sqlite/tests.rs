@@ -85,7 +85,8 @@ async fn store_without_a_journal_keeps_its_facts_and_gets_one() {
     // What later versions have added to the second one.
     let connection = Connection::open(&path).unwrap();
     // The index goes with its table.
-    let later = "DROP TABLE events; DROP TABLE sessions; DROP TABLE receivers";
+    let later = "DROP TABLE events; DROP TABLE sessions; DROP TABLE receivers; \
+                 DROP TABLE decider";
     connection.execute_batch(&format!("{later}; PRAGMA user_version = 2")).unwrap();
     connection.close().unwrap();
     let store = SqliteStore::open(&path).unwrap();
