@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::decision::{self, Decision, Input, Step, decide};
 use crate::model::{
-    Action, AttemptToken, Facts, Layer, LayerName, Liveness, RepositorySlots, Run, RunId,
+    Action, AttemptToken, Commit, Facts, Layer, LayerName, Liveness, RepositorySlots, Run, RunId,
     Surroundings,
 };
 use crate::store::{
@@ -53,6 +53,11 @@ pub trait Executor: Send + Sync {
 
     /// Where attempts run.
     fn place(&self) -> &str;
+
+    /// Whether an attempt can get the files of this commit. Another server can have read it first.
+    fn has_commit(&self, _repository: &str, _commit: &Commit) -> bool {
+        true
+    }
 
     /// Whether attempts at this place can be stopped and looked for from here.
     fn reaches(&self, place: &str) -> bool {

@@ -22,7 +22,7 @@ use crate::controller::{Executor, ExecutorError, Probe};
 use crate::data::{DataDirectory, write_private};
 use crate::event::Event;
 use crate::layers::Catalog;
-use crate::model::{AttemptToken, LayerName, Liveness};
+use crate::model::{AttemptToken, Commit, LayerName, Liveness};
 use crate::store::AttemptId;
 
 /// The first argument that makes this executable the process of an attempt. The second one is the
@@ -353,6 +353,14 @@ impl Executor for ProcessExecutor {
 
     fn place(&self) -> &str {
         &self.settings.place
+    }
+
+    fn has_commit(&self, repository: &str, commit: &Commit) -> bool {
+        let mirror = git2::Repository::open_bare(self.settings.data.mirror(repository));
+        let found = mirror.and_then(|mirror| {
+            mirror.find_commit(git2::Oid::from_str(commit.as_str())?).map(|commit| commit.id())
+        });
+        found.is_ok()
     }
 }
 

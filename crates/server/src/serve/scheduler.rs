@@ -32,6 +32,9 @@ const MOST_STEPS: u32 = 32;
 /// The wait after a step that failed, for example because the store did not answer.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
+/// The time after which a server looks again whether it has read a commit that another one has read.
+const READ_AGAIN: Duration = Duration::from_secs(2);
+
 /// The time after which the room on the disk is looked at again.
 const PLATFORM: Duration = Duration::from_mins(1);
 
@@ -271,6 +274,11 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 self.looked(layer, source.as_deref(), &snapshot, decision);
                 return frees_others;
             };
+            if self.waits_for_commit(source.as_deref(), &snapshot, &step) {
+                self.looked(layer, source.as_deref(), &snapshot, decision);
+                self.look_at(layer, Some(Instant::now() + READ_AGAIN));
+                return frees_others;
+            }
             let started = match &step {
                 Step::Start { run, .. } => Some(run.clone()),
                 _ => None,

@@ -4,8 +4,9 @@ use super::Scheduler;
 use super::news::{News, Shared};
 use crate::controller::Executor;
 use crate::decision::Step;
+use crate::layers::LayerSource;
 use crate::serve::leadership::Leadership;
-use crate::store::Store;
+use crate::store::{Snapshot, Store};
 
 /// How many entries of the journal are read at once.
 const ENTRIES: u32 = 500;
@@ -28,6 +29,26 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         let is_about_attempt =
             matches!(step, Step::Probe { .. } | Step::Stop { .. } | Step::EndAttempt { .. });
         is_about_attempt || self.leadership().decides()
+    }
+
+    /// Whether a step has to wait for this server to read the repository, which it does at once: another server has read
+    /// the commit first.
+    pub(super) fn waits_for_commit(
+        &self,
+        source: Option<&LayerSource>,
+        snapshot: &Snapshot,
+        step: &Step,
+    ) -> bool {
+        let (Some(_), Some(source), Step::Start { run, .. }) = (&self.shared, source, step) else {
+            return false;
+        };
+        let repository = &source.configured.repository;
+        let run = snapshot.facts.runs.iter().find(|known| known.id == *run);
+        let waits = run.is_some_and(|run| !self.executor.has_commit(repository, run.commit()));
+        if waits {
+            self.desired.request_poll(repository);
+        }
+        waits
     }
 
     pub(super) async fn hear(&mut self, news: News) {

@@ -148,3 +148,23 @@ async fn layer_whose_state_only_one_server_has_is_not_started() {
         assert_eq!(waits, !is_started, "{backend}: {:?}", view.reasons);
     }
 }
+
+#[tokio::test]
+async fn commit_that_another_server_has_read_is_started_after_this_one_has_read_it_too() {
+    let store = Arc::new(MemoryStore::new(Arc::new(|| Moment::from_millis(1_000))));
+    let mut server = Server::new(&store, "first");
+    let commits = |has: bool, server: &Server| {
+        server.scheduler.executor.has_commits.store(has, Ordering::Relaxed);
+    };
+    commits(false, &server);
+    server.decide(&store).await;
+    see(&store, "d1").await;
+    assert!(server.settle().await.is_empty());
+    // It is read at once, and looked for again soon.
+    server.scheduler.desired.due("one").notified().await;
+    let look = server.scheduler.looks[&layer("a")];
+    assert!(look > Instant::now() && look <= Instant::now() + READ_AGAIN);
+    commits(true, &server);
+    server.scheduler.drive(&layer("a")).await;
+    assert_eq!(server.scheduler.executor.done(), ["start a"]);
+}

@@ -22,13 +22,20 @@ struct Machine {
     name: &'static str,
     /// Whether starts fail.
     is_broken: AtomicBool,
+    /// Whether the repositories were read.
+    has_commits: AtomicBool,
     /// The attempts that were started and stopped.
     done: Mutex<Vec<String>>,
 }
 
 impl Machine {
     fn new(name: &'static str) -> Self {
-        Self { name, is_broken: AtomicBool::new(false), done: Mutex::default() }
+        Self {
+            name,
+            is_broken: AtomicBool::new(false),
+            has_commits: AtomicBool::new(true),
+            done: Mutex::default(),
+        }
     }
 
     /// What was done since this was asked last.
@@ -63,6 +70,10 @@ impl Executor for Machine {
 
     fn place(&self) -> &str {
         self.name
+    }
+
+    fn has_commit(&self, _: &str, _: &Commit) -> bool {
+        self.has_commits.load(Ordering::Relaxed)
     }
 }
 

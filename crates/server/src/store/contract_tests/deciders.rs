@@ -4,7 +4,7 @@ use super::*;
 
 const LIFETIME: Duration = Duration::from_secs(15);
 
-pub(super) async fn one_server_decides_until_its_lease_ends<S: Store>(tested: Tested<S>) {
+pub(super) async fn one_server_decides_until_its_lease_ends(tested: Tested<impl Store>) {
     let decide = async |server: &str| {
         let lease = tested.store.decide(server, LIFETIME).await.unwrap();
         (lease.holder, lease.fence)
@@ -30,7 +30,7 @@ pub(super) async fn one_server_decides_until_its_lease_ends<S: Store>(tested: Te
     assert_eq!(decide("a").await, ("a".to_owned(), 3));
 }
 
-pub(super) async fn server_that_decided_before_starts_nothing<S: Store>(tested: Tested<S>) {
+pub(super) async fn server_that_decided_before_starts_nothing(tested: Tested<impl Store>) {
     let run = tested.plan("a").await;
     let id = AttemptId { layer: layer("a"), run, number: 1 };
     let start = async |fence| {
