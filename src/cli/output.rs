@@ -40,6 +40,12 @@ pub(super) fn complain(message: &str, hint: Option<&str>) {
     let _ = write!(std::io::stderr(), "error: {message}\n{hint}");
 }
 
+/// Prints what a user should read beside the result, which is on standard output.
+pub(super) fn remark(message: &str) {
+    // If standard error is closed, the message is lost.
+    let _ = writeln!(std::io::stderr(), "{message}");
+}
+
 /// Prints an error as the tools do, so that it is the reason why the run failed.
 pub(super) fn complain_as_tool(message: &str) {
     // If standard error is closed, the message is lost.

@@ -12,6 +12,7 @@ use crate::support::world::{MODULE, RUN_ID, TOKEN, World};
 const ELSEWHERE: &[(&str, &str)] = &[
     ("brew ", "needs Homebrew's servers"),
     ("butler-runner ci-status ", "needs a CI system or a cluster"),
+    ("butler-runner config import ", "needs the configuration of another tool"),
     ("butler-runner config webhook ", "needs a repository with a webhook"),
     ("butler-runner completions zsh >", "is a line of zsh"),
     ("butler-runner generate kubernetes --apply", "needs a cluster"),

@@ -17,6 +17,7 @@ mod files;
 mod force_push;
 mod full_disk;
 mod handed_on;
+mod import;
 mod includes;
 mod interrupted;
 mod isolation;

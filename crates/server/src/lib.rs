@@ -1,7 +1,7 @@
 //! The server: it watches repositories, decides which runs of which layers are due, and starts
 //! them.
 //!
-//! [`config`] reads the desired state, [`layers`] finds the layers that it means, and [`mirror`]
+//! [`config`] reads the desired state, which [`import`] makes of that of other tools, [`layers`] finds the layers that it means, and [`mirror`]
 //! finds out which of them a commit changes.
 //! [`model`] holds the types that pass between the parts, and [`decision`] the pure function that
 //! decides. [`windows`] says when actions are forbidden. [`plans`] protects saved plans. [`store`] keeps the
@@ -15,6 +15,7 @@ pub mod controller;
 pub mod data;
 pub mod decision;
 pub mod event;
+pub mod import;
 pub mod layers;
 pub mod metrics;
 pub mod mirror;

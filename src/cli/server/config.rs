@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use butler_server::config::{Config, ConfigError, RemoteLimits, git_host, load, load_included};
+use butler_server::import::{atlantis, burrito};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::WebhookFlags;
 use super::webhook::webhook;
 use crate::cli::flags::{Flags, merge_arguments};
-use crate::cli::output::print;
+use crate::cli::output::{complain, print, remark};
 use crate::exit::Exit;
 use crate::settings::{Arguments, Environment};
 
@@ -42,6 +43,12 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Turn the configuration of another tool into one of this server, on standard output. Comments and
+    /// standard error say what has no counterpart
+    Import {
+        #[command(subcommand)]
+        from: ImportFrom,
+    },
     /// Print the settings of a repository's webhook at its git host. The repository needs `webhook` in the
     /// configuration
     Webhook {
@@ -64,11 +71,65 @@ impl ConfigCommand {
                 };
                 check(&path, loaded, json)
             }
+            Command::Import { from } => import(from),
             Command::Webhook { repository, flags } => {
                 webhook(&repository, &merge_arguments(log, flags.into_arguments()), environment)
             }
         }
     }
+}
+
+/// The tools whose configuration can be imported.
+#[derive(Subcommand)]
+enum ImportFrom {
+    /// Burrito: resources of the kinds `TerraformRepository` and `TerraformLayer`
+    Burrito {
+        /// The files, for example the output of `kubectl get --output yaml`
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+    /// Atlantis: the `atlantis.yaml` of a repository
+    Atlantis {
+        /// The file
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// The address of the repository
+        #[arg(long, value_name = "URL")]
+        url: String,
+    },
+}
+
+/// Prints the configuration that is made of another tool's.
+fn import(from: ImportFrom) -> u8 {
+    let read = |path: PathBuf| {
+        let text = fs_err::read_to_string(&path).map_err(|error| error.to_string())?;
+        Ok((path, text))
+    };
+    let imported = match from {
+        ImportFrom::Burrito { files } => {
+            let files: Result<Vec<_>, String> = files.into_iter().map(read).collect();
+            files.and_then(|files| burrito(&files).map_err(|error| error.to_string()))
+        }
+        ImportFrom::Atlantis { file, url } => read(file).and_then(|(path, text)| {
+            atlantis(&path, &text, &url).map_err(|error| error.to_string())
+        }),
+    };
+    let imported = match imported {
+        Ok(imported) => imported,
+        Err(error) => {
+            complain(&error, None);
+            return Exit::Failed.code();
+        }
+    };
+    let code = print(imported.yaml.as_bytes());
+    let parts = [
+        number(imported.repositories, "repository", "repositories"),
+        number(imported.layers, "layer", "layers"),
+        number(imported.notes.len(), "note", "notes"),
+    ];
+    let lines: Vec<_> = imported.notes.into_iter().chain([parts.join(", ")]).collect();
+    remark(&lines.join("\n"));
+    code
 }
 
 /// Prints what is in a configuration, or what is wrong with it.
