@@ -52,6 +52,8 @@ mod windows;
 
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use butler_base::platform::Pid;
 use serde_json::Value;
@@ -64,6 +66,9 @@ use crate::support::world::{eventually, unshare, wrapped};
 
 /// A layer whose plan adds one resource.
 const LAYER: &str = "resource \"terraform_data\" \"one\" {\n  input = \"a\"\n}\n";
+
+/// How long a command may take that asks the server, also if it waits for a run.
+const ANSWER: Duration = Duration::from_mins(1);
 
 /// A repository with three layers, of which two use one module.
 fn repository() -> Repository {
@@ -191,7 +196,18 @@ impl Installation {
         let address = &self.server.as_ref().unwrap().address;
         let mut command = runner();
         command.args(arguments).args(["--server", address]).arg("--data").arg(self.data());
-        command.output().unwrap()
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let pid = Pid::from_raw(child.id().try_into().unwrap());
+        let (answer, answered) = mpsc::channel();
+        let waits = std::thread::spawn(move || answer.send(child.wait_with_output().unwrap()));
+        let output = answered.recv_timeout(ANSWER).unwrap_or_else(|_| {
+            butler_base::platform::kill_child(pid).unwrap();
+            let printed = answered.recv().unwrap();
+            let log = std::fs::read_to_string(self.path("server.log")).unwrap();
+            panic!("{arguments:?} did not end: {printed:?}; the server: {log}");
+        });
+        waits.join().unwrap().unwrap();
+        output
     }
 
     fn json(&self, arguments: &[&str]) -> Value {

@@ -92,17 +92,24 @@ impl Listener {
 fn answer(stream: TcpStream, statuses: &Mutex<VecDeque<u16>>, got: &Mutex<Vec<Got>>) {
     let mut stream = BufReader::new(stream);
     let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).is_ok_and(|read| read > 0) {}
+    while !head.ends_with("\r\n\r\n") {
+        // The server can have been killed after it connected.
+        if stream.read_line(&mut head).map_or(true, |read| read == 0) {
+            return;
+        }
+    }
     let length = head.lines().filter_map(|line| line.split_once(": "));
     let mut length = length.filter(|(key, _)| key.eq_ignore_ascii_case("content-length"));
     let length = length.next().map_or(0, |(_, length)| length.parse().unwrap());
     let mut body = vec![0; length];
-    stream.read_exact(&mut body).unwrap();
+    if stream.read_exact(&mut body).is_err() {
+        return;
+    }
     let status = statuses.lock().unwrap().pop_front().unwrap_or(204);
     let body = String::from_utf8(body).unwrap();
     got.lock().unwrap().push(Got { head, body, status });
     let answer = format!("HTTP/1.1 {status} x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
-    // The server can have been killed.
+    // The server can have been killed meanwhile.
     let _ = stream.get_mut().write_all(answer.as_bytes());
 }
 

@@ -298,7 +298,7 @@ async fn user_that_a_killed_run_left_its_state_to_is_not_that_of_another_layer()
             let layers: String = names.iter().map(layer).collect();
             format!("repositories: {{infra: {{url: '{}'}}}}\nlayers:\n{layers}", repository.url())
         };
-        let users = ["--isolation-users", "64501-64501"].map(str::to_owned);
+        let users = ["--isolation-users", "64503-64503"].map(str::to_owned);
         let arguments = [level("user"), users.to_vec()].concat();
         installation.configure(&layers(&["a"]));
         let pass = installation.once(&arguments).await;
@@ -307,11 +307,11 @@ async fn user_that_a_killed_run_left_its_state_to_is_not_that_of_another_layer()
         let state = std::fs::read(states.join("terraform.tfstate")).unwrap();
         // As a runner leaves them that is killed during an apply.
         for path in [&states, &states.join("terraform.tfstate")] {
-            std::os::unix::fs::chown(path, Some(64_501), Some(64_501)).unwrap();
+            std::os::unix::fs::chown(path, Some(64_503), Some(64_503)).unwrap();
         }
         installation.configure(&layers(&["a", "b"]));
         installation.serve(&arguments).await;
-        let refused = "none of the users 64501 to 64501 is free";
+        let refused = "none of the users 64503 to 64503 is free";
         eventually("an attempt of `b` without a user", || {
             let runs = installation.runs("b");
             let id = runs.first().and_then(|run| run["id"].as_str());
