@@ -25,9 +25,9 @@ use butler_base::secret::{Redactor, redact_json};
 /// the start, and with the library's default it needs 4 MB.
 const BUFFERED_LINES: usize = 4096;
 
-/// The Kubernetes library logs each failed request as an error, even if a retry succeeds, and `cluster` logs outages
-/// itself. So its events are logged only with `-vv`, or if the filter names it.
-const KUBERNETES: &str = "kube_client";
+/// These libraries log each failed request, even if a retry succeeds, and their callers log outages themselves. So
+/// their events are logged only with `-vv`, or if the filter names them.
+const TALKATIVE: [&str; 2] = ["kube_client", "object_store"];
 
 /// The flags for the log, which every subcommand has.
 pub(super) struct LogFlags;
@@ -141,10 +141,12 @@ where
 {
     // The settings have checked the filter.
     let filter = EnvFilter::try_new(&logging.filter).unwrap_or_default();
-    let logs_kubernetes =
-        filter.max_level_hint() == Some(LevelFilter::TRACE) || logging.filter.contains(KUBERNETES);
+    let logs_all = filter.max_level_hint() == Some(LevelFilter::TRACE);
+    let left_out = TALKATIVE.map(|name| (name, !logs_all && !logging.filter.contains(name)));
     let filter = filter.and(filter_fn(move |metadata| {
-        may_be_logged(metadata) && (logs_kubernetes || !metadata.target().starts_with(KUBERNETES))
+        let is_left_out =
+            |&(name, left_out): &(&str, bool)| left_out && metadata.target().starts_with(name);
+        may_be_logged(metadata) && !left_out.iter().any(is_left_out)
     }));
     let (redactor, reader) = (redactor.clone(), logging.reader);
     let lines = fmt::layer().with_writer(writer);

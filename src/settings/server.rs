@@ -12,15 +12,17 @@ use super::git_environment::git_environment;
 use super::reader::Reader;
 use super::server_address::ServerAddress;
 use super::setting::{
-    ACCESS_FILE, ALLOWED_GIT_HOST, CA_BUNDLE, CONCURRENCY, DATA, DRY_RUN, KEY_FILE, LAYER_PATH,
-    METRICS_OPEN, MIRROR_MEMORY, ONCE, REFERENCE, REPO, SECRETS_DIR, SERVER, SERVER_CONFIG,
-    SERVER_TOKEN_FILE, STARTS_PER_MINUTE, STOP_ATTEMPTS, STOP_TIMEOUT, STORE, STORE_PASSWORD_FILE,
+    ACCESS_FILE, ALLOWED_GIT_HOST, ARTIFACTS, CA_BUNDLE, CONCURRENCY, DATA, DRY_RUN, KEY_FILE,
+    LAYER_PATH, METRICS_OPEN, MIRROR_MEMORY, ONCE, REFERENCE, REPO, SECRETS_DIR, SERVER,
+    SERVER_CONFIG, SERVER_TOKEN_FILE, STARTS_PER_MINUTE, STOP_ATTEMPTS, STOP_TIMEOUT, STORE,
+    STORE_PASSWORD_FILE,
 };
 use super::{
     Arguments, Environment, IsolationLevel, Logging, Setting, SettingsError, parse, variable,
 };
 use butler_base::platform::{Landlock, landlock as landlock_of_kernel};
 use butler_base::process;
+use butler_server::artifacts::{AddressError, ArtifactsSettings};
 use butler_server::config::{RemoteLimits, git_host};
 use butler_server::data::DataAccess;
 use butler_server::store::{PostgresAddress, StorePlace};
@@ -50,6 +52,8 @@ pub struct ServerSettings {
     pub access_file: Option<PathBuf>,
     /// Which database has the facts.
     pub store: StorePlace,
+    /// The object store for copies of the files of attempts.
+    pub artifacts: Option<ArtifactsSettings>,
     /// The keys of saved plans; `None`: a file in the data directory.
     pub key_file: Option<PathBuf>,
     /// Whether `/metrics` needs no token.
@@ -153,6 +157,7 @@ impl ServerSettings {
             address: ServerAddress::resolve(&reader, once)?,
             access_file: reader.existing(&ACCESS_FILE, |path| !path.is_dir() && path.exists())?,
             store,
+            artifacts: artifacts(&reader)?,
             key_file: reader.existing(&KEY_FILE, Path::is_file)?,
             metrics_open: reader.switch(&METRICS_OPEN)?,
             concurrency: concurrency.unwrap_or(u32::try_from(processors).unwrap_or(u32::MAX)),
@@ -262,6 +267,21 @@ fn store(reader: &Reader<'_>) -> Result<StorePlace, SettingsError> {
             Ok(StorePlace::Postgres(Box::new(address.with_password(&password))))
         }
     }
+}
+
+/// The object store for copies of the files of attempts.
+fn artifacts(reader: &Reader<'_>) -> Result<Option<ArtifactsSettings>, SettingsError> {
+    let address = reader
+        .parsed(&ARTIFACTS, |text| text.parse().map_err(|error: AddressError| error.to_string()))?;
+    Ok(address.map(|address| {
+        let variables = reader.environment.variables().iter().filter_map(|(name, value)| {
+            let name = name.to_str()?;
+            let is_of_provider =
+                ["AWS_", "AZURE_", "GOOGLE_"].iter().any(|it| name.starts_with(it));
+            is_of_provider.then_some((name.to_owned(), SecretString::from(value.to_str()?)))
+        });
+        ArtifactsSettings { address, variables: variables.collect() }
+    }))
 }
 
 /// A directory becomes a file URL.

@@ -3,6 +3,7 @@
 mod after_plan;
 mod alerts;
 mod applies;
+mod artifacts;
 mod breaker;
 mod cancel;
 mod checkout;

@@ -9,6 +9,7 @@
 //! [`notifications`] tells people and programs what happened. [`metrics`] names and counts what the server measures.
 
 pub mod api;
+pub mod artifacts;
 pub mod attempts;
 pub mod config;
 pub mod controller;
@@ -25,6 +26,8 @@ pub mod pages;
 pub mod plans;
 pub mod serve;
 pub mod store;
+#[cfg(test)]
+mod test_attempts;
 #[cfg(test)]
 mod test_repository;
 pub mod webhooks;

@@ -100,6 +100,7 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
         stop_attempts: settings.stop_attempts,
         access_file: settings.access_file,
         store: settings.store,
+        artifacts: settings.artifacts,
         key_file: settings.key_file,
         with_sign_in_code: std::io::stdout().is_terminal(),
         metrics_open: settings.metrics_open,

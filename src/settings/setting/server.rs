@@ -170,6 +170,18 @@ pub const STORE_PASSWORD_FILE: Setting = Setting {
     section: Section::Server,
 };
 
+/// `--artifacts`.
+pub const ARTIFACTS: Setting = Setting {
+    noun: "object store",
+    flags: &["--artifacts"],
+    variables: &["BUTLER_ARTIFACTS"],
+    kind: Kind::Value("URL"),
+    default: "none: logs and plans are in the data directory only",
+    help: "An object store with copies of logs and plans, which all servers with one store share: s3://, gs://, az:// or file://",
+    example: "s3://acme-terraform/butler",
+    section: Section::Server,
+};
+
 /// `--key-file`.
 pub const KEY_FILE: Setting = Setting {
     noun: "key file",

@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use crate::artifacts::BucketError;
 use crate::store::StoreError;
 
 /// An answer other than success.
@@ -115,6 +116,15 @@ impl ApiError {
         tracing::error!("a request failed: {}", butler_base::error::chain(error));
         let message = "the server could not answer; its log has the cause";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+    }
+}
+
+impl From<BucketError> for ApiError {
+    fn from(error: BucketError) -> Self {
+        let message = butler_base::error::chain(&error);
+        let hint = "another server has executed the attempt; its own page shows the files too";
+        let answer = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
+        Self { hint: Some(hint.to_owned()), ..answer }
     }
 }
 

@@ -92,7 +92,7 @@ pub(super) async fn logs<S: Store + 'static>(
         return Ok(Json(LogView::default()).into_response());
     }
     let attempt = attempt(&run, lines.attempt)?;
-    let directory = directory(&state, &AttemptId { layer, run: run.id, number: attempt });
+    let directory = directory(&state, layer, &run, attempt).await?;
     let page = page(directory.clone(), LogPosition::after(lines.after)).await?;
     let left_out = left_out(directory).await?;
     let next = page.lines.last().filter(|_| page.has_more).map(|line| line.sequence);
@@ -190,6 +190,12 @@ impl<S: Store> LogFollower<S> {
         view(state, &layer, &known).await
     }
 
+    /// Where the attempt runs whose log is read.
+    fn place(&self) -> &str {
+        let attempt = self.run.attempts.iter().find(|known| known.number == self.attempt);
+        attempt.map_or("", |attempt| attempt.place.as_str())
+    }
+
     fn follow(state: &Shared<S>, run: &RunView, attempt: u32) -> FollowedLog {
         let (layer, run) = (run.layer.clone(), run.id.clone());
         state.followers.follow(&AttemptId { layer, run, number: attempt })
@@ -203,7 +209,8 @@ impl<S: Store> LogFollower<S> {
             self.run = Self::read_run(&self.state, self.run.id.as_str()).await?;
         }
         let (layer, run) = (self.run.layer.clone(), self.run.id.clone());
-        let directory = directory(&self.state, &AttemptId { layer, run, number: self.attempt });
+        let id = AttemptId { layer, run, number: self.attempt };
+        let directory = self.state.files.of(&id, self.place()).await?;
         // Before the log is read: lines that are written after that wake the wait for them.
         self.log.written.mark_unchanged();
         let page = self.log.page(self.position, || page(directory.clone(), self.position)).await?;

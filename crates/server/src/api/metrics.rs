@@ -9,9 +9,9 @@ use axum::response::IntoResponse;
 use super::error::ApiError;
 use super::state::{ApiState, Shared};
 use crate::metrics::{
-    ATTEMPTS_RUNNING, BREAKER_OPEN, BUILD_INFO, CONTENT_TYPE, DECIDES, Exposition,
-    LAST_SUCCESSFUL_POLL, LAYERS, LAYERS_DRIFTED, LAYERS_GATED, OLDEST_DRIFT, OLDEST_WAITING_RUN,
-    POLLS, PROBLEMS, RUNS_WAITING, RUNS_WAITING_GATED, WEBHOOK_DELIVERIES,
+    ATTEMPTS_NOT_COPIED, ATTEMPTS_RUNNING, BREAKER_OPEN, BUILD_INFO, CONTENT_TYPE, DECIDES,
+    Exposition, LAST_SUCCESSFUL_POLL, LAYERS, LAYERS_DRIFTED, LAYERS_GATED, OLDEST_DRIFT,
+    OLDEST_WAITING_RUN, POLLS, PROBLEMS, RUNS_WAITING, RUNS_WAITING_GATED, WEBHOOK_DELIVERIES,
 };
 use crate::model::{Breaker, Gate, Moment, Phase};
 use crate::serve::{Desired, DriftView, LayerView, Timestamp};
@@ -35,6 +35,7 @@ fn exposition<S>(state: &ApiState<S>, running: usize, breaker: Breaker, now: Mom
     text.family(&BUILD_INFO);
     text.sample(&BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1);
     text.single(&DECIDES, u8::from(state.leadership.borrow().decides()));
+    text.single(&ATTEMPTS_NOT_COPIED, state.not_copied.count());
     let views = state.views.all();
     let views = || views.iter().map(AsRef::as_ref);
     write_layers(views, now, &mut text);

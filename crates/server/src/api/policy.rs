@@ -13,7 +13,7 @@ use super::error::ApiError;
 use super::runs::{attempt, directory, run};
 use super::state::Shared;
 use crate::attempts::AttemptDirectory;
-use crate::store::{AttemptId, Store};
+use crate::store::Store;
 
 /// The verdict of a program about a plan.
 #[derive(Debug, Deserialize, JsonSchema, Serialize)]
@@ -49,7 +49,7 @@ pub(super) async fn policy<S: Store>(
     let mut items = Vec::new();
     if !run.attempts.is_empty() {
         let number = attempt(&run, None)?;
-        let directory = directory(&state, &AttemptId { layer, run: run.id, number });
+        let directory = directory(&state, layer, &run, number).await?;
         let read = blocking(move |_| policies(&directory));
         items = read.await.map_err(|error| ApiError::internal(&error))?;
     }

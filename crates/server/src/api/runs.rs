@@ -145,9 +145,20 @@ pub(crate) fn attempt(run: &Run, asked: Option<u32>) -> Result<u32, ApiError> {
     found.ok_or_else(|| ApiError::not_found(format!("the run `{}` has no such attempt", run.id)))
 }
 
-/// The directory of an attempt.
-pub(crate) fn directory<S>(state: &ApiState<S>, attempt: &AttemptId) -> AttemptDirectory {
-    AttemptDirectory::of(&state.data.attempts(), attempt)
+/// The directory of an attempt of this run, with what another server has copied of it.
+///
+/// # Errors
+/// If the object store does not answer.
+pub(crate) async fn directory<S>(
+    state: &ApiState<S>,
+    layer: LayerName,
+    run: &Run,
+    number: u32,
+) -> Result<AttemptDirectory, ApiError> {
+    let attempt = run.attempts.iter().find(|attempt| attempt.number == number);
+    let place = attempt.map_or("", |attempt| attempt.place.as_str());
+    let id = AttemptId { layer, run: run.id.clone(), number };
+    Ok(state.files.of(&id, place).await?)
 }
 
 pub(super) async fn plan<S: Store>(
@@ -157,7 +168,7 @@ pub(super) async fn plan<S: Store>(
 ) -> Result<Response, ApiError> {
     let (layer, run) = run(&state, &id).await?;
     let number = attempt(&run, None)?;
-    let directory = directory(&state, &AttemptId { layer, run: run.id, number });
+    let directory = directory(&state, layer, &run, number).await?;
     let accepted = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let wants_text = accepted.is_some_and(|accepted| accepted.contains("text/plain"));
     let read =

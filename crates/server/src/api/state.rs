@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, watch};
 use super::access::Access;
 use super::hosts::Hosts;
 use super::sign_in::SignIns;
+use crate::artifacts::{AttemptFiles, Pending};
 use crate::attempts::LogWatch;
 use crate::data::DataDirectory;
 use crate::event::Event;
@@ -25,8 +26,12 @@ pub struct ApiState<S> {
     pub views: Arc<Views>,
     /// The configuration.
     pub desired: Arc<Desired>,
-    /// Logs and plans.
+    /// Mirrors of repositories.
     pub data: DataDirectory,
+    /// Logs and plans.
+    pub files: Arc<AttemptFiles>,
+    /// Which of them are not copied to the object store.
+    pub not_copied: Arc<Pending>,
     /// Makes the server decide about a layer.
     pub events: mpsc::UnboundedSender<Event>,
     /// Who may do what.

@@ -30,6 +30,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tower::ServiceExt;
 
 use super::*;
+use crate::artifacts::AttemptFiles;
 use crate::attempts::AttemptDirectory;
 use crate::config::{Config, RemoteLimits, parse};
 use crate::data::DataDirectory;
@@ -40,7 +41,9 @@ use crate::model::{
     AttemptToken, Commit, Digest, Ending, LayerName, Moment, Revision, RunId, Sighting,
 };
 use crate::serve::{Desired, Leadership, Views};
-use crate::store::{AttemptId, AttemptResult, MemoryStore, Note, Outcome, StartRequest, Store};
+use crate::store::{
+    AttemptId, AttemptResult, MemoryStore, Note, Outcome, StartRequest, Store, THIS_MACHINE,
+};
 
 /// A server without processes.
 pub(crate) struct Tested {
@@ -125,6 +128,12 @@ pub(crate) async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
         views: Arc::clone(&views),
         desired: Arc::clone(&desired),
         data: DataDirectory::create(directory.path()).unwrap(),
+        files: Arc::new(AttemptFiles::new(
+            directory.path().join("attempts"),
+            THIS_MACHINE.to_owned(),
+            None,
+        )),
+        not_copied: Arc::default(),
         events: sender,
         access: access.unwrap_or_else(|| Access::new(users)),
         sign_ins: SignIns::default(),

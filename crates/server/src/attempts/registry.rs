@@ -25,6 +25,7 @@ use super::missing_files;
 use super::outcome::{EndOfRun, KeptPlan, drift_of, ignored_drift};
 use super::plan_file::PlanFiles;
 use super::source::Archive;
+use crate::artifacts::AttemptFiles;
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::{Catalog, LayerSource};
@@ -45,6 +46,7 @@ pub struct StoreRegistry<S> {
     data: DataDirectory,
     secrets: Secrets,
     plan_files: PlanFiles,
+    files: Arc<AttemptFiles>,
     /// Gets the ends of attempts.
     events: mpsc::UnboundedSender<Event>,
     sessions: Mutex<HashMap<AttemptId, Session>>,
@@ -76,10 +78,11 @@ impl<S: Store + 'static> StoreRegistry<S> {
         data: DataDirectory,
         secrets: Secrets,
         plan_files: PlanFiles,
+        files: Arc<AttemptFiles>,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
         let (sessions, followers) = (Mutex::default(), Arc::default());
-        Self { store, catalog, data, secrets, plan_files, events, sessions, followers }
+        Self { store, catalog, data, secrets, plan_files, files, events, sessions, followers }
     }
 
     /// Those who follow logs. They are woken when an attempt has sent lines.

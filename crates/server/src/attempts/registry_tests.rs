@@ -46,8 +46,16 @@ async fn with_attempt(
     let events = mpsc::unbounded_channel().0;
     let keys = PlanKeys::at_or_new(&data.plan_key()).unwrap();
     let files = PlanFiles::new(keys);
-    let registry =
-        StoreRegistry::new(Arc::new(store), catalog, data.clone(), secrets, files, events);
+    let all_files = Arc::new(AttemptFiles::new(data.attempts(), "here".to_owned(), None));
+    let registry = StoreRegistry::new(
+        Arc::new(store),
+        catalog,
+        data.clone(),
+        secrets,
+        files,
+        all_files,
+        events,
+    );
     (registry, id, token)
 }
 

@@ -37,9 +37,10 @@ impl Kind {
 }
 
 /// All metrics, in the order of the answer.
-pub const FAMILIES: [&Family; 21] = [
+pub const FAMILIES: [&Family; 22] = [
     &BUILD_INFO,
     &DECIDES,
+    &ATTEMPTS_NOT_COPIED,
     &LAYERS,
     &LAYERS_DRIFTED,
     &OLDEST_DRIFT,
@@ -75,6 +76,14 @@ pub const DECIDES: Family = Family {
     kind: Kind::Gauge,
     labels: &[],
     help: "1 if this server decides about the layers, 0 if it leaves that to another server with the same store.",
+};
+
+/// Attempts that wait for the object store.
+pub const ATTEMPTS_NOT_COPIED: Family = Family {
+    name: "butler_attempts_not_copied",
+    kind: Kind::Gauge,
+    labels: &[],
+    help: "The attempts of this server whose files could not be copied to the object store when that was tried last.",
 };
 
 /// Layers by phase.

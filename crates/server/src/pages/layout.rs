@@ -43,6 +43,13 @@ pub(super) struct Notice {
 }
 
 impl Notice {
+    /// The files of an attempt cannot be read.
+    pub(super) fn without_files(error: &ApiError) -> Self {
+        let (_, message, hint) = error.parts();
+        let title = "The log and the plan are not complete";
+        Self { title, message: sentence(message), hint: hint.map(str::to_owned) }
+    }
+
     pub(super) fn of(error: &ApiError) -> Self {
         let (status, message, hint) = error.parts();
         let title = if status.is_server_error() {

@@ -89,7 +89,7 @@ pub(super) async fn page<S: Store>(
     browser: &Browser,
     id: &str,
     shown: Option<Shown>,
-    notice: Option<Notice>,
+    mut notice: Option<Notice>,
     status: StatusCode,
 ) -> Result<Response, ApiError> {
     let shown = shown.unwrap_or_default();
@@ -106,8 +106,15 @@ pub(super) async fn page<S: Store>(
     };
     let (mut log, mut result) = (LogView::default(), AttemptResult::default());
     if let Some(number) = number {
-        let attempt = AttemptId { layer: layer.clone(), run: run.id.clone(), number };
-        let directory = directory(state, &attempt);
+        let directory = match directory(state, layer.clone(), &run, number).await {
+            Ok(directory) => directory,
+            // The rest of the page is known.
+            Err(error) => {
+                notice.get_or_insert(Notice::without_files(&error));
+                let id = AttemptId { layer: layer.clone(), run: run.id.clone(), number };
+                state.files.local(&id)
+            }
+        };
         log = LogView::read(directory.clone(), shown.after).await?;
         result = AttemptResult::read(directory, run.action).await;
     }

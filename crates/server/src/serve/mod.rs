@@ -1,6 +1,7 @@
 //! The running server: polls repositories, decides about layers, and answers requests.
 
 mod connections;
+mod copies;
 mod credentials;
 mod desired;
 #[cfg(test)]

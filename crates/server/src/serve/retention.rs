@@ -16,6 +16,7 @@ use fs_err as fs;
 use super::desired::Desired;
 use super::plan_files::remove_plan_files;
 use super::timestamp::Timestamp;
+use crate::artifacts::{Bucket, place};
 use crate::attempts::AttemptDirectory;
 use crate::config::HistoryEntry;
 use crate::data::{DataDirectory, names};
@@ -49,15 +50,20 @@ const UNUSED_SINCE: &str = "butler-unused";
 pub(super) async fn remove_old<S: Store>(
     store: Arc<S>,
     data: DataDirectory,
+    bucket: Option<Arc<Bucket>>,
     desired: Arc<Desired>,
 ) {
     let mut configs = desired.configs();
+    let mut copies = Vec::new();
     loop {
         // Of an earlier server, or of this one if another server has removed the run.
         remove_unknown_attempts(&*store, &data).await;
         let config = configs.borrow_and_update().clone();
         let catalog = desired.catalogs().borrow().clone();
-        remove_old_runs(&*store, &data, &catalog).await;
+        remove_old_runs(&*store, &data, &mut copies, &catalog).await;
+        if let Some(bucket) = &bucket {
+            remove_copies(bucket, &mut copies).await;
+        }
         if let Err(error) = remove_plan_files(&*store, &data, &catalog).await {
             tracing::warn!(%error, "cannot remove plan files that are not needed");
         }
@@ -82,9 +88,14 @@ pub(super) async fn remove_old<S: Store>(
     }
 }
 
-/// Removes runs that are no longer kept, with the files of their attempts. Layers that left the
-/// configuration have the default history.
-async fn remove_old_runs<S: Store>(store: &S, data: &DataDirectory, catalog: &Catalog) {
+/// Removes runs that are no longer kept, with the files of their attempts, and adds these to `copies`. Layers that
+/// left the configuration have the default history.
+async fn remove_old_runs<S: Store>(
+    store: &S,
+    data: &DataDirectory,
+    copies: &mut Vec<String>,
+    catalog: &Catalog,
+) {
     let layers = match store.layers().await {
         Ok(layers) => layers,
         Err(error) => {
@@ -103,9 +114,24 @@ async fn remove_old_runs<S: Store>(store: &S, data: &DataDirectory, catalog: &Ca
                 for attempt in removed {
                     let directory = AttemptDirectory::of(&data.attempts(), &attempt);
                     remove(directory.path().to_owned()).await;
+                    copies.push(attempt.to_string());
                 }
             }
             Err(error) => tracing::warn!(%layer, %error, "cannot remove old runs"),
+        }
+    }
+}
+
+/// Removes the copies of these attempts from the object store. Those that are left are tried again in the next pass.
+///
+/// Only what this installation has removed: another one can use the same bucket.
+async fn remove_copies(bucket: &Bucket, copies: &mut Vec<String>) {
+    while let Some(attempt) = copies.pop() {
+        if let Err(error) = bucket.delete(&place(&attempt)).await {
+            let attempts = copies.len() + 1;
+            tracing::warn!(attempts, %error, "copies of old attempts are removed later");
+            copies.push(attempt);
+            return;
         }
     }
 }
@@ -242,14 +268,14 @@ mod tests {
             let closed = store.close_run(&layer, &id, Closed::Superseded).await.unwrap();
             assert_eq!(closed, Outcome::Made);
         }
-        remove_old_runs(&store, &data, &Catalog::default()).await;
+        remove_old_runs(&store, &data, &mut Vec::new(), &Catalog::default()).await;
         assert_eq!(store.history(&layer, None, 9).await.unwrap().len(), 3);
         now.store(91 * 24 * 3_600_000, std::sync::atomic::Ordering::Relaxed);
         // It may be a member of a layer set that was not read yet.
         let incomplete = Catalog { is_incomplete: true, ..Catalog::default() };
-        remove_old_runs(&store, &data, &incomplete).await;
+        remove_old_runs(&store, &data, &mut Vec::new(), &incomplete).await;
         assert_eq!(store.history(&layer, None, 9).await.unwrap().len(), 3);
-        remove_old_runs(&store, &data, &Catalog::default()).await;
+        remove_old_runs(&store, &data, &mut Vec::new(), &Catalog::default()).await;
         assert_eq!(store.history(&layer, None, 9).await.unwrap().len(), 1);
     }
 

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::connections::{HEAD, serve_connections};
+use super::copies::Copies;
 use super::desired::Desired;
 use super::leadership::{LIFETIME, Leadership, lead};
 use super::listener::{ListenError, listen, listen_to_attempts};
@@ -26,6 +27,7 @@ use super::stopping::end_attempts;
 use super::tls::{TlsError, TlsFiles, TlsListener, acceptor};
 use super::view::Views;
 use crate::api::{self, Access, ApiState, Hosts, SignIns};
+use crate::artifacts::{ArtifactsSettings, BucketError};
 use crate::attempts::{
     AttemptSettings, LogWatch, PlanFiles, ProcessExecutor, Secrets, StoreRegistry,
 };
@@ -88,6 +90,8 @@ pub struct Options {
     pub ca_bundle: Option<PathBuf>,
     /// Where secrets are read.
     pub secrets: Secrets,
+    /// The object store for copies of the files of attempts.
+    pub artifacts: Option<ArtifactsSettings>,
     /// The keys of saved plans; without a file, one in the data directory, which is made.
     pub key_file: Option<PathBuf>,
 }
@@ -116,6 +120,9 @@ pub enum ServeError {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The object store.
+    #[error(transparent)]
+    Artifacts(#[from] BucketError),
     /// A listener.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -144,6 +151,7 @@ struct Parts {
     polls: Arc<PollSettings>,
     attempts: Arc<AttemptMetrics>,
     followers: Arc<LogWatch>,
+    copies: Copies<AnyStore>,
     /// The name of this server among those that share the store.
     name: String,
     leadership: watch::Receiver<Leadership>,
@@ -175,7 +183,8 @@ impl Parts {
 
     /// Removes what is no longer kept. Never ends.
     fn remove_old(&self) -> impl Future<Output = ()> + Send + use<> {
-        remove_old(Arc::clone(&self.store), self.data.clone(), Arc::clone(&self.desired))
+        let store = Arc::clone(&self.store);
+        remove_old(store, self.data.clone(), self.copies.bucket.clone(), Arc::clone(&self.desired))
     }
 
     /// Polls each repository of the configuration, and of each later one.
@@ -262,6 +271,8 @@ pub async fn serve(
         poll_durations: Arc::clone(&parts.polls.durations),
         transactions: parts.store.durations(),
         followers: Arc::clone(&parts.followers),
+        files: Arc::clone(&parts.copies.files),
+        not_copied: Arc::clone(&parts.copies.pending),
         deliveries: Arc::clone(&parts.polls.deliveries),
         notifications,
         metrics_open,
@@ -299,6 +310,7 @@ pub async fn serve(
     ready(&format!("{scheme}://{address}/"), code.as_ref());
     tokio::select! {
         never = served => match never {},
+        () = parts.copies.run() => {}
         () = scheduler.run(&mut events) => {}
         () = parts.poll_all(stop) => {}
         // After the first look at all layers, which it would delay.
@@ -310,6 +322,7 @@ pub async fn serve(
     if let Some(limit) = stop_attempts {
         end_attempts(&*parts.store, &mut scheduler, &mut events, stop, limit).await?;
     }
+    parts.copies.finish().await;
     let _ = end_notifications.send(());
     // It has its own limit of time.
     let _ = notifications.await;
@@ -412,6 +425,7 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
         }
     }
     let include_errors = parts.desired.include_errors();
+    parts.copies.finish().await;
     parts.resign().await;
     Ok(Pass { failed, unread, include_errors, views: parts.views })
 }
@@ -437,6 +451,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     } else {
         THIS_MACHINE.to_owned()
     };
+    let copies = Copies::open(options.artifacts.as_ref(), bundle, &store, &data, &place)?;
     // Before an attempt can report.
     let attempt_metrics = Arc::new(AttemptMetrics::after(*store.journal().borrow()));
     let desired = Arc::new(Desired::new(options.config, options.limits));
@@ -452,6 +467,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         data.clone(),
         options.secrets.clone(),
         PlanFiles::new(keys),
+        Arc::clone(&copies.files),
         sender.clone(),
     );
     let followers = registry.followers();
@@ -516,6 +532,7 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         polls,
         attempts: attempt_metrics,
         followers,
+        copies,
         name: place,
         leadership,
         tasks,

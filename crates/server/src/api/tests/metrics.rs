@@ -55,6 +55,8 @@ async fn metrics_need_the_token_of_a_viewer_unless_they_are_open() {
         views: Arc::clone(&tested.views),
         desired: Arc::clone(&tested.desired),
         data: DataDirectory::at(tested.directory.path()),
+        files: Arc::clone(&tested.state.files),
+        not_copied: Arc::default(),
         events: mpsc::unbounded_channel().0,
         access: Access::new(Vec::new()),
         hosts: Hosts::new([127, 0, 0, 1].into()),

@@ -1,5 +1,8 @@
 //! The saved plans that attempts send and apply.
 
+use std::io;
+use std::time::Duration;
+
 use axum::body::Body;
 use butler_base::error::{FailureClass, chain};
 use butler_registry::{Recorded, RegistryFailure};
@@ -14,6 +17,10 @@ use crate::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 
 /// What a plan was made from, in the directory of its attempt.
 const PLAN_INPUTS: &str = "plan-inputs.json";
+
+/// How long a plan is waited for that another server has to copy, when the object store may not have answered to it.
+/// After that, the layer is planned again.
+const COPIED_LATER: Duration = Duration::from_mins(15);
 
 impl<S: Store + 'static> StoreRegistry<S> {
     /// Records what a plan is made from.
@@ -97,13 +104,22 @@ impl<S: Store + 'static> StoreRegistry<S> {
         plan: &PlanDigest,
     ) -> Result<Option<(Run, AttemptDirectory)>, RegistryFailure> {
         let layer = &attempt.id.layer;
-        let runs = self.store.snapshot(layer, "", &[]).await?.facts.runs;
+        let snapshot = self.store.snapshot(layer, "", &[]).await?;
+        let runs = snapshot.facts.runs;
         let is_plan = |run: &Run| run.plan.as_ref().is_some_and(|saved| saved.digest == *plan);
-        Ok(runs.into_iter().rev().find(is_plan).map(|run| {
-            let number = run.attempts.last().map_or(1, |attempt| attempt.number);
-            let id = AttemptId { layer: layer.clone(), run: run.id.clone(), number };
-            (run, self.directory(&id))
-        }))
+        let Some(run) = runs.into_iter().rev().find(is_plan) else { return Ok(None) };
+        let Some(made_by) = run.attempts.last() else { return Ok(None) };
+        let id = AttemptId { layer: layer.clone(), run: run.id.clone(), number: made_by.number };
+        // Another server can have made it. If the object store does not answer, the attempt asks again.
+        let directory = self.files.of(&id, &made_by.place).await?;
+        let is_recent = made_by.end.is_some_and(|(_, at)| snapshot.now.since(at) < COPIED_LATER);
+        if is_recent && self.files.is_awaited(&id, &made_by.place) {
+            let place = &made_by.place;
+            let why =
+                format!("the server `{place}` has not copied the plan to the object store yet");
+            return Err(io::Error::other(why).into());
+        }
+        Ok(Some((run, directory)))
     }
 
     /// What has changed since the plan was made that an attempt applies, if it applies one.
