@@ -28,6 +28,58 @@ impl Postgres {
     /// When the binaries are missing or the server does not start.
     #[must_use]
     pub fn start() -> Self {
+        let mut server = Self::stopped();
+        let mut initdb = server.command("initdb");
+        initdb.args(["--username=postgres", "--auth=scram-sha-256", "--encoding=UTF8"]);
+        initdb.args(["--locale=C", "--no-sync", "--pwfile=password", "--pgdata=data"]);
+        expect_success(&initdb.output().unwrap(), "initdb");
+        server.launch();
+        server
+    }
+
+    /// Starts a replica of this server. A transaction of this server ends only when the replica has it too.
+    ///
+    /// # Panics
+    /// When the replica does not start.
+    #[must_use]
+    pub fn replica(&self) -> Self {
+        let mut replica = Self::stopped();
+        let mut copy = replica.command("pg_basebackup");
+        copy.args(["--host=127.0.0.1", "--username=postgres", "--pgdata=data", "--no-sync"]);
+        copy.args(["--write-recovery-conf", "--checkpoint=fast"]);
+        copy.arg(format!("--port={}", self.port)).env("PGPASSWORD", PASSWORD);
+        expect_success(&copy.output().unwrap(), "pg_basebackup");
+        replica.launch();
+        self.execute("ALTER SYSTEM SET synchronous_standby_names = '*'");
+        self.execute("SELECT pg_reload_conf()");
+        let state = "SELECT sync_state FROM pg_stat_replication";
+        while self.query(state) != ["sync"] {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        replica
+    }
+
+    /// Makes a replica the server that accepts writes.
+    ///
+    /// # Panics
+    /// When it cannot be promoted.
+    pub fn promote(&self) {
+        let promoted = self.command("pg_ctl").args(["promote", "-w", "-D", "data"]).status();
+        assert!(promoted.unwrap().success(), "pg_ctl promote");
+    }
+
+    /// Ends the server as a crash does.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub fn crash(&self) {
+        let mut stop = self.command("pg_ctl");
+        let ended = stop.args(["stop", "-w", "-D", "data", "-m", "immediate"]).status();
+        assert!(ended.unwrap().success(), "pg_ctl stop");
+    }
+
+    /// A directory for a server, with the file of its password.
+    fn stopped() -> Self {
         let user = getuid().is_root().then(|| {
             ["postgres", "nobody"]
                 .into_iter()
@@ -42,24 +94,24 @@ impl Postgres {
                 std::os::unix::fs::chown(path, owner.0, owner.1).unwrap();
             }
         }
-        let mut server = Self { directory, port: 0, user };
-        let mut initdb = server.command("initdb");
-        initdb.args(["--username=postgres", "--auth=scram-sha-256", "--encoding=UTF8"]);
-        initdb.args(["--locale=C", "--no-sync", "--pwfile=password", "--pgdata=data"]);
-        expect_success(&initdb.output().unwrap(), "initdb");
+        Self { directory, port: 0, user }
+    }
+
+    /// Starts the server on a free port.
+    fn launch(&mut self) {
         for _ in 0..START_ATTEMPTS {
-            server.port = free_port();
+            self.port = free_port();
             let options = format!(
                 "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off",
-                server.port
+                self.port
             );
-            let mut start = server.command("pg_ctl");
+            let mut start = self.command("pg_ctl");
             start.args(["start", "-w", "-D", "data", "-l", "log", "-o", &options]);
             if start.status().unwrap().success() {
-                return server;
+                return;
             }
         }
-        let log = std::fs::read_to_string(server.directory.path().join("log"));
+        let log = std::fs::read_to_string(self.directory.path().join("log"));
         panic!("PostgreSQL does not start: {}", log.unwrap_or_default());
     }
 
@@ -108,7 +160,7 @@ impl Postgres {
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .env("LC_ALL", "C")
             .stdin(Stdio::null());
-        if !matches!(program, "initdb" | "psql") {
+        if program == "pg_ctl" {
             // The server would keep a pipe open for its lifetime.
             command.stdout(Stdio::null()).stderr(Stdio::null());
         }
@@ -123,6 +175,7 @@ impl Drop for Postgres {
     fn drop(&mut self) {
         let stop =
             |mode| self.command("pg_ctl").args(["stop", "-w", "-D", "data", "-m", mode]).status();
+        // One that has crashed has ended already.
         if !stop("fast").is_ok_and(|status| status.success()) {
             let _ = stop("immediate");
         }

@@ -112,6 +112,45 @@ async fn another_server_decides_after_a_kill_and_no_run_is_lost_or_doubled() {
 }
 
 #[tokio::test]
+async fn failover_of_the_database_loses_and_doubles_no_run() {
+    let mut servers = Servers::new(&[
+        ("envs/app/main.tf", "module \"shared\" {\n  source = \"../../modules/shared\"\n}\n"),
+        ("modules/shared/main.tf", LAYER),
+    ]);
+    let replica = servers.postgres.replica();
+    let (primary, port) = (servers.postgres.port(), replica.port());
+    let address = format!("postgres://postgres@127.0.0.1:{port},127.0.0.1:{primary}/postgres");
+    let arguments = ["--store", &address, "--store-password-file", "password"];
+    let arguments = arguments.map(str::to_owned);
+    servers.first.serve(&arguments).await;
+    let layer = LAYERS[0];
+    servers.first.until(layer, "Succeeded", 1).await;
+
+    servers.commit(2);
+    servers.postgres.crash();
+    // Between the crash and the end of the failover.
+    servers.commit(3);
+    let away = servers.first.ask(&["layer", "plan", layer]);
+    assert_eq!(away.status.code(), Some(1), "{}", text(&away));
+    replica.promote();
+    let last = servers.repository.head();
+    let answers = || servers.first.ask(&["layer", "list"]).status.success();
+    eventually("an answer", answers).await;
+    eventually("the plan of the last commit", || {
+        servers.first.ask(&["layer", "sync", layer]).status.success() && {
+            let shown = servers.first.layer(layer);
+            shown["plannedRevision"]["commit"] == last && shown["phase"] == "Succeeded"
+        }
+    })
+    .await;
+    let runs = servers.first.runs(layer);
+    assert!((2..=3).contains(&runs.len()), "{runs:?}");
+    for run in runs {
+        assert!(run["attempts"].as_array().unwrap().len() <= 1, "{run}");
+    }
+}
+
+#[tokio::test]
 async fn attempt_of_a_killed_server_is_not_started_again_and_reports_when_its_server_is_back() {
     let backend = HeldBackend::start().await;
     let mut servers = Servers::new(&[("envs/app/main.tf", &backend.reading_module())]);

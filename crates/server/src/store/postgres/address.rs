@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use tokio_postgres_rustls::MakeRustlsConnect;
-use url::Url;
+use url::form_urlencoded;
 
 use super::error::with_causes;
 use crate::store::{StoreError, StoreResult};
@@ -55,9 +55,14 @@ impl FromStr for PostgresAddress {
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
         let failed = |why: &dyn std::error::Error| AddressError(with_causes(why));
-        let parsed = Url::parse(text).map_err(|error| failed(&error))?;
-        if !matches!(parsed.scheme(), "postgres" | "postgresql") {
-            return Err(AddressError(format!("its scheme is `{}`", parsed.scheme())));
+        // `Url` knows one host with one port only.
+        let scheme = text.split_once("://");
+        let scheme = scheme.filter(|(scheme, _)| scheme.chars().all(char::is_alphanumeric));
+        let Some((scheme, rest)) = scheme else {
+            return Err(AddressError("it has no scheme".to_owned()));
+        };
+        if !matches!(scheme, "postgres" | "postgresql") {
+            return Err(AddressError(format!("its scheme is `{scheme}`")));
         }
         // Certificates are always verified, so these modes ask for no more than `require`.
         let accepted = ["sslmode=verify-full", "sslmode=verify-ca"]
@@ -67,7 +72,8 @@ impl FromStr for PostgresAddress {
         if config.get_hosts().is_empty() {
             return Err(AddressError("it has no host".to_owned()));
         }
-        let says_mode = parsed.query_pairs().any(|(name, _)| name == "sslmode");
+        let query = rest.split_once('?').map_or("", |(_, query)| query);
+        let says_mode = form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "sslmode");
         if !says_mode && !config.get_hosts().iter().all(is_local) {
             config.ssl_mode(SslMode::Require);
         }
@@ -163,12 +169,20 @@ mod tests {
         for wrong in [
             "postgres://ana:hunter2@[/butler",
             "mysql://ana:hunter2@db",
+            "ana:hunter2@db://butler",
             "postgres://a:hunter2@h/b?x=hunter2",
         ] {
             let error = wrong.parse::<PostgresAddress>().unwrap_err().to_string();
             assert!(!error.contains("hunter2"), "{error}");
             assert!(error.contains("write `postgres://USER@HOST/DATABASE`"), "{error}");
         }
+    }
+
+    #[test]
+    fn address_can_have_several_hosts_with_ports() {
+        let address = address("postgres://ana@db-1:5433,db-2:5434/butler");
+        assert_eq!(address.config().get_ports(), [5433, 5434]);
+        assert_eq!(address.to_string(), "postgres://ana@db-1:5433,db-2:5434/butler");
     }
 
     #[test]
