@@ -8,6 +8,8 @@ use butler_base::platform::fs::PermissionsExt;
 use butler_testing::{PASSWORD, Postgres};
 
 use super::*;
+use crate::support::azure::{Azure, CONTAINER};
+use crate::support::google_storage::{self, GoogleStorage};
 use crate::support::object_store::{BUCKET, ObjectStore};
 
 /// A way to a server on this machine that can be closed for new connections.
@@ -47,10 +49,9 @@ impl Switch {
     }
 }
 
-/// The words in front of a command line that set the variables of an S3 client.
+/// The variables of an S3 client.
 fn variables(objects: &ObjectStore, port: u16) -> Vec<String> {
     let words = [
-        "env".to_owned(),
         format!("AWS_ACCESS_KEY_ID={}", objects.access_key),
         format!("AWS_SECRET_ACCESS_KEY={}", objects.secret_key),
         "AWS_REGION=us-east-1".to_owned(),
@@ -106,7 +107,8 @@ layers:
     ];
     let arguments: Vec<String> = arguments.concat().into_iter().map(str::to_owned).collect();
     let variables = variables(&objects, switch.port);
-    let variables: Vec<&str> = variables.iter().map(String::as_str).collect();
+    let variables = variables.iter().map(String::as_str);
+    let variables: Vec<&str> = std::iter::once("env").chain(variables).collect();
 
     // The object store is away: runs go on.
     installation.serve_behind(&variables, &arguments).await;
@@ -135,15 +137,19 @@ async fn files_of_attempts_outlive_the_loss_of_the_disk_in_each_object_store() {
     let objects = ObjectStore::start().await;
     let directory = tempfile::tempdir().unwrap();
     let in_directory = format!("file://{}/copies", directory.path().display());
+    let (azure, google) = (Azure::start().await, GoogleStorage::start());
     for (address, variables) in [
         (format!("s3://{BUCKET}"), variables(&objects, port_of(&objects))),
-        (in_directory, vec!["env".to_owned()]),
+        (format!("az://{CONTAINER}/a/prefix"), azure.variables()),
+        (format!("gs://{}/prefix", google_storage::BUCKET), google.variables(directory.path())),
+        (in_directory, Vec::new()),
     ] {
         let repository = Repository::create(&[("envs/a/main.tf", LAYER)]);
         let mut installation = Installation::new();
         let mut arguments = Installation::quick_start(&repository);
         arguments.extend(["--artifacts".to_owned(), address.clone()]);
-        let variables: Vec<&str> = variables.iter().map(String::as_str).collect();
+        let variables = variables.iter().map(String::as_str);
+        let variables: Vec<&str> = std::iter::once("env").chain(variables).collect();
         installation.serve_behind(&variables, &arguments).await;
         eventually("a copy", || is_copied(&installation)).await;
         let layer = installation.json(&["layer", "list"])["items"][0]["name"].clone();
@@ -151,6 +157,11 @@ async fn files_of_attempts_outlive_the_loss_of_the_disk_in_each_object_store() {
         let run = run.as_str().unwrap();
         let log = installation.ask(&["run", "logs", run]);
         assert!(text(&log).contains("1 to add"), "{address}: {}", text(&log));
+        assert_eq!(installation.terminate().await, Some(0));
+        // A server that ended after its last request, whose answer it did not see.
+        std::fs::remove_file(attempts(&installation.data()).remove(0).join("copied.json")).unwrap();
+        installation.serve_behind(&variables, &arguments).await;
+        eventually("an end of the copy", || is_copied(&installation)).await;
         assert_eq!(installation.terminate().await, Some(0));
         lose_attempts(&installation);
         installation.serve_behind(&variables, &arguments).await;

@@ -4,6 +4,7 @@
 pub(crate) mod accounted;
 pub(crate) mod api_server;
 pub(crate) mod authority;
+pub(crate) mod azure;
 pub(crate) mod browser;
 pub(crate) mod canned;
 pub(crate) mod ci_server;
@@ -16,6 +17,7 @@ pub(crate) mod files_provider;
 pub(crate) mod forward_proxy;
 pub(crate) mod git_server;
 pub(crate) mod github_actions;
+pub(crate) mod google_storage;
 pub(crate) mod gpg;
 pub(crate) mod http_backend;
 pub(crate) mod kubernetes;
