@@ -91,12 +91,13 @@ bench-scale: build ## Build, then start 200 runs at once, with one registry and 
 bench-serve: build ## Build, then measure the server with up to 10,000 layers: a quarter of an hour
 	$(call benchmark,--serve,.ci/release-environment '$(TARGET)' env CARGO_BUILD_TARGET='$(TARGET)')
 
-soak: setup-test ## Kill servers and attempts at random for ten minutes, at least fifty times
+soak: setup-test ## Kill servers and attempts at random, one server and two with one store, for ten minutes each
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
 	export PATH="$$PATH:$$(dirname "$$terraform")"; \
 	export SOAK_KILLS="$${SOAK_KILLS:-50}" SOAK_SECONDS="$${SOAK_SECONDS:-600}" SOAK_SEED="$${SOAK_SEED:-$$(date +%s)}"; \
-	cargo test --locked --test integration -- --nocapture --exact \
-		server::kills::killed_servers_and_attempts_lose_no_commit_and_apply_none_twice
+	cargo test --locked --test integration -- --nocapture --test-threads=1 --exact \
+		server::kills::killed_servers_and_attempts_lose_no_commit_and_apply_none_twice \
+		server::kills::killed_servers_with_one_store_lose_no_commit_and_apply_none_twice
 
 bench-docs: ## Put what was last measured into docs/performance.md, and draw docs/performance.svg
 	@python3 -B -m benches --docs

@@ -1,7 +1,7 @@
 //! The server, attempts, or both are killed again and again, at moments that a seed chooses, while plans are
 //! made, approved and applied.
 //!
-//! `make test` kills eight times from a fixed seed. `make soak` sets `SOAK_KILLS`, `SOAK_SECONDS` and
+//! `make test` kills a few times from fixed seeds, one server and two servers that share a store. `make soak` sets `SOAK_KILLS`, `SOAK_SECONDS` and
 //! `SOAK_SEED`: it goes on until both are reached.
 
 use std::collections::BTreeMap;
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use super::*;
+use butler_testing::{PASSWORD, Postgres};
+
 use crate::support::files_provider::FilesProvider;
 use crate::support::http_backend::HttpBackend;
 
@@ -58,7 +60,9 @@ struct Found {
 
 /// Servers that are killed, and what they need.
 struct Soak {
-    installation: Installation,
+    /// One server, or several that share a store. One that was killed is down until the next commit.
+    servers: Vec<Installation>,
+    postgres: Option<Postgres>,
     repository: Repository,
     backend: HttpBackend,
     managed: PathBuf,
@@ -118,46 +122,66 @@ fn backend() -> HttpBackend {
     receiver.recv().unwrap()
 }
 
+/// One of the servers that are up.
+fn up(servers: &[Installation]) -> &Installation {
+    servers.iter().find(|server| server.server.is_some()).unwrap()
+}
+
 impl Soak {
-    async fn serve(seed: u64) -> Self {
-        let (installation, provider) = (Installation::new(), FilesProvider::unpack());
+    async fn serve(seed: u64, count: usize) -> Self {
+        let servers: Vec<_> = (0..count).map(|_| Installation::new()).collect();
+        let postgres = (count > 1).then(Postgres::start);
+        let (shared, provider) = (&servers[0], FilesProvider::unpack());
         let backend = backend();
-        let managed = installation.path("managed");
+        let managed = shared.path("managed");
         std::fs::create_dir(&managed).unwrap();
-        witness(&installation.path("bin"), &managed.join("applied"));
+        witness(&shared.path("bin"), &managed.join("applied"));
         let files = LAYERS.map(|layer| (file(layer), module(&managed, layer, 1)));
         let files = files.each_ref().map(|(name, text)| (name.as_str(), text.as_str()));
         let repository = Repository::create(&files);
-        installation.configure(&format!(
+        // Servers that share a store need states that all of them find.
+        let local = |layer: &str| {
+            let path = managed.join(format!("states/{layer}"));
+            let path = format!("config: {{path: '{}'}}", path.display());
+            format!("{{type: local, {}}}", if count > 1 { path } else { String::new() })
+        };
+        let configuration = format!(
             "repositories: {{infra: {{url: '{}', poll: 1s}}}}
 defaults:
   strategy: auto
-  backend: {{type: local}}
   history: {{runs: 100000}}
   drift: {{every: 30d}}
   isolation: {{read: ['{}', '{}'], write: ['{}']}}
 layers:
-  a: {{repository: infra, path: envs/a}}
-  b: {{repository: infra, path: envs/b}}
+  a: {{repository: infra, path: envs/a, backend: {}}}
+  b: {{repository: infra, path: envs/b, backend: {}}}
   {REMOTE}: {{repository: infra, path: envs/{REMOTE}, backend: {{type: http, config: {}}}}}
-  {APPROVED}: {{repository: infra, path: envs/{APPROVED}, strategy: approve}}
+  {APPROVED}: {{repository: infra, path: envs/{APPROVED}, strategy: approve, backend: {}}}
 ",
             repository.url(),
             provider.mirror().display(),
-            installation.path("bin").display(),
+            shared.path("bin").display(),
             managed.display(),
+            local("a"),
+            local("b"),
             backend.config(),
-        ));
+            local(APPROVED),
+        );
         let mirror = format!("{{filesystemMirror: {{path: '{}'}}}}", provider.mirror().display());
         let settings = format!("terraformrc: {{providerInstallation: {mirror}}}\n");
-        std::fs::write(installation.path("settings.yaml"), settings).unwrap();
+        for server in &servers {
+            server.configure(&configuration);
+            std::fs::write(server.path("settings.yaml"), &settings).unwrap();
+            std::fs::write(server.path("password"), PASSWORD).unwrap();
+        }
         let totals = Totals {
             versions: LAYERS.iter().map(|layer| (*layer, 1)).collect(),
             ..Totals::default()
         };
         let random = Rng::with_seed(seed);
         let mut soak = Self {
-            installation,
+            servers,
+            postgres,
             repository,
             backend,
             managed,
@@ -169,12 +193,29 @@ layers:
         soak
     }
 
+    /// Starts the servers that are down.
     async fn start(&mut self) {
         let path = std::env::var("PATH").unwrap();
-        let path = format!("PATH={}:{path}", self.installation.path("bin").display());
-        let settings = self.installation.path("settings.yaml").display().to_string();
-        let arguments = ["--concurrency", "3", "--settings", &settings].map(str::to_owned);
-        self.installation.serve_behind(&["env", &path], &arguments).await;
+        let path = format!("PATH={}:{path}", self.servers[0].path("bin").display());
+        let mut arguments =
+            ["--concurrency", "3", "--settings", "settings.yaml"].map(str::to_owned).to_vec();
+        if let Some(postgres) = &self.postgres {
+            let address = format!("postgres://postgres@127.0.0.1:{}/postgres", postgres.port());
+            let store = ["--store", &address, "--store-password-file", "password"];
+            arguments.extend(store.map(str::to_owned));
+        }
+        for server in self.servers.iter_mut().filter(|server| server.server.is_none()) {
+            server.serve_behind(&["env", &path], &arguments).await;
+        }
+    }
+
+    async fn kill_a_server(&mut self) {
+        let killed = self.random.usize(0..self.servers.len());
+        self.servers[killed].kill().await;
+        self.totals.server_kills += 1;
+        if self.servers.len() == 1 || self.random.bool() {
+            self.start().await;
+        }
     }
 
     /// Changes some of the layers.
@@ -211,7 +252,8 @@ layers:
 
     /// Kills the runner of an attempt that runs, if there is one.
     fn kill_an_attempt(&mut self) {
-        let mut running = running(&self.installation.data());
+        let mut running: Vec<_> =
+            self.servers.iter().flat_map(|server| running(&server.data())).collect();
         self.random.shuffle(&mut running);
         let was_killed = running
             .into_iter()
@@ -222,9 +264,9 @@ layers:
     /// Does what waits for a person: approves plans, resets the breaker after applies were killed, and removes
     /// the locks that they have left.
     fn attend(&mut self, layers: &[Value]) {
-        let asked =
-            |arguments: &[&str]| u32::from(self.installation.ask(arguments).status.success());
-        if self.installation.json(&["breaker", "show"])["open"] == true {
+        let server = up(&self.servers);
+        let asked = |arguments: &[&str]| u32::from(server.ask(arguments).status.success());
+        if server.json(&["breaker", "show"])["open"] == true {
             self.totals.breaker_resets += asked(&["breaker", "reset"]);
         }
         for layer in layers {
@@ -243,7 +285,7 @@ layers:
     }
 
     fn layers(&self) -> Vec<Value> {
-        let layers = self.installation.json(&["layer", "list"]);
+        let layers = up(&self.servers).json(&["layer", "list"]);
         layers["items"].as_array().unwrap().clone()
     }
 
@@ -282,13 +324,15 @@ layers:
     fn check(&self) -> Found {
         let mut found = Found::default();
         let applied = self.applied();
-        let mut applied: Vec<_> = applied.lines().collect();
-        applied.sort_unstable();
-        let twice = applied.windows(2).find(|pair| pair[0] == pair[1]);
+        let applied: Vec<_> = applied.lines().collect();
+        let sum = |line: &str| line.rsplit_once(' ').unwrap().1.to_owned();
+        let mut sums: Vec<_> = applied.iter().map(|line| sum(line)).collect();
+        sums.sort_unstable();
+        let twice = sums.windows(2).find(|pair| pair[0] == pair[1]);
         assert_eq!(twice, None, "Terraform applied a plan twice");
         for layer in LAYERS {
-            assert_eq!(self.installation.layer(layer)["lease"], Value::Null, "{layer}");
-            let runs = self.installation.runs(layer);
+            assert_eq!(up(&self.servers).layer(layer)["lease"], Value::Null, "{layer}");
+            let runs = up(&self.servers).runs(layer);
             check_ends(&runs);
             let plans = runs.iter().filter(|run| run["action"] == "plan");
             let of_commits = plans.clone().filter(|run| run["cause"] == "commit");
@@ -321,8 +365,9 @@ layers:
     /// The log of a run has every line.
     fn check_log(&self, run: &Value) {
         let (id, number) = (run["id"].as_str().unwrap(), run["attempts"].as_array().unwrap().len());
-        let log = self.installation.data().join(format!("attempts/{id}-{number}/log.jsonl"));
-        let log = std::fs::read_to_string(log).unwrap();
+        let log = format!("attempts/{id}-{number}/log.jsonl");
+        let mut logs = self.servers.iter().map(|server| server.data().join(&log));
+        let log = std::fs::read_to_string(logs.find(|log| log.exists()).unwrap()).unwrap();
         let lines: Vec<Value> =
             log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let numbers = lines.iter().map(|line| line["sequence"].as_u64().unwrap());
@@ -338,7 +383,7 @@ layers:
     fn check_states(&self) {
         assert_eq!(self.backend.lock(), None, "a lock is left");
         for layer in LAYERS {
-            let planned = self.installation.ask(&["layer", "plan", layer, "--wait"]);
+            let planned = up(&self.servers).ask(&["layer", "plan", layer, "--wait"]);
             assert!(planned.status.success(), "{}", text(&planned));
             assert!(text(&planned).contains("No changes."), "{}", text(&planned));
         }
@@ -368,12 +413,12 @@ fn check_ends(runs: &[Value]) {
     }
 }
 
-#[tokio::test]
-async fn killed_servers_and_attempts_lose_no_commit_and_apply_none_twice() {
-    let kills: u32 = given("SOAK_KILLS", 8);
+/// Kills, and checks what is left.
+async fn soak(servers: usize, kills: u32) {
+    let kills = given("SOAK_KILLS", kills);
     let seconds = Duration::from_secs(given("SOAK_SECONDS", 0));
     let seed: u64 = given("SOAK_SEED", 17);
-    let mut soak = Soak::serve(seed).await;
+    let mut soak = Soak::serve(seed, servers).await;
     let begun = Instant::now();
     while soak.totals.server_kills + soak.totals.attempt_kills < kills || begun.elapsed() < seconds
     {
@@ -383,28 +428,33 @@ async fn killed_servers_and_attempts_lose_no_commit_and_apply_none_twice() {
             let layers = soak.layers();
             soak.attend(&layers);
         }
+        soak.start().await;
         let what = soak.random.u8(0..4);
         if what < 2 {
             soak.kill_an_attempt();
         }
         if what > 0 {
-            soak.installation.kill().await;
-            soak.totals.server_kills += 1;
-            soak.start().await;
+            soak.kill_a_server().await;
         }
     }
+    soak.start().await;
     let rest = soak.come_to_rest().await;
-    soak.installation.until_tidy().await;
+    for server in &soak.servers {
+        server.until_tidy().await;
+    }
     let found = soak.check();
     soak.check_states();
-    assert_eq!(soak.installation.terminate().await, Some(0));
-    let Soak { totals, .. } = soak;
+    let Soak { totals, mut servers, .. } = soak;
+    for server in &mut servers {
+        assert_eq!(server.terminate().await, Some(0));
+    }
     println!(
-        "seed {seed}, {} s: {} commits, {} kills of the server, {} kills of attempts, {} approvals, \
+        "{} servers, seed {seed}, {} s: {} commits, {} kills of servers, {} kills of attempts, {} approvals, \
          {} resets of the breaker, {} locks removed, {} retries
 runs started: {} plans, {} applies, of which {} were interrupted
 lost: 0, applied twice: 0, leases left: 0, state locks left: 0
 at rest after {:.1} s",
+        servers.len(),
         begun.elapsed().as_secs(),
         totals.commits,
         totals.server_kills,
@@ -418,4 +468,14 @@ at rest after {:.1} s",
         found.interrupted_applies,
         rest.as_secs_f64()
     );
+}
+
+#[tokio::test]
+async fn killed_servers_and_attempts_lose_no_commit_and_apply_none_twice() {
+    soak(1, 8).await;
+}
+
+#[tokio::test]
+async fn killed_servers_with_one_store_lose_no_commit_and_apply_none_twice() {
+    soak(2, 6).await;
 }
