@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo recording picture test test-fast image-test windows-test fuzz simulate bench bench-quick bench-scale bench-serve bench-docs soak reproducible check setup-build setup-test setup-image setup-windows
+.PHONY: help build demo recording picture test test-fast image-test windows-test fuzz simulate bench bench-quick bench-scale bench-serve bench-shared bench-docs soak reproducible check setup-build setup-test setup-image setup-windows
 
 # The target is always set: without it the static flags would apply to build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
@@ -90,6 +90,9 @@ bench-scale: build ## Build, then start 200 runs at once, with one registry and 
 
 bench-serve: build ## Build, then measure the server with up to 10,000 layers: a quarter of an hour
 	$(call benchmark,--serve,.ci/release-environment '$(TARGET)' env CARGO_BUILD_TARGET='$(TARGET)')
+
+bench-shared: build ## Build, then measure servers that share a store in PostgreSQL: twenty minutes
+	$(call benchmark,--shared)
 
 soak: setup-test ## Kill servers and attempts at random, one server and two with one store, for ten minutes each
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \

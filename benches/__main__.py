@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 
-from benches import clone, growth, machine, picture, runs, scale, serve, small, table
+from benches import clone, growth, machine, picture, runs, scale, serve, shared, small, table
 from benches.processes import Failed
 from benches.registry import ROOT, Registry
 from benches.world import World
@@ -31,6 +31,7 @@ FILES = {
     "growth": ("growth.md", "growth.json"),
     "scale": ("scale.md", "scale.json"),
     "serve": ("serve.md", "serve.json"),
+    "shared": ("shared.md", "shared.json"),
 }
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -68,6 +69,9 @@ def measure(arguments, directory, runner, registry, about):
         if arguments.scale:
             name = "scale"
             rows, paper = scale.scale(world, registry, about.processors)
+        elif arguments.shared:
+            name = "shared"
+            rows, paper = shared.shared(world, shared.QUICK if arguments.quick else shared.SIZES)
         elif arguments.serve:
             name, paper = "serve", ""
             rows = list(serve_rows(world, arguments.quick))
@@ -119,6 +123,9 @@ def parse():
     parser.add_argument("--growth", action="store_true", help="only how all of it grows")
     parser.add_argument("--scale", action="store_true", help="only how many runs get on at once")
     parser.add_argument("--serve", action="store_true", help="only the server")
+    parser.add_argument(
+        "--shared", action="store_true", help="only servers that share a store in PostgreSQL"
+    )
     parser.add_argument(
         "--only", action="append", choices=MEASURES, help="one measure; can be repeated"
     )

@@ -47,7 +47,7 @@ def serve(world, sizes):
     yield from _cycles()
 
 
-def _repository(world, name, count, poll="1s"):
+def repository(world, name, count, poll="1s"):
     """A bare repository with a clone to push from, and the configuration of its layers."""
     files = {
         f"s{index // SET}/l{index % SET:03}/main.tf": text
@@ -69,7 +69,7 @@ def _repository(world, name, count, poll="1s"):
     return configuration
 
 
-def _change(world, name, paths, number):
+def change(world, name, paths, number):
     """Commits another version of these modules."""
     for path in paths:
         file = world.path(name, path, "main.tf")
@@ -80,7 +80,7 @@ def _change(world, name, paths, number):
 def _grown(world, size):
     """Memory, start, and what the server does when nothing happens."""
     name = f"grown-{size}"
-    configuration = _repository(world, name, size)
+    configuration = repository(world, name, size)
     with git_server.serving(world.directory) as address:
         server = Server(world, f"{name}-data", configuration(address), "--concurrency", "8")
         path = server.stand_in(f"{name}-bin")
@@ -127,14 +127,14 @@ def _settle(server, size):
 def _many_of_a_thousand(world):
     """A commit that changes ten of a thousand layers."""
     name, seconds = "many", []
-    configuration = _repository(world, name, SET, "1h")
+    configuration = repository(world, name, SET, "1h")
     with git_server.serving(world.directory) as address:
         server = Server(world, "many-data", configuration(address), "--concurrency", "10")
         with server.running(server.stand_in("many-bin")):
             server.at_rest(SET)
             for number in range(2, 9):
                 known = set(server.data.glob("attempts/*"))
-                _change(world, name, [f"s0/l{index * 97:03}" for index in range(10)], number)
+                change(world, name, [f"s0/l{index * 97:03}" for index in range(10)], number)
                 server.ask("POST", "/layers/s0.s0.l000/sync")
                 server.until(lambda all: _changed(server, known) and all_in(all, ("Succeeded",)), 0.5)
                 new = set(server.data.glob("attempts/*")) - known
@@ -154,14 +154,14 @@ def _changed(server, known):
 def _one(world):
     """From a commit to the begin of its plan."""
     name, milliseconds = "one", []
-    configuration = _repository(world, name, 4, "1h")
+    configuration = repository(world, name, 4, "1h")
     with git_server.serving(world.directory) as address:
         server = Server(world, "one-data", configuration(address))
         with server.running(server.stand_in("one-bin")):
             server.at_rest(4)
             for number in range(2, 23):
                 known = len(server.started())
-                _change(world, name, ["s0/l000"], number)
+                change(world, name, ["s0/l000"], number)
                 pushed = time.time_ns()
                 server.ask("POST", "/layers/s0.s0.l000/sync")
                 while len(server.started()) == known:
@@ -176,7 +176,7 @@ def _one(world):
 def _approved(world):
     """From an approval to the begin of its apply."""
     name, milliseconds = "approved", []
-    configuration = _repository(world, name, 4, "1h")
+    configuration = repository(world, name, 4, "1h")
     with git_server.serving(world.directory) as address:
         approving = configuration(address)
         approving["defaults"] = {"strategy": "approve", "backend": {"type": "local"}}
@@ -190,7 +190,7 @@ def _approved(world):
                 server.until(lambda _: len(server.applied()) > known, 0.005)
                 milliseconds.append((server.applied()[-1] - approved) / 1e6)
                 server.until(lambda all: _layer(all, "s0.s0.l000")["phase"] == "Noop")
-                _change(world, name, ["s0/l000"], number)
+                change(world, name, ["s0/l000"], number)
                 server.ask("POST", "/layers/s0.s0.l000/sync")
     shutil.rmtree(world.path(name))
     shutil.rmtree(server.data)
@@ -199,7 +199,7 @@ def _approved(world):
 
 def _followed(world):
     """A log that pages follow."""
-    yield from pages.followed(world, _repository(world, "followed", 1, "1h"))
+    yield from pages.followed(world, repository(world, "followed", 1, "1h"))
     shutil.rmtree(world.path("followed"))
 
 
@@ -215,7 +215,7 @@ def _waits_for_approval(layers, name):
 def _found_again(world):
     """A restart while attempts run."""
     name, seconds = "again", []
-    configuration = _repository(world, name, ATTEMPTS, "1h")
+    configuration = repository(world, name, ATTEMPTS, "1h")
     with git_server.serving(world.directory) as address:
         arguments = ("--concurrency", str(ATTEMPTS))
         server = Server(world, "again-data", configuration(address), *arguments)

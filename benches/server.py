@@ -90,8 +90,10 @@ class Server:
         """Ends the sessions of all attempts that run."""
         for record in self.data.glob("attempts/*/process.json"):
             pid = json.loads(record.read_text())["pid"]
+            # The number can be that of another process by now, perhaps of another server's attempt.
+            words = ["internal-attempt", os.fspath(record.parent)]
             with contextlib.suppress(OSError):
-                if b"internal-attempt" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
+                if "\0".join(words).encode() in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
                     os.killpg(pid, signal.SIGKILL)
 
     def ask(self, method, path):

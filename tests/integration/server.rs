@@ -283,17 +283,15 @@ impl Drop for Installation {
 
 /// The processes of the attempts that run.
 fn running(data: &Path) -> Vec<i32> {
-    let attempts = attempts(data).into_iter();
-    let records = attempts.filter_map(|attempt| std::fs::read(attempt.join("process.json")).ok());
-    let pids = records
-        .filter_map(|record| serde_json::from_slice::<Value>(&record).ok()?["pid"].as_i64())
-        .filter_map(|pid| i32::try_from(pid).ok());
-    // The record outlives its process, whose number another one may have.
-    pids.filter(|pid| {
+    let pid = |attempt: PathBuf| {
+        let record = std::fs::read(attempt.join("process.json")).ok()?;
+        let pid = serde_json::from_slice::<Value>(&record).ok()?["pid"].as_i64()?;
         let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        command.contains("\0internal-attempt\0")
-    })
-    .collect()
+        // The record outlives its process, whose number another one may have, even the attempt of another server.
+        let is_its_own = command.contains(&format!("\0internal-attempt\0{}\0", attempt.display()));
+        i32::try_from(pid).ok().filter(|_| is_its_own)
+    };
+    attempts(data).into_iter().filter_map(pid).collect()
 }
 
 fn text(output: &Output) -> String {

@@ -77,14 +77,14 @@ impl Azure {
         let date = httpdate::fmt_http_date(SystemTime::now());
         let version = "2021-08-06";
         // The headers that are signed, each in a line, and the resource.
-        let signed = format!(
+        let text = format!(
             "PUT{}x-ms-date:{date}\nx-ms-version:{version}\n/{ACCOUNT}/{ACCOUNT}/{CONTAINER}\n\
              restype:container",
             "\n".repeat(12)
         );
         let key = PKey::hmac(&STANDARD.decode(KEY).unwrap()).unwrap();
         let mut signer = Signer::new(MessageDigest::sha256(), &key).unwrap();
-        let signature = STANDARD.encode(signer.sign_oneshot_to_vec(signed.as_bytes()).unwrap());
+        let signature = STANDARD.encode(signer.sign_oneshot_to_vec(text.as_bytes()).unwrap());
         let answer = client(None, Redirects::Refuse)
             .unwrap()
             .put(format!("{}/{CONTAINER}?restype=container", self.endpoint))

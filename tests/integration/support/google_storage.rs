@@ -4,6 +4,7 @@
 //! It verifies no login.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -111,16 +112,16 @@ fn list(objects: &BTreeMap<String, Bytes>, query: &BTreeMap<String, String>) -> 
     let (prefix, after) = (text("prefix"), text("continuation-token"));
     let mut found = objects.iter().filter(|(key, _)| key.starts_with(&prefix) && **key > after);
     let page: Vec<_> = found.by_ref().take(PAGE).collect();
-    let items: String = page
-        .iter()
-        .map(|(key, object)| {
-            let size = object.len();
-            format!(
-                "<Contents><Key>{key}</Key><Size>{size}</Size><ETag>1</ETag>\
-                 <LastModified>2026-01-01T00:00:00Z</LastModified></Contents>"
-            )
-        })
-        .collect();
+    let mut items = String::new();
+    for (key, object) in &page {
+        let size = object.len();
+        write!(
+            items,
+            "<Contents><Key>{key}</Key><Size>{size}</Size><ETag>1</ETag>\
+             <LastModified>2026-01-01T00:00:00Z</LastModified></Contents>"
+        )
+        .unwrap();
+    }
     let last = page.last().map(|(key, _)| key).filter(|_| found.next().is_some());
     let next = last.map(|key| format!("<NextContinuationToken>{key}</NextContinuationToken>"));
     let next = next.unwrap_or_default();
