@@ -155,6 +155,11 @@ pub(super) async fn copy_in(
     attempt: &str,
     directory: &AttemptDirectory,
 ) -> Result<bool, BucketError> {
+    // Before the chunks are listed: all of them are there if the end is.
+    let end = match bucket.get(&format!("{}/{END}", place(attempt)), 0).await? {
+        Some(end) => Some(serde_json::from_slice::<End>(&end).map_err(io::Error::other)?),
+        None => None,
+    };
     let known = bucket.chunks(&place(attempt)).await?;
     if known.is_empty() {
         return Ok(false);
@@ -163,10 +168,6 @@ pub(super) async fn copy_in(
     builder.recursive(true).mode(0o700).create(directory.reports())?;
     // First: the attempt is not one of this server.
     directory.write_json(COPY, &CopyState::default())?;
-    let end = match bucket.get(&format!("{}/{END}", place(attempt)), 0).await? {
-        Some(end) => Some(serde_json::from_slice::<End>(&end).map_err(io::Error::other)?),
-        None => None,
-    };
     if let Some(chunks) = known.get(LOG) {
         fetch(bucket, attempt, LOG, chunks, &directory.path().join(LOG)).await?;
     }

@@ -141,3 +141,26 @@ async fn copies_are_complete_after_any_faults() {
         assert_eq!(servers.copied("plan.json").unwrap(), b"{\"a\": 1}", "{seed}");
     }
 }
+
+#[tokio::test]
+async fn copy_that_is_read_while_it_is_written_is_complete_or_not_shown_as_complete() {
+    for seed in 0..200 {
+        let servers = Servers::new();
+        servers.objects.set(Faults::Slow(fastrand::Rng::with_seed(seed)));
+        servers.write("log.jsonl", "one\n");
+        servers.copy_log(None).await;
+        servers.write("log.jsonl", "one\ntwo\n");
+        servers.write("plan.json", "{}");
+        let own = servers.own();
+        let written = copy_out(&servers.bucket, "r-1", &own);
+        let read = async {
+            while !servers.copy_in().await {
+                tokio::task::yield_now().await;
+            }
+        };
+        let (written, ()) = tokio::join!(written, read);
+        written.unwrap();
+        assert_eq!(servers.copied("log.jsonl").unwrap(), b"one\ntwo\n", "{seed}");
+        assert_eq!(servers.copied("plan.json").unwrap(), b"{}", "{seed}");
+    }
+}

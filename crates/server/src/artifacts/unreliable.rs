@@ -22,6 +22,8 @@ pub(super) enum Faults {
     Away,
     /// Half of them, of which half were executed.
     Random(fastrand::Rng),
+    /// Never, but others go on while they wait.
+    Slow(fastrand::Rng),
 }
 
 /// The object store.
@@ -43,7 +45,7 @@ impl Unreliable {
     /// Whether this request fails, and whether it is executed.
     fn fails(&self) -> (bool, bool) {
         match &mut *self.faults.lock().unwrap() {
-            Faults::None => (false, true),
+            Faults::None | Faults::Slow(_) => (false, true),
             Faults::Away => (true, false),
             Faults::Random(random) => {
                 let fails = random.bool();
@@ -53,6 +55,13 @@ impl Unreliable {
     }
 
     async fn request<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let waits = match &mut *self.faults.lock().unwrap() {
+            Faults::Slow(random) => random.u8(0..8),
+            _ => 0,
+        };
+        for _ in 0..waits {
+            tokio::task::yield_now().await;
+        }
         let (fails, is_executed) = self.fails();
         let result = if is_executed { Some(work.await) } else { None };
         match result {
