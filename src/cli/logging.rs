@@ -243,15 +243,21 @@ mod tests {
     }
 
     #[test]
-    fn events_of_the_kubernetes_library_are_logged_only_on_request() {
-        for (filter, is_logged) in
-            [("info", false), ("debug", false), ("trace", true), ("info,kube_client=error", true)]
-        {
+    fn events_of_talkative_libraries_are_logged_only_on_request() {
+        for (filter, of_kubernetes, of_objects) in [
+            ("info", false, false),
+            ("debug", false, false),
+            ("trace", true, true),
+            ("info,kube_client=error", true, false),
+            ("info,object_store=info", false, true),
+        ] {
             let text = logged(LogFormat::Text, filter, || {
                 tracing::error!(target: "kube_client::client::builder", "failed with error x");
+                tracing::info!(target: "object_store::client::retry", "backing off");
                 tracing::error!(target: "another_library", "logged");
             });
-            assert_eq!(text.contains("failed with error"), is_logged, "{filter}: {text}");
+            assert_eq!(text.contains("failed with error"), of_kubernetes, "{filter}: {text}");
+            assert_eq!(text.contains("backing off"), of_objects, "{filter}: {text}");
             assert!(text.contains("logged"), "{text}");
         }
     }

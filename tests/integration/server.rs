@@ -281,17 +281,17 @@ impl Drop for Installation {
     }
 }
 
-/// The processes of the attempts that run.
+/// The processes of the attempts that run, also of those that have not recorded themselves yet.
 fn running(data: &Path) -> Vec<i32> {
-    let pid = |attempt: PathBuf| {
-        let record = std::fs::read(attempt.join("process.json")).ok()?;
-        let pid = serde_json::from_slice::<Value>(&record).ok()?["pid"].as_i64()?;
+    // Its directory, because numbers of processes are used again, even for attempts of other servers.
+    let words = format!("\0internal-attempt\0{}/", data.join("attempts").display());
+    let is_attempt = |pid: &i32| {
         let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        // The record outlives its process, whose number another one may have, even the attempt of another server.
-        let is_its_own = command.contains(&format!("\0internal-attempt\0{}\0", attempt.display()));
-        i32::try_from(pid).ok().filter(|_| is_its_own)
+        command.contains(&words)
     };
-    attempts(data).into_iter().filter_map(pid).collect()
+    let entries = std::fs::read_dir("/proc").unwrap();
+    let pids = entries.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    pids.filter(is_attempt).collect()
 }
 
 fn text(output: &Output) -> String {

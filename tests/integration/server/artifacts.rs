@@ -1,5 +1,6 @@
 //! Copies of logs and plans in an object store.
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,6 +12,7 @@ use super::*;
 use crate::support::azure::{Azure, CONTAINER};
 use crate::support::google_storage::{self, GoogleStorage};
 use crate::support::object_store::{BUCKET, ObjectStore};
+use crate::support::world::files_with;
 
 /// A way to a server on this machine that can be closed for new connections.
 struct Switch {
@@ -68,6 +70,13 @@ fn port_of(objects: &ObjectStore) -> u16 {
 fn is_copied(installation: &Installation) -> bool {
     let attempts = attempts(&installation.data());
     !attempts.is_empty() && attempts.iter().all(|attempt| attempt.join("copied.json").exists())
+}
+
+/// The files of the only attempt, by their paths in its directory.
+fn files(installation: &Installation) -> BTreeSet<String> {
+    let directory = attempts(&installation.data()).remove(0);
+    let paths = files_with(&directory, "").into_iter();
+    paths.map(|path| path.strip_prefix(&directory).unwrap().display().to_string()).collect()
 }
 
 /// Removes the files of all attempts, as the loss of a disk does.
@@ -163,12 +172,18 @@ async fn files_of_attempts_outlive_the_loss_of_the_disk_in_each_object_store() {
         installation.serve_behind(&variables, &arguments).await;
         eventually("an end of the copy", || is_copied(&installation)).await;
         assert_eq!(installation.terminate().await, Some(0));
+        let before = files(&installation);
         lose_attempts(&installation);
         installation.serve_behind(&variables, &arguments).await;
         assert_eq!(text(&installation.ask(&["run", "logs", run])), text(&log), "{address}");
         let copy = attempts(&installation.data()).remove(0).join("plan.json");
         let plan: Value = serde_json::from_slice(&std::fs::read(copy).unwrap()).unwrap();
         assert_eq!(plan["resource_changes"].as_array().unwrap().len(), 1, "{address}");
+        // What nothing reads after the end of the attempt.
+        let after = files(&installation);
+        let lost: Vec<_> = before.difference(&after).map(String::as_str).collect();
+        let expected = ["copied.json", "output.log", "process.json", "work-directory"];
+        assert_eq!(lost, expected, "{address}");
     }
     let copies = directory.path().join("copies");
     assert_eq!(copies.metadata().unwrap().permissions().mode() & 0o777, 0o700);

@@ -1,19 +1,18 @@
 //! The server, attempts, or both are killed again and again, at moments that a seed chooses, while plans are
 //! made, approved and applied.
 //!
-//! `make test` kills a few times from fixed seeds, one server and two servers that share a store. `make soak` sets `SOAK_KILLS`, `SOAK_SECONDS` and
-//! `SOAK_SEED`: it goes on until both are reached.
+//! `make test` kills a few times from a fixed seed: one server, and two servers that share a store. `make soak` sets
+//! `SOAK_KILLS`, `SOAK_SECONDS` and `SOAK_SEED`: it goes on until both are reached.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use butler_testing::{PASSWORD, Postgres};
 use fastrand::Rng;
 
 use super::*;
-use butler_testing::{PASSWORD, Postgres};
-
 use crate::support::files_provider::FilesProvider;
 use crate::support::http_backend::HttpBackend;
 

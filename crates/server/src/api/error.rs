@@ -121,8 +121,11 @@ impl ApiError {
 
 impl From<BucketError> for ApiError {
     fn from(error: BucketError) -> Self {
+        if let BucketError::Io(error) = &error {
+            return Self::internal(error);
+        }
         let message = butler_base::error::chain(&error);
-        let hint = "another server has executed the attempt; its own page shows the files too";
+        let hint = "ask the server that has executed the attempt, or try again later";
         let answer = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
         Self { hint: Some(hint.to_owned()), ..answer }
     }

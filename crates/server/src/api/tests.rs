@@ -30,7 +30,8 @@ use tokio::sync::{Notify, mpsc, watch};
 use tower::ServiceExt;
 
 use super::*;
-use crate::artifacts::AttemptFiles;
+use crate::artifacts::unreliable::{Faults, Unreliable};
+use crate::artifacts::{AttemptFiles, Bucket};
 use crate::attempts::AttemptDirectory;
 use crate::config::{Config, RemoteLimits, parse};
 use crate::data::DataDirectory;
@@ -89,6 +90,16 @@ pub(crate) async fn tested_with(hosts: Hosts) -> Tested {
 
 /// With the users of `access`, or one of each role.
 pub(crate) async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
+    tested_as(hosts, access, None).await
+}
+
+/// With an object store that does not answer.
+pub(crate) async fn tested_without_copies() -> Tested {
+    let bucket = Bucket::of(Arc::new(Unreliable::new(Faults::Away)));
+    tested_as(Hosts::new([127, 0, 0, 1].into()), None, Some(Arc::new(bucket))).await
+}
+
+async fn tested_as(hosts: Hosts, access: Option<Access>, bucket: Option<Arc<Bucket>>) -> Tested {
     let config = configuration("{repository: infra, path: a}");
     let clock = Arc::new(AtomicU64::new(1_000));
     let time = Arc::clone(&clock);
@@ -131,7 +142,7 @@ pub(crate) async fn tested_by(hosts: Hosts, access: Option<Access>) -> Tested {
         files: Arc::new(AttemptFiles::new(
             directory.path().join("attempts"),
             THIS_MACHINE.to_owned(),
-            None,
+            bucket,
         )),
         not_copied: Arc::default(),
         events: sender,

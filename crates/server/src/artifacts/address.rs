@@ -10,7 +10,7 @@ use url::Url;
 /// The address of an object store. It has no credentials.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ArtifactsAddress {
-    pub(super) place: Place,
+    pub(super) provider: Provider,
     /// What is in front of the names of all objects, without a slash at its ends.
     pub(super) prefix: String,
     shown: String,
@@ -26,9 +26,9 @@ pub struct ArtifactsSettings {
     pub variables: Vec<(String, SecretString)>,
 }
 
-/// Where objects are.
+/// Who keeps the objects.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Place {
+pub(super) enum Provider {
     /// A bucket of S3, or of a service that has its interface.
     S3(String),
     /// A bucket of Google Cloud.
@@ -74,12 +74,12 @@ impl FromStr for ArtifactsAddress {
                 "it has no bucket"
             }));
         }
-        let place = match url.scheme() {
-            "s3" => Place::S3(host),
-            "gs" => Place::Google(host),
-            "az" => Place::Azure(host),
+        let provider = match url.scheme() {
+            "s3" => Provider::S3(host),
+            "gs" => Provider::Google(host),
+            "az" => Provider::Azure(host),
             "file" => {
-                Place::Directory(url.to_file_path().map_err(|()| failed("it is not a path"))?)
+                Provider::Directory(url.to_file_path().map_err(|()| failed("it is not a path"))?)
             }
             other => return Err(AddressError(format!("its scheme is `{other}`"))),
         };
@@ -88,7 +88,7 @@ impl FromStr for ArtifactsAddress {
         if prefix.contains("//") || has_odd_part || prefix.contains('%') {
             return Err(failed("its prefix must be plain names with `/` between them"));
         }
-        Ok(Self { place, prefix: prefix.to_owned(), shown: url.to_string() })
+        Ok(Self { provider, prefix: prefix.to_owned(), shown: url.to_string() })
     }
 }
 
@@ -100,12 +100,12 @@ mod tests {
     fn buckets_and_directories_are_addresses() {
         let parsed = |text: &str| text.parse::<ArtifactsAddress>().unwrap();
         let s3 = parsed("s3://logs/butler/prod/");
-        assert_eq!((s3.place, s3.prefix.as_str()), (Place::S3("logs".into()), "butler/prod"));
-        assert_eq!(parsed("gs://logs").place, Place::Google("logs".into()));
+        assert_eq!((s3.provider, s3.prefix.as_str()), (Provider::S3("logs".into()), "butler/prod"));
+        assert_eq!(parsed("gs://logs").provider, Provider::Google("logs".into()));
         assert_eq!(parsed("gs://logs").prefix, "");
-        assert_eq!(parsed("az://logs/x").place, Place::Azure("logs".into()));
+        assert_eq!(parsed("az://logs/x").provider, Provider::Azure("logs".into()));
         let directory = parsed("file:///srv/butler%20files");
-        assert_eq!(directory.place, Place::Directory("/srv/butler files".into()));
+        assert_eq!(directory.provider, Provider::Directory("/srv/butler files".into()));
         assert_eq!(directory.prefix, "");
         assert_eq!(directory.to_string(), "file:///srv/butler%20files");
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use butler_base::blocking::blocking;
 use butler_base::platform::fs::{DirBuilderExt, OpenOptionsExt};
@@ -14,31 +14,11 @@ use serde::{Deserialize, Serialize};
 
 use super::bucket::{Bucket, BucketError};
 use crate::attempts::AttemptDirectory;
+use crate::attempts::file_names::{self, LOG, SAVED_PLAN};
 use crate::data::create_private;
 
 /// The most bytes of a chunk. Each chunk that is copied is in memory.
 const CHUNK: u64 = 8 << 20;
-
-/// The log, to which lines are added while the attempt runs.
-const LOG: &str = "log.jsonl";
-
-/// The saved plan, which is encrypted. It is removed when it is not needed any more.
-const SAVED_PLAN: &str = "saved-plan";
-
-/// What is read of an attempt that has ended.
-const FILES: [&str; 11] = [
-    LOG,
-    "log-left-out.json",
-    "plan.json",
-    "plan.txt",
-    "plan-inputs.json",
-    "reports/plan.json",
-    "reports/plan.txt",
-    "reports/after-plan.json",
-    SAVED_PLAN,
-    "saved-plan.json",
-    "failed-start.json",
-];
 
 /// The object that says that a copy is complete.
 const END: &str = "end.json";
@@ -68,8 +48,8 @@ struct CopyState {
     is_complete: bool,
 }
 
-/// Where the files of an attempt are in the object store.
-pub(crate) fn place(attempt: &str) -> String {
+/// What the names of an attempt's objects begin with.
+pub(crate) fn prefix(attempt: &str) -> String {
     format!("attempts/{attempt}")
 }
 
@@ -102,7 +82,7 @@ pub(super) async fn copy_log(
 ) -> Result<u64, BucketError> {
     let from = match from {
         Some(from) => from,
-        None => contiguous(bucket.chunks(&place(attempt)).await?.get(LOG)),
+        None => contiguous(bucket.chunks(&prefix(attempt)).await?.get(LOG)),
     };
     copy_file(bucket, attempt, directory, LOG, from, Part::CompleteLines).await
 }
@@ -116,9 +96,9 @@ pub(super) async fn copy_out(
     attempt: &str,
     directory: &AttemptDirectory,
 ) -> Result<Copied, BucketError> {
-    let known = bucket.chunks(&place(attempt)).await?;
+    let known = bucket.chunks(&prefix(attempt)).await?;
     let mut end = End::default();
-    for file in FILES {
+    for file in file_names::ALL {
         if directory.path().join(file).exists() {
             let from = contiguous(known.get(file));
             let length = copy_file(bucket, attempt, directory, file, from, Part::All).await?;
@@ -127,12 +107,12 @@ pub(super) async fn copy_out(
     }
     let copied = Copied { has_plan: end.files.contains_key(SAVED_PLAN) };
     let end = serde_json::to_vec(&end).map_err(io::Error::other)?;
-    bucket.put(&format!("{}/{END}", place(attempt)), 0, end).await?;
+    bucket.put(&format!("{}/{END}", prefix(attempt)), 0, end).await?;
     directory.write_json(COPIED, &copied)?;
     Ok(copied)
 }
 
-/// Removes the saved plan of an own attempt from the object store.
+/// Removes the saved plan of an own attempt from the object store. Returns what is left there.
 ///
 /// # Errors
 /// If the object store does not answer.
@@ -140,9 +120,11 @@ pub(super) async fn remove_plan(
     bucket: &Bucket,
     attempt: &str,
     directory: &AttemptDirectory,
-) -> Result<(), BucketError> {
-    bucket.delete(&format!("{}/{SAVED_PLAN}", place(attempt))).await?;
-    Ok(directory.write_json(COPIED, &Copied { has_plan: false })?)
+) -> Result<Copied, BucketError> {
+    bucket.delete(&format!("{}/{SAVED_PLAN}", prefix(attempt))).await?;
+    let copied = Copied { has_plan: false };
+    directory.write_json(COPIED, &copied)?;
+    Ok(copied)
 }
 
 /// Copies what the object store has of an attempt into a directory, or what was added since the last call. Returns
@@ -156,11 +138,11 @@ pub(super) async fn copy_in(
     directory: &AttemptDirectory,
 ) -> Result<bool, BucketError> {
     // Before the chunks are listed: all of them are there if the end is.
-    let end = match bucket.get(&format!("{}/{END}", place(attempt)), 0).await? {
+    let end = match bucket.get(&format!("{}/{END}", prefix(attempt)), 0).await? {
         Some(end) => Some(serde_json::from_slice::<End>(&end).map_err(io::Error::other)?),
         None => None,
     };
-    let known = bucket.chunks(&place(attempt)).await?;
+    let known = bucket.chunks(&prefix(attempt)).await?;
     if known.is_empty() {
         return Ok(false);
     }
@@ -208,7 +190,7 @@ async fn copy_file(
     mut offset: u64,
     part: Part,
 ) -> Result<u64, BucketError> {
-    let key = format!("{}/{file}", place(attempt));
+    let key = format!("{}/{file}", prefix(attempt));
     loop {
         let path = directory.path().join(file);
         let chunk = blocking(move |_| read(&path, offset, part)).await?;
@@ -242,9 +224,9 @@ async fn fetch(
     attempt: &str,
     file: &str,
     chunks: &BTreeMap<u64, u64>,
-    path: &PathBuf,
+    path: &Path,
 ) -> Result<(), BucketError> {
-    let key = format!("{}/{file}", place(attempt));
+    let key = format!("{}/{file}", prefix(attempt));
     let mut options = std::fs::OpenOptions::new();
     let mut output = options.append(true).create(true).mode(0o600).open(path)?;
     let mut length = output.metadata()?.len();

@@ -78,7 +78,7 @@ async fn files_of_an_attempt_that_has_ended_are_copied_with_their_content() {
         ("plan.txt", b""),
         ("reports/after-plan.json", b"{}"),
         ("saved-plan", b"sealed"),
-        ("saved-plan.json", b"{}"),
+        ("reports/result.json", b"{\"status\": \"succeeded\"}"),
     ];
     for (name, content) in files {
         servers.write(name, content);

@@ -20,7 +20,7 @@ use object_store::{
 };
 use secrecy::ExposeSecret as _;
 
-use super::address::{ArtifactsSettings, Place};
+use super::address::{ArtifactsSettings, Provider};
 
 /// How long a request is repeated before it counts as failed. The copier repeats it after that.
 const RETRIES: Duration = Duration::from_secs(15);
@@ -107,7 +107,7 @@ impl Bucket {
     ///
     /// # Errors
     /// If the object store does not answer.
-    pub(super) async fn put(
+    pub(crate) async fn put(
         &self,
         file: &str,
         offset: u64,
@@ -129,7 +129,7 @@ impl Bucket {
     ///
     /// # Errors
     /// If the object store does not answer.
-    pub(super) async fn chunks(
+    pub(crate) async fn chunks(
         &self,
         directory: &str,
     ) -> Result<BTreeMap<String, BTreeMap<u64, u64>>, BucketError> {
@@ -212,8 +212,8 @@ fn open(
     let all: Vec<_> =
         variables.map(|(name, value)| (name.to_ascii_lowercase(), value.expose_secret())).collect();
     let of = |prefix: &'static str| settings_of(&all, prefix);
-    Ok(match &settings.address.place {
-        Place::S3(bucket) => {
+    Ok(match &settings.address.provider {
+        Provider::S3(bucket) => {
             let builder = of("aws_")?.fold(AmazonS3Builder::new(), |builder, (name, value)| {
                 match name.parse() {
                     Ok(key) => builder.with_config(key, value),
@@ -223,7 +223,7 @@ fn open(
             let builder = builder.with_bucket_name(bucket).with_retry(retries);
             Arc::new(builder.with_http_connector(client()?).build()?)
         }
-        Place::Google(bucket) => {
+        Provider::Google(bucket) => {
             let builder = GoogleCloudStorageBuilder::new();
             let builder =
                 of("google_")?.fold(builder, |builder, (name, value)| match name.parse() {
@@ -233,7 +233,7 @@ fn open(
             let builder = builder.with_bucket_name(bucket).with_retry(retries);
             Arc::new(builder.with_http_connector(client()?).build()?)
         }
-        Place::Azure(container) => {
+        Provider::Azure(container) => {
             let builder = MicrosoftAzureBuilder::new();
             let builder =
                 of("azure_")?.fold(builder, |builder, (name, value)| match name.parse() {
@@ -243,7 +243,7 @@ fn open(
             let builder = builder.with_container_name(container).with_retry(retries);
             Arc::new(builder.with_http_connector(client()?).build()?)
         }
-        Place::Directory(directory) => {
+        Provider::Directory(directory) => {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
             // What is in it has no mode of its own.
             std::fs::set_permissions(directory, PermissionsExt::from_mode(0o700))?;

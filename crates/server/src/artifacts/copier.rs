@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use butler_base::blocking::blocking;
@@ -13,7 +14,6 @@ use butler_base::error::chain;
 
 use super::attempt_copy::{Copied, copied, copy_log, copy_out, is_copy, remove_plan};
 use super::bucket::{Bucket, BucketError};
-use super::pending::Pending;
 use crate::attempts::{AttemptDirectory, PlanFiles};
 use crate::data::names;
 use crate::model::RunId;
@@ -32,13 +32,19 @@ pub struct Copier<S> {
     bucket: Arc<Bucket>,
     attempts: PathBuf,
     place: String,
-    /// Attempts with nothing left to copy, by the names of their directories.
-    done: HashSet<String>,
-    /// Attempts whose saved plan is in the object store.
-    with_plan: HashSet<String>,
-    /// How much of the log of each running attempt is copied.
-    logs: HashMap<String, u64>,
-    pending: Arc<Pending>,
+    /// By the names of the attempts' directories.
+    progress: HashMap<String, Progress>,
+    /// How many attempts could not be copied in the last pass.
+    not_copied: Arc<AtomicUsize>,
+}
+
+/// How far an attempt is copied.
+#[derive(Clone, Copy, Debug)]
+enum Progress {
+    /// It runs, and so many bytes of its log are copied.
+    Log(u64),
+    /// Nothing is left to copy.
+    Complete(Copied),
 }
 
 /// What is to be done with the files of an attempt.
@@ -50,17 +56,17 @@ enum Attempt {
 }
 
 impl<S: Store> Copier<S> {
-    /// Copies the attempts at `place`, whose directories are in `attempts`.
+    /// Copies the attempts at `place`, whose directories are in `attempts`. `not_copied` gets the number of those that
+    /// could not be copied.
     #[must_use]
     pub fn new(
         store: Arc<S>,
         bucket: Arc<Bucket>,
         attempts: PathBuf,
         place: String,
-        pending: Arc<Pending>,
+        not_copied: Arc<AtomicUsize>,
     ) -> Self {
-        let (done, with_plan, logs) = (HashSet::new(), HashSet::new(), HashMap::new());
-        Self { store, bucket, attempts, place, done, with_plan, logs, pending }
+        Self { store, bucket, attempts, place, progress: HashMap::new(), not_copied }
     }
 
     /// Copies until the future is dropped.
@@ -83,12 +89,11 @@ impl<S: Store> Copier<S> {
                 return 0;
             }
         };
-        self.forget(&names.iter().map(String::as_str).collect());
+        // The directories of others were removed.
+        let exists: HashSet<&str> = names.iter().map(String::as_str).collect();
+        self.progress.retain(|name, _| exists.contains(name.as_str()));
         let (mut failed, mut first) = (0, None);
         for name in names {
-            if self.done.contains(&name) && !self.with_plan.contains(&name) {
-                continue;
-            }
             if let Err(error) = self.copy(&name).await {
                 failed += 1;
                 first.get_or_insert(error);
@@ -98,58 +103,47 @@ impl<S: Store> Copier<S> {
             let error = chain(&error);
             tracing::warn!(attempts = failed, "files of attempts are copied later: {error}");
         }
-        self.pending.set(failed);
+        self.not_copied.store(failed, Ordering::Relaxed);
         failed
     }
 
-    /// Forgets attempts whose directories were removed.
-    fn forget(&mut self, names: &HashSet<&str>) {
-        self.done.retain(|name| names.contains(name.as_str()));
-        self.with_plan.retain(|name| names.contains(name.as_str()));
-        self.logs.retain(|name, _| names.contains(name.as_str()));
-    }
-
+    /// Copies what is new in a directory, and removes a saved plan that is not needed any more.
     async fn copy(&mut self, name: &str) -> Result<(), BucketError> {
         let directory = AttemptDirectory::at(&self.attempts.join(name));
-        if !self.done.contains(name)
-            && let Some(Copied { has_plan }) = self.copy_files(name, &directory).await?
-        {
-            self.logs.remove(name);
-            self.done.insert(name.to_owned());
-            if has_plan {
-                self.with_plan.insert(name.to_owned());
-            }
-        }
+        let progress = match self.progress.get(name) {
+            Some(known @ Progress::Complete(_)) => *known,
+            Some(Progress::Log(length)) => self.copy_files(name, &directory, Some(*length)).await?,
+            None => self.copy_files(name, &directory, None).await?,
+        };
+        self.progress.insert(name.to_owned(), progress);
         // It is removed from the directory when it is not needed any more.
-        if self.with_plan.contains(name) && !PlanFiles::exists(&directory) {
-            remove_plan(&self.bucket, name, &directory).await?;
-            self.with_plan.remove(name);
+        if matches!(progress, Progress::Complete(Copied { has_plan: true }))
+            && !PlanFiles::exists(&directory)
+        {
+            let copied = remove_plan(&self.bucket, name, &directory).await?;
+            self.progress.insert(name.to_owned(), Progress::Complete(copied));
         }
         Ok(())
     }
 
-    /// Copies the files in a directory. Returns what was copied if nothing is left to copy.
+    /// Copies the files in a directory. So much of the log is copied, if that is known.
     async fn copy_files(
-        &mut self,
+        &self,
         name: &str,
         directory: &AttemptDirectory,
-    ) -> Result<Option<Copied>, BucketError> {
+        log: Option<u64>,
+    ) -> Result<Progress, BucketError> {
         if is_copy(directory) {
-            return Ok(Some(Copied::default()));
+            return Ok(Progress::Complete(Copied::default()));
         }
         if let Some(copied) = copied(directory)? {
-            return Ok(Some(copied));
+            return Ok(Progress::Complete(copied));
         }
-        match self.find(name).await {
-            Attempt::Other => Ok(Some(Copied::default())),
-            Attempt::Running => {
-                let from = self.logs.get(name).copied();
-                let length = copy_log(&self.bucket, name, directory, from).await?;
-                self.logs.insert(name.to_owned(), length);
-                Ok(None)
-            }
-            Attempt::Ended => Ok(Some(copy_out(&self.bucket, name, directory).await?)),
-        }
+        Ok(match self.find(name).await {
+            Attempt::Other => Progress::Complete(Copied::default()),
+            Attempt::Running => Progress::Log(copy_log(&self.bucket, name, directory, log).await?),
+            Attempt::Ended => Progress::Complete(copy_out(&self.bucket, name, directory).await?),
+        })
     }
 
     /// What the store says about the attempt of a directory.

@@ -14,7 +14,7 @@ struct Servers {
     objects: Arc<Unreliable>,
     bucket: Arc<Bucket>,
     copier: Copier<MemoryStore>,
-    pending: Arc<Pending>,
+    not_copied: Arc<AtomicUsize>,
     other: AttemptFiles,
 }
 
@@ -29,25 +29,25 @@ impl Servers {
         assert_eq!(store.observe("infra", 0, &seen).await.unwrap(), Outcome::Made);
         let objects = Arc::new(Unreliable::new(Faults::None));
         let bucket = Arc::new(Bucket::of(objects.clone()));
-        let pending = Arc::<Pending>::default();
-        let copier = Self::copier(&store, &bucket, &data, &pending);
+        let not_copied = Arc::<AtomicUsize>::default();
+        let copier = Self::copier(&store, &bucket, &data, &not_copied);
         let other = AttemptFiles::new(other.attempts(), "other".into(), Some(bucket.clone()));
-        Self { _root: root, data, store, objects, bucket, copier, pending, other }
+        Self { _root: root, data, store, objects, bucket, copier, not_copied, other }
     }
 
     fn copier(
         store: &Arc<MemoryStore>,
         bucket: &Arc<Bucket>,
         data: &DataDirectory,
-        pending: &Arc<Pending>,
+        not_copied: &Arc<AtomicUsize>,
     ) -> Copier<MemoryStore> {
-        let (store, bucket, pending) = (store.clone(), bucket.clone(), pending.clone());
-        Copier::new(store, bucket, data.attempts(), THIS_MACHINE.to_owned(), pending)
+        let (store, bucket, not_copied) = (store.clone(), bucket.clone(), not_copied.clone());
+        Copier::new(store, bucket, data.attempts(), THIS_MACHINE.to_owned(), not_copied)
     }
 
     /// The server is started again.
     fn restart(&mut self) {
-        self.copier = Self::copier(&self.store, &self.bucket, &self.data, &self.pending);
+        self.copier = Self::copier(&self.store, &self.bucket, &self.data, &self.not_copied);
     }
 
     async fn start(&self) -> AttemptId {
@@ -89,7 +89,7 @@ async fn another_server_sees_the_log_while_an_attempt_runs_and_its_plan_when_it_
     assert_eq!(servers.seen(&attempt, "log.jsonl").await.unwrap(), "one\ntwo\n");
     assert_eq!(servers.seen(&attempt, "saved-plan").await.unwrap(), "x");
     assert!(!servers.other.is_awaited(&attempt, THIS_MACHINE));
-    // What is complete is read without the object store.
+    // A complete copy is read without the object store.
     servers.objects.set(Faults::Away);
     assert_eq!(servers.seen(&attempt, "saved-plan").await.unwrap(), "x");
 }
@@ -117,14 +117,14 @@ async fn object_store_that_is_away_gets_everything_when_it_is_back() {
     let attempt = servers.start().await;
     servers.objects.set(Faults::Away);
     assert_eq!(servers.copier.pass().await, 1);
-    assert_eq!(servers.pending.count(), 1);
+    assert_eq!(servers.not_copied.load(Ordering::Relaxed), 1);
     end(&servers.store, &attempt).await;
     let failed = servers.other.of(&attempt, THIS_MACHINE).await;
     assert!(matches!(failed, Err(BucketError::Unavailable { .. })), "{failed:?}");
     assert_eq!(servers.copier.pass().await, 1);
     servers.objects.set(Faults::None);
     assert_eq!(servers.copier.pass().await, 0);
-    assert_eq!(servers.pending.count(), 0);
+    assert_eq!(servers.not_copied.load(Ordering::Relaxed), 0);
     assert_eq!(servers.seen(&attempt, "log.jsonl").await.unwrap(), "one\n");
     assert_eq!(servers.seen(&attempt, "saved-plan").await.unwrap(), "x");
 }
@@ -136,10 +136,10 @@ async fn copies_of_other_servers_are_not_copied_again() {
     end(&servers.store, &attempt).await;
     servers.copier.pass().await;
     servers.seen(&attempt, "log.jsonl").await.unwrap();
-    let (store, pending) = (servers.store.clone(), Arc::<Pending>::default());
+    let (store, not_copied) = (servers.store.clone(), Arc::<AtomicUsize>::default());
     let empty = Arc::new(Bucket::of(Arc::new(Unreliable::new(Faults::None))));
     let directory = servers.other.local(&attempt).path().parent().unwrap().to_owned();
-    let mut copier = Copier::new(store, empty.clone(), directory, "other".into(), pending);
+    let mut copier = Copier::new(store, empty.clone(), directory, "other".into(), not_copied);
     assert_eq!(copier.pass().await, 0);
     assert!(empty.chunks("attempts").await.unwrap().is_empty());
     // The loss of the disk: the server itself reads its attempts from the object store.

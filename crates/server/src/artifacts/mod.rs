@@ -10,13 +10,11 @@ mod attempt_copy;
 mod bucket;
 mod copier;
 mod files;
-mod pending;
 #[cfg(test)]
-mod unreliable;
+pub(crate) mod unreliable;
 
 pub use address::{AddressError, ArtifactsAddress, ArtifactsSettings};
-pub(crate) use attempt_copy::place;
+pub(crate) use attempt_copy::prefix;
 pub use bucket::{Bucket, BucketError};
 pub use copier::Copier;
 pub use files::AttemptFiles;
-pub use pending::Pending;

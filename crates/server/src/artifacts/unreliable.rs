@@ -15,7 +15,7 @@ use object_store::{
 
 /// How requests fail.
 #[derive(Debug)]
-pub(super) enum Faults {
+pub(crate) enum Faults {
     /// Never.
     None,
     /// Always.
@@ -28,17 +28,17 @@ pub(super) enum Faults {
 
 /// The object store.
 #[derive(Debug)]
-pub(super) struct Unreliable {
+pub(crate) struct Unreliable {
     objects: InMemory,
     faults: Mutex<Faults>,
 }
 
 impl Unreliable {
-    pub(super) fn new(faults: Faults) -> Self {
+    pub(crate) fn new(faults: Faults) -> Self {
         Self { objects: InMemory::new(), faults: Mutex::new(faults) }
     }
 
-    pub(super) fn set(&self, faults: Faults) {
+    pub(crate) fn set(&self, faults: Faults) {
         *self.faults.lock().unwrap() = faults;
     }
 

@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
+use super::file_names::{AFTER_PLAN, LEFT_PLAN_JSON, LEFT_PLAN_TEXT, PLAN_JSON, PLAN_TEXT, RESULT};
 use super::log::AttemptLog;
 use crate::config::STATES;
 use crate::data::{DataAccess, set_mode, write_private};
@@ -201,7 +202,7 @@ impl AttemptDirectory {
     /// # Errors
     /// If it cannot be written.
     pub fn write_plan(&self, json: Option<&str>, text: Option<&str>) -> io::Result<()> {
-        for (name, content) in [("plan.json", json), ("plan.txt", text)] {
+        for (name, content) in [(PLAN_JSON, json), (PLAN_TEXT, text)] {
             if let Some(content) = content {
                 write_private(&self.path.join(name), content.as_bytes())?;
             }
@@ -214,7 +215,7 @@ impl AttemptDirectory {
     /// # Errors
     /// If it cannot be read.
     pub fn plan_json(&self) -> io::Result<Option<Vec<u8>>> {
-        self.read_reported("plan.json")
+        self.read_reported(PLAN_JSON, LEFT_PLAN_JSON)
     }
 
     /// The plan that the attempt reported, as text.
@@ -222,7 +223,15 @@ impl AttemptDirectory {
     /// # Errors
     /// If it cannot be read.
     pub fn plan_text(&self) -> io::Result<Option<Vec<u8>>> {
-        self.read_reported("plan.txt")
+        self.read_reported(PLAN_TEXT, LEFT_PLAN_TEXT)
+    }
+
+    /// How the run ended, as the process has recorded it.
+    ///
+    /// # Errors
+    /// If it cannot be read, or is not valid.
+    pub(crate) fn result<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
+        self.read_json(RESULT)
     }
 
     /// What the program has said that checks the plan (`after-plan`). The process writes it when it ends.
@@ -230,15 +239,15 @@ impl AttemptDirectory {
     /// # Errors
     /// If it cannot be read, or is not valid.
     pub(crate) fn plan_check<T: DeserializeOwned>(&self) -> io::Result<Option<T>> {
-        self.read_json("reports/after-plan.json")
+        self.read_json(AFTER_PLAN)
     }
 
     /// A file that the attempt reported. If it was too large for a report, or the server was away for
     /// too long, it is only among the files that the process wrote.
-    fn read_reported(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+    fn read_reported(&self, name: &str, left: &str) -> io::Result<Option<Vec<u8>>> {
         match self.read(name)? {
             Some(reported) => Ok(Some(reported)),
-            None => self.read(&format!("reports/{name}")),
+            None => self.read(left),
         }
     }
 

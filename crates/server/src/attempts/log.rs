@@ -8,6 +8,7 @@ use butler_base::platform::fs::OpenOptionsExt;
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
+use super::file_names::{LOG, LOG_LEFT_OUT};
 use crate::data::write_private;
 
 /// How much of the end of the file is read first, in bytes.
@@ -68,7 +69,7 @@ pub struct LeftOut {
 impl AttemptLog {
     /// The log in the directory of an attempt.
     pub(super) fn of(directory: &Path) -> Self {
-        Self { path: directory.join("log.jsonl"), left_out: directory.join("log-left-out.json") }
+        Self { path: directory.join(LOG), left_out: directory.join(LOG_LEFT_OUT) }
     }
 
     /// Appends the lines that come `after` this sequence number: a repeated batch is left out. From

@@ -5,6 +5,7 @@ mod configuration;
 mod directory;
 mod drift;
 mod executor;
+pub(crate) mod file_names;
 mod log;
 mod log_part;
 mod log_watch;

@@ -165,7 +165,7 @@ pub(super) fn left_by(directory: &AttemptDirectory, ignored: &[String]) -> Optio
     if let Some(class) = directory.failed_start() {
         return Some(AttemptResult::ended(Ending::Failed(class)));
     }
-    let left: Left = directory.read_json("reports/result.json").ok()??;
+    let left: Left = directory.result().ok()??;
     let action = match left.operation.as_str() {
         "plan" => Action::Plan,
         "drift-check" => Action::Drift,

@@ -11,12 +11,10 @@ use sha2::{Digest as _, Sha256};
 
 use super::archive_stream::stream;
 use super::directory::AttemptDirectory;
+use super::file_names::SAVED_PLAN;
 use crate::data::create_private;
 use crate::model::{Digest, PlanDigest, Run, RunId};
 use crate::plans::{KeyError, OpenError, PlanKeys, Sealer, open};
-
-/// The encrypted plan in the directory of its attempt.
-const FILE: &str = "saved-plan";
 
 /// An encrypted plan that has not arrived completely.
 const INCOMPLETE: &str = "saved-plan.new";
@@ -119,7 +117,7 @@ impl PlanFiles {
         owner: PlanOwner<'_>,
         body: Body,
     ) -> Result<PlanDigest, PlanFileError> {
-        let (path, new) = (directory.path().join(FILE), directory.path().join(INCOMPLETE));
+        let (path, new) = (directory.path().join(SAVED_PLAN), directory.path().join(INCOMPLETE));
         let output = io::BufWriter::new(create_private(&new)?);
         let mut sealer = Sealer::new(output, &self.keys, &owner.text())?;
         let (mut hash, mut size) = (Sha256::new(), 0);
@@ -159,7 +157,7 @@ impl PlanFiles {
         owner: PlanOwner<'_>,
         digest: &PlanDigest,
     ) -> Result<Body, PlanFileError> {
-        let (path, belongs_to) = (directory.path().join(FILE), owner.text());
+        let (path, belongs_to) = (directory.path().join(SAVED_PLAN), owner.text());
         let mut hash = HashWriter::default();
         self.open(&path, &belongs_to, &mut hash)?;
         if hex::encode(hash.0.finalize()) != digest.as_str() {
@@ -198,7 +196,7 @@ impl PlanFiles {
     /// Whether there is a plan of an attempt, or a part of one.
     #[must_use]
     pub fn exists(directory: &AttemptDirectory) -> bool {
-        [FILE, INCOMPLETE].iter().any(|name| directory.path().join(name).exists())
+        [SAVED_PLAN, INCOMPLETE].iter().any(|name| directory.path().join(name).exists())
     }
 
     /// Removes the plan of an attempt, if there is one.
@@ -206,7 +204,7 @@ impl PlanFiles {
     /// # Errors
     /// If it cannot be removed.
     pub fn remove(directory: &AttemptDirectory) -> io::Result<()> {
-        remove(&directory.path().join(FILE)).and_then(|()| Self::remove_incomplete(directory))
+        remove(&directory.path().join(SAVED_PLAN)).and_then(|()| Self::remove_incomplete(directory))
     }
 
     /// Removes what has arrived of the plan of an attempt that has ended, if it is not complete.
@@ -266,7 +264,7 @@ mod tests {
             let body = files.read(&directory, owner, &saved).unwrap();
             assert_eq!(to_bytes(body, usize::MAX).await.unwrap(), content);
         }
-        let file = std::fs::read(directory.path().join(FILE)).unwrap();
+        let file = std::fs::read(directory.path().join(SAVED_PLAN)).unwrap();
         assert!(!file.windows(8).any(|window| window == b"precious"));
 
         let digest = PlanFiles::digest(&directory).unwrap();

@@ -1,16 +1,21 @@
 //! What attempts report, on a store in memory.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use axum::http::{Request, StatusCode};
 use secrecy::ExposeSecret;
 use tower::ServiceExt;
 
 use super::*;
+use crate::artifacts::Bucket;
+use crate::artifacts::unreliable::{Faults, Unreliable};
 use crate::attempts::LogPosition;
 use crate::model::{
     Action, AttemptToken, Cause, Commit, Digest, Moment, NewRun, Revision, Sighting, StopReason,
 };
 use crate::plans::PlanKeys;
 use crate::store::{MemoryStore, StartRequest};
+use crate::test_attempts::{end, start};
 
 /// A registry on a store with a plan that runs, and the id of its attempt.
 async fn with_attempt(
@@ -138,4 +143,62 @@ async fn repeated_report_is_answered_like_the_first_one() {
         assert_eq!(report(status).await, StatusCode::OK, "{context}");
         assert_eq!(report(other).await, StatusCode::CONFLICT, "{context}");
     }
+}
+
+#[tokio::test]
+async fn plan_that_another_server_has_not_copied_is_waited_for_and_then_made_again() {
+    let (root, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let data = DataDirectory::create(root.path()).unwrap();
+    let now = Arc::new(AtomicU64::new(0));
+    let told = now.clone();
+    let clock = move || Moment::from_millis(told.load(Ordering::Relaxed));
+    let store = MemoryStore::new(Arc::new(clock));
+    let layer: LayerName = "a".parse().unwrap();
+    let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
+    let seen = [(layer.clone(), Sighting::Found(revision.clone()))];
+    assert_eq!(store.observe("infra", 0, &seen).await.unwrap(), Outcome::Made);
+    let planned = start(&store, &DataDirectory::create(other.path()).unwrap(), "a", "1").await;
+    end(&store, &planned).await;
+    let plan = store.run(&planned.run).await.unwrap().unwrap().1.plan.unwrap().digest;
+    let (action, cause) = (Action::Apply, Cause::Plan { plan });
+    let run = RunId::derived(&layer, &revision.digest, action, &cause);
+    let new = NewRun { id: run.clone(), action, cause, revision, change: 1, destroys: false };
+    assert_eq!(store.insert_run(&layer, new).await.unwrap(), Outcome::Made);
+    let id = AttemptId { layer, run, number: 1 };
+    let request = StartRequest {
+        attempt: &id,
+        state_key: "key",
+        after: &[],
+        concurrency: 1,
+        repository: "infra",
+        repository_concurrency: None,
+        timeout: Duration::from_hours(1),
+        place: "here",
+        token: &AttemptToken::random().unwrap().hash(),
+        fence: None,
+    };
+    assert_eq!(store.start_attempt(request).await.unwrap(), Outcome::Made);
+    let bucket = Bucket::of(Arc::new(Unreliable::new(Faults::None)));
+    let files = AttemptFiles::new(data.attempts(), "here".to_owned(), Some(Arc::new(bucket)));
+    let registry = StoreRegistry::new(
+        Arc::new(store),
+        watch::Sender::new(Arc::<Catalog>::default()).subscribe(),
+        data.clone(),
+        Secrets::new(Arc::new(|_: &str| None)),
+        PlanFiles::new(PlanKeys::at_or_new(&data.plan_key()).unwrap()),
+        Arc::new(files),
+        mpsc::unbounded_channel().0,
+    );
+    registry.directory(&id).create(crate::data::DataAccess::Server).unwrap();
+    let ending = async || {
+        let found = registry.find(&id.to_string()).await.unwrap().unwrap();
+        assert!(registry.plan_file(&found.run).await.is_err());
+        let (_, run) = registry.store.run(&id.run).await.unwrap().unwrap();
+        run.last_end().map(|(ending, _)| ending)
+    };
+    let wait = u64::try_from(Duration::from_mins(15).as_millis()).unwrap();
+    now.store(wait - 1, Ordering::Relaxed);
+    assert_eq!(ending().await, None);
+    now.store(wait, Ordering::Relaxed);
+    assert_eq!(ending().await, Some(Ending::StalePlan));
 }

@@ -88,8 +88,7 @@ impl AttemptResult {
     /// Reads what an attempt of a run with this action has left.
     pub(super) async fn read(directory: AttemptDirectory, action: Action) -> Self {
         let read = blocking(move |_| {
-            let file: Option<ResultFile> =
-                directory.read_json("reports/result.json").unwrap_or_default();
+            let file: Option<ResultFile> = directory.result().unwrap_or_default();
             let incomplete = file.as_ref().and_then(|file| file.incomplete.as_ref());
             let plan = directory
                 .plan_json()

@@ -14,7 +14,7 @@ use secrecy::ExposeSecret as _;
 use tower::ServiceExt as _;
 
 use super::*;
-use crate::api::tests::{LIMITED, Tested, tested, tested_with, token};
+use crate::api::tests::{LIMITED, Tested, tested, tested_with, tested_without_copies, token};
 use crate::api::{Hosts, Peer, Role};
 use crate::model::{Ending, PlanDigest, SavedPlan};
 use crate::store::{AttemptResult, MemoryStore, Outcome, Store as _};
@@ -344,4 +344,21 @@ async fn run_shows_what_a_program_says_about_its_plan() {
     let page = visitor.get(&format!("/runs/{run}")).await;
     assert!(page.body.contains("accepted the plan"), "{}", page.body);
     assert!(page.body.contains("&#60;b&#62;+12 EUR&#60;/b&#62;"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn page_and_api_say_that_the_files_of_another_server_cannot_be_read() {
+    let tested = tested_without_copies().await;
+    let run = tested.plan("a").await;
+    let attempt = tested.start(&run, 1).await;
+    tested.end(&attempt, Ending::Succeeded).await;
+    let mut visitor = Visitor::signed_in(&tested, &token(Role::Viewer)).await;
+    let page = visitor.get(&format!("/runs/{run}")).await;
+    assert_eq!(page.status, StatusCode::OK, "{}", page.body);
+    assert!(page.body.contains("The log and the plan are not complete"), "{}", page.body);
+    assert!(page.body.contains("does not answer"), "{}", page.body);
+    for what in ["logs", "plan", "policy"] {
+        let answer = visitor.get(&format!("/api/v1/runs/{run}/{what}")).await;
+        assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{what}: {}", answer.body);
+    }
 }

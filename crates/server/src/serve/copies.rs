@@ -2,11 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use crate::artifacts::{ArtifactsSettings, AttemptFiles, Bucket, BucketError, Copier, Pending};
+use crate::artifacts::{ArtifactsSettings, AttemptFiles, Bucket, BucketError, Copier};
 use crate::data::DataDirectory;
 use crate::store::Store;
 
@@ -19,7 +20,8 @@ pub(super) struct Copies<S> {
     pub(super) files: Arc<AttemptFiles>,
     /// The object store, if there is one.
     pub(super) bucket: Option<Arc<Bucket>>,
-    pub(super) pending: Arc<Pending>,
+    /// How many attempts could not be copied when that was tried last.
+    pub(super) not_copied: Arc<AtomicUsize>,
     /// Locked by the one that copies.
     copier: Mutex<Option<Copier<S>>>,
 }
@@ -37,14 +39,14 @@ impl<S: Store> Copies<S> {
         place: &str,
     ) -> Result<Self, BucketError> {
         let bucket = settings.map(|settings| Bucket::open(settings, ca_bundle)).transpose()?;
-        let (bucket, pending) = (bucket.map(Arc::new), Arc::<Pending>::default());
+        let (bucket, not_copied) = (bucket.map(Arc::new), Arc::<AtomicUsize>::default());
         let place = place.to_owned();
         let files = AttemptFiles::new(data.attempts(), place.clone(), bucket.clone());
         let copier = bucket.clone().map(|bucket| {
-            let (store, pending) = (Arc::clone(store), Arc::clone(&pending));
-            Copier::new(store, bucket, data.attempts(), place, pending)
+            let (store, not_copied) = (Arc::clone(store), Arc::clone(&not_copied));
+            Copier::new(store, bucket, data.attempts(), place, not_copied)
         });
-        Ok(Self { files: Arc::new(files), bucket, pending, copier: Mutex::new(copier) })
+        Ok(Self { files: Arc::new(files), bucket, not_copied, copier: Mutex::new(copier) })
     }
 
     /// Copies what attempts leave, until the future is dropped.

@@ -16,7 +16,7 @@ use fs_err as fs;
 use super::desired::Desired;
 use super::plan_files::remove_plan_files;
 use super::timestamp::Timestamp;
-use crate::artifacts::{Bucket, place};
+use crate::artifacts::{Bucket, prefix};
 use crate::attempts::AttemptDirectory;
 use crate::config::HistoryEntry;
 use crate::data::{DataDirectory, names};
@@ -127,7 +127,7 @@ async fn remove_old_runs<S: Store>(
 /// Only what this installation has removed: another one can use the same bucket.
 async fn remove_copies(bucket: &Bucket, copies: &mut Vec<String>) {
     while let Some(attempt) = copies.pop() {
-        if let Err(error) = bucket.delete(&place(&attempt)).await {
+        if let Err(error) = bucket.delete(&prefix(&attempt)).await {
             let attempts = copies.len() + 1;
             tracing::warn!(attempts, %error, "copies of old attempts are removed later");
             copies.push(attempt);
@@ -209,10 +209,12 @@ fn remove_if_unused(directory: &Path, is_used: bool, now: SystemTime) -> io::Res
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::artifacts::unreliable::{Faults, Unreliable};
     use crate::model::{
         Action, Cause, Closed, Commit, Digest, LayerName, NewRun, Revision, Sighting,
     };
     use crate::store::{AttemptId, MemoryStore, Outcome};
+    use crate::test_attempts::{end, start};
 
     #[test]
     fn mirror_is_removed_seven_days_after_its_repository() {
@@ -337,5 +339,40 @@ mod tests {
         assert_eq!(keep(None), Keep { runs: 10, age: days(90) });
         let entry = HistoryEntry { runs: Some(3), days: Some(7) };
         assert_eq!(keep(Some(entry)), Keep { runs: 3, age: days(7) });
+    }
+
+    #[tokio::test]
+    async fn copies_of_removed_runs_are_removed_when_the_object_store_answers() {
+        let root = tempfile::tempdir().unwrap();
+        let data = DataDirectory::create(root.path()).unwrap();
+        let now = Arc::new(std::sync::atomic::AtomicU64::new(0));
+        let told = now.clone();
+        let clock = move || Moment::from_millis(told.load(std::sync::atomic::Ordering::Relaxed));
+        let store = MemoryStore::new(Arc::new(clock));
+        let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
+        let seen = [("a".parse().unwrap(), Sighting::Found(revision))];
+        assert_eq!(store.observe("infra", 0, &seen).await.unwrap(), Outcome::Made);
+        let old = start(&store, &data, "a", "1").await;
+        end(&store, &old).await;
+        let newest = start(&store, &data, "a", "2").await;
+        end(&store, &newest).await;
+        let objects = Arc::new(Unreliable::new(Faults::None));
+        let bucket = Bucket::of(objects.clone());
+        // The last one is that of another installation.
+        for attempt in [old.to_string(), newest.to_string(), "other-1".to_owned()] {
+            let file = format!("{}/log.jsonl", prefix(&attempt));
+            bucket.put(&file, 0, b"line".to_vec()).await.unwrap();
+        }
+        now.store(91 * 24 * 3_600_000, std::sync::atomic::Ordering::Relaxed);
+        let mut copies = Vec::new();
+        remove_old_runs(&store, &data, &mut copies, &Catalog::default()).await;
+        objects.set(Faults::Away);
+        remove_copies(&bucket, &mut copies).await;
+        objects.set(Faults::None);
+        assert_eq!(bucket.chunks("attempts").await.unwrap().len(), 3);
+        remove_copies(&bucket, &mut copies).await;
+        let left = bucket.chunks("attempts").await.unwrap();
+        let expected = [format!("{newest}/log.jsonl"), "other-1/log.jsonl".to_owned()];
+        assert_eq!(left.into_keys().collect::<Vec<_>>(), expected);
     }
 }

@@ -86,7 +86,7 @@ pub struct Options {
     pub environment: Environment,
     /// How repositories are reached.
     pub git: GitEnvironment,
-    /// Additional certificates, for receivers of notifications.
+    /// Additional certificates, for the database, the object store and receivers of notifications.
     pub ca_bundle: Option<PathBuf>,
     /// Where secrets are read.
     pub secrets: Secrets,
@@ -272,7 +272,7 @@ pub async fn serve(
         transactions: parts.store.durations(),
         followers: Arc::clone(&parts.followers),
         files: Arc::clone(&parts.copies.files),
-        not_copied: Arc::clone(&parts.copies.pending),
+        not_copied: Arc::clone(&parts.copies.not_copied),
         deliveries: Arc::clone(&parts.polls.deliveries),
         notifications,
         metrics_open,

@@ -9,17 +9,15 @@ use butler_registry::{Recorded, RegistryFailure};
 use serde_json::Value;
 
 use super::super::directory::AttemptDirectory;
+use super::super::file_names::PLAN_INPUTS;
 use super::super::plan_file::{PlanFileError, PlanOwner};
 use super::{AttemptOfRun, StoreRegistry};
 use crate::model::{Action, Cause, Ending, PlanDigest, Run, StalePlan};
 use crate::plans::{KeyError, PlanInputs};
 use crate::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 
-/// What a plan was made from, in the directory of its attempt.
-const PLAN_INPUTS: &str = "plan-inputs.json";
-
-/// How long a plan is waited for that another server has to copy, when the object store may not have answered to it.
-/// After that, the layer is planned again.
+/// How long an apply waits for the copy of a plan that another server has made. The object store can be away for a
+/// while. After that, the layer is planned again.
 const COPIED_LATER: Duration = Duration::from_mins(15);
 
 impl<S: Store + 'static> StoreRegistry<S> {
