@@ -6,7 +6,7 @@ use super::reader::Reader;
 use super::setting::{ENDPOINT, RUN_ID, TOKEN_FILE};
 use super::variable::OWN_PREFIX;
 use super::{Arguments, Environment, SettingsError, parse, variable};
-use butler_start::cluster::{ClusterAccess, KubeconfigFiles, Proxies, Run};
+use butler_cluster::{ClusterAccess, KubeconfigFiles, Proxies, Run};
 
 /// The default of `kubectl`, relative to HOME.
 const KUBECONFIG_BELOW_HOME: &str = ".kube/config";

@@ -16,7 +16,7 @@ use crate::run::signals;
 use crate::settings::{Arguments, Environment, cluster_template};
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::error::{Advice, chain};
-use butler_start::cluster::{
+use butler_cluster::{
     Cluster, ClusterError, Follower, JobOptions, Manifests, Outcome, apply, check, follow,
 };
 

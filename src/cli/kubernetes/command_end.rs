@@ -8,7 +8,7 @@ use crate::cli::output::complain;
 use crate::exit::Exit;
 use butler_base::error::{Advice, chain};
 use butler_base::secret::Redactor;
-use butler_start::cluster::{ClusterError, Progress};
+use butler_cluster::{ClusterError, Progress};
 
 /// Prints the state of a Job as JSON. Returns `code` if it was printed.
 pub(super) fn print_progress(progress: &Progress, code: u8) -> u8 {

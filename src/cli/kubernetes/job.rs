@@ -11,7 +11,7 @@ use crate::cli::flags::Selection;
 use crate::cli::generate::values::{digest, endpoint, image, text};
 use crate::settings::setting::{ENDPOINT, RUN_ID, TOKEN_FILE};
 use crate::settings::{Environment, Setting, cluster_access};
-use butler_start::cluster::{
+use butler_cluster::{
     Azure, CaBundle, Cache, ClusterAccess, Egress, Identity, JobOptions, Network, Resources,
     Toleration,
 };

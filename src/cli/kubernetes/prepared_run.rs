@@ -8,7 +8,7 @@ use crate::cli::logging;
 use crate::screen::Screen;
 use crate::settings::{Arguments, Environment, Logging, SettingsError, TriggeredRun};
 use butler_base::secret::Redactor;
-use butler_start::cluster::Run;
+use butler_cluster::Run;
 
 /// A run for a cluster. Its token is registered with the redactor, and the log of this process is started.
 pub(super) struct PreparedRun {

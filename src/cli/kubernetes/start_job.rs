@@ -10,7 +10,7 @@ use crate::cli::output::refuse;
 use crate::cli::runtime::block_on;
 use crate::exit::Exit;
 use crate::settings::{Arguments, Environment};
-use butler_start::cluster::{Cluster, Manifests, create};
+use butler_cluster::{Cluster, Manifests, create};
 
 /// The arguments of `trigger kubernetes`.
 #[derive(Args)]

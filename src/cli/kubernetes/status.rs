@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::settings::{Arguments, Environment, Logging};
 use butler_base::secret::Redactor;
-use butler_start::cluster::{Cluster, JobName, status};
+use butler_cluster::{Cluster, JobName, status};
 
 /// The default of `--timeout`.
 const DEFAULT_WAIT: Duration = Duration::from_hours(24);

@@ -16,10 +16,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch::Sender;
 use tokio::time::{Instant, timeout};
 
-use super::JobName;
-use super::client::Cluster;
-use super::error::{ClusterError, Request};
-use super::outage::OutageRetries;
+use crate::JobName;
+use crate::client::Cluster;
+use crate::error::{ClusterError, Request};
+use crate::outage::OutageRetries;
 
 /// How long the server keeps a watch open, in seconds. It limits how long a broken connection stays undetected.
 const WATCH_SECONDS: u32 = 50;
@@ -32,7 +32,7 @@ const GONE: u16 = 410;
 
 /// The observed state of one kind of object. If there are several objects, the newest is used.
 #[derive(Clone, Debug, Default)]
-pub(super) enum ObservedObject<K> {
+pub(crate) enum ObservedObject<K> {
     /// No answer has arrived yet.
     #[default]
     Unknown,
@@ -46,7 +46,7 @@ pub(super) enum ObservedObject<K> {
 
 impl<K> ObservedObject<K> {
     /// The object's current or last state.
-    pub(super) fn last(&self) -> Option<&K> {
+    pub(crate) fn last(&self) -> Option<&K> {
         match self {
             Self::Unknown | Self::Nothing => None,
             Self::There(object) | Self::Gone(object) => Some(object),
@@ -55,13 +55,13 @@ impl<K> ObservedObject<K> {
 }
 
 /// The objects that are watched.
-pub(super) struct Selection {
-    pub(super) labels: Option<String>,
-    pub(super) fields: Option<String>,
+pub(crate) struct Selection {
+    pub(crate) labels: Option<String>,
+    pub(crate) fields: Option<String>,
     /// The uid of the object, if several can have its name.
-    pub(super) uid: Option<String>,
+    pub(crate) uid: Option<String>,
     /// The resource, as permissions name it.
-    pub(super) resource: &'static str,
+    pub(crate) resource: &'static str,
 }
 
 impl Selection {
@@ -71,7 +71,7 @@ impl Selection {
 }
 
 /// Publishes the state of the selected object until an error is permanent.
-pub(super) async fn observe<K>(
+pub(crate) async fn observe<K>(
     cluster: &Cluster,
     api: &Api<K>,
     selection: &Selection,

@@ -9,24 +9,24 @@ use std::time::Duration;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 
-use super::client::Cluster;
-use super::events::Warnings;
-use super::outcome::{RunHistory, end_condition, reason};
-use super::pod::{Stage, ended, is_on_silent_node, is_same_wait, name, node, stage, wait_reason};
+use crate::client::Cluster;
+use crate::events::Warnings;
+use crate::outcome::{RunHistory, end_condition, reason};
+use crate::pod::{Stage, ended, is_on_silent_node, is_same_wait, name, node, stage, wait_reason};
 
 /// The notices so far, and the history of the run.
 #[derive(Default)]
-pub(super) struct Notices {
+pub(crate) struct Notices {
     returned: BTreeSet<String>,
     warnings: Warnings,
     /// Whether the pod's node did not respond at the last change.
     is_silent: bool,
-    pub(super) seen: RunHistory,
+    pub(crate) seen: RunHistory,
 }
 
 impl Notices {
     /// The new notice about the pod, if any.
-    pub(super) fn about_pod(&mut self, pod: &Pod) -> Option<String> {
+    pub(crate) fn about_pod(&mut self, pod: &Pod) -> Option<String> {
         if let Some(why) = wait_reason(pod) {
             return self.about_wait(why);
         }
@@ -48,7 +48,7 @@ impl Notices {
     }
 
     /// The new notice about the end of the Job while its pod still runs, which has `grace` to end.
-    pub(super) fn about_job(&mut self, job: &Job, pod: &Pod, grace: Duration) -> Option<String> {
+    pub(crate) fn about_job(&mut self, job: &Job, pod: &Pod, grace: Duration) -> Option<String> {
         let condition = end_condition(job).filter(|condition| condition.type_ != "Complete")?;
         if stage(pod) != Stage::Running {
             return None;
@@ -57,7 +57,7 @@ impl Notices {
     }
 
     /// The new notices from events: why the pod does not start, or why the Job has no pod.
-    pub(super) async fn about_events(&mut self, cluster: &Cluster, name: &str) -> Vec<String> {
+    pub(crate) async fn about_events(&mut self, cluster: &Cluster, name: &str) -> Vec<String> {
         let warnings = self.warnings.read_new(cluster, name).await;
         warnings.into_iter().filter_map(|why| self.about_wait(why)).collect()
     }

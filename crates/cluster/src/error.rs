@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::core::Status;
 
-use super::JobName;
+use crate::JobName;
 
 /// A request to the cluster, as permissions describe it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -210,7 +210,7 @@ pub enum ClusterError {
 
 impl ClusterError {
     /// The error for an error response of the API server.
-    pub(super) fn from_status(
+    pub(crate) fn from_status(
         status: &Status,
         request: Request,
         namespace: &str,
@@ -248,7 +248,7 @@ impl ClusterError {
     }
 
     /// Whether the cluster itself answered and rejected the request.
-    pub(super) const fn is_rejection(&self) -> bool {
+    pub(crate) const fn is_rejection(&self) -> bool {
         matches!(
             self,
             Self::Unauthorized { .. }
@@ -260,7 +260,7 @@ impl ClusterError {
     }
 
     /// Whether the error may be temporary if the cluster accepted the login before.
-    pub(super) const fn may_be_temporary(&self) -> bool {
+    pub(crate) const fn may_be_temporary(&self) -> bool {
         matches!(
             self,
             Self::Unauthorized { .. }
@@ -274,7 +274,7 @@ impl ClusterError {
     }
 
     /// The value of `Retry-After`, if any.
-    pub(super) const fn retry_after(&self) -> Option<Duration> {
+    pub(crate) const fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Failing { retry_after, .. } => *retry_after,
             _ => None,

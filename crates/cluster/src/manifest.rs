@@ -19,16 +19,16 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use secrecy::SecretString;
 
-use super::names::{JobName, RUN_ID, labels};
-use super::options::{Cache, JobOptions, Run};
-use super::variable::variable;
-use super::{account, network};
+use crate::names::{JobName, RUN_ID, labels};
+use crate::options::{Cache, JobOptions, Run};
+use crate::variable::variable;
+use crate::{account, network};
 
 /// The user of the image, and the group that owns volumes.
 const USER: i64 = 65532;
 /// The container, and the key of the token in the Secret.
-pub(super) const CONTAINER: &str = "runner";
-pub(super) const TOKEN_KEY: &str = "token";
+pub(crate) const CONTAINER: &str = "runner";
+pub(crate) const TOKEN_KEY: &str = "token";
 /// Readable by owner and group: the kubelet sets root as the owner, and the pod's group as the group.
 const MODE_0440: i32 = 0o440;
 /// Seconds that the runner's reports need after Terraform's end, with one for the exit itself.
@@ -37,7 +37,7 @@ const AFTER_GRACE: u64 = 10;
 const SECRET_VOLUME_SIZE: &str = "64Mi";
 
 /// The volume with the token.
-pub(super) const TOKEN_VOLUME: &str = "token";
+pub(crate) const TOKEN_VOLUME: &str = "token";
 const TOKEN_DIRECTORY: &str = "/run/butler/token";
 const SECRET_DIRECTORY: &str = "/run/butler/secret";
 const MOUNTED_DIRECTORY: &str = "/run/butler/mounted";
@@ -52,13 +52,13 @@ const TEMPORARY_DIRECTORY: &str = "/tmp";
 /// The objects of one run.
 pub struct Manifests {
     /// The account that clouds trust. It is printed, but never created with a run.
-    pub(super) account: Option<ServiceAccount>,
+    pub(crate) account: Option<ServiceAccount>,
     /// The Secret for the token, without the token.
-    pub(super) secret: Secret,
-    pub(super) token: SecretString,
+    pub(crate) secret: Secret,
+    pub(crate) token: SecretString,
     /// The connections that the pod may open.
-    pub(super) policy: Option<NetworkPolicy>,
-    pub(super) job: Job,
+    pub(crate) policy: Option<NetworkPolicy>,
+    pub(crate) job: Job,
 }
 
 impl Manifests {
@@ -90,7 +90,7 @@ impl Manifests {
 
     /// Sets unique names for the objects that the Job owns: those of an earlier Job of the same name may still
     /// exist, and nodes may cache its Secret.
-    pub(super) fn set_unique_names(&mut self, mark: &str) {
+    pub(crate) fn set_unique_names(&mut self, mark: &str) {
         let name = format!("{}-{mark}", self.name());
         let pod = self.job.spec.as_mut().and_then(|spec| spec.template.spec.as_mut());
         let volumes = pod.and_then(|pod| pod.volumes.as_mut()).into_iter().flatten();

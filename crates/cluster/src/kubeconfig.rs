@@ -7,14 +7,14 @@ use std::path::Path;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 
-use super::access::{ClusterAccess, KubeconfigFiles};
-use super::error::ClusterError;
+use crate::access::{ClusterAccess, KubeconfigFiles};
+use crate::error::ClusterError;
 
 /// Reads the settings of the connection and the login. Does not start a helper program.
 ///
 /// # Errors
 /// If no cluster is configured, or the configuration cannot be used.
-pub(super) async fn load_config(access: &ClusterAccess) -> Result<Config, ClusterError> {
+pub(crate) async fn load_config(access: &ClusterAccess) -> Result<Config, ClusterError> {
     let Some(mut kubeconfig) = read_kubeconfig(&access.kubeconfig)? else {
         return load_pod_config(access);
     };

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{EnvVar, ServiceAccount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::names::MANAGED_BY;
-use super::options::{Identity, JobOptions};
-use super::variable::variable;
+use crate::names::MANAGED_BY;
+use crate::options::{Identity, JobOptions};
+use crate::variable::variable;
 
 /// The account's name if the options do not set one.
 const DEFAULT_NAME: &str = "butler-runner";
@@ -16,13 +16,13 @@ const DEFAULT_NAME: &str = "butler-runner";
 const AZURE_USE: &str = "azure.workload.identity/use";
 
 /// The name of the pod's service account; `None` for the namespace's default.
-pub(super) fn account_name(options: &JobOptions) -> Option<String> {
+pub(crate) fn account_name(options: &JobOptions) -> Option<String> {
     let default = || options.identity.is_some().then(|| DEFAULT_NAME.to_owned());
     options.service_account.clone().or_else(default)
 }
 
 /// The account with the annotations that the clouds' webhooks read; `None` without a cloud identity.
-pub(super) fn service_account(options: &JobOptions) -> Option<ServiceAccount> {
+pub(crate) fn service_account(options: &JobOptions) -> Option<ServiceAccount> {
     let Identity { aws, gcp, azure } = &options.identity;
     let mut annotations = BTreeMap::new();
     let mut annotate = |name: &str, value: &str| annotations.insert(name.into(), value.into());
@@ -53,12 +53,12 @@ pub(super) fn service_account(options: &JobOptions) -> Option<ServiceAccount> {
 }
 
 /// The pod's label that Azure's webhook requires.
-pub(super) fn pod_label(identity: &Identity) -> Option<(String, String)> {
+pub(crate) fn pod_label(identity: &Identity) -> Option<(String, String)> {
     identity.azure.is_some().then(|| (AZURE_USE.to_owned(), "true".to_owned()))
 }
 
 /// The variables that Terraform's providers need and the webhooks do not set.
-pub(super) fn provider_variables(identity: &Identity) -> Vec<EnvVar> {
+pub(crate) fn provider_variables(identity: &Identity) -> Vec<EnvVar> {
     let mut variables = Vec::new();
     if let Some((_, Some(region))) = &identity.aws {
         variables.push(variable("AWS_REGION", region));

@@ -3,11 +3,11 @@
 use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, Pod};
 
-use super::pod::{
+use crate::pod::{
     Stage, disruption, ended, is_image_wait, is_on_silent_node, name, never_started, node,
     sentence, stage, was_rejected,
 };
-use super::watch::ObservedObject;
+use crate::watch::ObservedObject;
 
 /// The exit code of a run that the cluster ended, or whose result is unknown.
 const FAILED: u8 = 1;
@@ -28,7 +28,7 @@ pub struct Outcome {
 
 /// The outcome at this point of the run.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// The run goes on.
     Open,
     /// The outcome, unless the Job reports a reason soon.
@@ -39,15 +39,15 @@ pub(super) enum Verdict {
 
 /// Earlier states of a run, which the pod's current status does not contain.
 #[derive(Debug, Default)]
-pub(super) struct RunHistory {
+pub(crate) struct RunHistory {
     /// Whether the runner ran.
-    pub(super) has_run: bool,
+    pub(crate) has_run: bool,
     /// The reason of the last wait.
-    pub(super) wait: Option<String>,
+    pub(crate) wait: Option<String>,
 }
 
 /// The outcome according to the Job and the pod.
-pub(super) fn verdict(
+pub(crate) fn verdict(
     job: &ObservedObject<Job>,
     pod: &ObservedObject<Pod>,
     seen: &RunHistory,
@@ -215,7 +215,7 @@ fn advice(why: &str) -> Option<String> {
 }
 
 /// The outcome for a pod that did not end in time.
-pub(super) fn overdue_outcome(pod: &Pod, job: &ObservedObject<Job>) -> Outcome {
+pub(crate) fn overdue_outcome(pod: &Pod, job: &ObservedObject<Job>) -> Outcome {
     let node = node(pod).unwrap_or("unknown");
     let what =
         if is_on_silent_node(pod) { "does not answer (NotReady)" } else { "does not end it" };
@@ -233,7 +233,7 @@ pub(super) fn overdue_outcome(pod: &Pod, job: &ObservedObject<Job>) -> Outcome {
 }
 
 /// The condition that ended the Job. The cluster sets `FailureTarget` before the pods have ended, `Failed` after.
-pub(super) fn end_condition(job: &Job) -> Option<&JobCondition> {
+pub(crate) fn end_condition(job: &Job) -> Option<&JobCondition> {
     let conditions = job.status.as_ref()?.conditions.as_ref()?;
     let ends = ["Failed", "FailureTarget", "Complete"];
     ends.iter().find_map(|type_| {
@@ -242,7 +242,7 @@ pub(super) fn end_condition(job: &Job) -> Option<&JobCondition> {
 }
 
 /// The reason for the Job's end, with its message.
-pub(super) fn reason(condition: &JobCondition) -> String {
+pub(crate) fn reason(condition: &JobCondition) -> String {
     let reason = condition.reason.as_deref().unwrap_or(&condition.type_);
     sentence(reason, condition.message.as_deref())
 }

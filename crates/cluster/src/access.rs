@@ -37,7 +37,7 @@ impl std::fmt::Debug for Proxies {
 
 impl Proxies {
     /// The proxy for requests to `server`, unless the host is exempt.
-    pub(super) fn for_server(&self, server: &http::Uri) -> Option<http::Uri> {
+    pub(crate) fn for_server(&self, server: &http::Uri) -> Option<http::Uri> {
         let proxy = self.https.as_ref()?;
         let matcher = Matcher::builder()
             .https(proxy.clone())
@@ -63,7 +63,7 @@ pub enum KubeconfigFiles {
 
 impl KubeconfigFiles {
     /// The files to read.
-    pub(super) fn existing(&self) -> Vec<&Path> {
+    pub(crate) fn existing(&self) -> Vec<&Path> {
         let exists = |path: &&PathBuf| path.exists();
         match self {
             Self::Named(path) => vec![path],
@@ -76,7 +76,7 @@ impl KubeconfigFiles {
     }
 
     /// The reason why there is no file to read, for messages.
-    pub(super) fn missing_reason(&self) -> String {
+    pub(crate) fn missing_reason(&self) -> String {
         match self {
             Self::Variable(paths) => {
                 let names: Vec<_> =

@@ -17,10 +17,10 @@ use kube::core::Status;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
-use super::JobName;
-use super::client::Cluster;
-use super::error::{ClusterError, Request};
-use super::manifest::TOKEN_KEY;
+use crate::JobName;
+use crate::client::Cluster;
+use crate::error::{ClusterError, Request};
+use crate::manifest::TOKEN_KEY;
 
 /// Requests the metadata of the created object instead of the object.
 const METADATA: HeaderValue = HeaderValue::from_static(
@@ -38,7 +38,7 @@ struct WithToken<'run> {
 impl Cluster {
     /// Creates the Secret with the token. The name is unique: an existing Secret is from an earlier attempt of
     /// this call whose response was lost.
-    pub(super) async fn create_secret(
+    pub(crate) async fn create_secret(
         &self,
         secret: &Secret,
         token: &SecretString,

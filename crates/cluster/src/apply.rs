@@ -19,11 +19,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
-use super::JobName;
-use super::client::Cluster;
-use super::error::{ClusterError, Request};
-use super::manifest::Manifests;
-use super::names::{MANAGED_BY, REQUEST};
+use crate::JobName;
+use crate::client::Cluster;
+use crate::error::{ClusterError, Request};
+use crate::manifest::Manifests;
+use crate::names::{MANAGED_BY, REQUEST};
 use butler_base::cancel::Stop;
 use butler_base::error::chain;
 
@@ -34,8 +34,8 @@ const DELETION_LIMIT: Duration = Duration::from_mins(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The created resources, as permissions name them.
-pub(super) const JOBS: &str = "jobs.batch";
-pub(super) const POLICIES: &str = "networkpolicies.networking.k8s.io";
+pub(crate) const JOBS: &str = "jobs.batch";
+pub(crate) const POLICIES: &str = "networkpolicies.networking.k8s.io";
 
 /// A Job that was created.
 #[derive(Clone, Debug)]
@@ -43,9 +43,9 @@ pub struct CreatedJob {
     /// The Job's name.
     pub name: JobName,
     /// The uid, which distinguishes it from other Jobs of that name.
-    pub(super) uid: String,
+    pub(crate) uid: String,
     /// The grace period of its pod.
-    pub(super) grace: Duration,
+    pub(crate) grace: Duration,
 }
 
 /// Creates the objects: all of them, or none that could start. After a stop request, it does not wait for
@@ -97,7 +97,7 @@ pub async fn apply(
 
 /// Deletes the Job. Its pod gets SIGTERM and its grace period, and the objects that it owns are deleted too.
 /// A Job that does not exist any more is not an error.
-pub(super) async fn delete(cluster: &Cluster, applied: &CreatedJob) -> Result<(), ClusterError> {
+pub(crate) async fn delete(cluster: &Cluster, applied: &CreatedJob) -> Result<(), ClusterError> {
     let api: Api<Job> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let only = Preconditions { uid: Some(applied.uid.clone()), resource_version: None };
     let parameters = DeleteParams::foreground().preconditions(only);
@@ -155,7 +155,7 @@ impl Cluster {
         }
     }
 
-    pub(super) async fn post<K>(
+    pub(crate) async fn post<K>(
         &self,
         object: &K,
         resource: &'static str,
@@ -176,7 +176,7 @@ impl Cluster {
 }
 
 /// Parameters that create an object, or only validate it.
-pub(super) fn post_parameters(dry_run: bool) -> PostParams {
+pub(crate) fn post_parameters(dry_run: bool) -> PostParams {
     PostParams { dry_run, field_manager: Some(MANAGED_BY.to_owned()) }
 }
 

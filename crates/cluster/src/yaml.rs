@@ -7,9 +7,9 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
-use super::comments::{self, Comment};
-use super::manifest::{Manifests, TOKEN_KEY};
-use super::options::TOKEN_PLACEHOLDER;
+use crate::comments::{self, Comment};
+use crate::manifest::{Manifests, TOKEN_KEY};
+use crate::options::TOKEN_PLACEHOLDER;
 
 /// The first members of an object, in this order; the others follow sorted by name.
 const FIRST: [&str; 6] = ["apiVersion", "kind", "metadata", "name", "namespace", "type"];
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn each_comment_has_the_path_of_a_value() {
-        use crate::cluster::{Cache, Egress, Identity, JobOptions, Network, Resources, Run};
+        use crate::{Cache, Egress, Identity, JobOptions, Network, Resources, Run};
 
         let options = JobOptions {
             namespace: None,

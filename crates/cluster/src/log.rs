@@ -14,11 +14,11 @@ use kube::api::{Api, LogParams};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use super::backoff::backoff;
-use super::client::Cluster;
-use super::manifest::CONTAINER;
-use super::pod::{Stage, name, stage};
-use super::watch::ObservedObject;
+use crate::backoff::backoff;
+use crate::client::Cluster;
+use crate::manifest::CONTAINER;
+use crate::pod::{Stage, name, stage};
+use crate::watch::ObservedObject;
 
 /// How long a stream may stay open after the container's end, before the rest is requested.
 const REST_LIMIT: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// A part of a pod's log.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum LogPart {
+pub(crate) enum LogPart {
     /// A line, without its timestamp.
     Line(String),
     /// The rest of the log cannot be read, for this reason.
@@ -37,7 +37,7 @@ pub(super) enum LogPart {
 }
 
 /// Sends the lines of the pod's log until the log is complete or cannot be read any more.
-pub(super) async fn send_log(
+pub(crate) async fn send_log(
     cluster: &Cluster,
     mut sight: watch::Receiver<ObservedObject<Pod>>,
     parts: mpsc::Sender<LogPart>,

@@ -10,15 +10,15 @@ use kube::api::{Api, ListParams};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::JobName;
-use super::apply::{CreatedJob, apply};
-use super::client::Cluster;
-use super::error::{ClusterError, Request};
-use super::follow::BEYOND_GRACE;
-use super::manifest::Manifests;
-use super::outage::OutageRetries;
-use super::outcome::end_condition;
-use super::pod::{Stage, ended, is_on_silent_node, never_started, node, stage, wait_reason};
+use crate::JobName;
+use crate::apply::{CreatedJob, apply};
+use crate::client::Cluster;
+use crate::error::{ClusterError, Request};
+use crate::follow::BEYOND_GRACE;
+use crate::manifest::Manifests;
+use crate::outage::OutageRetries;
+use crate::outcome::end_condition;
+use crate::pod::{Stage, ended, is_on_silent_node, never_started, node, stage, wait_reason};
 use butler_base::cancel::Stop;
 
 /// The first and the longest pause between two requests.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ListParams};
 
-use super::client::Cluster;
-use super::pod::sentence;
+use crate::client::Cluster;
+use crate::pod::sentence;
 
 /// Reasons that are in the pod's status too, earlier than in events. Printing both would repeat them.
 const IN_STATUS: [&str; 5] =
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 /// Warnings about the objects of a run, each returned once.
 #[derive(Default)]
-pub(super) struct Warnings {
+pub(crate) struct Warnings {
     returned: BTreeSet<String>,
     forbidden: bool,
 }
@@ -26,7 +26,7 @@ pub(super) struct Warnings {
 impl Warnings {
     /// The new warnings about the object with this name. Without the permission to read events the result is
     /// empty, because the outcome of the run contains the reason too.
-    pub(super) async fn read_new(&mut self, cluster: &Cluster, name: &str) -> Vec<String> {
+    pub(crate) async fn read_new(&mut self, cluster: &Cluster, name: &str) -> Vec<String> {
         if self.forbidden {
             return Vec::new();
         }

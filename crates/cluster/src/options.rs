@@ -7,7 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 /// Replaces the token in printed manifests.
-pub(super) const TOKEN_PLACEHOLDER: &str = "${BUTLER_TOKEN}";
+pub(crate) const TOKEN_PLACEHOLDER: &str = "${BUTLER_TOKEN}";
 
 /// The run that a Job executes.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{
     ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus,
 };
 
-use super::manifest::CONTAINER;
+use crate::manifest::CONTAINER;
 
 /// Reasons of a normal start.
 const NORMAL_START: [&str; 2] = ["ContainerCreating", "PodInitializing"];
@@ -20,7 +20,7 @@ const UNKNOWN: &str = "ContainerStatusUnknown";
 
 /// The progress of a pod.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     /// The run has not begun.
     Waiting,
     /// The runner runs.
@@ -29,7 +29,7 @@ pub(super) enum Stage {
     Over,
 }
 
-pub(super) fn stage(pod: &Pod) -> Stage {
+pub(crate) fn stage(pod: &Pod) -> Stage {
     let state = container(pod);
     let ended = state.is_some_and(|state| state.terminated.is_some());
     if ended || matches!(phase(pod), "Failed" | "Succeeded") {
@@ -42,13 +42,13 @@ pub(super) fn stage(pod: &Pod) -> Stage {
 }
 
 /// The end of the runner; `None` if the kubelet does not know it.
-pub(super) fn ended(pod: &Pod) -> Option<&ContainerStateTerminated> {
+pub(crate) fn ended(pod: &Pod) -> Option<&ContainerStateTerminated> {
     let state = container(pod)?.terminated.as_ref()?;
     (state.reason.as_deref() != Some(UNKNOWN)).then_some(state)
 }
 
 /// Whether the container ended without ever being started, because its image or another dependency was missing.
-pub(super) fn never_started(pod: &Pod) -> bool {
+pub(crate) fn never_started(pod: &Pod) -> bool {
     let is_placeholder = |status: &ContainerStatus| {
         let state = status.state.as_ref().and_then(|state| state.terminated.as_ref());
         // A container that a node lost has an id, or its message contains that it was running.
@@ -63,7 +63,7 @@ pub(super) fn never_started(pod: &Pod) -> bool {
 }
 
 /// The reason of the scheduler or the kubelet why the run has not begun.
-pub(super) fn wait_reason(pod: &Pod) -> Option<String> {
+pub(crate) fn wait_reason(pod: &Pod) -> Option<String> {
     if stage(pod) != Stage::Waiting {
         return None;
     }
@@ -86,13 +86,13 @@ pub(super) fn wait_reason(pod: &Pod) -> Option<String> {
 }
 
 /// Whether the wait for `why` adds nothing to the earlier wait for `other`.
-pub(super) fn is_same_wait(why: &str, other: &str) -> bool {
+pub(crate) fn is_same_wait(why: &str, other: &str) -> bool {
     // Older kubelets omit the error in their message for the pause between two attempts.
     why == other || why.starts_with(BACK_OFF) && is_image_wait(other)
 }
 
 /// Whether the reason of a wait is about the image.
-pub(super) fn is_image_wait(why: &str) -> bool {
+pub(crate) fn is_image_wait(why: &str) -> bool {
     let reason = why.split(':').next().unwrap_or_default();
     [BACK_OFF, "ErrImagePull", "ErrImageNeverPull", "ImageInspectError", "InvalidImageName"]
         .contains(&reason)
@@ -100,13 +100,13 @@ pub(super) fn is_image_wait(why: &str) -> bool {
 
 /// Whether the node stopped reporting: the node controller then clears the readiness of the pod, but not
 /// the readiness of the container.
-pub(super) fn is_on_silent_node(pod: &Pod) -> bool {
+pub(crate) fn is_on_silent_node(pod: &Pod) -> bool {
     let is_ready = |pod| condition(pod, "Ready").is_none_or(|condition| condition.status == "True");
     stage(pod) == Stage::Running && !is_ready(pod) && status(pod).is_some_and(|status| status.ready)
 }
 
 /// The reason why the cluster removes or removed the pod.
-pub(super) fn disruption(pod: &Pod) -> Option<String> {
+pub(crate) fn disruption(pod: &Pod) -> Option<String> {
     let target = condition(pod, "DisruptionTarget").filter(|condition| condition.status == "True");
     let of_target = target.map(|condition| {
         let reason = condition.reason.as_deref().unwrap_or("disrupted");
@@ -123,18 +123,18 @@ pub(super) fn disruption(pod: &Pod) -> Option<String> {
 
 /// Whether the kubelet rejected the pod before its container ran. Not for evictions: their status does not
 /// tell whether the container had started.
-pub(super) fn was_rejected(pod: &Pod) -> bool {
+pub(crate) fn was_rejected(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let reason = status.and_then(|status| status.reason.as_deref()).unwrap_or_default();
     container(pod).is_none() && (reason.starts_with("OutOf") || REJECTIONS.contains(&reason))
 }
 
 /// The name of the pod's node.
-pub(super) fn node(pod: &Pod) -> Option<&str> {
+pub(crate) fn node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()
 }
 
-pub(super) fn name(pod: &Pod) -> &str {
+pub(crate) fn name(pod: &Pod) -> &str {
     pod.metadata.name.as_deref().unwrap_or_default()
 }
 
@@ -157,7 +157,7 @@ fn condition<'pod>(pod: &'pod Pod, type_: &str) -> Option<&'pod PodCondition> {
 }
 
 /// A reason with its message.
-pub(super) fn sentence(reason: &str, message: Option<&str>) -> String {
+pub(crate) fn sentence(reason: &str, message: Option<&str>) -> String {
     match message.map(str::trim).filter(|message| !message.is_empty()) {
         Some(message) => format!("{reason}: {message}"),
         None => reason.to_owned(),

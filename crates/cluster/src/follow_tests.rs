@@ -6,8 +6,8 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use super::super::JobName;
 use super::*;
+use crate::JobName;
 
 /// A cluster with one Job and one pod that never change.
 fn unchanging_cluster(job: &Value, pod: &Value) -> Cluster {

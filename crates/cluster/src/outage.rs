@@ -11,8 +11,8 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBackoff};
 use tokio::time::Instant;
 
-use super::backoff::backoff;
-use super::error::{ClusterError, Request};
+use crate::backoff::backoff;
+use crate::error::{ClusterError, Request};
 use butler_base::error::chain;
 
 /// The longest outage during a single request: an API server behind a load balancer restarts within this time.
@@ -23,7 +23,7 @@ const RUN_LIMIT: Duration = Duration::from_mins(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// The time and the pauses for retries during an outage.
-pub(super) struct OutageRetries {
+pub(crate) struct OutageRetries {
     limit: Duration,
     /// Whether the cluster has accepted the login and the permissions before.
     was_accepted: bool,
@@ -36,33 +36,33 @@ impl OutageRetries {
     }
 
     /// The retries of a single request.
-    pub(super) const fn for_request() -> Self {
+    pub(crate) const fn for_request() -> Self {
         Self::new(REQUEST_LIMIT)
     }
 
     /// The retries of a process that follows a run.
-    pub(super) const fn for_run() -> Self {
+    pub(crate) const fn for_run() -> Self {
         Self::new(RUN_LIMIT)
     }
 
     /// Limits the retries to the time until `deadline`.
-    pub(super) fn until(mut self, deadline: Instant) -> Self {
+    pub(crate) fn until(mut self, deadline: Instant) -> Self {
         self.limit = self.limit.min(deadline.saturating_duration_since(Instant::now()));
         self
     }
 
     /// Ends the outage after a response.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.since = None;
     }
 
     /// Notes that the cluster accepted the login and all permissions, so that later rejections are retried.
-    pub(super) fn mark_accepted(&mut self) {
+    pub(crate) fn mark_accepted(&mut self) {
         self.was_accepted = true;
     }
 
     /// The pause before the next attempt; `None` if a retry cannot help.
-    pub(super) fn pause(&mut self, error: &ClusterError) -> Option<Duration> {
+    pub(crate) fn pause(&mut self, error: &ClusterError) -> Option<Duration> {
         // An API server that has just started has not loaded its permissions yet, and a proxy in front of
         // an unavailable server returns its own errors.
         if !(error.is_outcome_unknown() || self.was_accepted && error.may_be_temporary()) {
@@ -78,13 +78,13 @@ impl OutageRetries {
 /// Logs an outage of the cluster: once when it begins and once when it is over. Concurrent requests share
 /// one.
 #[derive(Default)]
-pub(super) struct Outage {
+pub(crate) struct Outage {
     unanswered: Mutex<BTreeSet<Request>>,
 }
 
 impl Outage {
     /// Notes a failed request that is retried; logs the begin of an outage.
-    pub(super) fn begin(&self, request: Request, error: &ClusterError, retries: &OutageRetries) {
+    pub(crate) fn begin(&self, request: Request, error: &ClusterError, retries: &OutageRetries) {
         let is_new = {
             let mut unanswered = self.unanswered();
             let is_new = unanswered.is_empty();
@@ -97,7 +97,7 @@ impl Outage {
     }
 
     /// Notes a response; logs the end of the outage after the last unanswered request.
-    pub(super) fn end(&self, request: Request) {
+    pub(crate) fn end(&self, request: Request) {
         let is_over = {
             let mut unanswered = self.unanswered();
             unanswered.remove(&request) && unanswered.is_empty()
@@ -152,10 +152,8 @@ mod tests {
         assert_eq!(retries.pause(&forbidden()), None);
         retries.mark_accepted();
         assert!(retries.pause(&forbidden()).is_some());
-        let missing = ClusterError::NoJob {
-            name: super::super::JobName::for_run("7"),
-            namespace: "a".into(),
-        };
+        let missing =
+            ClusterError::NoJob { name: crate::JobName::for_run("7"), namespace: "a".into() };
         assert_eq!(retries.pause(&missing), None);
     }
 

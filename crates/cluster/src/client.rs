@@ -10,13 +10,13 @@ use kube::Client;
 use kube::client::{Body, ClientBuilder};
 use tower::filter::FilterLayer;
 
-use super::access::ClusterAccess;
-use super::classify;
-use super::error::{ClusterError, Request};
-use super::kubeconfig;
-use super::names::JobName;
-use super::outage::{Outage, OutageRetries};
-use super::token_file::TokenFile;
+use crate::access::ClusterAccess;
+use crate::classify;
+use crate::error::{ClusterError, Request};
+use crate::kubeconfig;
+use crate::names::JobName;
+use crate::outage::{Outage, OutageRetries};
+use crate::token_file::TokenFile;
 use butler_base::error::chain;
 
 /// The timeout of one attempt: longer than an API server under load needs.
@@ -27,9 +27,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A cluster and a namespace in it.
 #[derive(Clone)]
 pub struct Cluster {
-    pub(super) client: Client,
-    pub(super) server: String,
-    pub(super) namespace: String,
+    pub(crate) client: Client,
+    pub(crate) server: String,
+    pub(crate) namespace: String,
     outage: Arc<Outage>,
 }
 
@@ -67,7 +67,7 @@ impl Cluster {
     }
 
     /// The cluster at `server`, to which `client` sends requests.
-    pub(super) fn from_client(client: Client, server: String, namespace: String) -> Self {
+    pub(crate) fn from_client(client: Client, server: String, namespace: String) -> Self {
         Self { client, server, namespace, outage: Arc::default() }
     }
 
@@ -78,7 +78,7 @@ impl Cluster {
     }
 
     /// Sends a request that can be repeated; retries it as a single request.
-    pub(super) async fn send<T, F>(
+    pub(crate) async fn send<T, F>(
         &self,
         request: Request,
         name: &JobName,
@@ -91,7 +91,7 @@ impl Cluster {
     }
 
     /// Sends a request that can be repeated; retries it as long as `patience` allows.
-    pub(super) async fn send_with<T, F>(
+    pub(crate) async fn send_with<T, F>(
         &self,
         retries: &mut OutageRetries,
         request: Request,

@@ -8,14 +8,14 @@ use kube::api::Api;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-use super::apply::{CreatedJob, delete};
-use super::client::Cluster;
-use super::error::ClusterError;
-use super::log::{self, LogPart};
-use super::notices::Notices;
-use super::outcome::{Outcome, Verdict, overdue_outcome, verdict};
-use super::pod::{Stage, ended, name, stage};
-use super::watch::{ObservedObject, Selection, observe};
+use crate::apply::{CreatedJob, delete};
+use crate::client::Cluster;
+use crate::error::ClusterError;
+use crate::log::{self, LogPart};
+use crate::notices::Notices;
+use crate::outcome::{Outcome, Verdict, overdue_outcome, verdict};
+use crate::pod::{Stage, ended, name, stage};
+use crate::watch::{ObservedObject, Selection, observe};
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::error::chain;
 
@@ -24,7 +24,7 @@ const REASON_LIMIT: Duration = Duration::from_secs(10);
 /// The interval at which the cluster's events are read before the run begins.
 const EVENTS_INTERVAL: Duration = Duration::from_secs(3);
 /// The additional time for a pod's end after its grace period: for the kubelet, the watch and the rest of the log.
-pub(super) const BEYOND_GRACE: Duration = Duration::from_mins(1);
+pub(crate) const BEYOND_GRACE: Duration = Duration::from_mins(1);
 
 /// Receives the progress of a run.
 pub trait Follower {

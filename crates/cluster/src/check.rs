@@ -13,11 +13,11 @@ use kube::Resource;
 use kube::api::Api;
 use serde::de::DeserializeOwned;
 
-use super::JobName;
-use super::apply::{JOBS, POLICIES, post_parameters};
-use super::client::Cluster;
-use super::error::{ClusterError, Request};
-use super::manifest::{Manifests, TOKEN_VOLUME};
+use crate::JobName;
+use crate::apply::{JOBS, POLICIES, post_parameters};
+use crate::client::Cluster;
+use crate::error::{ClusterError, Request};
+use crate::manifest::{Manifests, TOKEN_VOLUME};
 
 /// The checks that are only possible with a started pod.
 const NEVER_CHECKED: &str = "whether the image can be pulled, whether a node has room, and whether the network lets the pod reach the registry";

@@ -8,8 +8,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use url::Url;
 
-use super::names::INSTANCE;
-use super::options::{Egress, JobOptions};
+use crate::names::INSTANCE;
+use crate::options::{Egress, JobOptions};
 
 /// Addresses and ports of GKE's metadata server: of the current and of the old data plane.
 const GKE_METADATA: [(&str, [u16; 2]); 2] =
@@ -18,7 +18,7 @@ const GKE_METADATA: [(&str, [u16; 2]); 2] =
 /// The policy for the pod with the labels in `metadata`: no ingress; egress to DNS, HTTPS, the registry
 /// and the proxy. Policies contain addresses and no names, so the registry's host cannot be part of
 /// it.
-pub(super) fn network_policy(
+pub(crate) fn network_policy(
     metadata: ObjectMeta,
     options: &JobOptions,
     endpoint: &str,

@@ -3,6 +3,6 @@
 use k8s_openapi::api::core::v1::EnvVar;
 
 /// A variable with this value.
-pub(super) fn variable(name: &str, value: &str) -> EnvVar {
+pub(crate) fn variable(name: &str, value: &str) -> EnvVar {
     EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
 }

@@ -2,18 +2,18 @@
 
 use serde_json::Value;
 
-use super::JobName;
+use crate::JobName;
 
 /// A comment about one value of an object.
 #[derive(Debug)]
-pub(super) struct Comment {
+pub(crate) struct Comment {
     /// The object's kind.
-    pub(super) kind: &'static str,
+    pub(crate) kind: &'static str,
     /// The path of the value: members by their names, elements of lists by theirs in brackets. Empty for the
     /// beginning of the object.
-    pub(super) path: &'static str,
+    pub(crate) path: &'static str,
     /// One or more lines.
-    pub(super) text: &'static str,
+    pub(crate) text: &'static str,
 }
 
 /// The head of the file; `NAME` is replaced by the Job's name.
@@ -31,12 +31,12 @@ const HEAD: &str = "\
 ";
 
 /// The comment at the beginning of the file.
-pub(super) fn file_header(name: &JobName) -> String {
+pub(crate) fn file_header(name: &JobName) -> String {
     HEAD.replace("NAME", name.as_str())
 }
 
 /// The comments about `object`.
-pub(super) fn comments_for(object: &Value) -> Vec<&'static Comment> {
+pub(crate) fn comments_for(object: &Value) -> Vec<&'static Comment> {
     let kind = object["kind"].as_str().unwrap_or_default();
     COMMENTS.iter().filter(|comment| comment.kind == kind).collect()
 }
@@ -57,7 +57,7 @@ const fn job(path: &'static str, text: &'static str) -> Comment {
     Comment { kind: "Job", path, text }
 }
 
-pub(super) const COMMENTS: &[Comment] = &[
+pub(crate) const COMMENTS: &[Comment] = &[
     account(
         "",
         "The identity of the pod in the cloud. Create it once, configure the cloud to trust its name, and\nremove it from the files of later runs.",

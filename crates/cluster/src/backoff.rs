@@ -5,7 +5,7 @@ use std::time::Duration;
 use backon::ExponentialBuilder;
 
 /// The pauses between attempts, about 30 s in total.
-pub(super) fn backoff() -> ExponentialBuilder {
+pub(crate) fn backoff() -> ExponentialBuilder {
     ExponentialBuilder::default()
         .with_min_delay(Duration::from_millis(250))
         .with_max_delay(Duration::from_secs(8))

@@ -6,7 +6,7 @@ use http::Uri;
 use kube::client::AuthError;
 use openssl::ssl;
 
-use super::error::ClusterError;
+use crate::error::ClusterError;
 
 /// OpenSSL's error if the server closes the connection, as a restarting server does.
 const CUT_OFF: &str = "unexpected eof while reading";
@@ -14,7 +14,7 @@ const CUT_OFF: &str = "unexpected eof while reading";
 const TEMPORARY_DNS_ERRORS: [&str; 3] = ["Temporary failure", "Try again", "try again"];
 
 /// Classifies the error of a request to `server` that got no response.
-pub(super) fn classify_request_error(error: &kube::Error, server: &str) -> ClusterError {
+pub(crate) fn classify_request_error(error: &kube::Error, server: &str) -> ClusterError {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(this) = cause {
         if let Some(permanent) = permanent_error(this, server) {
@@ -26,7 +26,7 @@ pub(super) fn classify_request_error(error: &kube::Error, server: &str) -> Clust
 }
 
 /// Classifies the error of creating a client.
-pub(super) fn classify_setup_error(error: kube::Error, server: &str) -> ClusterError {
+pub(crate) fn classify_setup_error(error: kube::Error, server: &str) -> ClusterError {
     match &error {
         kube::Error::Auth(problem) => login_error(problem, server),
         // The library's message quotes the address, which may contain a login.

@@ -15,16 +15,16 @@ const LONGEST: usize = 57;
 const DIGEST_LENGTH: usize = 6;
 
 /// The value of the label `app.kubernetes.io/managed-by`.
-pub(super) const MANAGED_BY: &str = "butler-runner";
+pub(crate) const MANAGED_BY: &str = "butler-runner";
 
 /// The annotation with the run's id; also a label if the id is a valid label value.
-pub(super) const RUN_ID: &str = "butler.dev/run-id";
+pub(crate) const RUN_ID: &str = "butler.dev/run-id";
 
 /// The annotation that identifies the command that created the Job, so that a retry recognizes its own Job.
-pub(super) const REQUEST: &str = "butler.dev/request";
+pub(crate) const REQUEST: &str = "butler.dev/request";
 
 /// The label that selects the objects of one run.
-pub(super) const INSTANCE: &str = "app.kubernetes.io/instance";
+pub(crate) const INSTANCE: &str = "app.kubernetes.io/instance";
 
 /// The name of a run's Job, and the prefix of the names of its Secret and policy. It is derived from the run's
 /// id, so that the cluster refuses a second Job for the same run.
@@ -72,7 +72,7 @@ impl std::fmt::Display for JobName {
 }
 
 /// The labels of the run's objects.
-pub(super) fn labels(name: &JobName, run_id: &str) -> BTreeMap<String, String> {
+pub(crate) fn labels(name: &JobName, run_id: &str) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([
         ("app.kubernetes.io/name".to_owned(), "butler-runner".to_owned()),
         (INSTANCE.to_owned(), name.0.clone()),

@@ -1,6 +1,6 @@
 //! Hints for errors of a cluster.
 
-use super::error::{ClusterError, Request};
+use crate::error::{ClusterError, Request};
 use butler_base::error::Advice;
 
 impl Advice for ClusterError {

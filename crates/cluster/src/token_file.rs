@@ -16,7 +16,7 @@ const RENEW_AFTER: Duration = Duration::from_mins(1);
 
 /// Errors of a token file.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum TokenFileError {
+pub(crate) enum TokenFileError {
     #[error("the token file `{}` cannot be read", path.display())]
     Read {
         path: PathBuf,
@@ -31,7 +31,7 @@ pub(super) enum TokenFileError {
 
 /// A token file, its last content, and the time of the last read.
 #[derive(Clone)]
-pub(super) struct TokenFile {
+pub(crate) struct TokenFile {
     path: PathBuf,
     read: Arc<Mutex<(HeaderValue, Instant)>>,
 }
@@ -41,7 +41,7 @@ impl TokenFile {
     ///
     /// # Errors
     /// If the file cannot be read or does not contain a token.
-    pub(super) fn take(login: &mut AuthInfo) -> Result<Option<Self>, TokenFileError> {
+    pub(crate) fn take(login: &mut AuthInfo) -> Result<Option<Self>, TokenFileError> {
         let is_other = login.token.is_some() || login.username.is_some();
         if is_other || login.auth_provider.is_some() {
             return Ok(None);
@@ -53,7 +53,7 @@ impl TokenFile {
 
     /// Adds the login to the request. If the file cannot be read any more, the last token is used, as `kubectl`
     /// does: some tools remove the file after the first read.
-    pub(super) fn authorize<B>(&self, mut request: Request<B>) -> Request<B> {
+    pub(crate) fn authorize<B>(&self, mut request: Request<B>) -> Request<B> {
         let mut last = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if last.1.elapsed() > RENEW_AFTER {
             match read(&self.path) {
