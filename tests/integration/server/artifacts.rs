@@ -182,7 +182,15 @@ async fn files_of_attempts_outlive_the_loss_of_the_disk_in_each_object_store() {
         // What nothing reads after the end of the attempt.
         let after = files(&installation);
         let lost: Vec<_> = before.difference(&after).map(String::as_str).collect();
-        let expected = ["copied.json", "output.log", "process.json", "work-directory"];
+        let expected = [
+            "copied.json",
+            "output.log",
+            "process.json",
+            "reports/log.txt",
+            "reports/status.json",
+            "reports/timings.txt",
+            "work-directory",
+        ];
         assert_eq!(lost, expected, "{address}");
     }
     let copies = directory.path().join("copies");
