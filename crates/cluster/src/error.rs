@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kube::core::Status;
 
-use crate::JobName;
+use crate::{JobFailure, JobName};
 
 /// A request to the cluster, as permissions describe it.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -245,6 +245,23 @@ impl ClusterError {
     #[must_use]
     pub const fn is_outcome_unknown(&self) -> bool {
         matches!(self, Self::NoResponse { .. } | Self::Failing { .. })
+    }
+
+    /// What has failed if a run cannot be started because of this error.
+    #[must_use]
+    pub fn failure(&self) -> JobFailure {
+        match self {
+            Self::NoResponse { .. }
+            | Self::Failing { .. }
+            | Self::UnknownHost { .. }
+            | Self::BeingDeleted { .. } => JobFailure::Unreachable,
+            Self::Refused { message, .. } if message.contains("exceeded quota") => {
+                JobFailure::Quota
+            }
+            Self::Refused { .. } | Self::Exists { .. } | Self::NoJob { .. } => JobFailure::Refused,
+            Self::MissingObjects { .. } => JobFailure::Setup,
+            _ => JobFailure::Access,
+        }
     }
 
     /// Whether the cluster itself answered and rejected the request.

@@ -1,5 +1,8 @@
 //! Runs as Jobs in a Kubernetes cluster: builds the manifests, creates the Job, follows it to its end.
 //!
+//! [`follow`] is for a user who waits for one run. A server that has started many asks for the state of each
+//! ([`Cluster::job_state`]), and is told by a watch ([`watch_jobs`]) when it is worth to ask.
+//!
 //! [`Manifests`] are built once, in the cluster's own types: `generate kubernetes` prints the objects that
 //! `--apply` creates. Only the token differs: it is only in the request that creates the run's Secret.
 //! The runner in the pod reports to the registry itself. This module only shows the progress to a waiting
@@ -16,7 +19,9 @@ mod client;
 mod comments;
 mod error;
 mod events;
+mod failure;
 mod follow;
+mod job_state;
 mod kubeconfig;
 mod log;
 mod manifest;
@@ -30,8 +35,10 @@ mod pod;
 mod secret;
 mod status;
 mod token_file;
+mod values;
 mod variable;
 mod watch;
+mod watch_jobs;
 mod yaml;
 
 pub use access::{ClusterAccess, KubeconfigFiles, Proxies};
@@ -39,7 +46,9 @@ pub use apply::{CreatedJob, apply};
 pub use check::check;
 pub use client::Cluster;
 pub use error::ClusterError;
+pub use failure::JobFailure;
 pub use follow::{Follower, follow};
+pub use job_state::{JobEnd, JobState, JobWait};
 pub use manifest::Manifests;
 pub use names::JobName;
 pub use options::{
@@ -47,3 +56,5 @@ pub use options::{
 };
 pub use outcome::Outcome;
 pub use status::{Progress, create, status};
+pub use values::{object_name, quantity};
+pub use watch_jobs::{ChangedJob, watch_jobs};

@@ -66,11 +66,15 @@ impl Manifests {
     #[must_use]
     pub fn new(options: &JobOptions, run: Run) -> Self {
         let name = JobName::for_run(&run.id);
+        let mut labels = labels(&name, &run.id);
+        labels.extend(options.labels.clone());
+        let mut annotations = options.annotations.clone();
+        annotations.insert(RUN_ID.to_owned(), run.id.clone());
         let metadata = ObjectMeta {
             name: Some(name.as_str().to_owned()),
             namespace: options.namespace.clone(),
-            labels: Some(labels(&name, &run.id)),
-            annotations: Some(BTreeMap::from([(RUN_ID.to_owned(), run.id.clone())])),
+            labels: Some(labels),
+            annotations: Some(annotations),
             ..ObjectMeta::default()
         };
         Self {
@@ -254,6 +258,7 @@ fn environment(options: &JobOptions, run: &Run) -> Vec<EnvVar> {
         variables.push(variable("NO_PROXY", hosts));
     }
     variables.extend(account::provider_variables(&options.identity));
+    variables.extend(options.variables.iter().map(|(name, value)| variable(name, value)));
     variables
 }
 

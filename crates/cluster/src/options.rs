@@ -69,6 +69,12 @@ pub struct JobOptions {
     pub environment_from: Vec<String>,
     /// Secrets that are mounted to resolve the run's references.
     pub mounted_secrets: Vec<String>,
+    /// Further labels of the Job and its pod.
+    pub labels: BTreeMap<String, String>,
+    /// Further annotations of the Job and its pod.
+    pub annotations: BTreeMap<String, String>,
+    /// Further variables of the runner. They are not secret.
+    pub variables: Vec<(String, String)>,
 }
 
 /// The container's resources, as Kubernetes quantities. The request and the limit of memory are

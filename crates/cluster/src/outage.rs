@@ -40,6 +40,11 @@ impl OutageRetries {
         Self::new(REQUEST_LIMIT)
     }
 
+    /// No retries: the caller asks again later.
+    pub(crate) const fn none() -> Self {
+        Self::new(Duration::ZERO)
+    }
+
     /// The retries of a process that follows a run.
     pub(crate) const fn for_run() -> Self {
         Self::new(RUN_LIMIT)

@@ -121,6 +121,13 @@ pub(crate) fn disruption(pod: &Pod) -> Option<String> {
     own.or(of_target)
 }
 
+/// The reason of [`disruption`] in one word.
+pub(crate) fn disruption_reason(pod: &Pod) -> Option<&str> {
+    let target = condition(pod, "DisruptionTarget").filter(|condition| condition.status == "True");
+    let own = pod.status.as_ref().and_then(|status| status.reason.as_deref());
+    own.or_else(|| target.and_then(|condition| condition.reason.as_deref()))
+}
+
 /// Whether the kubelet rejected the pod before its container ran. Not for evictions: their status does not
 /// tell whether the container had started.
 pub(crate) fn was_rejected(pod: &Pod) -> bool {

@@ -173,6 +173,9 @@ mod tests {
         use crate::{Cache, Egress, Identity, JobOptions, Network, Resources, Run};
 
         let options = JobOptions {
+            labels: std::collections::BTreeMap::new(),
+            annotations: std::collections::BTreeMap::new(),
+            variables: Vec::new(),
             namespace: None,
             image: "image".to_owned(),
             pull_secrets: Vec::new(),

@@ -1,19 +1,20 @@
 //! The flags for a Job and its cluster.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use url::Url;
 
-use super::values::{name, network, pair, quantity, seconds};
+use super::values::{network, pair, seconds};
 use crate::cli::flags::Selection;
 use crate::cli::generate::values::{digest, endpoint, image, text};
 use crate::settings::setting::{ENDPOINT, RUN_ID, TOKEN_FILE};
 use crate::settings::{Environment, Setting, cluster_access};
 use butler_cluster::{
     Azure, CaBundle, Cache, ClusterAccess, Egress, Identity, JobOptions, Network, Resources,
-    Toleration,
+    Toleration, object_name, quantity,
 };
 use butler_start::generate::IMAGE;
 
@@ -40,7 +41,7 @@ pub(super) struct NamespaceFlags {
     #[command(flatten)]
     pub(super) cluster: ClusterFlags,
     /// The namespace [default: the namespace of the context]
-    #[arg(long, value_name = "NAME", value_parser = name)]
+    #[arg(long, value_name = "NAME", value_parser = object_name)]
     pub(super) namespace: Option<String>,
 }
 
@@ -69,7 +70,7 @@ pub(super) struct JobFlags {
     #[arg(long, value_name = "DIGEST", value_parser = digest)]
     digest: Option<String>,
     /// A Secret with a login for the image's registry; can be repeated
-    #[arg(long = "pull-secret", value_name = "NAME", value_parser = name)]
+    #[arg(long = "pull-secret", value_name = "NAME", value_parser = object_name)]
     pull_secrets: Vec<String>,
     /// The time after which the cluster terminates the Job
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = seconds)]
@@ -93,7 +94,7 @@ pub(super) struct JobFlags {
     #[arg(long = "toleration", value_name = "KEY[=VALUE][:EFFECT]")]
     tolerations: Vec<Toleration>,
     /// The service account of the pod [default: the default account of the namespace; butler-runner if a cloud is configured]
-    #[arg(long, value_name = "NAME", value_parser = name)]
+    #[arg(long, value_name = "NAME", value_parser = object_name)]
     service_account: Option<String>,
     /// Mount a token of the service account for the Kubernetes API
     #[arg(long)]
@@ -117,7 +118,7 @@ pub(super) struct JobFlags {
     #[arg(long, value_name = "ID", requires = "azure_client_id", value_parser = text)]
     azure_subscription_id: Option<String>,
     /// The volume claim for tools, providers, and recovery files
-    #[arg(long, value_name = "NAME", value_parser = name)]
+    #[arg(long, value_name = "NAME", value_parser = object_name)]
     cache_claim: Option<String>,
     /// The proxy that the pod uses
     #[arg(long, value_name = "URL", value_parser = endpoint)]
@@ -138,10 +139,10 @@ pub(super) struct JobFlags {
     #[arg(long = "egress-network", value_name = "CIDR", requires = "network_policy", value_parser = network)]
     egress_networks: Vec<String>,
     /// A Secret whose keys are set as environment variables: git tokens, credentials; can be repeated
-    #[arg(long = "env-from", value_name = "SECRET", value_parser = name)]
+    #[arg(long = "env-from", value_name = "SECRET", value_parser = object_name)]
     environment_from: Vec<String>,
     /// A Secret to mount, for secret references in runs; can be repeated
-    #[arg(long = "mount-secret", value_name = "SECRET", value_parser = name)]
+    #[arg(long = "mount-secret", value_name = "SECRET", value_parser = object_name)]
     mounted_secrets: Vec<String>,
 }
 
@@ -186,6 +187,9 @@ impl JobFlags {
                 .then_some(Egress { ports: self.egress_ports, networks: self.egress_networks }),
             environment_from: self.environment_from,
             mounted_secrets: self.mounted_secrets,
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            variables: Vec::new(),
         }
     }
 }

@@ -2,29 +2,7 @@
 
 use std::time::Duration;
 
-/// Parses the name of an object (RFC 1123).
-pub(super) fn name(text: &str) -> Result<String, String> {
-    let is_plain =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
-    let ends = [text.bytes().next(), text.bytes().last()];
-    let ends_well = ends.iter().all(|byte| byte.is_some_and(|byte| byte.is_ascii_alphanumeric()));
-    if text.len() <= 253 && text.bytes().all(is_plain) && ends_well {
-        return Ok(text.to_owned());
-    }
-    Err("must consist of lower-case letters, digits, `-` and `.`".to_owned())
-}
-
-/// Parses a quantity, such as `500m` or `2Gi`.
-pub(super) fn quantity(text: &str) -> Result<String, String> {
-    let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let unit = &text[number.len()..];
-    let units = ["", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-    let is_positive = number.parse::<f64>().is_ok_and(|number| number > 0.0);
-    if is_positive && !number.starts_with('+') && units.contains(&unit) {
-        return Ok(text.to_owned());
-    }
-    Err("must be an amount such as 500m or 2Gi".to_owned())
-}
+use butler_cluster::object_name;
 
 /// Parses a label: `KEY=VALUE`.
 pub(super) fn pair(text: &str) -> Result<(String, String), String> {
@@ -47,7 +25,7 @@ pub(super) fn network(text: &str) -> Result<String, String> {
 pub(super) fn job_reference(text: &str) -> Result<(String, String), String> {
     let (namespace, job) =
         text.split_once('/').ok_or_else(|| "must be NAMESPACE/JOB".to_owned())?;
-    Ok((name(namespace)?, name(job)?))
+    Ok((object_name(namespace)?, object_name(job)?))
 }
 
 /// Parses a duration of whole seconds.
