@@ -23,6 +23,8 @@ pub enum Callback {
     Plan,
     /// Its outputs.
     Outputs,
+    /// Its account: `result.json`.
+    Result,
 }
 
 impl Callback {
@@ -34,6 +36,7 @@ impl Callback {
             Self::Logs => "logs",
             Self::Plan => "plan",
             Self::Outputs => "outputs",
+            Self::Result => "result",
         }
     }
 }
@@ -49,17 +52,20 @@ pub struct Callbacks {
     pub plan: Url,
     /// For POST of the outputs.
     pub outputs: Url,
+    /// For POST of the account of the run, if the registry takes it.
+    pub result: Option<Url>,
 }
 
 impl Callbacks {
-    /// The URL of one callback.
+    /// The URL of one callback. `None`: the registry does not take this report.
     #[must_use]
-    pub const fn url(&self, callback: Callback) -> &Url {
+    pub const fn url(&self, callback: Callback) -> Option<&Url> {
         match callback {
-            Callback::Status => &self.status,
-            Callback::Logs => &self.logs,
-            Callback::Plan => &self.plan,
-            Callback::Outputs => &self.outputs,
+            Callback::Status => Some(&self.status),
+            Callback::Logs => Some(&self.logs),
+            Callback::Plan => Some(&self.plan),
+            Callback::Outputs => Some(&self.outputs),
+            Callback::Result => self.result.as_ref(),
         }
     }
 }

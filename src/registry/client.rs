@@ -131,12 +131,17 @@ impl Client {
             &mut callbacks.plan,
             &mut callbacks.outputs,
         ];
-        for (url, text) in given.into_iter().zip(parsed.callbacks) {
+        let [status, logs, plan, outputs, result] = parsed.callbacks;
+        for (url, text) in given.into_iter().zip([status, logs, plan, outputs]) {
             match text.map(|text| self.address.callback(&text)) {
                 None => {}
                 Some(Ok(callback)) => *url = callback,
                 Some(Err(error)) => warnings.push(format!("{error}; using `{url}` instead")),
             }
+        }
+        match result.map(|text| self.address.callback(&text)).transpose() {
+            Ok(result) => callbacks.result = result,
+            Err(error) => warnings.push(format!("{error}; the account of the run is not sent")),
         }
         let terraform_settings = parsed.terraform_settings;
         Ok(Config { spec: parsed.spec, terraform_settings, callbacks, warnings })
@@ -218,12 +223,13 @@ impl Client {
             logs: of_run(Callback::Logs)?,
             plan: of_run(Callback::Plan)?,
             outputs: of_run(Callback::Outputs)?,
+            result: None,
         })
     }
 
     /// Sends `body`, JSON, to a callback. Success is a 2xx with a JSON object, or without a body: a
     /// web page with any status does not store it. Every attempt, also in later calls with this body,
-    /// sends the same bytes with the same `Idempotency-Key`.
+    /// sends the same bytes with the same `Idempotency-Key`. A report that the registry does not take is not sent.
     ///
     /// # Errors
     /// When the registry cannot be reached or refuses, after the retries that `patience` allows.
@@ -235,10 +241,10 @@ impl Client {
         patience: Patience,
     ) -> Result<(), RegistryError> {
         let what = format!("take the {}", callback.name());
-        let url = callbacks.url(callback);
+        let Some(url) = callbacks.url(callback) else { return Ok(()) };
         let key = idempotency_key(&self.token, callback, &body);
         let http = match callback {
-            Callback::Plan | Callback::Outputs => &self.http.closed,
+            Callback::Plan | Callback::Outputs | Callback::Result => &self.http.closed,
             Callback::Status | Callback::Logs => &self.http.kept,
         };
         retry(self.limits, patience, &what, || async {

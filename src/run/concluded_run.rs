@@ -42,6 +42,8 @@ impl ConcludedRun<'_> {
         // environment, and the token is still needed.
         reports.redactor.forget();
         register_settings(&reports.redactor, settings);
+        result.timings = reports.notices.timeline.timings();
+        reports.result(&result, &stop).await;
         let delivered = catch_panic(async { Ok(deliver(&stop, &reports, &result).await) }).await;
         let delivered =
             delivered.unwrap_or_else(|failure| Err(UndeliveredStatus::lost(failure.reason)));

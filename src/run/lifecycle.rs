@@ -72,7 +72,9 @@ impl Run<'_> {
     /// reported.
     pub(super) async fn execute(mut self, config_span: Span, version: EarlyVersionQuery) -> Exit {
         // Before the log, which needs room for lines that do not fit into memory.
-        let path = self.spec.as_ref().ok().and_then(|spec| spec.work_directory.as_deref());
+        let path = self.spec.as_ref().ok().and_then(|spec| spec.work_directory.as_ref());
+        let path = path.map(|path| self.settings.work_dir.join(path));
+        let path = path.as_deref();
         let options = RunDirectoryOptions::new(self.settings, path);
         let free = path.map_or(Ok(()), |path| remove_leftover(path, &self.settings.recovery_dir));
         let directory =

@@ -16,6 +16,7 @@ mod doctor;
 mod environment;
 mod error;
 mod git_environment;
+mod jobs;
 mod mirrors;
 mod parse;
 mod proxies;

@@ -19,6 +19,11 @@ impl Reader<'_> {
         self.arguments.value(setting).or_else(|| self.variable(setting))
     }
 
+    /// Whether a flag or a variable has a value for it.
+    pub(super) fn is_given(&self, setting: &'static Setting) -> bool {
+        self.raw(setting).is_some()
+    }
+
     pub(super) fn variable(&self, setting: &'static Setting) -> Option<&OsStr> {
         setting.variables.iter().find_map(|name| self.environment.value(name))
     }

@@ -9,11 +9,12 @@ use url::Url;
 
 use super::attempts::{environment as environment_of_attempts, isolation};
 use super::git_environment::git_environment;
+use super::jobs::jobs;
 use super::reader::Reader;
-use super::server_address::ServerAddress;
+use super::server_address::{ServerAddress, spelled};
 use super::setting::{
-    ACCESS_FILE, ALLOWED_GIT_HOST, ARTIFACTS, CA_BUNDLE, CONCURRENCY, DATA, DRY_RUN, KEY_FILE,
-    LAYER_PATH, METRICS_OPEN, MIRROR_MEMORY, ONCE, REFERENCE, REPO, SECRETS_DIR, SERVER,
+    ACCESS_FILE, ALLOWED_GIT_HOST, ARTIFACTS, CA_BUNDLE, CONCURRENCY, DATA, DRY_RUN, EXECUTOR,
+    KEY_FILE, LAYER_PATH, METRICS_OPEN, MIRROR_MEMORY, ONCE, REFERENCE, REPO, SECRETS_DIR, SERVER,
     SERVER_CONFIG, SERVER_TOKEN_FILE, STARTS_PER_MINUTE, STOP_ATTEMPTS, STOP_TIMEOUT, STORE,
     STORE_PASSWORD_FILE,
 };
@@ -23,6 +24,7 @@ use super::{
 use butler_base::platform::{Landlock, landlock as landlock_of_kernel};
 use butler_base::process;
 use butler_server::artifacts::{AddressError, ArtifactsSettings};
+use butler_server::attempts::JobSettings;
 use butler_server::config::{RemoteLimits, git_host};
 use butler_server::data::DataAccess;
 use butler_server::store::{PostgresAddress, StorePlace};
@@ -73,7 +75,9 @@ pub struct ServerSettings {
     pub dry_run: bool,
     /// This executable.
     pub executable: PathBuf,
-    /// What modules are kept from.
+    /// What attempts that are Jobs are started with; `None` if they are processes.
+    pub jobs: Option<JobSettings>,
+    /// What modules are kept from, if attempts are processes.
     pub isolation: IsolationLevel,
     /// Who can enter the data directory.
     pub access: DataAccess,
@@ -135,8 +139,18 @@ impl ServerSettings {
             let mode = "`serve` without `--once`";
             return Err(SettingsError::OutOfPlace { flag: DRY_RUN.flags[0], mode });
         }
+        let mut address = ServerAddress::resolve(&reader, once)?;
+        let jobs = jobs(&reader, &address)?;
+        if let Some(jobs) = &jobs {
+            if once && !dry_run {
+                let problem = "attempts that are Jobs report to a server that listens, which one with `--once` does not";
+                return Err(unusable(&EXECUTOR, problem.to_owned()));
+            }
+            address.hosts.extend(host_of(&jobs.endpoint));
+        }
         // Nothing is left of a process namespace whose process 1 has ended.
-        let stops_attempts = reader.switch(&STOP_ATTEMPTS)? || std::process::id() == 1;
+        let loses_attempts = jobs.is_none() && std::process::id() == 1;
+        let stops_attempts = reader.switch(&STOP_ATTEMPTS)? || loses_attempts;
         let stop_timeout = reader.parsed(&STOP_TIMEOUT, parse::duration)?;
         let stop_timeout = stop_timeout.unwrap_or(STOP_TIMEOUT_DEFAULT);
         let store = store(&reader)?;
@@ -144,7 +158,11 @@ impl ServerSettings {
             return Err(SettingsError::Conflict { first: &DRY_RUN, second: &STORE });
         }
         let data = data(&reader)?;
-        let isolation = isolation(&reader, &data)?;
+        let isolation = match jobs {
+            // Modules run in the pods of their attempts.
+            Some(_) => IsolationLevel::None,
+            None => isolation(&reader, &data)?,
+        };
         let limits = RemoteLimits {
             secrets,
             data: Some(data.clone()),
@@ -154,7 +172,7 @@ impl ServerSettings {
             config: config(&reader)?,
             limits,
             data,
-            address: ServerAddress::resolve(&reader, once)?,
+            address,
             access_file: reader.existing(&ACCESS_FILE, |path| !path.is_dir() && path.exists())?,
             store,
             artifacts: artifacts(&reader)?,
@@ -169,6 +187,7 @@ impl ServerSettings {
             once,
             dry_run,
             executable: environment.executable().to_owned(),
+            jobs,
             isolation,
             access: match isolation {
                 IsolationLevel::User => DataAccess::AttemptUsers,
@@ -186,6 +205,9 @@ impl ServerSettings {
     /// What modules are kept from, in words.
     #[must_use]
     pub fn isolation_name(&self) -> &'static str {
+        if self.jobs.is_some() {
+            return "pod";
+        }
         let landlock = Some(self.isolation).filter(|level| *level == IsolationLevel::Landlock);
         landlock.and_then(|_| landlock_of_kernel()).map_or(self.isolation.name(), Landlock::name)
     }
@@ -216,6 +238,11 @@ impl ServerAccess {
         let token = SecretString::from(token.trim());
         Ok(Self { server, token, ca_bundle: reader.existing(&CA_BUNDLE, Path::is_file)? })
     }
+}
+
+/// The host of an endpoint, under which the server answers too.
+fn host_of(endpoint: &str) -> Option<String> {
+    Url::parse(endpoint).ok()?.host().map(|host| spelled(&host))
 }
 
 fn unusable(setting: &'static Setting, problem: String) -> SettingsError {

@@ -96,7 +96,7 @@ fn host(text: &str) -> Result<String, String> {
 }
 
 /// An address is without brackets.
-fn spelled(host: &Host<impl AsRef<str>>) -> String {
+pub(super) fn spelled(host: &Host<impl AsRef<str>>) -> String {
     match host {
         Host::Domain(name) => name.as_ref().to_owned(),
         Host::Ipv4(address) => address.to_string(),

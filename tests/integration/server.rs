@@ -23,6 +23,7 @@ mod includes;
 mod interrupted;
 mod isolation;
 mod kills;
+mod kubernetes;
 mod limits;
 mod metrics;
 mod module_credentials;
@@ -87,6 +88,8 @@ fn repository() -> Repository {
 struct Installation {
     directory: tempfile::TempDir,
     server: Option<Running>,
+    /// The certificates that commands trust, if the server speaks TLS.
+    ca_bundle: Option<PathBuf>,
 }
 
 struct Running {
@@ -101,7 +104,7 @@ impl Installation {
 
     fn in_directory(directory: tempfile::TempDir) -> Self {
         std::fs::create_dir(directory.path().join("tmp")).unwrap();
-        Self { directory, server: None }
+        Self { directory, server: None, ca_bundle: None }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -197,6 +200,9 @@ impl Installation {
         let address = &self.server.as_ref().unwrap().address;
         let mut command = runner();
         command.args(arguments).args(["--server", address]).arg("--data").arg(self.data());
+        if let Some(bundle) = &self.ca_bundle {
+            command.arg("--ca-bundle").arg(bundle);
+        }
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let pid = Pid::from_raw(child.id().try_into().unwrap());
         let (answer, answered) = mpsc::channel();

@@ -16,7 +16,7 @@ mod token;
 pub use contract::{Found, Recorded, Registry, RegistryFailure};
 pub use read::{BATCH_LIMIT, BODY_LIMIT, PLAN_FILE_LIMIT};
 pub use report::{PlanReport, Report, StatusError, StatusReport};
-pub use router::router;
+pub use router::{router, routes};
 pub use token::TokenHash;
 
 /// The path under which registries usually serve the API.

@@ -5,6 +5,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::refusal::Refusal;
@@ -64,6 +65,7 @@ pub(crate) fn report(endpoint: &str, body: &[u8]) -> Result<Report, Refusal> {
         "logs" => logs(body).map(Report::Logs),
         "plan" => plan(parse(body)?).map(Report::Plan),
         "outputs" => outputs(body).map(Report::Outputs),
+        "result" => result(body).map(Report::Result),
         _ => Err(Refusal::not_found("no such path")),
     }
 }
@@ -115,6 +117,12 @@ fn outputs(body: &[u8]) -> Result<Map<String, Value>, Refusal> {
         outputs: Map<String, Value>,
     }
     Ok(parse::<Outputs>(body)?.outputs)
+}
+
+fn result(body: &[u8]) -> Result<Box<RawValue>, Refusal> {
+    let account: Box<RawValue> = parse(body)?;
+    check(account.get().starts_with('{'), "the account of a run must be an object")?;
+    Ok(account)
 }
 
 fn check(holds: bool, rule: &str) -> Result<(), Refusal> {

@@ -18,6 +18,9 @@ pub enum Report {
     Plan(PlanReport),
     /// The outputs by name: the field `outputs` of `POST outputs`.
     Outputs(Map<String, Value>),
+    /// The body of `POST result`: the account of the run, a JSON object. Only a run whose configuration has
+    /// `callbacks.resultUrl` sends it.
+    Result(Box<RawValue>),
 }
 
 /// The body of `POST status`.

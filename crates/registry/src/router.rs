@@ -20,12 +20,16 @@ const REGISTRY_TOKEN: &str = "breg_";
 /// The routes below `/v1/ci/module-runs/`, without [`BASE_PATH`](crate::BASE_PATH). Every response about
 /// a run requires that run's token, whichever registry is behind it.
 pub fn router<R: Registry>(registry: Arc<R>) -> Router {
+    routes(registry).fallback(|| async { Refusal::not_found("no such path") })
+}
+
+/// The routes of [`router`] for a server that has others too.
+pub fn routes<R: Registry>(registry: Arc<R>) -> Router {
     Router::new()
         .route(
             "/v1/ci/module-runs/{run_id}/{endpoint}",
             get(handle::<R>).post(handle::<R>).put(handle::<R>),
         )
-        .fallback(|| async { Refusal::not_found("no such path") })
         .layer(DefaultBodyLimit::max(BODY_LIMIT))
         .with_state(registry)
 }
@@ -71,7 +75,9 @@ async fn handle<R: Registry>(
             let report = read::report(endpoint, &body)?;
             let response = match &report {
                 Report::Logs(lines) => json!({"status": "ok", "count": lines.len()}),
-                Report::Status(_) | Report::Plan(_) | Report::Outputs(_) => json!({"status": "ok"}),
+                Report::Status(_) | Report::Plan(_) | Report::Outputs(_) | Report::Result(_) => {
+                    json!({"status": "ok"})
+                }
             };
             match registry.record(&run, report).await? {
                 Recorded::Recorded => Ok(json_response(&response)),

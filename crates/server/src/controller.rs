@@ -59,6 +59,11 @@ pub trait Executor: Send + Sync {
         true
     }
 
+    /// What an attempt waits for before it begins, if it is known.
+    fn waits_for(&self, _attempt: &AttemptId) -> Option<String> {
+        None
+    }
+
     /// Whether attempts at this place can be stopped and looked for from here.
     fn reaches(&self, place: &str) -> bool {
         place == self.place()
@@ -187,6 +192,11 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
             breaker: snapshot.breaker,
             former,
             no_starts: self.limits.no_starts.clone(),
+            start_waits_for: snapshot.facts.runs.iter().find_map(|run| {
+                let number = run.running()?.number;
+                let (layer, run) = (name.clone(), run.id.clone());
+                self.executor.waits_for(&AttemptId { layer, run, number })
+            }),
             reaches_attempt: snapshot
                 .facts
                 .runs

@@ -11,4 +11,4 @@
 mod postgres;
 
 #[cfg(unix)]
-pub use postgres::{PASSWORD, Postgres};
+pub use postgres::{PASSWORD, Postgres, free_port};

@@ -187,7 +187,12 @@ fn expect_success(output: &Output, program: &str) {
     assert!(output.status.success(), "{program}: {errors}");
 }
 
-fn free_port() -> u16 {
+/// A port of the loopback interface that is free, until another program takes it.
+///
+/// # Panics
+/// If no port is free.
+#[must_use]
+pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

@@ -110,6 +110,7 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
         starts_per_minute: settings.starts_per_minute,
         mirror_memory: settings.mirror_memory,
         executable: settings.executable,
+        jobs: settings.jobs,
         environment: settings.attempts,
         git: settings.git,
         ca_bundle: settings.ca_bundle,

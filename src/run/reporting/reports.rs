@@ -17,7 +17,8 @@ use crate::report::{Batch, Delivery, LogSink};
 use crate::run::directory::descriptors::DescriptorReserve;
 use crate::run::plan::detail_level::{BodyLimit, DetailLevel};
 use crate::run::plan::plan_report::PlanReport;
-use butler_base::cancel::{Stop, StopReason};
+use butler_base::cancel::{Step, Stop, StopReason};
+use butler_base::error::chain;
 use butler_base::secret::{Redactor, redact_xml};
 use butler_result::{PlanCheck, RunResult};
 
@@ -114,9 +115,9 @@ impl LogSink for RegistryReports {
             }
             Err(error) if error.is_transient() => {
                 let retry_after = error.retry_after().unwrap_or_default();
-                Delivery::Unreachable { reason: butler_base::error::chain(&error), retry_after }
+                Delivery::Unreachable { reason: chain(&error), retry_after }
             }
-            Err(error) => Delivery::Refused { reason: butler_base::error::chain(&error) },
+            Err(error) => Delivery::Refused { reason: chain(&error) },
         }
     }
 }
@@ -181,7 +182,7 @@ impl Reports {
                     if !refused && !stuck {
                         return Err(error.into());
                     }
-                    tracing::warn!(error = %butler_base::error::chain(&error), length, "the plan is too large");
+                    tracing::warn!(error = %chain(&error), length, "the plan is too large");
                     let Some(smaller) = form.smaller() else { return Ok(Some(REFUSED)) };
                     room = if refused {
                         BodyLimit::after_refusal(length)
@@ -207,6 +208,19 @@ impl Reports {
         Ok(registry.post(Callback::Outputs, body, Patience::Short).await?)
     }
 
+    /// Reports the account of the run, if the registry takes it. It is not important: an error is only logged.
+    pub(in crate::run) async fn result(&self, result: &RunResult, stop: &Stop) {
+        let Some(registry) = self.registry.as_ref().filter(|_| !stop.run_is_over()) else { return };
+        let body = match serde_json::to_vec(result) {
+            Ok(body) => body,
+            Err(error) => return tracing::warn!(%error, "no JSON of the result (a bug)"),
+        };
+        let sent = registry.post(Callback::Result, body, Patience::Short);
+        if let Some(Err(error)) = stop.within(Step::Outputs, sent).await {
+            tracing::warn!(error = %chain(&error), "the registry does not have the account of the run");
+        }
+    }
+
     /// Keeps the `JUnit` file of a test, with secrets masked: failed checks quote their input.
     pub(in crate::run) fn junit(&self, file: &Path) -> Result<(), ReportError> {
         if self.notices.keeps_files() {
@@ -220,7 +234,7 @@ impl Reports {
     /// Writes the final status into the directory, if the registry did not get it.
     pub(in crate::run) fn keep_status(&self, result: &RunResult) {
         if let Err(error) = self.keep("status.json", StatusReport::from(result).json().as_slice()) {
-            tracing::error!("{}", butler_base::error::chain(&error));
+            tracing::error!("{}", chain(&error));
         }
     }
 
@@ -240,7 +254,7 @@ impl Reports {
     fn keep(&self, name: &str, content: impl Read) -> Result<(), ReportError> {
         match self.write(name, content) {
             Err(error) if self.registry.is_some() => {
-                tracing::error!("{}", butler_base::error::chain(&error));
+                tracing::error!("{}", chain(&error));
                 Ok(())
             }
             written => written,

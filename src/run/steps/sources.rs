@@ -108,7 +108,7 @@ pub(in crate::run) async fn start(
     match run {
         Ok(mut run) => {
             run.apply_terraform_settings(file);
-            run.execute(config_span, version).await
+            Box::pin(run.execute(config_span, version)).await
         }
         Err(failure) => {
             drop(config_span);

@@ -254,6 +254,78 @@ pub const STARTS_PER_MINUTE: Setting = Setting {
     section: Section::Server,
 };
 
+/// `--executor`.
+pub const EXECUTOR: Setting = Setting {
+    noun: "executor",
+    flags: &["--executor"],
+    variables: &["BUTLER_EXECUTOR"],
+    kind: Kind::Value("EXECUTOR"),
+    default: "process",
+    help: "What an attempt is: process: a process of this machine; kubernetes: a Job of a cluster, that of KUBECONFIG or of the server's pod",
+    example: "kubernetes",
+    section: Section::Server,
+};
+
+/// `--attempt-url`.
+pub const ATTEMPT_URL: Setting = Setting {
+    noun: "address for attempts",
+    flags: &["--attempt-url"],
+    variables: &["BUTLER_ATTEMPT_URL"],
+    kind: Kind::Value("URL"),
+    default: "that of --public-url",
+    help: "With --executor kubernetes: the https URL under which attempts reach the server",
+    example: "https://butler.butler-system.svc:7373",
+    section: Section::Server,
+};
+
+/// `--attempt-ca-config-map`.
+pub const ATTEMPT_CA_CONFIG_MAP: Setting = Setting {
+    noun: "config map",
+    flags: &["--attempt-ca-config-map"],
+    variables: &["BUTLER_ATTEMPT_CA_CONFIG_MAP"],
+    kind: Kind::Value("NAME[/KEY]"),
+    default: "none",
+    help: "With --executor kubernetes: a config map with certificates that attempts trust in addition, for example the one that signed --tls-cert; the default key is ca.crt",
+    example: "butler-ca",
+    section: Section::Server,
+};
+
+/// `--job-namespace`.
+pub const JOB_NAMESPACE: Setting = Setting {
+    noun: "namespace",
+    flags: &["--job-namespace"],
+    variables: &["BUTLER_JOB_NAMESPACE"],
+    kind: Kind::Value("NAME"),
+    default: "that of the kubeconfig's context, or of the server's pod",
+    help: "With --executor kubernetes: the namespace of the Jobs",
+    example: "butler-attempts",
+    section: Section::Server,
+};
+
+/// `--job-image`.
+pub const JOB_IMAGE: Setting = Setting {
+    noun: "image",
+    flags: &["--job-image"],
+    variables: &["BUTLER_JOB_IMAGE"],
+    kind: Kind::Value("IMAGE"),
+    default: "ghcr.io/butlerdotdev/butler-runner with the version of the server",
+    help: "With --executor kubernetes: the image of attempts, with a tag or a digest; its runner must be as new as the server",
+    example: "registry.example.com/butler-runner:1.0.0",
+    section: Section::Server,
+};
+
+/// `--job-pull-secret`.
+pub const JOB_PULL_SECRET: Setting = Setting {
+    noun: "secret",
+    flags: &["--job-pull-secret"],
+    variables: &["BUTLER_JOB_PULL_SECRET"],
+    kind: Kind::Values("NAME"),
+    default: "none",
+    help: "With --executor kubernetes: a Secret with a login for the registry of the image; can be repeated",
+    example: "registry-login",
+    section: Section::Server,
+};
+
 /// `--isolation` of `serve`.
 pub const SERVER_ISOLATION: Setting = Setting {
     noun: "isolation",

@@ -77,8 +77,8 @@ pub enum ConfigError {
     /// `forceUnlock` is not the id of a lock, or the run is not a plan.
     #[error("`forceUnlock` of the run cannot be used: {0}")]
     ForceUnlock(String),
-    /// `workDirectory` is not an absolute path.
-    #[error("`workDirectory` of the run is not an absolute path without `..`")]
+    /// `workDirectory` leads out of its directory.
+    #[error("`workDirectory` of the run is not a path without `.` and `..`")]
     WorkDirectory,
     /// The state backend does not have a type.
     #[error("the run's state backend has no type")]
@@ -130,8 +130,8 @@ pub struct Parsed {
     pub terraform_settings: Option<SecretString>,
     /// The id of the run, if the configuration contains one.
     pub run_id: Option<String>,
-    /// The callback paths, in this order: status, logs, plan, outputs.
-    pub callbacks: [Option<String>; 4],
+    /// The callback paths, in this order: status, logs, plan, outputs, result.
+    pub callbacks: [Option<String>; 5],
 }
 
 /// Parses a configuration.
@@ -189,7 +189,13 @@ pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
         },
         terraform_settings: wire.terraform_settings.map(|settings| settings.0),
         run_id: wire.run_id,
-        callbacks: [callbacks.status, callbacks.logs, callbacks.plan, callbacks.outputs],
+        callbacks: [
+            callbacks.status,
+            callbacks.logs,
+            callbacks.plan,
+            callbacks.outputs,
+            callbacks.result,
+        ],
     })
 }
 
@@ -277,6 +283,8 @@ struct WireCallbacks {
     plan: Option<String>,
     #[serde(rename = "outputsUrl")]
     outputs: Option<String>,
+    #[serde(rename = "resultUrl")]
+    result: Option<String>,
     #[serde(rename = "planFileUrl")]
     plan_file: Option<String>,
 }
@@ -387,12 +395,7 @@ fn force_unlock(operation: Operation, id: String) -> Result<LockId, ConfigError>
 fn work_directory(path: PathBuf) -> Result<PathBuf, ConfigError> {
     let is_plain =
         path.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
-    let has_name = path.file_name().is_some();
-    if path.is_absolute() && is_plain && has_name {
-        Ok(path)
-    } else {
-        Err(ConfigError::WorkDirectory)
-    }
+    if is_plain && path.file_name().is_some() { Ok(path) } else { Err(ConfigError::WorkDirectory) }
 }
 
 fn is_given(text: &SecretString) -> bool {

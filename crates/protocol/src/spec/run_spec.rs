@@ -33,8 +33,8 @@ pub struct RunSpec {
     pub backend: Option<Backend>,
     /// Further settings for Terraform.
     pub setup: TerraformSetup,
-    /// The absolute path of the run's private directory, which must not exist. Saved plans contain absolute
-    /// paths, so a plan and its apply need the same one. `None`: the runner chooses a path.
+    /// The path of the run's private directory, absolute or relative to `--work-dir`, which must not exist. Saved
+    /// plans contain absolute paths, so a plan and its apply need the same one. `None`: the runner chooses a path.
     pub work_directory: Option<PathBuf>,
     /// The saved plan that the run makes or applies.
     pub plan_file: PlanFile,

@@ -21,6 +21,8 @@ pub struct Received {
     pub plan_files: Vec<Bytes>,
     /// Bodies of POST outputs.
     pub outputs: Vec<Value>,
+    /// Bodies of POST result.
+    pub results: Vec<Value>,
 }
 
 /// One request.
@@ -56,6 +58,7 @@ impl Received {
             Report::Logs(lines) => self.logs.extend(lines),
             Report::Plan(report) => self.plans.push(serde_json::to_value(report)?),
             Report::Outputs(outputs) => self.outputs.push(json!({"outputs": outputs})),
+            Report::Result(account) => self.results.push(serde_json::to_value(account)?),
         }
         Ok(())
     }

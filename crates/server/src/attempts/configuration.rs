@@ -13,11 +13,15 @@ use serde_json::{Map, Value, json};
 use crate::config::{CredentialsEntry, EnvironmentValue, LayerEntry, SecretSource};
 use crate::data::DataDirectory;
 use crate::layers::LayerSource;
-use crate::model::{Action, Cause, LayerName, Run, Strategy};
+use crate::model::{Action, Cause, Run, Strategy};
 use crate::store::AttemptId;
 
 /// The largest file with a secret, in bytes.
 const MOST: u64 = 1024 * 1024;
+
+/// The directory of each run of a layer, which is the same for a plan and its apply. Its name is one that
+/// `clean` recognises.
+const RUN_DIRECTORY: &str = "butler-runner-run-layer";
 
 /// Reads a variable of the server.
 pub type ReadVariable = Arc<dyn Fn(&str) -> Option<SecretString> + Send + Sync>;
@@ -141,13 +145,14 @@ pub(super) fn isolation_variables(
     Ok(variables)
 }
 
-/// The configuration of an attempt, with its secrets.
+/// The configuration of an attempt, with its secrets. One that `is_job` has no directory on this machine.
 pub(super) fn configuration(
     source: &LayerSource,
     attempt: &AttemptId,
     run: &Run,
     data: &DataDirectory,
     secrets: &Secrets,
+    is_job: bool,
 ) -> Result<Value, SecretError> {
     let entry = &source.entry;
     let name = &attempt.layer;
@@ -197,7 +202,7 @@ pub(super) fn configuration(
         "variables": variables,
         "envVars": environment,
         "sensitiveValues": "literal",
-        "workDirectory": run_directory(data, name),
+        "workDirectory": if is_job { RUN_DIRECTORY.into() } else { data.work(name).join(RUN_DIRECTORY) },
         "callbacks": {
             "statusUrl": callback("status"),
             "logsUrl": callback("logs"),
@@ -216,6 +221,10 @@ pub(super) fn configuration(
             configuration["planPurpose"] = purpose.into();
         }
         _ => {}
+    }
+    if is_job {
+        // A process leaves it in its directory.
+        configuration["callbacks"]["resultUrl"] = callback("result").into();
     }
     if let Cause::Unlock { lock, .. } = &run.cause {
         configuration["forceUnlock"] = lock.as_str().into();
@@ -239,12 +248,6 @@ pub(super) fn configuration(
 pub(super) fn is_saved(source: &LayerSource, run: &Run) -> bool {
     let is_applied = source.configured.layer.strategy != Strategy::PlanOnly || run.destroys;
     run.action == Action::Plan && is_applied
-}
-
-/// The directory of each run of a layer, which is the same for a plan and its apply. Its name is one that
-/// `clean` recognises.
-fn run_directory(data: &DataDirectory, layer: &LayerName) -> PathBuf {
-    data.work(layer).join("butler-runner-run-layer")
 }
 
 /// The login of `source`, which the runner gives to the git of Terraform for the host of `gitRepo` only.

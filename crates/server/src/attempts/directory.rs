@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use butler_base::error::FailureClass;
 use butler_base::platform::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, user};
 use butler_base::process::ProcessIdentity;
 use fs_err as fs;
@@ -11,11 +10,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
-use super::file_names::{AFTER_PLAN, LEFT_PLAN_JSON, LEFT_PLAN_TEXT, PLAN_JSON, PLAN_TEXT, RESULT};
+use super::file_names::{
+    AFTER_PLAN, JOB, LEFT_PLAN_JSON, LEFT_PLAN_TEXT, PLAN_JSON, PLAN_TEXT, RESULT,
+};
 use super::log::AttemptLog;
 use crate::config::STATES;
 use crate::data::{DataAccess, set_mode, write_private};
-use crate::model::PlanDigest;
+use crate::model::{Ending, PlanDigest};
 use crate::store::AttemptId;
 
 /// The file that says why no process could be started.
@@ -175,6 +176,20 @@ impl AttemptDirectory {
         self.read_json("process.json")
     }
 
+    /// Records that the attempt is a Job with this name.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn record_job(&self, name: &str) -> io::Result<()> {
+        self.write_json(JOB, &name)
+    }
+
+    /// Whether the attempt is a Job, and not a process.
+    #[must_use]
+    pub(super) fn is_job(&self) -> bool {
+        self.path.join(JOB).exists()
+    }
+
     /// Whether a process of the attempt exists.
     ///
     /// # Errors
@@ -208,6 +223,18 @@ impl AttemptDirectory {
             }
         }
         Ok(())
+    }
+
+    /// Keeps how the run ended, as an attempt reports it that writes no files here.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn write_result(&self, account: &str) -> io::Result<()> {
+        let path = self.path.join(RESULT);
+        if let Some(reports) = path.parent() {
+            fs::create_dir_all(reports)?;
+        }
+        write_private(&path, account.as_bytes())
     }
 
     /// The plan that the attempt reported, as JSON.
@@ -255,12 +282,12 @@ impl AttemptDirectory {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn record_failed_start(&self, class: FailureClass) -> io::Result<()> {
-        self.write_json(FAILED_START, &class)
+    pub(super) fn record_failed_start(&self, ending: Ending) -> io::Result<()> {
+        self.write_json(FAILED_START, &ending)
     }
 
-    /// Why no process could be started.
-    pub(super) fn failed_start(&self) -> Option<FailureClass> {
+    /// Why nothing could be started.
+    pub(super) fn failed_start(&self) -> Option<Ending> {
         self.read_json(FAILED_START).ok().flatten()
     }
 

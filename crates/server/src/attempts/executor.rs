@@ -22,7 +22,7 @@ use crate::controller::{Executor, ExecutorError, Probe};
 use crate::data::{DataDirectory, write_private};
 use crate::event::Event;
 use crate::layers::Catalog;
-use crate::model::{AttemptToken, Commit, LayerName, Liveness};
+use crate::model::{AttemptToken, Commit, Ending, LayerName, Liveness};
 use crate::store::AttemptId;
 
 /// The first argument that makes this executable the process of an attempt. The second one is the
@@ -276,6 +276,10 @@ async fn tidy(
 /// `ignored` is what the layer does not count as drift.
 pub(crate) fn probe(attempts: &Path, attempt: &AttemptId, ignored: &[String]) -> Probe {
     let directory = AttemptDirectory::of(attempts, attempt);
+    if directory.is_job() {
+        // Only its cluster can tell.
+        return Probe::Liveness(Liveness::Unknown);
+    }
     match directory.is_alive() {
         Ok(true) => Probe::Liveness(Liveness::Alive),
         Ok(false) => outcome::left_by(&directory, ignored)
@@ -310,7 +314,7 @@ impl Executor for ProcessExecutor {
         let text = format!("Error: cannot start the attempt: {}", chain(&error));
         LogWriter::default()
             .append_own(&directory.log(), text.clone())
-            .and_then(|()| directory.record_failed_start(error.class()))
+            .and_then(|()| directory.record_failed_start(Ending::Failed(error.class())))
             .and_then(|()| directory.tidy())
             .map_err(|_| ExecutorError(text))?;
         // The receiver is gone when the server stops.
@@ -356,12 +360,17 @@ impl Executor for ProcessExecutor {
     }
 
     fn has_commit(&self, repository: &str, commit: &Commit) -> bool {
-        let mirror = git2::Repository::open_bare(self.settings.data.mirror(repository));
-        let found = mirror.and_then(|mirror| {
-            mirror.find_commit(git2::Oid::from_str(commit.as_str())?).map(|commit| commit.id())
-        });
-        found.is_ok()
+        has_commit(&self.settings.data, repository, commit)
     }
+}
+
+/// Whether the mirror of a repository has this commit.
+pub(super) fn has_commit(data: &DataDirectory, repository: &str, commit: &Commit) -> bool {
+    let mirror = git2::Repository::open_bare(data.mirror(repository));
+    let found = mirror.and_then(|mirror| {
+        mirror.find_commit(git2::Oid::from_str(commit.as_str())?).map(|commit| commit.id())
+    });
+    found.is_ok()
 }
 
 /// Makes this process that of the attempt in `directory`: a session of its own, and a record of

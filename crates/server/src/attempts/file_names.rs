@@ -1,4 +1,4 @@
-//! The names of the files of an attempt that are read after its end.
+//! The names of the files of an attempt that several parts of the server read.
 
 /// The log.
 pub(crate) const LOG: &str = "log.jsonl";
@@ -30,7 +30,10 @@ pub(crate) const PLAN_INPUTS: &str = "plan-inputs.json";
 /// The saved plan, encrypted. It is removed when it is not needed any more.
 pub(crate) const SAVED_PLAN: &str = "saved-plan";
 
-/// All of them: what another server needs to show the attempt, and to apply its plan.
+/// That the attempt is a Job of a cluster, and no process.
+pub(crate) const JOB: &str = "job.json";
+
+/// Those that are copied: what another server needs to show the attempt, and to apply its plan.
 pub(crate) const ALL: [&str; 10] = [
     LOG,
     LOG_LEFT_OUT,

@@ -84,6 +84,11 @@ impl EndOfRun {
         self.ending().is_some()
     }
 
+    /// Whether a signal ended the run.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.status == "cancelled"
+    }
+
     fn ending(&self) -> Option<Ending> {
         let class = self.error.as_ref().and_then(|problem| problem.class);
         match self.status.as_str() {
@@ -162,8 +167,8 @@ pub(super) fn left_by(directory: &AttemptDirectory, ignored: &[String]) -> Optio
         #[serde(flatten)]
         end: EndOfRun,
     }
-    if let Some(class) = directory.failed_start() {
-        return Some(AttemptResult::ended(Ending::Failed(class)));
+    if let Some(ending) = directory.failed_start() {
+        return Some(AttemptResult::ended(ending));
     }
     let left: Left = directory.result().ok()??;
     let action = match left.operation.as_str() {

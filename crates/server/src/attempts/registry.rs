@@ -14,6 +14,7 @@ use butler_registry::{
     Found, PlanReport, Recorded, Registry, RegistryFailure, Report, StatusReport,
 };
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::sync::{mpsc, watch};
 
 use super::archive_stream::stream;
@@ -243,14 +244,36 @@ impl<S: Store + 'static> StoreRegistry<S> {
         Ok(Recorded::Recorded)
     }
 
+    async fn keep_result(
+        &self,
+        attempt: &AttemptId,
+        account: Box<RawValue>,
+    ) -> Result<Recorded, RegistryFailure> {
+        if self.hear(attempt).await? == Outcome::Refused {
+            return Ok(Recorded::Over);
+        }
+        let directory = self.directory(attempt);
+        tokio::task::spawn_blocking(move || directory.write_result(account.get())).await??;
+        Ok(Recorded::Recorded)
+    }
+
     async fn status_reported(
         &self,
         attempt: &AttemptOfRun,
         report: StatusReport,
     ) -> Result<Recorded, RegistryFailure> {
-        let AttemptOfRun { id, run, .. } = attempt;
+        let AttemptOfRun { id, run, attempt: known } = attempt;
         let end = EndOfRun::reported(report);
         let status = end.status.clone();
+        if end.is_interrupted() && known.stop.is_none() && self.directory(id).is_job() {
+            // Only the cluster knows why it sent the signal. The account of the run is there already.
+            let noted = self.hear(id).await?;
+            let _ = self.events.send(Event::Exited(id.clone()));
+            return Ok(match noted {
+                Outcome::Made => Recorded::Recorded,
+                Outcome::Refused => Recorded::Over,
+            });
+        }
         let made = if end.is_final() {
             let (directory, limit) = (self.directory(id), self.most_log(&id.layer));
             let log = self.session(id, |session| session.log.clone());
@@ -317,7 +340,9 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
         let AttemptOfRun { id, run, .. } = attempt;
         let _ = self.hear(id).await?;
         let layer = self.layer(id).await?;
-        let configuration = match configuration(&layer, id, run, &self.data, &self.secrets) {
+        let is_job = self.directory(id).is_job();
+        let made = configuration(&layer, id, run, &self.data, &self.secrets, is_job);
+        let configuration = match made {
             Ok(configuration) => configuration,
             Err(error) => {
                 return Err(self.refuse(id, FailureClass::Credentials, chain(&error)).await);
@@ -364,6 +389,7 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
             Report::Plan(plan) => self.keep_plan(&attempt.id, plan).await,
             // Values of outputs can be secret, and nothing reads them.
             Report::Outputs(_) => Ok(Recorded::Recorded),
+            Report::Result(account) => self.keep_result(&attempt.id, account).await,
         }
     }
 }

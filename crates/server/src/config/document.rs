@@ -177,6 +177,8 @@ pub struct LayerEntry {
     pub max_log: Option<Spanned<Size>>,
     /// Paths outside of its own directory that an attempt can use.
     pub isolation: Option<IsolationEntry>,
+    /// The pods of its attempts, if they are Jobs of a Kubernetes cluster.
+    pub job: Option<JobEntry>,
     /// A program with arguments that checks each plan of the layer: its absolute path and words separated by
     /// spaces, as in `--after-plan`.
     #[schemars(with = "Option<String>")]
@@ -294,6 +296,40 @@ pub struct IsolationEntry {
     /// not lead to the data directory.
     #[schemars(with = "Vec<PathBuf>")]
     pub write: Vec<Spanned<PathBuf>>,
+}
+
+/// The pods of a layer's attempts. Without `--executor kubernetes` it has no effect.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub struct JobEntry {
+    /// The CPU that a pod requests; by default 500m.
+    #[schemars(with = "Option<String>")]
+    pub cpu: Option<Spanned<String>>,
+    /// The memory that a pod requests, which is its limit too; by default 2Gi.
+    #[schemars(with = "Option<String>")]
+    pub memory: Option<Spanned<String>>,
+    /// Labels of the nodes on which pods may run.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints of nodes that pods tolerate: `KEY[=VALUE][:EFFECT]`.
+    #[schemars(with = "Vec<String>")]
+    pub tolerations: Vec<Spanned<String>>,
+    /// The service account of the pods, which clouds can trust; by default that of the namespace. Pods get no
+    /// token for the cluster itself.
+    #[schemars(with = "Option<String>")]
+    pub service_account: Option<Spanned<String>>,
+    /// Secrets whose keys become variables of the attempt, such as credentials of a cloud.
+    #[schemars(with = "Vec<String>")]
+    pub env_from: Vec<Spanned<String>>,
+    /// A volume claim for tools and providers, which pods share; by default each pod has a volume of its own.
+    #[schemars(with = "Option<String>")]
+    pub cache_claim: Option<Spanned<String>>,
+    /// Ports that pods may connect to, in addition to DNS, 443 and that of the server.
+    pub egress_ports: Vec<u16>,
+    /// How long a pod may wait for its start: for a node, its image, a quota; by default 10m. Then the attempt has
+    /// failed.
+    pub start_timeout: Option<Span>,
+    /// How long the cluster keeps an ended Job and its log; by default 1h.
+    pub keep: Option<Span>,
 }
 
 /// A time in which actions are forbidden.

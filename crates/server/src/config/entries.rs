@@ -151,6 +151,7 @@ impl LayerEntry {
         or(&mut self.history, defaults.history.as_ref());
         or(&mut self.max_log, defaults.max_log.as_ref());
         or(&mut self.isolation, defaults.isolation.as_ref());
+        or(&mut self.job, defaults.job.as_ref());
         or(&mut self.after_plan, defaults.after_plan.as_ref());
         or(&mut self.plan_lifetime, defaults.plan_lifetime.as_ref());
     }

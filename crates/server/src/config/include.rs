@@ -57,6 +57,11 @@ fn inherited(defaults: &LayerEntry, trust: &Trust) -> LayerEntry {
     entry.isolation.take_if(|isolation| {
         !is_allowed(LayerEntry { isolation: Some(isolation.clone()), ..only() })
     });
+    // Their pods run where all others do, without what the others may use.
+    if let Some(job) = &mut entry.job {
+        (job.service_account, job.cache_claim) = (None, None);
+        job.env_from.clear();
+    }
     entry.module_credentials.take_if(|credentials| {
         !is_allowed(LayerEntry { module_credentials: Some(credentials.clone()), ..only() })
     });

@@ -174,6 +174,11 @@ fn included_layers_take_no_secret_from_the_servers_defaults_that_they_could_not_
     let none = layer(keys);
     assert!(none.pass_env.is_empty() && none.isolation.is_none());
     assert_eq!(none.repository.unwrap().value, "infra");
+    let job =
+        layer("job: {memory: 4Gi, service-account: admin, env-from: [cloud], cache-claim: c}");
+    let job = job.job.unwrap();
+    assert_eq!(job.memory.unwrap().value, "4Gi");
+    assert!(job.service_account.is_none() && job.env_from.is_empty() && job.cache_claim.is_none());
     for (config, is_taken) in [
         ("{type: s3, config: {bucket: b}}", true),
         ("{type: s3, config: {secret_key: {file: /run/secrets/key}}}", true),

@@ -26,7 +26,7 @@ mod values;
 mod windows;
 
 pub use document::{
-    BackendEntry, DriftEntry, EnvironmentValue, HistoryEntry, IsolationEntry, LayerEntry,
+    BackendEntry, DriftEntry, EnvironmentValue, HistoryEntry, IsolationEntry, JobEntry, LayerEntry,
     NotificationEntry, NotificationEvent, NotificationFormat, RepositoryEntry, RetriesEntry,
     SecretSource, TimeoutEntry, WebhookEntry, WebhookProvider, WindowEntry, schema,
 };

@@ -58,6 +58,9 @@ fn values_of_layers_are_refused_with_a_reason() {
         ),
         ("isolation: {read: [data]}", "a.yaml:3:61: `data` must be an absolute path"),
         ("isolation: {write: ['/a:b']}", "`/a:b` has a separator of paths in it"),
+        ("job: {memory: much}", "`much` of `job.memory` must be an amount such as 500m or 2Gi"),
+        ("job: {env-from: [A_B]}", "`A_B` of `job.env-from` must consist of lower-case letters"),
+        ("job: {tolerations: ['a:Never']}", "`a:Never` of `job.tolerations` is refused"),
         ("variables: {'a=b': 1}", "`a=b` is not the name of a variable"),
         ("secrets: {'1a': {env: A}}", "`1a` is not the name of a variable"),
         (
@@ -87,6 +90,7 @@ fn values_of_layers_are_refused_with_a_reason() {
     }
     let accepted = "tool: 'tofu@1.8', triggers: ['**/*.yaml'], backend: {type: s3}, drift: {every: 1m}, \
                     retries: {max: 100}, max-log: 64KiB, module-credentials: {host: 'a.b:1', token-env: A}, isolation: {read: [/a], write: [/b]}, \
+                    job: {cpu: \"1\", memory: 4Gi, node-selector: {pool: x}, tolerations: [spot], service-account: a, env-from: [b]}, \
                     variables: {größe: 1, a-b: 2}, secrets: {_a: {env: A}}, \
                     env: {AWS_PROFILE: prod, TF_LOG: debug, A: {file: /a}}, pass-env: [AWS_REGION]";
     assert_eq!(layer_errors(accepted), Vec::<String>::new());

@@ -71,6 +71,9 @@ impl Trust {
         if layer.entry.isolation.is_some() {
             errors.push(layer.error("only the server's own configuration can have `isolation`"));
         }
+        if layer.entry.job.is_some() {
+            errors.push(layer.error("only the server's own configuration can have `job`"));
+        }
         if let Some(name) = layer.entry.pass_env.first() {
             let message = "only the server's own configuration can have `pass-env`";
             errors.push(layer.error_in(name, message));
@@ -266,9 +269,9 @@ mod tests {
             (layer("secrets: {s: {env: A}}"), "`secrets.s` cannot be a variable of the server"),
             (layer("env: {A: {env: A}}"), "`env.A` cannot be a variable of the server"),
             (layer("backend: {type: s3, config: {k: {env: A}}}"), "`backend.config.k` cannot be"),
-            (layer("backend: {type: local}"), "can have a `local` backend"),
             (layer("backend: {type: local, config: {path: /a}}"), "can have a `local` backend"),
             (layer("isolation: {read: [/etc]}"), "can have `isolation`"),
+            (layer("job: {service-account: admin}"), "can have `job`"),
             (layer("formerly: network"), "can have `formerly`"),
             (layer("after-plan: /bin/true"), "can have `after-plan`"),
             (

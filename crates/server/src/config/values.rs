@@ -5,11 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use butler_base::error::Advice;
+use butler_cluster::Toleration;
 use butler_protocol::name_rules::{VariableTreatment, rule_for};
 use butler_protocol::spec::RequestedVersion;
+use serde_saphyr::Spanned;
 
 use super::check::{KINDS, is_one_kind};
-use super::document::{LayerEntry, RepositoryEntry};
+use super::document::{JobEntry, LayerEntry, RepositoryEntry};
 use super::entries::Placed;
 use super::error::ConfigError;
 use super::secrets::{self, relative};
@@ -96,6 +98,9 @@ pub(super) fn layer(layer: &Placed<LayerEntry>) -> Vec<ConfigError> {
             errors.push(layer.error_in(path, problem));
         }
     }
+    if let Some(job) = &entry.job {
+        errors.extend(job_errors(layer, job));
+    }
     for name in entry.variables.keys().chain(entry.secrets.keys()) {
         if !is_identifier(name) {
             errors.push(layer.error(format!(
@@ -117,6 +122,30 @@ pub(super) fn layer(layer: &Placed<LayerEntry>) -> Vec<ConfigError> {
             let message = format!("`pass-env` cannot pass `{}`: {reason}", name.value);
             errors.push(layer.error_in(name, message));
         }
+    }
+    errors
+}
+
+/// What the cluster would refuse.
+fn job_errors(layer: &Placed<LayerEntry>, job: &JobEntry) -> Vec<ConfigError> {
+    let checked = |key: &'static str, value: &Spanned<String>, problem: Option<String>| {
+        problem.map(|problem| {
+            layer.error_in(value, format!("`{}` of `job.{key}` {problem}", value.value))
+        })
+    };
+    let mut errors = Vec::new();
+    for (key, quantity) in [("cpu", &job.cpu), ("memory", &job.memory)] {
+        let problem = |value: &Spanned<String>| butler_cluster::quantity(&value.value).err();
+        errors.extend(quantity.as_ref().and_then(|value| checked(key, value, problem(value))));
+    }
+    let names = [("service-account", &job.service_account), ("cache-claim", &job.cache_claim)];
+    let names = names.into_iter().filter_map(|(key, name)| Some((key, name.as_ref()?)));
+    for (key, name) in names.chain(job.env_from.iter().map(|name| ("env-from", name))) {
+        errors.extend(checked(key, name, butler_cluster::object_name(&name.value).err()));
+    }
+    for taint in &job.tolerations {
+        let problem = taint.value.parse::<Toleration>().err();
+        errors.extend(checked("tolerations", taint, problem.map(|it| format!("is refused: {it}"))));
     }
     errors
 }

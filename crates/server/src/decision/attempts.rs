@@ -44,7 +44,11 @@ pub(super) fn watch(input: &Input<'_>, run: &Run, attempt: &Attempt) -> Decision
             let reports = attempt.reports;
             Decision::step(phase, Step::Probe { run: id(), attempt: number, reports })
         } else {
-            Decision::rest(phase).look_at(if is_silent { ask_at } else { silent_at })
+            let rest = Decision::rest(phase).look_at(if is_silent { ask_at } else { silent_at });
+            match &input.surroundings.start_waits_for {
+                Some(why) => rest.because(Reason::new(Gate::Platform, waits(why))),
+                None => rest,
+            }
         }
     } else {
         // Once is enough: the time is counted from then on, until something is heard.
@@ -100,6 +104,10 @@ pub(super) fn watch(input: &Input<'_>, run: &Run, attempt: &Attempt) -> Decision
         Some((_, Some(at))) => decision.look_at(at + STOP_IGNORED),
         _ => decision.look_at(attempt.deadline),
     }
+}
+
+fn waits(why: &str) -> String {
+    format!("the pod of the attempt has not begun: {why}")
 }
 
 /// Why the attempt has to stop now.

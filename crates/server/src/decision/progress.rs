@@ -6,7 +6,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::types::Input;
 use crate::model::{
-    Action, Attempt, Closed, Ending, FailureClass, Layer, Moment, Run, RunId, StopReason,
+    Action, Attempt, Closed, Ending, FailureClass, JobFailure, Layer, Moment, Run, RunId,
+    StopReason,
 };
 
 /// The wait after the first failure.
@@ -58,6 +59,8 @@ pub(super) enum Failure {
     NeverStarted,
     /// The plan was stale.
     Stale,
+    /// The cluster ended its Job, or did not start it.
+    Job(JobFailure),
 }
 
 impl Failure {
@@ -72,6 +75,7 @@ impl Failure {
             Ending::StalePlan => Self::Stale,
             Ending::Lost => Self::Lost,
             Ending::NeverStarted => Self::NeverStarted,
+            Ending::Job(failure) => Self::Job(failure),
         })
     }
 
@@ -83,6 +87,7 @@ impl Failure {
             Self::Lost => "its process ended without a report",
             Self::NeverStarted => "its process could not be started",
             Self::Stale => "its plan was stale",
+            Self::Job(failure) => failure.describe(),
         }
     }
 }
@@ -108,12 +113,15 @@ pub(super) fn progress(input: &Input<'_>, layer: &Layer, run: &Run) -> Progress 
         && match failure {
             Failure::Class(_) | Failure::TimedOut => attempt.began,
             Failure::Lost => true,
+            // As with a lost attempt, except for those that cannot have begun.
+            Failure::Job(failure) => failure.may_have_begun(),
             Failure::NeverStarted | Failure::Stale => false,
         };
     let needs_plan = may_have_changed || failure == Failure::Stale;
     let is_retried = match failure {
         Failure::Class(class) => class.is_retried(),
         Failure::Lost | Failure::NeverStarted => true,
+        Failure::Job(failure) => failure.is_retried(),
         Failure::TimedOut | Failure::Stale => false,
     };
     if !needs_plan && !is_retried {
@@ -173,9 +181,14 @@ fn has_failed(attempt: &Attempt) -> bool {
     match attempt.end {
         None | Some((Ending::Succeeded, _)) => false,
         Some((Ending::Stopped(why), _)) => why == StopReason::TimedOut,
-        Some((Ending::Failed(_) | Ending::StalePlan | Ending::Lost | Ending::NeverStarted, _)) => {
-            true
-        }
+        Some((
+            Ending::Failed(_)
+            | Ending::StalePlan
+            | Ending::Lost
+            | Ending::NeverStarted
+            | Ending::Job(_),
+            _,
+        )) => true,
     }
 }
 

@@ -22,7 +22,7 @@ const BUCKETS: [f64; 12] =
 const ACTIONS: [Action; 4] = [Action::Plan, Action::Apply, Action::Drift, Action::Destroy];
 
 /// How an attempt ended, as the value of a label.
-const OUTCOMES: [&str; 8] = [
+const OUTCOMES: [&str; 9] = [
     "succeeded",
     "failed",
     "superseded",
@@ -31,6 +31,7 @@ const OUTCOMES: [&str; 8] = [
     "stale-plan",
     "lost",
     "never-started",
+    "ended-by-cluster",
 ];
 
 /// How many entries of the journal are read at once.
@@ -158,6 +159,7 @@ const fn outcome(ending: Ending) -> &'static str {
         Ending::StalePlan => "stale-plan",
         Ending::Lost => "lost",
         Ending::NeverStarted => "never-started",
+        Ending::Job(_) => "ended-by-cluster",
     }
 }
 

@@ -1,6 +1,7 @@
 //! Attempts to execute a run, and how they end.
 
 use butler_base::error::FailureClass;
+use butler_cluster::JobFailure;
 use butler_registry::TokenHash;
 
 use super::{ChangeCounts, Moment, StateLock};
@@ -135,4 +136,6 @@ pub enum Ending {
     Lost,
     /// Its process was never started.
     NeverStarted,
+    /// The cluster ended its Job, or did not start it.
+    Job(#[schemars(with = "String")] JobFailure),
 }

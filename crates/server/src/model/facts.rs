@@ -136,6 +136,8 @@ pub struct Surroundings {
     /// Whether this server can look for the attempt that runs, and stop it. Otherwise the server that started it
     /// does so.
     pub reaches_attempt: bool,
+    /// What the attempt of a run waits for before it begins, in the words of the cluster.
+    pub start_waits_for: Option<String>,
 }
 
 impl Default for Surroundings {
@@ -154,6 +156,7 @@ impl Default for Surroundings {
             former: None,
             no_starts: None,
             reaches_attempt: true,
+            start_waits_for: None,
         }
     }
 }

@@ -20,6 +20,7 @@ mod token;
 
 pub use attempt::{Attempt, Ending, Liveness, StopReason};
 pub use butler_base::error::FailureClass;
+pub use butler_cluster::JobFailure;
 pub use butler_protocol::backend::{LockId, StateLock};
 pub use decider::DeciderLease;
 pub use facts::{

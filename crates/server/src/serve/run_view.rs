@@ -208,6 +208,7 @@ pub(crate) fn describe(ending: Ending) -> Option<String> {
         Ending::StalePlan => "the plan no longer fits",
         Ending::Lost => "its process ended without a report",
         Ending::NeverStarted => "its process was never started",
+        Ending::Job(failure) => failure.describe(),
     };
     Some(text.to_owned())
 }

@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
 use butler_base::cancel::Stop;
 use butler_base::process::Environment;
+use butler_cluster::ClusterError;
 use butler_source::git::GitEnvironment;
 use secrecy::SecretString;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -29,7 +31,8 @@ use super::view::Views;
 use crate::api::{self, Access, ApiState, Hosts, SignIns};
 use crate::artifacts::{ArtifactsSettings, BucketError};
 use crate::attempts::{
-    AttemptSettings, LogWatch, PlanFiles, ProcessExecutor, Secrets, StoreRegistry,
+    AttemptSettings, Executors, JobExecutor, JobSettings, LogWatch, PlanFiles, ProcessExecutor,
+    Secrets, StoreRegistry,
 };
 use crate::config::{Config, ConfigError, RemoteLimits};
 use crate::data::{DataAccess, DataDirectory};
@@ -80,6 +83,8 @@ pub struct Options {
     pub starts_per_minute: u32,
     /// The most memory of a process that fetches a repository, in bytes.
     pub mirror_memory: u64,
+    /// What attempts that are Jobs are started with; without it, attempts are processes.
+    pub jobs: Option<JobSettings>,
     /// This executable.
     pub executable: PathBuf,
     /// What attempts inherit.
@@ -123,6 +128,9 @@ pub enum ServeError {
     /// The object store.
     #[error(transparent)]
     Artifacts(#[from] BucketError),
+    /// The cluster of attempts that are Jobs.
+    #[error("cannot use the Kubernetes cluster")]
+    Cluster(#[from] ClusterError),
     /// A listener.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -152,6 +160,8 @@ struct Parts {
     attempts: Arc<AttemptMetrics>,
     followers: Arc<LogWatch>,
     copies: Copies<AnyStore>,
+    /// Where attempts that are Jobs report.
+    reports: Option<Router>,
     /// The name of this server among those that share the store.
     name: String,
     leadership: watch::Receiver<Leadership>,
@@ -286,7 +296,10 @@ pub async fn serve(
     };
     let code = with_code.then(|| state.sign_ins.new_code()).transpose().map_err(failed)?;
     let state = Arc::new(state);
-    let others = webhooks::router(Arc::new(receiver)).merge(pages::router(Arc::clone(&state)));
+    let mut others = webhooks::router(Arc::new(receiver)).merge(pages::router(Arc::clone(&state)));
+    if let Some(reports) = parts.reports.take() {
+        others = others.merge(reports);
+    }
     let router = api::router(state, others);
     let scheme = if acceptor.is_some() { "https" } else { "http" };
     let served = async {
@@ -431,7 +444,7 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
 }
 
 /// The parts, the scheduler, and what happens.
-type Prepared = (Parts, Scheduler<AnyStore, ProcessExecutor>, mpsc::UnboundedReceiver<Event>);
+type Prepared = (Parts, Scheduler<AnyStore, Executors>, mpsc::UnboundedReceiver<Event>);
 
 /// Opens the store, listens for attempts, and makes everything else.
 async fn prepare(options: Options) -> Result<Prepared, ServeError> {
@@ -471,7 +484,9 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         sender.clone(),
     );
     let followers = registry.followers();
-    let router = butler_registry::router(Arc::new(registry));
+    let registry = Arc::new(registry);
+    let reports = options.jobs.is_some().then(|| butler_registry::routes(Arc::clone(&registry)));
+    let router = butler_registry::router(registry);
     let mut tasks = JoinSet::new();
     tasks.spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
@@ -489,19 +504,13 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         endpoint: format!("http://{address}"),
         environment,
     };
-    let executor = Arc::new(ProcessExecutor::new(attempts, sender.clone()));
-    let (tidying, leftovers) = (Arc::clone(&executor), executor.leftovers().map_err(failed)?);
-    tokio::spawn(async move {
-        if let Err(error) = tidying.tidy(leftovers).await {
-            tracing::warn!(%error, "cannot remove the temporary files of attempts");
-        }
-    });
+    let executor = executors(attempts, options.jobs, &sender, &mut tasks).await?;
     let views = Arc::new(Views::default());
     let capacity =
         Capacity { concurrency: options.concurrency, starts_per_minute: options.starts_per_minute };
     let mut scheduler = Scheduler::new(
         Arc::clone(&store),
-        executor,
+        Arc::new(executor),
         capacity,
         data.root().to_owned(),
         Arc::clone(&desired),
@@ -533,9 +542,38 @@ async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         attempts: attempt_metrics,
         followers,
         copies,
+        reports,
         name: place,
         leadership,
         tasks,
     };
     Ok((parts, scheduler, events))
+}
+
+/// What starts attempts: processes, or Jobs if `jobs` is given. Temporary files of earlier attempts are removed meanwhile.
+async fn executors(
+    settings: AttemptSettings,
+    jobs: Option<JobSettings>,
+    sender: &mpsc::UnboundedSender<Event>,
+    tasks: &mut JoinSet<()>,
+) -> Result<Executors, ServeError> {
+    let (data, catalog) = (settings.data.clone(), settings.catalog.clone());
+    let processes = Arc::new(ProcessExecutor::new(settings, sender.clone()));
+    let failed = |source| ServeError::Data { path: data.root().to_owned(), source };
+    let (tidying, leftovers) = (Arc::clone(&processes), processes.leftovers().map_err(failed)?);
+    tokio::spawn(async move {
+        if let Err(error) = tidying.tidy(leftovers).await {
+            tracing::warn!(%error, "cannot remove the temporary files of attempts");
+        }
+    });
+    let jobs = match jobs {
+        Some(settings) => {
+            let jobs =
+                JobExecutor::connect(settings, data.clone(), catalog, sender.clone()).await?;
+            tasks.spawn(jobs.watch());
+            Some(jobs)
+        }
+        None => None,
+    };
+    Ok(Executors::new(data, processes, jobs))
 }

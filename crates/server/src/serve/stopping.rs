@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use tokio::sync::mpsc;
 
 use super::scheduler::Scheduler;
-use crate::attempts::ProcessExecutor;
+use crate::attempts::Executors;
 use crate::controller::{Executor, Probe};
 use crate::event::Event;
 use crate::model::Liveness;
@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 /// signal. Starts nothing.
 pub(super) async fn end_attempts<S: Store>(
     store: &S,
-    scheduler: &mut Scheduler<S, ProcessExecutor>,
+    scheduler: &mut Scheduler<S, Executors>,
     events: &mut mpsc::UnboundedReceiver<Event>,
     stop: &Stop,
     limit: Duration,
@@ -42,7 +42,7 @@ pub(super) async fn end_attempts<S: Store>(
 
 async fn end_all<S: Store>(
     store: &S,
-    scheduler: &mut Scheduler<S, ProcessExecutor>,
+    scheduler: &mut Scheduler<S, Executors>,
     events: &mut mpsc::UnboundedReceiver<Event>,
 ) -> Result<(), StoreError> {
     // A second signal would take the time away that a run has for its end.

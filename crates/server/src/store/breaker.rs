@@ -49,6 +49,7 @@ pub(super) fn count_automatic_apply(tables: &mut dyn Tables, id: &AttemptId) -> 
 const fn is_counted(ending: Ending) -> bool {
     match ending {
         Ending::Failed(_) | Ending::Lost | Ending::Stopped(StopReason::TimedOut) => true,
+        Ending::Job(failure) => failure.may_have_begun(),
         Ending::Succeeded | Ending::Stopped(_) | Ending::StalePlan | Ending::NeverStarted => false,
     }
 }

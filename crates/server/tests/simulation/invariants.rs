@@ -145,7 +145,8 @@ fn last_interrupted(runs: &[Run]) -> Option<u64> {
             attempt.end,
             None | Some((Ending::Succeeded | Ending::StalePlan | Ending::NeverStarted, _))
         );
-        !is_whole && (attempt.began || matches!(attempt.end, Some((Ending::Lost, _))))
+        !is_whole
+            && (attempt.began || matches!(attempt.end, Some((Ending::Lost | Ending::Job(_), _))))
     });
     attempts.map(|attempt| attempt.sequence).max()
 }

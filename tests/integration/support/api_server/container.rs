@@ -41,20 +41,26 @@ fn source<'pod>(pod: &'pod Value, volume: &str) -> &'pod Value {
 }
 
 /// Creates a volume as the kubelet does for a pod with a group: all users can write to an empty
-/// one, and the files of a Secret are symbolic links to its current version, with the given mode.
-fn make_volume(place: &Path, source: &Value, secret: &Value) {
+/// one, and the files of a Secret or a config map are symbolic links to its current version, with the given mode.
+fn make_volume(shared: &Shared, place: &Path, source: &Value, secret: &Value) {
     std::fs::create_dir_all(place).unwrap();
     let mode = |path: &Path, mode: u32| {
         std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     };
-    if source["secret"].is_null() {
+    let content = if source["secret"].is_object() {
+        secret["stringData"].clone()
+    } else if let Some(name) = source["configMap"]["name"].as_str() {
+        let store = shared.store.lock().unwrap();
+        let found = store.of("configmaps").find(|it| it["metadata"]["name"] == name);
+        found.unwrap_or_else(|| panic!("there is no config map {name}"))["data"].clone()
+    } else {
         return mode(place, 0o2777);
-    }
+    };
     let files = place.join("..2026_11_21_10_00_00.1");
     std::fs::create_dir(&files).unwrap();
     symlink(files.file_name().unwrap(), place.join("..data")).unwrap();
-    let default = source["secret"]["defaultMode"].as_u64().unwrap().try_into().unwrap();
-    for (key, value) in secret["stringData"].as_object().unwrap() {
+    let default = source["secret"]["defaultMode"].as_u64().unwrap_or(0o644).try_into().unwrap();
+    for (key, value) in content.as_object().unwrap() {
         std::fs::write(files.join(key), value.as_str().unwrap()).unwrap();
         mode(&files.join(key), default);
         symlink(Path::new("..data").join(key), place.join(key)).unwrap();
@@ -70,8 +76,16 @@ pub(super) fn start(shared: &Arc<Shared>, name: &str, pod: &Value, secret: &Valu
     for mount in container["volumeMounts"].as_array().unwrap() {
         let (volume, path) =
             (mount["name"].as_str().unwrap(), mount["mountPath"].as_str().unwrap());
-        let place = root.join(volume);
-        make_volume(&place, source(pod, volume), secret);
+        // A saved plan contains the path of its directory, which is the same in each real pod.
+        let is_alone = shared.store.lock().unwrap().processes.is_empty();
+        let place = if volume == "workspace" && is_alone {
+            let place = shared.node.join(volume);
+            let _ = std::fs::remove_dir_all(&place);
+            place
+        } else {
+            root.join(volume)
+        };
+        make_volume(shared, &place, source(pod, volume), secret);
         places.push((path.to_owned(), place.to_str().unwrap().to_owned()));
     }
     let mapped = |value: &str| {

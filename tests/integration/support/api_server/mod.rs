@@ -307,6 +307,20 @@ impl ApiServer {
         });
     }
 
+    /// Creates a config map with one key.
+    pub(crate) fn config_map(&self, name: &str, key: &str, value: &str) {
+        let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{name}");
+        let object = json!({
+            "metadata": {"name": name, "namespace": NAMESPACE}, "data": {key: value},
+        });
+        self.shared.update(|store| store.put(&path, object));
+    }
+
+    /// All objects of this kind.
+    pub(crate) fn all(&self, plural: &str) -> Vec<Value> {
+        self.shared.store.lock().unwrap().of(plural).cloned().collect()
+    }
+
     /// The names of all objects of this kind.
     pub(crate) fn names(&self, plural: &str) -> Vec<String> {
         let store = self.shared.store.lock().unwrap();
