@@ -1,6 +1,7 @@
 //! `generate`: writes the file that a CI system needs to start the runner.
 
 pub(super) mod destination;
+mod server;
 pub(super) mod values;
 
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use url::Url;
 
 use self::destination::{Destination, Readers};
+use self::server::Server;
 use self::values::{digest, endpoint, https, image, sha256, text, timeout, version};
 use super::kubernetes::Kubernetes;
 use super::output::complain;
@@ -32,6 +34,7 @@ pub(super) struct Generate {
 #[derive(Subcommand)]
 enum Target {
     Kubernetes(Box<Kubernetes>),
+    Server(Box<Server>),
     /// A workflow for GitHub Actions
     #[command(name = "github-actions")]
     GitHubActions(Wrapper),
@@ -155,6 +158,7 @@ impl Generate {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         match self.target {
             Target::Kubernetes(kubernetes) => kubernetes.run(log, environment),
+            Target::Server(server) => server.run(),
             Target::GitHubActions(wrapper) => wrapper.write(github_actions),
             Target::AzurePipelines(wrapper) => wrapper.write(azure_pipelines),
             Target::BitbucketPipelines(wrapper) => wrapper.write(bitbucket_pipelines),

@@ -4,6 +4,7 @@ mod failing;
 mod github;
 mod run;
 mod secrets;
+mod server;
 
 use expect_test::{ExpectFile, expect, expect_file};
 use serde_json::Value;

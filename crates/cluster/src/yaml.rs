@@ -125,7 +125,7 @@ fn order(members: &Map<String, Value>) -> Vec<&String> {
 }
 
 /// A string, quoted if a YAML parser could read it as another type.
-fn scalar_text(text: &str) -> String {
+pub(crate) fn scalar_text(text: &str) -> String {
     let begins_well = text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '/');
     let is_plain =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');

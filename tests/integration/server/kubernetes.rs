@@ -1,6 +1,8 @@
 //! Attempts that are Jobs of a Kubernetes cluster. The cluster is a stand-in ([`ApiServer`]); the runner in its pods,
 //! Terraform, TLS, the repository and the backend of the state are real.
 
+use std::collections::BTreeSet;
+
 use butler_testing::free_port;
 
 use super::faults::HeldBackend;
@@ -8,6 +10,7 @@ use super::*;
 use crate::support::api_server::{ApiServer, FaultEffect, PodCourse};
 use crate::support::authority::Authority;
 use crate::support::http_backend::HttpBackend;
+use crate::support::linters::yaml;
 
 /// The config map with the certificate of the server's authority.
 const CA: &str = "butler-ca";
@@ -106,6 +109,45 @@ layers:
 /// How the only attempt of a run has ended.
 fn of(run: &Value) -> &str {
     run["attempts"][0]["outcome"].as_str().unwrap_or_default()
+}
+
+/// What the Role of `generate server` allows: verbs with resources.
+fn allowed() -> BTreeSet<String> {
+    let printed = runner().args(["generate", "server"]).output().unwrap();
+    let objects = yaml(&String::from_utf8(printed.stdout).unwrap());
+    let role = objects.into_iter().find(|object| object["kind"] == "Role").unwrap();
+    let texts = |list: &Value| -> Vec<String> {
+        let list = list.as_array().unwrap().iter();
+        list.map(|text| text.as_str().unwrap().to_owned()).collect()
+    };
+    let rules = role["rules"].as_array().unwrap().iter();
+    let pairs = rules.flat_map(|rule| {
+        let resources = texts(&rule["resources"]);
+        texts(&rule["verbs"]).into_iter().flat_map(move |verb| {
+            resources.clone().into_iter().map(move |it| format!("{verb} {it}"))
+        })
+    });
+    pairs.collect()
+}
+
+/// What these requests needed.
+fn needed(requests: &[String]) -> BTreeSet<String> {
+    let pair = |request: &String| {
+        let (method, url) = request.split_once(' ').unwrap();
+        let (path, query) = url.split_once('?').unwrap_or((url, ""));
+        let mut parts = path.split("/namespaces/").nth(1).unwrap().split('/').skip(1);
+        let (resource, name) = (parts.next().unwrap(), parts.next());
+        let verb = match (method, name) {
+            ("POST", _) => "create",
+            ("DELETE", _) => "delete",
+            ("GET", Some(_)) => "get",
+            ("GET", None) if query.contains("watch=") => "watch",
+            ("GET", None) => "list",
+            _ => panic!("{request}"),
+        };
+        format!("{verb} {resource}")
+    };
+    requests.iter().map(pair).collect()
 }
 
 #[tokio::test]
@@ -234,6 +276,8 @@ async fn pod_that_cannot_begin_is_a_reason_of_its_layer_and_has_a_limit() {
     // Afterwards, the layer is planned as ever.
     let run = site.plan(PodCourse::Run, 6).await;
     assert_eq!(run["phase"], "Succeeded", "{run}");
+    // All of that is what the Role of an installation allows, and the Role allows no more.
+    assert_eq!(needed(&site.cluster.requests()), allowed());
 }
 
 #[tokio::test]

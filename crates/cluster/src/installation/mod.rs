@@ -1,0 +1,194 @@
+//! The installation of a server in a cluster, as one file for `kubectl apply`.
+
+mod certificate;
+
+use openssl::error::ErrorStack;
+use secrecy::ExposeSecret as _;
+
+pub use certificate::ServerCertificate;
+
+use crate::yaml::scalar_text;
+
+/// The file. `{{name}}` is replaced by a value; a line with nothing else disappears if the value is empty.
+const TEMPLATE: &str = include_str!("template.yaml");
+
+/// The configuration of a server that has none.
+const NO_LAYERS: &str = "\
+# Replace this by your repositories and layers:
+# https://github.com/butlerdotdev/butler-runner/blob/main/docs/server-configuration.md
+repositories: {}
+layers: {}
+";
+
+/// What differs between installations.
+#[derive(Clone, Debug)]
+pub struct Installation {
+    /// The namespace of the server.
+    pub namespace: String,
+    /// The namespace of its attempts.
+    pub job_namespace: String,
+    /// The image of both, with a tag or digest.
+    pub image: String,
+    /// A Secret in both namespaces with a login for the image's registry.
+    pub pull_secret: Option<String>,
+    /// The address under which people reach the server.
+    pub public_url: Option<String>,
+    /// The namespace of the proxy that hands requests of people on.
+    pub ingress_namespace: Option<String>,
+    /// The size of the volume, as a quantity.
+    pub storage: String,
+    /// The class of the volume; the default is that of the cluster.
+    pub storage_class: Option<String>,
+    /// The configuration of the server, as YAML.
+    pub config: Option<String>,
+}
+
+impl Installation {
+    /// The names under which attempts and commands in the pod reach the server.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let service = format!("butler-server.{}.svc", self.namespace);
+        vec![service, "localhost".to_owned(), "127.0.0.1".to_owned()]
+    }
+
+    /// A new certificate, valid from `today`.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn certificate(&self, today: jiff::civil::Date) -> Result<ServerCertificate, ErrorStack> {
+        ServerCertificate::new(&self.names(), today)
+    }
+
+    /// All objects as one file. It contains the private key of the certificate.
+    #[must_use]
+    pub fn to_yaml(&self, certificate: &ServerCertificate) -> String {
+        let variable = |name: &str, value: &str| {
+            format!("            - name: {name}\n              value: {}", scalar_text(value))
+        };
+        let ingress = |name: &String| {
+            let name = scalar_text(name);
+            format!(
+                "        # The proxy for people.\n        - namespaceSelector:\n            matchLabels:\n              \
+                 kubernetes.io/metadata.name: {name}"
+            )
+        };
+        let pull_secrets = |name: &String| {
+            format!("      imagePullSecrets:\n        - name: {}", scalar_text(name))
+        };
+        let class = |name: &String| format!("  storageClassName: {}", scalar_text(name));
+        let optional = |value: Option<String>| value.unwrap_or_default();
+        let values = [
+            ("namespace", scalar_text(&self.namespace)),
+            ("job-namespace", scalar_text(&self.job_namespace)),
+            ("image", scalar_text(&self.image)),
+            ("pull-secrets", optional(self.pull_secret.as_ref().map(pull_secrets))),
+            (
+                "job-pull-secret",
+                optional(
+                    self.pull_secret.as_ref().map(|name| variable("BUTLER_JOB_PULL_SECRET", name)),
+                ),
+            ),
+            (
+                "public-url",
+                optional(self.public_url.as_ref().map(|url| variable("BUTLER_PUBLIC_URL", url))),
+            ),
+            ("ingress-namespace", optional(self.ingress_namespace.as_ref().map(ingress))),
+            ("storage", scalar_text(&self.storage)),
+            ("storage-class", optional(self.storage_class.as_ref().map(class))),
+            ("config", block(self.config.as_deref().unwrap_or(NO_LAYERS))),
+            ("not-after", certificate.not_after.to_string()),
+            ("ca", indented(&certificate.ca)),
+            ("certificate", indented(&certificate.certificate)),
+            ("key", indented(certificate.key.expose_secret())),
+        ];
+        filled(&values)
+    }
+}
+
+/// The template with these values.
+fn filled(values: &[(&str, String)]) -> String {
+    let mut text = String::new();
+    for line in TEMPLATE.lines() {
+        let mut rest = line;
+        let mut written = String::new();
+        while let Some((before, (name, after))) =
+            rest.split_once("{{").and_then(|(before, it)| Some((before, it.split_once("}}")?)))
+        {
+            let value = values.iter().find(|(known, _)| *known == name);
+            written.push_str(before);
+            written.push_str(value.map_or("", |(_, value)| value));
+            rest = after;
+        }
+        written.push_str(rest);
+        if !written.is_empty() || line.is_empty() {
+            text.push_str(&written);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// The lines of a PEM below a key of an object.
+fn indented(text: &str) -> String {
+    let lines: Vec<_> = text.lines().map(|line| format!("    {line}")).collect();
+    lines.join("\n")
+}
+
+/// A text as a block, which people can edit; quoted if a block would change it.
+fn block(text: &str) -> String {
+    let is_printable = |it: char| {
+        it == '\n' || (!it.is_control() && !matches!(it, '\u{2028}'..='\u{2029}' | '\u{feff}'))
+    };
+    let is_block = text.ends_with('\n')
+        && !text.ends_with("\n\n")
+        && !text.starts_with([' ', '\n'])
+        && text.chars().all(is_printable);
+    if !is_block {
+        return scalar_text(text);
+    }
+    let lines = text
+        .lines()
+        .map(|line| if line.is_empty() { String::new() } else { format!("    {line}") });
+    format!("|\n{}", lines.collect::<Vec<_>>().join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_placeholder_of_the_template_has_a_value() {
+        let installation = Installation {
+            namespace: "system".to_owned(),
+            job_namespace: "attempts".to_owned(),
+            image: "butler:1".to_owned(),
+            pull_secret: Some("login".to_owned()),
+            public_url: Some("https://butler.example.com".to_owned()),
+            ingress_namespace: Some("ingress".to_owned()),
+            storage: "10Gi".to_owned(),
+            storage_class: Some("fast".to_owned()),
+            config: None,
+        };
+        let certificate = installation.certificate(jiff::civil::date(2026, 1, 31)).unwrap();
+        assert_eq!(certificate.not_after, jiff::civil::date(2036, 1, 31));
+        let text = installation.to_yaml(&certificate);
+        assert!(!text.contains("{{") && !text.contains("}}"), "{text}");
+        for value in ["login", "https://butler.example.com", "ingress", "fast", "2036-01-31"] {
+            assert!(text.contains(value), "{value}");
+        }
+        let mut minimal = installation;
+        (minimal.pull_secret, minimal.public_url) = (None, None);
+        (minimal.ingress_namespace, minimal.storage_class) = (None, None);
+        let text = minimal.to_yaml(&certificate);
+        assert!(!text.contains("\n\n"), "an empty value leaves no empty line");
+        assert!(!text.contains("storageClassName") && !text.contains("PULL_SECRET"), "{text}");
+    }
+
+    #[test]
+    fn configuration_is_a_block_that_people_can_edit_if_that_changes_nothing() {
+        assert_eq!(block("a: 1\n\nb: 2\n"), "|\n    a: 1\n\n    b: 2");
+        for text in [" a: 1\n", "a: 1", "a: 1\n\n", "a: \"\u{7}\"\n", "\ta: 1\n", "a: \u{2028}\n"] {
+            assert!(block(text).starts_with('"'), "{text:?}: {}", block(text));
+        }
+    }
+}

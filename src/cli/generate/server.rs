@@ -1,0 +1,103 @@
+//! `generate server`: the installation of a server in a Kubernetes cluster.
+
+use std::path::PathBuf;
+
+use butler_cluster::{Installation, object_name, quantity};
+use butler_server::config;
+use butler_start::generate::IMAGE;
+use clap::Args;
+use url::Url;
+
+use super::destination::{Destination, Readers};
+use super::values::{digest, endpoint, image, text};
+use crate::cli::output::complain;
+use crate::exit::Exit;
+
+/// A server in a Kubernetes cluster, whose attempts are Jobs: all objects, for `kubectl apply`
+///
+/// The file contains the private key of a new certificate of the server, whose authority attempts trust. Its mode is 0600.
+#[derive(Args)]
+pub(in crate::cli) struct Server {
+    /// The configuration of the server, which becomes a config map [default: no layers]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The namespace of the server
+    #[arg(long, value_name = "NAME", default_value = "butler-system", value_parser = object_name)]
+    namespace: String,
+    /// The namespace of its attempts
+    #[arg(long, value_name = "NAME", default_value = "butler-attempts", value_parser = object_name)]
+    job_namespace: String,
+    /// The image of the server and of its attempts, without a tag
+    #[arg(long, value_name = "NAME", default_value = IMAGE, value_parser = image)]
+    image: String,
+    /// The version of the runner, which is the tag of the image [default: the version of this executable]
+    #[arg(long, value_name = "VERSION")]
+    runner_version: Option<semver::Version>,
+    /// The required digest of the image: sha256:...
+    #[arg(long, value_name = "DIGEST", value_parser = digest)]
+    digest: Option<String>,
+    /// A Secret in both namespaces with a login for the image's registry
+    #[arg(long, value_name = "NAME", value_parser = object_name)]
+    pull_secret: Option<String>,
+    /// The address under which people reach the server, for example that of an Ingress
+    #[arg(long, value_name = "URL", value_parser = endpoint)]
+    public_url: Option<Url>,
+    /// The namespace of the proxy that hands requests of people on
+    #[arg(long, value_name = "NAME", value_parser = object_name)]
+    ingress_namespace: Option<String>,
+    /// The size of the volume for the store, mirrors, logs and plans
+    #[arg(long, value_name = "QUANTITY", default_value = "10Gi", value_parser = quantity)]
+    storage: String,
+    /// The storage class of the volume [default: that of the cluster]
+    #[arg(long, value_name = "NAME", value_parser = text)]
+    storage_class: Option<String>,
+    #[command(flatten)]
+    output: Destination,
+}
+
+impl Server {
+    pub(in crate::cli) fn run(self) -> u8 {
+        let config = match self.config.as_ref().map(read).transpose() {
+            Ok(config) => config,
+            Err(errors) => {
+                for error in errors {
+                    complain(&error, None);
+                }
+                return Exit::Usage.code();
+            }
+        };
+        let version = self.runner_version.map(|version| version.to_string());
+        let version = version.unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned());
+        let digest = self.digest.map(|digest| format!("@{digest}")).unwrap_or_default();
+        let installation = Installation {
+            namespace: self.namespace,
+            job_namespace: self.job_namespace,
+            image: format!("{}:{version}{digest}", self.image),
+            pull_secret: self.pull_secret,
+            public_url: self.public_url.map(|url| url.to_string()),
+            ingress_namespace: self.ingress_namespace,
+            storage: self.storage,
+            storage_class: self.storage_class,
+            config,
+        };
+        let today = jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC).date();
+        match installation.certificate(today) {
+            Ok(certificate) => {
+                self.output.write(&installation.to_yaml(&certificate), Readers::Owner)
+            }
+            Err(error) => {
+                complain(&format!("cannot make a certificate: {error}"), None);
+                Exit::Failed.code()
+            }
+        }
+    }
+}
+
+/// The text of a configuration that a server accepts, or what is wrong with it.
+fn read(path: &PathBuf) -> Result<String, Vec<String>> {
+    let text = fs_err::read_to_string(path).map_err(|error| vec![error.to_string()])?;
+    match config::load(path, None) {
+        Ok(_) => Ok(text),
+        Err(errors) => Err(errors.iter().map(ToString::to_string).collect()),
+    }
+}

@@ -1,0 +1,172 @@
+//! `generate server`: the installation of a server in a cluster.
+
+use std::collections::BTreeSet;
+
+use expect_test::expect_file;
+use openssl::x509::X509;
+use serde_json::Value;
+
+use crate::support::linters::{kubernetes_validate_with, yaml, yamllint};
+use crate::support::machine::Machine;
+
+/// Versions whose schemas are checked: the oldest that a large vendor still supports, and newer ones.
+const VERSIONS: [&str; 3] = ["1.29", "1.31", "1.33"];
+
+/// All options but the configuration.
+const EVERYTHING: &[&str] = &[
+    "--namespace",
+    "terraform",
+    "--job-namespace",
+    "terraform-runs",
+    "--image",
+    "registry.example.com/tools/butler-runner",
+    "--runner-version",
+    "1.2.3",
+    "--digest",
+    "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
+    "--pull-secret",
+    "registry-login",
+    "--public-url",
+    "https://butler.example.com",
+    "--ingress-namespace",
+    "ingress-nginx",
+    "--storage",
+    "50Gi",
+    "--storage-class",
+    "fast",
+];
+
+fn printed(words: &[&str]) -> String {
+    let words = [&["generate", "server"], words].concat();
+    Machine::new().run(&words).expect_success().stdout
+}
+
+/// The text without what differs each time: keys, certificates and the day on which they end.
+fn stable(text: &str) -> String {
+    let mut kept = Vec::new();
+    let mut is_pem = false;
+    for line in text.lines() {
+        if line.contains("-----BEGIN") {
+            is_pem = true;
+            kept.push("    PEM".to_owned());
+        }
+        if !is_pem {
+            kept.push(line.to_owned());
+        }
+        is_pem = is_pem && !line.contains("-----END");
+    }
+    let text = kept.join("\n") + "\n";
+    let day = text.split("valid until ").nth(1).unwrap()[..10].to_owned();
+    text.replace(&day, "DAY").replace(env!("CARGO_PKG_VERSION"), "VERSION")
+}
+
+/// The object of this kind with this name.
+fn object(text: &str, kind: &str, name: &str) -> Value {
+    let mut objects = yaml(text).into_iter();
+    let is_it = |it: &Value| it["kind"] == kind && it["metadata"]["name"] == name;
+    objects.find(is_it).unwrap_or_else(|| panic!("{kind} {name}"))
+}
+
+#[test]
+fn installation_is_valid_and_reproducible_but_for_its_certificate() {
+    for (words, file) in [
+        (&[][..], expect_file!["../../data/kubernetes/server.yaml"]),
+        (EVERYTHING, expect_file!["../../data/kubernetes/server-everything.yaml"]),
+    ] {
+        let text = printed(words);
+        file.assert_eq(&stable(&text));
+        assert_eq!(stable(&text), stable(&printed(words)));
+        yamllint(&text).unwrap();
+        for version in VERSIONS {
+            for object in text.split("\n---\n").skip(1) {
+                kubernetes_validate_with(version, object).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn certificate_is_for_the_service_and_for_commands_in_the_pod() {
+    let text = printed(&["--namespace", "terraform"]);
+    let secret = object(&text, "Secret", "butler-server-tls");
+    let pem = |key: &str| secret["stringData"][key].as_str().unwrap().as_bytes().to_owned();
+    let (certificate, authority) =
+        (X509::from_pem(&pem("tls.crt")).unwrap(), X509::from_pem(&pem("ca.crt")).unwrap());
+    assert!(certificate.verify(&authority.public_key().unwrap()).unwrap());
+    let names = certificate.subject_alt_names().unwrap();
+    let names: BTreeSet<_> = names.iter().filter_map(|it| it.dnsname()).collect();
+    assert_eq!(names, ["butler-server.terraform.svc", "localhost"].into());
+    let key = openssl::pkey::PKey::private_key_from_pem(&pem("tls.key")).unwrap();
+    assert!(certificate.public_key().unwrap().public_eq(&key));
+    // Attempts trust the same authority, and get no key.
+    let trusted = object(&text, "ConfigMap", "butler-ca");
+    assert_eq!(trusted["data"]["ca.crt"], secret["stringData"]["ca.crt"]);
+    assert_eq!(text.matches("PRIVATE KEY").count(), 2, "BEGIN and END");
+}
+
+#[test]
+fn file_is_private_and_has_the_configuration_if_a_server_accepts_it() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let machine = Machine::new();
+    let (config, output) = (machine.path("butler.yaml"), machine.path("server.yaml"));
+    let text = "# Ours\nrepositories:\n  infra: {url: 'https://git.example.com/infra.git'}\n\nlayers:\n  a: \
+                {repository: infra, path: a}\n";
+    std::fs::write(&config, text).unwrap();
+    let (config, file) = (config.to_str().unwrap(), output.to_str().unwrap());
+    let words = ["generate", "server", "--config", config, "--output", file];
+    machine.run(&words).expect_success();
+    assert_eq!(output.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let written = std::fs::read_to_string(&output).unwrap();
+    let found = object(&written, "ConfigMap", "butler-config");
+    assert_eq!(found["data"]["butler.yaml"], text);
+    assert!(written.contains("\n    # Ours\n"), "people can edit it: {written}");
+
+    std::fs::write(config, text.replace("path: a", "pth: a")).unwrap();
+    let refused = machine.run(&[&words[..], &["--force"]].concat());
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("did you mean `path`?"), "{refused:?}");
+    assert_eq!(std::fs::read_to_string(&output).unwrap(), written);
+}
+
+#[test]
+fn server_starts_without_a_configuration_of_its_own() {
+    let machine = Machine::new();
+    let found = object(&printed(&[]), "ConfigMap", "butler-config");
+    let config = machine.path("butler.yaml");
+    std::fs::write(&config, found["data"]["butler.yaml"].as_str().unwrap()).unwrap();
+    machine.run(&["config", "check", config.to_str().unwrap()]).expect_success();
+}
+
+/// The settings are those that a server has, and the pod is restricted.
+#[test]
+fn pod_of_the_server_is_restricted_and_has_known_settings() {
+    for words in [&[][..], EVERYTHING] {
+        let text = printed(words);
+        let deployment = yaml(&text).into_iter().find(|it| it["kind"] == "Deployment").unwrap();
+        let pod = &deployment["spec"]["template"]["spec"];
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+        assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+        let container = &pod["containers"][0];
+        let context = &container["securityContext"];
+        assert_eq!(context["allowPrivilegeEscalation"], false);
+        assert_eq!(context["readOnlyRootFilesystem"], true);
+        assert_eq!(context["capabilities"]["drop"][0], "ALL");
+        assert!(context["capabilities"]["add"].is_null());
+        let known: BTreeSet<_> = butler_runner::settings::SERVER_SETTINGS
+            .iter()
+            .chain(butler_runner::settings::SETTINGS)
+            .flat_map(|setting| setting.variables)
+            .chain(&["HOME"])
+            .copied()
+            .collect();
+        for variable in container["env"].as_array().unwrap() {
+            let name = variable["name"].as_str().unwrap();
+            assert!(known.contains(name), "{name}");
+        }
+        let mounts = container["volumeMounts"].as_array().unwrap().iter();
+        let mounted: BTreeSet<_> = mounts.map(|it| it["name"].as_str().unwrap()).collect();
+        let volumes = pod["volumes"].as_array().unwrap().iter();
+        assert_eq!(mounted, volumes.map(|it| it["name"].as_str().unwrap()).collect());
+    }
+}
