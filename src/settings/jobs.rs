@@ -74,6 +74,12 @@ fn endpoint(reader: &Reader<'_>, address: &ServerAddress) -> Result<Url, Setting
             None => return Err(SettingsError::Missing { setting: &ATTEMPT_URL }),
         },
     };
+    let public = address.public_url.as_ref().map_or("/", Url::path).trim_end_matches('/');
+    let path = url.path().trim_end_matches('/');
+    if !path.is_empty() && path != public {
+        let problem = format!("the server does not answer below `{path}`: remove the path");
+        return Err(SettingsError::Unusable { setting, problem });
+    }
     if url.scheme() == "https" {
         return Ok(url);
     }
@@ -131,6 +137,11 @@ mod tests {
             let accepted = read(&[kubernetes, (setting, "https://butler:7373/")], &[]).unwrap();
             assert_eq!(accepted.unwrap().endpoint, "https://butler:7373");
         }
+        let at =
+            |url| [kubernetes, (&ATTEMPT_URL, url), (&PUBLIC_URL, "https://b.example.com/tf/")];
+        assert!(read(&at("https://butler:7373/tf"), &[]).is_ok());
+        let refused = read(&at("https://butler:7373/other"), &[]).unwrap_err();
+        assert!(refused.contains("below `/other`"), "{refused}");
     }
 
     #[test]

@@ -54,7 +54,14 @@ pub struct JobWait {
 }
 
 impl JobWait {
-    /// What has failed if the wait is given up.
+    /// Whether the pod waits for the Secret with its token, which the one who created the Job has not created.
+    #[must_use]
+    pub fn lacks_token(&self, name: &JobName) -> bool {
+        let why = self.why.as_deref().unwrap_or_default();
+        why.contains(&format!("secret \"{name}")) && why.contains("not found")
+    }
+
+    /// What has failed if the wait has been too long.
     #[must_use]
     pub fn failure(&self) -> JobFailure {
         let why = self.why.as_deref().unwrap_or_default();

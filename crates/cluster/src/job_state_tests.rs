@@ -148,3 +148,17 @@ fn reason_of_the_jobs_controller_is_waited_for() {
     assert_eq!(state(JUST_NOW), JobState::Running);
     assert!(matches!(state(LONG_AGO), JobState::Ended(_)));
 }
+
+#[test]
+fn pod_whose_token_was_never_created_is_told_from_one_that_misses_a_secret_of_its_layer() {
+    let name = JobName::from_existing("butler-run-7-1".to_owned());
+    let mount = "FailedMount: MountVolume.SetUp failed for volume \"token\" : secret";
+    for (why, expected) in [
+        (format!("{mount} \"butler-run-7-1-0a1b\" not found"), true),
+        (format!("{mount} \"aws\" not found"), false),
+        ("CreateContainerConfigError: secret \"aws\" not found".to_owned(), false),
+    ] {
+        let wait = JobWait { since: Timestamp::UNIX_EPOCH, why: Some(why.clone()) };
+        assert_eq!(wait.lacks_token(&name), expected, "{why}");
+    }
+}

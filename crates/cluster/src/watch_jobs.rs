@@ -20,6 +20,9 @@ use crate::names::RUN_ID;
 use crate::outcome::end_condition;
 use crate::pod::{Stage, stage, wait_reason};
 
+/// How many tries in a row fail before a user is told.
+const WARN_AFTER: u32 = 3;
+
 /// A Job whose end or wait may have changed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ChangedJob {
@@ -53,14 +56,24 @@ where
 {
     let api: Api<K> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
     let events = watcher(api, watcher::Config::default().labels(label)).default_backoff();
+    let mut failures = 0_u32;
     events
         .filter_map(move |event| {
             let object = match event {
                 Ok(Event::Apply(object) | Event::InitApply(object)) => Some(object).filter(worth),
                 Ok(Event::Delete(object)) => Some(object),
-                Ok(Event::Init | Event::InitDone) => None,
+                Ok(Event::Init) => None,
+                Ok(Event::InitDone) => {
+                    failures = 0;
+                    None
+                }
                 Err(error) => {
-                    tracing::debug!(%error, "a watch broke and is begun again");
+                    failures = failures.saturating_add(1);
+                    // A watch ends at times. One that does not begin again needs a person.
+                    if failures == WARN_AFTER {
+                        let kind = K::plural(&());
+                        tracing::warn!(%error, "cannot watch {kind}: it takes a minute until ended attempts are seen");
+                    }
                     None
                 }
             };

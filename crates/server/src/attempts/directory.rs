@@ -41,13 +41,18 @@ impl AttemptDirectory {
     /// # Errors
     /// If a directory cannot be created.
     pub fn create(&self, access: DataAccess) -> io::Result<()> {
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true).mode(0o700);
-        for directory in [&self.path, &self.home(), &self.reports()] {
-            builder.create(directory)?;
-        }
+        self.create_for_job()?;
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.home())?;
         // The way to the files of the run.
         set_mode(&self.path, access.mode())
+    }
+
+    /// Creates the directory of an attempt that has no process here, and the one for what it reports.
+    ///
+    /// # Errors
+    /// If a directory cannot be created.
+    pub(super) fn create_for_job(&self) -> io::Result<()> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(self.reports())
     }
 
     /// Creates TMPDIR of the process in `parent`, and records its path. Providers create UNIX sockets in

@@ -118,7 +118,7 @@ pub(super) fn job_options(
     })
 }
 
-/// What a Job cannot have: files of the server's machine.
+/// What a Job cannot have: files and variables of the server's machine.
 fn problem(entry: &LayerEntry) -> Option<&'static str> {
     if entry.backend.as_ref().is_some_and(|backend| backend.kind.value == "local") {
         return Some(
@@ -129,6 +129,12 @@ fn problem(entry: &LayerEntry) -> Option<&'static str> {
         return Some(
             "the layer has `after-plan`, which names a program of the server's machine; attempts that are Jobs do \
              not have it",
+        );
+    }
+    if !entry.pass_env.is_empty() {
+        return Some(
+            "the layer has `pass-env`, which names variables of the server; attempts that are Jobs get those of \
+             Secrets (`env-from` of `job`)",
         );
     }
     if entry.isolation.is_some() {
@@ -214,11 +220,12 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_machine_of_the_server_are_refused() {
+    fn files_and_variables_of_the_machine_of_the_server_are_refused() {
         for (keys, named) in [
             ("backend: {type: local}", "`local` backend"),
             ("after-plan: /bin/true", "`after-plan`"),
             ("isolation: {read: [/opt/tools]}", "`isolation`"),
+            ("pass-env: [AWS_PROFILE]", "`pass-env`"),
         ] {
             let problem = options(keys).unwrap_err();
             assert!(problem.contains(named), "{problem}");

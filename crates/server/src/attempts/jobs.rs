@@ -245,7 +245,7 @@ impl Shared {
     ) -> Result<(), StartError> {
         let directory = self.directory(attempt);
         let name = job_name(attempt);
-        directory.create(self.data.access()).map_err(StartError::Files)?;
+        directory.create_for_job().map_err(StartError::Files)?;
         directory.record_job(name.as_str()).map_err(StartError::Files)?;
         let Some(layer) = self.layer(attempt) else {
             let problem = format!("the layer `{}` is not in the configuration", attempt.layer);
@@ -302,21 +302,37 @@ impl Shared {
         if let Some(why) = &wait.why {
             lock(&self.waits).insert(attempt.clone(), why.clone());
         }
+        if wait.lacks_token(name) && self.delete(attempt, name).await {
+            tracing::warn!(run = %attempt.run, "the server ended before the Job `{name}` had its token");
+            return ended(AttemptResult::ended(Ending::NeverStarted));
+        }
         let limit = self.layer(attempt).map(|layer| start_timeout(&layer.entry));
         let waited = Duration::try_from(Timestamp::now().duration_since(wait.since));
         if limit.is_none_or(|limit| waited.is_ok_and(|waited| waited < limit)) {
             return Probe::Liveness(Liveness::Alive);
         }
-        if let Err(error) = self.ask(Box::pin(self.cluster.delete_job(name))).await {
-            tracing::warn!(run = %attempt.run, "cannot delete the Job `{name}`: {error}");
+        if !self.delete(attempt, name).await {
             return Probe::Liveness(Liveness::Alive);
         }
-        lock(&self.waits).remove(attempt);
         // If its runner begins at this moment, it is told that the attempt is over.
         let limit = humantime::format_duration(limit.unwrap_or_default());
         let why = wait.why.as_deref().unwrap_or("the cluster does not say why");
         let summary = format!("the pod did not begin within {limit}: {why}");
         self.ended_without_report(attempt, &JobEnd { failure: wait.failure(), summary })
+    }
+
+    /// Deletes a Job whose runner has not begun. Returns whether that worked.
+    async fn delete(&self, attempt: &AttemptId, name: &JobName) -> bool {
+        match self.ask(Box::pin(self.cluster.delete_job(name))).await {
+            Ok(()) => {
+                lock(&self.waits).remove(attempt);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(run = %attempt.run, "cannot delete the Job `{name}`: {error}");
+                false
+            }
+        }
     }
 
     fn ended_without_report(&self, attempt: &AttemptId, end: &JobEnd) -> Probe {
