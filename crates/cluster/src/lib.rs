@@ -49,7 +49,7 @@ pub use client::Cluster;
 pub use error::ClusterError;
 pub use failure::JobFailure;
 pub use follow::{Follower, follow};
-pub use installation::{Installation, ServerCertificate};
+pub use installation::{Installation, ServerCertificate, SharedStore};
 pub use job_state::{JobEnd, JobState, JobWait};
 pub use manifest::Manifests;
 pub use names::JobName;

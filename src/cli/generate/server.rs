@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use butler_cluster::{Installation, object_name, quantity};
+use butler_cluster::{Installation, SharedStore, object_name, quantity};
+use butler_server::artifacts::{AddressError, ArtifactsAddress};
 use butler_server::config;
 use butler_start::generate::IMAGE;
 use clap::Args;
@@ -45,7 +46,19 @@ pub(in crate::cli) struct Server {
     /// The namespace of the proxy that hands requests of people on
     #[arg(long, value_name = "NAME", value_parser = object_name)]
     ingress_namespace: Option<String>,
-    /// The size of the volume for the store, mirrors, logs and plans
+    /// Install several servers that share a PostgreSQL database: the Secret with the keys `url`, `access.yaml` and `plan.key`
+    #[arg(long, value_name = "NAME", value_parser = object_name)]
+    shared_secret: Option<String>,
+    /// The number of servers that share the database
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "shared_secret", value_parser = clap::value_parser!(u32).range(1..=9))]
+    replicas: u32,
+    /// The port of the database
+    #[arg(long, value_name = "PORT", default_value_t = 5432, requires = "shared_secret")]
+    database_port: u16,
+    /// The object store for logs and plans, which the servers share
+    #[arg(long, value_name = "URL", requires = "shared_secret", value_parser = artifacts)]
+    artifacts: Option<String>,
+    /// The size of the volume of a server, for its store, mirrors, logs and plans
     #[arg(long, value_name = "QUANTITY", default_value = "10Gi", value_parser = quantity)]
     storage: String,
     /// The storage class of the volume [default: that of the cluster]
@@ -69,7 +82,13 @@ impl Server {
         let version = self.runner_version.map(|version| version.to_string());
         let version = version.unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned());
         let digest = self.digest.map(|digest| format!("@{digest}")).unwrap_or_default();
+        let (replicas, database_port, artifacts) =
+            (self.replicas, self.database_port, self.artifacts);
+        let shared = self.shared_secret;
+        let shared =
+            shared.map(|secret| SharedStore { replicas, secret, database_port, artifacts });
         let installation = Installation {
+            shared,
             namespace: self.namespace,
             job_namespace: self.job_namespace,
             image: format!("{}:{version}{digest}", self.image),
@@ -100,4 +119,10 @@ fn read(path: &PathBuf) -> Result<String, Vec<String>> {
         Ok(_) => Ok(text),
         Err(errors) => Err(errors.iter().map(ToString::to_string).collect()),
     }
+}
+
+/// The address of an object store.
+fn artifacts(text: &str) -> Result<String, String> {
+    let parsed: Result<ArtifactsAddress, AddressError> = text.parse();
+    parsed.map(|_| text.to_owned()).map_err(|error| error.to_string())
 }

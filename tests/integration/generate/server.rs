@@ -36,6 +36,18 @@ const EVERYTHING: &[&str] = &[
     "fast",
 ];
 
+/// Servers that share a database.
+const SEVERAL: &[&str] = &[
+    "--shared-secret",
+    "butler-shared",
+    "--replicas",
+    "3",
+    "--database-port",
+    "6432",
+    "--artifacts",
+    "s3://acme-terraform/butler",
+];
+
 fn printed(words: &[&str]) -> String {
     let words = [&["generate", "server"], words].concat();
     Machine::new().run(&words).expect_success().stdout
@@ -72,6 +84,7 @@ fn installation_is_valid_and_reproducible_but_for_its_certificate() {
     for (words, file) in [
         (&[][..], expect_file!["../../data/kubernetes/server.yaml"]),
         (EVERYTHING, expect_file!["../../data/kubernetes/server-everything.yaml"]),
+        (SEVERAL, expect_file!["../../data/kubernetes/several-servers.yaml"]),
     ] {
         let text = printed(words);
         file.assert_eq(&stable(&text));
@@ -138,13 +151,35 @@ fn server_starts_without_a_configuration_of_its_own() {
     machine.run(&["config", "check", config.to_str().unwrap()]).expect_success();
 }
 
+#[test]
+fn each_of_several_servers_has_a_name_that_its_certificate_and_its_attempts_know() {
+    let text = printed(SEVERAL);
+    let set = object(&text, "StatefulSet", "butler-server");
+    let env = set["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap().clone();
+    let place = |name: &str| env.iter().position(|it| it["name"] == name).unwrap();
+    let url = env[place("BUTLER_ATTEMPT_URL")]["value"].as_str().unwrap().to_owned();
+    assert_eq!(url, "https://$(POD_NAME).butler-server-pods.butler-system.svc:7373");
+    // Only earlier variables are replaced in later ones.
+    assert!(place("POD_NAME") < place("BUTLER_ATTEMPT_URL"));
+    assert_eq!(set["spec"]["serviceName"], "butler-server-pods");
+    let pem = object(&text, "Secret", "butler-server-tls")["stringData"]["tls.crt"].clone();
+    let certificate = X509::from_pem(pem.as_str().unwrap().as_bytes()).unwrap();
+    let names = certificate.subject_alt_names().unwrap();
+    let is_any = |name: &str| names.iter().any(|it| it.dnsname() == Some(name));
+    assert!(is_any("*.butler-server-pods.butler-system.svc"), "{names:?}");
+    // The password of the database is in no printed object.
+    assert_eq!(env[place("BUTLER_STORE")]["valueFrom"]["secretKeyRef"]["name"], "butler-shared");
+}
+
 /// The settings are those that a server has, and the pod is restricted.
 #[test]
 fn pod_of_the_server_is_restricted_and_has_known_settings() {
-    for words in [&[][..], EVERYTHING] {
+    for words in [&[][..], EVERYTHING, SEVERAL] {
         let text = printed(words);
-        let deployment = yaml(&text).into_iter().find(|it| it["kind"] == "Deployment").unwrap();
-        let pod = &deployment["spec"]["template"]["spec"];
+        let is_workload =
+            |it: &Value| ["Deployment", "StatefulSet"].iter().any(|kind| it["kind"] == *kind);
+        let workload = yaml(&text).into_iter().find(is_workload).unwrap();
+        let pod = &workload["spec"]["template"]["spec"];
         assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
         assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
         let container = &pod["containers"][0];
@@ -157,7 +192,7 @@ fn pod_of_the_server_is_restricted_and_has_known_settings() {
             .iter()
             .chain(butler_runner::settings::SETTINGS)
             .flat_map(|setting| setting.variables)
-            .chain(&["HOME"])
+            .chain(&["HOME", "POD_NAME"])
             .copied()
             .collect();
         for variable in container["env"].as_array().unwrap() {
@@ -167,6 +202,11 @@ fn pod_of_the_server_is_restricted_and_has_known_settings() {
         let mounts = container["volumeMounts"].as_array().unwrap().iter();
         let mounted: BTreeSet<_> = mounts.map(|it| it["name"].as_str().unwrap()).collect();
         let volumes = pod["volumes"].as_array().unwrap().iter();
-        assert_eq!(mounted, volumes.map(|it| it["name"].as_str().unwrap()).collect());
+        let mut volumes: BTreeSet<_> = volumes.map(|it| it["name"].as_str().unwrap()).collect();
+        if workload["kind"] == "StatefulSet" {
+            let claim = &workload["spec"]["volumeClaimTemplates"][0];
+            volumes.insert(claim["metadata"]["name"].as_str().unwrap());
+        }
+        assert_eq!(mounted, volumes);
     }
 }

@@ -1,6 +1,8 @@
 //! The installation of a server in a cluster, as one file for `kubectl apply`.
 
 mod certificate;
+mod one_server;
+mod several_servers;
 
 use openssl::error::ErrorStack;
 use secrecy::ExposeSecret as _;
@@ -20,6 +22,23 @@ repositories: {}
 layers: {}
 ";
 
+/// The values of the template, by their names.
+type Values = Vec<(&'static str, String)>;
+
+/// What several servers share.
+#[derive(Clone, Debug)]
+pub struct SharedStore {
+    /// How many servers there are.
+    pub replicas: u32,
+    /// The Secret with the address of the PostgreSQL database (`url`), the users (`access.yaml`) and the key of saved
+    /// plans (`plan.key`).
+    pub secret: String,
+    /// The port of the database, which the servers may connect to.
+    pub database_port: u16,
+    /// The object store for logs and plans.
+    pub artifacts: Option<String>,
+}
+
 /// What differs between installations.
 #[derive(Clone, Debug)]
 pub struct Installation {
@@ -35,7 +54,9 @@ pub struct Installation {
     pub public_url: Option<String>,
     /// The namespace of the proxy that hands requests of people on.
     pub ingress_namespace: Option<String>,
-    /// The size of the volume, as a quantity.
+    /// What several servers share; `None` for one server, whose store is in its volume.
+    pub shared: Option<SharedStore>,
+    /// The size of the volume of a server, as a quantity.
     pub storage: String,
     /// The class of the volume; the default is that of the cluster.
     pub storage_class: Option<String>,
@@ -48,7 +69,23 @@ impl Installation {
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let service = format!("butler-server.{}.svc", self.namespace);
-        vec![service, "localhost".to_owned(), "127.0.0.1".to_owned()]
+        let pods =
+            self.shared.as_ref().map(|_| format!("*.butler-server-pods.{}.svc", self.namespace));
+        let local = ["localhost", "127.0.0.1"].map(str::to_owned);
+        std::iter::once(service).chain(pods).chain(local).collect()
+    }
+
+    /// The specification of a volume claim.
+    fn claim(&self, depth: usize) -> String {
+        let class = self.storage_class.as_ref();
+        let class = class
+            .map_or_else(String::new, |name| format!("storageClassName: {}\n", scalar_text(name)));
+        let text = format!(
+            "accessModes: [ReadWriteOnce]\n{class}resources:\n  requests:\n    storage: {}",
+            scalar_text(&self.storage)
+        );
+        let indent = " ".repeat(depth);
+        text.lines().map(|line| format!("{indent}{line}")).collect::<Vec<_>>().join("\n")
     }
 
     /// A new certificate, valid from `today`.
@@ -75,9 +112,12 @@ impl Installation {
         let pull_secrets = |name: &String| {
             format!("      imagePullSecrets:\n        - name: {}", scalar_text(name))
         };
-        let class = |name: &String| format!("  storageClassName: {}", scalar_text(name));
         let optional = |value: Option<String>| value.unwrap_or_default();
-        let values = [
+        let mut values = match &self.shared {
+            None => one_server::values(self),
+            Some(shared) => several_servers::values(self, shared),
+        };
+        values.extend([
             ("namespace", scalar_text(&self.namespace)),
             ("job-namespace", scalar_text(&self.job_namespace)),
             ("image", scalar_text(&self.image)),
@@ -93,14 +133,12 @@ impl Installation {
                 optional(self.public_url.as_ref().map(|url| variable("BUTLER_PUBLIC_URL", url))),
             ),
             ("ingress-namespace", optional(self.ingress_namespace.as_ref().map(ingress))),
-            ("storage", scalar_text(&self.storage)),
-            ("storage-class", optional(self.storage_class.as_ref().map(class))),
             ("config", block(self.config.as_deref().unwrap_or(NO_LAYERS))),
             ("not-after", certificate.not_after.to_string()),
             ("ca", indented(&certificate.ca)),
             ("certificate", indented(&certificate.certificate)),
             ("key", indented(certificate.key.expose_secret())),
-        ];
+        ]);
         filled(&values)
     }
 }
@@ -167,6 +205,7 @@ mod tests {
             ingress_namespace: Some("ingress".to_owned()),
             storage: "10Gi".to_owned(),
             storage_class: Some("fast".to_owned()),
+            shared: None,
             config: None,
         };
         let certificate = installation.certificate(jiff::civil::date(2026, 1, 31)).unwrap();
@@ -174,6 +213,18 @@ mod tests {
         let text = installation.to_yaml(&certificate);
         assert!(!text.contains("{{") && !text.contains("}}"), "{text}");
         for value in ["login", "https://butler.example.com", "ingress", "fast", "2036-01-31"] {
+            assert!(text.contains(value), "{value}");
+        }
+        let mut several = installation.clone();
+        several.shared = Some(SharedStore {
+            replicas: 3,
+            secret: "shared".to_owned(),
+            database_port: 6432,
+            artifacts: Some("s3://bucket/prefix".to_owned()),
+        });
+        let text = several.to_yaml(&certificate);
+        assert!(!text.contains("{{") && !text.contains("\n\n"), "{text}");
+        for value in ["replicas: 3", "shared", "6432", "s3://bucket/prefix"] {
             assert!(text.contains(value), "{value}");
         }
         let mut minimal = installation;
