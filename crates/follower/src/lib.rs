@@ -9,9 +9,11 @@
 
 mod commit;
 pub mod condition;
+pub mod config;
 mod moment;
 pub mod object;
 mod phase;
+pub mod state;
 mod text;
 
 pub use commit::{Commit, CommitError};

@@ -81,7 +81,7 @@ impl Template {
             Some(Value::String(namespace)) if !namespace.contains("${") => namespace.clone(),
             Some(_) => return Err(TemplateError::Missing("a fixed text as `metadata.namespace`")),
         };
-        Ok(Self { api_version, kind, namespace, body })
+        Ok(Self { body, api_version, kind, namespace })
     }
 
     /// The object that the template becomes for `purpose`.

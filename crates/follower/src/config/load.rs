@@ -1,0 +1,163 @@
+//! Reads the registry file: checks the values and fills in the defaults.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::document::{AdapterEntry, ControllerEntry, Document, FollowerEntry};
+use super::error::ConfigError;
+use super::load_stage::{Chain, external_stage};
+use super::registry::{
+    Adapter, Budget, BudgetOrigin, Controller, DEFAULT_BUDGET, Follower, Registry, Source,
+};
+use super::span::Span;
+use super::stage::{ExternalRun, Stage};
+
+/// The shortest time between two looks.
+const SHORTEST_LOOK: Duration = Duration::from_secs(1);
+
+/// The longest id or name of a stage, as labels of Kubernetes.
+const LONGEST_NAME: usize = 63;
+
+impl Registry {
+    /// Reads the text of a registry file.
+    ///
+    /// # Errors
+    /// Everything that is wrong, in the order of the file.
+    pub fn parse(text: &str) -> Result<Self, Vec<ConfigError>> {
+        let document: Document =
+            serde_saphyr::from_str(text).map_err(|error| vec![ConfigError::parsing(&error)])?;
+        let budget = document.controller.budget;
+        let mut errors = Vec::new();
+        let controller = controller(&document.controller, &mut errors);
+        let mut followers = Vec::new();
+        let mut ids = BTreeSet::new();
+        for entry in document.followers {
+            let id = entry.id.clone();
+            match follower(entry, &controller, budget) {
+                Ok(follower) => followers.push(follower),
+                Err(found) => errors.extend(found),
+            }
+            if !ids.insert(id.clone()) {
+                let message = "the id is given twice; each follower needs its own".to_owned();
+                errors.push(ConfigError::Follower { follower: id, message });
+            }
+        }
+        if errors.is_empty() { Ok(Self { controller, followers }) } else { Err(errors) }
+    }
+}
+
+/// Whether `text` can be an id or the name of a stage: a DNS label that begins with a letter.
+pub(super) fn is_name(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    text.len() <= LONGEST_NAME
+        && text.bytes().all(is_plain)
+        && text.starts_with(|letter: char| letter.is_ascii_lowercase())
+        && !text.ends_with('-')
+}
+
+fn controller(entry: &ControllerEntry, errors: &mut Vec<ConfigError>) -> Controller {
+    let default = Controller::default();
+    let span = |span: Option<Span>, default| span.map_or(default, |span| span.0);
+    let first_retry = span(entry.retry.first, default.first_retry);
+    let controller = Controller {
+        namespace: entry.namespace.clone().unwrap_or(default.namespace),
+        poll: span(entry.poll, default.poll),
+        watch: span(entry.watch, default.watch),
+        first_retry,
+        longest_retry: span(entry.retry.longest, default.longest_retry.max(first_retry)),
+    };
+    let mut refuse = |message: &str| {
+        errors.push(ConfigError::Controller { message: message.to_owned() });
+    };
+    if !is_name(&controller.namespace) {
+        refuse("`namespace` must have 1 to 63 lowercase letters, digits and `-`");
+    }
+    if controller.poll.min(controller.watch) < SHORTEST_LOOK {
+        refuse("`poll` and `watch` must be at least 1s");
+    }
+    if controller.first_retry < SHORTEST_LOOK {
+        refuse("`retry.first` must be at least 1s");
+    }
+    if controller.longest_retry < controller.first_retry {
+        refuse("`retry.longest` must not be shorter than `retry.first`");
+    }
+    controller
+}
+
+fn follower(
+    entry: FollowerEntry,
+    controller: &Controller,
+    default_budget: Option<Span>,
+) -> Result<Follower, Vec<ConfigError>> {
+    let mut errors = Vec::new();
+    let mut refuse = |message: &str| {
+        let message = message.to_owned();
+        errors.push(ConfigError::Follower { follower: entry.id.clone(), message });
+    };
+    if !is_name(&entry.id) {
+        refuse(
+            "`id` must have 1 to 63 lowercase letters, digits and `-`, and must begin with a letter",
+        );
+    }
+    if entry.source.repository.trim().is_empty() {
+        refuse("`source.repository` must not be empty");
+    }
+    if entry.source.branch.trim().is_empty() {
+        refuse("`source.branch` must not be empty");
+    }
+    let (adapter, stages) = match adapter(entry.adapter, &entry.id, controller) {
+        Ok(adapter) => adapter,
+        Err(found) => {
+            errors.extend(found);
+            return Err(errors);
+        }
+    };
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    Ok(Follower {
+        source: Source { repository: entry.source.repository, branch: entry.source.branch },
+        adapter,
+        budget: budget(entry.budget, default_budget),
+        is_paused: entry.paused,
+        config_refs: entry.config_refs,
+        stages,
+        id: entry.id,
+    })
+}
+
+fn budget(own: Option<Span>, of_controller: Option<Span>) -> Budget {
+    match (own, of_controller) {
+        (Some(span), _) => Budget { limit: span.0, origin: BudgetOrigin::Follower },
+        (None, Some(span)) => Budget { limit: span.0, origin: BudgetOrigin::Controller },
+        (None, None) => Budget { limit: DEFAULT_BUDGET, origin: BudgetOrigin::Default },
+    }
+}
+
+fn adapter(
+    entry: AdapterEntry,
+    id: &str,
+    controller: &Controller,
+) -> Result<(Adapter, Vec<Stage>), Vec<ConfigError>> {
+    let (adapter, run, timeout) = match entry {
+        AdapterEntry::Kubernetes(entry) => {
+            let stages = Chain { follower: id, controller }.parse(entry.stages)?;
+            return Ok((Adapter::Kubernetes, stages));
+        }
+        AdapterEntry::Terraform(entry) => {
+            (Adapter::Terraform, ExternalRun::Terraform { layer: entry.layer }, entry.timeout)
+        }
+        AdapterEntry::GithubActions(entry) => {
+            let (repository, workflow) = (entry.repository, entry.workflow);
+            let run = ExternalRun::GithubActions { repository, workflow };
+            (Adapter::GithubActions, run, entry.timeout)
+        }
+        AdapterEntry::GitlabCi(entry) => {
+            (Adapter::GitlabCi, ExternalRun::GitlabCi { project: entry.project }, entry.timeout)
+        }
+        AdapterEntry::Jenkins(entry) => {
+            (Adapter::Jenkins, ExternalRun::Jenkins { job: entry.job }, entry.timeout)
+        }
+    };
+    Ok((adapter, vec![external_stage(id, run, timeout)?]))
+}

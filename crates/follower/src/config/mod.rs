@@ -1,0 +1,21 @@
+//! The registry of followers: a YAML file with the controller's settings and the followers.
+//!
+//! It does not copy settings of what is delivered. `config-refs` name the configurations that own
+//! these. [`Registry::parse`] refuses unknown keys and reports everything that is wrong.
+
+mod document;
+mod error;
+mod load;
+mod load_stage;
+mod preset;
+mod registry;
+mod span;
+mod stage;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::ConfigError;
+pub use preset::Preset;
+pub use registry::{Adapter, Budget, BudgetOrigin, Controller, Follower, Registry, Source};
+pub use stage::{ExternalRun, Stage, StageKind, StageWork};

@@ -1,0 +1,7 @@
+//! What is stored of a follower, and its copy of limited size.
+
+mod bounded;
+mod record;
+
+pub use bounded::{COPY_LIMIT, bounded_copy};
+pub use record::{Failure, InFlight, Record, RunTimings, StageProgress, StageRecord};

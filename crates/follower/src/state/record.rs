@@ -1,0 +1,219 @@
+//! What is stored of a follower.
+//!
+//! The record has compact summaries only: no objects and no logs. A field that an older record does
+//! not have stays unknown; it is never filled in from other objects.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::commit::Commit;
+use crate::config::StageKind;
+use crate::moment::Moment;
+use crate::object::ObjectReference;
+use crate::phase::Phase;
+
+/// What is stored of a follower.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Record {
+    /// The follower's id.
+    pub follower: String,
+    /// The last phase.
+    pub phase: Phase,
+    /// The last head of the branch that was read.
+    pub observed: Option<Commit>,
+    /// The commit that is being delivered, or was delivered last.
+    pub target: Option<Commit>,
+    /// The last commit for which an object exists or was submitted.
+    pub triggered: Option<Commit>,
+    /// The last commit that was delivered.
+    pub succeeded: Option<Commit>,
+    /// Whether the target was delivered: each required stage was complete at one time.
+    pub is_closed_out: bool,
+    /// The object that is submitted or runs.
+    pub in_flight: Option<InFlight>,
+    /// The stages of the target, in the order of the chain.
+    pub stages: Vec<StageRecord>,
+    /// The last failure of the target.
+    pub failure: Option<Failure>,
+    /// When the target's run started and ended.
+    pub timings: RunTimings,
+    /// The reasons of the last decision.
+    pub message: String,
+}
+
+/// An object that is submitted or runs.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InFlight {
+    /// The stage's name.
+    pub stage: String,
+    /// The object.
+    pub object: ObjectReference,
+    /// When it was submitted, or first seen.
+    pub since: Moment,
+}
+
+/// What is stored of a stage.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StageRecord {
+    /// The stage's name.
+    pub name: String,
+    /// Its row in the timings.
+    pub kind: StageKind,
+    /// The attempt, from 1. A new attempt has an object with another name.
+    pub attempt: u32,
+    /// How far it is.
+    pub progress: StageProgress,
+    /// Whether the object existed before this record knew of its submission.
+    #[serde(default)]
+    pub is_reused: bool,
+    /// The object's name.
+    #[serde(default)]
+    pub object: Option<String>,
+    /// When the object was last submitted.
+    #[serde(default)]
+    pub submitted_at: Option<Moment>,
+    /// When the stage was submitted, or its object was first read.
+    #[serde(default)]
+    pub started_at: Option<Moment>,
+    /// When the stage was seen to be complete or failed.
+    #[serde(default)]
+    pub finished_at: Option<Moment>,
+    /// What the stage waits for, or why it failed.
+    #[serde(default)]
+    pub message: String,
+    /// Evidence that earlier results were reused: a JSON path and its compact value.
+    #[serde(default)]
+    pub evidence: BTreeMap<String, String>,
+}
+
+/// How far a stage is.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StageProgress {
+    /// Not started.
+    Waiting,
+    /// Its object is submitted and was not seen yet.
+    Submitted,
+    /// The cluster refused its object.
+    Refused,
+    /// Its object exists and is not ready.
+    Running,
+    /// It did not end in time. Its object can still become complete.
+    TimedOut,
+    /// Its object failed.
+    Failed,
+    /// It is complete.
+    Complete,
+}
+
+impl StageProgress {
+    /// The name, as in tables and JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Submitted => "submitted",
+            Self::Refused => "refused",
+            Self::Running => "running",
+            Self::TimedOut => "timed-out",
+            Self::Failed => "failed",
+            Self::Complete => "complete",
+        }
+    }
+}
+
+/// A failure of a required stage. It delays the next attempt and never prevents it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failure {
+    /// The stage's name.
+    pub stage: String,
+    /// Its attempt.
+    pub attempt: u32,
+    /// The failures in a row for this commit, this one included.
+    pub count: u32,
+    /// When it was first seen.
+    pub at: Moment,
+}
+
+/// When the run of a target started and ended.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct RunTimings {
+    /// When the first object of the run was submitted. `None` if that is not known.
+    pub started_at: Option<Moment>,
+    /// Whether an object was there before a start was stored. Then the start stays unknown.
+    pub is_start_unknown: bool,
+    /// When the last object of the chain was submitted or found, and only its end is waited for.
+    pub closeout_started_at: Option<Moment>,
+    /// When each required stage was complete, or a stage failed.
+    pub finished_at: Option<Moment>,
+    /// How long the last reading of all objects took, in milliseconds.
+    pub status_read_millis: Option<u64>,
+}
+
+impl RunTimings {
+    /// The time from the start of the run to its end, or to `now` while it closes out. `None` if the
+    /// start is not known. It is never a sum of stages: these overlap, and omit what is between them.
+    #[must_use]
+    pub fn total(&self, now: Moment) -> Option<Duration> {
+        Some(self.finished_at.unwrap_or(now).since(self.started_at?))
+    }
+
+    /// The time of the closeout, or of its part until `now`.
+    #[must_use]
+    pub fn closeout(&self, now: Moment) -> Option<Duration> {
+        Some(self.finished_at.unwrap_or(now).since(self.closeout_started_at?))
+    }
+}
+
+impl Record {
+    /// The record of a follower that was never looked at.
+    #[must_use]
+    pub fn new(follower: &str) -> Self {
+        Self { follower: follower.to_owned(), ..Self::default() }
+    }
+
+    /// The stage with this name.
+    #[must_use]
+    pub fn stage(&self, name: &str) -> Option<&StageRecord> {
+        self.stages.iter().find(|stage| stage.name == name)
+    }
+
+    /// The highest attempt of a stage; 0 before the first look.
+    #[must_use]
+    pub fn attempts(&self) -> u32 {
+        self.stages.iter().map(|stage| stage.attempt).max().unwrap_or(0)
+    }
+}
+
+impl StageRecord {
+    /// The record of a stage that has not started.
+    #[must_use]
+    pub fn new(name: &str, kind: StageKind, attempt: u32) -> Self {
+        Self {
+            name: name.to_owned(),
+            kind,
+            attempt,
+            progress: StageProgress::Waiting,
+            is_reused: false,
+            object: None,
+            submitted_at: None,
+            started_at: None,
+            finished_at: None,
+            message: String::new(),
+            evidence: BTreeMap::new(),
+        }
+    }
+
+    /// The time from the stage's start to its end, or to `now`.
+    #[must_use]
+    pub fn duration(&self, now: Moment) -> Option<Duration> {
+        Some(self.finished_at.unwrap_or(now).since(self.started_at?))
+    }
+}
