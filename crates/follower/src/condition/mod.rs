@@ -6,4 +6,4 @@ mod reading;
 
 pub use check::{Check, Condition, Test};
 pub use path::{JsonPath, JsonPathError};
-pub use reading::{Closeout, Reading};
+pub use reading::{Closeout, Owner, Reading};

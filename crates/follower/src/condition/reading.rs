@@ -25,6 +25,15 @@ pub struct Closeout {
     pub reuse: Vec<JsonPath>,
 }
 
+/// Who created an object.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Owner {
+    /// The follower. The object's name is derived from the commit, so its failure always counts.
+    Follower,
+    /// Another controller. The object can still be about an earlier commit.
+    OtherController,
+}
+
 /// What an object says.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Reading {
@@ -45,19 +54,22 @@ pub enum Reading {
 }
 
 impl Closeout {
-    /// Reads `object`. An object of another commit is neither complete nor failed.
+    /// Reads `object`. An object without the source commit is never complete. If it belongs to another
+    /// controller, it has not failed either.
     #[must_use]
-    pub fn read(&self, object: &Value, commit: &Commit) -> Reading {
+    pub fn read(&self, object: &Value, commit: &Commit, owner: Owner) -> Reading {
         let shows_commit = |path: &&JsonPath| {
             let values = path.select(object);
             !values.is_empty() && values.into_iter().all(|value| value == commit.as_str())
         };
-        if let Some(path) = self.source_commit.iter().find(|path| !shows_commit(path)) {
-            return Reading::OtherCommit { path: path.to_string() };
-        }
-        // An object for which both hold is inconsistent; the safe reading counts.
-        if self.failed.as_ref().is_some_and(|failed| failed.holds(object)) {
+        let other = self.source_commit.iter().find(|path| !shows_commit(path));
+        let is_about_commit = other.is_none() || owner == Owner::Follower;
+        // An object for which both conditions hold is inconsistent; the safe reading counts.
+        if is_about_commit && self.failed.as_ref().is_some_and(|failed| failed.holds(object)) {
             return Reading::Failed;
+        }
+        if let Some(path) = other {
+            return Reading::OtherCommit { path: path.to_string() };
         }
         match self.succeeded.first_open(object) {
             None => Reading::Complete,
@@ -109,7 +121,8 @@ mod tests {
     fn object_of_another_commit_is_neither_complete_nor_failed() {
         let commit = Commit::parse(&"a".repeat(40)).unwrap();
         let read = |phase: &str, commit_of_object: Option<&str>| {
-            closeout().read(&json!({"phase": phase, "commit": commit_of_object}), &commit)
+            let object = json!({"phase": phase, "commit": commit_of_object});
+            closeout().read(&object, &commit, Owner::OtherController)
         };
         let own = Some(commit.as_str());
         assert_eq!(read("Done", own), Reading::Complete);
@@ -122,6 +135,15 @@ mod tests {
                 assert_eq!(read(phase, commit), other);
             }
         }
+    }
+
+    #[test]
+    fn own_object_can_fail_before_it_shows_the_commit() {
+        let commit = Commit::parse(&"a".repeat(40)).unwrap();
+        let read =
+            |phase: &str| closeout().read(&json!({"phase": phase}), &commit, Owner::Follower);
+        assert_eq!(read("Broken"), Reading::Failed);
+        assert_eq!(read("Done"), Reading::OtherCommit { path: "$.commit".to_owned() });
     }
 
     #[test]

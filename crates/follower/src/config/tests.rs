@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::commit::Commit;
-use crate::condition::Reading;
+use crate::condition::{Owner, Reading};
 
 const CHAIN: &str = r#"
 controller:
@@ -122,7 +122,7 @@ fn read(preset: &str, object: &Value) -> Reading {
     );
     let registry = Registry::parse(&text).unwrap();
     let commit = Commit::parse(&"a".repeat(40)).unwrap();
-    registry.followers[0].stages[0].closeout.read(object, &commit)
+    registry.followers[0].stages[0].closeout.read(object, &commit, Owner::OtherController)
 }
 
 fn is_unfinished(reading: &Reading) -> bool {

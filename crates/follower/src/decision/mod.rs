@@ -1,0 +1,10 @@
+//! What happens next to a follower.
+
+mod decide;
+mod outcome;
+mod pass;
+mod standing;
+mod types;
+
+pub use decide::{decide, objects_to_read};
+pub use types::{Action, Decision, Head, Input, Observations, Request, Sighting, Submission};

@@ -1,0 +1,147 @@
+//! What the standing of a required stage means for the chain.
+
+use std::time::Duration;
+
+use super::pass::Pass;
+use super::standing::Standing;
+use crate::moment::Moment;
+use crate::phase::Phase;
+
+/// What the chain needs next.
+pub(super) enum Outcome {
+    /// Nothing can be done now.
+    Rest {
+        /// The phase.
+        phase: Phase,
+        /// Why.
+        why: String,
+        /// When to look again.
+        look: Moment,
+    },
+    /// The object of this stage is submitted.
+    Submit {
+        /// The stage.
+        index: usize,
+    },
+    /// This stage gets a new attempt.
+    Retry {
+        /// The stage.
+        index: usize,
+        /// Why.
+        why: String,
+    },
+    /// Each required stage is complete.
+    Complete,
+}
+
+impl Pass<'_> {
+    /// What a required stage means for the chain. `None`: it is complete.
+    pub(super) fn required(&mut self, index: usize, standing: Standing) -> Option<Outcome> {
+        let name = self.record.stages[index].name.clone();
+        let watch = self.input.controller.watch;
+        let poll = self.input.controller.poll;
+        Some(match standing {
+            Standing::Complete => return None,
+            Standing::Due => Outcome::Submit { index },
+            Standing::Settling => {
+                let why = format!("the object of stage `{name}` is submitted and not visible yet");
+                self.rest(Phase::Triggering, why, watch)
+            }
+            Standing::Running(why) => {
+                let phase = self.waiting_phase();
+                self.rest(phase, format!("stage `{name}` is not complete: {why}"), watch)
+            }
+            Standing::Missing(why) => {
+                self.rest(Phase::Blocked, format!("stage `{name}` needs an object: {why}"), poll)
+            }
+            Standing::Unreadable(why) => {
+                // Without a reading, a delivered commit is neither delivered nor not.
+                let phase =
+                    if self.record.is_closed_out { Phase::Observed } else { self.waiting_phase() };
+                self.rest(phase, format!("stage `{name}` is unknown: {why}"), watch)
+            }
+            Standing::Refused(why) => self.refused(index, &why),
+            Standing::Failed(why) => self.failed(index, &why, StillRuns::No),
+            Standing::TimedOut(why) => self.failed(index, &why, StillRuns::Yes),
+        })
+    }
+
+    /// The phase while a stage is not complete. Before the first object, nothing closes out.
+    fn waiting_phase(&self) -> Phase {
+        if self.is_triggered() || self.last_created().is_none() {
+            Phase::ClosingOut
+        } else {
+            Phase::PendingTrigger
+        }
+    }
+
+    fn rest(&self, phase: Phase, why: String, after: Duration) -> Outcome {
+        Outcome::Rest { phase, why, look: self.input.now + after }
+    }
+
+    /// An object that the cluster refused is submitted again under its name after a wait.
+    fn refused(&mut self, index: usize, why: &str) -> Outcome {
+        let failure = self.failure(index);
+        let retry_at = self.retry_at(&failure);
+        if self.is_confirmed() || self.input.now >= retry_at {
+            return Outcome::Submit { index };
+        }
+        let why =
+            format!("stage `{}` cannot start: {why}; the next try is at {retry_at}", failure.stage);
+        self.rest_until(Phase::Blocked, why, retry_at)
+    }
+
+    fn failed(&mut self, index: usize, why: &str, still_runs: StillRuns) -> Outcome {
+        let name = self.record.stages[index].name.clone();
+        // A gate observes what an earlier stage delivered; only that stage can deliver it again.
+        let stages = &self.input.follower.stages;
+        let first = (0..=index).rev().find(|index| stages[*index].creates());
+        let retry = first.filter(|_| self.is_confirmed());
+        if self.record.is_closed_out {
+            // The commit was delivered. What broke since then may have any cause.
+            if let Some(index) = retry {
+                return Outcome::Retry { index, why: format!("a person confirmed a run: {why}") };
+            }
+            let why = format!("stage `{name}` failed after the commit was delivered: {why}");
+            return self.rest(Phase::Failed, why, self.input.controller.poll);
+        }
+        let failure = self.failure(index);
+        let retry_at = self.retry_at(&failure);
+        self.record.timings.finished_at = Some(failure.at);
+        let why = format!("stage `{name}` failed: {why}");
+        let Some(first) = first else {
+            let why = format!("{why}; the follower continues when the object is ready");
+            return self.rest(Phase::Failed, why, self.input.controller.poll);
+        };
+        // Two objects of one stage at the same time could overwrite each other's results.
+        if first == index && still_runs == StillRuns::Yes && !self.is_confirmed() {
+            let why = format!(
+                "{why}; its object still runs, and a new attempt needs `butler-runner follower \
+                 run-once --follower {} --confirm`",
+                self.input.follower.id
+            );
+            return self.rest(Phase::Failed, why, self.input.controller.poll);
+        }
+        if self.is_confirmed() || self.input.now >= retry_at {
+            return Outcome::Retry { index: first, why };
+        }
+        self.rest_until(
+            Phase::Failed,
+            format!("{why}; the next attempt is at {retry_at}"),
+            retry_at,
+        )
+    }
+
+    /// Rests until `moment`, but looks meanwhile: the object can recover.
+    fn rest_until(&self, phase: Phase, why: String, moment: Moment) -> Outcome {
+        let look = moment.min(self.input.now + self.input.controller.poll);
+        Outcome::Rest { phase, why, look }
+    }
+}
+
+/// Whether the object of a failed stage can still change something.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum StillRuns {
+    Yes,
+    No,
+}

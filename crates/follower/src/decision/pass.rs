@@ -1,0 +1,243 @@
+//! One pass over the chain of a follower.
+
+use super::outcome::Outcome;
+use super::standing::Standing;
+use super::types::{Action, Head, Input, Request, Submission};
+use crate::commit::Commit;
+use crate::config::StageWork;
+use crate::moment::Moment;
+use crate::object::{ObjectReference, Purpose};
+use crate::phase::Phase;
+use crate::state::{Failure, InFlight, Record, RunTimings, StageProgress, StageRecord};
+
+/// One pass: the stages are read in order, up to the first required one that is not complete.
+pub(super) struct Pass<'a> {
+    pub(super) input: &'a Input<'a>,
+    /// The record to store.
+    pub(super) record: Record,
+    /// The commit that is delivered.
+    pub(super) commit: Commit,
+    /// Sentences about stages that do not hold the chain.
+    pub(super) notes: Vec<String>,
+}
+
+impl<'a> Pass<'a> {
+    /// A pass for the record's target. Stages that the registry file has changed begin without a
+    /// record.
+    pub(super) fn new(input: &'a Input<'a>, mut record: Record, commit: Commit) -> Self {
+        let stored = std::mem::take(&mut record.stages);
+        let stages = input.follower.stages.iter().map(|stage| {
+            let known = stored.iter().find(|known| known.name == stage.name);
+            let known = known.filter(|known| known.kind == stage.kind).cloned();
+            known.unwrap_or_else(|| StageRecord::new(&stage.name, stage.kind, 1))
+        });
+        record.stages = stages.collect();
+        if !record.is_closed_out {
+            // A failure sets it again; otherwise the run has not ended.
+            record.timings.finished_at = None;
+        }
+        Self { input, record, commit, notes: Vec::new() }
+    }
+
+    /// What the chain needs next.
+    pub(super) fn run(&mut self) -> Outcome {
+        for index in 0..self.input.follower.stages.len() {
+            if self.last_created().is_none_or(|last| index > last) {
+                self.record.timings.closeout_started_at.get_or_insert(self.input.now);
+            }
+            let standing = self.standing(index);
+            let outcome = if self.input.follower.stages[index].is_required {
+                self.required(index, standing)
+            } else {
+                self.optional(index, standing)
+            };
+            if let Some(outcome) = outcome {
+                return outcome;
+            }
+        }
+        Outcome::Complete
+    }
+
+    /// An optional stage is started once and never waited for.
+    fn optional(&mut self, index: usize, standing: Standing) -> Option<Outcome> {
+        let stage = &self.record.stages[index];
+        match standing {
+            Standing::Due if stage.progress == StageProgress::Waiting => {
+                return Some(Outcome::Submit { index });
+            }
+            Standing::Failed(why)
+            | Standing::TimedOut(why)
+            | Standing::Refused(why)
+            | Standing::Missing(why) => {
+                self.notes
+                    .push(format!("the optional stage `{}` is not complete: {why}", stage.name));
+            }
+            Standing::Complete
+            | Standing::Due
+            | Standing::Settling
+            | Standing::Running(_)
+            | Standing::Unreadable(_) => {}
+        }
+        None
+    }
+
+    /// The object of a stage for the current commit and attempt.
+    pub(super) fn object(&self, index: usize) -> ObjectReference {
+        self.input.follower.stages[index].object(&self.purpose(index))
+    }
+
+    fn purpose(&self, index: usize) -> Purpose<'_> {
+        let stage = &self.record.stages[index];
+        Purpose {
+            follower: &self.input.follower.id,
+            stage: &stage.name,
+            commit: &self.commit,
+            attempt: stage.attempt,
+        }
+    }
+
+    /// The last stage of the chain that creates an object.
+    pub(super) fn last_created(&self) -> Option<usize> {
+        self.input.follower.stages.iter().rposition(crate::config::Stage::creates)
+    }
+
+    /// Whether an object for the commit exists or was submitted.
+    pub(super) fn is_triggered(&self) -> bool {
+        self.record.triggered.as_ref() == Some(&self.commit)
+    }
+
+    /// Whether a person confirmed a run.
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.input.request == Request::Confirmed
+    }
+
+    /// Why nothing may be submitted now.
+    pub(super) fn hold(&self) -> Option<String> {
+        if self.input.follower.is_paused {
+            return Some("the follower is paused".to_owned());
+        }
+        match self.input.request {
+            Request::DryRun => Some("a dry run triggers nothing".to_owned()),
+            Request::Unconfirmed => {
+                Some("the run is not confirmed; repeat the command with `--confirm`".to_owned())
+            }
+            Request::None | Request::Confirmed => match &self.input.observations.head {
+                // The commit may not be the newest one any more.
+                Head::Unknown { why } if !self.is_triggered() => {
+                    Some(format!("the branch cannot be read: {why}"))
+                }
+                Head::Unknown { .. } | Head::Found(_) | Head::Missing => None,
+            },
+        }
+    }
+
+    /// Counts a further failure of a stage.
+    pub(super) fn count_failure(&mut self, index: usize) -> Failure {
+        let stage = &self.record.stages[index];
+        let count = self.record.failure.as_ref().map_or(0, |failure| failure.count);
+        let failure = Failure {
+            stage: stage.name.clone(),
+            attempt: stage.attempt,
+            count: count.saturating_add(1),
+            at: self.input.now,
+        };
+        self.record.failure = Some(failure.clone());
+        failure
+    }
+
+    /// The failure of a stage's attempt, which is counted once.
+    pub(super) fn failure(&mut self, index: usize) -> Failure {
+        let stage = &self.record.stages[index];
+        let known = self
+            .record
+            .failure
+            .clone()
+            .filter(|failure| failure.stage == stage.name && failure.attempt == stage.attempt);
+        known.unwrap_or_else(|| self.count_failure(index))
+    }
+
+    /// When the wait after a failure ends.
+    pub(super) fn retry_at(&self, failure: &Failure) -> Moment {
+        failure.at + self.input.controller.backoff(failure.count)
+    }
+
+    /// Records the submission of a stage's object, and returns it.
+    pub(super) fn submit(&mut self, index: usize) -> Action {
+        let now = self.input.now;
+        let object = self.object(index);
+        let submission = match &self.input.follower.stages[index].work {
+            StageWork::Create(template) => {
+                Submission::Object(template.render(&self.purpose(index)))
+            }
+            StageWork::Run(run) => Submission::Run(run.describe(&object.name, &self.commit)),
+            // Only stages that create something become due.
+            StageWork::Observe(object) => Submission::Object(serde_json::json!({
+                "apiVersion": object.api_version, "kind": object.kind,
+            })),
+        };
+        let is_first = self
+            .input
+            .follower
+            .stages
+            .iter()
+            .zip(&self.record.stages)
+            .all(|(spec, stage)| !spec.creates() || stage.progress == StageProgress::Waiting);
+        let timings = &mut self.record.timings;
+        if timings.started_at.is_none() && !timings.is_start_unknown {
+            // Anything before this submission began at a time that is not stored.
+            timings.started_at = is_first.then_some(now);
+            timings.is_start_unknown = !is_first;
+        }
+        if Some(index) == self.last_created() {
+            self.record.timings.closeout_started_at.get_or_insert(now);
+        }
+        let stage = &mut self.record.stages[index];
+        stage.progress = StageProgress::Submitted;
+        stage.submitted_at = Some(now);
+        stage.started_at.get_or_insert(now);
+        stage.finished_at = None;
+        stage.object = Some(object.name.clone());
+        stage.message.clear();
+        let (name, attempt) = (stage.name.clone(), stage.attempt);
+        let (stage, since) = (name.clone(), now);
+        self.record.in_flight = Some(InFlight { stage, object: object.clone(), since });
+        self.record.triggered = Some(self.commit.clone());
+        Action { stage: name, commit: self.commit.clone(), attempt, object, submission }
+    }
+
+    /// Gives the stage a new attempt, whose object has another name. Later stages begin again.
+    pub(super) fn begin_attempt(&mut self, first: usize) {
+        for (index, stage) in self.record.stages.iter_mut().enumerate().skip(first) {
+            let was_started = index == first || stage.progress != StageProgress::Waiting;
+            let attempt = stage.attempt.saturating_add(u32::from(was_started));
+            *stage = StageRecord::new(&stage.name, stage.kind, attempt);
+        }
+        self.record.in_flight = None;
+        let timings = &mut self.record.timings;
+        timings.finished_at = None;
+        timings.closeout_started_at = None;
+        if self.record.is_closed_out {
+            // A delivered commit is delivered again: this is a run of its own.
+            let status_read_millis = timings.status_read_millis;
+            *timings = RunTimings { status_read_millis, ..RunTimings::default() };
+            self.record.is_closed_out = false;
+            self.record.failure = None;
+        }
+    }
+
+    /// Records that each required stage is complete, and returns the phase.
+    pub(super) fn close_out(&mut self) -> Phase {
+        self.record.in_flight = None;
+        self.record.failure = None;
+        if !self.record.is_closed_out {
+            self.record.is_closed_out = true;
+            self.record.succeeded = Some(self.commit.clone());
+            self.record.timings.finished_at = Some(self.input.now);
+            return Phase::Succeeded;
+        }
+        match self.input.observations.head {
+            Head::Found(_) => Phase::Noop,
+            Head::Missing | Head::Unknown { .. } => Phase::Observed,
+        }
+    }
+}
