@@ -1,0 +1,130 @@
+//! The total, the closeout, and what stays unknown.
+
+use butler_follower::state::{Record, RunTimings};
+use butler_follower::status::Timings;
+
+use crate::support::{Bench, commit, job, pipeline, ready};
+
+fn timings(bench: &Bench) -> Timings {
+    Timings::new(Some(&bench.record), bench.follower().budget, bench.now)
+}
+
+fn row(bench: &Bench, name: &str) -> Option<f64> {
+    timings(bench).rows.into_iter().find(|row| row.row == name).expect("the row exists").seconds
+}
+
+#[test]
+fn total_runs_from_the_first_submission_to_the_closeout() {
+    let mut bench = Bench::new();
+    assert_eq!(timings(&bench).total_seconds, None);
+    bench.look();
+    bench.wait(7);
+    assert_eq!(timings(&bench).total_seconds, Some(7.0));
+    bench.object("image")["status"] = job("Complete");
+    bench.look();
+    bench.wait(20);
+    bench.object("pipeline")["status"] = pipeline("True");
+    bench.look();
+    bench.wait(40);
+    *bench.object("ready") = ready(&commit('a'));
+    bench.look();
+    bench.wait(1000);
+    bench.look();
+    assert_eq!(timings(&bench).total_seconds, Some(67.0));
+    assert_eq!(row(&bench, "job"), Some(7.0));
+    assert_eq!(row(&bench, "pipeline-run"), Some(20.0));
+    assert_eq!(row(&bench, "runtime"), Some(40.0));
+    assert_eq!(row(&bench, "closeout"), Some(60.0));
+    assert_eq!(row(&bench, "status-read"), Some(0.02));
+}
+
+#[test]
+fn reused_object_is_a_stage_observation_and_not_the_total() {
+    let mut bench = Bench::new();
+    bench.look();
+    bench.wait(300);
+    bench.record = Record::new("web");
+    bench.look();
+    bench.wait(8);
+    assert_eq!(timings(&bench).total_seconds, None);
+    assert_eq!(row(&bench, "job"), Some(8.0));
+    // A later submission of the same run is not its start.
+    bench.object("image")["status"] = job("Complete");
+    assert!(bench.look().action.is_some());
+    bench.wait(10);
+    assert_eq!(timings(&bench).total_seconds, None);
+    bench.object("pipeline")["status"] = pipeline("True");
+    *bench.object("ready") = ready(&commit('a'));
+    bench.look();
+    assert_eq!(timings(&bench).total_seconds, None);
+    assert!(timings(&bench).table().contains("job           image     8.0s   complete, reused"));
+}
+
+#[test]
+fn resumed_closeout_has_a_closeout_time_only() {
+    let mut bench = Bench::new();
+    bench.deliver();
+    *bench.object("ready") = ready(&commit('0'));
+    bench.record = Record::new("web");
+    bench.look();
+    bench.wait(25);
+    *bench.object("ready") = ready(&commit('a'));
+    bench.look();
+    assert_eq!(timings(&bench).total_seconds, None);
+    assert_eq!(row(&bench, "closeout"), Some(25.0));
+}
+
+#[test]
+fn resumed_closeout_keeps_a_stored_start() {
+    let mut bench = Bench::new();
+    bench.look();
+    let stored = bench.record.clone();
+    bench.wait(100);
+    bench.object("image")["status"] = job("Complete");
+    bench.look();
+    bench.object("pipeline")["status"] = pipeline("True");
+    *bench.object("ready") = ready(&commit('a'));
+    bench.record = stored;
+    bench.wait(20);
+    bench.look();
+    assert_eq!(timings(&bench).total_seconds, Some(120.0));
+}
+
+#[test]
+fn record_without_a_start_gets_none_later() {
+    let mut bench = Bench::new();
+    bench.look();
+    bench.look();
+    bench.record.timings = RunTimings::default();
+    bench.object("image")["status"] = job("Complete");
+    assert!(bench.look().action.is_some());
+    bench.wait(10);
+    assert_eq!(timings(&bench).total_seconds, None);
+}
+
+#[test]
+fn retries_belong_to_the_same_source_change() {
+    let mut bench = Bench::new();
+    bench.look();
+    bench.wait(10);
+    bench.object("image")["status"] = job("Failed");
+    bench.look();
+    assert_eq!(timings(&bench).total_seconds, Some(10.0));
+    bench.wait(50);
+    assert_eq!(timings(&bench).total_seconds, Some(10.0));
+    bench.look();
+    bench.look();
+    bench.wait(5);
+    assert_eq!(timings(&bench).total_seconds, Some(65.0));
+}
+
+#[test]
+fn next_commit_has_timings_of_its_own() {
+    let mut bench = Bench::new();
+    bench.deliver();
+    bench.wait(1000);
+    bench.head = butler_follower::Head::Found(commit('b'));
+    bench.look();
+    bench.wait(3);
+    assert_eq!(timings(&bench).total_seconds, Some(3.0));
+}
