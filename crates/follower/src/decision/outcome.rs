@@ -6,6 +6,7 @@ use super::pass::Pass;
 use super::standing::Standing;
 use crate::moment::Moment;
 use crate::phase::Phase;
+use crate::state::StageProgress;
 
 /// What the chain needs next.
 pub(super) enum Outcome {
@@ -48,7 +49,7 @@ impl Pass<'_> {
                 self.rest(Phase::Triggering, why, watch)
             }
             Standing::Running(why) => {
-                let phase = self.waiting_phase();
+                let phase = self.waiting_phase(index);
                 self.rest(phase, format!("stage `{name}` is not complete: {why}"), watch)
             }
             Standing::Missing(why) => {
@@ -56,8 +57,11 @@ impl Pass<'_> {
             }
             Standing::Unreadable(why) => {
                 // Without a reading, a delivered commit is neither delivered nor not.
-                let phase =
-                    if self.record.is_closed_out { Phase::Observed } else { self.waiting_phase() };
+                let phase = if self.record.is_closed_out {
+                    Phase::Observed
+                } else {
+                    self.waiting_phase(index)
+                };
                 self.rest(phase, format!("stage `{name}` is unknown: {why}"), watch)
             }
             Standing::Refused(why) => self.refused(index, &why),
@@ -66,12 +70,22 @@ impl Pass<'_> {
         })
     }
 
-    /// The phase while a stage is not complete. Before the first object, nothing closes out.
-    fn waiting_phase(&self) -> Phase {
-        if self.is_triggered() || self.last_created().is_none() {
-            Phase::ClosingOut
-        } else {
-            Phase::PendingTrigger
+    /// The phase while a stage is not complete.
+    fn waiting_phase(&self, index: usize) -> Phase {
+        let is_created = self.input.follower.stages[index].creates();
+        match self.record.stages[index].progress {
+            StageProgress::Refused => Phase::Blocked,
+            StageProgress::Waiting if is_created => Phase::PendingTrigger,
+            StageProgress::Waiting
+            | StageProgress::Submitted
+            | StageProgress::Running
+            | StageProgress::TimedOut
+            | StageProgress::Failed
+            | StageProgress::Complete => {
+                // Before the first object, nothing closes out.
+                let closes_out = self.is_triggered() || self.last_created().is_none();
+                if closes_out { Phase::ClosingOut } else { Phase::PendingTrigger }
+            }
         }
     }
 
@@ -93,16 +107,17 @@ impl Pass<'_> {
 
     fn failed(&mut self, index: usize, why: &str, still_runs: StillRuns) -> Outcome {
         let name = self.record.stages[index].name.clone();
-        // A gate observes what an earlier stage delivered; only that stage can deliver it again.
-        let stages = &self.input.follower.stages;
-        let first = (0..=index).rev().find(|index| stages[*index].creates());
+        let first = self.stage_to_retry(index);
         let retry = first.filter(|_| self.is_confirmed());
         if self.record.is_closed_out {
             // The commit was delivered. What broke since then may have any cause.
             if let Some(index) = retry {
                 return Outcome::Retry { index, why: format!("a person confirmed a run: {why}") };
             }
-            let why = format!("stage `{name}` failed after the commit was delivered: {why}");
+            let why = format!(
+                "stage `{name}` failed after the commit was delivered: {why}; `{}` delivers it again",
+                run_once(&self.input.follower.id)
+            );
             return self.rest(Phase::Failed, why, self.input.controller.poll);
         }
         let failure = self.failure(index);
@@ -116,9 +131,8 @@ impl Pass<'_> {
         // Two objects of one stage at the same time could overwrite each other's results.
         if first == index && still_runs == StillRuns::Yes && !self.is_confirmed() {
             let why = format!(
-                "{why}; its object still runs, and a new attempt needs `butler-runner follower \
-                 run-once --follower {} --confirm`",
-                self.input.follower.id
+                "{why}; its object still runs, and a new attempt needs `{}`",
+                run_once(&self.input.follower.id)
             );
             return self.rest(Phase::Failed, why, self.input.controller.poll);
         }
@@ -132,11 +146,33 @@ impl Pass<'_> {
         )
     }
 
+    /// The stage that can repair a failed one. A created stage repairs itself. A gate observes what an
+    /// earlier stage delivered: its first retry begins at the nearest one, each further retry one
+    /// earlier. Optional stages deliver nothing that a gate needs.
+    fn stage_to_retry(&self, index: usize) -> Option<usize> {
+        let stages = &self.input.follower.stages;
+        if stages[index].creates() {
+            return Some(index);
+        }
+        let earlier = (0..index).rev();
+        let earlier: Vec<_> = earlier
+            .filter(|index| stages[*index].creates() && stages[*index].is_required)
+            .collect();
+        let retries = self.record.stages[index].attempt.saturating_sub(1);
+        let retries = usize::try_from(retries).unwrap_or(usize::MAX);
+        earlier.get(retries).or(earlier.last()).copied()
+    }
+
     /// Rests until `moment`, but looks meanwhile: the object can recover.
     fn rest_until(&self, phase: Phase, why: String, moment: Moment) -> Outcome {
         let look = moment.min(self.input.now + self.input.controller.poll);
         Outcome::Rest { phase, why, look }
     }
+}
+
+/// The command with which a person starts a new attempt.
+fn run_once(id: &str) -> String {
+    format!("butler-runner follower run-once --follower {id} --confirm")
 }
 
 /// Whether the object of a failed stage can still change something.

@@ -17,6 +17,8 @@ pub(super) struct Pass<'a> {
     pub(super) record: Record,
     /// The commit that is delivered.
     pub(super) commit: Commit,
+    /// The object of each stage for the commit and the stored attempt.
+    objects: Vec<ObjectReference>,
     /// Sentences about stages that do not hold the chain.
     pub(super) notes: Vec<String>,
 }
@@ -36,7 +38,12 @@ impl<'a> Pass<'a> {
             // A failure sets it again; otherwise the run has not ended.
             record.timings.finished_at = None;
         }
-        Self { input, record, commit, notes: Vec::new() }
+        let objects =
+            input.follower.stages.iter().zip(&record.stages).map(|(stage, known)| {
+                stage.object(&purpose_of(&input.follower.id, known, &commit))
+            });
+        let objects = objects.collect();
+        Self { input, record, commit, objects, notes: Vec::new() }
     }
 
     /// What the chain needs next.
@@ -81,19 +88,13 @@ impl<'a> Pass<'a> {
         None
     }
 
-    /// The object of a stage for the current commit and attempt.
-    pub(super) fn object(&self, index: usize) -> ObjectReference {
-        self.input.follower.stages[index].object(&self.purpose(index))
+    /// The object of a stage for the commit and the stored attempt.
+    pub(super) fn object(&self, index: usize) -> &ObjectReference {
+        &self.objects[index]
     }
 
     fn purpose(&self, index: usize) -> Purpose<'_> {
-        let stage = &self.record.stages[index];
-        Purpose {
-            follower: &self.input.follower.id,
-            stage: &stage.name,
-            commit: &self.commit,
-            attempt: stage.attempt,
-        }
+        purpose_of(&self.input.follower.id, &self.record.stages[index], &self.commit)
     }
 
     /// The last stage of the chain that creates an object.
@@ -164,7 +165,7 @@ impl<'a> Pass<'a> {
     /// Records the submission of a stage's object, and returns it.
     pub(super) fn submit(&mut self, index: usize) -> Action {
         let now = self.input.now;
-        let object = self.object(index);
+        let object = self.object(index).clone();
         let submission = match &self.input.follower.stages[index].work {
             StageWork::Create(template) => {
                 Submission::Object(template.render(&self.purpose(index)))
@@ -205,9 +206,14 @@ impl<'a> Pass<'a> {
         Action { stage: name, commit: self.commit.clone(), attempt, object, submission }
     }
 
-    /// Gives the stage a new attempt, whose object has another name. Later stages begin again.
+    /// Gives the stage a new attempt, whose object has another name. Later stages begin again, except
+    /// optional ones: these may still run, and are started once for each commit.
     pub(super) fn begin_attempt(&mut self, first: usize) {
-        for (index, stage) in self.record.stages.iter_mut().enumerate().skip(first) {
+        let stages = self.record.stages.iter_mut().zip(&self.input.follower.stages);
+        for (index, (stage, spec)) in stages.enumerate().skip(first) {
+            if index > first && spec.creates() && !spec.is_required {
+                continue;
+            }
             let was_started = index == first || stage.progress != StageProgress::Waiting;
             let attempt = stage.attempt.saturating_add(u32::from(was_started));
             *stage = StageRecord::new(&stage.name, stage.kind, attempt);
@@ -240,4 +246,8 @@ impl<'a> Pass<'a> {
             Head::Missing | Head::Unknown { .. } => Phase::Observed,
         }
     }
+}
+
+fn purpose_of<'a>(follower: &'a str, stage: &'a StageRecord, commit: &'a Commit) -> Purpose<'a> {
+    Purpose { follower, stage: &stage.name, commit, attempt: stage.attempt }
 }

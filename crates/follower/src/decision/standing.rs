@@ -37,8 +37,7 @@ pub(super) enum Standing {
 impl Pass<'_> {
     /// How far the stage is. Updates its record.
     pub(super) fn standing(&mut self, index: usize) -> Standing {
-        let reference = self.object(index);
-        let sighting = self.input.observations.objects.get(&reference);
+        let sighting = self.input.observations.objects.get(self.object(index));
         let standing = if self.input.follower.stages[index].creates() {
             self.standing_of_created(index, sighting)
         } else {
@@ -57,7 +56,7 @@ impl Pass<'_> {
     }
 
     fn standing_of_created(&mut self, index: usize, sighting: Option<&Sighting>) -> Standing {
-        let object = self.object(index);
+        let object = self.object(index).clone();
         let progress = self.record.stages[index].progress;
         // A completed stage stays complete: clusters remove Jobs some time after their end.
         if progress == StageProgress::Complete {
@@ -83,8 +82,8 @@ impl Pass<'_> {
                 StageProgress::TimedOut => {
                     Standing::TimedOut(format!("{object} did not end in time"))
                 }
-                StageProgress::Refused => Standing::Refused(format!("{object} was refused")),
                 StageProgress::Waiting
+                | StageProgress::Refused
                 | StageProgress::Submitted
                 | StageProgress::Running
                 | StageProgress::Complete => Standing::Unreadable(unreadable(&object, sighting)),
@@ -94,7 +93,7 @@ impl Pass<'_> {
 
     /// How far a stage is whose object does not exist.
     fn standing_of_absent(&self, index: usize) -> Standing {
-        let object = self.object(index);
+        let object = self.object(index).clone();
         let stage = &self.record.stages[index];
         match stage.progress {
             StageProgress::Complete => Standing::Complete,
@@ -118,7 +117,7 @@ impl Pass<'_> {
     }
 
     fn standing_of_observed(&mut self, index: usize, sighting: Option<&Sighting>) -> Standing {
-        let object = self.object(index);
+        let object = self.object(index).clone();
         match sighting {
             Some(Sighting::Found(value)) => {
                 let stage = &mut self.record.stages[index];
@@ -141,7 +140,7 @@ impl Pass<'_> {
 
     /// Records that the object of a stage exists.
     fn adopt(&mut self, index: usize) {
-        let object = self.object(index);
+        let object = self.object(index).clone();
         let now = self.input.now;
         let is_last = Some(index) == self.last_created();
         let stage = &mut self.record.stages[index];
@@ -162,7 +161,7 @@ impl Pass<'_> {
     /// Reads an object that exists.
     fn read(&mut self, index: usize, value: &Value) -> Standing {
         let spec = &self.input.follower.stages[index];
-        let object = self.object(index);
+        let object = self.object(index).clone();
         let owner = if spec.creates() { Owner::Follower } else { Owner::OtherController };
         let reading = spec.closeout.read(value, &self.commit, owner);
         let waits_for = match reading {
@@ -171,6 +170,7 @@ impl Pass<'_> {
                 self.end(index, StageProgress::Complete);
                 let stage = &mut self.record.stages[index];
                 stage.evidence = evidence;
+                stage.open_since = None;
                 stage.message.clear();
                 return Standing::Complete;
             }
@@ -183,9 +183,15 @@ impl Pass<'_> {
                 format!("{object} does not show commit {} at {path}", self.commit.short())
             }
         };
-        let started_at = self.record.stages[index].started_at;
-        let is_late = started_at.is_some_and(|at| self.input.now.since(at) >= spec.timeout);
-        if is_late && !self.record.is_closed_out {
+        let now = self.input.now;
+        let stage = &mut self.record.stages[index];
+        let since = if self.record.is_closed_out {
+            *stage.open_since.get_or_insert(now)
+        } else {
+            // An object that was lost and submitted again has its whole time again.
+            stage.submitted_at.unwrap_or_else(|| *stage.started_at.get_or_insert(now))
+        };
+        if now.since(since) >= spec.timeout {
             self.end(index, StageProgress::TimedOut);
             let timeout = humantime::format_duration(spec.timeout);
             return Standing::TimedOut(format!("{waits_for}; it did not end within {timeout}"));

@@ -30,15 +30,22 @@ const NAME: usize = 253;
 #[must_use]
 pub fn bounded_copy(record: &Record) -> String {
     let mut copy = shortened(record, MESSAGE[0]);
-    let mut size = serialized(&copy).len();
+    let text = serialized(&copy);
+    if text.len() <= COPY_LIMIT {
+        return text;
+    }
+    let mut size = text.len();
     for stage in &mut copy.stages {
         if size <= COPY_LIMIT {
-            return serialized(&copy);
+            break;
         }
         size -= serialized(stage).len();
         stage.evidence = BTreeMap::new();
         stage.message = String::new();
         size += serialized(stage).len();
+    }
+    if size <= COPY_LIMIT {
+        return serialized(&copy);
     }
     copy = Record { stages: copy.stages, ..shortened(record, MESSAGE[1]) };
     while !copy.stages.is_empty() {
@@ -96,6 +103,7 @@ fn shortened_stage(stage: &StageRecord, message: usize) -> StageRecord {
         submitted_at: stage.submitted_at,
         started_at: stage.started_at,
         finished_at: stage.finished_at,
+        open_since: stage.open_since,
         progress: stage.progress,
         is_reused: stage.is_reused,
         message: shorten(&stage.message, message),
@@ -163,6 +171,12 @@ mod tests {
 
     #[test]
     fn small_record_is_copied_completely() {
+        for stages in [0, 1, 3] {
+            let record = record(stages, &"short ".repeat(40));
+            let copy: Record = serde_json::from_str(&bounded_copy(&record)).unwrap();
+            assert_eq!(copy.message, record.message);
+            assert_eq!(copy.stages.len(), stages);
+        }
         let record = record(3, "short");
         let copy: Record = serde_json::from_str(&bounded_copy(&record)).unwrap();
         assert_eq!(copy, record);

@@ -83,6 +83,9 @@ pub struct StageRecord {
     /// When the stage was seen to be complete or failed.
     #[serde(default)]
     pub finished_at: Option<Moment>,
+    /// Since when the stage is not complete although its commit was delivered.
+    #[serde(default)]
+    pub open_since: Option<Moment>,
     /// What the stage waits for, or why it failed.
     #[serde(default)]
     pub message: String,
@@ -206,6 +209,7 @@ impl StageRecord {
             submitted_at: None,
             started_at: None,
             finished_at: None,
+            open_since: None,
             message: String::new(),
             evidence: BTreeMap::new(),
         }

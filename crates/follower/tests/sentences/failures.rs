@@ -3,7 +3,7 @@
 use butler_follower::{Head, Phase, Request};
 use serde_json::json;
 
-use crate::support::{Bench, commit, job, pipeline, ready};
+use crate::support::{Bench, CHAIN, commit, job, pipeline, ready};
 
 #[test]
 fn failed_commit_is_tried_again_under_a_new_name() {
@@ -77,7 +77,7 @@ fn recovered_gate_moves_a_failed_follower_on() {
 }
 
 #[test]
-fn failed_gate_lets_the_stage_before_it_deliver_again() {
+fn failed_gate_lets_the_nearest_stage_deliver_again_and_then_earlier_ones() {
     let mut bench = Bench::new();
     bench.object("sync")["status"]["health"]["status"] = json!("Degraded");
     bench.deliver();
@@ -85,6 +85,28 @@ fn failed_gate_lets_the_stage_before_it_deliver_again() {
     assert_eq!(bench.look().phase, Phase::PendingTrigger);
     let action = bench.look().action.unwrap();
     assert_eq!((action.stage.as_str(), action.attempt), ("pipeline", 2));
+    bench.object("pipeline")["status"] = pipeline("True");
+    assert_eq!(bench.look().phase, Phase::Failed);
+    bench.wait(120);
+    assert_eq!(bench.look().phase, Phase::PendingTrigger);
+    let action = bench.look().action.unwrap();
+    assert_eq!((action.stage.as_str(), action.attempt), ("image", 2));
+    bench.object("image")["status"] = job("Complete");
+    let action = bench.look().action.unwrap();
+    assert_eq!((action.stage.as_str(), action.attempt), ("pipeline", 3));
+}
+
+#[test]
+fn failed_gate_does_not_start_optional_stages_again() {
+    let optional = "          - {name: notes, preset: job, required: false, create: {apiVersion: \
+                    batch/v1, kind: Job}}\n          - name: flush";
+    let mut bench = Bench::with(&CHAIN.replacen("          - name: flush", optional, 1));
+    bench.object("sync")["status"]["health"]["status"] = json!("Degraded");
+    bench.deliver();
+    assert_eq!(bench.look().phase, Phase::Failed);
+    bench.wait(60);
+    bench.look();
+    assert_eq!(bench.look().action.unwrap().stage, "pipeline");
 }
 
 #[test]
@@ -100,6 +122,21 @@ fn gate_that_breaks_after_the_delivery_triggers_nothing() {
     // A person can deliver the commit again.
     assert_eq!(bench.ask(Request::Confirmed).phase, Phase::PendingTrigger);
     assert_eq!(bench.look().action.unwrap().stage, "pipeline");
+}
+
+/// Another deployment, such as a rollback that a person made, is not overwritten.
+#[test]
+fn gate_that_shows_another_commit_after_the_delivery_waits_for_a_person() {
+    let mut bench = Bench::new();
+    bench.deliver();
+    *bench.object("ready") = ready(&commit('0'));
+    assert_eq!(bench.look().phase, Phase::ClosingOut);
+    bench.wait(600);
+    let decision = bench.look();
+    assert_eq!((decision.phase, decision.action), (Phase::Failed, None));
+    assert!(decision.reasons[0].contains("run-once"), "{:?}", decision.reasons);
+    *bench.object("ready") = ready(&commit('a'));
+    assert_eq!(bench.look().phase, Phase::Noop);
 }
 
 #[test]
