@@ -63,6 +63,7 @@ struct Story {
     cluster: Cluster,
     last_reading: Option<Observations>,
     starts: BTreeMap<Commit, Vec<Moment>>,
+    looks: usize,
     was_confirmed: bool,
     now: Moment,
     log: VecDeque<String>,
@@ -86,6 +87,7 @@ pub(crate) fn tell(number: u64) -> Result<Told, String> {
         cluster: Cluster::default(),
         last_reading: None,
         starts: BTreeMap::new(),
+        looks: 0,
         was_confirmed: false,
         now: Moment::from_millis(1_000_000_000),
         log: VecDeque::new(),
@@ -261,6 +263,7 @@ impl Story {
     }
 
     fn decide_with(&mut self, request: Request) -> Result<Decision, String> {
+        self.looks += 1;
         self.cluster.advance(self.now, &mut self.random);
         let observations = self.read();
         let input = Input {
@@ -277,6 +280,7 @@ impl Story {
             cluster: &self.cluster,
             faults: &self.first_faults,
             starts: &self.starts,
+            looks: self.looks,
             was_confirmed: self.was_confirmed,
         };
         let checked = check(&input, &decision, &facts);
