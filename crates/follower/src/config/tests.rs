@@ -68,6 +68,9 @@ fn unknown_keys_are_refused_at_every_level() {
         ("preset: job", "presets: job"),
         ("timeout: 10m", "timeout: 10m\n            succeeded: [{path: \"$.a\", equal: 1}]"),
         ("layer: network", "layers: network"),
+        ("        stages:", "        parallel: true\n        stages:"),
+        ("    config-refs:", "    confg-refs:"),
+        ("namespace: web,", "namespaces: web,"),
         ("terraform:", "pulumi:"),
         ("preset: job", "preset: jobs"),
     ] {

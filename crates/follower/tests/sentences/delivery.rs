@@ -160,6 +160,9 @@ fn completed_stage_stays_complete_after_its_object_is_removed() {
     bench.objects.remove(&pipeline);
     let decision = bench.look();
     assert_eq!((decision.phase, decision.action), (Phase::Noop, None));
+    bench.unreadable.push(image);
+    let decision = bench.look();
+    assert_eq!((decision.phase, decision.action), (Phase::Noop, None));
 }
 
 #[test]

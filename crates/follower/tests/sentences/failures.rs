@@ -189,6 +189,19 @@ fn object_that_is_not_visible_yet_is_not_submitted_again() {
 }
 
 #[test]
+fn object_that_is_submitted_again_has_its_whole_time_again() {
+    let mut bench = Bench::new();
+    let image = bench.look().action.unwrap().object;
+    bench.objects.remove(&image);
+    bench.wait(590);
+    assert_eq!(bench.look().action.unwrap().object, image);
+    bench.wait(590);
+    assert_eq!(bench.look().phase, Phase::ClosingOut);
+    bench.wait(10);
+    assert_eq!(bench.look().phase, Phase::Failed);
+}
+
+#[test]
 fn missing_object_of_another_controller_blocks() {
     let mut bench = Bench::new();
     let gate = bench.reference("sync");

@@ -16,8 +16,8 @@ pub(crate) struct Created {
     pub(crate) commit: Commit,
     visible_at: Moment,
     /// `None` if it does not end.
-    pub(crate) ends_at: Option<Moment>,
-    pub(crate) fails: bool,
+    ends_at: Option<Moment>,
+    fails: bool,
     pub(crate) has_ended: bool,
 }
 
@@ -97,6 +97,17 @@ impl Cluster {
                     ready_at: later(random, now, 120),
                 });
             }
+        }
+    }
+
+    /// Without faults, each object is visible and ends soon, and each gate exists.
+    pub(crate) fn settle(&mut self, now: Moment) {
+        let soon = now + Duration::from_mins(5);
+        self.missing_gate = None;
+        self.is_degraded = false;
+        for created in self.created.values_mut() {
+            created.visible_at = created.visible_at.min(now);
+            created.ends_at = Some(created.ends_at.unwrap_or(now).min(soon));
         }
     }
 

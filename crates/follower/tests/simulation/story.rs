@@ -116,11 +116,7 @@ impl Story {
     fn end(&mut self) -> Result<(), String> {
         self.faults = Faults::default();
         self.registry.followers[0].is_paused = false;
-        self.cluster.missing_gate = None;
-        self.cluster.is_degraded = false;
-        for created in self.cluster.created.values_mut() {
-            created.ends_at.get_or_insert(self.now);
-        }
+        self.cluster.settle(self.now);
         self.last_reading = None;
         self.push();
         let until = self.now + Duration::from_hours(LAST_HOURS);
