@@ -109,7 +109,8 @@ impl Pass<'_> {
         let name = self.record.stages[index].name.clone();
         let first = self.stage_to_retry(index);
         let retry = first.filter(|_| self.is_confirmed());
-        if self.record.is_closed_out {
+        let is_gate = !self.input.follower.stages[index].creates();
+        if self.record.is_closed_out && is_gate {
             // The commit was delivered. What broke since then may have any cause.
             if let Some(index) = retry {
                 return Outcome::Retry { index, why: format!("a person confirmed a run: {why}") };
@@ -122,7 +123,9 @@ impl Pass<'_> {
         }
         let failure = self.failure(index);
         let retry_at = self.retry_at(&failure);
-        self.record.timings.finished_at = Some(failure.at);
+        if !self.record.is_closed_out {
+            self.record.timings.finished_at = Some(failure.at);
+        }
         let why = format!("stage `{name}` failed: {why}");
         let Some(first) = first else {
             let why = format!("{why}; the follower continues when the object is ready");

@@ -33,9 +33,8 @@ impl Purpose<'_> {
     #[must_use]
     pub fn object_name(&self) -> String {
         let Self { follower, stage, commit, attempt } = self;
-        // The lengths keep `a-b` + `c` apart from `a` + `b-c`.
-        let identity =
-            format!("{}:{follower}/{}:{stage}/{commit}/{attempt}", follower.len(), stage.len());
+        // Neither ids nor names of stages have a slash, so `a-b` + `c` differs from `a` + `b-c`.
+        let identity = format!("{follower}/{stage}/{commit}/{attempt}");
         let digest = hex::encode(&Sha256::digest(identity)[..DIGEST_BYTES]);
         let attempt = if *attempt > 1 { format!("-a{attempt}") } else { String::new() };
         let end = format!("-{}-{digest}{attempt}", &commit.as_str()[..COMMIT_DIGITS]);

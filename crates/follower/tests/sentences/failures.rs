@@ -16,7 +16,7 @@ fn failed_commit_is_tried_again_under_a_new_name() {
         names.push(action.object.name);
         bench.object("image")["status"] = job("Failed");
         let failed_at = bench.now;
-        loop {
+        for _ in 0..20 {
             let decision = bench.look();
             if decision.phase == Phase::PendingTrigger {
                 break;
@@ -122,6 +122,26 @@ fn gate_that_breaks_after_the_delivery_triggers_nothing() {
     // A person can deliver the commit again.
     assert_eq!(bench.ask(Request::Confirmed).phase, Phase::PendingTrigger);
     assert_eq!(bench.look().action.unwrap().stage, "pipeline");
+}
+
+#[test]
+fn stage_that_the_registry_adds_after_the_delivery_is_required_too() {
+    let mut bench = Bench::new();
+    bench.deliver();
+    let finished_at = bench.record.timings.finished_at;
+    let added = "          - {name: scan, preset: job, create: {apiVersion: batch/v1, kind: Job}}\n          \
+                 - name: flush";
+    let text = CHAIN.replacen("          - name: flush", added, 1);
+    bench.registry = Bench::with(&text).registry;
+    assert_eq!(bench.look().action.unwrap().stage, "scan");
+    bench.object("scan")["status"] = job("Failed");
+    assert_eq!(bench.look().phase, Phase::Failed);
+    assert_eq!(bench.record.timings.finished_at, finished_at);
+    bench.wait(30);
+    assert_eq!(bench.look().phase, Phase::PendingTrigger);
+    assert_eq!(bench.look().action.unwrap().attempt, 2);
+    bench.object("scan")["status"] = job("Complete");
+    assert_eq!(bench.look().phase, Phase::Succeeded);
 }
 
 /// Another deployment, such as a rollback that a person made, is not overwritten.
