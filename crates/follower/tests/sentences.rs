@@ -52,6 +52,7 @@ mod sentences {
     mod delivery;
     mod failures;
     mod limits;
+    mod readings;
     mod timings;
 }
 mod support;
