@@ -1,8 +1,9 @@
 //! What a registry file can contain. Unknown keys are refused.
 
 use serde::Deserialize;
-use serde_json::{Number, Value};
+use serde_json::Value;
 
+use super::check_entry::CheckEntry;
 use super::preset::Preset;
 use super::span::Span;
 use super::stage::StageKind;
@@ -156,20 +157,4 @@ pub(super) struct ObserveEntry {
     pub(super) kind: String,
     pub(super) namespace: Option<String>,
     pub(super) name: String,
-}
-
-/// One check: a path and exactly one test.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-pub(super) struct CheckEntry {
-    pub(super) path: String,
-    pub(super) equals: Option<Value>,
-    #[serde(rename = "in")]
-    pub(super) one_of: Option<Vec<Value>>,
-    pub(super) at_least: Option<Number>,
-    pub(super) exists: Option<bool>,
-    pub(super) equals_path: Option<String>,
-    pub(super) at_least_path: Option<String>,
-    /// The value if the path selects nothing.
-    pub(super) default: Option<Value>,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::document::{AdapterEntry, ControllerEntry, Document, FollowerEntry};
 use super::error::ConfigError;
 use super::load_stage::{Chain, external_stage};
+use super::name::is_name;
 use super::registry::{
     Adapter, Budget, BudgetOrigin, Controller, DEFAULT_BUDGET, Follower, Registry, Source,
 };
@@ -14,9 +15,6 @@ use super::stage::{ExternalRun, Stage};
 
 /// The shortest time between two looks.
 const SHORTEST_LOOK: Duration = Duration::from_secs(1);
-
-/// The longest id or name of a stage, as labels of Kubernetes.
-const LONGEST_NAME: usize = 63;
 
 impl Registry {
     /// Reads the text of a registry file.
@@ -74,15 +72,6 @@ impl Registry {
         }
         if errors.is_empty() { Ok(Self { controller, followers }) } else { Err(errors) }
     }
-}
-
-/// Whether `text` can be an id or the name of a stage: a DNS label that begins with a letter.
-pub(super) fn is_name(text: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    text.len() <= LONGEST_NAME
-        && text.bytes().all(is_plain)
-        && text.starts_with(|letter: char| letter.is_ascii_lowercase())
-        && !text.ends_with('-')
 }
 
 fn controller(entry: &ControllerEntry, errors: &mut Vec<ConfigError>) -> Controller {

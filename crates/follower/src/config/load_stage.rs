@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::document::{CheckEntry, ObserveEntry, StageEntry};
+use super::check_entry::CheckEntry;
+use super::document::{ObserveEntry, StageEntry};
 use super::error::ConfigError;
-use super::load::is_name;
+use super::name::is_name;
 use super::preset::Preset;
 use super::registry::Controller;
 use super::span::Span;

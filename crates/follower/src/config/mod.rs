@@ -3,10 +3,12 @@
 //! It does not copy settings of what is delivered. `config-refs` name the configurations that own
 //! these. [`Registry::parse`] refuses unknown keys and reports everything that is wrong.
 
+mod check_entry;
 mod document;
 mod error;
 mod load;
 mod load_stage;
+mod name;
 mod preset;
 mod registry;
 mod span;

@@ -15,7 +15,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::document::CheckEntry;
+use super::check_entry::CheckEntry;
 use super::stage::StageKind;
 
 /// A well-known kind of object.

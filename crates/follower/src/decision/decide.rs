@@ -4,9 +4,9 @@
 //! before it executes the action. So after a crash, the same object is submitted under the same
 //! name, or is found and reused.
 
-use super::outcome::Outcome;
 use super::pass::Pass;
 use super::types::{Action, Decision, Head, Input};
+use super::verdict::Outcome;
 use crate::commit::Commit;
 use crate::config::Follower;
 use crate::moment::Moment;

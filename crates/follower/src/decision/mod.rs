@@ -5,6 +5,7 @@ mod outcome;
 mod pass;
 mod standing;
 mod types;
+mod verdict;
 
 pub use decide::{decide, objects_to_read};
 pub use types::{Action, Decision, Head, Input, Observations, Request, Sighting, Submission};

@@ -3,37 +3,10 @@
 use std::time::Duration;
 
 use super::pass::Pass;
-use super::standing::Standing;
+use super::verdict::{Outcome, Standing};
 use crate::moment::Moment;
 use crate::phase::Phase;
 use crate::state::StageProgress;
-
-/// What the chain needs next.
-pub(super) enum Outcome {
-    /// Nothing can be done now.
-    Rest {
-        /// The phase.
-        phase: Phase,
-        /// Why.
-        why: String,
-        /// When to look again.
-        look: Moment,
-    },
-    /// The object of this stage is submitted.
-    Submit {
-        /// The stage.
-        index: usize,
-    },
-    /// This stage gets a new attempt.
-    Retry {
-        /// The stage.
-        index: usize,
-        /// Why.
-        why: String,
-    },
-    /// Each required stage is complete.
-    Complete,
-}
 
 impl Pass<'_> {
     /// What a required stage means for the chain. `None`: it is complete.

@@ -1,8 +1,7 @@
 //! One pass over the chain of a follower.
 
-use super::outcome::Outcome;
-use super::standing::Standing;
 use super::types::{Action, Head, Input, Request, Submission};
+use super::verdict::{Outcome, Standing};
 use crate::commit::Commit;
 use crate::config::StageWork;
 use crate::moment::Moment;

@@ -6,33 +6,12 @@ use serde_json::Value;
 
 use super::pass::Pass;
 use super::types::Sighting;
+use super::verdict::Standing;
 use crate::condition::{Owner, Reading};
 use crate::state::{InFlight, StageProgress};
 
 /// How long a submitted object may be invisible. Caches of the cluster lag behind.
 const SUBMISSION_GRACE: Duration = Duration::from_secs(30);
-
-/// How far a stage is.
-pub(super) enum Standing {
-    /// It is complete.
-    Complete,
-    /// Its object must be submitted.
-    Due,
-    /// Its object is submitted and not visible yet.
-    Settling,
-    /// Its object exists and is not ready.
-    Running(String),
-    /// It failed, and its object has ended.
-    Failed(String),
-    /// It did not end in time, and its object can still end.
-    TimedOut(String),
-    /// Its object was refused.
-    Refused(String),
-    /// The object of another controller does not exist.
-    Missing(String),
-    /// Its object could not be read, so neither its presence nor its absence is known.
-    Unreadable(String),
-}
 
 impl Pass<'_> {
     /// How far the stage is. Updates its record.
