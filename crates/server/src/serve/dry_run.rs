@@ -9,10 +9,10 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use super::desired::Desired;
+use super::options::{Options, ServeError};
 use super::poller::{PollSettings, Poller, poll_each};
 use super::read_includes::recall;
 use super::scheduler::{Capacity, Scheduler};
-use super::server::{Options, ServeError};
 use super::view::Views;
 use crate::attempts;
 use crate::controller::{Executor, ExecutorError, Probe};
