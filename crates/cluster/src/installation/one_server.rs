@@ -1,6 +1,6 @@
 //! What an installation of one server has: a volume, which has the store too.
 
-use super::{Installation, Values};
+use super::options::{Installation, Values};
 use crate::yaml::scalar_text;
 
 pub(super) fn values(installation: &Installation) -> Values {

@@ -1,6 +1,6 @@
 //! What an installation of several servers has: a database, a volume for each server, and what all of them share.
 
-use super::{Installation, SharedStore, Values};
+use super::options::{Installation, SharedStore, Values};
 use crate::yaml::scalar_text;
 
 pub(super) fn values(installation: &Installation, shared: &SharedStore) -> Values {

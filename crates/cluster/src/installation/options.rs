@@ -1,0 +1,70 @@
+//! What differs between installations.
+
+use crate::yaml::scalar_text;
+
+/// The values of the template, by their names.
+pub(super) type Values = Vec<(&'static str, String)>;
+
+/// What several servers share.
+#[derive(Clone, Debug)]
+pub struct SharedStore {
+    /// How many servers there are.
+    pub replicas: u32,
+    /// The Secret with the address of the PostgreSQL database (`url`), the users (`access.yaml`) and the key of saved
+    /// plans (`plan.key`).
+    pub secret: String,
+    /// The port of the database, which the servers may connect to.
+    pub database_port: u16,
+    /// The object store for logs and plans.
+    pub artifacts: Option<String>,
+}
+
+/// What differs between installations.
+#[derive(Clone, Debug)]
+pub struct Installation {
+    /// The namespace of the server.
+    pub namespace: String,
+    /// The namespace of its attempts.
+    pub job_namespace: String,
+    /// The image of both, with a tag or digest.
+    pub image: String,
+    /// A Secret in both namespaces with a login for the image's registry.
+    pub pull_secret: Option<String>,
+    /// The address under which people reach the server.
+    pub public_url: Option<String>,
+    /// The namespace of the proxy that hands requests of people on.
+    pub ingress_namespace: Option<String>,
+    /// What several servers share; `None` for one server, whose store is in its volume.
+    pub shared: Option<SharedStore>,
+    /// The size of the volume of a server, as a quantity.
+    pub storage: String,
+    /// The class of the volume; the default is that of the cluster.
+    pub storage_class: Option<String>,
+    /// The configuration of the server, as YAML.
+    pub config: Option<String>,
+}
+
+impl Installation {
+    /// The names under which attempts and commands in the pod reach the server.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let service = format!("butler-server.{}.svc", self.namespace);
+        let pods =
+            self.shared.as_ref().map(|_| format!("*.butler-server-pods.{}.svc", self.namespace));
+        let local = ["localhost", "127.0.0.1"].map(str::to_owned);
+        std::iter::once(service).chain(pods).chain(local).collect()
+    }
+
+    /// The specification of a volume claim.
+    pub(super) fn claim(&self, depth: usize) -> String {
+        let class = self.storage_class.as_ref();
+        let class = class
+            .map_or_else(String::new, |name| format!("storageClassName: {}\n", scalar_text(name)));
+        let text = format!(
+            "accessModes: [ReadWriteOnce]\n{class}resources:\n  requests:\n    storage: {}",
+            scalar_text(&self.storage)
+        );
+        let indent = " ".repeat(depth);
+        text.lines().map(|line| format!("{indent}{line}")).collect::<Vec<_>>().join("\n")
+    }
+}
