@@ -71,6 +71,12 @@ impl Cluster {
         Self { client, server, namespace, outage: Arc::default() }
     }
 
+    /// The address of the API server.
+    #[must_use]
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
     /// The namespace of the run.
     #[must_use]
     pub fn namespace(&self) -> &str {

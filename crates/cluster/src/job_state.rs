@@ -26,6 +26,10 @@ use crate::watch::ObservedObject;
 /// How long the Job's controller may need to see that its pod has ended.
 const CONTROLLER_LAG: Duration = Duration::from_mins(1);
 
+/// The reasons of waits for objects that do not exist.
+const SETUP: [&str; 4] =
+    ["CreateContainerConfigError", "CreateContainerError", "FailedMount", "FailedAttachVolume"];
+
 /// What the cluster knows about the Job of a run.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum JobState {
@@ -54,23 +58,19 @@ pub struct JobWait {
 }
 
 impl JobWait {
-    /// Whether the pod waits for the Secret with its token, which the one who created the Job has not created.
-    #[must_use]
-    pub fn lacks_token(&self, name: &JobName) -> bool {
-        let why = self.why.as_deref().unwrap_or_default();
-        why.contains(&format!("secret \"{name}")) && why.contains("not found")
-    }
-
     /// What has failed if the wait has been too long.
     #[must_use]
     pub fn failure(&self) -> JobFailure {
         let why = self.why.as_deref().unwrap_or_default();
-        let begins_with = |reasons: &[&str]| reasons.iter().any(|reason| why.starts_with(reason));
+        let reason = why.split(':').next().unwrap_or_default();
+        let is_missing = ["persistentvolumeclaim", "serviceaccount"]
+            .iter()
+            .any(|kind| why.contains(&format!("{kind} \"")) && why.contains("not found"));
         if is_image_wait(why) {
             JobFailure::Image
-        } else if begins_with(&["CreateContainer", "FailedMount", "FailedAttachVolume"]) {
+        } else if is_missing || SETUP.contains(&reason) {
             JobFailure::Setup
-        } else if begins_with(&["FailedCreate"]) {
+        } else if reason == "FailedCreate" {
             JobFailure::Quota
         } else {
             JobFailure::NoRoom
@@ -163,11 +163,22 @@ fn state_of(job: Option<&Job>, pods: &[Pod], now: Timestamp) -> JobState {
         (None, Some(pod)) => of_pod(pod),
         (Some(job), pod) => match end_of(job, pod, now) {
             Some(end) => JobState::Ended(end),
+            // The Job is removed after its pod.
+            None if pod.is_none() && job.metadata.deletion_timestamp.is_some() => JobState::Missing,
+            // Its controller says next how the pod has ended.
+            None if pod.is_none() && has_counted_pod(job) => JobState::Running,
             None => pod
                 .filter(|pod| stage(pod) != Stage::Waiting)
                 .map_or_else(|| JobState::Waiting(wait(job, pod, now)), of_pod),
         },
     }
+}
+
+/// Whether the controller has counted a pod of the Job.
+fn has_counted_pod(job: &Job) -> bool {
+    let Some(status) = &job.status else { return false };
+    let counts = [status.active, status.succeeded, status.failed];
+    counts.into_iter().flatten().any(|count| count > 0)
 }
 
 /// The state of a pod that has begun.

@@ -75,7 +75,11 @@ fn job_waits_until_its_runner_begins() {
         (Some(waiting("ErrImagePull")), Some("ErrImagePull: m".to_owned())),
     ] {
         let expected = JobState::Waiting(JobWait { since, why });
-        assert_eq!(state(Some(&job(&[])), pod.as_ref()), expected);
+        let mut job = job(&[]);
+        if pod.is_none() {
+            job.status = None;
+        }
+        assert_eq!(state(Some(&job), pod.as_ref()), expected);
     }
     assert_eq!(state(Some(&job(&[])), Some(&running(&json!([])))), JobState::Running);
     assert_eq!(state(None, None), JobState::Missing);
@@ -150,15 +154,31 @@ fn reason_of_the_jobs_controller_is_waited_for() {
 }
 
 #[test]
-fn pod_whose_token_was_never_created_is_told_from_one_that_misses_a_secret_of_its_layer() {
-    let name = JobName::from_existing("butler-run-7-1".to_owned());
-    let mount = "FailedMount: MountVolume.SetUp failed for volume \"token\" : secret";
+fn missing_claim_or_account_is_no_question_of_room_or_quota() {
     for (why, expected) in [
-        (format!("{mount} \"butler-run-7-1-0a1b\" not found"), true),
-        (format!("{mount} \"aws\" not found"), false),
-        ("CreateContainerConfigError: secret \"aws\" not found".to_owned(), false),
+        ("Unschedulable: persistentvolumeclaim \"cache\" not found", JobFailure::Setup),
+        (
+            "FailedCreate: Error creating: pods \"a\" is forbidden: error looking up service account \
+             runs/tf: serviceaccount \"tf\" not found",
+            JobFailure::Setup,
+        ),
+        ("FailedCreate: Error creating: exceeded quota: runs", JobFailure::Quota),
+        ("FailedCreatePodSandBox: failed to set up network", JobFailure::NoRoom),
     ] {
-        let wait = JobWait { since: Timestamp::UNIX_EPOCH, why: Some(why.clone()) };
-        assert_eq!(wait.lacks_token(&name), expected, "{why}");
+        let wait = JobWait { since: Timestamp::UNIX_EPOCH, why: Some(why.to_owned()) };
+        assert_eq!(wait.failure(), expected, "{why}");
     }
+}
+
+#[test]
+fn job_whose_pod_has_just_vanished_does_not_wait_for_its_begin() {
+    let mut job = Job::default();
+    assert!(matches!(state_of(Some(&job), &[], Timestamp::now()), JobState::Waiting(_)));
+    job.status = Some(k8s_openapi::api::batch::v1::JobStatus {
+        active: Some(1),
+        ..k8s_openapi::api::batch::v1::JobStatus::default()
+    });
+    assert_eq!(state_of(Some(&job), &[], Timestamp::now()), JobState::Running);
+    job.metadata.deletion_timestamp = Some(Time(Timestamp::now()));
+    assert_eq!(state_of(Some(&job), &[], Timestamp::now()), JobState::Missing);
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use butler_testing::free_port;
+use butler_testing::{PASSWORD, Postgres, free_port};
 
 use super::faults::HeldBackend;
 use super::*;
@@ -76,10 +76,26 @@ layers:
     }
 
     async fn start(&mut self) {
+        self.start_with(&[]).await;
+    }
+
+    /// Starts the server with further arguments.
+    async fn start_with(&mut self, more: &[&str]) {
         let login = format!("KUBECONFIG={}", self.installation.path("kubeconfig").display());
         let mut arguments = self.arguments();
-        arguments.extend(["--attempt-url".to_owned(), format!("https://127.0.0.1:{}", self.port)]);
+        let url = format!("https://127.0.0.1:{}", self.port);
+        arguments.extend(["--attempt-url", &url].iter().chain(more).map(|word| (*word).to_owned()));
         self.installation.serve_behind(&["env", &login], &arguments).await;
+    }
+
+    /// Another server for the same configuration, cluster and repository.
+    fn beside(&self) -> Installation {
+        let mut other = Installation::new();
+        other.ca_bundle.clone_from(&self.installation.ca_bundle);
+        for name in ["tls.crt", "tls.key", "kubeconfig", "butler.yaml"] {
+            std::fs::copy(self.installation.path(name), other.path(name)).unwrap();
+        }
+        other
     }
 
     /// Asks for a plan, and waits until it has ended. Returns the run.
@@ -394,4 +410,74 @@ async fn server_without_tls_or_a_cluster_does_not_start_jobs() {
     let (code, error) = refused(&[&https[..], &["--once"]].concat(), &kubeconfig).await;
     assert_eq!(code, Some(2), "{error}");
     assert!(error.contains("--once"), "{error}");
+}
+
+#[tokio::test]
+async fn server_that_looks_into_another_namespace_does_not_take_jobs_for_gone() {
+    let backend = HeldBackend::start().await;
+    let mut site = Site::new(&backend.module(), "strategy: plan-only").await;
+    site.start().await;
+    backend.wait_for_request().await;
+    site.installation.kill().await;
+    // It looks for all attempts before it is ready.
+    site.start_with(&["--job-namespace", "elsewhere"]).await;
+    let run = site.installation.runs("a").remove(0);
+    assert_eq!(run["attempts"][0]["ended"], Value::Null, "{run}");
+    assert_ne!(site.installation.layer("a")["lease"], Value::Null);
+    let log = std::fs::read_to_string(site.installation.path("server.log")).unwrap();
+    assert!(log.contains("is in the namespace `runs` of https://127.0.0.1:"), "{log}");
+    site.installation.kill().await;
+    backend.release();
+    site.start().await;
+    site.installation.until("a", "Succeeded", 1).await;
+    let run = site.installation.runs("a").remove(0);
+    assert_eq!(run["attempts"].as_array().unwrap().len(), 1, "{run}");
+}
+
+#[tokio::test]
+async fn job_that_was_left_without_its_token_is_deleted_and_the_run_started_again() {
+    let mut site = Site::new(LAYER, "strategy: plan-only").await;
+    let away = FaultEffect::Status(503, "ServiceUnavailable", "etcd is away");
+    site.cluster.faults("POST", "/secrets", away, usize::MAX);
+    site.start().await;
+    eventually("a Job", || site.cluster.all("jobs").len() == 1).await;
+    site.installation.kill().await;
+    site.cluster.heal();
+    site.start().await;
+    site.installation.until("a", "Succeeded", 1).await;
+    let run = site.installation.runs("a").remove(0);
+    let outcomes = run["attempts"].as_array().unwrap();
+    let outcomes: Vec<_> = outcomes.iter().map(|it| it["outcome"].as_str()).collect();
+    assert_eq!(outcomes, [Some("its process was never started"), Some("succeeded")], "{run}");
+    assert_eq!(site.cluster.all("jobs").len(), 1);
+}
+
+#[tokio::test]
+async fn second_server_with_the_same_store_leaves_the_jobs_of_the_first_one_alone() {
+    let backend = HeldBackend::start().await;
+    let postgres = Postgres::start();
+    let mut site = Site::new(&backend.module(), "strategy: plan-only").await;
+    let store = format!("postgres://postgres:{PASSWORD}@127.0.0.1:{}/postgres", postgres.port());
+    let store = ["--store", &store];
+    let mut other = site.beside();
+    let url = format!("https://127.0.0.1:{}", free_port());
+    let login = format!("KUBECONFIG={}", other.path("kubeconfig").display());
+    let words = ["--executor", "kubernetes", "--attempt-url", &url, store[0], store[1]];
+    site.cluster.course(PodCourse::Unschedulable);
+    site.start_with(&store).await;
+    eventually("a Job that waits", || site.reasons().contains("has not begun")).await;
+    // The other one is told about all Jobs and pods as soon as it watches them.
+    let watches = || site.cluster.requests().iter().filter(|it| it.contains("watch=")).count();
+    let before = watches();
+    other.serve_behind(&["env", &login], &words.map(str::to_owned)).await;
+    eventually("the watches of the other server", || watches() >= before + 2).await;
+    assert!(other.ask(&["layer", "sync", "a"]).status.success());
+    site.cluster.course(PodCourse::Run);
+    backend.wait_for_request().await;
+    backend.release();
+    site.installation.until("a", "Succeeded", 1).await;
+    let run = site.installation.runs("a").remove(0);
+    assert_eq!(run["attempts"].as_array().unwrap().len(), 1, "{run}");
+    assert_eq!(site.cluster.all("jobs").len(), 1);
+    assert_eq!(other.terminate().await, Some(0));
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use butler_base::platform::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, user};
 use butler_base::process::ProcessIdentity;
 use fs_err as fs;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::file_names::{
@@ -18,6 +18,22 @@ use crate::config::STATES;
 use crate::data::{DataAccess, set_mode, write_private};
 use crate::model::{Ending, PlanDigest};
 use crate::store::AttemptId;
+
+/// The file that says that the runner of a Job has asked for its configuration.
+const BEGUN: &str = "begun.json";
+
+/// The Job of an attempt.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(super) struct RecordedJob {
+    /// Its name.
+    pub(super) name: String,
+    /// Its namespace.
+    pub(super) namespace: String,
+    /// The address of the API server.
+    pub(super) server: String,
+    /// Whether all of its objects were created, as far as the server knows.
+    pub(super) is_complete: bool,
+}
 
 /// The file that says why no process could be started.
 const FAILED_START: &str = "failed-start.json";
@@ -181,18 +197,40 @@ impl AttemptDirectory {
         self.read_json("process.json")
     }
 
-    /// Records that the attempt is a Job with this name.
+    /// Records that the attempt is this Job.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn record_job(&self, name: &str) -> io::Result<()> {
-        self.write_json(JOB, &name)
+    pub(super) fn record_job(&self, job: &RecordedJob) -> io::Result<()> {
+        self.write_json(JOB, job)
+    }
+
+    /// The Job of the attempt, if it is one.
+    ///
+    /// # Errors
+    /// If the record cannot be read.
+    pub(super) fn job(&self) -> io::Result<Option<RecordedJob>> {
+        self.read_json(JOB)
     }
 
     /// Whether the attempt is a Job, and not a process.
     #[must_use]
     pub(super) fn is_job(&self) -> bool {
         self.path.join(JOB).exists()
+    }
+
+    /// Records that the runner of a Job has begun.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(super) fn record_begin(&self) -> io::Result<()> {
+        self.write_json(BEGUN, &true)
+    }
+
+    /// Whether the runner of a Job has begun, which its cluster may not know.
+    #[must_use]
+    pub(super) fn has_begun(&self) -> bool {
+        self.path.join(BEGUN).exists()
     }
 
     /// Whether a process of the attempt exists.

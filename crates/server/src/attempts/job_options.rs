@@ -26,8 +26,9 @@ const KEEP: Duration = Duration::from_hours(1);
 /// The time for Terraform to end after a signal.
 const GRACE: Duration = Duration::from_mins(1);
 
-/// How much longer a Job may be active than its attempt, which the server stops before: if there is no server.
-const BEYOND_TIMEOUT: Duration = Duration::from_mins(10);
+/// How much longer a Job may be active than its attempt, which the server stops before. As long as no server takes its
+/// reports, its runner waits.
+const BEYOND_TIMEOUT: Duration = Duration::from_hours(24);
 
 /// What the pods of all attempts get: few requests, because there can be many of them, and reports that wait for a
 /// server that is replaced.

@@ -340,7 +340,11 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
         let AttemptOfRun { id, run, .. } = attempt;
         let _ = self.hear(id).await?;
         let layer = self.layer(id).await?;
-        let is_job = self.directory(id).is_job();
+        let directory = self.directory(id);
+        let is_job = directory.is_job();
+        if is_job {
+            directory.record_begin()?;
+        }
         let made = configuration(&layer, id, run, &self.data, &self.secrets, is_job);
         let configuration = match made {
             Ok(configuration) => configuration,

@@ -114,7 +114,7 @@ pub(super) fn progress(input: &Input<'_>, layer: &Layer, run: &Run) -> Progress 
             Failure::Class(_) | Failure::TimedOut => attempt.began,
             Failure::Lost => true,
             // As with a lost attempt, except for those that cannot have begun.
-            Failure::Job(failure) => failure.may_have_begun(),
+            Failure::Job(failure) => attempt.began || failure.may_have_begun(),
             Failure::NeverStarted | Failure::Stale => false,
         };
     let needs_plan = may_have_changed || failure == Failure::Stale;

@@ -225,7 +225,8 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             }
         };
         let Some(running) = known.as_ref().and_then(|(_, run)| run.running()) else { return };
-        if running.number != attempt.number {
+        // Only the server that started an attempt can look for it: others would take it for gone.
+        if running.number != attempt.number || !self.executor.reaches(&running.place) {
             return;
         }
         let (run, number, reports) = (attempt.run.clone(), attempt.number, running.reports);

@@ -211,6 +211,11 @@ impl ApiServer {
         self.shared.faults.lock().unwrap().push(Fault { method, path, what, times });
     }
 
+    /// From now on, no request fails because of [`ApiServer::fault`].
+    pub(crate) fn heal(&self) {
+        self.shared.faults.lock().unwrap().clear();
+    }
+
     /// Sets the course of all pods, including the existing one.
     pub(crate) fn course(&self, course: PodCourse) {
         self.shared.course.send_replace(course);

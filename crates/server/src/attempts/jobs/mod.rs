@@ -3,14 +3,16 @@
 //! The name of a Job is derived from its attempt, so it is found again after a restart, and the cluster refuses a
 //! second one. A watch tells which Jobs are worth to ask about; without it, the server asks when an attempt is silent.
 
-use std::collections::{HashMap, HashSet};
+mod start;
+
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use butler_base::cancel::{Stop, StopReason};
 use butler_base::error::chain;
 use butler_cluster::{
-    Cluster, ClusterError, JobEnd, JobFailure, JobName, JobState, JobWait, Manifests, Run, apply,
-    watch_jobs,
+    Cluster, ClusterError, JobEnd, JobFailure, JobName, JobState, JobWait, watch_jobs,
 };
 use futures_util::StreamExt as _;
 use jiff::Timestamp;
@@ -18,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
 use super::directory::AttemptDirectory;
-use super::job_options::{JobSettings, LABEL, LAYER, job_options, start_timeout};
+use super::job_options::{JobSettings, LABEL, LAYER, start_timeout};
 use super::log_writer::LogWriter;
 use super::outcome::{ignored_drift, left_by};
 use crate::controller::{ExecutorError, Probe};
@@ -37,9 +39,6 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// How long after the creation of a Job the server looks at it, also if no watch tells of a change.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
 
-/// The time between two tries to create a Job, while the API server does not answer.
-const AGAIN: Duration = Duration::from_secs(15);
-
 /// Starts Jobs.
 pub struct JobExecutor {
     shared: Arc<Shared>,
@@ -52,8 +51,8 @@ struct Shared {
     catalog: watch::Receiver<Arc<Catalog>>,
     /// Gets the attempts whose Jobs may have ended.
     events: mpsc::UnboundedSender<Event>,
-    /// The attempts whose Jobs are being created.
-    creating: Mutex<HashSet<AttemptId>>,
+    /// The attempts whose Jobs are being created, with what ends that.
+    creating: Mutex<HashMap<AttemptId, Stop>>,
     /// What attempts wait for that have not begun.
     waits: Mutex<HashMap<AttemptId, String>>,
     /// When the API server did not answer last.
@@ -63,34 +62,6 @@ struct Shared {
 impl std::fmt::Debug for JobExecutor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("JobExecutor").field("settings", &self.shared.settings).finish()
-    }
-}
-
-/// Why a Job was not created.
-enum StartError {
-    /// What the layer says cannot be used.
-    Configuration(String),
-    /// The attempt's own files.
-    Files(std::io::Error),
-    /// The cluster.
-    Cluster(ClusterError),
-}
-
-impl StartError {
-    fn ending(&self) -> Ending {
-        match self {
-            Self::Configuration(_) => Ending::Failed(FailureClass::Configuration),
-            Self::Files(_) => Ending::Failed(FailureClass::Platform),
-            Self::Cluster(error) => Ending::Job(error.failure()),
-        }
-    }
-
-    fn text(&self) -> String {
-        match self {
-            Self::Configuration(problem) => problem.clone(),
-            Self::Files(error) => chain(error),
-            Self::Cluster(error) => chain(error),
-        }
     }
 }
 
@@ -142,9 +113,10 @@ impl JobExecutor {
     pub(super) fn launch(&self, attempt: &AttemptId, token: &AttemptToken) {
         let (shared, attempt) = (Arc::clone(&self.shared), attempt.clone());
         let token = token.secret().clone();
-        lock(&shared.creating).insert(attempt.clone());
+        let stop = Stop::new();
+        lock(&shared.creating).insert(attempt.clone(), stop.clone());
         tokio::spawn(async move {
-            let started = shared.start(&attempt, &token).await;
+            let started = shared.start(&attempt, &token, &stop).await;
             if let Err(error) = &started {
                 shared.record_failure(&attempt, error);
             }
@@ -166,10 +138,14 @@ impl JobExecutor {
 
     /// Deletes the Job. Its runner gets SIGTERM, and reports how it ended.
     pub(super) async fn stop(&self, attempt: &AttemptId) -> Result<(), ExecutorError> {
-        if lock(&self.shared.creating).contains(attempt) {
-            return Err(ExecutorError("its Job is being created".to_owned()));
+        if let Some(stop) = lock(&self.shared.creating).get(attempt) {
+            stop.request(StopReason::RunOver { status: "cancelled".to_owned() });
+            return Ok(());
         }
         let name = job_name(attempt);
+        if let Some(place) = self.shared.other_place(attempt) {
+            return Err(ExecutorError(format!("its Job is in {place}")));
+        }
         let deleted = self.shared.ask(Box::pin(self.shared.cluster.delete_job(&name))).await;
         deleted.map_err(ExecutorError)
     }
@@ -177,7 +153,7 @@ impl JobExecutor {
     /// Asks the cluster about the Job.
     pub(super) async fn probe(&self, attempt: &AttemptId) -> Probe {
         let shared = &self.shared;
-        if lock(&shared.creating).contains(attempt) {
+        if self.is_creating(attempt) {
             return Probe::Liveness(Liveness::Alive);
         }
         let directory = shared.directory(attempt);
@@ -204,7 +180,14 @@ impl JobExecutor {
                 Probe::Liveness(Liveness::Unknown)
             }
             JobState::Waiting(wait) => shared.waiting(attempt, &name, wait).await,
-            JobState::Missing => left().map_or(Probe::Liveness(Liveness::Gone), ended),
+            JobState::Missing => match (left(), shared.other_place(attempt)) {
+                (Some(result), _) => ended(result),
+                (None, None) => Probe::Liveness(Liveness::Gone),
+                (None, Some(place)) => {
+                    tracing::warn!(run = %attempt.run, "the Job `{name}` is in {place}, where this server does not look");
+                    Probe::Liveness(Liveness::Unknown)
+                }
+            },
             JobState::Ended(end) => match left() {
                 Some(result) if is_interrupted(&result) && end.failure != JobFailure::Ended => {
                     shared.write_end(attempt, &end);
@@ -218,7 +201,7 @@ impl JobExecutor {
 
     /// Whether the Job of the attempt is being created.
     pub(super) fn is_creating(&self, attempt: &AttemptId) -> bool {
-        lock(&self.shared.creating).contains(attempt)
+        lock(&self.shared.creating).contains_key(attempt)
     }
 
     /// What the attempt waits for, if it has not begun.
@@ -232,69 +215,16 @@ impl Shared {
         AttemptDirectory::of(&self.data.attempts(), attempt)
     }
 
+    /// Where the Job of an attempt was created, if that is not where this server creates Jobs.
+    fn other_place(&self, attempt: &AttemptId) -> Option<String> {
+        let job = self.directory(attempt).job().ok().flatten()?;
+        let is_here =
+            job.namespace == self.cluster.namespace() && job.server == self.cluster.server();
+        (!is_here).then(|| format!("the namespace `{}` of {}", job.namespace, job.server))
+    }
+
     fn layer(&self, attempt: &AttemptId) -> Option<Arc<LayerSource>> {
         self.catalog.borrow().layers.get(&attempt.layer).cloned()
-    }
-
-    /// Creates the objects of an attempt. As long as the API server does not answer, it is tried again, until the
-    /// attempt should have begun.
-    async fn start(
-        &self,
-        attempt: &AttemptId,
-        token: &secrecy::SecretString,
-    ) -> Result<(), StartError> {
-        let directory = self.directory(attempt);
-        let name = job_name(attempt);
-        directory.create_for_job().map_err(StartError::Files)?;
-        directory.record_job(name.as_str()).map_err(StartError::Files)?;
-        let Some(layer) = self.layer(attempt) else {
-            let problem = format!("the layer `{}` is not in the configuration", attempt.layer);
-            return Err(StartError::Configuration(problem));
-        };
-        let options =
-            job_options(&self.settings, attempt, &layer).map_err(StartError::Configuration)?;
-        let end = Instant::now() + start_timeout(&layer.entry);
-        loop {
-            let run = Run {
-                endpoint: self.settings.endpoint.clone(),
-                id: attempt.to_string(),
-                token: token.clone(),
-            };
-            // A second request for the same attempt is answered with the Job that exists.
-            let stop = butler_base::cancel::Stop::new();
-            match Box::pin(apply(&self.cluster, Manifests::new(&options, run), &stop)).await {
-                Ok(_) => return Ok(()),
-                Err(error) => {
-                    let is_temporary = matches!(
-                        error.failure(),
-                        JobFailure::Unreachable | JobFailure::Access | JobFailure::Quota
-                    );
-                    if !is_temporary || Instant::now() + AGAIN > end {
-                        return Err(StartError::Cluster(error));
-                    }
-                    let why = chain(&error);
-                    if lock(&self.waits).insert(attempt.clone(), why.clone()).as_ref() != Some(&why)
-                    {
-                        tracing::warn!(run = %attempt.run, "cannot create the Job `{name}` yet: {why}");
-                    }
-                    tokio::time::sleep(AGAIN).await;
-                }
-            }
-        }
-    }
-
-    /// The attempt ends as one that has left this.
-    fn record_failure(&self, attempt: &AttemptId, error: &StartError) {
-        lock(&self.waits).remove(attempt);
-        let directory = self.directory(attempt);
-        let text = format!("Error: cannot start the attempt: {}", error.text());
-        tracing::warn!(run = %attempt.run, "{text}");
-        let recorded = LogWriter::default()
-            .append_own(&directory.log(), text)
-            .and_then(|()| directory.record_failed_start(error.ending()));
-        if let Err(error) = recorded {
-            tracing::error!(run = %attempt.run, %error, "cannot record why an attempt was not started");
-        }
     }
 
     /// A Job whose runner has not begun. If it waits for too long, it is deleted.
@@ -302,8 +232,15 @@ impl Shared {
         if let Some(why) = &wait.why {
             lock(&self.waits).insert(attempt.clone(), why.clone());
         }
-        if wait.lacks_token(name) && self.delete(attempt, name).await {
-            tracing::warn!(run = %attempt.run, "the server ended before the Job `{name}` had its token");
+        let directory = self.directory(attempt);
+        if directory.has_begun() {
+            // Its node may not have told the cluster.
+            return Probe::Liveness(Liveness::Unknown);
+        }
+        let is_complete = directory.job().is_ok_and(|job| job.is_some_and(|job| job.is_complete));
+        if !is_complete && self.delete(attempt, name).await {
+            tracing::warn!(run = %attempt.run, "the Job `{name}` is deleted: its token may not exist");
+            record_end(&directory, attempt, Ending::NeverStarted);
             return ended(AttemptResult::ended(Ending::NeverStarted));
         }
         let limit = self.layer(attempt).map(|layer| start_timeout(&layer.entry));
@@ -318,7 +255,9 @@ impl Shared {
         let limit = humantime::format_duration(limit.unwrap_or_default());
         let why = wait.why.as_deref().unwrap_or("the cluster does not say why");
         let summary = format!("the pod did not begin within {limit}: {why}");
-        self.ended_without_report(attempt, &JobEnd { failure: wait.failure(), summary })
+        let end = JobEnd { failure: wait.failure(), summary };
+        record_end(&directory, attempt, Ending::Job(end.failure));
+        self.ended_without_report(attempt, &end)
     }
 
     /// Deletes a Job whose runner has not begun. Returns whether that worked.
@@ -371,6 +310,13 @@ impl Shared {
             Ok(answer) => answer.map_err(|error| chain(&error)),
             Err(_) => Err(format!("no answer within {} s", QUESTION.as_secs())),
         }
+    }
+}
+
+/// Records why a Job was deleted: without it, the next probe finds nothing.
+fn record_end(directory: &AttemptDirectory, attempt: &AttemptId, ending: Ending) {
+    if let Err(error) = directory.record_failed_start(ending) {
+        tracing::error!(run = %attempt.run, %error, "cannot record why a Job was deleted");
     }
 }
 
