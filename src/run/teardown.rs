@@ -64,6 +64,8 @@ impl<'run> Teardown<'run> {
         let concluding = Box::pin(self.conclude(logs, findings, failure));
         async move {
             let concluded = concluding.await;
+            // What masked the result has left parts of secrets there.
+            butler_base::secret::wipe_stack();
             concluded.finish().await
         }
     }

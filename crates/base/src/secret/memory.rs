@@ -3,7 +3,8 @@
 //! Types that zero themselves do not cover the copies that libraries make: buffers that grew, parsed
 //! trees, argument and environment blocks of children, the plaintext of TLS records. The allocator
 //! covers all of them. Callers may rely on this: once a value is dropped, its bytes are not on the
-//! heap. It does not cover stacks, registers, and the memory that C libraries allocate.
+//! heap. It does not cover stacks, registers, and the memory that C libraries allocate. [`wipe_stack`]
+//! covers the part of a stack that is about to be copied to the heap.
 #![expect(unsafe_code, reason = "`GlobalAlloc` is an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -36,4 +37,16 @@ unsafe impl GlobalAlloc for ZeroingAllocator {
             System.dealloc(block, layout);
         }
     }
+}
+
+/// More than the deepest calls that handle a secret use, and a fraction of the smallest stack.
+const WIPED: usize = 256 * 1024;
+
+/// Overwrites what calls that have returned left on the stack of this thread. A future is copied from the
+/// stack to the heap with bytes that it has not written yet, and these can be the rest of a secret.
+#[inline(never)]
+pub fn wipe_stack() {
+    #[expect(clippy::large_stack_arrays, reason = "it is there for the stack that it uses")]
+    let bytes = [0_u8; WIPED];
+    zeroize::optimization_barrier(&bytes[..]);
 }
