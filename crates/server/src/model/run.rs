@@ -291,10 +291,20 @@ impl Run {
         matches!(&self.cause, Cause::Plan { plan } if Some(plan) == saved)
     }
 
-    /// The plan with this digest that one of `runs` saved.
+    /// The newest plan with this digest among those that `runs` saved, the oldest run first. Plans that were made
+    /// within the same second can have the same bytes: a discarded one must not stand for its successor.
     #[must_use]
     pub fn saved_plan<'a>(runs: &'a [Self], digest: &PlanDigest) -> Option<&'a SavedPlan> {
-        let mut plans = runs.iter().filter_map(|run| run.plan.as_ref());
+        let mut plans = runs.iter().rev().filter_map(|run| run.plan.as_ref());
+        plans.find(|saved| saved.digest == *digest)
+    }
+
+    /// As [`Run::saved_plan`], for a change of it.
+    pub fn saved_plan_mut<'a>(
+        runs: &'a mut [Self],
+        digest: &PlanDigest,
+    ) -> Option<&'a mut SavedPlan> {
+        let mut plans = runs.iter_mut().rev().filter_map(|run| run.plan.as_mut());
         plans.find(|saved| saved.digest == *digest)
     }
 

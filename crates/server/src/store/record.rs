@@ -246,11 +246,9 @@ impl Record {
         // So that it is neither approved nor started again.
         if ending == Ending::StalePlan
             && let Some(Cause::Plan { plan }) = self.run_mut(&id.run).map(|run| run.cause.clone())
+            && let Some(saved) = Run::saved_plan_mut(&mut self.runs, &plan)
         {
-            let mut plans = self.runs.iter_mut().filter_map(|run| run.plan.as_mut());
-            if let Some(saved) = plans.find(|saved| saved.digest == plan) {
-                saved.stale = Some(result.stale.unwrap_or(StalePlan::State));
-            }
+            saved.stale = Some(result.stale.unwrap_or(StalePlan::State));
         }
         // An apply that ended early may have changed what others read. One of a stale plan has not.
         let is_interrupted = !matches!(ending, Ending::Succeeded | Ending::StalePlan);
@@ -353,8 +351,7 @@ impl Record {
 
     /// Discards a plan that no attempt was started to apply.
     pub(super) fn discard(&mut self, plan: &PlanDigest, by: &str) -> Outcome {
-        let mut plans = self.runs.iter_mut().filter_map(|run| run.plan.as_mut());
-        match plans.find(|saved| saved.digest == *plan) {
+        match Run::saved_plan_mut(&mut self.runs, plan) {
             Some(saved) if saved.is_valid() && !saved.is_empty => {
                 saved.discarded = Some(by.to_owned());
                 Outcome::Made

@@ -201,7 +201,8 @@ macro_rules! with_contract {
             needs: newest_run_is_known_also_if_decisions_do_not_read_it,
                 plans_that_succeed_are_not_read_for_ever, failures_are_read_back_to_a_request,
                 run_that_failed_is_replaced_by_a_newer_one, plan_for_an_upstream_layer_is_due_once,
-                old_runs_are_removed, plan_whose_apply_was_started_is_never_discarded;
+                old_runs_are_removed, plan_whose_apply_was_started_is_never_discarded,
+                plan_with_the_bytes_of_a_discarded_one_is_applied;
             journal: each_change_has_its_entries, what_changes_nothing_has_no_entry,
                 entries_are_listed_in_order_and_numbered_once,
                 newest_entries_are_listed_first_and_can_be_filtered;

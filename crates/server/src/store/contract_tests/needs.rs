@@ -178,3 +178,24 @@ pub(super) async fn plan_whose_apply_was_started_is_never_discarded(tested: Test
         assert_eq!(store.discard(&a, &PlanDigest::new(plan), "ana").await.unwrap(), expected);
     }
 }
+
+/// Terraform writes the same bytes for plans that it makes within the same second.
+pub(super) async fn plan_with_the_bytes_of_a_discarded_one_is_applied(tested: Tested<impl Store>) {
+    let first = tested.plan("a").await;
+    let attempt = tested.start("a", &first, 1).await;
+    tested.finish(&attempt, saved("p", false)).await;
+    let (store, a, plan) = (&tested.store, layer("a"), PlanDigest::new("p"));
+    assert_eq!(store.discard(&a, &plan, "ana").await.unwrap(), Outcome::Made);
+    let cause = Cause::Person { request: "1".into() };
+    let second = tested.create("a", new_run("a", Action::Plan, cause, "d1", 1)).await;
+    let attempt = tested.start("a", &second, 1).await;
+    tested.finish(&attempt, saved("p", false)).await;
+    assert_eq!(store.approve(&a, &plan, "ana").await.unwrap(), Outcome::Made);
+    let apply = tested.facts("a").await.facts.runs.last().unwrap().id.clone();
+    let attempt = tested.start("a", &apply, 1).await;
+    // What is found out about the plan concerns the newer one.
+    tested.finish(&attempt, AttemptResult::ended(Ending::StalePlan)).await;
+    let runs = tested.facts("a").await.facts.runs;
+    let plan = runs.iter().find(|run| run.id == second).unwrap().plan.as_ref().unwrap();
+    assert_eq!((&plan.discarded, plan.stale.is_some()), (&None, true));
+}
