@@ -38,6 +38,7 @@ const BASE: &[&[&str]] = &[
         "cancel",
         "error",
         "event",
+        "moment",
         "pace",
         "paths",
         "resource_lines",

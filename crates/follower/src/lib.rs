@@ -11,17 +11,16 @@ mod commit;
 pub mod condition;
 pub mod config;
 mod decision;
-mod moment;
 pub mod object;
 mod phase;
 pub mod state;
 pub mod status;
 mod text;
 
+pub use butler_base::moment::Moment;
 pub use commit::{Commit, CommitError};
 pub use decision::{
     Action, Decision, Head, Input, Observations, Request, Sighting, Submission, decide,
     objects_to_read,
 };
-pub use moment::Moment;
 pub use phase::Phase;

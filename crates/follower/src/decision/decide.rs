@@ -9,11 +9,11 @@ use super::types::{Action, Decision, Head, Input};
 use super::verdict::Outcome;
 use crate::commit::Commit;
 use crate::config::Follower;
-use crate::moment::Moment;
 use crate::object::{ObjectReference, Purpose};
 use crate::phase::Phase;
 use crate::state::{Record, RunTimings};
 use crate::text::shorten;
+use butler_base::moment::Moment;
 
 /// The letters of the message of a record.
 const MESSAGE: usize = 1000;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::pass::Pass;
 use super::verdict::{Outcome, Standing};
-use crate::moment::Moment;
 use crate::phase::Phase;
 use crate::state::StageProgress;
+use butler_base::moment::Moment;
 
 impl Pass<'_> {
     /// What a required stage means for the chain. `None`: it is complete.

@@ -4,10 +4,10 @@ use super::types::{Action, Head, Input, Request, Submission};
 use super::verdict::{Outcome, Standing};
 use crate::commit::Commit;
 use crate::config::StageWork;
-use crate::moment::Moment;
 use crate::object::{ObjectReference, Purpose};
 use crate::phase::Phase;
 use crate::state::{Failure, InFlight, Record, RunTimings, StageProgress, StageRecord};
+use butler_base::moment::Moment;
 
 /// One pass: the stages are read in order, up to the first required one that is not complete.
 pub(super) struct Pass<'a> {

@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use crate::commit::Commit;
 use crate::config::{Controller, Follower};
-use crate::moment::Moment;
 use crate::object::ObjectReference;
 use crate::phase::Phase;
 use crate::state::Record;
+use butler_base::moment::Moment;
 
 /// What a decision is made from.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! What is found out about a stage, and what the chain needs next.
 
-use crate::moment::Moment;
 use crate::phase::Phase;
+use butler_base::moment::Moment;
 
 /// How far a stage is.
 pub(super) enum Standing {

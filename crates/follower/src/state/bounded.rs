@@ -119,8 +119,8 @@ mod tests {
     use super::*;
     use crate::commit::Commit;
     use crate::config::StageKind;
-    use crate::moment::Moment;
     use crate::state::{Failure, InFlight};
+    use butler_base::moment::Moment;
 
     /// A record in which each text is `text`.
     fn record(stages: usize, text: &str) -> Record {

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::commit::Commit;
 use crate::config::StageKind;
-use crate::moment::Moment;
 use crate::object::ObjectReference;
 use crate::phase::Phase;
+use butler_base::moment::Moment;
 
 /// What is stored of a follower.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]

@@ -6,9 +6,9 @@ use super::table::Table;
 use super::timings::Timings;
 use crate::commit::Commit;
 use crate::config::Follower;
-use crate::moment::Moment;
 use crate::phase::Phase;
 use crate::state::{Failure, InFlight, Record, StageRecord};
+use butler_base::moment::Moment;
 
 /// The status of a follower. It is made from what is stored, and reads nothing.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -1,10 +1,10 @@
 use super::*;
 use crate::commit::Commit;
 use crate::config::{Registry, StageKind};
-use crate::moment::Moment;
 use crate::object::ObjectReference;
 use crate::phase::Phase;
 use crate::state::{InFlight, Record, StageProgress, StageRecord};
+use butler_base::moment::Moment;
 
 fn at(second: u64) -> Moment {
     Moment::from_millis(second * 1000)

@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use super::table::Table;
 use crate::config::{Budget, StageKind};
-use crate::moment::Moment;
 use crate::state::{Record, StageProgress, StageRecord};
 use crate::text::shorten;
+use butler_base::moment::Moment;
 
 /// The most rows of stages in a table.
 const MOST_STAGES: usize = 64;

@@ -9,7 +9,6 @@ mod decider;
 mod facts;
 mod journal;
 mod layer;
-mod moment;
 mod names;
 mod observation;
 mod phase;
@@ -20,6 +19,7 @@ mod token;
 
 pub use attempt::{Attempt, Ending, Liveness, StopReason};
 pub use butler_base::error::FailureClass;
+pub use butler_base::moment::Moment;
 pub use butler_cluster::JobFailure;
 pub use butler_protocol::backend::{LockId, StateLock};
 pub use decider::DeciderLease;
@@ -29,7 +29,6 @@ pub use facts::{
 };
 pub use journal::{JournalChange, JournalEntry, JournalKind};
 pub use layer::{DriftCheck, Formerly, Layer, Strategy, Timeouts};
-pub use moment::Moment;
 pub use names::{Commit, Digest, InvalidLayerName, LayerName, PlanDigest, RunId};
 pub use observation::{Observation, Revision, Sighting};
 pub use phase::{Gate, Phase, Reason};

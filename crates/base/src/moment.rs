@@ -1,24 +1,17 @@
-//! Points in time, as the clock of the store tells them.
+//! Points in time, which the caller passes in: decisions have no clock.
 
+use std::fmt;
 use std::ops::Add;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-/// Milliseconds since the Unix epoch, by the clock of the store.
+use serde::{Deserialize, Serialize};
+
+/// Milliseconds since the Unix epoch, by one clock for all who compare moments, such as that of a store.
 ///
-/// One clock decides about leases, schedules and retries, so that servers whose own clocks differ
-/// agree. It can go backwards: [`Moment::since`] is zero then.
+/// Servers whose own clocks differ agree about leases, schedules and retries. The clock can go backwards:
+/// [`Moment::since`] is zero then.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    Eq,
-    Hash,
-    Ord,
-    PartialEq,
-    PartialOrd,
-    serde::Deserialize,
-    serde::Serialize,
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
 )]
 #[serde(transparent)]
 pub struct Moment(u64);
@@ -52,6 +45,19 @@ impl Add<Duration> for Moment {
     }
 }
 
+/// The date and time in UTC (RFC 3339), or the milliseconds after the year 9999.
+impl fmt::Display for Moment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The formatter of times ends with the year 9999.
+        const LAST: u64 = 253_402_300_799_000;
+        if self.0 > LAST {
+            return write!(formatter, "{}ms", self.0);
+        }
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(self.0);
+        write!(formatter, "{}", humantime::format_rfc3339_seconds(time))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,5 +69,7 @@ mod tests {
         assert_eq!(early.since(late), Duration::ZERO);
         assert_eq!(late + Duration::MAX, Moment::from_millis(u64::MAX));
         assert_eq!(early + Duration::from_secs(2), Moment::from_millis(3000));
+        assert_eq!(early.to_string(), "1970-01-01T00:00:01Z");
+        assert_eq!(Moment::from_millis(u64::MAX).to_string(), format!("{}ms", u64::MAX));
     }
 }
