@@ -90,10 +90,25 @@ pub(crate) fn kubernetes_validate(text: &str) -> Result<(), Findings> {
 }
 
 /// The same with the schemas of one version, for example `1.33`.
-pub(crate) fn kubernetes_validate_with(version: &str, text: &str) -> Result<(), Findings> {
+fn kubernetes_validate_with(version: &str, text: &str) -> Result<(), Findings> {
     let mut command = python_tool("kubernetes-validate");
     command.args(["--strict", "--kubernetes-version", version]);
     check("kubernetes-validate", command, "manifest.yaml", text)
+}
+
+/// Versions of Kubernetes whose schemas are checked: the oldest that a large vendor still supports, and newer ones.
+const VERSIONS: [&str; 3] = ["1.29", "1.31", "1.33"];
+
+/// Checks a file with several objects: as YAML, and each object with the schemas of several versions.
+pub(crate) fn kubernetes_manifests(text: &str) -> Result<(), Findings> {
+    yamllint(text)?;
+    for version in VERSIONS {
+        // The first part is a comment.
+        for object in text.split("\n---\n").skip(1) {
+            kubernetes_validate_with(version, object)?;
+        }
+    }
+    Ok(())
 }
 
 /// Checks a YAML file with `.ci/lint/yamllint.yaml`; warnings count.
