@@ -28,6 +28,8 @@ pub enum JobFailure {
     Unreachable,
     /// The API server did not accept the login of the server, or it may not create Jobs.
     Access,
+    /// The server did not create all objects of the run: it was stopped in between, or asked to stop the run.
+    Incomplete,
     /// The runner ended without a report.
     Ended,
 }
@@ -44,6 +46,7 @@ impl JobFailure {
             | Self::NoRoom
             | Self::Unreachable
             | Self::Access
+            | Self::Incomplete
             | Self::Ended => true,
             // The same memory and time are not enough the next time either.
             Self::OutOfMemory | Self::Deadline | Self::Setup | Self::Refused => false,
@@ -63,7 +66,8 @@ impl JobFailure {
             | Self::NoRoom
             | Self::Refused
             | Self::Unreachable
-            | Self::Access => false,
+            | Self::Access
+            | Self::Incomplete => false,
         }
     }
 
@@ -82,6 +86,7 @@ impl JobFailure {
             Self::Refused => "the API server refused its Job",
             Self::Unreachable => "the API server of the cluster did not answer",
             Self::Access => "the cluster does not allow the server to create Jobs",
+            Self::Incomplete => "the objects of its Job were not all created",
             Self::Ended => "its pod ended without a report",
         }
     }

@@ -1,7 +1,7 @@
 //! Runs as Jobs in a Kubernetes cluster: builds the manifests, creates the Job, follows it to its end.
 //!
 //! [`follow`] is for a user who waits for one run. A server that has started many asks for the state of each
-//! ([`Cluster::job_state`]), and is told by a watch ([`watch_jobs`]) when it is worth to ask.
+//! ([`Cluster::job_state`]), and is told by a watch ([`watch_jobs`]) when to ask.
 //!
 //! [`Manifests`] are built once, in the cluster's own types: `generate kubernetes` prints the objects that
 //! `--apply` creates. Only the token differs: it is only in the request that creates the run's Secret.

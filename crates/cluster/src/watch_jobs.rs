@@ -1,7 +1,6 @@
 //! Tells which Jobs of a server have changed, across broken connections and expired versions.
 //!
-//! It only says that it is worth to ask: what is missed while no watch is open is found out by those who ask again
-//! after a while.
+//! It only says when to ask. Changes that are missed while no watch is open are found by asking again after a while.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -40,11 +39,11 @@ pub fn watch_jobs(cluster: &Cluster, label: &str) -> impl Stream<Item = ChangedJ
     stream::select(jobs, pods)
 }
 
-/// The objects of one kind that are `worth` to look at, or were deleted.
+/// The objects of one kind that `concerns` selects, or that were deleted.
 fn watch<K>(
     cluster: &Cluster,
     label: &str,
-    worth: fn(&K) -> bool,
+    concerns: fn(&K) -> bool,
 ) -> impl Stream<Item = ChangedJob> + Send + use<K>
 where
     K: Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
@@ -59,20 +58,21 @@ where
     let mut failures = 0_u32;
     events
         .filter_map(move |event| {
+            failures = if event.is_ok() { 0 } else { failures.saturating_add(1) };
             let object = match event {
-                Ok(Event::Apply(object) | Event::InitApply(object)) => Some(object).filter(worth),
-                Ok(Event::Delete(object)) => Some(object),
-                Ok(Event::Init) => None,
-                Ok(Event::InitDone) => {
-                    failures = 0;
-                    None
+                Ok(Event::Apply(object) | Event::InitApply(object)) => {
+                    Some(object).filter(concerns)
                 }
+                Ok(Event::Delete(object)) => Some(object),
+                Ok(Event::Init | Event::InitDone) => None,
                 Err(error) => {
-                    failures = failures.saturating_add(1);
                     // A watch ends at times. One that does not begin again needs a person.
                     if failures == WARN_AFTER {
                         let kind = K::plural(&());
-                        tracing::warn!(%error, "cannot watch {kind}: it takes a minute until ended attempts are seen");
+                        tracing::warn!(
+                            %error,
+                            "cannot watch {kind}: the server notices the end of an attempt up to a minute late"
+                        );
                     }
                     None
                 }

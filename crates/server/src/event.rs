@@ -16,6 +16,6 @@ pub enum Event {
     Finished(LayerName),
     /// A person has reset the breaker.
     BreakerReset,
-    /// The process of an attempt has ended.
+    /// The process of an attempt has ended, or its Job has changed.
     Exited(AttemptId),
 }

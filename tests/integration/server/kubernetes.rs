@@ -49,6 +49,15 @@ impl Site {
         site
     }
 
+    /// A server that has started the Job of a plan, which waits in its backend.
+    async fn with_held_plan(layer: &str) -> (Self, HeldBackend) {
+        let backend = HeldBackend::start().await;
+        let mut site = Self::new(&backend.module(), layer).await;
+        site.start().await;
+        backend.wait_for_request().await;
+        (site, backend)
+    }
+
     fn configure(&self, layer: &str) {
         self.installation.configure(&format!(
             "repositories: {{infra: {{url: '{}'}}}}
@@ -214,11 +223,7 @@ async fn plan_and_apply_are_jobs_that_report_over_tls() {
 
 /// Lets the cluster end the Job of a plan that waits in its backend. Its outcome and its log say why.
 async fn ends(course: PodCourse, outcome: &str, line: &str) {
-    let backend = HeldBackend::start().await;
-    let layer = "strategy: plan-only, retries: {max: 1}";
-    let mut site = Site::new(&backend.module(), layer).await;
-    site.start().await;
-    backend.wait_for_request().await;
+    let (site, backend) = Site::with_held_plan("strategy: plan-only, retries: {max: 1}").await;
     site.cluster.course(course);
     // Terraform ends after a signal only when its backend has answered.
     backend.release();
@@ -317,10 +322,7 @@ async fn api_server_that_refuses_jobs_fails_the_attempt_and_one_that_is_away_is_
 
 #[tokio::test]
 async fn job_outlives_a_killed_server_and_is_found_again() {
-    let backend = HeldBackend::start().await;
-    let mut site = Site::new(&backend.module(), "strategy: plan-only").await;
-    site.start().await;
-    backend.wait_for_request().await;
+    let (mut site, backend) = Site::with_held_plan("strategy: plan-only").await;
     site.installation.kill().await;
     // The plan ends while no server runs; its runner sends its reports until one takes them.
     backend.release();
@@ -336,11 +338,7 @@ async fn job_outlives_a_killed_server_and_is_found_again() {
 
 #[tokio::test]
 async fn job_that_ended_while_no_server_ran_is_not_left_open() {
-    let backend = HeldBackend::start().await;
-    let layer = "strategy: plan-only, retries: {max: 1}";
-    let mut site = Site::new(&backend.module(), layer).await;
-    site.start().await;
-    backend.wait_for_request().await;
+    let (mut site, _backend) = Site::with_held_plan("strategy: plan-only, retries: {max: 1}").await;
     site.installation.kill().await;
     site.cluster.course(PodCourse::OutOfMemory);
     let job = || site.cluster.all("jobs").remove(0);
@@ -414,10 +412,7 @@ async fn server_without_tls_or_a_cluster_does_not_start_jobs() {
 
 #[tokio::test]
 async fn server_that_looks_into_another_namespace_does_not_take_jobs_for_gone() {
-    let backend = HeldBackend::start().await;
-    let mut site = Site::new(&backend.module(), "strategy: plan-only").await;
-    site.start().await;
-    backend.wait_for_request().await;
+    let (mut site, backend) = Site::with_held_plan("strategy: plan-only").await;
     site.installation.kill().await;
     // It looks for all attempts before it is ready.
     site.start_with(&["--job-namespace", "elsewhere"]).await;
@@ -448,8 +443,27 @@ async fn job_that_was_left_without_its_token_is_deleted_and_the_run_started_agai
     let run = site.installation.runs("a").remove(0);
     let outcomes = run["attempts"].as_array().unwrap();
     let outcomes: Vec<_> = outcomes.iter().map(|it| it["outcome"].as_str()).collect();
-    assert_eq!(outcomes, [Some("its process was never started"), Some("succeeded")], "{run}");
+    assert_eq!(
+        outcomes,
+        [Some("the objects of its Job were not all created"), Some("succeeded")],
+        "{run}"
+    );
     assert_eq!(site.cluster.all("jobs").len(), 1);
+}
+
+#[tokio::test]
+async fn plan_whose_job_cannot_be_created_yet_is_cancelled_at_once() {
+    let mut site = Site::new(LAYER, "strategy: plan-only").await;
+    let denied = FaultEffect::Status(403, "Forbidden", "User \"server\" cannot create resource");
+    site.cluster.faults("POST", "/jobs", denied, usize::MAX);
+    site.start().await;
+    eventually("a Job that is refused", || site.reasons().contains("no permission")).await;
+    let run = site.installation.runs("a").remove(0);
+    let cancelled = site.installation.ask(&["run", "cancel", run["id"].as_str().unwrap()]);
+    assert!(cancelled.status.success(), "{}", text(&cancelled));
+    site.installation.until("a", "Skipped", 1).await;
+    assert_eq!(site.installation.layer("a")["lease"], Value::Null);
+    assert_eq!(site.cluster.objects(), 0);
 }
 
 #[tokio::test]
@@ -480,4 +494,26 @@ async fn second_server_with_the_same_store_leaves_the_jobs_of_the_first_one_alon
     assert_eq!(run["attempts"].as_array().unwrap().len(), 1, "{run}");
     assert_eq!(site.cluster.all("jobs").len(), 1);
     assert_eq!(other.terminate().await, Some(0));
+}
+
+#[tokio::test]
+async fn runner_that_has_begun_is_not_ended_because_its_node_does_not_say_so() {
+    let backend = HeldBackend::start().await;
+    let layer = "strategy: plan-only, job: {start-timeout: 2s}";
+    let mut site = Site::new(&backend.module(), layer).await;
+    site.cluster.course(PodCourse::Unseen);
+    site.start().await;
+    backend.wait_for_request().await;
+    let job = site.cluster.names("jobs").remove(0);
+    let requests = |method: &str| {
+        let asked = site.cluster.requests();
+        asked.iter().filter(|it| it.starts_with(method) && it.ends_with(&job)).count()
+    };
+    // After its creation, and twice after the limit.
+    eventually("looks at the Job", || requests("GET") >= 3).await;
+    backend.release();
+    site.installation.until("a", "Succeeded", 1).await;
+    assert_eq!(requests("DELETE"), 0);
+    let run = site.installation.runs("a").remove(0);
+    assert_eq!(run["attempts"].as_array().unwrap().len(), 1, "{run}");
 }

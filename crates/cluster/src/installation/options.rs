@@ -46,8 +46,7 @@ pub struct Installation {
 
 impl Installation {
     /// The names under which attempts and commands in the pod reach the server.
-    #[must_use]
-    pub fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         let service = format!("butler-server.{}.svc", self.namespace);
         let pods =
             self.shared.as_ref().map(|_| format!("*.butler-server-pods.{}.svc", self.namespace));

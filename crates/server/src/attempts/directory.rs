@@ -22,11 +22,9 @@ use crate::store::AttemptId;
 /// The file that says that the runner of a Job has asked for its configuration.
 const BEGUN: &str = "begun.json";
 
-/// The Job of an attempt.
+/// Where the Job of an attempt is.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(super) struct RecordedJob {
-    /// Its name.
-    pub(super) name: String,
     /// Its namespace.
     pub(super) namespace: String,
     /// The address of the API server.
@@ -197,7 +195,7 @@ impl AttemptDirectory {
         self.read_json("process.json")
     }
 
-    /// Records that the attempt is this Job.
+    /// Records that the attempt is a Job.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -205,7 +203,7 @@ impl AttemptDirectory {
         self.write_json(JOB, job)
     }
 
-    /// The Job of the attempt, if it is one.
+    /// Where the Job of the attempt is, if it is one.
     ///
     /// # Errors
     /// If the record cannot be read.

@@ -78,14 +78,16 @@ pub(super) async fn run_job(shared: Arc<Shared>, job_path: String, job: Value) {
     let Some(secret) = volumes_are_there(&shared, &job_path, &pod).await else { return };
     let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
     let child = start(&shared, &name, &pod, &secret);
-    status(json!({
-        "phase": "Running",
-        "conditions": [
-            {"type": "PodScheduled", "status": "True"},
-            {"type": "Ready", "status": "True"},
-        ],
-        "containerStatuses": container(&json!({"running": {"startedAt": now()}})),
-    }));
+    if *course.borrow() != PodCourse::Unseen {
+        status(json!({
+            "phase": "Running",
+            "conditions": [
+                {"type": "PodScheduled", "status": "True"},
+                {"type": "Ready", "status": "True"},
+            ],
+            "containerStatuses": container(&json!({"running": {"startedAt": now()}})),
+        }));
+    }
     let terminated = run(&shared, &job_path, &path, &name, child).await;
     finish_job(&shared, &job_path, &path, terminated.as_ref());
 }
@@ -99,7 +101,8 @@ async fn run(
     mut child: Child,
 ) -> Option<Value> {
     let mut course = shared.course.subscribe();
-    let interfered = course.wait_for(|course| *course != PodCourse::Run);
+    let interfered =
+        course.wait_for(|course| !matches!(course, PodCourse::Run | PodCourse::Unseen));
     let happened = tokio::select! {
         happened = interfered => Ok(*happened.unwrap()),
         status = child.wait() => Err(status.unwrap()),

@@ -67,6 +67,8 @@ pub(crate) enum FaultEffect {
 pub(crate) enum PodCourse {
     /// The pod runs.
     Run,
+    /// The pod runs, but its node cannot tell that to the API server.
+    Unseen,
     /// The pod fits on no node.
     Unschedulable,
     /// The image cannot be pulled.

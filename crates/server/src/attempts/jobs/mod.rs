@@ -1,7 +1,7 @@
 //! Starts attempts as Jobs of a Kubernetes cluster, which outlive the server.
 //!
 //! The name of a Job is derived from its attempt, so it is found again after a restart, and the cluster refuses a
-//! second one. A watch tells which Jobs are worth to ask about; without it, the server asks when an attempt is silent.
+//! second one. A watch tells which Jobs have changed; without it, the server asks when an attempt is silent.
 
 mod start;
 
@@ -157,7 +157,11 @@ impl JobExecutor {
             return Probe::Liveness(Liveness::Alive);
         }
         let directory = shared.directory(attempt);
-        // It could not be created, or has reported all but its final status.
+        // The server has not created the Job, or has deleted it. The pod can take its time to disappear.
+        if let Some(ending) = directory.failed_start() {
+            return ended(AttemptResult::ended(ending));
+        }
+        // All that it has reported but its final status.
         let catalog = shared.catalog.borrow().clone();
         let left = || left_by(&directory, &ignored_drift(&catalog, &attempt.layer));
         let name = job_name(attempt);
@@ -240,8 +244,9 @@ impl Shared {
         let is_complete = directory.job().is_ok_and(|job| job.is_some_and(|job| job.is_complete));
         if !is_complete && self.delete(attempt, name).await {
             tracing::warn!(run = %attempt.run, "the Job `{name}` is deleted: its token may not exist");
-            record_end(&directory, attempt, Ending::NeverStarted);
-            return ended(AttemptResult::ended(Ending::NeverStarted));
+            let ending = Ending::Job(JobFailure::Incomplete);
+            record_end(&directory, attempt, ending);
+            return ended(AttemptResult::ended(ending));
         }
         let limit = self.layer(attempt).map(|layer| start_timeout(&layer.entry));
         let waited = Duration::try_from(Timestamp::now().duration_since(wait.since));
@@ -313,7 +318,7 @@ impl Shared {
     }
 }
 
-/// Records why a Job was deleted: without it, the next probe finds nothing.
+/// Records why a Job was deleted, for the next probe.
 fn record_end(directory: &AttemptDirectory, attempt: &AttemptId, ending: Ending) {
     if let Err(error) = directory.record_failed_start(ending) {
         tracing::error!(run = %attempt.run, %error, "cannot record why a Job was deleted");

@@ -11,6 +11,7 @@ use super::super::directory::RecordedJob;
 use super::super::job_options::{job_options, start_timeout};
 use super::super::log_writer::LogWriter;
 use super::{Shared, job_name, lock};
+use crate::event::Event;
 use crate::model::{Ending, FailureClass};
 use crate::store::AttemptId;
 
@@ -35,7 +36,7 @@ impl StartError {
             Self::Configuration(_) => Ending::Failed(FailureClass::Configuration),
             Self::Files(_) => Ending::Failed(FailureClass::Platform),
             Self::Cluster(error) => Ending::Job(error.failure()),
-            Self::Stopped => Ending::NeverStarted,
+            Self::Stopped => Ending::Job(JobFailure::Incomplete),
         }
     }
 
@@ -62,7 +63,6 @@ impl Shared {
         let name = job_name(attempt);
         directory.create_for_job().map_err(StartError::Files)?;
         let mut job = RecordedJob {
-            name: name.as_str().to_owned(),
             namespace: self.cluster.namespace().to_owned(),
             server: self.cluster.server().to_owned(),
             is_complete: false,
@@ -87,7 +87,11 @@ impl Shared {
             match Box::pin(apply(&self.cluster, Manifests::new(&options, run), stop)).await {
                 Ok(_) => {
                     job.is_complete = true;
-                    return directory.record_job(&job).map_err(StartError::Files);
+                    // The Job exists, so this is no failed start.
+                    if let Err(error) = directory.record_job(&job) {
+                        tracing::warn!(run = %attempt.run, %error, "cannot record that the Job `{name}` is complete");
+                    }
+                    return Ok(());
                 }
                 // An earlier request had an effect, but it is not known whether all objects exist. If its runner
                 // does not begin, the Job is deleted.
@@ -104,6 +108,8 @@ impl Shared {
                     if lock(&self.waits).insert(attempt.clone(), why.clone()).as_ref() != Some(&why)
                     {
                         tracing::warn!(run = %attempt.run, "cannot create the Job `{name}` yet: {why}");
+                        // The layer shows it.
+                        let _ = self.events.send(Event::Exited(attempt.clone()));
                     }
                     let _ = timeout(AGAIN, stop.requested()).await;
                 }
