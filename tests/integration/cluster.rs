@@ -10,6 +10,7 @@ mod manifests;
 mod outages;
 mod output;
 mod pods;
+mod watches;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

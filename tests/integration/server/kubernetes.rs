@@ -15,6 +15,9 @@ use crate::support::linters::yaml;
 /// The config map with the certificate of the server's authority.
 const CA: &str = "butler-ca";
 
+/// The outcome of an attempt whose container was out of memory.
+const OUT_OF_MEMORY: &str = "its container was out of memory (OOMKilled)";
+
 /// A server that starts Jobs, and its cluster.
 struct Site {
     installation: Installation,
@@ -240,7 +243,7 @@ async fn ends(course: PodCourse, outcome: &str, line: &str) {
 #[tokio::test]
 async fn job_without_enough_memory_says_so() {
     let line = "the container was out of memory (OOMKilled)";
-    ends(PodCourse::OutOfMemory, "its container was out of memory (OOMKilled)", line).await;
+    ends(PodCourse::OutOfMemory, OUT_OF_MEMORY, line).await;
 }
 
 #[tokio::test]
@@ -251,6 +254,29 @@ async fn job_whose_pod_is_evicted_says_so() {
 #[tokio::test]
 async fn job_whose_node_is_lost_says_so() {
     ends(PodCourse::NodeLost, "the node of its pod was lost", "DisruptionTarget").await;
+}
+
+/// The server hears of the end late, more than once, and from a list instead of a watch.
+#[tokio::test]
+async fn end_of_a_job_is_recorded_once_if_its_watch_breaks_and_expires() {
+    let (site, backend) = Site::with_held_plan("strategy: plan-only, retries: {max: 1}").await;
+    site.cluster.repeat_events();
+    site.cluster.hold_events(true);
+    site.cluster.course(PodCourse::OutOfMemory);
+    backend.release();
+    let job = || site.cluster.all("jobs").remove(0);
+    eventually("the end of the Job", || job()["status"]["conditions"][0]["type"] == "Failed").await;
+    site.cluster.forget_history();
+    site.cluster.break_watches();
+    site.cluster.hold_events(false);
+    site.installation.until("a", "Failed", 1).await;
+    // The events of the first Job arrive again while the second one runs.
+    site.cluster.break_watches();
+    let run = site.plan(PodCourse::Run, 2).await;
+    assert_eq!(run["phase"], "Succeeded", "{run}");
+    for (run, outcome) in site.installation.runs("a").iter().zip(["succeeded", OUT_OF_MEMORY]) {
+        assert_eq!((of(run), run["attempts"].as_array().unwrap().len()), (outcome, 1), "{run}");
+    }
 }
 
 #[tokio::test]

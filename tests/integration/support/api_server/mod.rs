@@ -11,6 +11,7 @@ mod gate;
 mod kubelet;
 mod server;
 mod store;
+mod watching;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -27,6 +28,7 @@ pub(crate) use gate::Gate;
 use super::authority::Authority;
 use super::git_server::TlsListener;
 use store::Store;
+use watching::Watching;
 
 /// The only valid token.
 pub(crate) const TOKEN: &str = "eyJhbGciOi.cluster-token.x1";
@@ -100,6 +102,7 @@ struct Shared {
     /// Version of the store, incremented by each change.
     changes: watch::Sender<u64>,
     faults: Mutex<Vec<Fault>>,
+    watching: watch::Sender<Watching>,
     course: watch::Sender<PodCourse>,
     /// The requests: `POST /path?query`.
     requests: Mutex<Vec<String>>,
@@ -127,6 +130,7 @@ impl ApiServer {
             store: Mutex::default(),
             changes: watch::Sender::new(0),
             faults: Mutex::default(),
+            watching: watch::Sender::default(),
             course: watch::Sender::new(PodCourse::Run),
             requests: Mutex::default(),
             node: node.to_owned(),
@@ -216,6 +220,34 @@ impl ApiServer {
     /// From now on, no request fails because of [`ApiServer::fault`].
     pub(crate) fn heal(&self) {
         self.shared.faults.lock().unwrap().clear();
+    }
+
+    /// From now on, watches send each event twice.
+    pub(crate) fn repeat_events(&self) {
+        self.shared.watching.send_modify(|watching| watching.repeats = true);
+    }
+
+    /// Whether watches send no events, because the cache of the API server is behind. Afterwards they send what
+    /// they held.
+    pub(crate) fn hold_events(&self, holds: bool) {
+        self.shared.watching.send_modify(|watching| watching.holds = holds);
+    }
+
+    /// Tells all open watches the current version.
+    pub(crate) fn bookmark(&self) {
+        self.shared.watching.send_modify(|watching| watching.bookmarks += 1);
+    }
+
+    /// Ends all open watches in the middle of an event.
+    pub(crate) fn break_watches(&self) {
+        self.shared.watching.send_modify(|watching| watching.breaks += 1);
+    }
+
+    /// Watches cannot begin with an earlier version than the current one any more.
+    pub(crate) fn forget_history(&self) {
+        let mut store = self.shared.store.lock().unwrap();
+        store.oldest = store.version;
+        store.history.clear();
     }
 
     /// Sets the course of all pods, including the existing one.
@@ -312,6 +344,11 @@ impl ApiServer {
         self.shared.update(|store| {
             store.put(&path, json!({"metadata": {"name": name, "namespace": NAMESPACE}}))
         });
+    }
+
+    /// Creates an object, or replaces it.
+    pub(crate) fn put(&self, path: &str, object: Value) {
+        self.shared.update(|store| store.put(path, object));
     }
 
     /// Creates a config map with one key.

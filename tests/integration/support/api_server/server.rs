@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -12,7 +11,7 @@ use futures_util::stream;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::store::is_in;
+use super::watching::watched;
 use super::{FaultEffect, Shared, TOKEN, kubelet};
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
@@ -182,7 +181,7 @@ fn delete(shared: &Arc<Shared>, path: &str, body: &Bytes) -> Response {
 }
 
 /// `metadata.name=x,type=Warning`, `involvedObject.name=x`, and labels.
-fn is_selected(object: &Value, query: &BTreeMap<String, String>) -> bool {
+pub(super) fn is_selected(object: &Value, query: &BTreeMap<String, String>) -> bool {
     let pairs = |name: &str| -> Vec<(String, String)> {
         let text = query.get(name).map(String::as_str).unwrap_or_default();
         let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
@@ -194,50 +193,6 @@ fn is_selected(object: &Value, query: &BTreeMap<String, String>) -> bool {
     });
     let labels = &object["metadata"]["labels"];
     fields && pairs("labelSelector").iter().all(|(name, value)| labels[name] == **value)
-}
-
-fn watched(
-    shared: &Arc<Shared>,
-    path: &str,
-    query: &BTreeMap<String, String>,
-    gone: bool,
-) -> Response {
-    if gone {
-        let status = status(410, "Expired", "too old resource version: 1 (7)");
-        return format!("{}\n", json!({"type": "ERROR", "object": status})).into_response();
-    }
-    let from: u64 = query["resourceVersion"].parse().unwrap();
-    let limit = Duration::from_secs(query["timeoutSeconds"].parse().unwrap());
-    let end = tokio::time::Instant::now() + limit;
-    let (path, query, shared) = (path.to_owned(), query.clone(), Arc::clone(shared));
-    let changes = shared.changes.subscribe();
-    let events = stream::unfold((from, changes), move |(from, mut changes)| {
-        let (path, query, shared) = (path.clone(), query.clone(), Arc::clone(&shared));
-        async move {
-            loop {
-                changes.mark_unchanged();
-                let next = {
-                    let store = shared.store.lock().unwrap();
-                    let mut later = store.history.iter().filter(|change| change.version > from);
-                    let next = later.find(|change| {
-                        is_in(&change.path, &path) && is_selected(&change.object, &query)
-                    });
-                    next.map(|change| {
-                        let event = json!({"type": change.what, "object": change.object});
-                        (change.version, format!("{event}\n"))
-                    })
-                };
-                if let Some((version, event)) = next {
-                    return Some((Ok::<_, std::io::Error>(event), (version, changes)));
-                }
-                if tokio::time::timeout_at(end, changes.changed()).await.is_err() {
-                    return None;
-                }
-            }
-        }
-    });
-    let content = [(header::CONTENT_TYPE, "application/json;stream=watch")];
-    (content, Body::from_stream(events)).into_response()
 }
 
 fn log(
@@ -317,7 +272,7 @@ fn created(object: &Value) -> Response {
     (StatusCode::CREATED, found(object)).into_response()
 }
 
-fn status(code: u16, reason: &str, message: &str) -> Value {
+pub(super) fn status(code: u16, reason: &str, message: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure",
         "message": message, "reason": reason, "code": code,

@@ -17,6 +17,8 @@ pub(super) struct Store {
     objects: BTreeMap<String, Value>,
     pub(super) history: Vec<Change>,
     pub(super) version: u64,
+    /// The oldest version whose later changes are all in the history.
+    pub(super) oldest: u64,
     /// By pod name: lines with their times, and whether more will follow.
     pub(super) logs: BTreeMap<String, Log>,
     /// The processes of containers, by pod name.
@@ -33,6 +35,7 @@ impl Default for Store {
             objects: BTreeMap::new(),
             history: Vec::new(),
             version: 0,
+            oldest: 0,
             logs: BTreeMap::new(),
             processes: BTreeMap::new(),
             collects: true,
