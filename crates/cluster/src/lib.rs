@@ -27,6 +27,7 @@ mod kubeconfig;
 mod log;
 mod manifest;
 mod names;
+mod native;
 mod network;
 mod notices;
 mod options;
@@ -53,6 +54,7 @@ pub use installation::{Installation, ServerCertificate, SharedStore};
 pub use job_state::{JobEnd, JobState, JobWait};
 pub use manifest::Manifests;
 pub use names::JobName;
+pub use native::{Creation, NativeObject, NativeObjects, Reading};
 pub use options::{
     Azure, CaBundle, Cache, Egress, Identity, JobOptions, Network, Resources, Run, Toleration,
 };

@@ -1,0 +1,201 @@
+//! Objects of any kind, as followers read and create them: Jobs, `PipelineRun`s, Applications, Deployments.
+//!
+//! A kind is looked up in the API server, because the path of a custom resource has its plural. Everything is read
+//! as JSON; no command is started, and no text of one is parsed.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use butler_base::error::chain;
+use kube::api::{Api, DynamicObject, PostParams};
+use kube::core::GroupVersion;
+use kube::discovery::{ApiResource, Scope, pinned_kind};
+use kube::error::DiscoveryError;
+use serde_json::Value;
+
+use crate::client::Cluster;
+
+/// How long one request may take.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// Which object is meant.
+#[derive(Clone, Copy, Debug)]
+pub struct NativeObject<'a> {
+    /// The group and version, such as `batch/v1`.
+    pub api_version: &'a str,
+    /// The kind, such as `Job`.
+    pub kind: &'a str,
+    /// The namespace. `None`: that of the login, for a kind that has one.
+    pub namespace: Option<&'a str>,
+    /// The name.
+    pub name: &'a str,
+}
+
+/// What is known of an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reading {
+    /// It exists.
+    Found(Value),
+    /// It does not exist.
+    Absent,
+    /// It could not be read.
+    Unknown {
+        /// Why.
+        why: String,
+    },
+}
+
+/// How a creation ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Creation {
+    /// The object exists: it was created now, or before.
+    Exists,
+    /// The cluster refuses it, and a repetition cannot help.
+    Refused {
+        /// Why.
+        why: String,
+    },
+    /// It may exist. The request can be repeated, because the name of the object is fixed.
+    Unknown {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Why a request has no result.
+enum Problem {
+    /// The cluster answered that it does not want it.
+    Refusal { code: u16, why: String },
+    /// It may be another time.
+    Temporary(String),
+}
+
+/// Reads and creates objects of a cluster.
+pub struct NativeObjects {
+    cluster: Cluster,
+    /// The kinds that were looked up, with whether they have namespaces.
+    kinds: Mutex<HashMap<(String, String), (ApiResource, bool)>>,
+}
+
+impl std::fmt::Debug for NativeObjects {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("NativeObjects").finish_non_exhaustive()
+    }
+}
+
+impl NativeObjects {
+    /// The objects of `cluster`.
+    #[must_use]
+    pub fn new(cluster: Cluster) -> Self {
+        Self { cluster, kinds: Mutex::default() }
+    }
+
+    /// Reads an object, without the list of those who manage its fields.
+    pub async fn read(&self, object: NativeObject<'_>) -> Reading {
+        let reading = async {
+            let api = self.api(object).await?;
+            api.get_opt(object.name).await.map_err(|error| problem(&error))
+        };
+        match in_time(reading).await {
+            Ok(Some(mut found)) => {
+                found.metadata.managed_fields = None;
+                match serde_json::to_value(found) {
+                    Ok(found) => Reading::Found(found),
+                    Err(error) => Reading::Unknown { why: chain(&error) },
+                }
+            }
+            Ok(None) => Reading::Absent,
+            Err(Problem::Refusal { why, .. } | Problem::Temporary(why)) => Reading::Unknown { why },
+        }
+    }
+
+    /// Creates an object, which has its name and its namespace. One of that name that exists is not changed.
+    pub async fn create(&self, object: &Value) -> Creation {
+        let creating = async {
+            let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+            let invalid = |why: String| Problem::Refusal { code: 422, why };
+            let meant = NativeObject {
+                api_version: text("/apiVersion").unwrap_or_default(),
+                kind: text("/kind").unwrap_or_default(),
+                namespace: text("/metadata/namespace"),
+                name: text("/metadata/name").unwrap_or_default(),
+            };
+            let api = self.api(meant).await?;
+            let body: DynamicObject = serde_json::from_value(object.clone())
+                .map_err(|error| invalid(format!("its fields cannot be used: {error}")))?;
+            let created = api.create(&PostParams::default(), &body).await;
+            created.map_err(|error| problem(&error))
+        };
+        match in_time(creating).await {
+            Ok(_) | Err(Problem::Refusal { code: 409, .. }) => Creation::Exists,
+            Err(Problem::Refusal { why, .. }) => Creation::Refused { why },
+            Err(Problem::Temporary(why)) => Creation::Unknown { why },
+        }
+    }
+
+    /// The requests for objects of this kind.
+    async fn api(&self, object: NativeObject<'_>) -> Result<Api<DynamicObject>, Problem> {
+        let (resource, has_namespace) = self.kind(object).await?;
+        let client = self.cluster.client.clone();
+        let namespace = object.namespace.unwrap_or(&self.cluster.namespace);
+        Ok(if has_namespace {
+            Api::namespaced_with(client, namespace, &resource)
+        } else {
+            Api::all_with(client, &resource)
+        })
+    }
+
+    async fn kind(&self, object: NativeObject<'_>) -> Result<(ApiResource, bool), Problem> {
+        let key = (object.api_version.to_owned(), object.kind.to_owned());
+        let known = self.kinds.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let (version, kind) = (object.api_version, object.kind);
+        let parsed: GroupVersion =
+            version.parse().map_err(|error| Problem::Refusal { code: 422, why: chain(&error) })?;
+        let found = pinned_kind(&self.cluster.client, &parsed.with_kind(kind)).await;
+        let (resource, capabilities) = found.map_err(|error| {
+            let is_missing = match &error {
+                kube::Error::Discovery(error) => matches!(error, DiscoveryError::MissingKind(_)),
+                kube::Error::Api(status) => status.code == 404,
+                _ => false,
+            };
+            if is_missing {
+                let why = format!("the cluster has no kind `{kind}` in `{version}`; install it, or correct the template");
+                Problem::Refusal { code: 404, why }
+            } else {
+                problem(&error)
+            }
+        })?;
+        let known = (resource, capabilities.scope == Scope::Namespaced);
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        kinds.insert(key, known.clone());
+        Ok(known)
+    }
+}
+
+async fn in_time<T>(request: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
+    let answer = tokio::time::timeout(ANSWER, request).await;
+    answer.unwrap_or_else(|_| {
+        Err(Problem::Temporary(format!("no answer within {} s", ANSWER.as_secs())))
+    })
+}
+
+/// What an error means for a repetition. An object that exists is told apart from another conflict by its reason.
+fn problem(error: &kube::Error) -> Problem {
+    match error {
+        kube::Error::Api(status) => match (status.code, status.reason.as_str()) {
+            (409, "AlreadyExists") | (400 | 403 | 404 | 405 | 413 | 415 | 422, _) => {
+                Problem::Refusal { code: status.code, why: status.message.clone() }
+            }
+            (code, _) => Problem::Temporary(format!("{} ({code})", status.message)),
+        },
+        other => Problem::Temporary(chain(other)),
+    }
+}
+
+#[cfg(test)]
+#[path = "native_tests.rs"]
+mod tests;
