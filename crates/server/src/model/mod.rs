@@ -7,6 +7,7 @@
 mod attempt;
 mod decider;
 mod facts;
+mod follower;
 mod journal;
 mod layer;
 mod names;
@@ -27,6 +28,7 @@ pub use facts::{
     Breaker, BreakerFailure, DriftFinding, DriftKind, Facts, Former, Lease, OpenBreaker,
     ReportedLock, RepositorySlots, Surroundings, Upstream,
 };
+pub use follower::StoredFollower;
 pub use journal::{JournalChange, JournalEntry, JournalKind};
 pub use layer::{DriftCheck, Formerly, Layer, Strategy, Timeouts};
 pub use names::{Commit, Digest, InvalidLayerName, LayerName, PlanDigest, RunId};

@@ -1,15 +1,18 @@
-//! What a store keeps beside the facts of layers: sessions of browsers, cursors of receivers, and which server
-//! decides.
+//! What a store keeps beside the facts of layers: sessions of browsers, cursors of receivers, records of followers,
+//! and which server decides.
 //!
-//! The traits are here, and their transactions in [`super::session`], [`super::cursor`] and [`super::decider`].
+//! The traits are here, and their transactions in [`super::session`], [`super::cursor`],
+//! [`super::follower`] and [`super::decider`].
 
 use std::future::Future;
 use std::time::Duration;
 
+use butler_follower::state::Record;
 use butler_registry::TokenHash;
 
 use super::error::StoreResult;
-use crate::model::{DeciderLease, Session};
+use super::note::Outcome;
+use crate::model::{DeciderLease, Session, StoredFollower};
 
 /// The sessions of all browsers.
 pub trait Sessions: Send + Sync {
@@ -57,6 +60,29 @@ pub trait Cursors: Send + Sync {
 
     /// Removes the cursors of all other receivers.
     fn retain_cursors(&self, receivers: &[String]) -> impl Future<Output = StoreResult<()>> + Send;
+}
+
+/// The records of all followers.
+pub trait Followers: Send + Sync {
+    /// The record of a follower, if it has one.
+    ///
+    /// # Errors
+    /// If the store does not answer. This holds for all methods.
+    fn follower(
+        &self,
+        id: &str,
+    ) -> impl Future<Output = StoreResult<Option<StoredFollower>>> + Send;
+
+    /// All records, in the order of the followers' ids.
+    fn followers(&self) -> impl Future<Output = StoreResult<Vec<StoredFollower>>> + Send;
+
+    /// Writes the record of the follower that it names. Refused unless the stored one has this version; 0 stands
+    /// for a follower without a record.
+    fn write_follower(
+        &self,
+        version: u64,
+        record: Record,
+    ) -> impl Future<Output = StoreResult<Outcome>> + Send;
 }
 
 /// Which of several servers decides.

@@ -3,19 +3,20 @@
 use std::future::Future;
 use std::time::Duration;
 
+use butler_follower::state::Record;
 use butler_registry::TokenHash;
 use tokio::sync::watch;
 
-use super::beside::{Cursors, Deciders, Sessions};
+use super::beside::{Cursors, Deciders, Followers, Sessions};
 use super::tables as transactions;
 use super::transaction::Tables;
 use super::{
     AttemptId, AttemptResult, EventFilter, Keep, Note, Outcome, Snapshot, StartRequest, Store,
-    StoreResult, breaker, cursor, decider, rename, session,
+    StoreResult, breaker, cursor, decider, follower, rename, session,
 };
 use crate::model::{
     Breaker, Closed, Commit, DeciderLease, Former, JournalEntry, LayerName, Moment, NewRun,
-    OpenBreaker, PlanDigest, Run, RunId, Session, Sighting,
+    OpenBreaker, PlanDigest, Run, RunId, Session, Sighting, StoredFollower,
 };
 
 /// What a transaction does.
@@ -79,6 +80,22 @@ impl<D: Database> Cursors for D {
     async fn retain_cursors(&self, receivers: &[String]) -> StoreResult<()> {
         let receivers = receivers.to_vec();
         self.transaction(Access::Write, move |tables| cursor::retain(tables, &receivers)).await
+    }
+}
+
+impl<D: Database> Followers for D {
+    async fn follower(&self, id: &str) -> StoreResult<Option<StoredFollower>> {
+        let id = id.to_owned();
+        self.transaction(Access::Read, move |tables| tables.follower(&id)).await
+    }
+
+    async fn followers(&self) -> StoreResult<Vec<StoredFollower>> {
+        self.transaction(Access::Read, |tables| tables.followers()).await
+    }
+
+    async fn write_follower(&self, version: u64, record: Record) -> StoreResult<Outcome> {
+        self.transaction(Access::Write, move |tables| follower::write(tables, version, record))
+            .await
     }
 }
 

@@ -13,7 +13,7 @@ use super::transaction::Tables;
 use super::{Clock, EventFilter, Running, RunningCount, StoreResult};
 use crate::model::{
     Action, Commit, DeciderLease, JournalChange, JournalEntry, LayerName, Lease, Moment, Run,
-    RunId, Session,
+    RunId, Session, StoredFollower,
 };
 
 /// Facts in memory.
@@ -36,6 +36,8 @@ struct Memory {
     sessions: Vec<(TokenHash, Session)>,
     /// The cursors of receivers of notifications.
     receivers: BTreeMap<String, u64>,
+    /// By id.
+    followers: BTreeMap<String, StoredFollower>,
     decider: Option<DeciderLease>,
     journal: Vec<JournalEntry>,
     /// The sequence of the last entry of the journal.
@@ -216,6 +218,19 @@ impl Tables for Memory {
 
     fn remove_receiver(&mut self, name: &str) -> StoreResult<()> {
         self.receivers.remove(name);
+        Ok(())
+    }
+
+    fn follower(&mut self, id: &str) -> StoreResult<Option<StoredFollower>> {
+        Ok(self.followers.get(id).cloned())
+    }
+
+    fn followers(&mut self) -> StoreResult<Vec<StoredFollower>> {
+        Ok(self.followers.values().cloned().collect())
+    }
+
+    fn write_follower(&mut self, follower: &StoredFollower) -> StoreResult<()> {
+        self.followers.insert(follower.record.follower.clone(), follower.clone());
         Ok(())
     }
 

@@ -8,7 +8,9 @@ use butler_testing::Postgres;
 use super::*;
 use crate::store::contract_tests::{TestClock, Tested, transactions_equal_those_in_memory};
 use crate::store::postgres::tests::open as open_database;
-use crate::store::{AnyStore, Cursors as _, Deciders as _, Sessions as _, Store, StorePlace};
+use crate::store::{
+    AnyStore, Cursors as _, Deciders as _, Followers as _, Sessions as _, Store, StorePlace,
+};
 
 /// All that a store answers, as text.
 async fn all(store: &impl Store) -> String {
@@ -26,6 +28,7 @@ async fn all(store: &impl Store) -> String {
         format!("{:#?}", store.open_breaker().await.unwrap()),
         format!("{:#?}", store.readings("infra").await.unwrap()),
         format!("{:#?}", store.cursor("chat").await.unwrap()),
+        format!("{:#?}", store.followers().await.unwrap()),
         format!("{:#?}", store.session(TokenHash::of("cookie")).await.unwrap()),
     ]);
     texts.join("\n")
@@ -37,6 +40,8 @@ async fn filled(directory: &tempfile::TempDir, clock: &TestClock) -> DataDirecto
     let store = SqliteStore::with_clock(&data.store(), clock.clock()).unwrap();
     store.begin_session(TokenHash::of("cookie"), TokenHash::of("token")).await.unwrap();
     store.advance_cursor("chat", 7).await.unwrap();
+    let record = butler_follower::state::Record::new("web");
+    let _ = store.write_follower(0, record).await.unwrap();
     let tested = Tested { store, clock: clock.clone(), _directory: None };
     transactions_equal_those_in_memory(tested).await;
     data
@@ -53,7 +58,7 @@ async fn moved_facts_equal_those_before_and_neither_server_begins_without_them()
     let data = filled(&directory, &clock).await;
     let open = |path: &Path| SqliteStore::with_clock(path, clock.clock()).unwrap();
     let before = all(&open(&data.store())).await;
-    assert!(before.contains(THIS_MACHINE));
+    assert!(before.contains(THIS_MACHINE) && before.contains(r#"follower: "web""#));
 
     // With the database as the store, the facts would be missing.
     let with_database = async || {

@@ -13,6 +13,7 @@ mod cursor;
 mod database;
 mod decider;
 mod error;
+mod follower;
 mod journal;
 mod lock;
 mod memory;
@@ -43,7 +44,7 @@ use crate::model::{
 };
 
 pub use any::{AnyStore, StorePlace};
-pub use beside::{Cursors, Deciders, Sessions};
+pub use beside::{Cursors, Deciders, Followers, Sessions};
 pub use error::{StoreError, StoreResult};
 pub use memory::MemoryStore;
 pub(crate) use migrate::THIS_MACHINE;
@@ -178,7 +179,7 @@ pub struct Keep {
 }
 
 /// The facts of all layers.
-pub trait Store: Cursors + Deciders + Sessions {
+pub trait Store: Cursors + Deciders + Followers + Sessions {
     /// Reads what the decision about a layer needs.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use butler_registry::TokenHash;
 
 use super::record::Record;
-use crate::model::{JournalEntry, LayerName, Lease, Run, Session};
+use crate::model::{JournalEntry, LayerName, Lease, Run, Session, StoredFollower};
 
 /// A row of a store. They are moved in the order of these variants.
 #[derive(Debug)]
@@ -16,6 +16,7 @@ pub(super) enum StoredRow {
     Event(JournalEntry),
     Session(TokenHash, Session),
     Receiver(String, u64),
+    Follower(Box<StoredFollower>),
     /// The sequence of the last entry of the journal, also if it was removed.
     LastSequence(u64),
 }

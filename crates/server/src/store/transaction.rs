@@ -7,7 +7,7 @@ use super::record::Record;
 use super::{EventFilter, Outcome, Running, StoreResult};
 use crate::model::{
     Commit, DeciderLease, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId,
-    Session,
+    Session, StoredFollower,
 };
 
 /// One transaction of a database. Nothing that it does is visible to others before it ends, and
@@ -100,6 +100,15 @@ pub(super) trait Tables {
 
     /// Removes a cursor, if it exists.
     fn remove_receiver(&mut self, name: &str) -> StoreResult<()>;
+
+    /// The record of a follower.
+    fn follower(&mut self, id: &str) -> StoreResult<Option<StoredFollower>>;
+
+    /// All records of followers, in the order of their ids.
+    fn followers(&mut self) -> StoreResult<Vec<StoredFollower>>;
+
+    /// Writes the record of a follower, in place of an earlier version.
+    fn write_follower(&mut self, follower: &StoredFollower) -> StoreResult<()>;
 
     /// The lease of the server that decides, or decided last.
     fn decider(&mut self) -> StoreResult<Option<DeciderLease>>;

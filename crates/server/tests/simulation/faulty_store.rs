@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use butler_follower::state::Record;
 use butler_registry::TokenHash;
 use butler_server::model::{
     Breaker, Closed, Commit, DeciderLease, Former, JournalEntry, LayerName, Moment, NewRun,
-    OpenBreaker, PlanDigest, Run, RunId, Session, Sighting,
+    OpenBreaker, PlanDigest, Run, RunId, Session, Sighting, StoredFollower,
 };
 use butler_server::store::{
-    AttemptId, AttemptResult, Cursors, Deciders, EventFilter, Keep, MemoryStore, Note, Outcome,
-    Sessions, Snapshot, StartRequest, Store, StoreError, StoreResult,
+    AttemptId, AttemptResult, Cursors, Deciders, EventFilter, Followers, Keep, MemoryStore, Note,
+    Outcome, Sessions, Snapshot, StartRequest, Store, StoreError, StoreResult,
 };
 use tokio::sync::watch;
 
@@ -120,6 +121,22 @@ impl Cursors for FaultyStore {
 
     async fn retain_cursors(&self, receivers: &[String]) -> StoreResult<()> {
         self.write(self.inner.retain_cursors(receivers)).await
+    }
+}
+
+impl Followers for FaultyStore {
+    async fn follower(&self, id: &str) -> StoreResult<Option<StoredFollower>> {
+        self.up()?;
+        self.inner.follower(id).await
+    }
+
+    async fn followers(&self) -> StoreResult<Vec<StoredFollower>> {
+        self.up()?;
+        self.inner.followers().await
+    }
+
+    async fn write_follower(&self, version: u64, record: Record) -> StoreResult<Outcome> {
+        self.write(self.inner.write_follower(version, record)).await
     }
 }
 

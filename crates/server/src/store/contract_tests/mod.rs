@@ -5,6 +5,7 @@ mod changes;
 mod cursors;
 mod deciders;
 mod ends;
+mod followers;
 mod journal;
 mod needs;
 mod random;
@@ -21,7 +22,7 @@ pub(super) use self::random::transactions_equal_those_in_memory;
 use super::*;
 use crate::model::{
     Action, Attempt, Cause, ChangeCounts, Commit, Digest, FailureClass, Liveness, Revision, Run,
-    StopReason,
+    StopReason, StoredFollower,
 };
 
 /// A clock of a test, which stands until it is set.
@@ -216,6 +217,8 @@ macro_rules! with_contract {
             sessions: session_ends_if_it_is_not_used_after_a_week_and_when_it_is_ended;
             cursors: receiver_begins_at_the_end_of_the_journal_and_never_goes_back,
                 receiver_that_was_removed_is_a_new_one;
+            followers: record_of_a_follower_is_written_only_by_those_who_have_read_it,
+                followers_are_listed_by_their_ids;
             deciders: one_server_decides_until_its_lease_ends,
                 server_that_decided_before_starts_nothing;
             random: transactions_equal_those_in_memory;

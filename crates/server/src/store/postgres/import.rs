@@ -58,6 +58,7 @@ impl PostgresTables<'_> {
             ),
             StoredRow::Session(id, session) => self.write_session(*id, *session),
             StoredRow::Receiver(name, cursor) => self.write_receiver(name, *cursor),
+            StoredRow::Follower(follower) => self.write_follower(follower),
         }
     }
 }

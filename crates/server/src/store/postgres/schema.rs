@@ -79,6 +79,12 @@ const MIGRATIONS: &[&str] = &["
         id integer PRIMARY KEY CHECK (id = 1),
         facts text NOT NULL
     );
+", "
+    -- The records of followers.
+    CREATE TABLE butler_followers (
+        id text COLLATE \"C\" PRIMARY KEY,
+        facts text NOT NULL
+    );
 "];
 
 /// The newest version.

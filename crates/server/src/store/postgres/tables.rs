@@ -14,7 +14,7 @@ use tokio_postgres::types::ToSql;
 use super::error::unreadable;
 use crate::model::{
     Commit, DeciderLease, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId,
-    Session,
+    Session, StoredFollower,
 };
 use crate::store::needs::Need;
 use crate::store::record::Record;
@@ -322,6 +322,24 @@ impl Tables for PostgresTables<'_> {
 
     fn remove_receiver(&mut self, name: &str) -> StoreResult<()> {
         self.execute("DELETE FROM butler_receivers WHERE name = $1", &[&name])
+    }
+
+    fn follower(&mut self, id: &str) -> StoreResult<Option<StoredFollower>> {
+        let row = self.query_opt("SELECT facts FROM butler_followers WHERE id = $1", &[&id])?;
+        row.map(|row| json(&row, 0)).transpose()
+    }
+
+    fn followers(&mut self) -> StoreResult<Vec<StoredFollower>> {
+        let rows = self.query("SELECT facts FROM butler_followers ORDER BY id", &[])?;
+        rows.iter().map(|row| json(row, 0)).collect()
+    }
+
+    fn write_follower(&mut self, follower: &StoredFollower) -> StoreResult<()> {
+        self.execute(
+            "INSERT INTO butler_followers (id, facts) VALUES ($1, $2)
+             ON CONFLICT (id) DO UPDATE SET facts = $2",
+            &[&follower.record.follower, &text(follower)?],
+        )
     }
 
     fn decider(&mut self) -> StoreResult<Option<DeciderLease>> {

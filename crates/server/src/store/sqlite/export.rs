@@ -50,6 +50,7 @@ pub(in crate::store) fn each_row(
     select("SELECT name, cursor FROM receivers", |row| {
         Ok(StoredRow::Receiver(row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
     })?;
+    select("SELECT facts FROM followers", |row| Ok(StoredRow::Follower(Box::new(json(row, 0)?))))?;
     let last = last_event(&connection).map_err(|error| at(path, error.into()))?;
     take(StoredRow::LastSequence(last))
 }

@@ -94,6 +94,13 @@ const MIGRATIONS: &[&str] = &[
         facts TEXT NOT NULL
     ) STRICT;
 ",
+    "
+    -- The records of followers.
+    CREATE TABLE followers (
+        id TEXT PRIMARY KEY,
+        facts TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// The newest version.

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::model::{
     Commit, DeciderLease, JournalChange, JournalEntry, LayerName, Lease, Moment, Run, RunId,
-    Session,
+    Session, StoredFollower,
 };
 use crate::store::needs::Need;
 use crate::store::record::Record;
@@ -335,6 +335,28 @@ impl Tables for SqliteTables<'_> {
     fn remove_receiver(&mut self, name: &str) -> StoreResult<()> {
         let mut delete = self.connection.prepare_cached("DELETE FROM receivers WHERE name = ?")?;
         delete.execute([name])?;
+        Ok(())
+    }
+
+    fn follower(&mut self, id: &str) -> StoreResult<Option<StoredFollower>> {
+        let mut select =
+            self.connection.prepare_cached("SELECT facts FROM followers WHERE id = ?")?;
+        Ok(select.query_row([id], |row| json(row, 0)).optional()?)
+    }
+
+    fn followers(&mut self) -> StoreResult<Vec<StoredFollower>> {
+        let mut select =
+            self.connection.prepare_cached("SELECT facts FROM followers ORDER BY id")?;
+        let all = select.query_map([], |row| json(row, 0))?;
+        Ok(all.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn write_follower(&mut self, follower: &StoredFollower) -> StoreResult<()> {
+        let mut upsert = self.connection.prepare_cached(
+            "INSERT INTO followers (id, facts) VALUES (?1, ?2)
+             ON CONFLICT (id) DO UPDATE SET facts = ?2",
+        )?;
+        upsert.execute(params![follower.record.follower, text(follower)?])?;
         Ok(())
     }
 

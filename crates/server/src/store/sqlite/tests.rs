@@ -86,7 +86,7 @@ async fn store_without_a_journal_keeps_its_facts_and_gets_one() {
     let connection = Connection::open(&path).unwrap();
     // The index goes with its table.
     let later = "DROP TABLE events; DROP TABLE sessions; DROP TABLE receivers; \
-                 DROP TABLE decider";
+                 DROP TABLE decider; DROP TABLE followers";
     connection.execute_batch(&format!("{later}; PRAGMA user_version = 2")).unwrap();
     connection.close().unwrap();
     let store = SqliteStore::open(&path).unwrap();
