@@ -35,6 +35,8 @@ struct Objects {
     existing: BTreeMap<ObjectReference, Value>,
     /// The names of all submitted objects.
     submitted: Vec<String>,
+    /// Whether readings come from before the last submissions.
+    lags: bool,
     /// The answers to the next submissions; without one, the object is created.
     answers: Vec<Creation>,
 }
@@ -47,7 +49,8 @@ impl Surroundings for Cluster {
     async fn read(&self, object: &ObjectReference) -> Sighting {
         // Other servers read at the same time.
         tokio::task::yield_now().await;
-        let found = self.0.lock().unwrap().existing.get(object).cloned();
+        let objects = self.0.lock().unwrap();
+        let found = objects.existing.get(object).filter(|_| !objects.lags).cloned();
         found.map_or(Sighting::Absent, Sighting::Found)
     }
 
@@ -154,7 +157,14 @@ async fn refused_object_blocks_with_its_reason_and_is_tried_again_later() {
     assert!(blocked.next_look > server.now);
     assert_eq!(cluster.submitted().len(), 1);
     server.now = blocked.next_look;
+    // It is accepted now, and not visible yet.
+    cluster.0.lock().unwrap().lags = true;
+    for _ in 0..2 {
+        assert_eq!(server.look().await.unwrap().unwrap().phase, Phase::Triggering);
+    }
+    cluster.0.lock().unwrap().lags = false;
     server.until(Phase::Succeeded).await;
+    assert_eq!(cluster.submitted().len(), 3);
 }
 
 #[tokio::test]
