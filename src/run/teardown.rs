@@ -5,6 +5,8 @@
 //! outputs → files wiped → secrets forgotten → final status → terminal joined → documents.
 //! The wipe of files that no report needs begins first and runs while reports are sent.
 
+use std::pin::Pin;
+
 use super::concluded_run::ConcludedRun;
 use super::directory::run_directory::RunDirectory;
 use super::directory::wiping::{Wiped, Wiping};
@@ -60,8 +62,10 @@ impl<'run> Teardown<'run> {
         failure: Option<Failure>,
     ) -> impl Future<Output = Exit> {
         // In a box, because a future keeps the bytes of values that were moved out of it. The box is
-        // freed, and so zeroed, before the final status is sent.
-        let concluding = Box::pin(self.conclude(logs, findings, failure));
+        // freed, and so zeroed, before the final status is sent. Its type is hidden, so that a poll is a call, whose
+        // part of the stack can be wiped.
+        let concluding: Pin<Box<dyn Future<Output = ConcludedRun<'run>> + 'run>> =
+            Box::pin(self.conclude(logs, findings, failure));
         async move {
             let concluded = concluding.await;
             // What masked the result has left parts of secrets there.
