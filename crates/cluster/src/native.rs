@@ -14,6 +14,7 @@ use kube::discovery::{ApiResource, Scope, pinned_kind};
 use kube::error::DiscoveryError;
 use serde_json::Value;
 
+use crate::classify::classify_request_error;
 use crate::client::Cluster;
 
 /// How long one request may take.
@@ -95,7 +96,7 @@ impl NativeObjects {
     pub async fn read(&self, object: NativeObject<'_>) -> Reading {
         let reading = async {
             let api = self.api(object).await?;
-            api.get_opt(object.name).await.map_err(|error| problem(&error))
+            api.get_opt(object.name).await.map_err(|error| self.problem(&error))
         };
         match in_time(reading).await {
             Ok(Some(mut found)) => {
@@ -125,7 +126,7 @@ impl NativeObjects {
             let body: DynamicObject = serde_json::from_value(object.clone())
                 .map_err(|error| invalid(format!("its fields cannot be used: {error}")))?;
             let created = api.create(&PostParams::default(), &body).await;
-            created.map_err(|error| problem(&error))
+            created.map_err(|error| self.problem(&error))
         };
         match in_time(creating).await {
             Ok(_) | Err(Problem::Refusal { code: 409, .. }) => Creation::Exists,
@@ -166,13 +167,30 @@ impl NativeObjects {
                 let why = format!("the cluster has no kind `{kind}` in `{version}`; install it, or correct the template");
                 Problem::Refusal { code: 404, why }
             } else {
-                problem(&error)
+                self.problem(&error)
             }
         })?;
         let known = (resource, capabilities.scope == Scope::Namespaced);
         let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
         kinds.insert(key, known.clone());
         Ok(known)
+    }
+
+    /// What an error means for a repetition. An object that exists is told apart from another conflict by its reason.
+    fn problem(&self, error: &kube::Error) -> Problem {
+        match error {
+            kube::Error::Api(status) => match (status.code, status.reason.as_str()) {
+                (409, "AlreadyExists") | (400 | 403 | 404 | 405 | 413 | 415 | 422, _) => {
+                    Problem::Refusal { code: status.code, why: status.message.clone() }
+                }
+                (code, _) => Problem::Temporary(format!("{} ({code})", status.message)),
+            },
+            // Its own text can quote what a login's helper program printed.
+            other => {
+                let classified = classify_request_error(other, &self.cluster.server);
+                Problem::Temporary(chain(&classified))
+            }
+        }
     }
 }
 
@@ -181,19 +199,6 @@ async fn in_time<T>(request: impl Future<Output = Result<T, Problem>>) -> Result
     answer.unwrap_or_else(|_| {
         Err(Problem::Temporary(format!("no answer within {} s", ANSWER.as_secs())))
     })
-}
-
-/// What an error means for a repetition. An object that exists is told apart from another conflict by its reason.
-fn problem(error: &kube::Error) -> Problem {
-    match error {
-        kube::Error::Api(status) => match (status.code, status.reason.as_str()) {
-            (409, "AlreadyExists") | (400 | 403 | 404 | 405 | 413 | 415 | 422, _) => {
-                Problem::Refusal { code: status.code, why: status.message.clone() }
-            }
-            (code, _) => Problem::Temporary(format!("{} ({code})", status.message)),
-        },
-        other => Problem::Temporary(chain(other)),
-    }
 }
 
 #[cfg(test)]
