@@ -12,7 +12,8 @@ impl PostgresTables<'_> {
         if let Some(lease) = self.decider()?.filter(|lease| self.now < lease.until) {
             return Ok(Some(format!("the server `{}` uses it; stop that server", lease.holder)));
         }
-        let is_empty = self.layers()?.is_empty() && self.last_sequence()? == 0;
+        let is_empty =
+            self.layers()?.is_empty() && self.followers()?.is_empty() && self.last_sequence()? == 0;
         Ok((!is_empty).then(|| {
             "it has facts already; give an empty database, or another schema in `options=-c search_path=SCHEMA`"
                 .to_owned()
