@@ -121,6 +121,10 @@ impl JobExecutor {
                 shared.record_failure(&attempt, error);
             }
             lock(&shared.creating).remove(&attempt);
+            // A stop that came while the objects were created. Later ones delete the Job themselves.
+            if stop.reason().is_some() {
+                shared.delete(&attempt, &job_name(&attempt)).await;
+            }
             // The pod may have changed before the server asked about it.
             let _ = shared.events.send(Event::Exited(attempt.clone()));
             if started.is_ok() {
@@ -157,8 +161,9 @@ impl JobExecutor {
             return Probe::Liveness(Liveness::Alive);
         }
         let directory = shared.directory(attempt);
-        // The server has not created the Job, or has deleted it. The pod can take its time to disappear.
-        if let Some(ending) = directory.failed_start() {
+        // The server has not created the Job, or has deleted it. The pod can take its time to disappear. A runner that
+        // has begun all the same is asked about: the answer to the creation can be lost.
+        if let Some(ending) = directory.failed_start().filter(|_| !directory.has_begun()) {
             return ended(AttemptResult::ended(ending));
         }
         // All that it has reported but its final status.
@@ -241,8 +246,9 @@ impl Shared {
             // Its node may not have told the cluster.
             return Probe::Liveness(Liveness::Unknown);
         }
-        let is_complete = directory.job().is_ok_and(|job| job.is_some_and(|job| job.is_complete));
-        if !is_complete && self.delete(attempt, name).await {
+        // If the record cannot be read, only the limit counts.
+        let is_incomplete = directory.job().is_ok_and(|job| job.is_none_or(|job| !job.is_complete));
+        if is_incomplete && self.delete(attempt, name).await {
             tracing::warn!(run = %attempt.run, "the Job `{name}` is deleted: its token may not exist");
             let ending = Ending::Job(JobFailure::Incomplete);
             record_end(&directory, attempt, ending);

@@ -96,6 +96,8 @@ impl Shared {
                 // An earlier request had an effect, but it is not known whether all objects exist. If its runner
                 // does not begin, the Job is deleted.
                 Err(ClusterError::Exists { .. }) => return Ok(()),
+                // The answer to an earlier request was lost, but its effect was not.
+                Err(_) if directory.has_begun() => return Ok(()),
                 Err(error) => {
                     let is_temporary = matches!(
                         error.failure(),
