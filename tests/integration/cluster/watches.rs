@@ -58,6 +58,14 @@ impl Watch {
         self.cluster.put(&path, job);
     }
 
+    /// A Job of ours that fails, and whose event is lost with the connection.
+    fn lose(&self, name: &str) {
+        self.cluster.hold_events(true);
+        self.put(name, "ours", "Failed");
+        self.cluster.break_watches();
+        self.cluster.hold_events(false);
+    }
+
     /// Waits until a Job is told. No other one is told before.
     async fn tells(&mut self, name: &str) {
         let told = tokio::time::timeout(PATIENCE, self.told.next()).await;
@@ -78,12 +86,8 @@ async fn watch_goes_on_after_the_last_event_when_its_connection_breaks() {
     let mut watch = Watch::start().await;
     let lists = watch.lists();
     for name in ["second", "third"] {
-        // The event is lost with its connection.
-        watch.cluster.hold_events(true);
-        watch.put(name, "ours", "Failed");
         watch.put("of-others", "others", "Failed");
-        watch.cluster.break_watches();
-        watch.cluster.hold_events(false);
+        watch.lose(name);
         watch.tells(name).await;
     }
     assert_eq!(watch.lists(), lists);
@@ -93,12 +97,8 @@ async fn watch_goes_on_after_the_last_event_when_its_connection_breaks() {
 async fn jobs_are_listed_again_when_the_version_of_a_watch_has_expired() {
     let mut watch = Watch::start().await;
     let lists = watch.lists();
-    // The watch has missed the end of this Job when its version expires.
-    watch.cluster.hold_events(true);
-    watch.put("second", "ours", "Failed");
+    watch.lose("second");
     watch.cluster.forget_history();
-    watch.cluster.break_watches();
-    watch.cluster.hold_events(false);
     // A list tells about all Jobs that have ended.
     for name in ["first", "open", "second"] {
         watch.tells(name).await;
@@ -151,12 +151,9 @@ async fn api_server_that_restarts_is_watched_again() {
     let lists = watch.lists();
     let away = FaultEffect::Status(503, "ServiceUnavailable", "the server is starting");
     watch.cluster.fault("GET", "/jobs", away);
-    watch.cluster.hold_events(true);
-    watch.put("second", "ours", "Failed");
+    watch.lose("second");
     // It comes back without its history.
     watch.cluster.forget_history();
-    watch.cluster.break_watches();
-    watch.cluster.hold_events(false);
     for name in ["first", "open", "second"] {
         watch.tells(name).await;
     }
