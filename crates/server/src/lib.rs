@@ -6,7 +6,8 @@
 //! [`model`] holds the types that pass between the parts, and [`decision`] the pure function that
 //! decides. [`windows`] says when actions are forbidden. [`plans`] protects saved plans. [`store`] keeps the
 //! facts, and [`controller`] executes what was decided. [`webhooks`] takes what git hosts tell about commits.
-//! [`followers`] delivers the commits of branches. [`notifications`] tells people and programs what happened. [`metrics`] names and counts what the server measures.
+//! [`followers`] delivers the commits of branches. [`notifications`] tells people and programs what happened.
+//! [`metrics`] names and counts what the server measures.
 
 pub mod api;
 pub mod artifacts;

@@ -5,7 +5,7 @@ mod look;
 mod surroundings;
 
 pub use look::FollowerLooks;
-pub use surroundings::{Surroundings, sighting};
+pub use surroundings::Surroundings;
 
 #[cfg(test)]
 mod tests;

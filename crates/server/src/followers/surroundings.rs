@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use butler_cluster::{Creation, Reading};
+use butler_cluster::Creation;
 use butler_follower::config::Source;
 use butler_follower::object::ObjectReference;
 use butler_follower::{Action, Head, Sighting};
@@ -17,14 +17,4 @@ pub trait Surroundings: Send + Sync {
 
     /// Submits an object, and does not wait for its end. One that exists is not changed.
     fn submit(&self, action: &Action) -> impl Future<Output = Creation> + Send;
-}
-
-/// What was read in a cluster.
-#[must_use]
-pub fn sighting(reading: Reading) -> Sighting {
-    match reading {
-        Reading::Found(object) => Sighting::Found(object),
-        Reading::Absent => Sighting::Absent,
-        Reading::Unknown { why } => Sighting::Unknown { why },
-    }
 }

@@ -255,7 +255,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         let limits = self.limits_of(source.as_deref(), &limits);
         let controller = Controller::new(&*store, &*executor, limits);
         let mut frees_others = false;
-        let mut last_step = String::new();
+        let mut last_step = None;
         for _ in 0..MOST_STEPS {
             let decided = match controller.decide(layer, configured).await {
                 Ok(decided) => decided,
@@ -291,7 +291,6 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 _ => None,
             };
             let moves_files = matches!(step, Step::MoveFiles { .. });
-            last_step = format!("{step:?}");
             let performed = controller.perform(layer, configured, step).await;
             let was_made = matches!(performed, Ok(Outcome::Made));
             if let Some(former) = former.filter(|_| was_made) {
@@ -327,9 +326,10 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                     return frees_others;
                 }
             }
+            last_step = decision.step;
         }
         // Other layers get their turn. A step that is always refused is a bug, but must not be lost.
-        tracing::warn!(%layer, last_step, "many steps were made at once; the layer is looked at again");
+        tracing::warn!(%layer, ?last_step, "many steps were made at once; the layer is looked at again");
         self.looked_at(layer, source.as_deref(), None);
         self.look_at(layer, Some(Instant::now() + AFTER_FAILURE));
         frees_others

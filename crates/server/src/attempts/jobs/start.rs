@@ -87,7 +87,7 @@ impl Shared {
             match Box::pin(apply(&self.cluster, Manifests::new(&options, run), stop)).await {
                 Ok(_) => {
                     job.is_complete = true;
-                    // The Job exists, so this is no failed start.
+                    // The Job exists, so the start has not failed.
                     if let Err(error) = directory.record_job(&job) {
                         tracing::warn!(run = %attempt.run, %error, "cannot record that the Job `{name}` is complete");
                     }
