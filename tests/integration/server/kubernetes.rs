@@ -126,7 +126,7 @@ layers:
 
     /// How many requests with this method the server has sent for the only Job.
     fn requests(&self, method: &str) -> usize {
-        let job = self.cluster.names("jobs").remove(0);
+        let job = format!("/jobs/{}", self.cluster.names("jobs").remove(0));
         let asked = self.cluster.requests();
         asked.iter().filter(|it| it.starts_with(method) && it.ends_with(&job)).count()
     }

@@ -110,6 +110,8 @@ async fn runner_that_has_begun_is_not_ended_because_its_node_does_not_say_so() {
     let layer = "strategy: plan-only, job: {start-timeout: 12s}";
     let mut site = Site::new(&backend.module(), layer).await;
     site.cluster.course(PodCourse::Unseen);
+    // No event makes the server look.
+    site.cluster.hold_events(true);
     site.start().await;
     backend.wait_for_request().await;
     // After its creation, ten seconds later, and after the limit.
@@ -124,18 +126,25 @@ async fn runner_that_has_begun_is_not_ended_because_its_node_does_not_say_so() {
 /// The server hears of the end late, more than once, and from a list instead of a watch.
 #[tokio::test]
 async fn end_of_a_job_is_recorded_once_if_its_watch_breaks_and_expires() {
-    let (site, backend) = Site::with_held_plan("strategy: plan-only, retries: {max: 1}").await;
-    // The server looks at each Job ten seconds after its creation. From then on, it depends on its watch.
-    eventually("the look after the creation", || site.requests("GET") >= 2).await;
+    let backend = HeldBackend::start().await;
+    let layer = "strategy: plan-only, retries: {max: 1}";
+    let mut site = Site::new(&backend.module(), layer).await;
     site.cluster.repeat_events();
     site.cluster.hold_events(true);
+    site.start().await;
+    backend.wait_for_request().await;
+    // The server looks after the creation, and ten seconds later. From then on, it depends on its watch.
+    eventually("the last look without a watch", || site.requests("GET") >= 2).await;
     site.cluster.course(PodCourse::OutOfMemory);
     backend.release();
     site.until_the_job_has_failed().await;
     site.cluster.forget_history();
     site.cluster.break_watches();
     site.cluster.hold_events(false);
-    site.installation.until("a", "Failed", 1).await;
+    // A server without a watch asks when the attempt has been silent for a minute.
+    let noticed = site.installation.until("a", "Failed", 1);
+    let noticed = tokio::time::timeout(std::time::Duration::from_secs(30), noticed).await;
+    noticed.expect("the watch tells of the end");
     // The list tells of the first Job again while the second one runs.
     site.cluster.forget_history();
     site.cluster.break_watches();
