@@ -5,7 +5,7 @@
 
 mod start;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -53,6 +53,8 @@ struct Shared {
     events: mpsc::UnboundedSender<Event>,
     /// The attempts whose Jobs are being created, with what ends that.
     creating: Mutex<HashMap<AttemptId, Stop>>,
+    /// The attempts whose objects all exist, although their directories could not be told.
+    complete: Mutex<HashSet<AttemptId>>,
     /// What attempts wait for that have not begun.
     waits: Mutex<HashMap<AttemptId, String>>,
     /// When the API server did not answer last.
@@ -85,6 +87,7 @@ impl JobExecutor {
             catalog,
             events,
             creating: Mutex::default(),
+            complete: Mutex::default(),
             waits: Mutex::default(),
             silent: Mutex::default(),
         };
@@ -247,7 +250,8 @@ impl Shared {
             return Probe::Liveness(Liveness::Unknown);
         }
         // If the record cannot be read, only the limit counts.
-        let is_incomplete = directory.job().is_ok_and(|job| job.is_none_or(|job| !job.is_complete));
+        let is_incomplete = !lock(&self.complete).contains(attempt)
+            && directory.job().is_ok_and(|job| job.is_none_or(|job| !job.is_complete));
         if is_incomplete && self.delete(attempt, name).await {
             tracing::warn!(run = %attempt.run, "the Job `{name}` is deleted: its token may not exist");
             let ending = Ending::Job(JobFailure::Incomplete);

@@ -90,6 +90,7 @@ impl Shared {
                     // The Job exists, so the start has not failed.
                     if let Err(error) = directory.record_job(&job) {
                         tracing::warn!(run = %attempt.run, %error, "cannot record that the Job `{name}` is complete");
+                        lock(&self.complete).insert(attempt.clone());
                     }
                     return Ok(());
                 }
