@@ -56,6 +56,8 @@ pub(super) enum Command {
     Run(Deferred<server::RunCommand>),
     /// Show the breaker of a server, which stops automatic applies after failures in a row, and reset it
     Breaker(Deferred<server::BreakerCommand>),
+    /// Show the followers of a server, which deliver the commits of branches, and run them
+    Follower(Deferred<server::FollowerCommand>),
     /// Make tokens for the users of a server
     Access(Deferred<server::AccessCommand>),
     /// Check the configuration of a server

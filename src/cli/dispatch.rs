@@ -80,6 +80,7 @@ fn run(words: impl IntoIterator<Item = OsString>, environment: &Environment) -> 
         Command::Serve(Deferred(serve)) => serve.run(log, environment),
         Command::Layer(Deferred(layer)) => layer.run(log, environment),
         Command::Breaker(Deferred(command)) => command.run(log, environment),
+        Command::Follower(Deferred(command)) => command.run(log, environment),
         Command::Run(Deferred(command)) => command.run(log, environment),
         Command::Access(Deferred(access)) => access.run(),
         Command::Config(Deferred(command)) => command.run(log, environment),

@@ -1,7 +1,7 @@
 //! `generate`: writes the file that a CI system needs to start the runner.
 
 pub(super) mod destination;
-mod server;
+pub(super) mod server;
 pub(super) mod values;
 
 use std::path::PathBuf;

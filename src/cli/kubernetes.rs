@@ -3,7 +3,7 @@
 
 mod apply;
 mod command_end;
-mod job;
+pub(super) mod job;
 mod prepared_run;
 mod start_job;
 mod status;

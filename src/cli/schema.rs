@@ -32,6 +32,8 @@ enum Document {
     Status,
     /// The configuration of `serve`
     Server,
+    /// The file of --followers
+    Followers,
 }
 
 impl Schema {
@@ -40,6 +42,7 @@ impl Schema {
             Document::Settings => Ok(settings_schema()),
             Document::Run => run_schema().map(|schema| format!("{schema:#}\n")),
             Document::Status => pretty(&ToolStatus::schema()),
+            Document::Followers => pretty(&butler_follower::config::Registry::schema()),
             Document::Server => pretty(&butler_server::config::schema()),
         };
         match text {

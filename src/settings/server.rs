@@ -8,21 +8,23 @@ use secrecy::SecretString;
 use url::Url;
 
 use super::attempts::{environment as environment_of_attempts, isolation};
+use super::cluster::cluster_access;
 use super::git_environment::git_environment;
 use super::jobs::jobs;
 use super::reader::Reader;
 use super::server_address::{ServerAddress, spelled};
 use super::setting::{
     ACCESS_FILE, ALLOWED_GIT_HOST, ARTIFACTS, CA_BUNDLE, CONCURRENCY, DATA, DRY_RUN, EXECUTOR,
-    KEY_FILE, LAYER_PATH, METRICS_OPEN, MIRROR_MEMORY, ONCE, REFERENCE, REPO, SECRETS_DIR, SERVER,
-    SERVER_CONFIG, SERVER_TOKEN_FILE, STARTS_PER_MINUTE, STOP_ATTEMPTS, STOP_TIMEOUT, STORE,
-    STORE_PASSWORD_FILE,
+    FOLLOWERS, KEY_FILE, LAYER_PATH, METRICS_OPEN, MIRROR_MEMORY, ONCE, REFERENCE, REPO,
+    SECRETS_DIR, SERVER, SERVER_CONFIG, SERVER_TOKEN_FILE, STARTS_PER_MINUTE, STOP_ATTEMPTS,
+    STOP_TIMEOUT, STORE, STORE_PASSWORD_FILE,
 };
 use super::{
     Arguments, Environment, IsolationLevel, Logging, Setting, SettingsError, parse, variable,
 };
 use butler_base::platform::{Landlock, landlock as landlock_of_kernel};
 use butler_base::process;
+use butler_cluster::ClusterAccess;
 use butler_server::artifacts::{AddressError, ArtifactsSettings};
 use butler_server::attempts::JobSettings;
 use butler_server::config::{RemoteLimits, git_host};
@@ -46,6 +48,10 @@ pub struct ServerSettings {
     pub config: ServerConfig,
     /// What included configuration may use.
     pub limits: RemoteLimits,
+    /// The registry of followers.
+    pub followers: Option<PathBuf>,
+    /// The cluster of followers.
+    pub cluster: ClusterAccess,
     /// The data directory; may not exist yet.
     pub data: PathBuf,
     /// Where the server listens, and how it is reached.
@@ -170,6 +176,8 @@ impl ServerSettings {
         };
         Ok(Self {
             config: config(&reader)?,
+            followers: followers(&reader, once)?,
+            cluster: cluster_access(None, None, environment),
             limits,
             data,
             address,
@@ -270,6 +278,15 @@ pub(super) fn config(reader: &Reader<'_>) -> Result<ServerConfig, SettingsError>
             found.map(ServerConfig::Path).ok_or(SettingsError::Missing { setting: &SERVER_CONFIG })
         }
     }
+}
+
+/// The registry of followers. One pass ends before their stages do.
+fn followers(reader: &Reader<'_>, once: bool) -> Result<Option<PathBuf>, SettingsError> {
+    let file = reader.existing(&FOLLOWERS, |path| !path.is_dir() && path.exists())?;
+    if once && file.is_some() {
+        return Err(SettingsError::Conflict { first: &FOLLOWERS, second: &ONCE });
+    }
+    Ok(file)
 }
 
 /// Which database has the facts.

@@ -494,7 +494,7 @@ fn unknown_value_error_lists_the_possible_values() {
         error: unknown value `foo` for `<SHELL>`
         hint: use one of: bash, elvish, fish, powershell, zsh
         error: unknown value `foo` for `<DOCUMENT>`
-        hint: use one of: settings, run, status, server
+        hint: use one of: settings, run, status, server, followers
     "]]
     .assert_eq(&shown);
 }

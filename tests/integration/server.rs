@@ -15,6 +15,7 @@ mod dry_run;
 mod events;
 mod faults;
 mod files;
+mod followers;
 mod force_push;
 mod full_disk;
 mod handed_on;

@@ -161,6 +161,11 @@ fn every_flag_of_the_command_line_is_a_setting() {
         "--confirm",
         "--plan-digest",
         "--included-from",
+        "--follower",
+        "--live",
+        "--all",
+        "--stage",
+        "--raw",
     ];
     let mut waiting = vec![command];
     while let Some(command) = waiting.pop() {

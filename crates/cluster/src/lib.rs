@@ -28,6 +28,7 @@ mod log;
 mod manifest;
 mod names;
 mod native;
+mod native_logs;
 mod network;
 mod notices;
 mod options;
@@ -50,11 +51,14 @@ pub use client::Cluster;
 pub use error::ClusterError;
 pub use failure::JobFailure;
 pub use follow::{Follower, follow};
-pub use installation::{Installation, ServerCertificate, SharedStore};
+pub use installation::{
+    FollowedKind, Installation, InstalledFollowers, ServerCertificate, SharedStore,
+};
 pub use job_state::{JobEnd, JobState, JobWait};
 pub use manifest::Manifests;
 pub use names::JobName;
 pub use native::{Creation, NativeObject, NativeObjects, Reading};
+pub use native_logs::ContainerLog;
 pub use options::{
     Azure, CaBundle, Cache, Egress, Identity, JobOptions, Network, Resources, Run, Toleration,
 };

@@ -8,14 +8,18 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use butler_base::error::chain;
-use kube::api::{Api, DynamicObject, PostParams};
-use kube::core::GroupVersion;
+use kube::Client;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{GroupVersion, Status};
 use kube::discovery::{ApiResource, Scope, pinned_kind};
 use kube::error::DiscoveryError;
 use serde_json::Value;
 
 use crate::classify::classify_request_error;
 use crate::client::Cluster;
+
+/// The name under which the cluster remembers which fields are set here.
+const FIELD_MANAGER: &str = "butler-runner";
 
 /// How long one request may take.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -96,7 +100,11 @@ impl NativeObjects {
     pub async fn read(&self, object: NativeObject<'_>) -> Reading {
         let reading = async {
             let api = self.api(object).await?;
-            api.get_opt(object.name).await.map_err(|error| self.problem(&error))
+            match api.get(object.name).await {
+                Ok(found) => Ok(Some(found)),
+                Err(kube::Error::Api(status)) if is_absence(&status, object.name) => Ok(None),
+                Err(error) => Err(self.problem(object, &error)),
+            }
         };
         match in_time(reading).await {
             Ok(Some(mut found)) => {
@@ -114,19 +122,13 @@ impl NativeObjects {
     /// Creates an object, which has its name and its namespace. One of that name that exists is not changed.
     pub async fn create(&self, object: &Value) -> Creation {
         let creating = async {
-            let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
             let invalid = |why: String| Problem::Refusal { code: 422, why };
-            let meant = NativeObject {
-                api_version: text("/apiVersion").unwrap_or_default(),
-                kind: text("/kind").unwrap_or_default(),
-                namespace: text("/metadata/namespace"),
-                name: text("/metadata/name").unwrap_or_default(),
-            };
+            let meant = meant(object);
             let api = self.api(meant).await?;
             let body: DynamicObject = serde_json::from_value(object.clone())
                 .map_err(|error| invalid(format!("its fields cannot be used: {error}")))?;
             let created = api.create(&PostParams::default(), &body).await;
-            created.map_err(|error| self.problem(&error))
+            created.map_err(|error| self.problem(meant, &error))
         };
         match in_time(creating).await {
             Ok(_) | Err(Problem::Refusal { code: 409, .. }) => Creation::Exists,
@@ -135,11 +137,47 @@ impl NativeObjects {
         }
     }
 
+    /// Puts an object into this form, which has its name and its namespace: creates it, or changes what differs.
+    /// With `dry_run`, the cluster only says what would come of it.
+    ///
+    /// # Errors
+    /// If the cluster refuses it, or does not answer.
+    pub async fn apply(&self, object: &Value, dry_run: bool) -> Result<Value, String> {
+        let applying = async {
+            let meant = meant(object);
+            let api = self.api(meant).await?;
+            let parameters = PatchParams { dry_run, ..PatchParams::apply(FIELD_MANAGER).force() };
+            let applied = api.patch(meant.name, &parameters, &Patch::Apply(object)).await;
+            let mut applied = applied.map_err(|error| self.problem(meant, &error))?;
+            applied.metadata.managed_fields = None;
+            serde_json::to_value(applied).map_err(|error| Problem::Temporary(chain(&error)))
+        };
+        match in_time(applying).await {
+            Ok(applied) => Ok(applied),
+            Err(Problem::Refusal { why, .. } | Problem::Temporary(why)) => Err(why),
+        }
+    }
+
+    /// The client, and the namespace that is meant.
+    pub(crate) fn place<'a>(&'a self, namespace: Option<&'a str>) -> (Client, &'a str) {
+        (self.cluster.client.clone(), namespace.unwrap_or(&self.cluster.namespace))
+    }
+
+    /// The answer to a request, or why there is none.
+    pub(crate) async fn answer<T>(
+        &self,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, String> {
+        match in_time(async { request.await.map_err(|error| self.described(&error)) }).await {
+            Ok(answer) => Ok(answer),
+            Err(Problem::Refusal { why, .. } | Problem::Temporary(why)) => Err(why),
+        }
+    }
+
     /// The requests for objects of this kind.
     async fn api(&self, object: NativeObject<'_>) -> Result<Api<DynamicObject>, Problem> {
         let (resource, has_namespace) = self.kind(object).await?;
-        let client = self.cluster.client.clone();
-        let namespace = object.namespace.unwrap_or(&self.cluster.namespace);
+        let (client, namespace) = self.place(object.namespace);
         Ok(if has_namespace {
             Api::namespaced_with(client, namespace, &resource)
         } else {
@@ -167,7 +205,7 @@ impl NativeObjects {
                 let why = format!("the cluster has no kind `{kind}` in `{version}`; install it, or correct the template");
                 Problem::Refusal { code: 404, why }
             } else {
-                self.problem(&error)
+                self.problem(object, &error)
             }
         })?;
         let known = (resource, capabilities.scope == Scope::Namespaced);
@@ -177,7 +215,23 @@ impl NativeObjects {
     }
 
     /// What an error means for a repetition. An object that exists is told apart from another conflict by its reason.
-    fn problem(&self, error: &kube::Error) -> Problem {
+    fn problem(&self, object: NativeObject<'_>, error: &kube::Error) -> Problem {
+        match error {
+            // The answer is not about an object: the path of the kind is not served any more. It is looked up again.
+            kube::Error::Api(status) if status.code == 404 && status.reason != "NotFound" => {
+                let (version, kind) = (object.api_version, object.kind);
+                let key = (version.to_owned(), kind.to_owned());
+                self.kinds.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+                Problem::Temporary(format!(
+                    "the cluster does not serve `{kind}` of `{version}` now"
+                ))
+            }
+            error => self.described(error),
+        }
+    }
+
+    /// What an error means that is not about a kind.
+    fn described(&self, error: &kube::Error) -> Problem {
         match error {
             kube::Error::Api(status) => match (status.code, status.reason.as_str()) {
                 (409, "AlreadyExists") | (400 | 403 | 404 | 405 | 413 | 415 | 422, _) => {
@@ -192,6 +246,23 @@ impl NativeObjects {
             }
         }
     }
+}
+
+/// Which object `object` is.
+fn meant(object: &Value) -> NativeObject<'_> {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+    NativeObject {
+        api_version: text("/apiVersion").unwrap_or_default(),
+        kind: text("/kind").unwrap_or_default(),
+        namespace: text("/metadata/namespace"),
+        name: text("/metadata/name").unwrap_or_default(),
+    }
+}
+
+/// Whether an answer says that the object does not exist. One about something else has another name, or none.
+fn is_absence(status: &Status, name: &str) -> bool {
+    let names = status.details.as_ref().is_some_and(|details| details.name == name);
+    status.code == 404 && status.reason == "NotFound" && names
 }
 
 async fn in_time<T>(request: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {

@@ -67,6 +67,13 @@ fn status(code: u16, reason: &str, message: &str) -> Value {
     })
 }
 
+/// The answer about an object that does not exist.
+fn not_found(name: &str) -> Value {
+    let mut status = status(404, "NotFound", &format!("\"{name}\" not found"));
+    status["details"] = json!({"name": name});
+    status
+}
+
 fn object() -> Value {
     json!({
         "apiVersion": RUN.api_version, "kind": RUN.kind,
@@ -89,14 +96,14 @@ async fn object_is_read_under_the_plural_of_its_kind_which_is_looked_up_once() {
 
 #[tokio::test]
 async fn object_is_in_the_namespace_of_the_login_or_in_none() {
-    let cluster = Answering::new(404, &status(404, "NotFound", "not found"));
+    let cluster = Answering::new(404, &not_found("web-1"));
     let here = NativeObject { namespace: None, ..RUN };
     assert_eq!(cluster.objects.read(here).await, Reading::Absent);
-    let node = NativeObject { api_version: "v1", kind: "Node", namespace: None, name: "n" };
+    let node = NativeObject { api_version: "v1", kind: "Node", namespace: None, name: "web-1" };
     assert_eq!(cluster.objects.read(node).await, Reading::Absent);
     let requests = cluster.requests();
     assert_eq!(requests[1], "GET /apis/tekton.dev/v1/namespaces/runs/pipelineruns/web-1");
-    assert_eq!(requests[3], "GET /api/v1/nodes/n");
+    assert_eq!(requests[3], "GET /api/v1/nodes/web-1");
 }
 
 #[tokio::test]
@@ -110,6 +117,29 @@ async fn kind_that_the_cluster_does_not_have_is_named() {
         let expected = format!("the cluster has no kind `{kind}` in `{api_version}`; install it");
         assert!(why.starts_with(&expected), "{why}");
     }
+}
+
+#[tokio::test]
+async fn object_is_absent_only_if_the_answer_names_it() {
+    for (body, text) in [
+        (not_found("ci"), "\"ci\" not found"),
+        (
+            json!("404 page not found"),
+            "the cluster does not serve `PipelineRun` of `tekton.dev/v1` now",
+        ),
+    ] {
+        let cluster = Answering::new(404, &body);
+        for _ in 0..2 {
+            assert_eq!(cluster.objects.read(RUN).await, Reading::Unknown { why: text.to_owned() });
+        }
+        // The path is looked up again if it is not served any more.
+        let lookups =
+            cluster.requests().iter().filter(|it| *it == "GET /apis/tekton.dev/v1").count();
+        assert_eq!(lookups, if body.is_string() { 2 } else { 1 });
+    }
+    // It can be served again.
+    let cluster = Answering::new(404, &json!("404 page not found"));
+    assert!(matches!(cluster.objects.create(&object()).await, Creation::Unknown { .. }));
 }
 
 #[tokio::test]

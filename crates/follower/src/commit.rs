@@ -2,13 +2,17 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The letters that a table shows of a commit.
 const SHORT: usize = 12;
 
 /// The full name of a commit: 40 (SHA-1) or 64 (SHA-256) lowercase hexadecimal digits.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(
+    Clone, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[schemars(with = "String", inline)]
 #[serde(try_from = "String", into = "String")]
 pub struct Commit(String);
 

@@ -1,11 +1,24 @@
 //! The ten phases of a follower.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a follower is doing with the newest commit of its branch.
 #[derive(
-    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    Deserialize,
+    Eq,
+    Hash,
+    JsonSchema,
+    Ord,
+    PartialEq,
+    PartialOrd,
+    Serialize,
 )]
+#[schemars(rename = "FollowerPhase")]
 pub enum Phase {
     /// Read, not decided: the branch or a required object is not known well enough.
     #[default]

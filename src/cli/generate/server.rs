@@ -1,10 +1,15 @@
 //! `generate server`: the installation of a server in a Kubernetes cluster.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use butler_cluster::{Installation, SharedStore, object_name, quantity};
+use butler_cluster::{
+    FollowedKind, Installation, InstalledFollowers, ServerCertificate, SharedStore, object_name,
+    quantity,
+};
+use butler_follower::config::{Adapter, StageWork};
 use butler_server::artifacts::{AddressError, ArtifactsAddress};
 use butler_server::config;
+use butler_server::serve::read_registry;
 use butler_start::generate::IMAGE;
 use clap::Args;
 use url::Url;
@@ -19,9 +24,21 @@ use crate::exit::Exit;
 /// The file contains the private key of a new certificate of the server, whose authority attempts trust. Its mode is 0600.
 #[derive(Args)]
 pub(in crate::cli) struct Server {
+    #[command(flatten)]
+    installation: InstallationFlags,
+    #[command(flatten)]
+    output: Destination,
+}
+
+/// What differs between installations.
+#[derive(Args)]
+pub(in crate::cli) struct InstallationFlags {
     /// The configuration of the server, which becomes a config map [default: no layers]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// The registry of followers, which becomes a key of the same config map [default: no followers]
+    #[arg(long, value_name = "FILE")]
+    followers: Option<PathBuf>,
     /// The namespace of the server
     #[arg(long, value_name = "NAME", default_value = "butler-system", value_parser = object_name)]
     namespace: String,
@@ -64,21 +81,66 @@ pub(in crate::cli) struct Server {
     /// The storage class of the volume [default: that of the cluster]
     #[arg(long, value_name = "NAME", value_parser = text)]
     storage_class: Option<String>,
-    #[command(flatten)]
-    output: Destination,
 }
 
 impl Server {
     pub(in crate::cli) fn run(self) -> u8 {
-        let config = match self.config.as_ref().map(read).transpose() {
-            Ok(config) => config,
-            Err(errors) => {
+        let made = self.installation.installation().and_then(|installation| {
+            let certificate = new_certificate(&installation)?;
+            Ok(installation.to_yaml(&certificate))
+        });
+        match made {
+            Ok(text) => self.output.write(&text, Readers::Owner),
+            Err(errors) => errors.report(),
+        }
+    }
+}
+
+/// Why an installation cannot be made.
+pub(in crate::cli) enum InstallationError {
+    /// What is wrong with its files.
+    Files(Vec<String>),
+    /// Its certificate.
+    Certificate(String),
+}
+
+impl InstallationError {
+    /// Tells it. Returns the exit code.
+    pub(in crate::cli) fn report(&self) -> u8 {
+        match self {
+            Self::Files(errors) => {
                 for error in errors {
-                    complain(&error, None);
+                    complain(error, None);
                 }
-                return Exit::Usage.code();
+                Exit::Usage.code()
             }
-        };
+            Self::Certificate(error) => {
+                complain(&format!("cannot make a certificate: {error}"), None);
+                Exit::Failed.code()
+            }
+        }
+    }
+}
+
+/// A certificate that is valid from today.
+pub(in crate::cli) fn new_certificate(
+    installation: &Installation,
+) -> Result<ServerCertificate, InstallationError> {
+    let today = jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC).date();
+    let made = installation.certificate(today);
+    made.map_err(|error| InstallationError::Certificate(error.to_string()))
+}
+
+impl InstallationFlags {
+    /// The installation.
+    ///
+    /// # Errors
+    /// Everything that is wrong with its files.
+    pub(in crate::cli) fn installation(self) -> Result<Installation, InstallationError> {
+        let config =
+            self.config.as_ref().map(read).transpose().map_err(InstallationError::Files)?;
+        let followers = self.followers.as_deref().map(followers).transpose();
+        let followers = followers.map_err(InstallationError::Files)?;
         let version = self.runner_version.map(|version| version.to_string());
         let version = version.unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned());
         let digest = self.digest.map(|digest| format!("@{digest}")).unwrap_or_default();
@@ -87,7 +149,7 @@ impl Server {
         let shared = self.shared_secret;
         let shared =
             shared.map(|secret| SharedStore { replicas, secret, database_port, artifacts });
-        let installation = Installation {
+        Ok(Installation {
             shared,
             namespace: self.namespace,
             job_namespace: self.job_namespace,
@@ -98,18 +160,40 @@ impl Server {
             storage: self.storage,
             storage_class: self.storage_class,
             config,
-        };
-        let today = jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC).date();
-        match installation.certificate(today) {
-            Ok(certificate) => {
-                self.output.write(&installation.to_yaml(&certificate), Readers::Owner)
-            }
-            Err(error) => {
-                complain(&format!("cannot make a certificate: {error}"), None);
-                Exit::Failed.code()
-            }
-        }
+            followers,
+        })
     }
+
+    /// Whether a configuration is given.
+    pub(in crate::cli) const fn has_config(&self) -> bool {
+        self.config.is_some()
+    }
+
+    /// The registry of followers.
+    pub(in crate::cli) fn registry(&self) -> Option<&Path> {
+        self.followers.as_deref()
+    }
+}
+
+/// The followers of a registry, and what their stages create and read.
+fn followers(path: &Path) -> Result<InstalledFollowers, Vec<String>> {
+    let registry = read_registry(path)?;
+    let text = fs_err::read_to_string(path).map_err(|error| vec![error.to_string()])?;
+    let namespace = registry.controller.namespace;
+    let native = registry.followers.iter().filter(|it| it.adapter == Adapter::Kubernetes);
+    let ids = native.clone().map(|follower| follower.id.clone()).collect();
+    let kinds = native.flat_map(|follower| &follower.stages).filter_map(|stage| {
+        let (object, is_created) = match &stage.work {
+            StageWork::Create(template) => (template.kind_of_object(), true),
+            StageWork::Observe(object) => (object.clone(), false),
+            StageWork::Run(_) => return None,
+        };
+        let own = object.namespace.unwrap_or_else(|| namespace.clone());
+        let (api_version, kind) = (object.api_version, object.kind);
+        Some(FollowedKind { namespace: own, api_version, kind, is_created })
+    });
+    let objects = kinds.collect();
+    Ok(InstalledFollowers { registry: text, namespace: namespace.clone(), ids, objects })
 }
 
 /// The text of a configuration that a server accepts, or what is wrong with it.

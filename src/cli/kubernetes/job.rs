@@ -20,7 +20,7 @@ use butler_start::generate::IMAGE;
 
 /// The flags that select a cluster.
 #[derive(Args)]
-pub(super) struct ClusterFlags {
+pub(in crate::cli) struct ClusterFlags {
     /// The kubeconfig file [default: KUBECONFIG, otherwise ~/.kube/config, otherwise the pod's service account]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
@@ -30,7 +30,7 @@ pub(super) struct ClusterFlags {
 }
 
 impl ClusterFlags {
-    pub(super) fn access(self, environment: &Environment) -> ClusterAccess {
+    pub(in crate::cli) fn access(self, environment: &Environment) -> ClusterAccess {
         cluster_access(self.kubeconfig, self.context, environment)
     }
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use butler_base::cancel::Stop;
 use butler_base::secret::Redactor;
+use butler_follower::config::Registry;
 use butler_server::api::Hosts;
 use butler_server::attempts::Secrets;
 use butler_server::config::{self, Config, ConfigError};
 use butler_server::model::{Action, Phase};
 use butler_server::serve::{
-    self as server, ConfigFiles, DryRun, LayerView, Options, Pass, TlsFiles, Views,
+    self as server, ConfigFiles, DryRun, LayerView, Options, Pass, TlsFiles, Views, read_registry,
 };
 use clap::Args;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -55,13 +56,25 @@ impl Serve {
                 return Exit::Usage.code();
             }
         };
+        // Before it is read.
+        let followers_file = settings.followers.as_deref().map(ConfigFiles::at);
+        let followers = match settings.followers.as_deref().map(read_registry).transpose() {
+            Ok(registry) => registry.unwrap_or_default(),
+            Err(errors) => {
+                for error in errors {
+                    complain(&error, None);
+                }
+                return Exit::Usage.code();
+            }
+        };
         let redactor = Arc::new(Redactor::new());
         let screen = screen::open(&settings.logging, environment, Output::Lines);
         let _log = logging::start(&settings.logging, environment, &redactor, &screen);
         let (is_one_pass, is_dry_run) = (settings.once, settings.dry_run);
         let isolation = settings.isolation_name();
         tracing::info!(isolation, data = %settings.data.display(), "the server starts");
-        let options = Options { config_files, ..options(settings, config, environment) };
+        let options = options(settings, config, environment);
+        let options = Options { config_files, followers, followers_file, ..options };
         block_on(run(options, is_one_pass, is_dry_run)).unwrap_or_else(|| Exit::Failed.code())
     }
 }
@@ -87,6 +100,9 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
         config,
         limits: settings.limits,
         config_files: None,
+        followers: Registry::default(),
+        followers_file: None,
+        cluster: settings.cluster,
         data: settings.data,
         listen: settings.address.listen,
         hosts: Hosts {
@@ -128,7 +144,7 @@ async fn run(options: Options, is_one_pass: bool, is_dry_run: bool) -> u8 {
         }
     };
     let end = if is_dry_run {
-        server::dry_run(options, &stop).await.map(|dry_run| report_dry_run(&dry_run))
+        Box::pin(server::dry_run(options, &stop)).await.map(|dry_run| report_dry_run(&dry_run))
     } else if is_one_pass {
         server::once(options, &stop).await.map(|pass| report(&pass))
     } else {

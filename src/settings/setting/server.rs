@@ -254,6 +254,18 @@ pub const STARTS_PER_MINUTE: Setting = Setting {
     section: Section::Server,
 };
 
+/// `--followers`.
+pub const FOLLOWERS: Setting = Setting {
+    noun: "registry of followers",
+    flags: &["--followers"],
+    variables: &["BUTLER_FOLLOWERS"],
+    kind: Kind::Value("FILE"),
+    default: "none",
+    help: "The branches whose commits the server delivers through other systems, with their stages: a YAML file, which is read again when it changes",
+    example: "/etc/butler-runner/followers.yaml",
+    section: Section::Server,
+};
+
 /// `--executor`.
 pub const EXECUTOR: Setting = Setting {
     noun: "executor",

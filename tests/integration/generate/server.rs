@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::support::linters::{kubernetes_manifests, yaml};
 use crate::support::machine::Machine;
+use crate::support::project::project_path;
 
 /// All options but the configuration.
 const EVERYTHING: &[&str] = &[
@@ -78,10 +79,13 @@ fn object(text: &str, kind: &str, name: &str) -> Value {
 
 #[test]
 fn installation_is_valid_and_reproducible_but_for_its_certificate() {
+    let registry = project_path("tests/data/followers/registry.yaml");
+    let registry = registry.to_str().unwrap().to_owned();
     for (words, file) in [
         (&[][..], expect_file!["../../data/kubernetes/server.yaml"]),
         (EVERYTHING, expect_file!["../../data/kubernetes/server-everything.yaml"]),
         (SEVERAL, expect_file!["../../data/kubernetes/several-servers.yaml"]),
+        (&["--followers", &registry], expect_file!["../../data/kubernetes/server-followers.yaml"]),
     ] {
         let text = printed(words);
         file.assert_eq(&stable(&text));

@@ -114,6 +114,21 @@ fn documentation_has_all_keys_of_the_server_configuration() {
 }
 
 #[test]
+fn documentation_has_all_keys_of_the_registry_of_followers() {
+    let schema: Value = Machine::new().run(&["schema", "followers"]).expect_success().json();
+    for (marker, definition) in [
+        ("follower registry keys", ""),
+        ("follower keys", "/$defs/FollowerEntry"),
+        ("stage keys", "/$defs/StageEntry"),
+        ("check keys", "/$defs/CheckEntry"),
+    ] {
+        let mut found = Vec::new();
+        rows(&schema, schema.pointer(definition).unwrap(), "", &mut found);
+        assert_documented("docs/followers.md", marker, &found);
+    }
+}
+
+#[test]
 fn documented_server_configurations_are_valid_for_schema_and_parser() {
     let validator = jsonschema::draft202012::new(&schema()).unwrap();
     let examples = DOCUMENTATION.split("```yaml\n").skip(1);

@@ -1,6 +1,7 @@
 //! The installation of a server in a cluster, as one file for `kubectl apply`.
 
 mod certificate;
+mod followers;
 mod one_server;
 mod options;
 mod several_servers;
@@ -9,7 +10,7 @@ use openssl::error::ErrorStack;
 use secrecy::ExposeSecret as _;
 
 pub use certificate::ServerCertificate;
-pub use options::{Installation, SharedStore};
+pub use options::{FollowedKind, Installation, InstalledFollowers, SharedStore};
 
 use crate::yaml::scalar_text;
 
@@ -54,6 +55,7 @@ impl Installation {
             None => one_server::values(self),
             Some(shared) => several_servers::values(self, shared),
         };
+        values.extend(followers::values(self, block));
         values.extend([
             ("namespace", scalar_text(&self.namespace)),
             ("job-namespace", scalar_text(&self.job_namespace)),
@@ -144,6 +146,7 @@ mod tests {
             storage_class: Some("fast".to_owned()),
             shared: None,
             config: None,
+            followers: None,
         };
         let certificate = installation.certificate(jiff::civil::date(2026, 1, 31)).unwrap();
         assert_eq!(certificate.not_after, jiff::civil::date(2036, 1, 31));

@@ -19,6 +19,32 @@ pub struct SharedStore {
     pub artifacts: Option<String>,
 }
 
+/// The followers of a server.
+#[derive(Clone, Debug)]
+pub struct InstalledFollowers {
+    /// The registry, as YAML.
+    pub registry: String,
+    /// The namespace of the copies of their state.
+    pub namespace: String,
+    /// Their ids, of those whose state is copied.
+    pub ids: Vec<String>,
+    /// What their stages create and read.
+    pub objects: Vec<FollowedKind>,
+}
+
+/// A kind of object that a stage creates or reads.
+#[derive(Clone, Debug)]
+pub struct FollowedKind {
+    /// The namespace.
+    pub namespace: String,
+    /// The group and version, such as `batch/v1`.
+    pub api_version: String,
+    /// The kind, such as `Job`.
+    pub kind: String,
+    /// Whether it is created, and not only read.
+    pub is_created: bool,
+}
+
 /// What differs between installations.
 #[derive(Clone, Debug)]
 pub struct Installation {
@@ -42,6 +68,8 @@ pub struct Installation {
     pub storage_class: Option<String>,
     /// The configuration of the server, as YAML.
     pub config: Option<String>,
+    /// The followers.
+    pub followers: Option<InstalledFollowers>,
 }
 
 impl Installation {

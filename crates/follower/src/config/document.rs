@@ -1,5 +1,6 @@
 //! What a registry file can contain. Unknown keys are refused.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -9,17 +10,19 @@ use super::span::Span;
 use super::stage::StageKind;
 
 /// The registry file.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Document {
+    /// The settings of the controller.
     #[serde(default)]
     pub(super) controller: ControllerEntry,
+    /// The followers.
     #[serde(default)]
     pub(super) followers: Vec<FollowerEntry>,
 }
 
 /// The settings of the controller.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ControllerEntry {
     /// The namespace of objects whose templates have none.
@@ -35,7 +38,7 @@ pub(super) struct ControllerEntry {
 }
 
 /// The wait after failures.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct RetryEntry {
     /// The wait after the first failure. It doubles with each further failure.
@@ -45,14 +48,18 @@ pub(super) struct RetryEntry {
 }
 
 /// A follower.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct FollowerEntry {
+    /// Its name: 1 to 63 lowercase letters, digits and `-`.
     pub(super) id: String,
+    /// The branch that is followed.
     pub(super) source: SourceEntry,
+    /// What delivers a commit.
     pub(super) adapter: AdapterEntry,
     /// How long a source change should take.
     pub(super) budget: Option<Span>,
+    /// Whether nothing is triggered.
     #[serde(default)]
     pub(super) paused: bool,
     /// References to the configurations that own what is delivered. They are only shown.
@@ -61,16 +68,17 @@ pub(super) struct FollowerEntry {
 }
 
 /// The branch that is followed.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct SourceEntry {
     /// The address of the repository, or its name in the server's configuration.
     pub(super) repository: String,
+    /// The branch.
     pub(super) branch: String,
 }
 
 /// What delivers a commit.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum AdapterEntry {
     /// A layer of the server.
@@ -86,50 +94,60 @@ pub(super) enum AdapterEntry {
 }
 
 /// A layer of the server.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct TerraformEntry {
+    /// The name of the layer.
     pub(super) layer: String,
+    /// The longest time from the start of a run to its end; 30 minutes by default.
     pub(super) timeout: Option<Span>,
 }
 
 /// A workflow of GitHub Actions.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct GithubActionsEntry {
     /// `OWNER/REPOSITORY`.
     pub(super) repository: String,
+    /// The file of the workflow.
     pub(super) workflow: String,
+    /// The longest time from the start of a run to its end; 30 minutes by default.
     pub(super) timeout: Option<Span>,
 }
 
 /// A pipeline of GitLab CI.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct GitlabCiEntry {
+    /// The path of the project.
     pub(super) project: String,
+    /// The longest time from the start of a run to its end; 30 minutes by default.
     pub(super) timeout: Option<Span>,
 }
 
 /// A job of Jenkins.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct JenkinsEntry {
+    /// The path of the job.
     pub(super) job: String,
+    /// The longest time from the start of a run to its end; 30 minutes by default.
     pub(super) timeout: Option<Span>,
 }
 
 /// A chain of native objects.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct KubernetesEntry {
+    /// The stages, in their order.
     pub(super) stages: Vec<StageEntry>,
 }
 
 /// One stage of a chain.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct StageEntry {
+    /// Its name, distinct in the chain.
     pub(super) name: String,
     /// The row of the timings; by default the one of the preset.
     pub(super) kind: Option<StageKind>,
@@ -139,22 +157,31 @@ pub(super) struct StageEntry {
     pub(super) create: Option<Value>,
     /// The object of another controller that the stage observes.
     pub(super) observe: Option<ObserveEntry>,
+    /// The stage is complete if all of these checks hold; by default those of the preset.
     pub(super) succeeded: Option<Vec<CheckEntry>>,
+    /// The stage failed if all of these checks hold; by default those of the preset.
     pub(super) failed: Option<Vec<CheckEntry>>,
+    /// JSON paths at which the source commit must be.
     #[serde(default)]
     pub(super) source_commit: Vec<String>,
+    /// JSON paths whose values show that earlier results were reused.
     pub(super) reuse: Option<Vec<String>>,
+    /// The longest time from the start to the end; 30 minutes by default.
     pub(super) timeout: Option<Span>,
     /// Whether a commit is delivered only if this stage is complete; by default `true`.
     pub(super) required: Option<bool>,
 }
 
 /// An object of another controller.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct ObserveEntry {
+    /// The group and version, such as `apps/v1`.
     pub(super) api_version: String,
+    /// The kind, such as `Deployment`.
     pub(super) kind: String,
+    /// The namespace; by default that of the controller.
     pub(super) namespace: Option<String>,
+    /// The name.
     pub(super) name: String,
 }

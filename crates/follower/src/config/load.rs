@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use schemars::Schema;
+
 use super::document::{AdapterEntry, ControllerEntry, Document, FollowerEntry};
 use super::error::ConfigError;
 use super::load_stage::{Chain, external_stage};
@@ -17,6 +19,12 @@ use super::stage::{ExternalRun, Stage};
 const SHORTEST_LOOK: Duration = Duration::from_secs(1);
 
 impl Registry {
+    /// The JSON Schema of a registry file, made from the types that it is parsed into.
+    #[must_use]
+    pub fn schema() -> Schema {
+        schemars::schema_for!(Document)
+    }
+
     /// Reads the text of a registry file.
     ///
     /// ```
@@ -121,6 +129,12 @@ fn follower(
     if entry.source.repository.trim().is_empty() {
         refuse("`source.repository` must not be empty");
     }
+    if has_login(&entry.source.repository) {
+        refuse(
+            "`source.repository` must not have a login: give the name of the repository in the configuration of the \
+             server, or its address without user and password",
+        );
+    }
     if entry.source.branch.trim().is_empty() {
         refuse("`source.branch` must not be empty");
     }
@@ -143,6 +157,14 @@ fn follower(
         stages,
         id: entry.id,
     })
+}
+
+/// Whether an address has a user or a password. That of SSH is not secret.
+fn has_login(address: &str) -> bool {
+    let Some((scheme, rest)) = address.split_once("://") else { return false };
+    let host = rest.split('/').next().unwrap_or_default();
+    let login = host.rsplit_once('@').map(|(login, _)| login);
+    login.is_some_and(|login| scheme != "ssh" || login.contains(':'))
 }
 
 fn budget(own: Option<Span>, of_controller: Option<Span>) -> Budget {

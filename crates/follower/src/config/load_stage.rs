@@ -75,7 +75,9 @@ impl Chain<'_> {
                 let template = Template::parse(template, &self.controller.namespace);
                 StageWork::Create(template.map_err(|error| error.to_string())?)
             }
-            (None, Some(object)) => StageWork::Observe(observed(object)?),
+            (None, Some(object)) => {
+                StageWork::Observe(observed(object, &self.controller.namespace)?)
+            }
             (Some(_), Some(_)) | (None, None) => {
                 return Err("a stage must have either `create` or `observe`".to_owned());
             }
@@ -132,11 +134,14 @@ pub(super) fn external_stage(
     })
 }
 
-fn observed(entry: ObserveEntry) -> Result<ObjectReference, String> {
+/// The object that a stage observes. Without a namespace, it is in that of the controller, as created objects are;
+/// an object of the whole cluster is read without it.
+fn observed(entry: ObserveEntry, default_namespace: &str) -> Result<ObjectReference, String> {
     let ObserveEntry { api_version, kind, namespace, name } = entry;
     if [&api_version, &kind, &name].into_iter().any(|text| text.trim().is_empty()) {
         return Err("`observe` must have `api-version`, `kind` and `name`".to_owned());
     }
+    let namespace = Some(namespace.unwrap_or_else(|| default_namespace.to_owned()));
     Ok(ObjectReference { api_version, kind, namespace, name })
 }
 

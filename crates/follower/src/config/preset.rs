@@ -12,6 +12,7 @@
 //!
 //! `git-mirror-flush` reads `status` of an object, or `data` of a `ConfigMap`, whose values are texts.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -19,7 +20,7 @@ use super::check_entry::CheckEntry;
 use super::stage::StageKind;
 
 /// A well-known kind of object.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preset {
     /// A Kubernetes Job.

@@ -7,8 +7,8 @@ use super::stage::Stage;
 /// The budget of a source change unless the file sets another one.
 pub(super) const DEFAULT_BUDGET: Duration = Duration::from_mins(2);
 
-/// The followers and the settings of their controller.
-#[derive(Clone, Debug, PartialEq)]
+/// The followers and the settings of their controller. By default, there are none.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Registry {
     /// The settings of the controller.
     pub controller: Controller,

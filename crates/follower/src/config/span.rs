@@ -1,7 +1,9 @@
 //! Spans of time, as `90s`, `1m` or `4h`.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
@@ -18,5 +20,19 @@ impl<'de> Deserialize<'de> for Span {
                 "`{text}` is not a span of time such as `90s`, `1m` or `4h`"
             ))),
         }
+    }
+}
+
+impl JsonSchema for Span {
+    fn schema_name() -> Cow<'static, str> {
+        "Span".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "A span of time, such as `90s`, `1m` or `4h`.",
+            "examples": ["90s", "1m", "4h"],
+        })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -10,7 +11,9 @@ use crate::condition::Closeout;
 use crate::object::{ObjectReference, Purpose, Template};
 
 /// The row of the timings that a stage belongs to.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Deserialize, Eq, Hash, JsonSchema, Ord, PartialEq, PartialOrd, Serialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum StageKind {
     /// Synchronization, snapshot or flush of a git mirror.
@@ -115,12 +118,7 @@ impl Stage {
         match &self.work {
             StageWork::Create(template) => template.reference(purpose),
             StageWork::Observe(object) => object.clone(),
-            StageWork::Run(_) => ObjectReference {
-                api_version: "butler.dev/v1".to_owned(),
-                kind: "Run".to_owned(),
-                namespace: None,
-                name: purpose.object_name(),
-            },
+            StageWork::Run(_) => ObjectReference::run(purpose.object_name()),
         }
     }
 }

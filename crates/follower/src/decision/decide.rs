@@ -40,6 +40,7 @@ pub fn decide(input: &Input<'_>) -> Decision {
     }
     decision.record.phase = decision.phase;
     decision.record.message = shorten(&decision.reasons.join("; "), MESSAGE);
+    decision.record.note(input.now);
     decision
 }
 

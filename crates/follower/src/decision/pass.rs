@@ -64,11 +64,12 @@ impl<'a> Pass<'a> {
         Outcome::Complete
     }
 
-    /// An optional stage is started once and never waited for.
+    /// An optional stage is started once and never waited for. A submission that had no effect is repeated.
     fn optional(&mut self, index: usize, standing: Standing) -> Option<Outcome> {
         let stage = &self.record.stages[index];
+        let was_seen = !matches!(stage.progress, StageProgress::Waiting | StageProgress::Submitted);
         match standing {
-            Standing::Due if stage.progress == StageProgress::Waiting => {
+            Standing::Due if !was_seen => {
                 return Some(Outcome::Submit { index });
             }
             Standing::Failed(why)
@@ -199,15 +200,24 @@ impl<'a> Pass<'a> {
         stage.object = Some(object.name.clone());
         stage.message.clear();
         let (name, attempt) = (stage.name.clone(), stage.attempt);
+        let is_confirmed = stage.is_confirmed;
         let (stage, since) = (name.clone(), now);
         self.record.in_flight = Some(InFlight { stage, object: object.clone(), since });
         self.record.triggered = Some(self.commit.clone());
-        Action { stage: name, commit: self.commit.clone(), attempt, object, submission }
+        Action {
+            stage: name,
+            commit: self.commit.clone(),
+            attempt,
+            is_confirmed,
+            object,
+            submission,
+        }
     }
 
     /// Gives the stage a new attempt, whose object has another name. Later stages begin again, except
     /// optional ones: these may still run, and are started once for each commit.
     pub(super) fn begin_attempt(&mut self, first: usize) {
+        let is_confirmed = self.is_confirmed();
         let stages = self.record.stages.iter_mut().zip(&self.input.follower.stages);
         for (index, (stage, spec)) in stages.enumerate().skip(first) {
             if index > first && spec.creates() && !spec.is_required {
@@ -216,6 +226,7 @@ impl<'a> Pass<'a> {
             let was_started = index == first || stage.progress != StageProgress::Waiting;
             let attempt = stage.attempt.saturating_add(u32::from(was_started));
             *stage = StageRecord::new(&stage.name, stage.kind, attempt);
+            stage.is_confirmed = is_confirmed && index == first;
         }
         self.record.in_flight = None;
         let timings = &mut self.record.timings;

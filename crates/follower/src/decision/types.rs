@@ -114,6 +114,8 @@ pub struct Action {
     pub commit: Commit,
     /// The stage's attempt.
     pub attempt: u32,
+    /// Whether a person asked for this attempt.
+    pub is_confirmed: bool,
     /// The object. Its name is the idempotency key.
     pub object: ObjectReference,
     /// What to submit.

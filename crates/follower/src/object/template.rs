@@ -17,6 +17,9 @@ pub const STAGE_LABEL: &str = "butler.dev/stage";
 /// The annotation with the source commit. A SHA-256 commit is too long for a label.
 pub const COMMIT_ANNOTATION: &str = "butler.dev/source-commit";
 
+/// The shortest time that a Job stays after its end, in seconds: longer than a server needs to be replaced.
+const SHORTEST_TTL: u64 = 600;
+
 /// The names of the placeholders.
 const PLACEHOLDERS: [&str; 4] = ["commit", "follower", "stage", "name"];
 
@@ -38,6 +41,12 @@ pub enum TemplateError {
     /// The name is derived from the commit, so a fixed name is wrong.
     #[error("the template must not set `metadata.{0}`: the name is derived; use `${{name}}`")]
     FixedName(&'static str),
+    /// A Job would be removed before its end was read, and then be created again.
+    #[error(
+        "`spec.ttlSecondsAfterFinished` must be at least {SHORTEST_TTL}: a Job that is removed before its end was read \
+         would be created again"
+    )]
+    ShortLived,
     /// A placeholder does not exist.
     #[error(
         "unknown placeholder `${{{0}}}`; use `commit`, `follower`, `stage` or `name`, or write \
@@ -59,6 +68,10 @@ impl Template {
         let api_version =
             text(&body, "apiVersion").ok_or(TemplateError::Missing("`apiVersion`"))?;
         let kind = text(&body, "kind").ok_or(TemplateError::Missing("`kind`"))?;
+        let ttl = body.get("spec").and_then(|spec| spec["ttlSecondsAfterFinished"].as_u64());
+        if kind == "Job" && ttl.is_some_and(|ttl| ttl < SHORTEST_TTL) {
+            return Err(TemplateError::ShortLived);
+        }
         let empty = Map::new();
         let metadata = match body.get("metadata") {
             None => &empty,
@@ -84,15 +97,21 @@ impl Template {
         Ok(Self { body, api_version, kind, namespace })
     }
 
-    /// The object that the template becomes for `purpose`.
+    /// The kind and the namespace of all objects of the template. Their names are derived.
     #[must_use]
-    pub fn reference(&self, purpose: &Purpose<'_>) -> ObjectReference {
+    pub fn kind_of_object(&self) -> ObjectReference {
         ObjectReference {
             api_version: self.api_version.clone(),
             kind: self.kind.clone(),
             namespace: Some(self.namespace.clone()),
-            name: purpose.object_name(),
+            name: String::new(),
         }
+    }
+
+    /// The object that the template becomes for `purpose`.
+    #[must_use]
+    pub fn reference(&self, purpose: &Purpose<'_>) -> ObjectReference {
+        ObjectReference { name: purpose.object_name(), ..self.kind_of_object() }
     }
 
     /// The object for `purpose`, with its name, and with labels and an annotation that identify it.
@@ -215,6 +234,9 @@ mod tests {
         assert!(refused(job(&json!({"generateName": "x-"}), "")).contains("generateName"));
         assert!(refused(job(&json!({}), "${branch}")).contains("`${branch}`"));
         assert!(refused(job(&json!({"namespace": "${stage}"}), "")).contains("namespace"));
+        let spec = json!({"ttlSecondsAfterFinished": 60});
+        let short = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": spec});
+        assert!(refused(short).contains("must be at least 600"));
         assert!(refused(json!({"kind": "Job"})).contains("`apiVersion`"));
         assert!(refused(json!([])).contains("object"));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::record::{Record, StageRecord};
+use super::record::{MOST_EVENTS, Record, StageRecord};
 use crate::object::ObjectReference;
 use crate::text::shorten;
 
@@ -25,8 +25,8 @@ const PIECES: usize = 16;
 const NAME: usize = 253;
 
 /// The copy of `record`: valid JSON of at most [`COPY_LIMIT`] bytes, which deserializes as a record.
-/// Texts are shortened. If that is not enough, the copy loses the details of the oldest stages first,
-/// then these stages.
+/// Texts are shortened. If that is not enough, the copy loses its events first, then the details of the oldest
+/// stages, then these stages.
 #[must_use]
 pub fn bounded_copy(record: &Record) -> String {
     let mut copy = shortened(record, MESSAGE[0]);
@@ -34,7 +34,8 @@ pub fn bounded_copy(record: &Record) -> String {
     if text.len() <= COPY_LIMIT {
         return text;
     }
-    let mut size = text.len();
+    copy.events.clear();
+    let mut size = serialized(&copy).len();
     for stage in &mut copy.stages {
         if size <= COPY_LIMIT {
             break;
@@ -47,7 +48,7 @@ pub fn bounded_copy(record: &Record) -> String {
     if size <= COPY_LIMIT {
         return serialized(&copy);
     }
-    copy = Record { stages: copy.stages, ..shortened(record, MESSAGE[1]) };
+    copy = Record { stages: copy.stages, events: Vec::new(), ..shortened(record, MESSAGE[1]) };
     while !copy.stages.is_empty() {
         let text = serialized(&copy);
         if text.len() <= COPY_LIMIT {
@@ -72,6 +73,7 @@ fn shortened(record: &Record, message: usize) -> Record {
         follower: record.follower.clone(),
         phase: record.phase,
         observed: record.observed.clone(),
+        observed_at: record.observed_at,
         target: record.target.clone(),
         triggered: record.triggered.clone(),
         succeeded: record.succeeded.clone(),
@@ -81,7 +83,11 @@ fn shortened(record: &Record, message: usize) -> Record {
         failure: record.failure.clone(),
         timings: record.timings.clone(),
         message: record.message.clone(),
+        events: record.events[record.events.len().saturating_sub(MOST_EVENTS)..].to_vec(),
     };
+    for event in &mut copy.events {
+        event.message = shorten(&event.message, message);
+    }
     copy.follower = shorten(&copy.follower, NAME);
     copy.message = shorten(&copy.message, message);
     if let Some(in_flight) = &mut copy.in_flight {
@@ -105,6 +111,7 @@ fn shortened_stage(stage: &StageRecord, message: usize) -> StageRecord {
         finished_at: stage.finished_at,
         open_since: stage.open_since,
         progress: stage.progress,
+        is_confirmed: stage.is_confirmed,
         is_reused: stage.is_reused,
         message: shorten(&stage.message, message),
         evidence: evidence
@@ -119,7 +126,8 @@ mod tests {
     use super::*;
     use crate::commit::Commit;
     use crate::config::StageKind;
-    use crate::state::{Failure, InFlight};
+    use crate::phase::Phase;
+    use crate::state::{Event, Failure, InFlight};
     use butler_base::moment::Moment;
 
     /// A record in which each text is `text`.
@@ -150,6 +158,15 @@ mod tests {
                 })
                 .collect(),
             message: text.to_owned(),
+            events: (0..50)
+                .map(|second| Event {
+                    at: Moment::from_millis(second),
+                    phase: Phase::Failed,
+                    target: None,
+                    message: text.to_owned(),
+                })
+                .take(if text.is_empty() { 0 } else { MOST_EVENTS })
+                .collect(),
             ..Record::new(text)
         }
     }

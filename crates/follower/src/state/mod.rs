@@ -4,4 +4,6 @@ mod bounded;
 mod record;
 
 pub use bounded::{COPY_LIMIT, bounded_copy};
-pub use record::{Failure, InFlight, Record, RunTimings, StageProgress, StageRecord};
+pub use record::{
+    Event, Failure, InFlight, MOST_EVENTS, Record, RunTimings, StageProgress, StageRecord,
+};

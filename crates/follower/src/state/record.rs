@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::commit::Commit;
 use crate::config::StageKind;
 use crate::object::ObjectReference;
 use crate::phase::Phase;
+use crate::text::shorten;
 use butler_base::moment::Moment;
 
 /// What is stored of a follower.
@@ -24,6 +26,8 @@ pub struct Record {
     pub phase: Phase,
     /// The last head of the branch that was read.
     pub observed: Option<Commit>,
+    /// When it was read. A server that has read the branch earlier does not know better.
+    pub observed_at: Option<Moment>,
     /// The commit that is being delivered, or was delivered last.
     pub target: Option<Commit>,
     /// The last commit for which an object exists or was submitted.
@@ -41,6 +45,28 @@ pub struct Record {
     /// When the target's run started and ended.
     pub timings: RunTimings,
     /// The reasons of the last decision.
+    pub message: String,
+    /// What happened last, the oldest first: at most [`MOST_EVENTS`].
+    pub events: Vec<Event>,
+}
+
+/// The most events that a record keeps.
+pub const MOST_EVENTS: usize = 40;
+
+/// The letters of the message of an event.
+const EVENT_MESSAGE: usize = 300;
+
+/// A decision that differs from the one before.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Event {
+    /// When.
+    pub at: Moment,
+    /// The phase that it leads to.
+    pub phase: Phase,
+    /// The commit that is being delivered.
+    pub target: Option<Commit>,
+    /// Its reasons.
     pub message: String,
 }
 
@@ -68,6 +94,9 @@ pub struct StageRecord {
     pub attempt: u32,
     /// How far it is.
     pub progress: StageProgress,
+    /// Whether a person asked for this attempt.
+    #[serde(default)]
+    pub is_confirmed: bool,
     /// Whether the object existed before this record knew of its submission.
     #[serde(default)]
     pub is_reused: bool,
@@ -95,7 +124,7 @@ pub struct StageRecord {
 }
 
 /// How far a stage is.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StageProgress {
     /// Not started.
@@ -182,6 +211,20 @@ impl Record {
         Self { follower: follower.to_owned(), ..Self::default() }
     }
 
+    /// Keeps the decision that the record has now as an event, unless it is the last one.
+    pub(crate) fn note(&mut self, now: Moment) {
+        let message = shorten(&self.message, EVENT_MESSAGE);
+        let (phase, target) = (self.phase, self.target.clone());
+        let is_known = self.events.last().is_some_and(|last| {
+            (last.phase, &last.target, &last.message) == (phase, &target, &message)
+        });
+        if !is_known {
+            self.events.push(Event { at: now, phase, target, message });
+            let oldest = self.events.len().saturating_sub(MOST_EVENTS);
+            self.events.drain(..oldest);
+        }
+    }
+
     /// The stage with this name.
     #[must_use]
     pub fn stage(&self, name: &str) -> Option<&StageRecord> {
@@ -204,6 +247,7 @@ impl StageRecord {
             kind,
             attempt,
             progress: StageProgress::Waiting,
+            is_confirmed: false,
             is_reused: false,
             object: None,
             submitted_at: None,

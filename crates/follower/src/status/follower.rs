@@ -1,17 +1,19 @@
 //! The default status of followers, as text and as JSON.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
+use super::stage::{FailureStatus, InFlightStatus, StageStatus};
 use super::table::Table;
 use super::timings::Timings;
 use crate::commit::Commit;
 use crate::config::Follower;
 use crate::phase::Phase;
-use crate::state::{Failure, InFlight, Record, StageRecord};
+use crate::state::Record;
 use butler_base::moment::Moment;
 
 /// The status of a follower. It is made from what is stored, and reads nothing.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FollowerStatus {
     /// The follower's id.
@@ -19,7 +21,7 @@ pub struct FollowerStatus {
     /// The last phase. `Observed` before the first decision.
     pub phase: Phase,
     /// What delivers a commit.
-    pub adapter: &'static str,
+    pub adapter: String,
     /// The repository.
     pub repository: String,
     /// The branch.
@@ -33,17 +35,17 @@ pub struct FollowerStatus {
     /// The last commit that was delivered.
     pub succeeded: Option<Commit>,
     /// The object that is submitted or runs.
-    pub in_flight: Option<InFlight>,
+    pub in_flight: Option<InFlightStatus>,
     /// The highest attempt of a stage; 0 before the first look.
     pub attempts: u32,
     /// The last failure of the target.
-    pub failure: Option<Failure>,
+    pub failure: Option<FailureStatus>,
     /// Who set the budget: `follower`, `controller` or `default`.
-    pub budget_source: &'static str,
+    pub budget_source: String,
     /// The timings.
     pub timings: Timings,
     /// The stages, with their evidence of reuse.
-    pub stages: Vec<StageRecord>,
+    pub stages: Vec<StageStatus>,
     /// References to the configurations that own what is delivered.
     pub config_refs: Vec<String>,
     /// The reasons of the last decision.
@@ -53,26 +55,28 @@ pub struct FollowerStatus {
 }
 
 impl FollowerStatus {
-    /// The status of a follower. `None` before the first decision.
+    /// The status of a follower, whose record is `None` before the first decision.
     #[must_use]
     pub fn new(follower: &Follower, record: Option<&Record>, now: Moment) -> Self {
         let phase = record.map_or(Phase::Observed, |record| record.phase);
         Self {
             id: follower.id.clone(),
             phase,
-            adapter: follower.adapter.as_str(),
+            adapter: follower.adapter.as_str().to_owned(),
             repository: follower.source.repository.clone(),
             branch: follower.source.branch.clone(),
             observed: record.and_then(|record| record.observed.clone()),
             target: record.and_then(|record| record.target.clone()),
             triggered: record.and_then(|record| record.triggered.clone()),
             succeeded: record.and_then(|record| record.succeeded.clone()),
-            in_flight: record.and_then(|record| record.in_flight.clone()),
+            in_flight: record.and_then(|record| record.in_flight.as_ref().map(InFlightStatus::new)),
             attempts: record.map_or(0, Record::attempts),
-            failure: record.and_then(|record| record.failure.clone()),
-            budget_source: follower.budget.origin.as_str(),
+            failure: record.and_then(|record| record.failure.as_ref().map(FailureStatus::new)),
+            budget_source: follower.budget.origin.as_str().to_owned(),
             timings: Timings::new(record, follower.budget, now),
-            stages: record.map(|record| record.stages.clone()).unwrap_or_default(),
+            stages: record
+                .map(|record| record.stages.iter().map(StageStatus::new).collect())
+                .unwrap_or_default(),
             config_refs: follower.config_refs.clone(),
             message: record.map(|record| record.message.clone()).unwrap_or_default(),
             next: next_commands(&follower.id, phase),
@@ -125,14 +129,14 @@ pub fn status_table(followers: &[FollowerStatus]) -> String {
         table.push([
             follower.id.clone(),
             follower.phase.as_str().to_owned(),
-            follower.adapter.to_owned(),
+            follower.adapter.clone(),
             follower.branch.clone(),
             short(follower.observed.as_ref()),
             short(follower.target.as_ref()),
             short(follower.triggered.as_ref()),
             short(follower.succeeded.as_ref()),
             in_flight.unwrap_or_else(|| "-".to_owned()),
-            follower.budget_source.to_owned(),
+            follower.budget_source.clone(),
             follower.timings.summary(),
         ]);
         for command in &follower.next {

@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::table::Table;
 use crate::config::{Budget, StageKind};
@@ -18,7 +19,7 @@ use butler_base::moment::Moment;
 const MOST_STAGES: usize = 64;
 
 /// The timings of a source change.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timings {
     /// When the first object was submitted, in UTC.
@@ -36,11 +37,11 @@ pub struct Timings {
 }
 
 /// One row of the timings.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TimingRow {
     /// What is measured: `total`, `status-read`, `closeout`, or a kind of stage.
-    pub row: &'static str,
+    pub row: String,
     /// The stage's name.
     pub stage: Option<String>,
     /// The time. `None` if it is not known.
@@ -97,7 +98,7 @@ impl Timings {
             let progress = row.progress.map_or("-", StageProgress::as_str);
             let reused = if row.is_reused { ", reused" } else { "" };
             table.push([
-                row.row.to_owned(),
+                row.row.clone(),
                 row.stage.clone().unwrap_or_else(|| "-".to_owned()),
                 seconds(row.seconds),
                 format!("{progress}{reused}"),
@@ -108,9 +109,9 @@ impl Timings {
 }
 
 impl TimingRow {
-    fn new(row: &'static str, time: Option<Duration>) -> Self {
+    fn new(row: &str, time: Option<Duration>) -> Self {
         let seconds = time.map(|time| time.as_secs_f64());
-        Self { row, stage: None, seconds, progress: None, is_reused: false }
+        Self { row: row.to_owned(), stage: None, seconds, progress: None, is_reused: false }
     }
 
     fn of_stage(stage: &StageRecord, now: Moment) -> Self {

@@ -288,6 +288,26 @@ fn optional_stage_is_started_and_never_waited_for() {
 }
 
 #[test]
+fn optional_stage_whose_submission_was_lost_is_submitted_again_under_its_name() {
+    let text = CHAIN.replacen("preset: job", "preset: job\n            required: false", 1);
+    let mut bench = Bench::with(&text);
+    let image = bench.look().action.unwrap();
+    // The server ended before it sent the request.
+    bench.objects.remove(&image.object);
+    assert_eq!(bench.look().action.unwrap().stage, "pipeline");
+    bench.object("pipeline")["status"] = pipeline("True");
+    *bench.object("ready") = ready(&commit('a'));
+    assert_eq!(bench.look().phase, Phase::Succeeded);
+    bench.wait(60);
+    assert_eq!(bench.look().action.unwrap().object, image.object);
+    assert_eq!(bench.look().phase, Phase::Noop);
+    // It is not started again after it was seen.
+    bench.objects.remove(&image.object);
+    bench.wait(60);
+    assert_eq!(bench.look().phase, Phase::Noop);
+}
+
+#[test]
 fn paused_follower_is_skipped() {
     let mut bench = Bench::new();
     bench.registry.followers[0].is_paused = true;

@@ -38,7 +38,7 @@ fn missing_object_of_another_controller_blocks() {
     let decision = bench.deliver();
     assert_eq!((decision.phase, decision.action), (Phase::Blocked, None));
     assert!(
-        decision.reasons[0].contains("Application web does not exist"),
+        decision.reasons[0].contains("Application ci/web does not exist"),
         "{:?}",
         decision.reasons
     );

@@ -83,6 +83,11 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "not-found", message)
     }
 
+    /// 503: something outside of the server does not answer.
+    pub(super) fn unavailable(message: String) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+    }
+
     /// 409: a person must act first.
     pub(super) fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", message)

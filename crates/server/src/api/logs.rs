@@ -198,7 +198,7 @@ impl<S: Store> LogFollower<S> {
 
     fn follow(state: &Shared<S>, run: &RunView, attempt: u32) -> FollowedLog {
         let (layer, run) = (run.layer.clone(), run.id.clone());
-        state.followers.follow(&AttemptId { layer, run, number: attempt })
+        state.log_watch.follow(&AttemptId { layer, run, number: attempt })
     }
 
     /// Reads the log, until lines follow or its end.

@@ -79,7 +79,7 @@ async fn create<S: Store>(
 }
 
 /// Inserts the run that plans what was read last for this cause, if it does not exist.
-pub(super) async fn insert<S: Store>(
+pub(crate) async fn insert<S: Store>(
     state: &ApiState<S>,
     layer: &str,
     cause: Cause,

@@ -6,10 +6,10 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
-use url::Url;
 
 use super::error::ApiError;
 use super::state::{ApiState, Shared};
+use crate::config::without_login;
 use crate::serve::Timestamp;
 use crate::store::Store;
 
@@ -39,17 +39,6 @@ pub(super) fn poll<S>(
     }
     let poll = state.desired.request_poll(repository);
     Ok((StatusCode::ACCEPTED, Json(PollView { repository: repository.to_owned(), poll })))
-}
-
-/// The address of a repository without name and password. The name of an SSH login is not secret.
-pub(crate) fn without_login(address: &str) -> String {
-    let Ok(mut url) = Url::parse(address) else { return address.to_owned() };
-    // A URL without a host has no login.
-    let _ = url.set_password(None);
-    if url.scheme() != "ssh" {
-        let _ = url.set_username("");
-    }
-    url.into()
 }
 
 /// A repository.

@@ -7,12 +7,14 @@ use axum::http::Method;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
+use butler_follower::status::{EventStatus, FollowerStatus};
 use serde_json::Value;
 
 use super::authorize::authorize;
 use super::breaker::{BreakerView, ResetView};
 use super::error::ApiError;
 use super::events::EventView;
+use super::followers::{Looked, RunOnce, StageLogs, WhichStage};
 use super::hosts::check_address;
 use super::layers::{LayerInFull, PauseView};
 use super::logs::{Lines, LogView};
@@ -26,8 +28,8 @@ use super::state::{ApiState, Shared};
 use super::unlock::{Unlock, Unlocked};
 use super::user::{Role, UserView};
 use super::{
-    approvals, breaker, events, health, layers, logs, metrics, planning, policy, repositories,
-    runs, unlock, users,
+    approvals, breaker, events, followers, health, layers, logs, metrics, planning, policy,
+    repositories, runs, unlock, users,
 };
 use crate::serve::{LayerView, RunView};
 use crate::store::Store;
@@ -35,7 +37,7 @@ use crate::store::Store;
 /// All requests.
 #[must_use]
 pub fn routes<S: Store + 'static>() -> Vec<Route<S>> {
-    of_layers().into_iter().chain(of_runs()).chain(of_the_server()).collect()
+    of_layers().into_iter().chain(of_runs()).chain(of_followers()).chain(of_the_server()).collect()
 }
 
 /// A request that changes nothing.
@@ -178,6 +180,45 @@ fn of_runs<S: Store + 'static>() -> Vec<Route<S>> {
             "Cancels a run: closes it if it waits, and stops its attempt.",
             Shape::of::<RunView>().accepted(),
             post(runs::cancel::<S>),
+        ),
+    ]
+}
+
+fn of_followers<S: Store + 'static>() -> Vec<Route<S>> {
+    vec![
+        read(
+            "/followers",
+            "Lists followers.",
+            Shape::list::<FollowerStatus>(),
+            get(followers::list::<S>),
+        ),
+        read(
+            "/followers/{follower}",
+            "Shows a follower.",
+            Shape::of::<FollowerStatus>(),
+            get(followers::show::<S>),
+        ),
+        read(
+            "/followers/{follower}/events",
+            "Lists the last decisions about a follower, the oldest first.",
+            Shape::list::<EventStatus>(),
+            get(followers::events::<S>),
+        ),
+        // Logs of other programs are not redacted.
+        Route {
+            role: Role::Operator,
+            ..read(
+                "/followers/{follower}/logs",
+                "Reads the ends of the logs of the pods of a stage.",
+                Shape::of::<StageLogs>().query::<WhichStage>(),
+                get(followers::logs::<S>),
+            )
+        },
+        change(
+            "/followers/{follower}/run",
+            "Looks at a follower now. With `confirm`, what is due is triggered; with `dryRun`, only its status is refreshed.",
+            Shape::of::<Looked>().body::<RunOnce>(),
+            post(followers::run::<S>),
         ),
     ]
 }

@@ -12,10 +12,11 @@ use crate::artifacts::AttemptFiles;
 use crate::attempts::LogWatch;
 use crate::data::DataDirectory;
 use crate::event::Event;
+use crate::followers::FollowerCluster;
 use crate::layers::LayerSource;
 use crate::metrics::{AttemptMetrics, NotificationMetrics, PollDurations, TransactionDurations};
 use crate::model::LayerName;
-use crate::serve::{Desired, Leadership, Views};
+use crate::serve::{Desired, FollowerRequests, Leadership, Views};
 use crate::webhooks::Deliveries;
 
 /// What the handlers of the API need.
@@ -52,7 +53,11 @@ pub struct ApiState<S> {
     /// How long transactions of the store took.
     pub transactions: Arc<TransactionDurations>,
     /// Those who follow logs.
-    pub followers: Arc<LogWatch>,
+    pub log_watch: Arc<LogWatch>,
+    /// What people ask of followers.
+    pub followers: Arc<FollowerRequests>,
+    /// The cluster of followers.
+    pub follower_cluster: FollowerCluster,
     /// What git hosts told about commits.
     pub deliveries: Arc<Deliveries>,
     /// The deliveries of notifications.

@@ -52,7 +52,7 @@ pub struct StoreRegistry<S> {
     events: mpsc::UnboundedSender<Event>,
     sessions: Mutex<HashMap<AttemptId, Session>>,
     /// Those who follow logs.
-    followers: Arc<LogWatch>,
+    log_watch: Arc<LogWatch>,
 }
 
 /// What is remembered of an attempt while it runs. It can be lost.
@@ -82,14 +82,14 @@ impl<S: Store + 'static> StoreRegistry<S> {
         files: Arc<AttemptFiles>,
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
-        let (sessions, followers) = (Mutex::default(), Arc::default());
-        Self { store, catalog, data, secrets, plan_files, files, events, sessions, followers }
+        let (sessions, log_watch) = (Mutex::default(), Arc::default());
+        Self { store, catalog, data, secrets, plan_files, files, events, sessions, log_watch }
     }
 
     /// Those who follow logs. They are woken when an attempt has sent lines.
     #[must_use]
-    pub fn followers(&self) -> Arc<LogWatch> {
-        Arc::clone(&self.followers)
+    pub fn log_watch(&self) -> Arc<LogWatch> {
+        Arc::clone(&self.log_watch)
     }
 
     fn directory(&self, attempt: &AttemptId) -> AttemptDirectory {
@@ -154,7 +154,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
         let log = self.session(attempt, |session| session.log.clone());
         let write = move || log.append(&directory.log(), &lines, limit);
         tokio::task::spawn_blocking(write).await??;
-        self.followers.written(attempt);
+        self.log_watch.written(attempt);
         Ok(Recorded::Recorded)
     }
 

@@ -12,6 +12,7 @@ mod include;
 mod include_tests;
 mod isolation;
 mod load;
+mod login;
 mod name;
 mod notifications;
 mod schema;
@@ -35,6 +36,7 @@ pub use error::ConfigError;
 pub use include::{load_included, merge, parse_included};
 pub(crate) use isolation::{STATES, local_backend_problem};
 pub use load::{load, of_repository, parse, parse_from};
+pub use login::without_login;
 pub use name::generated_name;
 pub use size::Size;
 pub use sources::{

@@ -1,33 +1,43 @@
-//! One look at a follower.
+//! Looks at one follower.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
 use butler_cluster::Creation;
-use butler_follower::config::{Controller, Follower};
+use butler_follower::config::{Adapter, Controller, Follower};
 use butler_follower::object::ObjectReference;
 use butler_follower::state::Record;
-use butler_follower::{Decision, Input, Observations, Request, Sighting, decide, objects_to_read};
+use butler_follower::{
+    Decision, Head, Input, Observations, Request, Sighting, decide, objects_to_read,
+};
 use futures_util::future::join_all;
 
-use super::surroundings::Surroundings;
+use super::surroundings::{BranchHead, Surroundings, Wanted};
 use crate::model::{Moment, StoredFollower};
 use crate::store::{Followers, Outcome, StoreResult};
 
-/// Looks at followers. Several servers can look at the same one: the store lets one of them act.
+/// Looks at one follower. Several servers can look at the same one: the store lets one of them act.
 #[derive(Debug)]
 pub struct FollowerLooks<S, W> {
     store: Arc<S>,
-    surroundings: W,
-    /// By follower: the objects that were refused, and why. A record says it too, but without the reason.
-    refused: HashMap<String, HashMap<ObjectReference, String>>,
+    surroundings: Arc<W>,
+    /// The objects that were refused. The record says it too, but without the reason.
+    refused: HashMap<ObjectReference, Refusal>,
+}
+
+/// The answer to one submission.
+#[derive(Debug)]
+struct Refusal {
+    why: String,
+    /// When the submission was recorded. Another server can have submitted the object since then.
+    submitted_at: Moment,
 }
 
 impl<S: Followers, W: Surroundings> FollowerLooks<S, W> {
-    /// Looks at followers whose records are in `store`.
+    /// Looks at a follower whose record is in `store`.
     #[must_use]
-    pub fn new(store: Arc<S>, surroundings: W) -> Self {
+    pub fn new(store: Arc<S>, surroundings: Arc<W>) -> Self {
         Self { store, surroundings, refused: HashMap::new() }
     }
 
@@ -46,7 +56,7 @@ impl<S: Followers, W: Surroundings> FollowerLooks<S, W> {
         let stored = self.store.follower(&follower.id).await?;
         let StoredFollower { version, record } = stored
             .unwrap_or_else(|| StoredFollower { version: 0, record: Record::new(&follower.id) });
-        let observations = self.observe(follower, &record).await;
+        let (observations, observed_at) = self.observe(follower, &record).await;
         let input = Input {
             controller,
             follower,
@@ -56,20 +66,21 @@ impl<S: Followers, W: Surroundings> FollowerLooks<S, W> {
             now,
         };
         let mut decision = decide(&input);
+        decision.record.observed_at = observed_at;
         // Before the action: after a crash, the same object is submitted under the same name.
         let written = self.store.write_follower(version, decision.record.clone()).await?;
         if written == Outcome::Refused {
             return Ok(None);
         }
+        if follower.adapter == Adapter::Kubernetes {
+            self.surroundings.copy(&controller.namespace, &decision.record).await;
+        }
         if let Some(action) = &decision.action {
-            let refused = self.refused.entry(follower.id.clone()).or_default();
-            // The last answer counts.
-            refused.remove(&action.object);
-            match self.surroundings.submit(action).await {
+            match self.surroundings.submit(follower, action).await {
                 Creation::Exists => {}
                 Creation::Refused { why } => {
                     tracing::warn!(follower = follower.id, object = %action.object, "an object was refused: {why}");
-                    refused.insert(action.object.clone(), why);
+                    self.refused.insert(action.object.clone(), Refusal { why, submitted_at: now });
                     decision.next_look = now;
                 }
                 Creation::Unknown { why } => {
@@ -80,24 +91,56 @@ impl<S: Followers, W: Surroundings> FollowerLooks<S, W> {
         Ok(Some(decision))
     }
 
-    /// Reads the head of the branch, then all objects at the same time.
-    async fn observe(&mut self, follower: &Follower, record: &Record) -> Observations {
+    /// Reads the head of the branch, then all objects at the same time. Returns also when the newest known head was read.
+    async fn observe(
+        &mut self,
+        follower: &Follower,
+        record: &Record,
+    ) -> (Observations, Option<Moment>) {
         let begun = Instant::now();
-        let head = self.surroundings.head(&follower.source).await;
-        let wanted = objects_to_read(follower, record, &head).into_iter().map(|(_, object)| object);
+        let BranchHead { head, read_at } = self.surroundings.head(&follower.source).await;
+        let head = newer(head, read_at, record);
+        let observed_at = match head {
+            Head::Found(_) | Head::Missing => record.observed_at.max(read_at),
+            Head::Unknown { .. } => record.observed_at,
+        };
+        let wanted = objects_to_read(follower, record, &head);
+        let commit = match &head {
+            Head::Found(commit) => Some(commit),
+            Head::Missing | Head::Unknown { .. } => record.target.as_ref(),
+        };
         let surroundings = &self.surroundings;
-        let read = wanted.map(|object| async move {
-            let seen = surroundings.read(&object).await;
-            (object, seen)
+        let read = wanted.iter().filter_map(|(stage, object)| {
+            let commit = commit?;
+            let known = record.stage(stage).filter(|_| record.target.as_ref() == Some(commit));
+            let wanted = Wanted { follower, stage, commit, object, known };
+            Some(async move { (object.clone(), surroundings.read(wanted).await) })
         });
         let mut objects: BTreeMap<_, _> = join_all(read).await.into_iter().collect();
-        if let Some(refused) = self.refused.get_mut(&follower.id) {
-            // Those of earlier commits and attempts, and those that exist now, are over.
-            refused.retain(|object, _| matches!(objects.get(object), Some(Sighting::Absent)));
-            for (object, why) in refused {
+        // Refusals of earlier commits, attempts and submissions are over, and those of objects that exist.
+        self.refused.retain(|object, refusal| {
+            let stage = wanted.iter().find(|(_, wanted)| wanted == object);
+            let stage = stage.and_then(|(stage, _)| record.stage(stage));
+            let is_last = stage.is_some_and(|it| it.submitted_at == Some(refusal.submitted_at));
+            is_last && !matches!(objects.get(object), Some(Sighting::Found(_)))
+        });
+        for (object, Refusal { why, .. }) in &self.refused {
+            // Without a reading, neither is known.
+            if objects.get(object) == Some(&Sighting::Absent) {
                 objects.insert(object.clone(), Sighting::Refused { why: why.clone() });
             }
         }
-        Observations { head, objects, read_took: Some(begun.elapsed()) }
+        let read_took = Some(begun.elapsed());
+        (Observations { head, objects, read_took }, observed_at)
     }
+}
+
+/// The head, unless another server has read the branch later, and has found another one.
+fn newer(head: Head, read_at: Option<Moment>, record: &Record) -> Head {
+    let is_known = matches!(&head, Head::Found(commit) if record.observed.as_ref() == Some(commit));
+    let is_older = read_at.is_some() && record.observed_at > read_at;
+    if is_older && !is_known {
+        return Head::Unknown { why: "another server has read it later".to_owned() };
+    }
+    head
 }

@@ -1,11 +1,15 @@
 //! Branch followers of a server: reads what a decision of [`butler_follower`] needs, stores the record, and submits
 //! what is due.
 
+mod cluster;
+mod copies;
 mod look;
 mod surroundings;
 
+pub use cluster::FollowerCluster;
+pub use copies::Copies;
 pub use look::FollowerLooks;
-pub use surroundings::Surroundings;
+pub use surroundings::{BranchHead, Surroundings, Wanted};
 
 #[cfg(test)]
 mod tests;

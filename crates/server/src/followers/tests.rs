@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use butler_cluster::Creation;
-use butler_follower::config::{Registry, Source};
+use butler_follower::config::{Follower, Registry, Source};
 use butler_follower::object::ObjectReference;
+use butler_follower::state::Record;
 use butler_follower::{Action, Commit, Decision, Head, Phase, Request, Sighting, Submission};
 use serde_json::{Value, json};
 
@@ -30,31 +31,55 @@ followers:
 #[derive(Clone, Default)]
 struct Cluster(Arc<Mutex<Objects>>);
 
-#[derive(Default)]
 struct Objects {
+    /// The digit of the commit at the head of the branch, and the second at which it was read.
+    head: (char, u64),
     existing: BTreeMap<ObjectReference, Value>,
     /// The names of all submitted objects.
     submitted: Vec<String>,
     /// Whether readings come from before the last submissions.
     lags: bool,
+    /// The last copy of the record, with its namespace.
+    copy: Option<(String, Record)>,
+    /// Whether nothing can be read.
+    is_away: bool,
     /// The answers to the next submissions; without one, the object is created.
     answers: Vec<Creation>,
 }
 
+impl Default for Objects {
+    fn default() -> Self {
+        Self {
+            head: ('a', 1),
+            existing: BTreeMap::new(),
+            submitted: Vec::new(),
+            lags: false,
+            copy: None,
+            is_away: false,
+            answers: Vec::new(),
+        }
+    }
+}
+
 impl Surroundings for Cluster {
-    async fn head(&self, _: &Source) -> Head {
-        Head::Found(Commit::parse(&"a".repeat(40)).unwrap())
+    async fn head(&self, _: &Source) -> BranchHead {
+        let (digit, second) = self.0.lock().unwrap().head;
+        let head = Head::Found(Commit::parse(&digit.to_string().repeat(40)).unwrap());
+        BranchHead { head, read_at: Some(Moment::from_millis(second * 1000)) }
     }
 
-    async fn read(&self, object: &ObjectReference) -> Sighting {
+    async fn read(&self, Wanted { object, .. }: Wanted<'_>) -> Sighting {
         // Other servers read at the same time.
         tokio::task::yield_now().await;
         let objects = self.0.lock().unwrap();
+        if objects.is_away {
+            return Sighting::Unknown { why: "no answer".to_owned() };
+        }
         let found = objects.existing.get(object).filter(|_| !objects.lags).cloned();
         found.map_or(Sighting::Absent, Sighting::Found)
     }
 
-    async fn submit(&self, action: &Action) -> Creation {
+    async fn submit(&self, _: &Follower, action: &Action) -> Creation {
         let mut objects = self.0.lock().unwrap();
         objects.submitted.push(action.object.name.clone());
         if !objects.answers.is_empty() {
@@ -65,6 +90,10 @@ impl Surroundings for Cluster {
         object["status"] = json!({"conditions": [{"type": condition, "status": "True"}]});
         objects.existing.entry(action.object.clone()).or_insert(object);
         Creation::Exists
+    }
+
+    async fn copy(&self, namespace: &str, record: &Record) {
+        self.0.lock().unwrap().copy = Some((namespace.to_owned(), record.clone()));
     }
 }
 
@@ -83,7 +112,7 @@ struct Server {
 
 impl Server {
     fn new(store: &Arc<MemoryStore>, cluster: &Cluster) -> Self {
-        let looks = FollowerLooks::new(Arc::clone(store), cluster.clone());
+        let looks = FollowerLooks::new(Arc::clone(store), Arc::new(cluster.clone()));
         let registry = Registry::parse(CHAIN).unwrap();
         Self { looks, registry, now: Moment::from_millis(1_000_000) }
     }
@@ -119,6 +148,8 @@ async fn each_stage_is_submitted_once_until_the_commit_is_delivered() {
     assert!(submitted[0].starts_with("web-image-") && submitted[1].starts_with("web-pipeline-"));
     let stored = store.follower("web").await.unwrap().unwrap();
     assert_eq!(stored.record, decision.record);
+    let copy = cluster.0.lock().unwrap().copy.clone();
+    assert_eq!(copy, Some(("ci".to_owned(), stored.record)));
     // A server that starts now has nothing to do.
     let again = Server::new(&store, &cluster).until(Phase::Noop).await;
     assert_eq!((again.action, cluster.submitted()), (None, submitted));
@@ -165,6 +196,57 @@ async fn refused_object_blocks_with_its_reason_and_is_tried_again_later() {
     cluster.0.lock().unwrap().lags = false;
     server.until(Phase::Succeeded).await;
     assert_eq!(cluster.submitted().len(), 3);
+}
+
+#[tokio::test]
+async fn reason_of_a_refusal_outlives_a_reading_that_failed() {
+    let (store, cluster) = (store(), Cluster::default());
+    let why = "spec: Required value".to_owned();
+    cluster.0.lock().unwrap().answers.push(Creation::Refused { why: why.clone() });
+    let mut server = Server::new(&store, &cluster);
+    server.look().await.unwrap();
+    cluster.0.lock().unwrap().is_away = true;
+    assert_ne!(server.look().await.unwrap().unwrap().phase, Phase::Blocked);
+    cluster.0.lock().unwrap().is_away = false;
+    let blocked = server.look().await.unwrap().unwrap();
+    assert_eq!(blocked.phase, Phase::Blocked);
+    assert!(blocked.reasons[0].contains(&why), "{:?}", blocked.reasons);
+}
+
+#[tokio::test]
+async fn refusal_does_not_count_after_another_server_has_submitted_the_object() {
+    let (store, cluster) = (store(), Cluster::default());
+    let refused = Creation::Refused { why: "quota".to_owned() };
+    cluster.0.lock().unwrap().answers.push(refused);
+    let (mut one, mut other) = (Server::new(&store, &cluster), Server::new(&store, &cluster));
+    assert_eq!(one.look().await.unwrap().unwrap().phase, Phase::Triggering);
+    // The other one does not know of the refusal, and does not see its own object yet.
+    cluster.0.lock().unwrap().lags = true;
+    other.now = other.now + Duration::from_mins(1);
+    assert!(other.look().await.unwrap().unwrap().action.is_some());
+    one.now = other.now + Duration::from_secs(1);
+    let decision = one.look().await.unwrap().unwrap();
+    assert_eq!((decision.phase, decision.record.failure), (Phase::Triggering, None));
+}
+
+#[tokio::test]
+async fn server_with_an_older_mirror_does_not_go_back_to_an_earlier_commit() {
+    let (store, cluster) = (store(), Cluster::default());
+    let mut server = Server::new(&store, &cluster);
+    server.until(Phase::Succeeded).await;
+    cluster.0.lock().unwrap().head = ('b', 5);
+    let delivered = server.until(Phase::Succeeded).await;
+    // Another server still has the earlier head.
+    cluster.0.lock().unwrap().head = ('a', 4);
+    let mut other = Server::new(&store, &cluster);
+    for _ in 0..3 {
+        let decision = other.look().await.unwrap().unwrap();
+        assert_eq!((decision.phase, &decision.action), (Phase::Observed, &None));
+        assert_eq!(decision.record.target, delivered.record.target);
+    }
+    // The branch can go back.
+    cluster.0.lock().unwrap().head = ('a', 6);
+    assert_ne!(other.look().await.unwrap().unwrap().record.target, delivered.record.target);
 }
 
 #[tokio::test]

@@ -100,6 +100,7 @@ fn after(base: &str, path: &str, answer: &Value) -> Response {
     let to = match (run, parent(path)) {
         (Some(run), _) => address::of_run(base, run),
         (None, Some(("layers", name))) => format!("{base}/layers/{name}"),
+        (None, Some(("followers", _))) => format!("{base}/followers"),
         (None, Some(("repositories", _))) => format!("{base}/repositories"),
         (None, _) => format!("{base}/"),
     };

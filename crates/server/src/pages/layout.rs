@@ -23,6 +23,8 @@ pub(super) struct Layout {
     /// Name and role of the user, if the browser is signed in.
     pub(super) user: Option<(String, &'static str)>,
     pub(super) is_administrator: bool,
+    /// Whether the server has followers.
+    pub(super) has_followers: bool,
     pub(super) form_token: String,
     /// Makes a form that is sent twice count once.
     pub(super) key: String,
@@ -76,6 +78,7 @@ impl Layout {
             version: env!("CARGO_PKG_VERSION"),
             user: user.map(|user| (user.name.clone(), user.role.name())),
             is_administrator: user.is_some_and(|user| user.role == Role::Administrator),
+            has_followers: !state.desired.followed.registries().borrow().followers.is_empty(),
             form_token: browser.map(|browser| browser.form_token.clone()).unwrap_or_default(),
             key: key(),
             events: String::new(),

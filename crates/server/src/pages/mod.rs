@@ -7,6 +7,7 @@ mod actions;
 mod address;
 mod assets;
 mod commits;
+mod followers;
 mod form;
 mod guard;
 mod layer;

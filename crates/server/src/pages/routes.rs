@@ -7,7 +7,7 @@ use axum::routing::{MethodRouter, get, post};
 
 use super::guard::guard;
 use super::message::not_found;
-use super::{actions, assets, layer, lists, overview, run, sign_in};
+use super::{actions, assets, followers, layer, lists, overview, run, sign_in};
 use crate::api::{Role, Shared};
 use crate::store::Store;
 
@@ -30,11 +30,12 @@ impl<S> std::fmt::Debug for PageRoute<S> {
 }
 
 /// The pages that users open: the path, the lowest role, and what it shows.
-pub const PAGES: [(&str, Role, &str); 6] = [
+pub const PAGES: [(&str, Role, &str); 7] = [
     ("/", Role::Viewer, "What needs a person, and all layers."),
     ("/layers/{layer}", Role::Viewer, "A layer with its history."),
     ("/runs/{run}", Role::Viewer, "A run with its plan and its log."),
     ("/repositories", Role::Viewer, "When repositories were read."),
+    ("/followers", Role::Viewer, "Followers with their phases and timings."),
     ("/events", Role::Viewer, "What happened."),
     ("/access", Role::Administrator, "Users with roles and layers."),
 ];
@@ -46,6 +47,7 @@ pub fn routes<S: Store + 'static>(state: &Shared<S>) -> Vec<PageRoute<S>> {
         get(layer::show::<S>),
         get(run::show::<S>),
         get(lists::repositories::<S>),
+        get(followers::show::<S>),
         get(lists::events::<S>),
         get(lists::access::<S>),
     ];

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use tokio::sync::{Notify, watch};
 
+use super::followed::Followed;
 use super::includes::Includes;
 use super::remembered::{self, READING};
 use crate::config::{Config, ConfigError, IncludeSource, RemoteLimits};
@@ -29,6 +30,8 @@ pub struct Desired {
     due: Mutex<BTreeMap<String, Arc<Notify>>>,
     /// What is wrong with the newest configuration, if it is not in force because of that.
     errors: Mutex<Vec<String>>,
+    /// The followers, which are in a file of their own.
+    pub followed: Followed,
 }
 
 /// The last poll of a repository.
@@ -85,6 +88,7 @@ impl Desired {
             counts: Mutex::default(),
             due: Mutex::default(),
             errors: Mutex::default(),
+            followed: Followed::default(),
         }
     }
 
@@ -208,7 +212,14 @@ impl Desired {
         });
         let of_catalog = self.catalog.borrow().problems.clone();
         let includes = self.include_errors();
-        errors.into_iter().chain(includes).chain(unread).chain(of_catalog).collect()
+        let followers = self.followed.errors();
+        errors
+            .into_iter()
+            .chain(followers)
+            .chain(includes)
+            .chain(unread)
+            .chain(of_catalog)
+            .collect()
     }
 
     /// Why the last poll of a repository failed.

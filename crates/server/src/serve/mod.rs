@@ -1,5 +1,6 @@
 //! The running server: polls repositories, decides about layers, and answers requests.
 
+mod config_files;
 mod connections;
 mod copies;
 mod credentials;
@@ -7,6 +8,11 @@ mod desired;
 #[cfg(test)]
 mod desired_tests;
 mod dry_run;
+mod followed;
+mod follower_layer;
+mod follower_objects;
+mod follower_requests;
+mod follower_tasks;
 mod includes;
 mod leadership;
 mod listener;
@@ -29,14 +35,17 @@ mod tls;
 mod view;
 mod waiting;
 
+pub use config_files::ConfigFiles;
 pub use desired::{Desired, Poll, PollResults};
 pub use dry_run::{DryRun, dry_run};
+pub(crate) use followed::repository_of;
+pub use followed::{Followed, read_registry};
+pub use follower_requests::{FollowerAnswer, FollowerRequests};
 pub use leadership::Leadership;
 pub use listener::ListenError;
 pub use once::{Pass, once};
 pub use options::{Options, ServeError};
 pub use poller::PollError;
-pub use reload::ConfigFiles;
 pub(crate) use run_view::describe;
 pub use run_view::{AttemptView, LockView, RunView};
 pub use server::serve;

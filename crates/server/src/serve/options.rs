@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use butler_base::process::Environment;
-use butler_cluster::ClusterError;
+use butler_cluster::{ClusterAccess, ClusterError};
+use butler_follower::config::Registry;
 use butler_source::git::GitEnvironment;
 
+use super::config_files::ConfigFiles;
 use super::listener::ListenError;
-use super::reload::ConfigFiles;
 use super::tls::{TlsError, TlsFiles};
 use crate::api::Hosts;
 use crate::artifacts::{ArtifactsSettings, BucketError};
@@ -28,6 +29,12 @@ pub struct Options {
     pub limits: RemoteLimits,
     /// The files that it was read from, to be read again when they change.
     pub config_files: Option<ConfigFiles>,
+    /// The followers.
+    pub followers: Registry,
+    /// The file that they were read from, to be read again when it changes.
+    pub followers_file: Option<ConfigFiles>,
+    /// The cluster of followers whose stages are objects.
+    pub cluster: ClusterAccess,
     /// The data directory.
     pub data: PathBuf,
     /// Which database has the facts.

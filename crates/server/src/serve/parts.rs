@@ -37,7 +37,7 @@ pub(super) struct Parts {
     pub(super) sender: mpsc::UnboundedSender<Event>,
     pub(super) polls: Arc<PollSettings>,
     pub(super) attempts: Arc<AttemptMetrics>,
-    pub(super) followers: Arc<LogWatch>,
+    pub(super) log_watch: Arc<LogWatch>,
     pub(super) copies: Copies<AnyStore>,
     /// Where attempts that are Jobs report.
     pub(super) reports: Option<Router>,
@@ -121,6 +121,7 @@ pub(super) async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     // Before an attempt can report.
     let attempt_metrics = Arc::new(AttemptMetrics::after(*store.journal().borrow()));
     let desired = Arc::new(Desired::new(options.config, options.limits));
+    desired.followed.replace(options.followers);
     recall(&desired, &data);
     let (sender, events) = mpsc::unbounded_channel();
 
@@ -136,7 +137,7 @@ pub(super) async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         Arc::clone(&copies.files),
         sender.clone(),
     );
-    let followers = registry.followers();
+    let log_watch = registry.log_watch();
     let registry = Arc::new(registry);
     let reports = options.jobs.is_some().then(|| butler_registry::routes(Arc::clone(&registry)));
     let router = butler_registry::router(registry);
@@ -193,7 +194,7 @@ pub(super) async fn prepare(options: Options) -> Result<Prepared, ServeError> {
         sender,
         polls,
         attempts: attempt_metrics,
-        followers,
+        log_watch,
         copies,
         reports,
         name: place,

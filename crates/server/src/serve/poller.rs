@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use super::credentials::credentials;
 use super::desired::Desired;
+use super::followed::Polled;
 use super::read_includes::read_includes;
 use super::remembered;
 use crate::attempts::{SecretError, Secrets};
@@ -133,7 +134,9 @@ impl<S: Store + 'static> Poller<S> {
     /// Polls until `stop`, or until the repository is removed from the configuration.
     pub(super) async fn run(mut self, stop: &Stop) {
         let (mut config, due) = (self.desired.configs(), self.desired.due(&self.name));
+        let mut registry = self.desired.followed.registries();
         loop {
+            registry.borrow_and_update();
             let current = config.borrow_and_update().clone();
             let Some(entry) = current.repositories.get(&self.name) else { return };
             let poll = entry.entry.poll.map_or(POLL, |span| span.0);
@@ -158,6 +161,8 @@ impl<S: Store + 'static> Poller<S> {
                 () = due.notified() => {}
                 () = deliveries.due(&self.name, begun) => {}
                 changed = config.changed() => if changed.is_err() { return },
+                // Other branches can be followed now.
+                changed = registry.changed() => if changed.is_err() { return },
                 _ = stop.requested() => return,
             }
         }
@@ -248,10 +253,43 @@ impl<S: Store + 'static> Poller<S> {
         self.kept.iter().chain(last).map(ToString::to_string).chain(valid).collect()
     }
 
+    /// Updates the mirror. Returns the commits that the configuration needs; followers get the heads of their branches.
     async fn update_mirror(
         &self,
         config: &Config,
         entry: &RepositoryEntry,
+        stop: &Stop,
+    ) -> Result<BTreeMap<String, Option<Commit>>, PollError> {
+        let begun = self.store.clock().await?;
+        let needed = references(config, &self.name);
+        let followed = self.desired.followed.branches(config, &self.name);
+        let wanted: BTreeSet<String> = needed.union(&followed).cloned().collect();
+        let has_more = wanted.len() > needed.len();
+        let found = self.fetch(config, entry, wanted, stop).await;
+        let heads = match &found {
+            Ok(found) => {
+                let heads = found.iter().filter(|(name, _)| followed.contains(*name));
+                Ok(heads.map(|(name, commit)| (name.clone(), commit.clone())).collect())
+            }
+            Err(error) => Err(error.describe()),
+        };
+        self.desired.followed.found(&self.name, Polled { heads, begun });
+        let mut found = match found {
+            // Layers do not depend on a branch that only a follower needs, and that cannot be fetched.
+            Err(PollError::Git(_)) if has_more && !needed.is_empty() => {
+                self.fetch(config, entry, needed.clone(), stop).await?
+            }
+            found => found?,
+        };
+        found.retain(|name, _| needed.contains(name));
+        Ok(found)
+    }
+
+    async fn fetch(
+        &self,
+        config: &Config,
+        entry: &RepositoryEntry,
+        references: BTreeSet<String>,
         stop: &Stop,
     ) -> Result<BTreeMap<String, Option<Commit>>, PollError> {
         let credentials =
@@ -259,7 +297,7 @@ impl<S: Store + 'static> Poller<S> {
         let request = MirrorRequest {
             repository: SecretString::from(entry.url.value.clone()),
             credentials,
-            references: references(config, &self.name).into_iter().collect(),
+            references: references.into_iter().collect(),
             keep: self.keep(),
             directory: self.directory(),
             memory_limit: self.settings.mirror_memory,

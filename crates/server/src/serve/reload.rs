@@ -1,51 +1,19 @@
-//! Reads the configuration again when its files change.
+//! Reads the configuration and the registry of followers again when their files change.
 
-use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::path::Path;
 
+use super::config_files::ConfigFiles;
 use super::desired::Desired;
+use super::followed::read_registry;
 use crate::config::{self, ConfigError};
-
-/// The time between two looks at the files.
-const INTERVAL: Duration = Duration::from_secs(1);
-
-/// What tells two versions of a file apart without reading it.
-type Version = (PathBuf, Option<(SystemTime, u64)>);
-
-/// The files of a configuration, and their versions before they were read.
-#[derive(Clone, Debug)]
-pub struct ConfigFiles {
-    path: PathBuf,
-    versions: Vec<Version>,
-}
-
-impl ConfigFiles {
-    /// The file or directory at `path`. It must be called before the configuration is read: a change
-    /// that is made between the two is read again, and one before them is not missed.
-    #[must_use]
-    pub fn at(path: &Path) -> Self {
-        Self { path: path.to_owned(), versions: versions(path) }
-    }
-}
 
 /// Puts each valid configuration of `files` into force. One with errors leaves the last valid one in
 /// force. `data` is the data directory. Never ends.
 pub(super) async fn reload(files: Option<ConfigFiles>, data: &Path, desired: &Desired) {
-    let Some(ConfigFiles { path, versions: mut known }) = files else {
-        return std::future::pending().await;
-    };
-    let mut last = known.clone();
+    let Some(mut files) = files else { return std::future::pending().await };
     loop {
-        tokio::time::sleep(INTERVAL).await;
-        let found = versions(&path);
-        // A file that is still being written is read when two looks see the same.
-        let is_settled = found == last;
-        last.clone_from(&found);
-        if found == known || !is_settled {
-            continue;
-        }
-        known = found;
-        let loaded = config::load(&path, Some(data));
+        files.changed().await;
+        let loaded = config::load(files.path(), Some(data));
         match loaded.and_then(|config| desired.configure(config)) {
             Ok(()) => tracing::info!("the configuration has changed, and is in force"),
             Err(errors) => {
@@ -59,18 +27,24 @@ pub(super) async fn reload(files: Option<ConfigFiles>, data: &Path, desired: &De
     }
 }
 
-/// The files at `path`, in the order of their names.
-fn versions(path: &Path) -> Vec<Version> {
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    files.push(path.to_owned());
-    files.sort();
-    let version = |path: PathBuf| {
-        let found = std::fs::metadata(&path).ok();
-        let version = found.and_then(|found| Some((found.modified().ok()?, found.len())));
-        (path, version)
-    };
-    files.into_iter().map(version).collect()
+/// The same for the registry of followers.
+pub(super) async fn reload_followers(files: Option<ConfigFiles>, desired: &Desired) {
+    let Some(mut files) = files else { return std::future::pending().await };
+    loop {
+        files.changed().await;
+        match read_registry(files.path()) {
+            Ok(registry) => {
+                desired.followed.replace(registry);
+                tracing::info!("the registry of followers has changed, and is in force");
+            }
+            Err(errors) => {
+                for error in &errors {
+                    tracing::error!("the new registry of followers is not used: {error}");
+                }
+                desired.followed.refuse(errors);
+            }
+        }
+    }
 }
 
 #[cfg(test)]

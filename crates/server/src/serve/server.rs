@@ -5,17 +5,22 @@ use std::sync::Arc;
 use butler_base::cancel::Stop;
 use secrecy::SecretString;
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 
+use super::config_files::ConfigFiles;
 use super::connections::{HEAD, serve_connections};
 use super::desired::Desired;
+use super::follower_objects::FollowerObjects;
+use super::follower_tasks::FollowerTasks;
 use super::leadership::Leadership;
 use super::listener::listen;
 use super::options::{Options, ServeError};
-use super::parts::prepare;
-use super::reload::reload;
+use super::parts::{Parts, prepare};
+use super::reload::{reload, reload_followers};
 use super::stopping::end_attempts;
 use super::tls::{TlsListener, acceptor};
 use crate::api::{self, Access, ApiState, SignIns};
+use crate::followers::FollowerCluster;
 use crate::metrics::{NotificationMetrics, count_attempts};
 use crate::notifications::{Notifier, Setup};
 use crate::pages;
@@ -40,6 +45,7 @@ pub async fn serve(
     let with_code = options.with_sign_in_code && is_local;
     let (isolation, metrics_open) = (options.isolation.clone(), options.metrics_open);
     let ca_bundle = options.ca_bundle.clone();
+    let (followers_file, cluster) = (options.followers_file.clone(), options.cluster.clone());
     // Read before anything is written.
     let of_file = options.access_file.as_deref().map(Access::of_file);
     let of_file = of_file.transpose().map_err(ServeError::Access)?;
@@ -72,7 +78,9 @@ pub async fn serve(
         attempts: Arc::clone(&parts.attempts),
         poll_durations: Arc::clone(&parts.polls.durations),
         transactions: parts.store.durations(),
-        followers: Arc::clone(&parts.followers),
+        log_watch: Arc::clone(&parts.log_watch),
+        followers: Arc::default(),
+        follower_cluster: FollowerCluster::new(cluster),
         files: Arc::clone(&parts.copies.files),
         not_copied: Arc::clone(&parts.copies.not_copied),
         deliveries: Arc::clone(&parts.polls.deliveries),
@@ -88,6 +96,7 @@ pub async fn serve(
     };
     let code = with_code.then(|| state.sign_ins.new_code()).transpose().map_err(failed)?;
     let state = Arc::new(state);
+    let following = follow(&parts, &state, followers_file);
     let mut others = webhooks::router(Arc::new(receiver)).merge(pages::router(Arc::clone(&state)));
     if let Some(reports) = parts.reports.take() {
         others = others.merge(reports);
@@ -102,14 +111,7 @@ pub async fn serve(
             None => serve_connections(listener, router, HEAD).await,
         }
     };
-    let (end_notifications, ended) = oneshot::channel();
-    let notifications = tokio::spawn(notify(
-        Arc::clone(&parts.store),
-        Arc::clone(&parts.desired),
-        setup,
-        parts.leadership.clone(),
-        ended,
-    ));
+    let (end_notifications, notifications) = start_notifications(&parts, setup);
     scheduler.find_attempts().await?;
     scheduler.look_at_all().await?;
     ready(&format!("{scheme}://{address}/"), code.as_ref());
@@ -122,6 +124,7 @@ pub async fn serve(
         () = parts.remove_old() => {}
         () = count_attempts(&*parts.store, &parts.attempts) => {}
         () = reload(config_files, parts.data.root(), &parts.desired) => {}
+        () = following => {}
         _ = stop.requested() => {}
     }
     if let Some(limit) = stop_attempts {
@@ -133,6 +136,35 @@ pub async fn serve(
     let _ = notifications.await;
     parts.resign().await;
     Ok(())
+}
+
+/// Looks at followers, and reads their registry again when it changes. Never ends.
+fn follow(
+    parts: &Parts,
+    state: &Arc<ApiState<AnyStore>>,
+    registry: Option<ConfigFiles>,
+) -> impl Future<Output = ()> + use<> {
+    let tasks = FollowerTasks {
+        store: Arc::clone(&parts.store),
+        surroundings: Arc::new(FollowerObjects::new(Arc::clone(state))),
+        desired: Arc::clone(&parts.desired),
+        leadership: parts.leadership.clone(),
+        requests: Arc::clone(&state.followers),
+    };
+    let desired = Arc::clone(&parts.desired);
+    async move {
+        tokio::select! {
+            () = tasks.run() => {}
+            () = reload_followers(registry, &desired) => {}
+        }
+    }
+}
+
+/// Starts to notify. The sender ends it.
+fn start_notifications(parts: &Parts, setup: Setup) -> (oneshot::Sender<()>, JoinHandle<()>) {
+    let (end, ended) = oneshot::channel();
+    let (store, desired) = (Arc::clone(&parts.store), Arc::clone(&parts.desired));
+    (end, tokio::spawn(notify(store, desired, setup, parts.leadership.clone(), ended)))
 }
 
 /// Notifies as long as this server decides, and until it ends.

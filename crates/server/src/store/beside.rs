@@ -12,7 +12,7 @@ use butler_registry::TokenHash;
 
 use super::error::StoreResult;
 use super::note::Outcome;
-use crate::model::{DeciderLease, Session, StoredFollower};
+use crate::model::{DeciderLease, Moment, Session, StoredFollower};
 
 /// The sessions of all browsers.
 pub trait Sessions: Send + Sync {
@@ -64,10 +64,13 @@ pub trait Cursors: Send + Sync {
 
 /// The records of all followers.
 pub trait Followers: Send + Sync {
-    /// The record of a follower, if it has one.
+    /// The time, by the clock of the store. Several servers decide about one follower.
     ///
     /// # Errors
     /// If the store does not answer. This holds for all methods.
+    fn clock(&self) -> impl Future<Output = StoreResult<Moment>> + Send;
+
+    /// The record of a follower, if it has one.
     fn follower(
         &self,
         id: &str,

@@ -84,6 +84,10 @@ impl<D: Database> Cursors for D {
 }
 
 impl<D: Database> Followers for D {
+    async fn clock(&self) -> StoreResult<Moment> {
+        self.transaction(Access::Read, |tables| Ok(tables.now())).await
+    }
+
     async fn follower(&self, id: &str) -> StoreResult<Option<StoredFollower>> {
         let id = id.to_owned();
         self.transaction(Access::Read, move |tables| tables.follower(&id)).await

@@ -125,6 +125,11 @@ impl Cursors for FaultyStore {
 }
 
 impl Followers for FaultyStore {
+    async fn clock(&self) -> StoreResult<Moment> {
+        self.up()?;
+        self.inner.clock().await
+    }
+
     async fn follower(&self, id: &str) -> StoreResult<Option<StoredFollower>> {
         self.up()?;
         self.inner.follower(id).await

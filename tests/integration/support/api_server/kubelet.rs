@@ -20,6 +20,11 @@ const NOT_FOUND: &str =
     "rpc error: code = NotFound desc = failed to pull and unpack image: not found";
 const DEADLINE: &str = "Job was active longer than specified deadline";
 
+/// Whether the container of the Job is a runner.
+pub(super) fn is_of_runner(job: &Value) -> bool {
+    job["spec"]["template"]["spec"]["containers"][0]["name"] == "runner"
+}
+
 /// Creates the Job's pod, runs it, and reports how it ended.
 pub(super) async fn run_job(shared: Arc<Shared>, job_path: String, job: Value) {
     let mut course = shared.course.subscribe();

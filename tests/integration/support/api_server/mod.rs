@@ -7,6 +7,7 @@
 //! are directories.
 
 mod container;
+mod discovery;
 mod gate;
 mod kubelet;
 mod server;

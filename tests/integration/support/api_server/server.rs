@@ -7,12 +7,14 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use futures_util::stream;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::watching::watched;
-use super::{FaultEffect, Shared, TOKEN, kubelet};
+use super::{FaultEffect, Shared, TOKEN, discovery, kubelet};
 
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     let answer = move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
@@ -59,6 +61,7 @@ fn answer(
         match method.as_str() {
             "POST" => create(shared, path, body, &query),
             "GET" => read(shared, path, &query),
+            "PATCH" => apply(shared, path, body, &query),
             "DELETE" => delete(shared, path, body),
             _ => failure(405, "MethodNotAllowed", "the server does not allow this method"),
         }
@@ -125,10 +128,37 @@ fn create(
         return created(&object);
     }
     let object = shared.update(|store| store.put(&path, object));
-    if collection.ends_with("/jobs") {
+    // Jobs of followers are ended by the tests.
+    if collection.ends_with("/jobs") && kubelet::is_of_runner(&object) {
         tokio::spawn(kubelet::run_job(Arc::clone(shared), path, object.clone()));
     }
     created(&object)
+}
+
+/// A server-side apply of a whole object. The real one also keeps what others have set.
+fn apply(
+    shared: &Arc<Shared>,
+    path: &str,
+    body: &Bytes,
+    query: &BTreeMap<String, String>,
+) -> Response {
+    assert!(query.contains_key("fieldManager"), "{query:?}");
+    let mut object: Value = serde_json::from_slice(body).unwrap();
+    if let Some(Value::Object(texts)) = object.as_object_mut().unwrap().remove("stringData") {
+        for (key, text) in texts {
+            object["data"][key] = json!(STANDARD.encode(text.as_str().unwrap()));
+        }
+    }
+    let known = shared.store.lock().unwrap().get(path).cloned();
+    object["metadata"]["generation"] = json!(1);
+    if let Some(known) = &known {
+        object["metadata"]["uid"] = known["metadata"]["uid"].clone();
+        object["status"] = known["status"].clone();
+    }
+    if query.contains_key("dryRun") {
+        return found(&object);
+    }
+    found(&shared.update(|store| store.put(path, object)))
 }
 
 /// The reason why a pod is not admitted: its service account must exist.
@@ -155,8 +185,15 @@ fn read(shared: &Shared, path: &str, query: &BTreeMap<String, String>) -> Respon
         _ => {
             let mut parts = path.rsplit('/');
             let (name, plural) = (parts.next().unwrap(), parts.next().unwrap());
-            let message = format!("{plural} \"{name}\" not found");
-            return failure(404, "NotFound", &message);
+            if let Some(kinds) = discovery::kinds(path) {
+                return found(&kinds);
+            }
+            if !discovery::is_served(path) {
+                return (StatusCode::NOT_FOUND, "404 page not found\n").into_response();
+            }
+            let mut status = status(404, "NotFound", &format!("{plural} \"{name}\" not found"));
+            status["details"] = json!({"name": name, "kind": plural});
+            return (StatusCode::NOT_FOUND, found(&status)).into_response();
         }
     };
     let items: Vec<_> = store.of(path).filter(|object| is_selected(object, query)).collect();
@@ -201,6 +238,15 @@ fn log(
     query: &BTreeMap<String, String>,
     broken: Option<&FaultEffect>,
 ) -> Response {
+    let other = shared
+        .store
+        .lock()
+        .unwrap()
+        .get(pod)
+        .and_then(|pod| pod["test/log"].as_str().map(str::to_owned));
+    if let Some(text) = other {
+        return text.into_response();
+    }
     assert_eq!(query.get("container").map(String::as_str), Some("runner"));
     assert!(query.contains_key("timestamps"), "lines are told apart by their times");
     let name = pod.rsplit('/').next().unwrap().to_owned();

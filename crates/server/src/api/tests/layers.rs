@@ -111,7 +111,7 @@ async fn repositories_are_listed_without_logins() {
         ("ssh://git:s3cret@git.test/a.git", "ssh://git@git.test/a.git"),
         ("git@git.test:a.git", "git@git.test:a.git"),
     ] {
-        assert_eq!(repositories::without_login(url), shown);
+        assert_eq!(crate::config::without_login(url), shown);
     }
 }
 

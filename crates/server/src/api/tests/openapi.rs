@@ -105,7 +105,7 @@ async fn each_parameter_of_a_query_is_documented() {
             assert!(!answer.contains("is not a parameter"), "{answer}");
         }
     }
-    assert_eq!(with_query, 5);
+    assert_eq!(with_query, 6);
     // The query of layers is not made from the type that describes it.
     let layers = parameters(&document["paths"]["/layers"]["get"], "query");
     let (_, error) = tested.ask(Method::GET, "/layers?bogus=1", Some(&administrator), None).await;

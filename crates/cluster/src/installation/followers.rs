@@ -1,0 +1,111 @@
+//! What an installation has for followers: their registry, and what the server may do for them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use kube::core::{GroupVersion, GroupVersionKind};
+use kube::discovery::ApiResource;
+
+use super::options::{Installation, InstalledFollowers, Values};
+use crate::yaml::scalar_text;
+
+/// The kinds whose objects have pods with logs.
+const WITH_PODS: [&str; 3] = ["Job", "PipelineRun", "TaskRun"];
+
+/// What may be done in a namespace: the verbs, by group, resource and names.
+type Rules = BTreeMap<(String, String, Vec<String>), BTreeSet<&'static str>>;
+
+/// The values of the template; none for a server without followers.
+pub(super) fn values(installation: &Installation, block: impl Fn(&str) -> String) -> Values {
+    let Some(followers) = &installation.followers else { return Vec::new() };
+    let variable = "            - name: BUTLER_FOLLOWERS
+              value: /etc/butler-runner/config/followers.yaml";
+    vec![
+        ("followers-registry", format!("  followers.yaml: {}", block(&followers.registry))),
+        ("followers-variable", variable.to_owned()),
+        ("followers-roles", roles(followers, &installation.namespace)),
+    ]
+}
+
+/// A Role and its binding for each namespace.
+fn roles(followers: &InstalledFollowers, server: &str) -> String {
+    let mut namespaces: BTreeMap<&str, Rules> = BTreeMap::new();
+    for object in &followers.objects {
+        let rules = namespaces.entry(&object.namespace).or_default();
+        let (group, plural) = resource(&object.api_version, &object.kind);
+        let verbs = rules.entry((group, plural, Vec::new())).or_default();
+        verbs.insert("get");
+        if object.is_created {
+            verbs.insert("create");
+        }
+        // `follower logs` reads those of the pods that the object has.
+        if WITH_PODS.contains(&object.kind.as_str()) {
+            for (resource, verb) in [("pods", "list"), ("pods/log", "get")] {
+                let key = (String::new(), resource.to_owned(), Vec::new());
+                rules.entry(key).or_default().insert(verb);
+            }
+        }
+    }
+    if !followers.ids.is_empty() {
+        let rules = namespaces.entry(&followers.namespace).or_default();
+        let names = followers.ids.iter().map(|id| format!("butler-follower-{id}")).collect();
+        let key = |names| (String::new(), "configmaps".to_owned(), names);
+        rules.entry(key(names)).or_default().insert("patch");
+        rules.entry(key(Vec::new())).or_default().insert("create");
+    }
+    let documents =
+        namespaces.into_iter().map(|(namespace, rules)| role(namespace, &rules, server));
+    documents.collect::<Vec<_>>().join("\n")
+}
+
+fn role(namespace: &str, rules: &Rules, server: &str) -> String {
+    // Servers of several namespaces can have followers in one.
+    let name = format!("butler-followers-{server}");
+    let (namespace, server) = (scalar_text(namespace), scalar_text(server));
+    let mut text = format!(
+        "# What the stages of followers create and read in this namespace, and the copies of their state.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {name}
+  namespace: {namespace}
+rules:
+"
+    );
+    for ((group, resource, names), verbs) in rules {
+        let group = if group.is_empty() { "\"\"" } else { group };
+        let verbs = verbs.iter().copied().collect::<Vec<_>>().join(", ");
+        let _ = writeln!(text, "  - apiGroups: [{group}]\n    resources: [{resource}]");
+        if !names.is_empty() {
+            let _ = writeln!(text, "    resourceNames: [{}]", names.join(", "));
+        }
+        let _ = writeln!(text, "    verbs: [{verbs}]");
+    }
+    let _ = write!(
+        text,
+        "---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {name}
+  namespace: {namespace}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {name}
+subjects:
+  - kind: ServiceAccount
+    name: butler-server
+    namespace: {server}
+---"
+    );
+    text
+}
+
+/// The group of a kind, and its name in paths. The plural is that of English, as custom resources have it by convention.
+fn resource(api_version: &str, kind: &str) -> (String, String) {
+    let version: GroupVersion = api_version.parse().unwrap_or(GroupVersion::gv("", api_version));
+    let kind: GroupVersionKind = version.with_kind(kind);
+    let resource = ApiResource::from_gvk(&kind);
+    (resource.group, resource.plural)
+}

@@ -1,0 +1,262 @@
+//! Requests about followers.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Query, State};
+use butler_follower::config::Follower;
+use butler_follower::object::ObjectReference;
+use butler_follower::state::Record;
+use butler_follower::status::{EventStatus, FollowerStatus};
+use butler_follower::{Head, Request, objects_to_read};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::error::ApiError;
+use super::state::{ApiState, Shared};
+use crate::serve::{FollowerAnswer, repository_of};
+use crate::store::Store;
+
+/// How long a request waits for the repository of its follower.
+const READ: Duration = Duration::from_secs(30);
+
+/// The time between two looks at a poll.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// `GET /followers`.
+pub(super) async fn list<S: Store>(
+    State(state): State<Shared<S>>,
+) -> Result<Json<Value>, ApiError> {
+    let items = statuses(&state).await?;
+    let problems = state.desired.followed.errors();
+    Ok(Json(json!({"items": items, "next": null, "problems": problems})))
+}
+
+/// All followers, in the order of the registry.
+pub(crate) async fn statuses<S: Store>(
+    state: &ApiState<S>,
+) -> Result<Vec<FollowerStatus>, ApiError> {
+    let registry = state.desired.followed.registries().borrow().clone();
+    let now = state.store.clock().await?;
+    let stored = state.store.followers().await?;
+    let statuses = registry.followers.iter().map(|follower| {
+        let known = stored.iter().find(|known| known.record.follower == follower.id);
+        FollowerStatus::new(follower, known.map(|known| &known.record), now)
+    });
+    Ok(statuses.collect())
+}
+
+/// `GET /followers/ID`.
+pub(super) async fn show<S: Store>(
+    State(state): State<Shared<S>>,
+    Path(id): Path<String>,
+) -> Result<Json<FollowerStatus>, ApiError> {
+    Ok(Json(status(&state, &id).await?))
+}
+
+/// `GET /followers/ID/events`.
+pub(super) async fn events<S: Store>(
+    State(state): State<Shared<S>>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    follower(&state, &id)?;
+    let stored = state.store.follower(&id).await?;
+    let events = stored.map(|known| known.record.events).unwrap_or_default();
+    let items: Vec<EventStatus> = events.iter().map(EventStatus::new).collect();
+    Ok(Json(json!({"items": items, "next": null})))
+}
+
+/// Which stage is meant.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct WhichStage {
+    /// The stage. By default the one that is in flight, else the one that failed, else the last one with an object.
+    stage: Option<String>,
+}
+
+/// The logs of a stage.
+#[derive(Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct StageLogs {
+    /// The stage.
+    stage: String,
+    /// Its object.
+    object: String,
+    /// What the stage waits for, or why it failed.
+    message: String,
+    /// The ends of the logs of its pods.
+    items: Vec<ContainerLogView>,
+    /// Where logs are, if the object has no pods.
+    hint: Option<String>,
+}
+
+/// The end of the log of a container.
+#[derive(Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerLogView {
+    pod: String,
+    container: String,
+    /// The last lines.
+    text: Option<String>,
+    /// Why they cannot be read.
+    error: Option<String>,
+}
+
+/// `GET /followers/ID/logs`.
+pub(super) async fn logs<S: Store>(
+    State(state): State<Shared<S>>,
+    Path(id): Path<String>,
+    Query(which): Query<WhichStage>,
+) -> Result<Json<StageLogs>, ApiError> {
+    let follower = follower(&state, &id)?;
+    let stored = state.store.follower(&id).await?;
+    let record = stored.map_or_else(|| Record::new(&id), |known| known.record);
+    let name = which.stage.or_else(|| stage_of_interest(&record));
+    let name =
+        name.ok_or_else(|| ApiError::conflict(format!("no stage of `{id}` has an object yet")))?;
+    // Those of the commit that is being delivered.
+    let head = Head::Unknown { why: String::new() };
+    let objects = objects_to_read(&follower, &record, &head);
+    let object = objects.into_iter().find(|(stage, _)| *stage == name).map(|(_, object)| object);
+    let object = object.ok_or_else(|| {
+        ApiError::not_found(format!("`{id}` has no stage `{name}` with an object"))
+    })?;
+    let (items, hint) = match label_of(&object) {
+        Some(label) => {
+            let objects = state.follower_cluster.objects().await;
+            let objects = objects.map_err(ApiError::unavailable)?;
+            let logs = Box::pin(objects.logs(object.namespace.as_deref(), &label));
+            (logs.await.map_err(ApiError::unavailable)?, None)
+        }
+        None if object.is_run() => {
+            let hint = "`butler-runner layer show` names the run of the layer, and `butler-runner run logs` shows its log";
+            (Vec::new(), Some(hint.to_owned()))
+        }
+        None => (Vec::new(), Some(format!("{object} has no pods of its own"))),
+    };
+    let items = items.into_iter().map(|log| {
+        let (text, error) = match log.text {
+            Ok(text) => (Some(text), None),
+            Err(error) => (None, Some(error)),
+        };
+        ContainerLogView { pod: log.pod, container: log.container, text, error }
+    });
+    let message = record.stage(&name).map(|stage| stage.message.clone()).unwrap_or_default();
+    let items = items.collect();
+    Ok(Json(StageLogs { stage: name, object: object.to_string(), message, items, hint }))
+}
+
+/// The stage that a person wants to see first.
+fn stage_of_interest(record: &Record) -> Option<String> {
+    let in_flight = record.in_flight.as_ref().map(|in_flight| in_flight.stage.clone());
+    let failed = || record.failure.as_ref().map(|failure| failure.stage.clone());
+    let last = || {
+        let last = record.stages.iter().rfind(|stage| stage.submitted_at.is_some());
+        last.map(|stage| stage.name.clone())
+    };
+    in_flight.or_else(failed).or_else(last)
+}
+
+/// The label of the pods of an object.
+fn label_of(object: &ObjectReference) -> Option<String> {
+    let key = match object.kind.as_str() {
+        "Job" => "job-name",
+        "PipelineRun" => "tekton.dev/pipelineRun",
+        "TaskRun" => "tekton.dev/taskRun",
+        _ => return None,
+    };
+    Some(format!("{key}={}", object.name))
+}
+
+/// How a follower is run once.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
+pub(super) struct RunOnce {
+    /// Whether what is due may be triggered; a failed stage is then retried without a wait.
+    confirm: bool,
+    /// Whether only the record is refreshed.
+    dry_run: bool,
+}
+
+/// What was decided.
+#[derive(Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Looked {
+    /// The follower, as it is now.
+    follower: FollowerStatus,
+    /// The object that was submitted, if one was due.
+    submitted: Option<String>,
+}
+
+/// `POST /followers/ID/run`.
+pub(super) async fn run<S: Store>(
+    State(state): State<Shared<S>>,
+    Path(id): Path<String>,
+    Json(RunOnce { confirm, dry_run }): Json<RunOnce>,
+) -> Result<Json<Looked>, ApiError> {
+    let request = match (confirm, dry_run) {
+        (true, true) => {
+            return Err(ApiError::bad_request("`confirm` and `dryRun` exclude each other"));
+        }
+        (true, false) => Request::Confirmed,
+        (false, true) => Request::DryRun,
+        (false, false) => Request::Unconfirmed,
+    };
+    let follower = follower(&state, &id)?;
+    read_branch(&state, &follower).await;
+    let decision = match state.followers.ask(&id, request).await? {
+        FollowerAnswer::Looked(decision) => decision,
+        FollowerAnswer::Overtaken => {
+            let message =
+                format!("another server has decided about `{id}` at this moment; ask again");
+            return Err(ApiError::conflict(message));
+        }
+        // It is in the registry.
+        FollowerAnswer::Missing => {
+            let message = format!("the server does not look at `{id}` yet; ask again");
+            return Err(ApiError::unavailable(message));
+        }
+        FollowerAnswer::Busy => {
+            return Err(ApiError::too_many(format!(
+                "too many requests for `{id}` wait; ask later"
+            )));
+        }
+    };
+    let submitted = decision.action.map(|action| action.object.to_string());
+    Ok(Json(Looked { follower: status(&state, &id).await?, submitted }))
+}
+
+/// Reads the repository of a follower, so that its branch is that of this moment. If the repository does not answer in
+/// time, what was read before counts.
+async fn read_branch<S: Store>(state: &ApiState<S>, follower: &Follower) {
+    let config = state.desired.config();
+    let Some(repository) = repository_of(&config, &follower.source) else { return };
+    let poll = state.desired.request_poll(repository);
+    let ended = async {
+        while state.desired.ended_polls(repository) < poll {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    // The decision says what is not known.
+    let _ = tokio::time::timeout(READ, ended).await;
+}
+
+async fn status<S: Store>(state: &ApiState<S>, id: &str) -> Result<FollowerStatus, ApiError> {
+    let follower = follower(state, id)?;
+    let stored = state.store.follower(id).await?;
+    let now = state.store.clock().await?;
+    Ok(FollowerStatus::new(&follower, stored.as_ref().map(|known| &known.record), now))
+}
+
+fn follower<S>(state: &ApiState<S>, id: &str) -> Result<Follower, ApiError> {
+    let registry = state.desired.followed.registries().borrow().clone();
+    let found = registry.followers.iter().find(|follower| follower.id == id);
+    found.cloned().ok_or_else(|| missing(id))
+}
+
+fn missing(id: &str) -> ApiError {
+    ApiError::not_found(format!(
+        "there is no follower `{id}`; the registry of followers is the file of `--followers`"
+    ))
+}
