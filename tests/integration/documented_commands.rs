@@ -19,6 +19,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("butler-runner self update", "needs a release"),
     ("butler-runner tool exec ", "needs the release sites"),
     ("butler-runner tool install ", "needs the release sites"),
+    ("butler-runner follower ", "needs a server"),
     ("butler-runner layer ", "needs a server"),
     ("butler-runner breaker ", "needs a server"),
     ("butler-runner run ", "needs a server"),

@@ -50,6 +50,24 @@ fn readme_begins_with_when_to_use_it_and_names_the_commands_of_a_clone() {
     }
 }
 
+/// A rule whose test was renamed or removed would be a claim without a test.
+#[test]
+fn each_rule_of_followers_names_tests_that_exist() {
+    let sources: String = ["crates", "tests"]
+        .iter()
+        .flat_map(|directory| files_below(&project_path(directory), "rs"))
+        .map(|file| std::fs::read_to_string(file).unwrap())
+        .collect();
+    let rules = rows("docs/internals/followers.md", "follower rules");
+    assert!(rules.len() > 40, "{}", rules.len());
+    for rule in rules {
+        let tests = rule[1].split('`').skip(1).step_by(2);
+        for test in tests {
+            assert!(sources.contains(&format!("fn {test}()")), "{rule:?}");
+        }
+    }
+}
+
 /// The cells of the rows below `<!-- marker -->`.
 fn rows(file: &str, marker: &str) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(project_path(file)).unwrap();
