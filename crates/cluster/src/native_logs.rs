@@ -69,7 +69,8 @@ impl NativeObjects {
 fn end_of(text: &str) -> String {
     let start = text.ceil_char_boundary(text.len().saturating_sub(KEPT));
     let end = &text[start..];
-    let line = end.find('\n').filter(|_| start > 0).map_or(0, |at| at + 1);
+    let line = end.find('\n').map(|at| at + 1).filter(|at| start > 0 && *at < end.len());
+    let line = line.unwrap_or_default();
     end[line..].to_owned()
 }
 
@@ -83,5 +84,6 @@ mod tests {
         let long = format!("{}\nlast ü\n", "ü".repeat(KEPT));
         assert_eq!(end_of(&long), "last ü\n");
         assert_eq!(end_of(&"ü".repeat(KEPT)).len(), KEPT);
+        assert_eq!(end_of(&format!("{}\n", "x".repeat(2 * KEPT))).len(), KEPT);
     }
 }

@@ -112,6 +112,12 @@ impl Stage {
         matches!(self.work, StageWork::Create(_) | StageWork::Run(_))
     }
 
+    /// Whether a layer of the server does the work of the stage.
+    #[must_use]
+    pub const fn is_layer(&self) -> bool {
+        matches!(self.work, StageWork::Run(ExternalRun::Terraform { .. }))
+    }
+
     /// The object of the stage for `purpose`. An observed object is the same for each commit.
     #[must_use]
     pub fn object(&self, purpose: &Purpose<'_>) -> ObjectReference {

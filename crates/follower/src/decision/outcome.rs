@@ -104,6 +104,14 @@ impl Pass<'_> {
             let why = format!("{why}; the follower continues when the object is ready");
             return self.rest(Phase::Failed, why, self.input.controller.poll);
         };
+        // The scheduler of the layer tries again by itself. Another attempt would only look once more.
+        if self.input.follower.stages[index].is_layer() && !self.is_confirmed() {
+            let why = format!(
+                "{why}; the follower continues when the layer is up to date, and `{}` plans it again",
+                run_once(&self.input.follower.id)
+            );
+            return self.rest(Phase::Failed, why, self.input.controller.poll);
+        }
         // Two objects of one stage at the same time could overwrite each other's results.
         if first == index && still_runs == StillRuns::Yes && !self.is_confirmed() {
             let why = format!(

@@ -8,7 +8,12 @@ use super::pass::Pass;
 use super::types::Sighting;
 use super::verdict::Standing;
 use crate::condition::{Owner, Reading};
+use crate::object::ObjectReference;
 use crate::state::{InFlight, StageProgress};
+use crate::text::shorten;
+
+/// The letters of the message of a run.
+const MESSAGE: usize = 300;
 
 /// How long a submitted object may be invisible. Caches of the cluster lag behind.
 const SUBMISSION_GRACE: Duration = Duration::from_secs(30);
@@ -155,9 +160,13 @@ impl Pass<'_> {
             }
             Reading::Failed => {
                 self.end(index, StageProgress::Failed);
-                return Standing::Failed(format!("{object} failed"));
+                let why = said(&object, value).map_or_else(String::new, |said| format!(": {said}"));
+                return Standing::Failed(format!("{object} failed{why}"));
             }
-            Reading::Unfinished { path } => format!("{object} is not ready: see {path}"),
+            Reading::Unfinished { path } => match said(&object, value) {
+                Some(said) => format!("{object} is not ready: {said}"),
+                None => format!("{object} is not ready: see {path}"),
+            },
             Reading::OtherCommit { path } => {
                 format!("{object} does not show commit {} at {path}", self.commit.short())
             }
@@ -208,7 +217,13 @@ impl Pass<'_> {
     }
 }
 
-fn unreadable(object: &crate::object::ObjectReference, sighting: Option<&Sighting>) -> String {
+/// What a run says about itself. Messages of objects of the cluster are read by people, at the object.
+fn said(object: &ObjectReference, value: &Value) -> Option<String> {
+    let message = value.pointer("/status/message").filter(|_| object.is_run())?.as_str()?;
+    (!message.is_empty()).then(|| shorten(message, MESSAGE))
+}
+
+fn unreadable(object: &ObjectReference, sighting: Option<&Sighting>) -> String {
     match sighting {
         Some(Sighting::Unknown { why }) => format!("{object} cannot be read: {why}"),
         Some(Sighting::Refused { .. } | Sighting::Found(_) | Sighting::Absent) | None => {

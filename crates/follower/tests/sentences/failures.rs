@@ -194,3 +194,25 @@ fn late_object_that_fails_or_is_removed_is_tried_again() {
         assert_eq!(bench.look().action.unwrap().attempt, 2);
     }
 }
+
+#[test]
+fn layer_that_failed_is_planned_again_only_if_a_person_confirms_it() {
+    let mut bench = Bench::with(
+        "followers: [{id: network, source: {repository: infra, branch: main}, adapter: {terraform: {layer: network}}}]",
+    );
+    let first = bench.look().action.unwrap();
+    assert!(!first.is_confirmed);
+    bench.object("run")["status"] = json!({"phase": "failed", "message": "the plan was cancelled"});
+    for _ in 0..20 {
+        let decision = bench.look();
+        assert_eq!((decision.phase, decision.action), (Phase::Failed, None));
+        assert!(decision.reasons[0].contains("the plan was cancelled"), "{:?}", decision.reasons);
+        bench.wait(600);
+    }
+    assert_eq!(bench.ask(Request::Confirmed).phase, Phase::PendingTrigger);
+    let second = bench.look().action.unwrap();
+    assert!(second.is_confirmed && second.attempt == 2, "{second:?}");
+    // The layer recovers by itself, too.
+    bench.object("run")["status"] = json!({"phase": "succeeded"});
+    assert_eq!(bench.look().phase, Phase::Succeeded);
+}

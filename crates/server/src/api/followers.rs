@@ -204,7 +204,7 @@ pub(super) async fn run<S: Store>(
         (false, false) => Request::Unconfirmed,
     };
     let follower = follower(&state, &id)?;
-    read_branch(&state, &follower).await;
+    read_branch(&state, &follower).await?;
     let decision = match state.followers.ask(&id, request).await? {
         FollowerAnswer::Looked(decision) => decision,
         FollowerAnswer::Overtaken => {
@@ -227,19 +227,25 @@ pub(super) async fn run<S: Store>(
     Ok(Json(Looked { follower: status(&state, &id).await?, submitted }))
 }
 
-/// Reads the repository of a follower, so that its branch is that of this moment. If the repository does not answer in
-/// time, what was read before counts.
-async fn read_branch<S: Store>(state: &ApiState<S>, follower: &Follower) {
+/// Reads the repository of a follower, so that its branch is that of this moment.
+///
+/// # Errors
+/// If the repository does not answer in time. Why a poll has failed is a reason of the decision.
+async fn read_branch<S: Store>(state: &ApiState<S>, follower: &Follower) -> Result<(), ApiError> {
     let config = state.desired.config();
-    let Some(repository) = repository_of(&config, &follower.source) else { return };
+    let Some(repository) = repository_of(&config, &follower.source) else { return Ok(()) };
     let poll = state.desired.request_poll(repository);
     let ended = async {
         while state.desired.ended_polls(repository) < poll {
             tokio::time::sleep(LOOK).await;
         }
     };
-    // The decision says what is not known.
-    let _ = tokio::time::timeout(READ, ended).await;
+    tokio::time::timeout(READ, ended).await.map_err(|_| {
+        let seconds = READ.as_secs();
+        ApiError::unavailable(format!(
+            "the repository `{repository}` was not read within {seconds} s, so its newest commit is not known; ask again"
+        ))
+    })
 }
 
 async fn status<S: Store>(state: &ApiState<S>, id: &str) -> Result<FollowerStatus, ApiError> {

@@ -56,7 +56,7 @@ impl<S: Followers, W: Surroundings> FollowerLooks<S, W> {
         let stored = self.store.follower(&follower.id).await?;
         let StoredFollower { version, record } = stored
             .unwrap_or_else(|| StoredFollower { version: 0, record: Record::new(&follower.id) });
-        let (observations, observed_at) = self.observe(follower, &record).await;
+        let (observations, observed_at) = self.observe(follower, &record, now).await;
         let input = Input {
             controller,
             follower,
@@ -75,12 +75,14 @@ impl<S: Followers, W: Surroundings> FollowerLooks<S, W> {
         if follower.adapter == Adapter::Kubernetes {
             self.surroundings.copy(&controller.namespace, &decision.record).await;
         }
-        if let Some(action) = &decision.action {
-            match self.surroundings.submit(follower, action).await {
+        if let Some(action) = decision.action.clone() {
+            match self.surroundings.submit(follower, &action).await {
                 Creation::Exists => {}
                 Creation::Refused { why } => {
                     tracing::warn!(follower = follower.id, object = %action.object, "an object was refused: {why}");
-                    self.refused.insert(action.object.clone(), Refusal { why, submitted_at: now });
+                    self.refused.insert(action.object, Refusal { why, submitted_at: now });
+                    // Nothing was submitted. The next look says why.
+                    decision.action = None;
                     decision.next_look = now;
                 }
                 Creation::Unknown { why } => {
@@ -96,13 +98,16 @@ impl<S: Followers, W: Surroundings> FollowerLooks<S, W> {
         &mut self,
         follower: &Follower,
         record: &Record,
+        now: Moment,
     ) -> (Observations, Option<Moment>) {
         let begun = Instant::now();
         let BranchHead { head, read_at } = self.surroundings.head(&follower.source).await;
-        let head = newer(head, read_at, record);
+        // A clock that was wrong must not keep the follower from later commits.
+        let known_at = record.observed_at.filter(|at| *at <= now);
+        let head = newer(head, read_at, known_at, record);
         let observed_at = match head {
-            Head::Found(_) | Head::Missing => record.observed_at.max(read_at),
-            Head::Unknown { .. } => record.observed_at,
+            Head::Found(_) | Head::Missing => known_at.max(read_at),
+            Head::Unknown { .. } => known_at,
         };
         let wanted = objects_to_read(follower, record, &head);
         let commit = match &head {
@@ -122,11 +127,11 @@ impl<S: Followers, W: Surroundings> FollowerLooks<S, W> {
             let stage = wanted.iter().find(|(_, wanted)| wanted == object);
             let stage = stage.and_then(|(stage, _)| record.stage(stage));
             let is_last = stage.is_some_and(|it| it.submitted_at == Some(refusal.submitted_at));
-            is_last && !matches!(objects.get(object), Some(Sighting::Found(_)))
+            is_last && (object.is_run() || !matches!(objects.get(object), Some(Sighting::Found(_))))
         });
         for (object, Refusal { why, .. }) in &self.refused {
-            // Without a reading, neither is known.
-            if objects.get(object) == Some(&Sighting::Absent) {
+            // Without a reading, neither is known. A run is read from its layer, which exists also without it.
+            if object.is_run() || objects.get(object) == Some(&Sighting::Absent) {
                 objects.insert(object.clone(), Sighting::Refused { why: why.clone() });
             }
         }
@@ -136,9 +141,9 @@ impl<S: Followers, W: Surroundings> FollowerLooks<S, W> {
 }
 
 /// The head, unless another server has read the branch later, and has found another one.
-fn newer(head: Head, read_at: Option<Moment>, record: &Record) -> Head {
+fn newer(head: Head, read_at: Option<Moment>, known_at: Option<Moment>, record: &Record) -> Head {
     let is_known = matches!(&head, Head::Found(commit) if record.observed.as_ref() == Some(commit));
-    let is_older = read_at.is_some() && record.observed_at > read_at;
+    let is_older = read_at.is_some() && known_at > read_at;
     if is_older && !is_known {
         return Head::Unknown { why: "another server has read it later".to_owned() };
     }

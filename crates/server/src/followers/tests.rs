@@ -12,8 +12,8 @@ use butler_follower::{Action, Commit, Decision, Head, Phase, Request, Sighting, 
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::Moment;
-use crate::store::{Followers as _, MemoryStore, StoreResult};
+use crate::model::{Moment, StoredFollower};
+use crate::store::{Followers as _, MemoryStore, Outcome, StoreResult};
 
 const CHAIN: &str = "
 controller: {namespace: ci, poll: 30s, watch: 5s, retry: {first: 30s, longest: 10m}}
@@ -181,7 +181,7 @@ async fn refused_object_blocks_with_its_reason_and_is_tried_again_later() {
     cluster.0.lock().unwrap().answers.push(Creation::Refused { why: why.clone() });
     let mut server = Server::new(&store, &cluster);
     let first = server.look().await.unwrap().unwrap();
-    assert_eq!((first.phase, first.next_look), (Phase::Triggering, server.now));
+    assert_eq!((first.action, first.next_look), (None, server.now));
     let blocked = server.look().await.unwrap().unwrap();
     assert_eq!(blocked.phase, Phase::Blocked);
     assert!(blocked.reasons[0].contains(&why), "{:?}", blocked.reasons);
@@ -244,6 +244,10 @@ async fn server_with_an_older_mirror_does_not_go_back_to_an_earlier_commit() {
         assert_eq!((decision.phase, &decision.action), (Phase::Observed, &None));
         assert_eq!(decision.record.target, delivered.record.target);
     }
+    // A clock that was ahead does not freeze the follower.
+    let StoredFollower { version, mut record } = store.follower("web").await.unwrap().unwrap();
+    record.observed_at = Some(other.now + Duration::from_hours(1));
+    assert_eq!(store.write_follower(version, record).await.unwrap(), Outcome::Made);
     // The branch can go back.
     cluster.0.lock().unwrap().head = ('a', 6);
     assert_ne!(other.look().await.unwrap().unwrap().record.target, delivered.record.target);

@@ -15,10 +15,14 @@ use crate::model::{Commit, Moment};
 /// The commits of branches; `None` for a branch that does not exist.
 type Heads = BTreeMap<String, Option<Commit>>;
 
-/// What a poll has found, or why it has failed, and when it began.
+/// What a poll has found.
 #[derive(Clone, Debug)]
 pub(super) struct Polled {
-    pub(super) heads: Result<Heads, String>,
+    /// The branches that could be read.
+    pub(super) heads: Heads,
+    /// Why others could not be read.
+    pub(super) error: Option<String>,
+    /// When the poll began.
     pub(super) begun: Moment,
 }
 
@@ -94,7 +98,9 @@ impl Followed {
     /// Takes the heads that a poll of a repository has found, or why it has failed.
     pub(super) fn found(&self, repository: &str, polled: Polled) {
         self.heads.send_if_modified(|known| {
-            let is_new = known.get(repository).is_none_or(|known| known.heads != polled.heads);
+            let is_new = known
+                .get(repository)
+                .is_none_or(|known| (&known.heads, &known.error) != (&polled.heads, &polled.error));
             known.insert(repository.to_owned(), polled);
             is_new
         });
@@ -116,19 +122,16 @@ impl Followed {
             ));
         };
         let heads = self.heads.borrow();
-        let Some(Polled { heads, begun }) = heads.get(name) else {
+        let Some(Polled { heads, error, begun }) = heads.get(name) else {
             return unknown("the repository is being read");
         };
-        let head = match heads {
-            Err(why) => return unknown(why),
-            Ok(heads) => match heads.get(branch) {
-                Some(Some(commit)) => match butler_follower::Commit::parse(commit.as_str()) {
-                    Ok(commit) => Head::Found(commit),
-                    Err(error) => return unknown(&error.to_string()),
-                },
-                Some(None) => Head::Missing,
-                None => return unknown("the repository is being read"),
+        let head = match heads.get(branch) {
+            Some(Some(commit)) => match butler_follower::Commit::parse(commit.as_str()) {
+                Ok(commit) => Head::Found(commit),
+                Err(error) => return unknown(&error.to_string()),
             },
+            Some(None) => Head::Missing,
+            None => return unknown(error.as_deref().unwrap_or("the repository is being read")),
         };
         BranchHead { head, read_at: Some(*begun) }
     }

@@ -17,7 +17,7 @@ use crate::store::Store;
 
 /// How far a layer is with the commit of its follower.
 pub(super) fn read(views: &Views, wanted: Wanted<'_>) -> Sighting {
-    // What was not submitted does not exist, although the layer does: the run begins with the submission.
+    // The run begins with its submission, also if the layer is already at the commit.
     if wanted.known.is_none_or(|known| known.progress == StageProgress::Waiting) {
         return Sighting::Absent;
     }
@@ -89,15 +89,18 @@ fn standing(view: &LayerView, commit: &str) -> (&'static str, String) {
     let known = view.revision.as_ref().map(|revision| revision.commit.as_str());
     if known != Some(commit) {
         let known = known.unwrap_or("no commit");
-        let why = format!(
+        let mut why = format!(
             "the layer was read at {known}; its repository and its ref must be those of the follower"
         );
+        if !because.is_empty() {
+            why = format!("{why}; {because}");
+        }
         return ("running", why);
     }
     let phase = match view.phase {
         // The layer was destroyed.
         Phase::Noop if has(Gate::Source) => "failed",
-        // A plan with changes that nothing applies: the strategy is `plan-only`, or a person has discarded it.
+        // A person has discarded the plan. With `plan-only`, a plan with changes has no such reason.
         Phase::Succeeded if has(Gate::Approval) => "failed",
         Phase::Noop | Phase::Succeeded => "succeeded",
         // The scheduler tries again by itself.

@@ -265,22 +265,23 @@ impl<S: Store + 'static> Poller<S> {
         let followed = self.desired.followed.branches(config, &self.name);
         let wanted: BTreeSet<String> = needed.union(&followed).cloned().collect();
         let has_more = wanted.len() > needed.len();
-        let found = self.fetch(config, entry, wanted, stop).await;
-        let heads = match &found {
-            Ok(found) => {
-                let heads = found.iter().filter(|(name, _)| followed.contains(*name));
-                Ok(heads.map(|(name, commit)| (name.clone(), commit.clone())).collect())
-            }
-            Err(error) => Err(error.describe()),
-        };
-        self.desired.followed.found(&self.name, Polled { heads, begun });
-        let mut found = match found {
+        let mut found = self.fetch(config, entry, wanted, stop).await;
+        let mut error = found.as_ref().err().map(PollError::describe);
+        if let Err(PollError::Git(_) | PollError::TooSlow) = found
+            && has_more
+            && !needed.is_empty()
+        {
             // Layers do not depend on a branch that only a follower needs, and that cannot be fetched.
-            Err(PollError::Git(_)) if has_more && !needed.is_empty() => {
-                self.fetch(config, entry, needed.clone(), stop).await?
-            }
-            found => found?,
-        };
+            let repository = &self.name;
+            let why = error.as_deref().unwrap_or_default();
+            tracing::warn!(repository, "cannot read the branches of followers: {why}");
+            found = self.fetch(config, entry, needed.clone(), stop).await;
+            error = found.as_ref().err().map(PollError::describe).or(error);
+        }
+        let heads = found.iter().flatten().filter(|(name, _)| followed.contains(*name));
+        let heads = heads.map(|(name, commit)| (name.clone(), commit.clone())).collect();
+        self.desired.followed.found(&self.name, Polled { heads, error, begun });
+        let mut found = found?;
         found.retain(|name, _| needed.contains(name));
         Ok(found)
     }
