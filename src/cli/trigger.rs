@@ -21,7 +21,7 @@ use crate::settings::{
 };
 use butler_base::secret::Redactor;
 use butler_start::trigger::TriggerSettings;
-use butler_start::trigger::{StartRequest, StartedRun};
+use butler_start::trigger::{RunnerAccess, StartRequest, StartedRun};
 
 /// The default time limit until the CI system names the run.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
@@ -95,7 +95,8 @@ impl Trigger {
             config.inputs.extend(parse_inputs(&given.inputs)?);
             let provider = target.provider(&config, &settings, deadline, &redactor)?;
             let TriggeredRun { endpoint, run_id, token, .. } = handed_on;
-            provider.start(&StartRequest { endpoint, run_id, token, inputs: config.inputs }).await
+            let runner = Some(RunnerAccess { endpoint, token });
+            provider.start(&StartRequest { run_id, runner, inputs: config.inputs }).await
         });
         match started {
             Some(Ok(started)) => print(&started, &redactor),

@@ -1,6 +1,7 @@
 //! Followers, with a real server, repository and Terraform. The cluster is a stand-in ([`ApiServer`]), and the test acts
 //! as the controllers of Tekton, Argo CD and Deployments.
 
+mod ci_systems;
 mod installation;
 
 use serde_json::json;
@@ -349,8 +350,8 @@ async fn registry_that_cannot_be_used_is_refused_before_anything_starts() {
             "followers.yaml: cannot parse the registry of followers at line 1",
         ),
         (
-            "followers: [{id: a, source: {repository: shop, branch: main}, adapter: {jenkins: {job: a}}}]",
-            "does not have the adapter `jenkins` yet",
+            "followers: [{id: a, source: {repository: shop, branch: main}, adapter: {jenkins: {job: a, url: 'https://j'}}}]",
+            "the adapter must have either `token-file` or `token-env`",
         ),
     ] {
         std::fs::write(installation.path("followers.yaml"), text_of_file).unwrap();

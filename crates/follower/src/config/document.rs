@@ -1,5 +1,8 @@
 //! What a registry file can contain. Unknown keys are refused.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -111,6 +114,15 @@ pub(super) struct GithubActionsEntry {
     pub(super) repository: String,
     /// The file of the workflow.
     pub(super) workflow: String,
+    /// The address of the API; by default that of github.com.
+    pub(super) url: Option<String>,
+    /// An absolute path: the file with a token that may start workflows.
+    pub(super) token_file: Option<PathBuf>,
+    /// The variable of the server with the token, instead of a file.
+    pub(super) token_env: Option<String>,
+    /// Further inputs of the workflow.
+    #[serde(default)]
+    pub(super) inputs: BTreeMap<String, String>,
     /// The longest time from the start of a run to its end; 30 minutes by default.
     pub(super) timeout: Option<Span>,
 }
@@ -121,6 +133,19 @@ pub(super) struct GithubActionsEntry {
 pub(super) struct GitlabCiEntry {
     /// The path of the project.
     pub(super) project: String,
+    /// The address of the server; by default that of gitlab.com.
+    pub(super) url: Option<String>,
+    /// An absolute path: the file with a trigger token, which starts pipelines.
+    pub(super) token_file: Option<PathBuf>,
+    /// The variable of the server with the token, instead of a file.
+    pub(super) token_env: Option<String>,
+    /// An absolute path: the file with an access token, which reads pipelines.
+    pub(super) api_token_file: Option<PathBuf>,
+    /// The variable of the server with the access token, instead of a file.
+    pub(super) api_token_env: Option<String>,
+    /// Further variables of the pipeline.
+    #[serde(default)]
+    pub(super) inputs: BTreeMap<String, String>,
     /// The longest time from the start of a run to its end; 30 minutes by default.
     pub(super) timeout: Option<Span>,
 }
@@ -129,8 +154,19 @@ pub(super) struct GitlabCiEntry {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct JenkinsEntry {
-    /// The path of the job.
+    /// The path of the job, with its folders.
     pub(super) job: String,
+    /// The address of the server.
+    pub(super) url: String,
+    /// The user whose API token it is.
+    pub(super) user: Option<String>,
+    /// An absolute path: the file with the API token.
+    pub(super) token_file: Option<PathBuf>,
+    /// The variable of the server with the token, instead of a file.
+    pub(super) token_env: Option<String>,
+    /// Further parameters of the job.
+    #[serde(default)]
+    pub(super) inputs: BTreeMap<String, String>,
     /// The longest time from the start of a run to its end; 30 minutes by default.
     pub(super) timeout: Option<Span>,
 }

@@ -1,6 +1,7 @@
 //! Reads the registry file: checks the values and fills in the defaults.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::Schema;
@@ -13,7 +14,7 @@ use super::registry::{
     Adapter, Budget, BudgetOrigin, Controller, DEFAULT_BUDGET, Follower, Registry, Source,
 };
 use super::span::Span;
-use super::stage::{ExternalRun, Stage};
+use super::stage::{CiJob, CiPlace, ExternalRun, Stage, TokenSource};
 
 /// The shortest time between two looks.
 const SHORTEST_LOOK: Duration = Duration::from_secs(1);
@@ -159,6 +160,18 @@ fn follower(
     })
 }
 
+/// Where the token of a CI system is.
+fn token(file: Option<PathBuf>, variable: Option<String>) -> Result<TokenSource, String> {
+    match (file, variable) {
+        (Some(path), None) if path.is_absolute() => Ok(TokenSource::File(path)),
+        (Some(_), None) => Err("`token-file` must be an absolute path".to_owned()),
+        (None, Some(name)) => Ok(TokenSource::Variable(name)),
+        (Some(_), Some(_)) | (None, None) => {
+            Err("the adapter must have either `token-file` or `token-env`".to_owned())
+        }
+    }
+}
+
 /// Whether an address has a user or a password. That of SSH is not secret.
 fn has_login(address: &str) -> bool {
     let Some((scheme, rest)) = address.split_once("://") else { return false };
@@ -180,6 +193,8 @@ fn adapter(
     id: &str,
     controller: &Controller,
 ) -> Result<(Adapter, Vec<Stage>), Vec<ConfigError>> {
+    let refused =
+        |message: String| vec![ConfigError::Follower { follower: id.to_owned(), message }];
     let (adapter, run, timeout) = match entry {
         AdapterEntry::Kubernetes(entry) => {
             let stages = Chain { follower: id, controller }.parse(entry.stages)?;
@@ -190,14 +205,40 @@ fn adapter(
         }
         AdapterEntry::GithubActions(entry) => {
             let (repository, workflow) = (entry.repository, entry.workflow);
-            let run = ExternalRun::GithubActions { repository, workflow };
-            (Adapter::GithubActions, run, entry.timeout)
+            let job = CiJob {
+                place: CiPlace::GithubActions { repository, workflow },
+                url: entry.url,
+                user: None,
+                token: token(entry.token_file, entry.token_env).map_err(refused)?,
+                api_token: None,
+                inputs: entry.inputs,
+            };
+            (Adapter::GithubActions, ExternalRun::Ci(job), entry.timeout)
         }
         AdapterEntry::GitlabCi(entry) => {
-            (Adapter::GitlabCi, ExternalRun::GitlabCi { project: entry.project }, entry.timeout)
+            let api_token = token(entry.api_token_file, entry.api_token_env);
+            let missing = "the adapter must have either `api-token-file`, an absolute path, or `api-token-env`: a trigger \
+                           token cannot read pipelines";
+            let job = CiJob {
+                place: CiPlace::GitlabCi { project: entry.project },
+                url: entry.url,
+                user: None,
+                token: token(entry.token_file, entry.token_env).map_err(refused)?,
+                api_token: Some(api_token.map_err(|_| refused(missing.to_owned()))?),
+                inputs: entry.inputs,
+            };
+            (Adapter::GitlabCi, ExternalRun::Ci(job), entry.timeout)
         }
         AdapterEntry::Jenkins(entry) => {
-            (Adapter::Jenkins, ExternalRun::Jenkins { job: entry.job }, entry.timeout)
+            let job = CiJob {
+                place: CiPlace::Jenkins { job: entry.job },
+                url: Some(entry.url),
+                user: entry.user,
+                token: token(entry.token_file, entry.token_env).map_err(refused)?,
+                api_token: None,
+                inputs: entry.inputs,
+            };
+            (Adapter::Jenkins, ExternalRun::Ci(job), entry.timeout)
         }
     };
     Ok((adapter, vec![external_stage(id, run, timeout)?]))

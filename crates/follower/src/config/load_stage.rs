@@ -10,7 +10,7 @@ use super::name::is_name;
 use super::preset::Preset;
 use super::registry::Controller;
 use super::span::Span;
-use super::stage::{ExternalRun, Stage, StageKind, StageWork};
+use super::stage::{CiPlace, ExternalRun, Stage, StageKind, StageWork};
 use crate::condition::{Check, Closeout, Condition, JsonPath, Test};
 use crate::object::{ObjectReference, Template};
 
@@ -101,9 +101,11 @@ pub(super) fn external_stage(
 ) -> Result<Stage, Vec<ConfigError>> {
     let texts = match &run {
         ExternalRun::Terraform { layer } => vec![layer],
-        ExternalRun::GithubActions { repository, workflow } => vec![repository, workflow],
-        ExternalRun::GitlabCi { project } => vec![project],
-        ExternalRun::Jenkins { job } => vec![job],
+        ExternalRun::Ci(job) => match &job.place {
+            CiPlace::GithubActions { repository, workflow } => vec![repository, workflow],
+            CiPlace::GitlabCi { project } => vec![project],
+            CiPlace::Jenkins { job } => vec![job],
+        },
     };
     let refused =
         |message: String| vec![ConfigError::Follower { follower: follower.to_owned(), message }];
@@ -112,9 +114,7 @@ pub(super) fn external_stage(
     }
     let kind = match run {
         ExternalRun::Terraform { .. } => StageKind::Job,
-        ExternalRun::GithubActions { .. }
-        | ExternalRun::GitlabCi { .. }
-        | ExternalRun::Jenkins { .. } => StageKind::PipelineRun,
+        ExternalRun::Ci(_) => StageKind::PipelineRun,
     };
     let commit = JsonPath::parse("$.spec.commit").map_err(|error| refused(error.to_string()))?;
     let succeeded = condition("succeeded", Preset::Run.succeeded()).map_err(refused)?;

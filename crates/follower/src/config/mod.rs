@@ -20,4 +20,4 @@ mod tests;
 pub use error::ConfigError;
 pub use preset::Preset;
 pub use registry::{Adapter, Budget, BudgetOrigin, Controller, Follower, Registry, Source};
-pub use stage::{ExternalRun, Stage, StageKind, StageWork};
+pub use stage::{CiJob, CiPlace, ExternalRun, Stage, StageKind, StageWork, TokenSource};

@@ -1,5 +1,7 @@
 //! The stages of a chain, checked.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -86,23 +88,56 @@ pub enum ExternalRun {
         /// The layer's name.
         layer: String,
     },
-    /// A workflow run of GitHub Actions.
+    /// A run of a CI system.
+    Ci(CiJob),
+}
+
+/// A workflow, project or job of a CI system.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct CiJob {
+    /// Which one.
+    pub place: CiPlace,
+    /// The address of the CI system; `None` for its public one.
+    pub url: Option<String>,
+    /// The user whose token it is.
+    pub user: Option<String>,
+    /// Where the token is that starts runs.
+    pub token: TokenSource,
+    /// Where the token is that reads runs, if it is another one.
+    pub api_token: Option<TokenSource>,
+    /// Further inputs by name.
+    pub inputs: BTreeMap<String, String>,
+}
+
+/// Which workflow, project or job starts runs.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum CiPlace {
+    /// A workflow of GitHub Actions.
     GithubActions {
         /// `OWNER/REPOSITORY`.
         repository: String,
         /// The workflow's file.
         workflow: String,
     },
-    /// A pipeline of GitLab CI.
+    /// A project of GitLab.
     GitlabCi {
         /// The project's path.
         project: String,
     },
-    /// A build of Jenkins.
+    /// A job of Jenkins.
     Jenkins {
         /// The job's path.
         job: String,
     },
+}
+
+/// Where a token is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum TokenSource {
+    /// In a file.
+    File(PathBuf),
+    /// In a variable of the server.
+    Variable(String),
 }
 
 impl Stage {
@@ -135,11 +170,15 @@ impl ExternalRun {
     pub fn describe(&self, name: &str, commit: &Commit) -> Value {
         let spec = match self {
             Self::Terraform { layer } => json!({"adapter": "terraform", "layer": layer}),
-            Self::GithubActions { repository, workflow } => {
-                json!({"adapter": "github-actions", "repository": repository, "workflow": workflow})
-            }
-            Self::GitlabCi { project } => json!({"adapter": "gitlab-ci", "project": project}),
-            Self::Jenkins { job } => json!({"adapter": "jenkins", "job": job}),
+            Self::Ci(job) => match &job.place {
+                CiPlace::GithubActions { repository, workflow } => {
+                    json!({"adapter": "github-actions", "repository": repository, "workflow": workflow})
+                }
+                CiPlace::GitlabCi { project } => {
+                    json!({"adapter": "gitlab-ci", "project": project})
+                }
+                CiPlace::Jenkins { job } => json!({"adapter": "jenkins", "job": job}),
+            },
         };
         let mut run = json!({"metadata": {"name": name}, "spec": spec});
         run["spec"]["commit"] = commit.as_str().into();

@@ -11,7 +11,7 @@ fn at(second: u64) -> Moment {
 }
 
 fn registry() -> Registry {
-    let text = "followers:\n- {id: web, source: {repository: shop, branch: main}, config-refs: [a.yaml], adapter: {jenkins: {job: web}}}";
+    let text = "followers:\n- {id: web, source: {repository: shop, branch: main}, config-refs: [a.yaml], adapter: {jenkins: {job: web, url: 'https://jenkins.example.com', token-env: TOKEN}}}";
     Registry::parse(text).unwrap()
 }
 

@@ -74,9 +74,9 @@ fn submission_is_an_object_or_a_run_and_never_a_command() {
 fn runs_of_layers_and_ci_systems_follow_the_same_rules() {
     for adapter in [
         "{terraform: {layer: network}}",
-        "{github-actions: {repository: shop/web, workflow: deploy.yml}}",
-        "{gitlab-ci: {project: shop/web}}",
-        "{jenkins: {job: shop/web}}",
+        "{github-actions: {repository: shop/web, workflow: deploy.yml, token-env: TOKEN}}",
+        "{gitlab-ci: {project: shop/web, token-file: /run/secrets/token, api-token-env: TOKEN}}",
+        "{jenkins: {job: shop/web, url: 'https://jenkins.example.com', token-env: TOKEN}}",
     ] {
         let text = format!(
             "followers: [{{id: web, source: {{repository: shop, branch: main}}, adapter: {adapter}}}]"

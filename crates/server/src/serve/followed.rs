@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use butler_follower::Head;
-use butler_follower::config::{Adapter, Registry, Source};
+use butler_follower::config::{Registry, Source};
 use tokio::sync::watch;
 
 use crate::config::{Config, without_login};
@@ -49,19 +49,7 @@ pub fn read_registry(path: &Path) -> Result<Registry, Vec<String>> {
     let registry = Registry::parse(&text).map_err(|errors| {
         errors.iter().map(|error| named(&error.to_string())).collect::<Vec<_>>()
     })?;
-    let unsupported = registry
-        .followers
-        .iter()
-        .filter(|follower| !matches!(follower.adapter, Adapter::Terraform | Adapter::Kubernetes));
-    let unsupported: Vec<String> = unsupported
-        .map(|follower| {
-            let (id, adapter) = (&follower.id, follower.adapter.as_str());
-            named(&format!(
-                "cannot use the follower `{id}`: the server does not have the adapter `{adapter}` yet; use `terraform` or `kubernetes`"
-            ))
-        })
-        .collect();
-    if unsupported.is_empty() { Ok(registry) } else { Err(unsupported) }
+    Ok(registry)
 }
 
 impl Followed {

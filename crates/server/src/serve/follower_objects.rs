@@ -7,6 +7,7 @@ use butler_follower::config::{Follower, Source};
 use butler_follower::state::Record;
 use butler_follower::{Action, Sighting, Submission};
 
+use super::follower_ci::{CiRuns, job_of};
 use super::follower_layer;
 use crate::api::ApiState;
 use crate::followers::{BranchHead, Copies, Surroundings, Wanted};
@@ -17,11 +18,12 @@ use crate::store::Store;
 pub(super) struct FollowerObjects<S> {
     state: Arc<ApiState<S>>,
     copies: Copies,
+    ci: CiRuns,
 }
 
 impl<S: Store + 'static> FollowerObjects<S> {
-    pub(super) fn new(state: Arc<ApiState<S>>) -> Self {
-        Self { state, copies: Copies::default() }
+    pub(super) fn new(state: Arc<ApiState<S>>, ci: CiRuns) -> Self {
+        Self { state, copies: Copies::default(), ci }
     }
 }
 
@@ -34,7 +36,10 @@ impl<S: Store + 'static> Surroundings for FollowerObjects<S> {
     async fn read(&self, wanted: Wanted<'_>) -> Sighting {
         let object = wanted.object;
         if object.is_run() {
-            return follower_layer::read(&self.state.views, wanted);
+            return match job_of(wanted.follower, wanted.stage) {
+                Some(job) => self.ci.read(job, wanted).await,
+                None => follower_layer::read(&self.state.views, wanted),
+            };
         }
         let meant = NativeObject {
             api_version: &object.api_version,
@@ -55,7 +60,10 @@ impl<S: Store + 'static> Surroundings for FollowerObjects<S> {
 
     async fn submit(&self, follower: &Follower, action: &Action) -> Creation {
         match &action.submission {
-            Submission::Run(_) => follower_layer::submit(&self.state, follower, action).await,
+            Submission::Run(_) => match job_of(follower, &action.stage) {
+                Some(job) => self.ci.submit(follower, job, action).await,
+                None => follower_layer::submit(&self.state, follower, action).await,
+            },
             Submission::Object(object) => match self.state.follower_cluster.objects().await {
                 Ok(objects) => objects.create(object).await,
                 Err(why) => Creation::Unknown { why },

@@ -9,6 +9,7 @@ mod desired;
 mod desired_tests;
 mod dry_run;
 mod followed;
+mod follower_ci;
 mod follower_layer;
 mod follower_objects;
 mod follower_requests;

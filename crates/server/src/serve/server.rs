@@ -1,5 +1,6 @@
 //! Listens, decides and answers until the server is stopped.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use butler_base::cancel::Stop;
@@ -10,6 +11,7 @@ use tokio::task::JoinHandle;
 use super::config_files::ConfigFiles;
 use super::connections::{HEAD, serve_connections};
 use super::desired::Desired;
+use super::follower_ci::CiRuns;
 use super::follower_objects::FollowerObjects;
 use super::follower_tasks::FollowerTasks;
 use super::leadership::Leadership;
@@ -46,6 +48,7 @@ pub async fn serve(
     let (isolation, metrics_open) = (options.isolation.clone(), options.metrics_open);
     let ca_bundle = options.ca_bundle.clone();
     let (followers_file, cluster) = (options.followers_file.clone(), options.cluster.clone());
+    let bundle = ca_bundle.clone();
     // Read before anything is written.
     let of_file = options.access_file.as_deref().map(Access::of_file);
     let of_file = of_file.transpose().map_err(ServeError::Access)?;
@@ -96,7 +99,7 @@ pub async fn serve(
     };
     let code = with_code.then(|| state.sign_ins.new_code()).transpose().map_err(failed)?;
     let state = Arc::new(state);
-    let following = follow(&parts, &state, followers_file);
+    let following = follow(&parts, &state, followers_file, bundle);
     let mut others = webhooks::router(Arc::new(receiver)).merge(pages::router(Arc::clone(&state)));
     if let Some(reports) = parts.reports.take() {
         others = others.merge(reports);
@@ -143,10 +146,12 @@ fn follow(
     parts: &Parts,
     state: &Arc<ApiState<AnyStore>>,
     registry: Option<ConfigFiles>,
+    ca_bundle: Option<PathBuf>,
 ) -> impl Future<Output = ()> + use<> {
+    let ci = CiRuns::new(parts.polls.secrets.clone(), ca_bundle);
     let tasks = FollowerTasks {
         store: Arc::clone(&parts.store),
-        surroundings: Arc::new(FollowerObjects::new(Arc::clone(state))),
+        surroundings: Arc::new(FollowerObjects::new(Arc::clone(state), ci)),
         desired: Arc::clone(&parts.desired),
         leadership: parts.leadership.clone(),
         requests: Arc::clone(&state.followers),

@@ -31,5 +31,5 @@ pub use follow::follow;
 pub use provider::{Provider, reported_states};
 pub use server::Connection;
 pub use settings::TriggerSettings;
-pub use start_request::{StartRequest, StartedRun};
+pub use start_request::{RunnerAccess, StartRequest, StartedRun};
 pub use state::{RunState, RunStatus};

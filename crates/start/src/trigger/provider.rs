@@ -86,6 +86,18 @@ impl Provider {
         }
     }
 
+    /// Searches for a run that an earlier process has started: among the newest runs, by its id.
+    ///
+    /// # Errors
+    /// If the CI system cannot be reached, or refuses the request.
+    pub async fn find(&self, start: &StartRequest) -> Result<Option<StartedRun>, TriggerError> {
+        match self {
+            Self::GitHub(github) => github.find_existing(start).await,
+            Self::GitLab(gitlab) => gitlab.find_existing(start).await,
+            Self::Jenkins(jenkins) => jenkins.find_existing(start).await,
+        }
+    }
+
     /// Reads the state of a run.
     ///
     /// # Errors

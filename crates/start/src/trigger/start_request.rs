@@ -9,15 +9,22 @@ use url::Url;
 
 use butler_protocol::spec::RunId;
 
+/// How the runner in a job reaches its registry.
+#[derive(Debug)]
+pub struct RunnerAccess {
+    /// The registry's URL as the runner gets it.
+    pub endpoint: Url,
+    /// The callback token, which the CI system passes to the runner.
+    pub token: SecretString,
+}
+
 /// A run to start.
 #[derive(Debug)]
 pub struct StartRequest {
-    /// The registry's URL as the runner gets it.
-    pub endpoint: Url,
-    /// The run's id.
+    /// The run's id. The run is found by it: it is in its name, or one of its variables.
     pub run_id: RunId,
-    /// The callback token, which the CI system passes to the runner.
-    pub token: SecretString,
+    /// What a job needs that starts the runner; `None` for another job.
+    pub runner: Option<RunnerAccess>,
     /// Additional inputs of the job by name; not secret.
     pub inputs: BTreeMap<String, String>,
 }

@@ -10,7 +10,7 @@ use super::headers::with_headers;
 use crate::trigger::response::ApiResponse;
 use crate::trigger::server::{Connection, Server};
 use crate::trigger::state::{check_number, status_of_word};
-use crate::trigger::{CiConfig, ConfigError, Event, RunState, RunStatus, TriggerError};
+use crate::trigger::{CiConfig, ConfigError, Event, RunState, RunStatus, StartedRun, TriggerError};
 
 /// The API of github.com.
 const API: &str = "https://api.github.com/";
@@ -63,6 +63,12 @@ pub(super) struct Run {
     pub(super) path: Option<String>,
     status: Option<String>,
     conclusion: Option<String>,
+}
+
+impl From<Run> for StartedRun {
+    fn from(run: Run) -> Self {
+        Self { external_run_id: run.id.to_string(), external_url: run.html_url }
+    }
 }
 
 impl GitHub {

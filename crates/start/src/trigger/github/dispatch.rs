@@ -10,7 +10,7 @@ use super::client::GitHub;
 use super::headers::with_headers;
 use crate::trigger::response::ApiResponse;
 use crate::trigger::server::StartOutcome;
-use crate::trigger::{ConfigError, Event, StartRequest, StartedRun, TriggerError};
+use crate::trigger::{ConfigError, Event, RunnerAccess, StartRequest, StartedRun, TriggerError};
 
 /// The request, as errors name it.
 const WHAT: &str = "start the workflow";
@@ -70,10 +70,9 @@ impl GitHub {
     ) -> Result<StartOutcome, TriggerError> {
         let workflow = self.workflow.as_deref().unwrap_or_default();
         let url = self.url(["actions", "workflows", workflow, "dispatches"]);
-        let inputs = start.job_inputs(&[
-            ("run_id", start.run_id.as_str()),
-            ("callback_token", start.token.expose_secret()),
-        ]);
+        let mut own = vec![("run_id", start.run_id.as_str())];
+        own.extend(start.runner.as_ref().map(|it| ("callback_token", it.token.expose_secret())));
+        let inputs = start.job_inputs(&own);
         let body = json!({"ref": git_ref, "inputs": inputs, "return_run_details": true});
         let sent = self.send_start(&url, &body).await?;
         match &sent {
@@ -129,11 +128,11 @@ impl GitHub {
 
 /// The payload of a `repository_dispatch`: the properties that the registry sends too, and the inputs.
 fn payload(start: &StartRequest) -> Result<Value, TriggerError> {
-    let payload = start.job_inputs(&[
-        ("butler_url", start.endpoint.as_str()),
-        ("run_id", start.run_id.as_str()),
-        ("callback_token", start.token.expose_secret()),
-    ]);
+    let mut own = vec![("run_id", start.run_id.as_str())];
+    if let Some(RunnerAccess { endpoint, token }) = &start.runner {
+        own.extend([("butler_url", endpoint.as_str()), ("callback_token", token.expose_secret())]);
+    }
+    let payload = start.job_inputs(&own);
     if payload.len() > MOST_PROPERTIES {
         let (server, most, given) = ("GitHub", MOST_PROPERTIES, payload.len());
         return Err(ConfigError::TooMany { server, most, given }.into());

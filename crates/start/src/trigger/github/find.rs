@@ -26,6 +26,9 @@ const PAGE: usize = 100;
 /// Pages that are read: the API lists at most a thousand runs.
 const PAGES: usize = 10;
 
+/// Pages in which the run of an earlier process is searched.
+const EXISTING_PAGES: usize = 3;
+
 /// The first and the longest pause between two searches.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -50,6 +53,24 @@ impl GitHub {
         Ok(RunsBeforeStart { time, known })
     }
 
+    /// The newest run with this id.
+    pub(in crate::trigger) async fn find_existing(
+        &self,
+        start: &StartRequest,
+    ) -> Result<Option<StartedRun>, TriggerError> {
+        for number in 1..=EXISTING_PAGES {
+            let (runs, _) = self.list_runs(None, number).await?;
+            let is_last = runs.len() < PAGE;
+            if let Some(run) = runs.into_iter().find(|run| self.is_requested(run, start)) {
+                return Ok(Some(run.into()));
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
     /// Searches for the run until it is listed or the time is over. `lost` is the reason why it is unclear
     /// whether the run exists.
     pub(super) async fn find(
@@ -69,10 +90,7 @@ impl GitHub {
                 Err(error) => return Err(self.not_found(begun.elapsed(), lost, Some(&error))),
             };
             if let Some(run) = found {
-                return Ok(StartedRun {
-                    external_run_id: run.id.to_string(),
-                    external_url: run.html_url,
-                });
+                return Ok(run.into());
             }
             if pause >= self.server.left() {
                 return Err(self.not_found(begun.elapsed(), lost, None));

@@ -12,8 +12,8 @@ use crate::trigger::response::ApiResponse;
 use crate::trigger::server::{Connection, Server, StartOutcome};
 use crate::trigger::state::{check_number, status_of_word};
 use crate::trigger::{
-    CiConfig, ConfigError, CredentialsError, RunState, RunStatus, StartRequest, StartedRun,
-    TriggerError,
+    CiConfig, ConfigError, CredentialsError, RunState, RunStatus, RunnerAccess, StartRequest,
+    StartedRun, TriggerError,
 };
 
 /// The default address.
@@ -116,15 +116,15 @@ impl GitLab {
             server: "GitLab",
             wanted: "a trigger token (`glptt-...`)",
         })?;
-        let git_ref = match &self.git_ref {
-            Some(git_ref) => git_ref.clone(),
-            None => self.default_branch().await?,
-        };
-        let variables = start.job_inputs(&[
-            (RUN_ID, start.run_id.as_str()),
-            ("CALLBACK_TOKEN", start.token.expose_secret()),
-            ("BUTLER_ENDPOINT", start.endpoint.as_str()),
-        ]);
+        let git_ref = self.reference().await?;
+        let mut own = vec![(RUN_ID, start.run_id.as_str())];
+        if let Some(RunnerAccess { endpoint, token }) = &start.runner {
+            own.extend([
+                ("CALLBACK_TOKEN", token.expose_secret()),
+                ("BUTLER_ENDPOINT", endpoint.as_str()),
+            ]);
+        }
+        let variables = start.job_inputs(&own);
         // The token is in the body, because proxies log URLs.
         let body = json!({"token": token.expose_secret(), "ref": git_ref, "variables": variables});
         let url = self.url(["trigger", "pipeline"]);
@@ -159,6 +159,14 @@ impl GitLab {
         };
         let StartedRun { external_run_id, external_url } = pipeline.into();
         Ok(RunState { external_run_id, external_url, status, reported })
+    }
+
+    /// The branch or tag.
+    pub(super) async fn reference(&self) -> Result<String, TriggerError> {
+        match &self.git_ref {
+            Some(git_ref) => Ok(git_ref.clone()),
+            None => self.default_branch().await,
+        }
     }
 
     async fn default_branch(&self) -> Result<String, TriggerError> {

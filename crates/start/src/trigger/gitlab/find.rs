@@ -20,6 +20,9 @@ const SKEW: Duration = Duration::from_secs(10);
 const PAGE: usize = 100;
 const PAGES: usize = 5;
 
+/// Pipelines among which that of an earlier process is searched: each can cost a request.
+const EXISTING: usize = 20;
+
 /// A variable of a pipeline.
 #[derive(Deserialize)]
 struct Variable {
@@ -28,6 +31,21 @@ struct Variable {
 }
 
 impl GitLab {
+    /// The newest pipeline with this id, among the last ones of the branch.
+    pub(in crate::trigger) async fn find_existing(
+        &self,
+        start: &StartRequest,
+    ) -> Result<Option<StartedRun>, TriggerError> {
+        let git_ref = self.reference().await?;
+        let (pipelines, _) = self.list_pipelines(&git_ref, 1).await?;
+        for pipeline in pipelines.into_iter().take(EXISTING) {
+            if self.is_requested(&pipeline, start).await? {
+                return Ok(Some(pipeline.into()));
+            }
+        }
+        Ok(None)
+    }
+
     /// Searches for the pipeline of a request that was sent at `begun`. `why` is the reason why it is unclear
     /// whether the pipeline exists.
     pub(super) async fn find(

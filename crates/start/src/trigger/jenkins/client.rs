@@ -13,7 +13,8 @@ use crate::trigger::credentials::{parse_token, sensitive_header};
 use crate::trigger::server::{Connection, Server, StartOutcome};
 use crate::trigger::state::{check_number, is_number, status_of_word};
 use crate::trigger::{
-    CiConfig, ConfigError, RunState, RunStatus, StartRequest, StartedRun, TriggerError,
+    CiConfig, ConfigError, RunState, RunStatus, RunnerAccess, StartRequest, StartedRun,
+    TriggerError,
 };
 
 /// The parameter with the run's id.
@@ -125,14 +126,7 @@ impl Jenkins {
     async fn send_start(&self, start: &StartRequest) -> Result<StartOutcome, TriggerError> {
         let crumb = self.request_crumb().await?;
         let url = self.job_url(&["buildWithParameters"]);
-        let mut form = url::form_urlencoded::Serializer::new(String::new());
-        for (name, value) in &start.inputs {
-            form.append_pair(name, value);
-        }
-        form.append_pair(RUN_ID, start.run_id.as_str());
-        form.append_pair(CALLBACK_TOKEN, start.token.expose_secret());
-        form.append_pair("BUTLER_ENDPOINT", start.endpoint.as_str());
-        let form = form.finish();
+        let form = form(start);
         let request = || {
             let request = self.with_login(self.server.http().post(url.clone()));
             let request = request
@@ -185,4 +179,18 @@ impl Jenkins {
     pub(super) fn job_url(&self, segments: &[&str]) -> Url {
         self.server.url(self.job.segments().chain(segments.iter().copied()))
     }
+}
+
+/// The parameters of a build, as a form.
+fn form(start: &StartRequest) -> String {
+    let mut form = url::form_urlencoded::Serializer::new(String::new());
+    for (name, value) in &start.inputs {
+        form.append_pair(name, value);
+    }
+    form.append_pair(RUN_ID, start.run_id.as_str());
+    if let Some(RunnerAccess { endpoint, token }) = &start.runner {
+        form.append_pair(CALLBACK_TOKEN, token.expose_secret());
+        form.append_pair("BUTLER_ENDPOINT", endpoint.as_str());
+    }
+    form.finish()
 }

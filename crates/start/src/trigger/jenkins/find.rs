@@ -6,13 +6,27 @@ use serde_json::Value;
 
 use super::client::{Build, Jenkins, RUN_ID};
 use super::queue::Item;
-use super::run_reference::RunReference;
-use crate::trigger::{StartRequest, TriggerError};
+use super::run_reference::{QUEUE_PREFIX, RunReference};
+use crate::trigger::{StartRequest, StartedRun, TriggerError};
 
 /// The range of builds that are searched, newest first.
 const BUILD_RANGE: &str = "{0,100}";
 
 impl Jenkins {
+    /// The queue item or the newest build with this id.
+    pub(in crate::trigger) async fn find_existing(
+        &self,
+        start: &StartRequest,
+    ) -> Result<Option<StartedRun>, TriggerError> {
+        let found = self.find_once(start, 0).await?;
+        Ok(found.map(|found| match found {
+            RunReference::Build(number) => self.started_build(number),
+            RunReference::QueueItem(item) => {
+                StartedRun { external_run_id: format!("{QUEUE_PREFIX}{item}"), external_url: None }
+            }
+        }))
+    }
+
     /// Searches the queue and the builds from `next_build` on; earlier builds belong to earlier
     /// requests. `why` is the reason why it is unclear whether the request was accepted.
     pub(super) async fn find(

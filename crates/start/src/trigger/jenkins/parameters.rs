@@ -41,7 +41,8 @@ impl Jenkins {
         let declared: Vec<_> =
             job.property.into_iter().flat_map(|it| it.parameter_definitions).collect();
         let named = |name: &str| declared.iter().find(|it| it.name == name);
-        let wanted = [RUN_ID, CALLBACK_TOKEN].into_iter();
+        let of_runner = start.runner.as_ref().map(|_| CALLBACK_TOKEN);
+        let wanted = std::iter::once(RUN_ID).chain(of_runner);
         let wanted = wanted.chain(start.inputs.keys().map(String::as_str));
         let missing: Vec<_> = wanted.filter(|name| named(name).is_none()).collect();
         if !missing.is_empty() {
@@ -52,7 +53,7 @@ impl Jenkins {
                 advice: "`butler-runner generate jenkins` writes a pipeline with RUN_ID and CALLBACK_TOKEN; Jenkins reads the parameters of a pipeline in its first build: build it once manually".to_owned(),
             });
         }
-        let kind = named(CALLBACK_TOKEN).and_then(|it| it.r#type.as_deref());
+        let kind = of_runner.and_then(&named).and_then(|it| it.r#type.as_deref());
         if kind.is_some_and(|kind| kind != "PasswordParameterDefinition") {
             tracing::warn!(
                 "CALLBACK_TOKEN is not a password parameter: users who can see the build can see the token"
