@@ -58,7 +58,7 @@ pub use job_state::{JobEnd, JobState, JobWait};
 pub use manifest::Manifests;
 pub use names::JobName;
 pub use native::{Creation, NativeObject, NativeObjects, Reading};
-pub use native_logs::ContainerLog;
+pub use native_logs::{ContainerLog, pod_label};
 pub use options::{
     Azure, CaBundle, Cache, Egress, Identity, JobOptions, Network, Resources, Run, Toleration,
 };

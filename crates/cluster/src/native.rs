@@ -37,6 +37,20 @@ pub struct NativeObject<'a> {
     pub name: &'a str,
 }
 
+impl<'a> NativeObject<'a> {
+    /// The object that this JSON is.
+    #[must_use]
+    pub fn of(object: &'a Value) -> Self {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        Self {
+            api_version: text("/apiVersion").unwrap_or_default(),
+            kind: text("/kind").unwrap_or_default(),
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name").unwrap_or_default(),
+        }
+    }
+}
+
 /// What is known of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reading {
@@ -123,7 +137,7 @@ impl NativeObjects {
     pub async fn create(&self, object: &Value) -> Creation {
         let creating = async {
             let invalid = |why: String| Problem::Refusal { code: 422, why };
-            let meant = meant(object);
+            let meant = NativeObject::of(object);
             let api = self.api(meant).await?;
             let body: DynamicObject = serde_json::from_value(object.clone())
                 .map_err(|error| invalid(format!("its fields cannot be used: {error}")))?;
@@ -144,7 +158,7 @@ impl NativeObjects {
     /// If the cluster refuses it, or does not answer.
     pub async fn apply(&self, object: &Value, dry_run: bool) -> Result<Value, String> {
         let applying = async {
-            let meant = meant(object);
+            let meant = NativeObject::of(object);
             let api = self.api(meant).await?;
             let parameters = PatchParams { dry_run, ..PatchParams::apply(FIELD_MANAGER).force() };
             let applied = api.patch(meant.name, &parameters, &Patch::Apply(object)).await;
@@ -245,17 +259,6 @@ impl NativeObjects {
                 Problem::Temporary(chain(&classified))
             }
         }
-    }
-}
-
-/// Which object `object` is.
-fn meant(object: &Value) -> NativeObject<'_> {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-    NativeObject {
-        api_version: text("/apiVersion").unwrap_or_default(),
-        kind: text("/kind").unwrap_or_default(),
-        namespace: text("/metadata/namespace"),
-        name: text("/metadata/name").unwrap_or_default(),
     }
 }
 

@@ -29,6 +29,17 @@ pub struct ContainerLog {
     pub text: Result<String, String>,
 }
 
+/// The label with which the pods of an object of this kind name it; `None` if it has no pods of its own.
+#[must_use]
+pub fn pod_label(kind: &str) -> Option<&'static str> {
+    match kind {
+        "Job" => Some("job-name"),
+        "PipelineRun" => Some("tekton.dev/pipelineRun"),
+        "TaskRun" => Some("tekton.dev/taskRun"),
+        _ => None,
+    }
+}
+
 impl NativeObjects {
     /// The ends of the logs of the pods with this label, such as `job-name=web-1`: at most ten pods, and 200 lines of
     /// each container.

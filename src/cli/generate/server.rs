@@ -7,6 +7,7 @@ use butler_cluster::{
     quantity,
 };
 use butler_follower::config::{Adapter, StageWork};
+use butler_follower::state::copy_name;
 use butler_server::artifacts::{AddressError, ArtifactsAddress};
 use butler_server::config;
 use butler_server::serve::read_registry;
@@ -177,11 +178,10 @@ impl InstallationFlags {
 
 /// The followers of a registry, and what their stages create and read.
 fn followers(path: &Path) -> Result<InstalledFollowers, Vec<String>> {
-    let registry = read_registry(path)?;
-    let text = fs_err::read_to_string(path).map_err(|error| vec![error.to_string()])?;
+    let (registry, text) = read_registry(path)?;
     let namespace = registry.controller.namespace;
     let native = registry.followers.iter().filter(|it| it.adapter == Adapter::Kubernetes);
-    let ids = native.clone().map(|follower| follower.id.clone()).collect();
+    let copies = native.clone().map(|follower| copy_name(&follower.id)).collect();
     let kinds = native.flat_map(|follower| &follower.stages).filter_map(|stage| {
         let (object, is_created) = match &stage.work {
             StageWork::Create(template) => (template.kind_of_object(), true),
@@ -193,7 +193,7 @@ fn followers(path: &Path) -> Result<InstalledFollowers, Vec<String>> {
         Some(FollowedKind { namespace: own, api_version, kind, is_created })
     });
     let objects = kinds.collect();
-    Ok(InstalledFollowers { registry: text, namespace: namespace.clone(), ids, objects })
+    Ok(InstalledFollowers { registry: text, namespace: namespace.clone(), copies, objects })
 }
 
 /// The text of a configuration that a server accepts, or what is wrong with it.

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// How long a server that was reached once may be away, for example while it is restarted.
-const RESTART: Duration = Duration::from_mins(1);
+pub(super) const RESTART: Duration = Duration::from_mins(1);
 
 /// Whether the lines of the log are printed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::ClientFlags;
 use super::client::{Client, EXIT_CODES, Failure, part, with_client};
+use super::follow::RESTART;
 use super::follower_install::{Change, Install};
 use super::show::text;
 use crate::cli::flags::Flags;
@@ -22,9 +23,6 @@ use crate::settings::{Arguments, Environment};
 
 /// The time between two requests about a follower that is waited for.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// How long a server that was reached once may be away, for example while it is restarted.
-const RESTART: Duration = Duration::from_mins(1);
 
 /// The most followers whose timings are printed at once.
 const MOST_TIMINGS: usize = 10;
@@ -151,21 +149,16 @@ impl Ask {
     async fn ask(&self, client: &Client, json: bool) -> Result<u8, Failure> {
         match self {
             Self::Status { follower, live } => {
-                if *live {
-                    for id in ids(client, follower.as_deref()).await? {
-                        run_once(client, &id, &json!({"dryRun": true})).await?;
-                    }
-                }
-                let followers = statuses(client, follower.as_deref()).await?;
+                let followers = if *live {
+                    run_each(client, follower.as_deref(), &json!({"dryRun": true})).await?
+                } else {
+                    statuses(client, follower.as_deref()).await?
+                };
                 show(&followers, json)
             }
             Self::RunOnce { which, how, wait, timeout } => {
                 let body = json!({"dryRun": how.dry_run, "confirm": how.confirm});
-                let ids = ids(client, which.follower.as_deref()).await?;
-                let mut followers = Vec::new();
-                for id in &ids {
-                    followers.push(run_once(client, id, &body).await?);
-                }
+                let mut followers = run_each(client, which.follower.as_deref(), &body).await?;
                 if *wait {
                     let end = Instant::now() + *timeout;
                     for follower in &mut followers {
@@ -196,10 +189,21 @@ impl Ask {
     }
 }
 
-/// The followers that are meant.
-async fn ids(client: &Client, follower: Option<&str>) -> Result<Vec<String>, Failure> {
-    let followers = statuses(client, follower).await?;
-    Ok(followers.into_iter().map(|follower| follower.id).collect())
+/// Makes the server look at one follower, or at each one.
+async fn run_each(
+    client: &Client,
+    follower: Option<&str>,
+    body: &Value,
+) -> Result<Vec<FollowerStatus>, Failure> {
+    let ids = match follower {
+        Some(id) => vec![id.to_owned()],
+        None => statuses(client, None).await?.into_iter().map(|follower| follower.id).collect(),
+    };
+    let mut followers = Vec::new();
+    for id in ids {
+        followers.push(run_once(client, &id, body).await?);
+    }
+    Ok(followers)
 }
 
 async fn statuses(client: &Client, follower: Option<&str>) -> Result<Vec<FollowerStatus>, Failure> {

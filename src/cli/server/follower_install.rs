@@ -120,18 +120,8 @@ fn parsed(text: &str) -> Result<Vec<Value>, InstallationError> {
     objects.map_err(|error: serde_saphyr::Error| InstallationError::Files(vec![error.to_string()]))
 }
 
-fn reference(object: &Value) -> NativeObject<'_> {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
-    NativeObject {
-        api_version: text("/apiVersion").unwrap_or_default(),
-        kind: text("/kind").unwrap_or_default(),
-        namespace: text("/metadata/namespace"),
-        name: text("/metadata/name").unwrap_or_default(),
-    }
-}
-
 fn title(object: &Value) -> String {
-    let NativeObject { kind, namespace, name, .. } = reference(object);
+    let NativeObject { kind, namespace, name, .. } = NativeObject::of(object);
     namespace.map_or_else(|| format!("{kind} {name}"), |it| format!("{kind} {it}/{name}"))
 }
 
@@ -145,7 +135,7 @@ async fn keep_existing(
     let mut authority = None;
     let mut kept = Vec::new();
     for object in objects {
-        let NativeObject { kind, name, .. } = reference(&object);
+        let NativeObject { kind, name, .. } = NativeObject::of(&object);
         match (kind, name) {
             ("Secret", "butler-server-tls") => {
                 if let Some(found) = existing(cluster, &object).await? {
@@ -190,7 +180,7 @@ fn authority_of(secret: &Value) -> Result<Value, String> {
 }
 
 async fn existing(cluster: &NativeObjects, object: &Value) -> Result<Option<Value>, String> {
-    match cluster.read(reference(object)).await {
+    match cluster.read(NativeObject::of(object)).await {
         Reading::Found(found) => Ok(Some(found)),
         Reading::Absent => Ok(None),
         Reading::Unknown { why } => Err(format!("cannot read {}: {why}", title(object))),
@@ -224,12 +214,12 @@ async fn differences(
 ) -> Result<Vec<Difference>, String> {
     let mut found = Vec::new();
     for object in objects {
-        let failed = |why: String| format!("cannot read {}: {why}", title(object));
-        found.push(match cluster.read(reference(object)).await {
-            Reading::Absent => Difference::Created,
-            Reading::Unknown { why } => return Err(failed(why)),
-            Reading::Found(current) => {
-                let applied = Box::pin(cluster.apply(object, true)).await.map_err(failed)?;
+        found.push(match existing(cluster, object).await? {
+            None => Difference::Created,
+            Some(current) => {
+                let applied = Box::pin(cluster.apply(object, true)).await;
+                let applied =
+                    applied.map_err(|why| format!("cannot change {}: {why}", title(object)))?;
                 let mut paths = Vec::new();
                 changed_paths("", &of_people(current), &of_people(applied), &mut paths);
                 if paths.is_empty() { Difference::Unchanged } else { Difference::Changed(paths) }
@@ -270,7 +260,7 @@ fn table(objects: &[Value], differences: &[Difference]) -> String {
     let head = ["CHANGE", "KIND", "NAMESPACE", "NAME", "FIELDS"].map(str::to_owned).to_vec();
     let (mut created, mut changed) = (0, 0);
     let rows = objects.iter().zip(differences).map(|(object, difference)| {
-        let NativeObject { kind, namespace, name, .. } = reference(object);
+        let NativeObject { kind, namespace, name, .. } = NativeObject::of(object);
         let (word, fields) = match difference {
             Difference::Created => {
                 created += 1;
@@ -297,7 +287,7 @@ async fn until_ready(cluster: &NativeObjects, objects: &[Value]) -> Result<(), S
     let Some(workload) = workload else { return Ok(()) };
     let end = Instant::now() + READY;
     loop {
-        let why = match cluster.read(reference(workload)).await {
+        let why = match cluster.read(NativeObject::of(workload)).await {
             Reading::Found(found) if is_ready(&found) => return Ok(()),
             Reading::Found(found) => {
                 let ready = found["status"]["readyReplicas"].as_u64().unwrap_or_default();

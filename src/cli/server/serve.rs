@@ -59,7 +59,7 @@ impl Serve {
         // Before it is read.
         let followers_file = settings.followers.as_deref().map(ConfigFiles::at);
         let followers = match settings.followers.as_deref().map(read_registry).transpose() {
-            Ok(registry) => registry.unwrap_or_default(),
+            Ok(read) => read.map(|(registry, _)| registry).unwrap_or_default(),
             Err(errors) => {
                 for error in errors {
                     complain(&error, None);

@@ -7,10 +7,8 @@ use kube::core::{GroupVersion, GroupVersionKind};
 use kube::discovery::ApiResource;
 
 use super::options::{Installation, InstalledFollowers, Values};
+use crate::native_logs::pod_label;
 use crate::yaml::scalar_text;
-
-/// The kinds whose objects have pods with logs.
-const WITH_PODS: [&str; 3] = ["Job", "PipelineRun", "TaskRun"];
 
 /// What may be done in a namespace: the verbs, by group, resource and names.
 type Rules = BTreeMap<(String, String, Vec<String>), BTreeSet<&'static str>>;
@@ -39,18 +37,17 @@ fn roles(followers: &InstalledFollowers, server: &str) -> String {
             verbs.insert("create");
         }
         // `follower logs` reads those of the pods that the object has.
-        if WITH_PODS.contains(&object.kind.as_str()) {
+        if pod_label(&object.kind).is_some() {
             for (resource, verb) in [("pods", "list"), ("pods/log", "get")] {
                 let key = (String::new(), resource.to_owned(), Vec::new());
                 rules.entry(key).or_default().insert(verb);
             }
         }
     }
-    if !followers.ids.is_empty() {
+    if !followers.copies.is_empty() {
         let rules = namespaces.entry(&followers.namespace).or_default();
-        let names = followers.ids.iter().map(|id| format!("butler-follower-{id}")).collect();
         let key = |names| (String::new(), "configmaps".to_owned(), names);
-        rules.entry(key(names)).or_default().insert("patch");
+        rules.entry(key(followers.copies.clone())).or_default().insert("patch");
         rules.entry(key(Vec::new())).or_default().insert("create");
     }
     let documents =

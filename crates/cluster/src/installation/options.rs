@@ -26,8 +26,8 @@ pub struct InstalledFollowers {
     pub registry: String,
     /// The namespace of the copies of their state.
     pub namespace: String,
-    /// Their ids, of those whose state is copied.
-    pub ids: Vec<String>,
+    /// The names of the config maps with these copies.
+    pub copies: Vec<String>,
     /// What their stages create and read.
     pub objects: Vec<FollowedKind>,
 }

@@ -9,6 +9,12 @@ use crate::text::shorten;
 /// The most bytes of a copy.
 pub const COPY_LIMIT: usize = 64 * 1024;
 
+/// The name of the config map with the copy of the record of a follower.
+#[must_use]
+pub fn copy_name(follower: &str) -> String {
+    format!("butler-follower-{follower}")
+}
+
 /// The letters of a message, at first and if the copy is too large.
 const MESSAGE: [usize; 2] = [1000, 100];
 

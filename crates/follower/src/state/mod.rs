@@ -3,7 +3,7 @@
 mod bounded;
 mod record;
 
-pub use bounded::{COPY_LIMIT, bounded_copy};
+pub use bounded::{COPY_LIMIT, bounded_copy, copy_name};
 pub use record::{
     Event, Failure, InFlight, MOST_EVENTS, Record, RunTimings, StageProgress, StageRecord,
 };

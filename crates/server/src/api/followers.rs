@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
-use butler_follower::config::Follower;
+use butler_cluster::pod_label;
+use butler_follower::config::{Adapter, Follower};
 use butler_follower::object::ObjectReference;
 use butler_follower::state::Record;
 use butler_follower::status::{EventStatus, FollowerStatus};
@@ -52,7 +53,10 @@ pub(super) async fn show<S: Store>(
     State(state): State<Shared<S>>,
     Path(id): Path<String>,
 ) -> Result<Json<FollowerStatus>, ApiError> {
-    Ok(Json(status(&state, &id).await?))
+    let follower = follower(&state, &id)?;
+    let stored = state.store.follower(&id).await?;
+    let now = state.store.clock().await?;
+    Ok(Json(FollowerStatus::new(&follower, stored.as_ref().map(|known| &known.record), now)))
 }
 
 /// `GET /followers/ID/events`.
@@ -122,18 +126,15 @@ pub(super) async fn logs<S: Store>(
     let object = object.ok_or_else(|| {
         ApiError::not_found(format!("`{id}` has no stage `{name}` with an object"))
     })?;
-    let (items, hint) = match label_of(&object) {
+    let (items, hint) = match pod_label(&object.kind) {
         Some(label) => {
+            let label = format!("{label}={}", object.name);
             let objects = state.follower_cluster.objects().await;
             let objects = objects.map_err(ApiError::unavailable)?;
             let logs = Box::pin(objects.logs(object.namespace.as_deref(), &label));
             (logs.await.map_err(ApiError::unavailable)?, None)
         }
-        None if object.is_run() => {
-            let hint = "`butler-runner layer show` names the run of the layer, and `butler-runner run logs` shows its log";
-            (Vec::new(), Some(hint.to_owned()))
-        }
-        None => (Vec::new(), Some(format!("{object} has no pods of its own"))),
+        None => (Vec::new(), Some(elsewhere(follower.adapter, &object))),
     };
     let items = items.into_iter().map(|log| {
         let (text, error) = match log.text {
@@ -158,15 +159,15 @@ fn stage_of_interest(record: &Record) -> Option<String> {
     in_flight.or_else(failed).or_else(last)
 }
 
-/// The label of the pods of an object.
-fn label_of(object: &ObjectReference) -> Option<String> {
-    let key = match object.kind.as_str() {
-        "Job" => "job-name",
-        "PipelineRun" => "tekton.dev/pipelineRun",
-        "TaskRun" => "tekton.dev/taskRun",
-        _ => return None,
-    };
-    Some(format!("{key}={}", object.name))
+/// Where the log of an object without pods is.
+fn elsewhere(adapter: Adapter, object: &ObjectReference) -> String {
+    match adapter {
+        Adapter::Terraform => "`butler-runner layer show` names the run of the layer, and `butler-runner run logs` shows its log".to_owned(),
+        Adapter::GithubActions | Adapter::GitlabCi | Adapter::Jenkins => {
+            "the CI system has the log; the message of the stage has its address while it runs".to_owned()
+        }
+        Adapter::Kubernetes => format!("{object} has no pods of its own"),
+    }
 }
 
 /// How a follower is run once.
@@ -223,8 +224,10 @@ pub(super) async fn run<S: Store>(
             )));
         }
     };
+    let now = state.store.clock().await?;
     let submitted = decision.action.map(|action| action.object.to_string());
-    Ok(Json(Looked { follower: status(&state, &id).await?, submitted }))
+    let follower = FollowerStatus::new(&follower, Some(&decision.record), now);
+    Ok(Json(Looked { follower, submitted }))
 }
 
 /// Reads the repository of a follower, so that its branch is that of this moment.
@@ -248,21 +251,12 @@ async fn read_branch<S: Store>(state: &ApiState<S>, follower: &Follower) -> Resu
     })
 }
 
-async fn status<S: Store>(state: &ApiState<S>, id: &str) -> Result<FollowerStatus, ApiError> {
-    let follower = follower(state, id)?;
-    let stored = state.store.follower(id).await?;
-    let now = state.store.clock().await?;
-    Ok(FollowerStatus::new(&follower, stored.as_ref().map(|known| &known.record), now))
-}
-
 fn follower<S>(state: &ApiState<S>, id: &str) -> Result<Follower, ApiError> {
     let registry = state.desired.followed.registries().borrow().clone();
     let found = registry.followers.iter().find(|follower| follower.id == id);
-    found.cloned().ok_or_else(|| missing(id))
-}
-
-fn missing(id: &str) -> ApiError {
-    ApiError::not_found(format!(
-        "there is no follower `{id}`; the registry of followers is the file of `--followers`"
-    ))
+    found.cloned().ok_or_else(|| {
+        ApiError::not_found(format!(
+            "the registry of followers (`--followers`) does not have `{id}`"
+        ))
+    })
 }

@@ -216,7 +216,7 @@ fn of_followers<S: Store + 'static>() -> Vec<Route<S>> {
         },
         change(
             "/followers/{follower}/run",
-            "Looks at a follower now. With `confirm`, what is due is triggered; with `dryRun`, only its status is refreshed.",
+            "Looks at a follower now. `confirm` triggers the next stage; `dryRun` only refreshes the status.",
             Shape::of::<Looked>().body::<RunOnce>(),
             post(followers::run::<S>),
         ),

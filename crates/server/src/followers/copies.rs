@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use butler_follower::object::FOLLOWER_LABEL;
-use butler_follower::state::{Record, bounded_copy};
+use butler_follower::state::{Record, bounded_copy, copy_name};
 use serde_json::{Value, json};
 
 /// The key of the record in a config map.
@@ -32,7 +32,7 @@ impl Copies {
                 "apiVersion": "v1",
                 "kind": "ConfigMap",
                 "metadata": {
-                    "name": name(&record.follower),
+                    "name": copy_name(&record.follower),
                     "namespace": namespace,
                     "labels": {(FOLLOWER_LABEL): record.follower},
                 },
@@ -57,11 +57,6 @@ impl Copies {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The name of the config map of a follower.
-fn name(follower: &str) -> String {
-    format!("butler-follower-{follower}")
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Instant;
 use butler_cluster::Creation;
 use butler_follower::config::{Adapter, Controller, Follower};
 use butler_follower::object::ObjectReference;
-use butler_follower::state::Record;
+use butler_follower::state::{Record, StageProgress};
 use butler_follower::{
     Decision, Head, Input, Observations, Request, Sighting, decide, objects_to_read,
 };
@@ -115,9 +115,14 @@ impl<S: Followers, W: Surroundings> FollowerLooks<S, W> {
             Head::Missing | Head::Unknown { .. } => record.target.as_ref(),
         };
         let surroundings = &self.surroundings;
-        let read = wanted.iter().filter_map(|(stage, object)| {
+        let read = wanted.iter().zip(&follower.stages).filter_map(|((stage, object), work)| {
             let commit = commit?;
             let known = record.stage(stage).filter(|_| record.target.as_ref() == Some(commit));
+            // What it has created stays complete for the commit.
+            let is_over = known.is_some_and(|known| known.progress == StageProgress::Complete);
+            if is_over && work.creates() {
+                return None;
+            }
             let wanted = Wanted { follower, stage, commit, object, known };
             Some(async move { (object.clone(), surroundings.read(wanted).await) })
         });

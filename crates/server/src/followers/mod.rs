@@ -12,4 +12,4 @@ pub use look::FollowerLooks;
 pub use surroundings::{BranchHead, Surroundings, Wanted};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

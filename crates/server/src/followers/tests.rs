@@ -15,7 +15,7 @@ use super::*;
 use crate::model::{Moment, StoredFollower};
 use crate::store::{Followers as _, MemoryStore, Outcome, StoreResult};
 
-const CHAIN: &str = "
+pub(crate) const CHAIN: &str = "
 controller: {namespace: ci, poll: 30s, watch: 5s, retry: {first: 30s, longest: 10m}}
 followers:
   - id: web
@@ -29,12 +29,14 @@ followers:
 
 /// A cluster in which each object is complete as soon as it exists.
 #[derive(Clone, Default)]
-struct Cluster(Arc<Mutex<Objects>>);
+pub(crate) struct Cluster(Arc<Mutex<Objects>>);
 
 struct Objects {
     /// The digit of the commit at the head of the branch, and the second at which it was read.
     head: (char, u64),
     existing: BTreeMap<ObjectReference, Value>,
+    /// The names of all objects that were read.
+    read: Vec<String>,
     /// The names of all submitted objects.
     submitted: Vec<String>,
     /// Whether readings come from before the last submissions.
@@ -52,6 +54,7 @@ impl Default for Objects {
         Self {
             head: ('a', 1),
             existing: BTreeMap::new(),
+            read: Vec::new(),
             submitted: Vec::new(),
             lags: false,
             copy: None,
@@ -63,15 +66,16 @@ impl Default for Objects {
 
 impl Surroundings for Cluster {
     async fn head(&self, _: &Source) -> BranchHead {
+        // Other servers read at the same time.
+        tokio::task::yield_now().await;
         let (digit, second) = self.0.lock().unwrap().head;
         let head = Head::Found(Commit::parse(&digit.to_string().repeat(40)).unwrap());
         BranchHead { head, read_at: Some(Moment::from_millis(second * 1000)) }
     }
 
     async fn read(&self, Wanted { object, .. }: Wanted<'_>) -> Sighting {
-        // Other servers read at the same time.
-        tokio::task::yield_now().await;
-        let objects = self.0.lock().unwrap();
+        let mut objects = self.0.lock().unwrap();
+        objects.read.push(object.name.clone());
         if objects.is_away {
             return Sighting::Unknown { why: "no answer".to_owned() };
         }
@@ -98,7 +102,7 @@ impl Surroundings for Cluster {
 }
 
 impl Cluster {
-    fn submitted(&self) -> Vec<String> {
+    pub(crate) fn submitted(&self) -> Vec<String> {
         self.0.lock().unwrap().submitted.clone()
     }
 }
@@ -150,9 +154,11 @@ async fn each_stage_is_submitted_once_until_the_commit_is_delivered() {
     assert_eq!(stored.record, decision.record);
     let copy = cluster.0.lock().unwrap().copy.clone();
     assert_eq!(copy, Some(("ci".to_owned(), stored.record)));
-    // A server that starts now has nothing to do.
+    // A server that starts now has nothing to do, and does not read what is complete.
+    cluster.0.lock().unwrap().read.clear();
     let again = Server::new(&store, &cluster).until(Phase::Noop).await;
     assert_eq!((again.action, cluster.submitted()), (None, submitted));
+    assert_eq!(cluster.0.lock().unwrap().read, Vec::<String>::new());
 }
 
 #[tokio::test]

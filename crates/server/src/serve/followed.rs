@@ -38,18 +38,18 @@ pub struct Followed {
     errors: Mutex<Vec<String>>,
 }
 
-/// Reads a registry of followers.
+/// Reads a registry of followers. Returns its text too.
 ///
 /// # Errors
 /// Everything that is wrong with it, in sentences that name the file.
-pub fn read_registry(path: &Path) -> Result<Registry, Vec<String>> {
+pub fn read_registry(path: &Path) -> Result<(Registry, String), Vec<String>> {
     let named = |problem: &str| format!("{}: {problem}", path.display());
     let text = std::fs::read_to_string(path)
         .map_err(|error| vec![named(&format!("cannot read the registry of followers: {error}"))])?;
-    let registry = Registry::parse(&text).map_err(|errors| {
-        errors.iter().map(|error| named(&error.to_string())).collect::<Vec<_>>()
-    })?;
-    Ok(registry)
+    match Registry::parse(&text) {
+        Ok(registry) => Ok((registry, text)),
+        Err(errors) => Err(errors.iter().map(|error| named(&error.to_string())).collect()),
+    }
 }
 
 impl Followed {

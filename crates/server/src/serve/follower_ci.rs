@@ -12,7 +12,6 @@ use butler_base::error::chain;
 use butler_base::secret::Redactor;
 use butler_cluster::Creation;
 use butler_follower::config::{CiJob, CiPlace, ExternalRun, Follower, StageWork, TokenSource};
-use butler_follower::state::StageProgress;
 use butler_follower::{Action, Commit, Sighting};
 use butler_protocol::references::SecretSources;
 use butler_protocol::spec::SensitiveValues;
@@ -40,8 +39,8 @@ const REQUEST: Duration = Duration::from_secs(10);
 pub(super) struct CiRuns {
     secrets: Secrets,
     ca_bundle: Option<PathBuf>,
-    /// The ids that CI systems have given to runs, by the names of the runs. Others are searched for.
-    known: Mutex<HashMap<String, String>>,
+    /// The current run of each follower: its name, and the id that the CI system has given it. Others are searched for.
+    known: Mutex<HashMap<String, (String, String)>>,
 }
 
 impl CiRuns {
@@ -51,11 +50,6 @@ impl CiRuns {
 
     /// What is known of a run.
     pub(super) async fn read(&self, job: &CiJob, wanted: Wanted<'_>) -> Sighting {
-        // A run that the record knows as ended is not asked for again.
-        let is_over = wanted.known.is_some_and(|known| known.progress == StageProgress::Complete);
-        if is_over {
-            return Sighting::Unknown { why: "it has ended".to_owned() };
-        }
         match self.state(job, wanted).await {
             Ok(Some(state)) => Sighting::Found(describe(&state, wanted.commit)),
             Ok(None) => Sighting::Absent,
@@ -66,19 +60,19 @@ impl CiRuns {
     async fn state(&self, job: &CiJob, wanted: Wanted<'_>) -> Result<Option<RunState>, String> {
         let provider = self.provider(wanted.follower, job)?;
         let name = &wanted.object.name;
-        let known = self.known().get(name).cloned();
-        let id = if let Some(id) = known {
+        let known = self.known().get(&wanted.follower.id).cloned();
+        let id = if let Some((_, id)) = known.filter(|(run, _)| run == name) {
             id
         } else {
             let start = request(wanted.follower, job, name, wanted.commit)?;
             let found = Box::pin(provider.find(&start)).await.map_err(|error| chain(&error))?;
             let Some(found) = found else { return Ok(None) };
-            self.keep(name, &found.external_run_id);
+            self.keep(wanted.follower, name, &found.external_run_id);
             found.external_run_id
         };
         let state = Box::pin(provider.state(&id)).await.map_err(|error| chain(&error))?;
         // A queue item becomes a build, which has another id.
-        self.keep(name, &state.external_run_id);
+        self.keep(wanted.follower, name, &state.external_run_id);
         Ok(Some(state))
     }
 
@@ -101,7 +95,7 @@ impl CiRuns {
         // Another server, or this one before its end, can have started it.
         match Box::pin(provider.find(&start)).await {
             Ok(Some(found)) => {
-                self.keep(name, &found.external_run_id);
+                self.keep(follower, name, &found.external_run_id);
                 return Creation::Exists;
             }
             Ok(None) => {}
@@ -112,14 +106,19 @@ impl CiRuns {
         let starting = spawn_blocking(move || runtime.block_on(Box::pin(provider.start(&start))));
         match starting.await {
             Err(error) => unknown(chain(&error)),
-            Ok(result) => self.started(name, result),
+            Ok(result) => self.started(follower, name, result),
         }
     }
 
-    fn started(&self, name: &str, result: Result<StartedRun, TriggerError>) -> Creation {
+    fn started(
+        &self,
+        follower: &Follower,
+        name: &str,
+        result: Result<StartedRun, TriggerError>,
+    ) -> Creation {
         match result {
             Ok(started) => {
-                self.keep(name, &started.external_run_id);
+                self.keep(follower, name, &started.external_run_id);
                 Creation::Exists
             }
             Err(error) if is_final(&error) => Creation::Refused { why: chain(&error) },
@@ -153,11 +152,11 @@ impl CiRuns {
             .map_err(|error| chain(&error))
     }
 
-    fn keep(&self, name: &str, id: &str) {
-        self.known().insert(name.to_owned(), id.to_owned());
+    fn keep(&self, follower: &Follower, run: &str, id: &str) {
+        self.known().insert(follower.id.clone(), (run.to_owned(), id.to_owned()));
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, String>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<String, (String, String)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

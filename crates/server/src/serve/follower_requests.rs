@@ -25,7 +25,7 @@ pub enum FollowerAnswer {
     Looked(Box<Decision>),
     /// Another server has decided at the same moment.
     Overtaken,
-    /// There is no such follower, or it was removed meanwhile.
+    /// The server does not look at the follower.
     Missing,
     /// Too many requests wait.
     Busy,

@@ -158,7 +158,7 @@ impl<S: Followers> Look<'_, S> {
         }
     }
 
-    /// Looks for a person: again if another server was faster, and until what was confirmed is submitted.
+    /// Looks for a person. Repeats the look if another server was faster, or if the confirmed stage is not submitted yet.
     async fn asked<W: Surroundings>(
         &self,
         looks: &mut FollowerLooks<S, W>,
@@ -189,3 +189,7 @@ fn log(follower: &str, decision: &Decision, last: &mut Option<Phase>) {
     let commit = decision.record.target.as_ref().map(|commit| commit.short().to_owned());
     tracing::info!(follower, phase, commit, "{why}");
 }
+
+#[cfg(test)]
+#[path = "follower_tasks_tests.rs"]
+mod tests;

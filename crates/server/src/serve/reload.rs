@@ -33,7 +33,7 @@ pub(super) async fn reload_followers(files: Option<ConfigFiles>, desired: &Desir
     loop {
         files.changed().await;
         match read_registry(files.path()) {
-            Ok(registry) => {
+            Ok((registry, _)) => {
                 desired.followed.replace(registry);
                 tracing::info!("the registry of followers has changed, and is in force");
             }
