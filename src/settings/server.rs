@@ -15,7 +15,7 @@ use super::reader::Reader;
 use super::server_address::{ServerAddress, spelled};
 use super::setting::{
     ACCESS_FILE, ALLOWED_GIT_HOST, ARTIFACTS, CA_BUNDLE, CONCURRENCY, DATA, DRY_RUN, EXECUTOR,
-    FOLLOWERS, KEY_FILE, LAYER_PATH, METRICS_OPEN, MIRROR_MEMORY, ONCE, REFERENCE, REPO,
+    FOLLOWERS, KEY_FILE, LAYER_PATH, METRICS_OPEN, MIRROR_MEMORY, ONCE, REFERENCE, REPO, RESOURCES,
     SECRETS_DIR, SERVER, SERVER_CONFIG, SERVER_TOKEN_FILE, STARTS_PER_MINUTE, STOP_ATTEMPTS,
     STOP_TIMEOUT, STORE, STORE_PASSWORD_FILE,
 };
@@ -24,7 +24,7 @@ use super::{
 };
 use butler_base::platform::{Landlock, landlock as landlock_of_kernel};
 use butler_base::process;
-use butler_cluster::ClusterAccess;
+use butler_cluster::{ClusterAccess, object_name};
 use butler_server::artifacts::{AddressError, ArtifactsSettings};
 use butler_server::attempts::JobSettings;
 use butler_server::config::{RemoteLimits, git_host};
@@ -50,7 +50,9 @@ pub struct ServerSettings {
     pub limits: RemoteLimits,
     /// The registry of followers.
     pub followers: Option<PathBuf>,
-    /// The cluster of followers.
+    /// The namespaces with custom resources.
+    pub resources: Vec<String>,
+    /// The cluster of followers and custom resources.
     pub cluster: ClusterAccess,
     /// The data directory; may not exist yet.
     pub data: PathBuf,
@@ -100,6 +102,8 @@ pub struct ServerSettings {
 /// Where the desired state is.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ServerConfig {
+    /// In custom resources only.
+    Resources,
     /// In a file, or in the files of a directory.
     Path(PathBuf),
     /// On the command line.
@@ -177,6 +181,7 @@ impl ServerSettings {
         Ok(Self {
             config: config(&reader)?,
             followers: followers(&reader, once)?,
+            resources: resources(&reader, once)?,
             cluster: cluster_access(None, None, environment),
             limits,
             data,
@@ -275,7 +280,11 @@ pub(super) fn config(reader: &Reader<'_>) -> Result<ServerConfig, SettingsError>
         (None, None, None) => {
             let defaults = ["butler.yaml", "butler.d"].map(PathBuf::from);
             let found = defaults.into_iter().find(|path| path.exists());
-            found.map(ServerConfig::Path).ok_or(SettingsError::Missing { setting: &SERVER_CONFIG })
+            match found {
+                Some(path) => Ok(ServerConfig::Path(path)),
+                None if reader.is_given(&RESOURCES) => Ok(ServerConfig::Resources),
+                None => Err(SettingsError::Missing { setting: &SERVER_CONFIG }),
+            }
         }
     }
 }
@@ -287,6 +296,17 @@ fn followers(reader: &Reader<'_>, once: bool) -> Result<Option<PathBuf>, Setting
         return Err(SettingsError::Conflict { first: &FOLLOWERS, second: &ONCE });
     }
     Ok(file)
+}
+
+/// The namespaces with custom resources. One pass does not write their status.
+fn resources(reader: &Reader<'_>, once: bool) -> Result<Vec<String>, SettingsError> {
+    let mut namespaces = reader.values(&RESOURCES, object_name)?;
+    if once && !namespaces.is_empty() {
+        return Err(SettingsError::Conflict { first: &RESOURCES, second: &ONCE });
+    }
+    namespaces.sort();
+    namespaces.dedup();
+    Ok(namespaces)
 }
 
 /// Which database has the facts.

@@ -35,6 +35,7 @@ mod plan_files;
 mod port;
 mod postgres;
 mod renames;
+mod resources;
 mod restarts;
 mod servers;
 mod ssh;

@@ -35,7 +35,9 @@ mod options;
 mod outage;
 mod outcome;
 mod pod;
+mod resources;
 mod secret;
+mod secret_data;
 mod status;
 mod token_file;
 mod values;
@@ -52,7 +54,8 @@ pub use error::ClusterError;
 pub use failure::JobFailure;
 pub use follow::{Follower, follow};
 pub use installation::{
-    FollowedKind, Installation, InstalledFollowers, ServerCertificate, SharedStore,
+    FollowedKind, Installation, InstalledFollowers, InstalledResources, ServerCertificate,
+    SharedStore,
 };
 pub use job_state::{JobEnd, JobState, JobWait};
 pub use manifest::Manifests;
@@ -63,6 +66,10 @@ pub use options::{
     Azure, CaBundle, Cache, Egress, Identity, JobOptions, Network, Resources, Run, Toleration,
 };
 pub use outcome::Outcome;
+pub use resources::{
+    Condition, ConditionStatus, CustomObject, GROUP, ListError, ResourceKey, ResourceKind,
+    ResourceStatus, StatusWrite, VERSION, WatchedResources, definitions,
+};
 pub use status::{Progress, create, status};
 pub use values::{object_name, quantity};
 pub use watch_jobs::{ChangedJob, watch_jobs};

@@ -38,6 +38,13 @@ impl Manifests {
     }
 }
 
+/// An object as a document, without comments.
+pub(crate) fn document(object: &Value) -> String {
+    let mut text = String::new();
+    Writer { text: &mut text, comments: Vec::new() }.document(object);
+    text
+}
+
 struct Writer<'text> {
     text: &'text mut String,
     comments: Vec<&'static Comment>,

@@ -26,6 +26,7 @@ pub mod model;
 pub mod notifications;
 pub mod pages;
 pub mod plans;
+pub mod resources;
 pub mod serve;
 pub mod store;
 #[cfg(test)]

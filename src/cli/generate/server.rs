@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use butler_cluster::{
-    FollowedKind, Installation, InstalledFollowers, ServerCertificate, SharedStore, object_name,
-    quantity,
+    FollowedKind, Installation, InstalledFollowers, InstalledResources, ServerCertificate,
+    SharedStore, object_name, quantity,
 };
 use butler_follower::config::{Adapter, StageWork};
 use butler_follower::state::copy_name;
 use butler_server::artifacts::{AddressError, ArtifactsAddress};
 use butler_server::config;
+use butler_server::resources::definitions;
 use butler_server::serve::read_registry;
 use butler_start::generate::IMAGE;
 use clap::Args;
@@ -40,6 +41,9 @@ pub(in crate::cli) struct InstallationFlags {
     /// The registry of followers, which becomes a key of the same config map [default: no followers]
     #[arg(long, value_name = "FILE")]
     followers: Option<PathBuf>,
+    /// A namespace whose custom resources are part of the desired state; can be repeated
+    #[arg(long, value_name = "NAME", value_parser = object_name)]
+    resources: Vec<String>,
     /// The namespace of the server
     #[arg(long, value_name = "NAME", default_value = "butler-system", value_parser = object_name)]
     namespace: String,
@@ -142,6 +146,10 @@ impl InstallationFlags {
             self.config.as_ref().map(read).transpose().map_err(InstallationError::Files)?;
         let followers = self.followers.as_deref().map(followers).transpose();
         let followers = followers.map_err(InstallationError::Files)?;
+        let resources = (!self.resources.is_empty()).then_some(InstalledResources {
+            namespaces: self.resources,
+            definitions: definitions(),
+        });
         let version = self.runner_version.map(|version| version.to_string());
         let version = version.unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned());
         let digest = self.digest.map(|digest| format!("@{digest}")).unwrap_or_default();
@@ -162,6 +170,7 @@ impl InstallationFlags {
             storage_class: self.storage_class,
             config,
             followers,
+            resources,
         })
     }
 

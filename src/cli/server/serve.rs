@@ -82,6 +82,7 @@ impl Serve {
 /// The configuration, and its files if it has any.
 fn load(settings: &ServerSettings) -> Result<(Config, Option<ConfigFiles>), Vec<ConfigError>> {
     Ok(match &settings.config {
+        ServerConfig::Resources => (Config::default(), None),
         ServerConfig::Path(path) => {
             let files = ConfigFiles::at(path);
             (config::load(path, Some(&settings.data))?, Some(files))
@@ -102,6 +103,7 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
         config_files: None,
         followers: Registry::default(),
         followers_file: None,
+        resources: settings.resources,
         cluster: settings.cluster,
         data: settings.data,
         listen: settings.address.listen,

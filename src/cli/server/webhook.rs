@@ -42,6 +42,7 @@ pub(super) fn webhook(repository: &str, arguments: &Arguments, environment: &Env
 
 fn loaded(config: &ServerConfig) -> Result<Config, Vec<ConfigError>> {
     match config {
+        ServerConfig::Resources => Ok(Config::default()),
         ServerConfig::Path(path) => load(path, None),
         ServerConfig::Repository { url, glob, reference } => {
             of_repository(url, glob, reference.as_deref())
@@ -59,7 +60,8 @@ fn address(mut server: Url, repository: &str) -> Url {
 
 /// Where the settings are at the git host, and the settings.
 fn description(webhook: &WebhookEntry, address: &Url) -> String {
-    let secret = format!("the content of {}", webhook.secret_file.display());
+    let file = webhook.secret_file.as_ref().map(|path| path.display().to_string());
+    let secret = format!("the content of {}", file.unwrap_or_default());
     let address = address.to_string();
     let is_encrypted = address.starts_with("https");
     let verification = if is_encrypted { "enabled" } else { "not possible without https" };

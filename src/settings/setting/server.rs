@@ -69,7 +69,7 @@ pub const ALLOWED_GIT_HOST: Setting = Setting {
     variables: &["BUTLER_ALLOWED_GIT_HOST"],
     kind: Kind::Values("GLOB"),
     default: "none",
-    help: "A host, without a port, of the repositories that included configuration defines; `*` matches any text; can be repeated",
+    help: "A host, without a port, of the repositories that included configuration and custom resources define; `*` matches any text; can be repeated",
     example: "*.example.com",
     section: Section::Server,
 };
@@ -263,6 +263,18 @@ pub const FOLLOWERS: Setting = Setting {
     default: "none",
     help: "The branches whose commits the server delivers through other systems, with their stages: a YAML file, which is read again when it changes",
     example: "/etc/butler-runner/followers.yaml",
+    section: Section::Server,
+};
+
+/// `--resources`.
+pub const RESOURCES: Setting = Setting {
+    noun: "namespace",
+    flags: &["--resources"],
+    variables: &["BUTLER_RESOURCES"],
+    kind: Kind::Values("NAMESPACE"),
+    default: "none",
+    help: "A namespace of the cluster whose custom resources Repository, Layer and Follower are part of the desired state, beside or instead of --config; can be repeated",
+    example: "team-a",
     section: Section::Server,
 };
 

@@ -46,6 +46,9 @@ const SEVERAL: &[&str] = &[
     "s3://acme-terraform/butler",
 ];
 
+/// Custom resources of two namespaces.
+const RESOURCES: &[&str] = &["--resources", "team-a", "--resources", "team-b"];
+
 fn printed(words: &[&str]) -> String {
     let words = [&["generate", "server"], words].concat();
     Machine::new().run(&words).expect_success().stdout
@@ -86,6 +89,7 @@ fn installation_is_valid_and_reproducible_but_for_its_certificate() {
         (EVERYTHING, expect_file!["../../data/kubernetes/server-everything.yaml"]),
         (SEVERAL, expect_file!["../../data/kubernetes/several-servers.yaml"]),
         (&["--followers", &registry], expect_file!["../../data/kubernetes/server-followers.yaml"]),
+        (RESOURCES, expect_file!["../../data/kubernetes/server-resources.yaml"]),
     ] {
         let text = printed(words);
         file.assert_eq(&stable(&text));
@@ -204,5 +208,35 @@ fn pod_of_the_server_is_restricted_and_has_known_settings() {
             volumes.insert(claim["metadata"]["name"].as_str().unwrap());
         }
         assert_eq!(mounted, volumes);
+    }
+}
+
+#[test]
+fn examples_of_custom_resources_fit_the_definitions() {
+    let text = printed(RESOURCES);
+    let page = std::fs::read_to_string(project_path("docs/custom-resources.md")).unwrap();
+    let example = page.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let validator = |kind: &Value| {
+        let objects = yaml(&text).into_iter();
+        let is_it = |it: &Value| {
+            it["kind"] == "CustomResourceDefinition" && it["spec"]["names"]["kind"] == *kind
+        };
+        let definition = objects.into_iter().find(is_it).unwrap();
+        let schema = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        jsonschema::validator_for(schema).unwrap()
+    };
+    for mut example in yaml(example) {
+        let validator = validator(&example["kind"]);
+        if let Err(error) = validator.validate(&example) {
+            panic!("{example}: {error}");
+        }
+        for (pointer, value) in
+            [("/spec", Value::Null), ("/spec/paths", 1.into()), ("/spec/url", "file:///a".into())]
+        {
+            let Some(field) = example.pointer_mut(pointer) else { continue };
+            let right = std::mem::replace(field, value);
+            assert!(!validator.is_valid(&example), "{pointer}");
+            *example.pointer_mut(pointer).unwrap() = right;
+        }
     }
 }

@@ -4,13 +4,16 @@ mod certificate;
 mod followers;
 mod one_server;
 mod options;
+mod resources;
 mod several_servers;
 
 use openssl::error::ErrorStack;
 use secrecy::ExposeSecret as _;
 
 pub use certificate::ServerCertificate;
-pub use options::{FollowedKind, Installation, InstalledFollowers, SharedStore};
+pub use options::{
+    FollowedKind, Installation, InstalledFollowers, InstalledResources, SharedStore,
+};
 
 use crate::yaml::scalar_text;
 
@@ -56,6 +59,7 @@ impl Installation {
             Some(shared) => several_servers::values(self, shared),
         };
         values.extend(followers::values(self, block));
+        values.extend(resources::values(self));
         values.extend([
             ("namespace", scalar_text(&self.namespace)),
             ("job-namespace", scalar_text(&self.job_namespace)),
@@ -147,6 +151,7 @@ mod tests {
             shared: None,
             config: None,
             followers: None,
+            resources: None,
         };
         let certificate = installation.certificate(jiff::civil::date(2026, 1, 31)).unwrap();
         assert_eq!(certificate.not_after, jiff::civil::date(2036, 1, 31));

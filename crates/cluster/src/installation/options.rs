@@ -1,5 +1,7 @@
 //! What differs between installations.
 
+use serde_json::Value;
+
 use crate::yaml::scalar_text;
 
 /// The values of the template, by their names.
@@ -45,6 +47,15 @@ pub struct FollowedKind {
     pub is_created: bool,
 }
 
+/// The custom resources that are part of the desired state of a server.
+#[derive(Clone, Debug)]
+pub struct InstalledResources {
+    /// Their namespaces.
+    pub namespaces: Vec<String>,
+    /// The `CustomResourceDefinition`s of their kinds.
+    pub definitions: Vec<Value>,
+}
+
 /// What differs between installations.
 #[derive(Clone, Debug)]
 pub struct Installation {
@@ -70,6 +81,8 @@ pub struct Installation {
     pub config: Option<String>,
     /// The followers.
     pub followers: Option<InstalledFollowers>,
+    /// Custom resources.
+    pub resources: Option<InstalledResources>,
 }
 
 impl Installation {

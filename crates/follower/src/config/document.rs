@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::check_entry::CheckEntry;
 use super::preset::Preset;
 use super::span::Span;
-use super::stage::StageKind;
+use super::stage::{SecretReference, StageKind};
 
 /// The registry file.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -120,6 +120,8 @@ pub(super) struct GithubActionsEntry {
     pub(super) token_file: Option<PathBuf>,
     /// The variable of the server with the token, instead of a file.
     pub(super) token_env: Option<String>,
+    /// The key of a Kubernetes Secret with the token, instead of a file; only in custom resources.
+    pub(super) token_secret: Option<SecretReference>,
     /// Further inputs of the workflow.
     #[serde(default)]
     pub(super) inputs: BTreeMap<String, String>,
@@ -139,10 +141,14 @@ pub(super) struct GitlabCiEntry {
     pub(super) token_file: Option<PathBuf>,
     /// The variable of the server with the token, instead of a file.
     pub(super) token_env: Option<String>,
+    /// The key of a Kubernetes Secret with the token, instead of a file; only in custom resources.
+    pub(super) token_secret: Option<SecretReference>,
     /// An absolute path: the file with an access token, which reads pipelines.
     pub(super) api_token_file: Option<PathBuf>,
     /// The variable of the server with the access token, instead of a file.
     pub(super) api_token_env: Option<String>,
+    /// The key of a Kubernetes Secret with the access token, instead of a file; only in custom resources.
+    pub(super) api_token_secret: Option<SecretReference>,
     /// Further variables of the pipeline.
     #[serde(default)]
     pub(super) inputs: BTreeMap<String, String>,
@@ -164,6 +170,8 @@ pub(super) struct JenkinsEntry {
     pub(super) token_file: Option<PathBuf>,
     /// The variable of the server with the token, instead of a file.
     pub(super) token_env: Option<String>,
+    /// The key of a Kubernetes Secret with the token, instead of a file; only in custom resources.
+    pub(super) token_secret: Option<SecretReference>,
     /// Further parameters of the job.
     #[serde(default)]
     pub(super) inputs: BTreeMap<String, String>,

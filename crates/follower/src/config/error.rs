@@ -38,6 +38,17 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// What is wrong, without the name of the follower.
+    #[must_use]
+    pub fn within_follower(&self) -> String {
+        match self {
+            Self::Stage { stage, message, .. } => format!("stage `{stage}`: {message}"),
+            Self::Parse { message, .. }
+            | Self::Controller { message }
+            | Self::Follower { message, .. } => message.clone(),
+        }
+    }
+
     /// The error of the YAML parser. Its own text would quote lines of the file.
     pub(super) fn parsing(error: &serde_saphyr::Error) -> Self {
         let at = error.location().map(|location| (location.line(), location.column()));

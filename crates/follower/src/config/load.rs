@@ -5,16 +5,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::Schema;
+use schemars::generate::SchemaSettings;
+use serde_json::Value;
 
 use super::document::{AdapterEntry, ControllerEntry, Document, FollowerEntry};
 use super::error::ConfigError;
 use super::load_stage::{Chain, external_stage};
-use super::name::is_name;
+use super::name::{LONGEST_NAME, is_name};
 use super::registry::{
     Adapter, Budget, BudgetOrigin, Controller, DEFAULT_BUDGET, Follower, Registry, Source,
 };
 use super::span::Span;
-use super::stage::{CiJob, CiPlace, ExternalRun, Stage, TokenSource};
+use super::stage::{CiJob, CiPlace, ExternalRun, SecretReference, Stage, TokenSource};
 
 /// The shortest time between two looks.
 const SHORTEST_LOOK: Duration = Duration::from_secs(1);
@@ -70,6 +72,11 @@ impl Registry {
         let mut ids = BTreeSet::new();
         for entry in document.followers {
             let id = entry.id.clone();
+            if !is_name(&id) {
+                let message = "`id` must have 1 to 63 lowercase letters, digits and `-`, and must begin with a letter";
+                let (follower, message) = (id.clone(), message.to_owned());
+                errors.push(ConfigError::Follower { follower, message });
+            }
             match follower(entry, &controller, budget) {
                 Ok(follower) => followers.push(follower),
                 Err(found) => errors.extend(found),
@@ -80,6 +87,34 @@ impl Registry {
             }
         }
         if errors.is_empty() { Ok(Self { controller, followers }) } else { Err(errors) }
+    }
+}
+
+impl Follower {
+    /// The JSON Schema (draft 7, without references) of an entry of `followers`.
+    #[must_use]
+    pub fn schema() -> Schema {
+        let settings = SchemaSettings::draft07().with(|settings| settings.inline_subschemas = true);
+        settings.into_generator().into_root_schema_for::<FollowerEntry>()
+    }
+
+    /// Reads one follower that a custom resource defines: an entry of `followers` with the id `NAMESPACE.NAME`.
+    /// Objects of its stages that name no namespace are in that of `controller`.
+    ///
+    /// # Errors
+    /// Everything that is wrong.
+    pub fn of_resource(entry: &Value, controller: &Controller) -> Result<Self, Vec<ConfigError>> {
+        // JSON is YAML.
+        let entry: FollowerEntry = serde_saphyr::from_str(&entry.to_string())
+            .map_err(|error| vec![ConfigError::parsing(&error)])?;
+        if entry.id.len() > LONGEST_NAME {
+            let message = format!(
+                "namespace and name together must have at most {} characters, because they are a label of objects",
+                LONGEST_NAME - 1
+            );
+            return Err(vec![ConfigError::Follower { follower: entry.id, message }]);
+        }
+        follower(entry, controller, None)
     }
 }
 
@@ -122,11 +157,6 @@ fn follower(
         let message = message.to_owned();
         errors.push(ConfigError::Follower { follower: entry.id.clone(), message });
     };
-    if !is_name(&entry.id) {
-        refuse(
-            "`id` must have 1 to 63 lowercase letters, digits and `-`, and must begin with a letter",
-        );
-    }
     if entry.source.repository.trim().is_empty() {
         refuse("`source.repository` must not be empty");
     }
@@ -161,14 +191,21 @@ fn follower(
 }
 
 /// Where the token of a CI system is.
-fn token(file: Option<PathBuf>, variable: Option<String>) -> Result<TokenSource, String> {
-    match (file, variable) {
-        (Some(path), None) if path.is_absolute() => Ok(TokenSource::File(path)),
-        (Some(_), None) => Err("`token-file` must be an absolute path".to_owned()),
-        (None, Some(name)) => Ok(TokenSource::Variable(name)),
-        (Some(_), Some(_)) | (None, None) => {
-            Err("the adapter must have either `token-file` or `token-env`".to_owned())
+fn token(
+    file: Option<PathBuf>,
+    variable: Option<String>,
+    secret: Option<SecretReference>,
+) -> Result<TokenSource, String> {
+    match (file, variable, secret) {
+        (Some(path), None, None) if path.is_absolute() => Ok(TokenSource::File(path)),
+        (Some(_), None, None) => Err("`token-file` must be an absolute path".to_owned()),
+        (None, Some(name), None) => Ok(TokenSource::Variable(name)),
+        // The server sets it for custom resources.
+        (None, None, Some(secret)) if secret.namespace.is_empty() => {
+            Err("only custom resources can have `token-secret`".to_owned())
         }
+        (None, None, Some(secret)) => Ok(TokenSource::Secret(secret)),
+        _ => Err("the adapter must have either `token-file` or `token-env`".to_owned()),
     }
 }
 
@@ -209,36 +246,40 @@ fn adapter(
                 place: CiPlace::GithubActions { repository, workflow },
                 url: entry.url,
                 user: None,
-                token: token(entry.token_file, entry.token_env).map_err(refused)?,
+                token: token(entry.token_file, entry.token_env, entry.token_secret)
+                    .map_err(refused)?,
                 api_token: None,
                 inputs: entry.inputs,
             };
-            (Adapter::GithubActions, ExternalRun::Ci(job), entry.timeout)
+            (Adapter::GithubActions, ExternalRun::Ci(Box::new(job)), entry.timeout)
         }
         AdapterEntry::GitlabCi(entry) => {
-            let api_token = token(entry.api_token_file, entry.api_token_env);
+            let api_token =
+                token(entry.api_token_file, entry.api_token_env, entry.api_token_secret);
             let missing = "the adapter must have either `api-token-file`, an absolute path, or `api-token-env`: a trigger \
                            token cannot read pipelines";
             let job = CiJob {
                 place: CiPlace::GitlabCi { project: entry.project },
                 url: entry.url,
                 user: None,
-                token: token(entry.token_file, entry.token_env).map_err(refused)?,
+                token: token(entry.token_file, entry.token_env, entry.token_secret)
+                    .map_err(refused)?,
                 api_token: Some(api_token.map_err(|_| refused(missing.to_owned()))?),
                 inputs: entry.inputs,
             };
-            (Adapter::GitlabCi, ExternalRun::Ci(job), entry.timeout)
+            (Adapter::GitlabCi, ExternalRun::Ci(Box::new(job)), entry.timeout)
         }
         AdapterEntry::Jenkins(entry) => {
             let job = CiJob {
                 place: CiPlace::Jenkins { job: entry.job },
                 url: Some(entry.url),
                 user: entry.user,
-                token: token(entry.token_file, entry.token_env).map_err(refused)?,
+                token: token(entry.token_file, entry.token_env, entry.token_secret)
+                    .map_err(refused)?,
                 api_token: None,
                 inputs: entry.inputs,
             };
-            (Adapter::Jenkins, ExternalRun::Ci(job), entry.timeout)
+            (Adapter::Jenkins, ExternalRun::Ci(Box::new(job)), entry.timeout)
         }
     };
     Ok((adapter, vec![external_stage(id, run, timeout)?]))

@@ -20,4 +20,6 @@ mod tests;
 pub use error::ConfigError;
 pub use preset::Preset;
 pub use registry::{Adapter, Budget, BudgetOrigin, Controller, Follower, Registry, Source};
-pub use stage::{CiJob, CiPlace, ExternalRun, Stage, StageKind, StageWork, TokenSource};
+pub use stage::{
+    CiJob, CiPlace, ExternalRun, SecretReference, Stage, StageKind, StageWork, TokenSource,
+};

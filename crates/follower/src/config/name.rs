@@ -1,7 +1,7 @@
 //! Names in a registry file.
 
 /// The longest id or name of a stage, as labels of Kubernetes.
-const LONGEST_NAME: usize = 63;
+pub(super) const LONGEST_NAME: usize = 63;
 
 /// Whether `text` can be an id or the name of a stage: a DNS label that begins with a letter.
 pub(super) fn is_name(text: &str) -> bool {

@@ -55,7 +55,7 @@ impl Controller {
 /// A follower of a branch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Follower {
-    /// Its id: a DNS label.
+    /// Its id: a DNS label, or two with a dot between them.
     pub id: String,
     /// The branch that it follows.
     pub source: Source,
@@ -69,6 +69,14 @@ pub struct Follower {
     pub config_refs: Vec<String>,
     /// The chain of stages. There is at least one.
     pub stages: Vec<Stage>,
+}
+
+impl Follower {
+    /// Whether a custom resource defines it, whose id is `NAMESPACE.NAME`. Ids of a registry file have no dots.
+    #[must_use]
+    pub fn is_resource(&self) -> bool {
+        self.id.contains('.')
+    }
 }
 
 /// A branch of a repository.

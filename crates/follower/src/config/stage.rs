@@ -89,7 +89,7 @@ pub enum ExternalRun {
         layer: String,
     },
     /// A run of a CI system.
-    Ci(CiJob),
+    Ci(Box<CiJob>),
 }
 
 /// A workflow, project or job of a CI system.
@@ -138,6 +138,21 @@ pub enum TokenSource {
     File(PathBuf),
     /// In a variable of the server.
     Variable(String),
+    /// In a Secret of the cluster.
+    Secret(SecretReference),
+}
+
+/// A key of a Secret of the cluster.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq)]
+#[serde(default, deny_unknown_fields)]
+pub struct SecretReference {
+    /// The namespace, which the server sets.
+    #[schemars(skip)]
+    pub namespace: String,
+    /// The name of the Secret.
+    pub name: String,
+    /// The key.
+    pub key: String,
 }
 
 impl Stage {

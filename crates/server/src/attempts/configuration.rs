@@ -2,104 +2,22 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use butler_base::paths::leads_to;
 use butler_base::process::Environment;
-use fs_err as fs;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
 
+use super::secrets::{SecretCredentials, SecretError, Secrets};
 use crate::config::{CredentialsEntry, EnvironmentValue, LayerEntry, SecretSource};
 use crate::data::DataDirectory;
 use crate::layers::LayerSource;
 use crate::model::{Action, Cause, Run, Strategy};
 use crate::store::AttemptId;
 
-/// The largest file with a secret, in bytes.
-const MOST: u64 = 1024 * 1024;
-
 /// The directory of each run of a layer, which is the same for a plan and its apply. Its name is one that
 /// `clean` recognises.
 const RUN_DIRECTORY: &str = "butler-runner-run-layer";
-
-/// Reads a variable of the server.
-pub type ReadVariable = Arc<dyn Fn(&str) -> Option<SecretString> + Send + Sync>;
-
-/// Reads secrets at the moment in which they are needed, so that one that was rotated needs no
-/// restart.
-#[derive(Clone)]
-pub struct Secrets {
-    variable: ReadVariable,
-}
-
-/// A secret cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum SecretError {
-    /// Its file.
-    #[error("cannot read the secret in the file `{}` that {used_by} needs", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What needs it.
-        used_by: String,
-        /// The cause.
-        #[source]
-        source: std::io::Error,
-    },
-    /// Its variable.
-    #[error("the variable `{name}` of the server is not set, and {used_by} needs it")]
-    Variable {
-        /// The variable.
-        name: String,
-        /// What needs it.
-        used_by: String,
-    },
-}
-
-impl std::fmt::Debug for Secrets {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("Secrets")
-    }
-}
-
-impl Secrets {
-    /// Secrets in files, and in variables that `variable` reads.
-    #[must_use]
-    pub const fn new(variable: ReadVariable) -> Self {
-        Self { variable }
-    }
-
-    /// A secret, without the line end that editors add. `used_by` is for the error.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub fn read(&self, source: &SecretSource, used_by: &str) -> Result<SecretString, SecretError> {
-        match source {
-            SecretSource::File(path) => Self::file(path).map_err(|source| SecretError::File {
-                path: path.clone(),
-                used_by: used_by.to_owned(),
-                source,
-            }),
-            SecretSource::Env(name) => (self.variable)(name).ok_or_else(|| SecretError::Variable {
-                name: name.clone(),
-                used_by: used_by.to_owned(),
-            }),
-        }
-    }
-
-    fn file(path: &Path) -> std::io::Result<SecretString> {
-        let size = fs::metadata(path)?.len();
-        if size > MOST {
-            return Err(std::io::Error::other(format!(
-                "it has {size} bytes; a secret has at most {MOST}"
-            )));
-        }
-        let text = fs::read_to_string(path)?;
-        let text = text.strip_suffix('\n').unwrap_or(&text);
-        Ok(text.strip_suffix('\r').unwrap_or(text).into())
-    }
-}
 
 /// The paths of a layer cannot be given to its attempts.
 #[derive(Debug, thiserror::Error)]
@@ -169,7 +87,7 @@ pub(super) fn configuration(
     let mut environment = Map::new();
     for variable in entry.pass_env.iter().map(|name| &name.value) {
         // The runner masks it if its name is that of a secret.
-        if let Some(value) = (secrets.variable)(variable) {
+        if let Some(value) = secrets.variable(variable) {
             environment.insert(variable.clone(), json!({"value": value.expose_secret()}));
         }
     }
@@ -260,6 +178,18 @@ fn git_credentials(
         secrets.read(&source, used_by).map(|secret| secret.expose_secret().to_owned())
     };
     let file = |path: &PathBuf| read(SecretSource::File(path.clone()));
+    if let Some(secret) = &entry.secret {
+        let shown = |secret: &secrecy::SecretString| secret.expose_secret().to_owned();
+        return Ok(match secrets.credentials(secret, used_by)? {
+            SecretCredentials::Token(token) => json!({"type": "token", "token": shown(&token)}),
+            SecretCredentials::Password { username, password } => json!({
+                "type": "password", "username": shown(&username), "password": shown(&password),
+            }),
+            SecretCredentials::SshKey { private_key, known_hosts } => json!({
+                "type": "ssh-key", "privateKey": shown(&private_key), "knownHosts": shown(&known_hosts),
+            }),
+        });
+    }
     if let Some(path) = &entry.token_file {
         return Ok(json!({"type": "token", "token": file(path)?}));
     }
@@ -286,7 +216,7 @@ fn backend(
     let Some(backend) = &source.entry.backend else { return Ok(None) };
     let mut settings = Map::new();
     for (name, value) in &backend.config {
-        // `{file: …}` and `{env: …}` are secrets.
+        // `{file: …}`, `{env: …}` and `{secret: …}` are secrets.
         let value = match SecretSource::in_backend(value) {
             Some(from) => {
                 let used_by = format!("`{name}` in the backend of the layer `{}`", attempt.layer);

@@ -17,12 +17,12 @@ mod missing_files;
 mod outcome;
 mod plan_file;
 mod registry;
+mod secrets;
 mod source;
 #[cfg(test)]
 mod source_tests;
 mod states;
 
-pub use configuration::{ReadVariable, SecretError, Secrets};
 pub use directory::{AttemptDirectory, states_beside};
 pub use executor::{ATTEMPT_COMMAND, AttemptSettings, ProcessExecutor, begin_attempt};
 pub(crate) use executor::{is_any_alive, probe};
@@ -34,3 +34,4 @@ pub use log_part::LogPart;
 pub use log_watch::{FollowedLog, LogWatch};
 pub use plan_file::{PlanFileError, PlanFiles};
 pub use registry::StoreRegistry;
+pub use secrets::{ReadSecret, ReadVariable, SecretCredentials, SecretError, Secrets};

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
+use butler_base::blocking::blocking;
 use butler_base::error::{FailureClass, chain};
 use butler_base::event::LogLine;
 use butler_registry::{
@@ -18,13 +19,14 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, watch};
 
 use super::archive_stream::stream;
-use super::configuration::{Secrets, configuration, is_saved};
+use super::configuration::{configuration, is_saved};
 use super::directory::AttemptDirectory;
 use super::log_watch::LogWatch;
 use super::log_writer::{LogWriter, most_log};
 use super::missing_files;
 use super::outcome::{EndOfRun, KeptPlan, drift_of, ignored_drift};
 use super::plan_file::PlanFiles;
+use super::secrets::Secrets;
 use super::source::Archive;
 use crate::artifacts::AttemptFiles;
 use crate::data::DataDirectory;
@@ -345,7 +347,11 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
         if is_job {
             directory.record_begin()?;
         }
-        let made = configuration(&layer, id, run, &self.data, &self.secrets, is_job);
+        let made = {
+            let (layer, id, run) = (Arc::clone(&layer), id.clone(), run.clone());
+            let (data, secrets) = (self.data.clone(), self.secrets.clone());
+            blocking(move |_| configuration(&layer, &id, &run, &data, &secrets, is_job)).await
+        };
         let configuration = match made {
             Ok(configuration) => configuration,
             Err(error) => {

@@ -205,11 +205,17 @@ pub(super) fn is_one_kind(credentials: &CredentialsEntry) -> bool {
         password_file,
         ssh_key_file,
         known_hosts,
+        secret,
     } = credentials;
     let is_complete = username.is_some() == password_file.is_some()
         && ssh_key_file.is_some() == known_hosts.is_some();
-    let kinds =
-        [token_file.is_some(), token_env.is_some(), username.is_some(), ssh_key_file.is_some()];
+    let kinds = [
+        token_file.is_some(),
+        token_env.is_some(),
+        username.is_some(),
+        ssh_key_file.is_some(),
+        secret.is_some(),
+    ];
     is_complete && kinds.into_iter().filter(|is_given| *is_given).count() == 1
 }
 

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use butler_follower::config::{SecretReference, TokenSource};
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,7 @@ use super::schema::{
     VariableName,
 };
 use super::size::Size;
-use super::sources::{Checkout, CredentialsEntry, IncludeEntry, ModuleCredentialsEntry};
+use super::sources::{Checkout, CredentialsEntry, IncludeEntry, ModuleCredentialsEntry, SecretKey};
 use super::span::Span;
 use crate::model::Strategy;
 
@@ -84,7 +85,21 @@ pub struct WebhookEntry {
     /// Whose format the webhooks have: `github`, `gitlab`, `bitbucket`, `gitea` or `generic`.
     pub provider: WebhookProvider,
     /// An absolute path: the file with the shared secret, which is read at each delivery.
-    pub secret_file: PathBuf,
+    pub secret_file: Option<PathBuf>,
+    /// The key of a Kubernetes Secret with the shared secret, instead of a file; only in custom resources.
+    pub secret: Option<SecretKey>,
+}
+
+impl WebhookEntry {
+    /// Where the shared secret is; `None` if that is not said, or said twice.
+    #[must_use]
+    pub fn source(&self) -> Option<SecretSource> {
+        match (&self.secret_file, &self.secret) {
+            (Some(path), None) => Some(SecretSource::File(path.clone())),
+            (None, Some(key)) => Some(SecretSource::Secret(key.clone())),
+            (Some(_), Some(_)) | (None, None) => None,
+        }
+    }
 }
 
 /// The format of webhooks.
@@ -198,7 +213,7 @@ impl LayerEntry {
     }
 }
 
-/// Where a secret is: in a file or in a variable of the server. Its value is read at each attempt,
+/// Where a secret is: in a file, in a variable of the server, or in a Secret of the cluster. Its value is read at each attempt,
 /// without the line end
 /// of the file, and never stored.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
@@ -208,10 +223,25 @@ pub enum SecretSource {
     File(PathBuf),
     /// The variable of the server with the secret.
     Env(String),
+    /// The key of a Kubernetes Secret; only in custom resources.
+    Secret(SecretKey),
+}
+
+impl From<&TokenSource> for SecretSource {
+    fn from(token: &TokenSource) -> Self {
+        match token {
+            TokenSource::File(path) => Self::File(path.clone()),
+            TokenSource::Variable(name) => Self::Env(name.clone()),
+            TokenSource::Secret(SecretReference { namespace, name, key }) => {
+                let (namespace, name, key) = (namespace.clone(), name.clone(), key.clone());
+                Self::Secret(SecretKey { name, key, namespace })
+            }
+        }
+    }
 }
 
 impl SecretSource {
-    /// The secret that a value in `backend.config` is: `{file: …}` or `{env: …}`.
+    /// The secret that a value in `backend.config` is: `{file: …}`, `{env: …}` or `{secret: …}`.
     pub(crate) fn in_backend(value: &Value) -> Option<Self> {
         Self::deserialize(value).ok()
     }

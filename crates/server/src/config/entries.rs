@@ -61,15 +61,30 @@ pub struct Config {
     pub include: Vec<Placed<IncludeEntry>>,
     /// The defaults, which the layers of the same files have already.
     pub defaults: Option<LayerEntry>,
-    /// What includes have added.
+    /// What includes and custom resources have added.
     pub included: Vec<Included>,
 }
 
-/// What one include has added to a configuration.
+/// Where configuration of other people is.
+#[derive(Clone, Debug)]
+pub enum IncludedFrom {
+    /// In a repository.
+    Repository(IncludeSource),
+    /// In the custom resources of this namespace.
+    Namespace(String),
+}
+
+impl From<&IncludeSource> for IncludedFrom {
+    fn from(source: &IncludeSource) -> Self {
+        Self::Repository(source.clone())
+    }
+}
+
+/// What an include, or the custom resources of a namespace, have added to a configuration.
 #[derive(Clone, Debug)]
 pub struct Included {
     /// Where it is.
-    pub source: IncludeSource,
+    pub source: IncludedFrom,
     /// The names of its repositories.
     pub repositories: BTreeSet<String>,
     /// The names of its layers and layer sets.
@@ -94,6 +109,13 @@ impl Config {
             })
         };
         self.include.iter().filter_map(source).collect()
+    }
+
+    /// How many includes have added something.
+    #[must_use]
+    pub fn read_includes(&self) -> usize {
+        let is_include = |it: &&Included| matches!(it.source, IncludedFrom::Repository(_));
+        self.included.iter().filter(is_include).count()
     }
 
     /// The layers and layer sets by name: first those of the server's own files, so that included ones

@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::document::LayerEntry;
-use super::entries::{Config, Included, Placed};
+use super::entries::{Config, Included, IncludedFrom, Placed};
 use super::error::ConfigError;
 use super::load::{insert, parse_with, texts};
-use super::sources::IncludeSource;
 use super::trust::{RemoteLimits, Trust};
 
 /// Reads the texts of files that the server has from its repository `from`. `defaults` are those of the
@@ -23,6 +22,20 @@ pub fn parse_included(
     let trust = Trust::Remote { limits: limits.clone(), from: from.to_owned() };
     let inherited = defaults.map(|defaults| inherited(defaults, &trust));
     parse_with(files, &trust, inherited.as_ref())
+}
+
+/// Reads the texts of the custom resources in a namespace, whose people have this trust. `defaults` are those of the
+/// server's own files.
+///
+/// # Errors
+/// All that is wrong, or is not allowed to who can write the resources.
+pub fn parse_namespace(
+    resources: &[(PathBuf, String)],
+    trust: &Trust,
+    defaults: Option<&LayerEntry>,
+) -> Result<Config, Vec<ConfigError>> {
+    let inherited = defaults.map(|defaults| inherited(defaults, trust));
+    parse_with(resources, trust, inherited.as_ref())
 }
 
 /// Reads files of a machine without the server, by the rules of configuration that a server includes from its repository `from`.
@@ -71,19 +84,19 @@ fn inherited(defaults: &LayerEntry, trust: &Trust) -> LayerEntry {
     entry
 }
 
-/// Adds what includes contain to the server's own configuration.
+/// Adds what includes and custom resources contain to the server's own configuration.
 ///
 /// # Errors
 /// If a name is given twice. The error is at the later one.
 pub fn merge<'a>(
     own: &Config,
-    includes: impl IntoIterator<Item = (&'a IncludeSource, &'a Config)>,
+    includes: impl IntoIterator<Item = (impl Into<IncludedFrom>, &'a Config)>,
 ) -> Result<Config, Vec<ConfigError>> {
     let mut merged = own.clone();
     let mut errors = Vec::new();
     for (source, content) in includes {
         merged.included.push(Included {
-            source: source.clone(),
+            source: source.into(),
             repositories: content.repositories.keys().cloned().collect(),
             layers: content.layers.keys().cloned().collect(),
             windows: content.windows.clone(),

@@ -161,6 +161,13 @@ pub(super) fn parse_with(
     Err(errors)
 }
 
+/// Why the text of a file cannot be read at all.
+#[must_use]
+pub fn document_problem(file: &Path, text: &str) -> Option<ConfigError> {
+    let read: Result<Document, _> = serde_saphyr::from_str(text);
+    read.err().map(|error| ConfigError::parsing(file, &error))
+}
+
 /// Adds an entry, unless there is one with its name.
 pub(super) fn insert<T>(
     entries: &mut BTreeMap<String, Placed<T>>,

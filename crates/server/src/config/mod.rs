@@ -31,17 +31,17 @@ pub use document::{
     NotificationEntry, NotificationEvent, NotificationFormat, RepositoryEntry, RetriesEntry,
     SecretSource, TimeoutEntry, WebhookEntry, WebhookProvider, WindowEntry, schema,
 };
-pub use entries::{Config, Included, Placed};
+pub use entries::{Config, Included, IncludedFrom, Placed};
 pub use error::ConfigError;
-pub use include::{load_included, merge, parse_included};
+pub use include::{load_included, merge, parse_included, parse_namespace};
 pub(crate) use isolation::{STATES, local_backend_problem};
-pub use load::{load, of_repository, parse, parse_from};
+pub use load::{document_problem, load, of_repository, parse, parse_from};
 pub use login::without_login;
 pub use name::generated_name;
 pub use size::Size;
 pub use sources::{
     Checkout, CredentialsEntry, DEFAULT_REFERENCE, IncludeEntry, IncludeSource,
-    ModuleCredentialsEntry,
+    ModuleCredentialsEntry, SecretKey, SecretName,
 };
 pub use span::Span;
 pub use trust::{RemoteLimits, Trust, git_host};

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use super::document::{
-    EnvironmentValue, LayerEntry, NotificationEntry, RepositoryEntry, SecretSource,
+    EnvironmentValue, LayerEntry, NotificationEntry, RepositoryEntry, SecretSource, WebhookEntry,
 };
 use super::entries::Placed;
 use super::error::ConfigError;
-use super::sources::CredentialsEntry;
+use super::sources::{CredentialsEntry, SecretKey, SecretName};
 
 /// A secret that the configuration names.
 #[derive(Debug)]
@@ -44,9 +44,13 @@ pub(super) fn of_repository(repository: &Placed<RepositoryEntry>) -> Vec<NamedSe
         let at = (spanned.referenced.line(), spanned.referenced.column());
         found.extend(of_credentials(repository, at, "", &spanned.value));
     }
-    found.extend(entry.webhook.as_ref().map(|webhook| {
-        let source = SecretSource::File(webhook.secret_file.clone());
-        NamedSecret::new(repository, repository.at, "webhook.secret-file", source)
+    let webhook = entry.webhook.as_ref().and_then(WebhookEntry::source);
+    found.extend(webhook.map(|source| {
+        let key = match &source {
+            SecretSource::Secret(_) => "webhook.secret",
+            SecretSource::File(_) | SecretSource::Env(_) => "webhook.secret-file",
+        };
+        NamedSecret::new(repository, repository.at, key, source)
     }));
     found
 }
@@ -68,7 +72,10 @@ fn of_credentials<T>(
         .into_iter()
         .filter_map(|(key, path)| Some((key, path.clone().map(SecretSource::File)?)));
     let variable = credentials.token_env.clone().map(|name| ("token-env", SecretSource::Env(name)));
-    let named = files.chain(variable);
+    let secret = credentials.secret.clone().map(|SecretName { name, namespace }| {
+        ("secret", SecretSource::Secret(SecretKey { name, namespace, key: String::new() }))
+    });
+    let named = files.chain(variable).chain(secret);
     named
         .map(|(key, source)| NamedSecret::new(entry, at, format!("{prefix}{key}"), source))
         .collect()

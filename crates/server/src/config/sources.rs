@@ -10,6 +10,30 @@ use serde_saphyr::Spanned;
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
+/// A Secret of the Kubernetes cluster in the namespace of the custom resource that names it.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SecretName {
+    /// The name.
+    pub name: String,
+    /// The namespace, which the server sets.
+    #[schemars(skip)]
+    pub namespace: String,
+}
+
+/// A key of a Secret of the Kubernetes cluster in the namespace of the custom resource that names it.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SecretKey {
+    /// The name of the Secret.
+    pub name: String,
+    /// The key.
+    pub key: String,
+    /// The namespace, which the server sets.
+    #[schemars(skip)]
+    pub namespace: String,
+}
+
 /// Credentials of a repository: a token, a user with a password, or an SSH key.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -26,6 +50,9 @@ pub struct CredentialsEntry {
     pub ssh_key_file: Option<PathBuf>,
     /// An absolute path: the file with the host keys, with `ssh-key-file`.
     pub known_hosts: Option<PathBuf>,
+    /// A Kubernetes Secret with the keys `token`, or `username` and `password`, or `ssh-privatekey` and `known_hosts`;
+    /// only in custom resources.
+    pub secret: Option<SecretName>,
 }
 
 /// Which files of a commit an attempt gets.
@@ -59,6 +86,9 @@ pub struct ModuleCredentialsEntry {
     pub ssh_key_file: Option<PathBuf>,
     /// An absolute path: the file with the host keys, with `ssh-key-file`.
     pub known_hosts: Option<PathBuf>,
+    /// A Kubernetes Secret with the keys `token`, or `username` and `password`, or `ssh-privatekey` and `known_hosts`;
+    /// only in custom resources.
+    pub secret: Option<SecretName>,
 }
 
 impl ModuleCredentialsEntry {
@@ -73,6 +103,7 @@ impl ModuleCredentialsEntry {
             password_file,
             ssh_key_file,
             known_hosts,
+            secret,
         } = self.clone();
         CredentialsEntry {
             token_file,
@@ -81,6 +112,7 @@ impl ModuleCredentialsEntry {
             password_file,
             ssh_key_file,
             known_hosts,
+            secret,
         }
     }
 

@@ -30,6 +30,13 @@ pub enum Trust {
         /// The repository of the server's own configuration that the files come from.
         from: String,
     },
+    /// Other people, who can write custom resources in a namespace.
+    Namespace {
+        /// What they may use.
+        limits: RemoteLimits,
+        /// The namespace.
+        namespace: String,
+    },
 }
 
 /// What a configuration of other people may use.
@@ -45,10 +52,39 @@ pub struct RemoteLimits {
 }
 
 impl Trust {
+    /// What other people may use.
+    pub(crate) const fn limits(&self) -> Option<&RemoteLimits> {
+        match self {
+            Self::Local { .. } => None,
+            Self::Remote { limits, .. } | Self::Namespace { limits, .. } => Some(limits),
+        }
+    }
+
+    /// What secrets must not be.
+    fn secrets(&self, secrets: Vec<NamedSecret>) -> Vec<ConfigError> {
+        let problem = |secret: NamedSecret| {
+            let problem = self.secret_problem(&secret.source)?;
+            Some(secret.error(format!("`{}` {problem}", secret.key)))
+        };
+        secrets.into_iter().filter_map(problem).collect()
+    }
+
+    /// Why a secret cannot be used, as the end of a sentence.
+    pub(crate) fn secret_problem(&self, source: &SecretSource) -> Option<String> {
+        let SecretSource::Secret(secret) = source else {
+            return self.limits().and_then(|limits| limits.secret_problem(source));
+        };
+        let is_own =
+            matches!(self, Self::Namespace { namespace, .. } if *namespace == secret.namespace);
+        (!is_own).then(|| {
+            "cannot be a Secret of a cluster: only custom resources can name one, of their own namespace".to_owned()
+        })
+    }
+
     /// What a repository must not say.
     pub(super) fn repository(&self, repository: &Placed<RepositoryEntry>) -> Vec<ConfigError> {
-        let Self::Remote { limits, .. } = self else { return Vec::new() };
-        let mut errors = limits.secrets(of_repository(repository));
+        let mut errors = self.secrets(of_repository(repository));
+        let Some(limits) = self.limits() else { return errors };
         let url = &repository.entry.url;
         errors.extend(
             limits.url_problem(&url.value).map(|problem| repository.error_in(url, problem)),
@@ -58,12 +94,14 @@ impl Trust {
 
     /// What a layer, or the defaults, must not say. `name` is that of the layer.
     pub(super) fn layer(&self, layer: &Placed<LayerEntry>, name: Option<&str>) -> Vec<ConfigError> {
+        let mut errors = self.secrets(of_layer(layer));
         let limits = match self {
-            Self::Local { data: Some(data) } => return isolation::layer(layer, name, data),
-            Self::Local { data: None } => return Vec::new(),
-            Self::Remote { limits, .. } => limits,
+            Self::Local { data } => {
+                errors.extend(data.iter().flat_map(|data| isolation::layer(layer, name, data)));
+                return errors;
+            }
+            Self::Remote { limits, .. } | Self::Namespace { limits, .. } => limits,
         };
-        let mut errors = limits.secrets(of_layer(layer));
         if let Some(credentials) = &layer.entry.module_credentials {
             let problem = limits.url_problem(&credentials.value.url());
             errors.extend(problem.map(|problem| layer.error_in(credentials, problem)));
@@ -103,38 +141,39 @@ impl Trust {
         notification: &Placed<NotificationEntry>,
     ) -> Option<ConfigError> {
         let message = "only the server's own configuration can have notifications";
-        matches!(self, Self::Remote { .. }).then(|| notification.error(message))
+        self.limits().map(|_| notification.error(message))
     }
 
     /// What an include must not say.
     pub(super) fn include(&self, include: &Placed<IncludeEntry>) -> Option<ConfigError> {
         let message = "only the server's own configuration can have `include`; an included file cannot \
                        include others";
-        matches!(self, Self::Remote { .. }).then(|| include.error(message))
+        self.limits().map(|_| include.error(message))
     }
 
     /// The repository that layers can use although the files do not define it.
     pub(super) fn repository_of_files(&self) -> Option<&str> {
         match self {
-            Self::Local { .. } => None,
+            Self::Local { .. } | Self::Namespace { .. } => None,
             Self::Remote { from, .. } => Some(from),
         }
     }
 }
 
 impl RemoteLimits {
-    fn secrets(&self, secrets: Vec<NamedSecret>) -> Vec<ConfigError> {
-        let problem = |secret: NamedSecret| {
-            let problem = self.secret_problem(&secret.source)?;
-            Some(secret.error(format!("`{}` {problem}", secret.key)))
-        };
-        secrets.into_iter().filter_map(problem).collect()
+    /// The limits of people who can write custom resources in a namespace: their secrets are in the directory
+    /// with its name.
+    #[must_use]
+    pub fn of_namespace(&self, namespace: &str) -> Self {
+        let secrets = self.secrets.as_ref().map(|directory| directory.join(namespace));
+        Self { secrets, ..self.clone() }
     }
 
-    /// Why a secret cannot be used, as the end of a sentence. It never tells whether a file outside of
+    /// Why a secret in a file cannot be used, as the end of a sentence. It never tells whether a file outside of
     /// the directory exists.
     fn secret_problem(&self, source: &SecretSource) -> Option<String> {
         let path = match source {
+            SecretSource::Secret(_) => return None,
             SecretSource::File(path) => path,
             SecretSource::Env(_) => {
                 return Some(
@@ -157,7 +196,7 @@ impl RemoteLimits {
     }
 
     /// Why the address of a repository cannot be used.
-    fn url_problem(&self, text: &str) -> Option<String> {
+    pub(crate) fn url_problem(&self, text: &str) -> Option<String> {
         let host = Url::parse(text).ok().filter(|url| url.scheme() != "file");
         let host = host.as_ref().and_then(Url::host_str);
         // The address of an ssh URL is not parsed yet, and `2852039166` is an address too.

@@ -42,6 +42,9 @@ pub(super) fn repository(repository: &Placed<RepositoryEntry>) -> Vec<ConfigErro
     if repository.entry.poll.is_some_and(|poll| poll.0 < SHORTEST_POLL) {
         errors.push(repository.error("`poll` must be at least 1s"));
     }
+    if repository.entry.webhook.as_ref().is_some_and(|webhook| webhook.source().is_none()) {
+        errors.push(repository.error("`webhook` must have `secret-file`"));
+    }
     if repository.entry.concurrency == Some(0) {
         errors.push(repository.error("`concurrency` must be at least 1"));
     }

@@ -57,6 +57,10 @@ pub(super) fn pattern(config: &Config, pattern: &str) -> Option<String> {
         return None;
     }
     let near = closest(pattern, config.layers.keys().map(String::as_str));
+    // Layers of custom resources have names such as `team-a.network`, and are not known here.
+    if near.is_none() && (pattern == "*" || pattern.contains('.')) {
+        return None;
+    }
     let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     Some(format!("no layer matches `{pattern}`{near}"))
 }

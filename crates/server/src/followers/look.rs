@@ -72,7 +72,8 @@ impl<S: Followers, W: Surroundings> FollowerLooks<S, W> {
         if written == Outcome::Refused {
             return Ok(None);
         }
-        if follower.adapter == Adapter::Kubernetes {
+        // The state of one that a custom resource defines is the status of the resource.
+        if follower.adapter == Adapter::Kubernetes && !follower.is_resource() {
             self.surroundings.copy(&controller.namespace, &decision.record).await;
         }
         if let Some(action) = decision.action.clone() {

@@ -34,6 +34,8 @@ pub struct Catalog {
     /// Whether members of layer sets are missing because their repository was not read yet, or because
     /// the set cannot be used.
     pub is_incomplete: bool,
+    /// The layers of each layer set, and each other layer alone, by the name in the configuration.
+    pub members: BTreeMap<String, Vec<LayerName>>,
 }
 
 impl Catalog {
@@ -49,7 +51,7 @@ impl Catalog {
         let mut found = Vec::new();
         let windows = WindowsByName::new(config);
         // Layers of includes that were not read yet are missing.
-        catalog.is_incomplete = config.included.len() < config.include.len();
+        catalog.is_incomplete = config.read_includes() < config.include.len();
         for (set, placed) in config.layers_in_order() {
             let entry = Arc::new(placed.entry.clone());
             let Some(repository) = entry.repository.as_ref().map(|given| given.value.clone())
@@ -96,6 +98,7 @@ impl Catalog {
             source.configured.layer.after = after.flatten().cloned().collect();
             catalog.insert(source);
         }
+        catalog.members = members.into_iter().map(|(set, all)| (set.to_owned(), all)).collect();
         catalog.find_conflicts();
         catalog.find_former_names();
         catalog

@@ -264,7 +264,7 @@ include: [{repository: infra, path: butler.yaml}]
     let included = config(&format!("  dev: {{repository: infra, path: envs/dev}}\n{window}"));
     let mut all = own.clone();
     all.included.push(Included {
-        source: own.include_sources().remove(0),
+        source: (&own.include_sources()[0]).into(),
         repositories: BTreeSet::new(),
         layers: included.layers.keys().cloned().collect(),
         windows: included.windows.clone(),

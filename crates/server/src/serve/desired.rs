@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use butler_cluster::{CustomObject, ResourceKey};
 use tokio::sync::{Notify, watch};
 
 use super::followed::Followed;
@@ -13,6 +14,7 @@ use crate::config::{Config, ConfigError, IncludeSource, RemoteLimits};
 use crate::data::DataDirectory;
 use crate::layers::{Catalog, IncludedFiles, Reading, origin};
 use crate::model::{Commit, LayerName, Sighting};
+use crate::resources::TakenResource;
 
 /// The configuration, what was read from the repositories, and the layers that follow from both.
 #[derive(Debug)]
@@ -30,7 +32,7 @@ pub struct Desired {
     due: Mutex<BTreeMap<String, Arc<Notify>>>,
     /// What is wrong with the newest configuration, if it is not in force because of that.
     errors: Mutex<Vec<String>>,
-    /// The followers, which are in a file of their own.
+    /// The followers, which are in a file of their own and in custom resources.
     pub followed: Followed,
 }
 
@@ -118,8 +120,25 @@ impl Desired {
         let mut includes = self.includes();
         let config = includes.configure(own)?;
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.put_into_force(config);
+        self.put_into_force(config, &includes);
         Ok(())
+    }
+
+    /// Takes the custom resources of the cluster.
+    pub(super) fn take_resources(&self, objects: Vec<Arc<CustomObject>>) {
+        let mut includes = self.includes();
+        let Some(config) = includes.take_resources(objects) else { return };
+        let number = includes.resources().objects().len();
+        tracing::info!(resources = number, "the custom resources have changed, and are in force");
+        for problem in includes.resources().problems() {
+            tracing::warn!("a custom resource is not used: {problem}");
+        }
+        self.put_into_force(config, &includes);
+    }
+
+    /// The custom resources that were taken, and what came of them.
+    pub(super) fn taken_resources(&self) -> BTreeMap<ResourceKey, TakenResource> {
+        self.includes().resources().taken()
     }
 
     /// Takes the files of an include at a commit, or what is wrong with them. Returns whether the
@@ -134,7 +153,7 @@ impl Desired {
         let Some(config) = includes.take(source, commit, read) else { return false };
         let commit = commit.map(tracing::field::display);
         tracing::info!(include = %source, commit, "included configuration is in force");
-        self.put_into_force(config);
+        self.put_into_force(config, &includes);
         true
     }
 
@@ -184,7 +203,8 @@ impl Desired {
         self.includes().errors()
     }
 
-    fn put_into_force(&self, config: Config) {
+    fn put_into_force(&self, config: Config, includes: &Includes) {
+        self.followed.replace_resources(includes.resources().followers());
         let is_used = |name: &String| config.repositories.contains_key(name);
         let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
         readings.retain(|name, _| is_used(name));
@@ -213,10 +233,12 @@ impl Desired {
         let of_catalog = self.catalog.borrow().problems.clone();
         let includes = self.include_errors();
         let followers = self.followed.errors();
+        let resources: Vec<String> = self.includes().resources().problems().collect();
         errors
             .into_iter()
             .chain(followers)
             .chain(includes)
+            .chain(resources)
             .chain(unread)
             .chain(of_catalog)
             .collect()

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use butler_follower::Head;
-use butler_follower::config::{Registry, Source};
+use butler_follower::config::{Follower, Registry, Source};
 use tokio::sync::watch;
 
 use crate::config::{Config, without_login};
@@ -33,9 +33,17 @@ pub(super) type Found = BTreeMap<String, Polled>;
 #[derive(Debug, Default)]
 pub struct Followed {
     registry: watch::Sender<Arc<Registry>>,
+    parts: Mutex<RegistryParts>,
     heads: watch::Sender<Found>,
     /// What is wrong with the newest registry, if it is not in force because of that.
     errors: Mutex<Vec<String>>,
+}
+
+/// Where the followers come from.
+#[derive(Debug, Default)]
+struct RegistryParts {
+    file: Registry,
+    resources: Vec<Follower>,
 }
 
 /// Reads a registry of followers. Returns its text too.
@@ -58,10 +66,27 @@ impl Followed {
         self.registry.subscribe()
     }
 
-    /// Puts a registry into force.
+    /// Puts the registry of the file into force.
     pub fn replace(&self, registry: Registry) {
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.registry.send_replace(Arc::new(registry));
+        self.change(|parts| parts.file = registry);
+    }
+
+    /// Puts the followers of custom resources into force.
+    pub(super) fn replace_resources(&self, followers: &[Follower]) {
+        self.change(|parts| parts.resources = followers.to_vec());
+    }
+
+    fn change(&self, change: impl FnOnce(&mut RegistryParts)) {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut parts);
+        let mut registry = parts.file.clone();
+        registry.followers.extend(parts.resources.iter().cloned());
+        self.registry.send_if_modified(|known| {
+            let is_other = **known != registry;
+            *known = Arc::new(registry);
+            is_other
+        });
     }
 
     /// Keeps the registry that is in force, because a newer one has these errors.

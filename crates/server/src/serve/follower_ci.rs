@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use butler_base::blocking::blocking;
 use butler_base::error::chain;
 use butler_base::secret::Redactor;
 use butler_cluster::Creation;
-use butler_follower::config::{CiJob, CiPlace, ExternalRun, Follower, StageWork, TokenSource};
+use butler_follower::config::{CiJob, CiPlace, ExternalRun, Follower, StageWork};
 use butler_follower::{Action, Commit, Sighting};
 use butler_protocol::references::SecretSources;
 use butler_protocol::spec::SensitiveValues;
@@ -24,7 +25,7 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use crate::attempts::Secrets;
+use crate::attempts::{SecretError, Secrets};
 use crate::config::SecretSource;
 use crate::followers::Wanted;
 
@@ -58,7 +59,7 @@ impl CiRuns {
     }
 
     async fn state(&self, job: &CiJob, wanted: Wanted<'_>) -> Result<Option<RunState>, String> {
-        let provider = self.provider(wanted.follower, job)?;
+        let provider = self.provider(wanted.follower, job).await?;
         let name = &wanted.object.name;
         let known = self.known().get(&wanted.follower.id).cloned();
         let id = if let Some((_, id)) = known.filter(|(run, _)| run == name) {
@@ -87,6 +88,7 @@ impl CiRuns {
         let name = &action.object.name;
         let (provider, start) = match self
             .provider(follower, job)
+            .await
             .and_then(|provider| Ok((provider, request(follower, job, name, &action.commit)?)))
         {
             Ok(prepared) => prepared,
@@ -126,15 +128,18 @@ impl CiRuns {
         }
     }
 
-    fn provider(&self, follower: &Follower, job: &CiJob) -> Result<Provider, String> {
-        let used_by = format!("the follower `{}`", follower.id);
-        let read = |source: &TokenSource| {
-            let source = match source {
-                TokenSource::File(path) => SecretSource::File(path.clone()),
-                TokenSource::Variable(name) => SecretSource::Env(name.clone()),
-            };
-            self.secrets.read(&source, &used_by).map_err(|error| chain(&error))
+    async fn provider(&self, follower: &Follower, job: &CiJob) -> Result<Provider, String> {
+        let tokens = {
+            let (token, api_token) = (job.token.clone(), job.api_token.clone());
+            let used_by = format!("the follower `{}`", follower.id);
+            let secrets = self.secrets.clone();
+            move || -> Result<_, SecretError> {
+                let read = |source| secrets.read(&SecretSource::from(source), &used_by);
+                Ok((read(&token)?, api_token.as_ref().map(read).transpose()?))
+            }
         };
+        let (ci_token, ci_api_token) =
+            blocking(move |_| tokens()).await.map_err(|error| chain(&error))?;
         let (name, config) = config(follower, job)?;
         let settings = TriggerSettings {
             ca_bundle: self.ca_bundle.clone(),
@@ -144,8 +149,8 @@ impl CiRuns {
                 directory: None,
                 values: SensitiveValues::Literal,
             },
-            ci_token: Some(read(&job.token)?),
-            ci_api_token: job.api_token.as_ref().map(read).transpose()?,
+            ci_token: Some(ci_token),
+            ci_api_token,
         };
         let redactor = Arc::new(Redactor::new());
         Provider::new(name, &config, &settings, Instant::now() + DEADLINE, &redactor)

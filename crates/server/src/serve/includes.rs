@@ -1,13 +1,19 @@
-//! The server's own configuration, and what its includes contain: which content is in force, and what
-//! is wrong with newer content. It reads and writes nothing.
+//! The server's own configuration, and what its includes and custom resources contain: which content is in
+//! force, and what is wrong with newer content. It reads and writes nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use crate::config::{Config, ConfigError, IncludeSource, RemoteLimits, merge, parse_included};
+use butler_cluster::CustomObject;
+
+use crate::config::{
+    Config, ConfigError, IncludeSource, IncludedFrom, RemoteLimits, merge, parse_included,
+};
 use crate::layers::IncludedFiles;
 use crate::model::Commit;
+use crate::resources::Resources;
 
-/// The own configuration and its includes.
+/// The own configuration, its includes, and custom resources.
 #[derive(Debug)]
 pub(super) struct Includes {
     limits: RemoteLimits,
@@ -21,6 +27,7 @@ pub(super) struct Includes {
     errors: BTreeMap<IncludeSource, Vec<String>>,
     /// Those of them that are not in the log yet.
     unlogged: Vec<String>,
+    resources: Resources,
 }
 
 /// The content of an include.
@@ -34,7 +41,8 @@ struct Content {
 impl Includes {
     pub(super) fn new(own: Config, limits: RemoteLimits) -> Self {
         let (contents, valid, errors, unlogged) = Default::default();
-        Self { limits, own, contents, valid, errors, unlogged }
+        let resources = Resources::default();
+        Self { limits, own, contents, valid, errors, unlogged, resources }
     }
 
     /// Replaces the own configuration. Returns the configuration with what is included.
@@ -50,7 +58,8 @@ impl Includes {
             let config = self.parse(&own, source, &content.files)?;
             contents.insert(source.clone(), Content { config, ..content });
         }
-        let config = merge(&own, contents.iter().map(|(source, it)| (source, &it.config)))?;
+        let beside = merge(&own, contents.iter().map(|(source, it)| (source, &it.config)))?;
+        let config = self.with_resources(&beside)?;
         self.valid.retain(|source, _| sources.contains(source));
         self.errors.retain(|source, _| sources.contains(source));
         (self.own, self.contents) = (own, contents);
@@ -73,8 +82,8 @@ impl Includes {
             let others = self.contents.iter().filter(|(other, _)| *other != source);
             let others = others.map(|(other, content)| (other, &content.config));
             // The last one has the error if a name is given twice.
-            let merged = merge(&self.own, others.chain([(source, &config)]))?;
-            Ok((files, config, merged))
+            let beside = merge(&self.own, others.chain([(source, &config)]))?;
+            Ok((files, config, self.with_resources(&beside)?))
         });
         match (together, commit) {
             (Ok((files, config, merged)), Some(commit)) => {
@@ -94,6 +103,42 @@ impl Includes {
                 None
             }
         }
+    }
+
+    /// Takes the custom resources of the cluster. Returns the configuration if they want something else than
+    /// before.
+    pub(super) fn take_resources(&mut self, objects: Vec<Arc<CustomObject>>) -> Option<Config> {
+        if !self.resources.replace(objects) {
+            return None;
+        }
+        let contents = self.contents.iter().map(|(source, it)| (source, &it.config));
+        let beside = merge(&self.own, contents).ok()?;
+        self.resources.resolve(&beside, &self.limits);
+        self.merged(&beside).ok()
+    }
+
+    /// The custom resources.
+    pub(super) const fn resources(&self) -> &Resources {
+        &self.resources
+    }
+
+    /// Adds the custom resources to a newer configuration.
+    ///
+    /// # Errors
+    /// If the configuration has the name of a resource that is in force.
+    fn with_resources(&mut self, beside: &Config) -> Result<Config, Vec<ConfigError>> {
+        let clashes = self.resources.clashes(beside);
+        self.resources.note(&clashes);
+        if !clashes.is_empty() {
+            return Err(clashes.into_iter().map(|clash| clash.error).collect());
+        }
+        self.resources.resolve(beside, &self.limits);
+        self.merged(beside)
+    }
+
+    fn merged(&self, beside: &Config) -> Result<Config, Vec<ConfigError>> {
+        let all = self.resources.configs().iter();
+        merge(beside, all.map(|(name, config)| (IncludedFrom::Namespace(name.clone()), config)))
     }
 
     fn parse(

@@ -25,6 +25,8 @@ mod poller;
 mod read_includes;
 mod reload;
 mod remembered;
+mod resource_status;
+mod resource_tasks;
 mod retention;
 mod run_view;
 mod scheduler;

@@ -37,7 +37,7 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
     // The next pass would be limited again.
     options.starts_per_minute = u32::MAX;
     let stop_attempts = options.stop_attempts;
-    let (mut parts, mut scheduler, mut events) = prepare(options).await?;
+    let (mut parts, mut scheduler, mut events) = prepare(options, Vec::new()).await?;
     if parts.store.is_shared() {
         let lease = parts.store.decide(&parts.name, LIFETIME).await?;
         if lease.holder != parts.name {

@@ -33,7 +33,9 @@ pub struct Options {
     pub followers: Registry,
     /// The file that they were read from, to be read again when it changes.
     pub followers_file: Option<ConfigFiles>,
-    /// The cluster of followers whose stages are objects.
+    /// The namespaces with custom resources that are part of the desired state.
+    pub resources: Vec<String>,
+    /// The cluster of followers whose stages are objects, and of custom resources.
     pub cluster: ClusterAccess,
     /// The data directory.
     pub data: PathBuf,
@@ -112,6 +114,9 @@ pub enum ServeError {
     /// The cluster of attempts that are Jobs.
     #[error("cannot use the Kubernetes cluster")]
     Cluster(#[from] ClusterError),
+    /// The custom resources.
+    #[error("cannot use the custom resources: {0}")]
+    Resources(String),
     /// A listener.
     #[error(transparent)]
     Listen(#[from] ListenError),

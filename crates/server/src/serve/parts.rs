@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use butler_base::cancel::Stop;
+use butler_cluster::CustomObject;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -100,7 +101,11 @@ impl Parts {
 pub(super) type Prepared = (Parts, Scheduler<AnyStore, Executors>, mpsc::UnboundedReceiver<Event>);
 
 /// Opens the store, listens for attempts, and makes everything else.
-pub(super) async fn prepare(options: Options) -> Result<Prepared, ServeError> {
+/// The desired state is that of `options` and of these custom resources.
+pub(super) async fn prepare(
+    options: Options,
+    resources: Vec<Arc<CustomObject>>,
+) -> Result<Prepared, ServeError> {
     let failed = |source| ServeError::Data { path: options.data.clone(), source };
     let data = DataDirectory::create(&options.data).map_err(failed)?;
     let keys = match &options.key_file {
@@ -122,6 +127,7 @@ pub(super) async fn prepare(options: Options) -> Result<Prepared, ServeError> {
     let attempt_metrics = Arc::new(AttemptMetrics::after(*store.journal().borrow()));
     let desired = Arc::new(Desired::new(options.config, options.limits));
     desired.followed.replace(options.followers);
+    desired.take_resources(resources);
     recall(&desired, &data);
     let (sender, events) = mpsc::unbounded_channel();
 

@@ -293,8 +293,12 @@ impl<S: Store + 'static> Poller<S> {
         references: BTreeSet<String>,
         stop: &Stop,
     ) -> Result<BTreeMap<String, Option<Commit>>, PollError> {
-        let credentials =
-            credentials(&self.name, entry.credentials.as_ref(), &self.settings.secrets)?;
+        let read = {
+            let (name, secrets) = (self.name.clone(), self.settings.secrets.clone());
+            let entry = entry.credentials.as_ref().map(|entry| entry.value.clone());
+            move || credentials(&name, entry.as_ref(), &secrets)
+        };
+        let credentials = blocking(move |_| read()).await?;
         let request = MirrorRequest {
             repository: SecretString::from(entry.url.value.clone()),
             credentials,

@@ -19,6 +19,7 @@ use super::listener::listen;
 use super::options::{Options, ServeError};
 use super::parts::{Parts, prepare};
 use super::reload::{reload, reload_followers};
+use super::resource_tasks::CustomResources;
 use super::stopping::end_attempts;
 use super::tls::{TlsListener, acceptor};
 use crate::api::{self, Access, ApiState, SignIns};
@@ -35,7 +36,7 @@ use crate::webhooks::{self, Receiver};
 /// # Errors
 /// If the server cannot start.
 pub async fn serve(
-    options: Options,
+    mut options: Options,
     stop: &Stop,
     ready: impl FnOnce(&str, Option<&SecretString>),
 ) -> Result<(), ServeError> {
@@ -47,13 +48,15 @@ pub async fn serve(
     let with_code = options.with_sign_in_code && is_local;
     let (isolation, metrics_open) = (options.isolation.clone(), options.metrics_open);
     let ca_bundle = options.ca_bundle.clone();
-    let (followers_file, cluster) = (options.followers_file.clone(), options.cluster.clone());
+    let followers_file = options.followers_file.clone();
+    let cluster = FollowerCluster::new(options.cluster.clone());
     let bundle = ca_bundle.clone();
     // Read before anything is written.
     let of_file = options.access_file.as_deref().map(Access::of_file);
     let of_file = of_file.transpose().map_err(ServeError::Access)?;
     let acceptor = options.tls.clone().map(acceptor).transpose()?;
-    let (mut parts, mut scheduler, mut events) = prepare(options).await?;
+    let (resources, objects) = CustomResources::connect(&cluster, &mut options).await?;
+    let (mut parts, mut scheduler, mut events) = prepare(options, objects).await?;
     parts.desired.log_include_errors();
     let failed = |source| ServeError::Data { path: parts.data.root().to_owned(), source };
     let access = match of_file {
@@ -83,7 +86,7 @@ pub async fn serve(
         transactions: parts.store.durations(),
         log_watch: Arc::clone(&parts.log_watch),
         followers: Arc::default(),
-        follower_cluster: FollowerCluster::new(cluster),
+        follower_cluster: cluster,
         files: Arc::clone(&parts.copies.files),
         not_copied: Arc::clone(&parts.copies.not_copied),
         deliveries: Arc::clone(&parts.polls.deliveries),
@@ -99,7 +102,7 @@ pub async fn serve(
     };
     let code = with_code.then(|| state.sign_ins.new_code()).transpose().map_err(failed)?;
     let state = Arc::new(state);
-    let following = follow(&parts, &state, followers_file, bundle);
+    let following = follow(&parts, &state, followers_file, bundle, resources);
     let mut others = webhooks::router(Arc::new(receiver)).merge(pages::router(Arc::clone(&state)));
     if let Some(reports) = parts.reports.take() {
         others = others.merge(reports);
@@ -141,12 +144,13 @@ pub async fn serve(
     Ok(())
 }
 
-/// Looks at followers, and reads their registry again when it changes. Never ends.
+/// Looks at followers, reads their registry again when it changes, and takes custom resources. Never ends.
 fn follow(
     parts: &Parts,
     state: &Arc<ApiState<AnyStore>>,
     registry: Option<ConfigFiles>,
     ca_bundle: Option<PathBuf>,
+    resources: Option<CustomResources>,
 ) -> impl Future<Output = ()> + use<> {
     let ci = CiRuns::new(parts.polls.secrets.clone(), ca_bundle);
     let tasks = FollowerTasks {
@@ -156,11 +160,20 @@ fn follow(
         leadership: parts.leadership.clone(),
         requests: Arc::clone(&state.followers),
     };
-    let desired = Arc::clone(&parts.desired);
+    let (desired, views) = (Arc::clone(&parts.desired), Arc::clone(&parts.views));
+    let (store, leadership) = (Arc::clone(&parts.store), parts.leadership.clone());
+    let resources = {
+        let desired = Arc::clone(&desired);
+        async move {
+            let Some(resources) = resources else { return std::future::pending().await };
+            resources.run(&desired, &views, &*store, leadership).await;
+        }
+    };
     async move {
         tokio::select! {
             () = tasks.run() => {}
             () = reload_followers(registry, &desired) => {}
+            () = resources => {}
         }
     }
 }

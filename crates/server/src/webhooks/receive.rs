@@ -15,7 +15,6 @@ use super::deliveries::Deliveries;
 use super::provider::{Proof, ProofError, is_about_commits};
 use crate::api::ApiError;
 use crate::attempts::Secrets;
-use crate::config::SecretSource;
 use crate::serve::Desired;
 
 /// The largest body, in bytes: that of GitHub, which sends the most.
@@ -58,8 +57,11 @@ async fn deliver(
     let Some(proof) = Proof::of(provider, request.headers()) else {
         return Err(refuse(&receiver.deliveries, &name));
     };
-    let (secrets, source) =
-        (receiver.secrets.clone(), SecretSource::File(webhook.secret_file.clone()));
+    // The configuration requires one.
+    let Some(source) = webhook.source() else {
+        return Err(ApiError::not_found(format!("there is no webhook for `{name}`")));
+    };
+    let secrets = receiver.secrets.clone();
     let used_by = format!("the webhook of the repository `{name}`");
     let read = blocking(move |_| secrets.read(&source, &used_by)).await;
     let secret = read.map_err(|error| ApiError::internal(&error))?;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 /// The groups and versions, with their kinds and plurals.
-const KINDS: [(&str, &[(&str, &str)]); 8] = [
+const KINDS: [(&str, &[(&str, &str)]); 10] = [
     (
         "v1",
         &[
@@ -23,6 +23,11 @@ const KINDS: [(&str, &[(&str, &str)]); 8] = [
     ("networking.k8s.io/v1", &[("NetworkPolicy", "networkpolicies")]),
     ("policy/v1", &[("PodDisruptionBudget", "poddisruptionbudgets")]),
     ("rbac.authorization.k8s.io/v1", &[("Role", "roles"), ("RoleBinding", "rolebindings")]),
+    (
+        "runner.butlerlabs.dev/v1alpha1",
+        &[("Repository", "repositories"), ("Layer", "layers"), ("Follower", "followers")],
+    ),
+    ("apiextensions.k8s.io/v1", &[("CustomResourceDefinition", "customresourcedefinitions")]),
 ];
 
 /// The path of a group and version.
@@ -36,7 +41,7 @@ pub(super) fn kinds(path: &str) -> Option<Value> {
     let resources = kinds.iter().map(|(kind, plural)| {
         json!({
             "name": plural, "singularName": kind.to_lowercase(), "kind": kind,
-            "namespaced": *kind != "Namespace",
+            "namespaced": !["CustomResourceDefinition", "Namespace"].contains(kind),
             "verbs": ["create", "delete", "get", "list", "patch", "watch"],
         })
     });

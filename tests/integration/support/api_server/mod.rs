@@ -15,6 +15,7 @@ mod store;
 mod watching;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use base64::Engine as _;
@@ -105,6 +106,8 @@ struct Shared {
     faults: Mutex<Vec<Fault>>,
     watching: watch::Sender<Watching>,
     course: watch::Sender<PodCourse>,
+    /// How many changes named an earlier version of their object.
+    conflicts: AtomicUsize,
     /// The requests: `POST /path?query`.
     requests: Mutex<Vec<String>>,
     /// The directory of volumes, and the variables of the node.
@@ -133,6 +136,7 @@ impl ApiServer {
             faults: Mutex::default(),
             watching: watch::Sender::default(),
             course: watch::Sender::new(PodCourse::Run),
+            conflicts: AtomicUsize::new(0),
             requests: Mutex::default(),
             node: node.to_owned(),
             variables: variables.collect(),
@@ -352,6 +356,50 @@ impl ApiServer {
         self.shared.update(|store| store.put(path, object));
     }
 
+    /// A user creates a custom resource, or changes what it wants.
+    pub(crate) fn custom(&self, plural: &str, namespace: &str, name: &str, spec: Value) {
+        let path = custom_path(plural, namespace, name);
+        self.shared.update(|store| {
+            let known = store.get(&path).cloned();
+            let generation = known.as_ref().map_or(0, |it| it["metadata"]["generation"].as_i64().unwrap());
+            let mut object = known.unwrap_or_else(|| json!({
+                "metadata": {
+                    "name": name, "namespace": namespace, "uid": format!("{:032x}", fastrand::u128(..)),
+                    "creationTimestamp": server::now(),
+                },
+            }));
+            object["metadata"]["generation"] = json!(generation + 1);
+            object["spec"] = spec;
+            store.put(&path, object);
+        });
+    }
+
+    /// A user changes a custom resource, but not what it wants: a label.
+    pub(crate) fn touch(&self, plural: &str, namespace: &str, name: &str) {
+        self.shared.update(|store| {
+            store.change(&custom_path(plural, namespace, name), |object| {
+                let label = format!("{:08x}", fastrand::u32(..));
+                object["metadata"]["labels"] = json!({"touched": label});
+            });
+        });
+    }
+
+    /// A user deletes a custom resource.
+    pub(crate) fn delete_custom(&self, plural: &str, namespace: &str, name: &str) {
+        self.shared.update(|store| store.remove(&custom_path(plural, namespace, name)));
+    }
+
+    /// A custom resource.
+    pub(crate) fn custom_object(&self, plural: &str, namespace: &str, name: &str) -> Value {
+        let store = self.shared.store.lock().unwrap();
+        store.get(&custom_path(plural, namespace, name)).cloned().unwrap_or_default()
+    }
+
+    /// How many changes named an earlier version of their object.
+    pub(crate) fn conflicts(&self) -> usize {
+        self.shared.conflicts.load(Ordering::SeqCst)
+    }
+
     /// Creates a config map with one key.
     pub(crate) fn config_map(&self, name: &str, key: &str, value: &str) {
         let path = format!("/api/v1/namespaces/{NAMESPACE}/configmaps/{name}");
@@ -381,6 +429,10 @@ impl ApiServer {
             .map(|kind| store.of(kind).count())
             .sum()
     }
+}
+
+fn custom_path(plural: &str, namespace: &str, name: &str) -> String {
+    format!("/apis/runner.butlerlabs.dev/v1alpha1/namespaces/{namespace}/{plural}/{name}")
 }
 
 impl Drop for ApiServer {

@@ -61,6 +61,9 @@ fn answer(
         match method.as_str() {
             "POST" => create(shared, path, body, &query),
             "GET" => read(shared, path, &query),
+            "PATCH" if headers[header::CONTENT_TYPE] == "application/merge-patch+json" => {
+                merge_status(shared, path, body)
+            }
             "PATCH" => apply(shared, path, body, &query),
             "DELETE" => delete(shared, path, body),
             _ => failure(405, "MethodNotAllowed", "the server does not allow this method"),
@@ -161,6 +164,40 @@ fn apply(
     found(&shared.update(|store| store.put(path, object)))
 }
 
+/// A merge patch of the status of a custom resource, which names the version that it changes.
+fn merge_status(shared: &Arc<Shared>, path: &str, body: &Bytes) -> Response {
+    let change: Value = serde_json::from_slice(body).unwrap();
+    let path = path.strip_suffix("/status").expect("only the status is changed");
+    let Some(mut object) = shared.store.lock().unwrap().get(path).cloned() else {
+        return failure(404, "NotFound", "not found");
+    };
+    if change["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] {
+        shared.conflicts.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        let message = "the object has been modified; please apply your changes to the latest version and try again";
+        return failure(409, "Conflict", message);
+    }
+    merge(&mut object["status"], &change["status"]);
+    found(&shared.update(|store| store.put(path, object)))
+}
+
+/// RFC 7396.
+fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(members) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (name, value) in members {
+        if value.is_null() {
+            target.as_object_mut().unwrap().remove(name);
+        } else {
+            merge(&mut target[name.as_str()], value);
+        }
+    }
+}
+
 /// The reason why a pod is not admitted: its service account must exist.
 fn admit(store: &super::Store, collection: &str, pod: &Value) -> Option<String> {
     let account = pod["spec"]["serviceAccountName"].as_str().filter(|name| *name != "default")?;
@@ -182,6 +219,9 @@ fn read(shared: &Shared, path: &str, query: &BTreeMap<String, String>) -> Respon
         Some("jobs") => "JobList",
         Some("pods") => "PodList",
         Some("events") => "EventList",
+        Some("repositories") => "RepositoryList",
+        Some("layers") => "LayerList",
+        Some("followers") => "FollowerList",
         _ => {
             let mut parts = path.rsplit('/');
             let (name, plural) = (parts.next().unwrap(), parts.next().unwrap());

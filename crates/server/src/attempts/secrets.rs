@@ -1,0 +1,269 @@
+//! Reads the secrets that a configuration names.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fs_err as fs;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::config::{SecretKey, SecretName, SecretSource};
+
+/// The largest file with a secret, in bytes.
+const MOST: u64 = 1024 * 1024;
+
+/// Reads a variable of the server.
+pub type ReadVariable = Arc<dyn Fn(&str) -> Option<SecretString> + Send + Sync>;
+
+/// Reads the values of a Secret, by namespace and name. It blocks.
+pub type ReadSecret =
+    Arc<dyn Fn(&str, &str) -> Result<BTreeMap<String, SecretString>, String> + Send + Sync>;
+
+/// Credentials that a Secret contains.
+#[derive(Debug)]
+pub enum SecretCredentials {
+    /// A token.
+    Token(SecretString),
+    /// A user with a password.
+    Password {
+        /// The user.
+        username: SecretString,
+        /// The password.
+        password: SecretString,
+    },
+    /// An SSH key.
+    SshKey {
+        /// The key.
+        private_key: SecretString,
+        /// The keys of hosts.
+        known_hosts: SecretString,
+    },
+}
+
+/// Reads secrets at the moment in which they are needed, so that one that was rotated needs no
+/// restart.
+#[derive(Clone)]
+pub struct Secrets {
+    variable: ReadVariable,
+    cluster: Option<ReadSecret>,
+}
+
+/// A secret cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// Its file.
+    #[error("cannot read the secret in the file `{}` that {used_by} needs", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What needs it.
+        used_by: String,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Its variable.
+    #[error("the variable `{name}` of the server is not set, and {used_by} needs it")]
+    Variable {
+        /// The variable.
+        name: String,
+        /// What needs it.
+        used_by: String,
+    },
+    /// Its Secret.
+    #[error("cannot use the Secret `{namespace}/{name}` that {used_by} needs: {why}")]
+    Secret {
+        /// The namespace of the Secret.
+        namespace: String,
+        /// The name of the Secret.
+        name: String,
+        /// What needs it.
+        used_by: String,
+        /// Why.
+        why: String,
+    },
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Secrets")
+    }
+}
+
+impl Secrets {
+    /// Secrets in files, and in variables that `variable` reads.
+    #[must_use]
+    pub const fn new(variable: ReadVariable) -> Self {
+        Self { variable, cluster: None }
+    }
+
+    /// Reads Secrets of a cluster too. From then on, secrets must be read on threads that may block.
+    pub fn read_cluster(&mut self, read: ReadSecret) {
+        self.cluster = Some(read);
+    }
+
+    /// A variable of the server.
+    pub(super) fn variable(&self, name: &str) -> Option<SecretString> {
+        (self.variable)(name)
+    }
+
+    /// A secret, without the line end that editors add. `used_by` is for the error. It blocks until a cluster has
+    /// answered.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read(&self, source: &SecretSource, used_by: &str) -> Result<SecretString, SecretError> {
+        match source {
+            SecretSource::File(path) => Self::file(path).map_err(|source| SecretError::File {
+                path: path.clone(),
+                used_by: used_by.to_owned(),
+                source,
+            }),
+            SecretSource::Env(name) => (self.variable)(name).ok_or_else(|| SecretError::Variable {
+                name: name.clone(),
+                used_by: used_by.to_owned(),
+            }),
+            SecretSource::Secret(SecretKey { name, key, namespace }) => {
+                let of = SecretName { name: name.clone(), namespace: namespace.clone() };
+                let mut values = self.values(&of, used_by)?;
+                let found = values.remove(key).map(|value| without_line_end(value.expose_secret()));
+                found.ok_or_else(|| problem(&of, used_by, format!("it has no key `{key}`")))
+            }
+        }
+    }
+
+    /// The credentials in a Secret. It blocks until the cluster has answered.
+    ///
+    /// # Errors
+    /// If the Secret cannot be read, or has none.
+    pub fn credentials(
+        &self,
+        of: &SecretName,
+        used_by: &str,
+    ) -> Result<SecretCredentials, SecretError> {
+        let mut values = self.values(of, used_by)?;
+        let mut take = |key: &str| {
+            let value = values.remove(key)?;
+            Some(without_line_end(value.expose_secret()))
+        };
+        if let Some(token) = take("token") {
+            return Ok(SecretCredentials::Token(token));
+        }
+        if let (Some(username), Some(password)) = (take("username"), take("password")) {
+            return Ok(SecretCredentials::Password { username, password });
+        }
+        // The line end belongs to these.
+        if let (Some(private_key), Some(known_hosts)) =
+            (values.remove("ssh-privatekey"), values.remove("known_hosts"))
+        {
+            return Ok(SecretCredentials::SshKey { private_key, known_hosts });
+        }
+        let why = "it must have the key `token`, or `username` and `password`, or `ssh-privatekey` and `known_hosts`";
+        Err(problem(of, used_by, why.to_owned()))
+    }
+
+    fn values(
+        &self,
+        of: &SecretName,
+        used_by: &str,
+    ) -> Result<BTreeMap<String, SecretString>, SecretError> {
+        let read = self.cluster.as_ref().map(|read| read(&of.namespace, &of.name));
+        let read = read.unwrap_or_else(|| Err("the server uses no cluster".to_owned()));
+        read.map_err(|why| problem(of, used_by, why))
+    }
+
+    fn file(path: &Path) -> std::io::Result<SecretString> {
+        let size = fs::metadata(path)?.len();
+        if size > MOST {
+            return Err(std::io::Error::other(format!(
+                "it has {size} bytes; a secret has at most {MOST}"
+            )));
+        }
+        let text = fs::read_to_string(path)?;
+        Ok(without_line_end(&text))
+    }
+}
+
+fn without_line_end(text: &str) -> SecretString {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    text.strip_suffix('\r').unwrap_or(text).into()
+}
+
+fn problem(of: &SecretName, used_by: &str, why: String) -> SecretError {
+    let (namespace, name) = (of.namespace.clone(), of.name.clone());
+    SecretError::Secret { namespace, name, used_by: used_by.to_owned(), why }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secrets(values: &[(&str, &str)]) -> Secrets {
+        let values: BTreeMap<String, String> =
+            values.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let mut secrets = Secrets::new(Arc::new(|_: &str| None));
+        secrets.read_cluster(Arc::new(move |namespace: &str, name: &str| {
+            if (namespace, name) != ("team-a", "git") {
+                return Err(format!("secrets \"{name}\" not found"));
+            }
+            let one = |(key, value): (&String, &String)| (key.clone(), value.as_str().into());
+            Ok(values.iter().map(one).collect())
+        }));
+        secrets
+    }
+
+    fn name(name: &str) -> SecretName {
+        SecretName { name: name.to_owned(), namespace: "team-a".to_owned() }
+    }
+
+    #[test]
+    fn credentials_are_what_the_keys_of_a_secret_say() {
+        let shown = |values: &[(&str, &str)]| match secrets(values).credentials(&name("git"), "a") {
+            Ok(SecretCredentials::Token(token)) => token.expose_secret().to_owned(),
+            Ok(SecretCredentials::Password { username, password }) => {
+                format!("{} {}", username.expose_secret(), password.expose_secret())
+            }
+            Ok(SecretCredentials::SshKey { private_key, known_hosts }) => {
+                format!("{:?} {:?}", private_key.expose_secret(), known_hosts.expose_secret())
+            }
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(shown(&[("token", "t0ken\n")]), "t0ken");
+        assert_eq!(shown(&[("username", "ana"), ("password", "s3cret\r\n")]), "ana s3cret");
+        assert_eq!(
+            shown(&[("ssh-privatekey", "key\n"), ("known_hosts", "h\n")]),
+            r#""key\n" "h\n""#
+        );
+        for values in [&[("username", "ana")][..], &[("ssh-privatekey", "key")], &[]] {
+            assert!(
+                shown(values).contains("it must have the key `token`, or"),
+                "{}",
+                shown(values)
+            );
+        }
+    }
+
+    #[test]
+    fn secret_of_the_cluster_is_a_key_and_errors_name_it_without_values() {
+        let secrets = secrets(&[("db", "hunter22\n")]);
+        let key = |secret: &str, key: &str| {
+            let SecretName { name, namespace } = name(secret);
+            SecretSource::Secret(SecretKey { name, key: key.to_owned(), namespace })
+        };
+        assert_eq!(secrets.read(&key("git", "db"), "a").unwrap().expose_secret(), "hunter22");
+        for (source, expected) in [
+            (
+                key("git", "other"),
+                "cannot use the Secret `team-a/git` that a needs: it has no key `other`",
+            ),
+            (
+                key("none", "db"),
+                "cannot use the Secret `team-a/none` that a needs: secrets \"none\" not found",
+            ),
+        ] {
+            assert_eq!(secrets.read(&source, "a").unwrap_err().to_string(), expected);
+        }
+        let without = Secrets::new(Arc::new(|_: &str| None)).read(&key("git", "db"), "a");
+        assert!(without.unwrap_err().to_string().contains("the server uses no cluster"));
+    }
+}

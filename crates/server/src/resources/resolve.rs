@@ -1,0 +1,302 @@
+//! Which resources are used.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use butler_cluster::{CustomObject, ResourceKey, ResourceKind};
+use butler_follower::config::Follower;
+use serde_json::{Value, json};
+
+use super::followers::{follower, with_own_names};
+use super::schemas::schema;
+use super::structural::{message_with_resource_keys, with_file_keys};
+use crate::config::{Config, ConfigError, RemoteLimits, Trust, document_problem, parse_namespace};
+
+/// Why the newest generation of a resource is not used.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Refusal {
+    /// In one word.
+    pub reason: &'static str,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+/// What came of a resource.
+#[derive(Clone, Debug)]
+pub struct TakenResource {
+    uid: String,
+    generation: i64,
+    /// Whether a generation of it is in force.
+    pub is_in_force: bool,
+    /// Why the newest one is not.
+    pub refusal: Option<Refusal>,
+}
+
+impl TakenResource {
+    /// Whether `object` wants what was taken.
+    #[must_use]
+    pub fn is_of(&self, object: &CustomObject) -> bool {
+        self.uid == object.uid && self.generation == object.generation
+    }
+}
+
+/// A name that a resource in force has, and the newest configuration too.
+#[derive(Clone, Debug)]
+pub struct Clash {
+    /// The resource.
+    pub key: ResourceKey,
+    /// What is wrong, at the entry of the configuration.
+    pub error: ConfigError,
+}
+
+/// The resources, and what of them is in force.
+#[derive(Clone, Debug, Default)]
+pub struct Resources {
+    objects: Vec<Arc<CustomObject>>,
+    /// What each resource in force wants, as the entry of a file.
+    in_force: BTreeMap<ResourceKey, Value>,
+    /// Why the newest generations of others are not.
+    refusals: BTreeMap<ResourceKey, Refusal>,
+    /// What a configuration that is not in force says about those in force.
+    notes: BTreeMap<ResourceKey, Refusal>,
+    /// What the namespaces define.
+    configs: BTreeMap<String, Config>,
+    followers: Vec<Follower>,
+}
+
+impl Resources {
+    /// Takes the resources that the cluster has. Returns whether they want something else than before.
+    pub fn replace(&mut self, objects: Vec<Arc<CustomObject>>) -> bool {
+        // Most changes are those of their status, which the server has written.
+        let wanted = |all: &[Arc<CustomObject>]| {
+            let one = |it: &Arc<CustomObject>| (it.key.clone(), it.uid.clone(), it.generation);
+            all.iter().map(one).collect::<Vec<_>>()
+        };
+        let is_other = wanted(&self.objects) != wanted(&objects);
+        self.objects = objects;
+        is_other
+    }
+
+    /// The resources.
+    #[must_use]
+    pub fn objects(&self) -> &[Arc<CustomObject>] {
+        &self.objects
+    }
+
+    /// What the namespaces define, by their names.
+    #[must_use]
+    pub const fn configs(&self) -> &BTreeMap<String, Config> {
+        &self.configs
+    }
+
+    /// The followers that are in force.
+    #[must_use]
+    pub fn followers(&self) -> &[Follower] {
+        &self.followers
+    }
+
+    /// The resources, and what came of them.
+    #[must_use]
+    pub fn taken(&self) -> BTreeMap<ResourceKey, TakenResource> {
+        let taken = |object: &Arc<CustomObject>| {
+            let key = &object.key;
+            let refusal = self.refusals.get(key).or_else(|| self.notes.get(key));
+            let taken = TakenResource {
+                uid: object.uid.clone(),
+                generation: object.generation,
+                is_in_force: self.in_force.contains_key(key),
+                refusal: refusal.cloned(),
+            };
+            (key.clone(), taken)
+        };
+        self.objects.iter().map(taken).collect()
+    }
+
+    /// What is wrong with resources, in sentences.
+    pub fn problems(&self) -> impl Iterator<Item = String> {
+        self.refusals.iter().map(|(key, refusal)| format!("{key}: {}", refusal.message))
+    }
+
+    /// The names of resources in force that `config`, which has none of them, defines too.
+    #[must_use]
+    pub fn clashes(&self, config: &Config) -> Vec<Clash> {
+        let clash = |key: &ResourceKey| {
+            let (kind, file, at) = entry_of(config, key)?;
+            let message = format!(
+                "the {kind} `{}` is also the custom resource `{key}`; rename or delete one of them",
+                key.full_name()
+            );
+            let error = ConfigError { file, at: Some(at), message };
+            Some(Clash { key: key.clone(), error })
+        };
+        self.in_force.keys().filter_map(clash).collect()
+    }
+
+    /// Tells resources that a newer configuration has their names. They stay in force instead of it.
+    pub fn note(&mut self, clashes: &[Clash]) {
+        self.notes.clear();
+        for Clash { key, error } in clashes {
+            let message = format!(
+                "`{}` is also given in the configuration of the server ({}); rename or delete one of them",
+                key.full_name(),
+                error.file.display()
+            );
+            self.notes.insert(key.clone(), Refusal { reason: "NameConflict", message });
+        }
+    }
+
+    /// Finds out which resources can be used beside `config`, which has none of them. What is wrong with a new
+    /// generation leaves the last valid one in force.
+    pub fn resolve(&mut self, config: &Config, limits: &RemoteLimits) {
+        let (objects, notes) = (std::mem::take(&mut self.objects), std::mem::take(&mut self.notes));
+        let mut found = Self { objects, notes, ..Self::default() };
+        let mut namespaces: BTreeMap<String, BTreeMap<ResourceKey, Value>> = BTreeMap::new();
+        for object in &found.objects {
+            let namespace = namespaces.entry(object.key.namespace.clone()).or_default();
+            namespace.insert(object.key.clone(), entry(object));
+        }
+        for (namespace, entries) in namespaces {
+            let limits = limits.of_namespace(&namespace);
+            let trust = Trust::Namespace { limits, namespace: namespace.clone() };
+            let mut choice =
+                Choice { entries, before: &self.in_force, refusals: &mut found.refusals };
+            let of_namespace = choice.config(config, &trust);
+            found.followers.extend(choice.followers(&namespace, &of_namespace, &trust));
+            found.in_force.extend(choice.entries);
+            found.configs.insert(namespace, of_namespace);
+        }
+        *self = found;
+    }
+}
+
+/// What a resource wants, as the entry of a file.
+fn entry(object: &CustomObject) -> Value {
+    let CustomObject { key, spec, .. } = object;
+    let entry = with_file_keys(schema(key.kind), Value::Object(spec.clone()));
+    with_own_names(key, entry)
+}
+
+/// The choice between the newest and the last valid generations in a namespace.
+struct Choice<'a> {
+    /// What the resources want.
+    entries: BTreeMap<ResourceKey, Value>,
+    /// What was in force before.
+    before: &'a BTreeMap<ResourceKey, Value>,
+    refusals: &'a mut BTreeMap<ResourceKey, Refusal>,
+}
+
+impl Choice<'_> {
+    /// What repositories and layers define together.
+    fn config(&mut self, own: &Config, trust: &Trust) -> Config {
+        // What others say about one that cannot be read would be wrong.
+        let unreadable = self.files().filter_map(|(key, file, text)| {
+            let problem = document_problem(&file, &text)?;
+            Some((key.clone(), problem.message))
+        });
+        let unreadable: Vec<_> = unreadable.collect();
+        self.refuse(unreadable);
+        let taken = self.entries.keys().filter_map(|key| {
+            let (kind, file, (line, _)) = entry_of(own, key)?;
+            let message = format!(
+                "the {kind} `{}` is also given in {}:{line}; rename or delete one of them",
+                key.full_name(),
+                file.display()
+            );
+            Some((key.clone(), Refusal { reason: "NameConflict", message }))
+        });
+        let taken: Vec<_> = taken.collect();
+        for (key, refusal) in taken {
+            self.entries.remove(&key);
+            self.refusals.insert(key, refusal);
+        }
+        loop {
+            let files = self.files().map(|(_, file, text)| (file, text)).collect::<Vec<_>>();
+            let errors = match parse_namespace(&files, trust, own.defaults.as_ref()) {
+                Ok(config) => return config,
+                Err(errors) => errors,
+            };
+            let keys: BTreeMap<PathBuf, ResourceKey> =
+                self.files().map(|(key, file, _)| (file, key.clone())).collect();
+            let wrong = errors.into_iter().filter_map(|error| {
+                let key = keys.get(&error.file)?.clone();
+                Some((key, error.message))
+            });
+            if !self.refuse(wrong.collect()) {
+                return Config::default();
+            }
+        }
+    }
+
+    /// The followers, which name repositories and layers of `config`.
+    fn followers(&mut self, namespace: &str, config: &Config, trust: &Trust) -> Vec<Follower> {
+        loop {
+            let all = self.entries.iter().filter(|(key, _)| key.kind == ResourceKind::Follower);
+            let read: Vec<_> = all
+                .map(|(key, entry)| (key.clone(), follower(namespace, entry, config, trust)))
+                .collect();
+            let (valid, wrong): (Vec<_>, Vec<_>) =
+                read.into_iter().partition(|(_, follower)| follower.is_ok());
+            let wrong = wrong.into_iter();
+            let wrong = wrong.filter_map(|(key, follower)| Some((key, follower.err()?)));
+            if !self.refuse(wrong.collect()) {
+                return valid.into_iter().filter_map(|(_, follower)| follower.ok()).collect();
+            }
+        }
+    }
+
+    /// Repositories and layers as files.
+    fn files(&self) -> impl Iterator<Item = (&ResourceKey, PathBuf, String)> {
+        self.entries.iter().filter_map(|(key, entry)| {
+            let group = match key.kind {
+                ResourceKind::Repository => "repositories",
+                ResourceKind::Layer => "layers",
+                ResourceKind::Follower => return None,
+            };
+            // JSON is YAML.
+            let text = json!({(group): {(key.full_name()): entry}}).to_string();
+            Some((key, PathBuf::from(key.to_string()), text))
+        })
+    }
+
+    /// Returns to what was valid last, or leaves the resources out. Returns whether there are any.
+    fn refuse(&mut self, wrong: Vec<(ResourceKey, String)>) -> bool {
+        let has_any = !wrong.is_empty();
+        let mut by_key: BTreeMap<ResourceKey, Vec<String>> = BTreeMap::new();
+        for (key, message) in wrong {
+            by_key.entry(key).or_default().push(message);
+        }
+        for (key, messages) in by_key {
+            let message = message_with_resource_keys(schema(key.kind), &messages.join("; "));
+            // What is wrong with the last valid generation follows from others.
+            let refusal = || Refusal { reason: "Invalid", message };
+            self.refusals.entry(key.clone()).or_insert_with(refusal);
+            match self.before.get(&key) {
+                Some(before) if self.entries.get(&key) != Some(before) => {
+                    self.entries.insert(key.clone(), before.clone());
+                }
+                _ => {
+                    self.entries.remove(&key);
+                }
+            }
+        }
+        has_any
+    }
+}
+
+/// The entry of a configuration with the name of a resource: its kind, and where it is.
+fn entry_of(config: &Config, key: &ResourceKey) -> Option<(&'static str, PathBuf, (u64, u64))> {
+    let name = key.full_name();
+    match key.kind {
+        ResourceKind::Repository => {
+            let entry = config.repositories.get(&name)?;
+            Some(("repository", entry.file.clone(), entry.at))
+        }
+        ResourceKind::Layer => {
+            let entry = config.layers.get(&name)?;
+            Some(("layer", entry.file.clone(), entry.at))
+        }
+        // Ids of the registry have no dots.
+        ResourceKind::Follower => None,
+    }
+}

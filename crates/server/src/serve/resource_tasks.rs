@@ -1,0 +1,126 @@
+//! Reads custom resources with the desired state, and writes their status.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use butler_cluster::{
+    CustomObject, NativeObjects, ResourceKey, ResourceKind, StatusWrite, WatchedResources,
+};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+use super::desired::Desired;
+use super::leadership::Leadership;
+use super::options::{Options, ServeError};
+use super::resource_status::Known;
+use super::view::Views;
+use crate::followers::FollowerCluster;
+use crate::resources::status;
+use crate::store::Followers;
+
+/// How long further changes are waited for: `kubectl apply` of a directory makes many.
+const SETTLES: Duration = Duration::from_millis(200);
+
+/// The time between two writes of what has changed in the status.
+const WRITES: Duration = Duration::from_secs(2);
+
+/// Custom resources of a cluster.
+#[derive(Clone)]
+pub(super) struct CustomResources {
+    cluster: Arc<NativeObjects>,
+    watched: Arc<WatchedResources>,
+}
+
+impl CustomResources {
+    /// Lists the resources of `options`, whose Secrets can be read from now on.
+    ///
+    /// # Errors
+    /// If the cluster cannot be reached, or does not allow it.
+    pub(super) async fn connect(
+        access: &FollowerCluster,
+        options: &mut Options,
+    ) -> Result<(Option<Self>, Vec<Arc<CustomObject>>), ServeError> {
+        if options.resources.is_empty() {
+            return Ok((None, Vec::new()));
+        }
+        let cluster = access.objects().await.map_err(ServeError::Resources)?;
+        let watched = WatchedResources::list(&cluster, options.resources.clone()).await;
+        let watched = watched.map_err(|error| ServeError::Resources(error.to_string()))?;
+        let (reader, runtime) = (Arc::clone(&cluster), Handle::current());
+        options.secrets.read_cluster(Arc::new(move |namespace, name| {
+            runtime.block_on(reader.secret(namespace, name))
+        }));
+        let objects = watched.objects();
+        Ok((Some(Self { cluster, watched: Arc::new(watched) }), objects))
+    }
+
+    /// Takes each change, and writes what comes of it. Never ends.
+    pub(super) async fn run<S: Followers>(
+        &self,
+        desired: &Desired,
+        views: &Views,
+        store: &S,
+        mut leadership: watch::Receiver<Leadership>,
+    ) {
+        let take = async {
+            loop {
+                self.watched.changed().await;
+                tokio::time::sleep(SETTLES).await;
+                desired.take_resources(self.watched.objects());
+            }
+        };
+        let write = async {
+            let mut refused = BTreeMap::new();
+            // Servers that do not decide would write what they do not know.
+            while leadership.wait_for(|leadership| leadership.decides()).await.is_ok() {
+                self.write(desired, views, store, &mut refused).await;
+                tokio::time::sleep(WRITES).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::join!(self.watched.watch(&self.cluster), take, write);
+    }
+
+    /// Writes each status that has changed. `refused` is why the last writes have failed.
+    async fn write<S: Followers>(
+        &self,
+        desired: &Desired,
+        views: &Views,
+        store: &S,
+        refused: &mut BTreeMap<ResourceKey, String>,
+    ) {
+        let objects = self.watched.objects();
+        let has_followers = objects.iter().any(|it| it.key.kind == ResourceKind::Follower);
+        let stored = if has_followers { store.followers().await } else { Ok(Vec::new()) };
+        // The store says itself why it does not answer.
+        let Ok(stored) = stored else { return };
+        let records = stored.into_iter().map(|it| (it.record.follower.clone(), it.record));
+        let known = Known::new(desired, views, records.collect());
+        let taken = desired.taken_resources();
+        let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        refused.retain(|key, _| taken.contains_key(key));
+        for object in &objects {
+            let key = &object.key;
+            // A newer generation is taken first.
+            let Some(taken) = taken.get(key).filter(|taken| taken.is_of(object)) else { continue };
+            let observed = taken.is_in_force.then(|| known.of(key));
+            let status = status(object, taken.refusal.as_ref(), observed.as_ref(), &now);
+            if object.status.as_ref() == Some(&status) {
+                continue;
+            }
+            match self.cluster.write_status(object, &status).await {
+                // The watch reports it.
+                StatusWrite::Written | StatusWrite::Stale => {
+                    refused.remove(key);
+                }
+                StatusWrite::Failed { why } => {
+                    if refused.get(key) != Some(&why) {
+                        tracing::warn!("cannot write the status of {key}: {why}");
+                        refused.insert(key.clone(), why);
+                    }
+                }
+            }
+        }
+    }
+}
