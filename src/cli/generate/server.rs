@@ -1,5 +1,6 @@
 //! `generate server`: the installation of a server in a Kubernetes cluster.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use butler_cluster::{
@@ -9,7 +10,7 @@ use butler_cluster::{
 use butler_follower::config::{Adapter, StageWork};
 use butler_follower::state::copy_name;
 use butler_server::artifacts::{AddressError, ArtifactsAddress};
-use butler_server::config;
+use butler_server::config::{self, git_host};
 use butler_server::resources::definitions;
 use butler_server::serve::read_registry;
 use butler_start::generate::IMAGE;
@@ -44,6 +45,9 @@ pub(in crate::cli) struct InstallationFlags {
     /// A namespace whose custom resources are part of the desired state; can be repeated
     #[arg(long, value_name = "NAME", value_parser = object_name)]
     resources: Vec<String>,
+    /// A host, without a port, of the repositories that custom resources define; `*` matches any text; can be repeated
+    #[arg(long, value_name = "GLOB", requires = "resources", value_parser = git_host)]
+    allowed_git_host: Vec<String>,
     /// The namespace of the server
     #[arg(long, value_name = "NAME", default_value = "butler-system", value_parser = object_name)]
     namespace: String,
@@ -146,8 +150,20 @@ impl InstallationFlags {
             self.config.as_ref().map(read).transpose().map_err(InstallationError::Files)?;
         let followers = self.followers.as_deref().map(followers).transpose();
         let followers = followers.map_err(InstallationError::Files)?;
-        let resources = (!self.resources.is_empty()).then_some(InstalledResources {
-            namespaces: self.resources,
+        let namespaces: BTreeSet<String> = self.resources.into_iter().collect();
+        // The server reads the Secrets that resources name.
+        for own in [&self.namespace, &self.job_namespace] {
+            if namespaces.contains(own) {
+                let why = format!(
+                    "the namespace `{own}` of --resources has the Secrets of the server or of its attempts, which users who \
+                     write resources could read; use another namespace"
+                );
+                return Err(InstallationError::Files(vec![why]));
+            }
+        }
+        let resources = (!namespaces.is_empty()).then(|| InstalledResources {
+            namespaces: namespaces.into_iter().collect(),
+            git_hosts: self.allowed_git_host,
             definitions: definitions(),
         });
         let version = self.runner_version.map(|version| version.to_string());

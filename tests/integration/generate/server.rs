@@ -47,7 +47,8 @@ const SEVERAL: &[&str] = &[
 ];
 
 /// Custom resources of two namespaces.
-const RESOURCES: &[&str] = &["--resources", "team-a", "--resources", "team-b"];
+const RESOURCES: &[&str] =
+    &["--resources", "team-b", "--resources", "team-a", "--allowed-git-host", "*.example.com"];
 
 fn printed(words: &[&str]) -> String {
     let words = [&["generate", "server"], words].concat();
@@ -208,6 +209,16 @@ fn pod_of_the_server_is_restricted_and_has_known_settings() {
             volumes.insert(claim["metadata"]["name"].as_str().unwrap());
         }
         assert_eq!(mounted, volumes);
+    }
+}
+
+#[test]
+fn namespaces_with_secrets_of_the_server_cannot_have_custom_resources() {
+    for own in ["butler-system", "butler-attempts"] {
+        let run = Machine::new().run(&["generate", "server", "--resources", own]);
+        assert_eq!(run.code, Some(2));
+        let stderr = run.stderr;
+        assert!(stderr.contains(&format!("the namespace `{own}` of --resources")), "{stderr}");
     }
 }
 

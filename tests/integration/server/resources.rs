@@ -197,7 +197,12 @@ async fn invalid_resource_says_why_and_the_last_valid_one_stays_in_force() {
         .until_problem(&["butler.yaml:2:", "`team-a.dns` is also the custom resource"])
         .await;
     assert_eq!(site.installation.layer("team-a.dns")["path"], "envs/dns");
-    // After a restart, the configuration is first.
+    // The configuration is in force as soon as the resource is gone, and then it is first, also after a restart.
+    site.cluster.delete_custom("layers", "team-a", "dns");
+    let path = || site.installation.layer("team-a.dns")["path"].clone();
+    eventually("the path of the configuration", || path() == "envs/app").await;
+    site.layer("dns", site.dns());
+    site.until("layers", "dns", "Accepted", "False").await;
     site.installation.kill().await;
     site.serve().await;
     site.installation.until_problem(&["Layer team-a/dns: ", "also given in"]).await;

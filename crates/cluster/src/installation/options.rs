@@ -52,6 +52,8 @@ pub struct FollowedKind {
 pub struct InstalledResources {
     /// Their namespaces.
     pub namespaces: Vec<String>,
+    /// Globs of the hosts of repositories that they can define.
+    pub git_hosts: Vec<String>,
     /// The `CustomResourceDefinition`s of their kinds.
     pub definitions: Vec<Value>,
 }

@@ -7,9 +7,14 @@ use crate::yaml::{document, scalar_text};
 /// The values of the template; none for a server without custom resources.
 pub(super) fn values(installation: &Installation) -> Values {
     let Some(resources) = &installation.resources else { return Vec::new() };
-    let namespaces = scalar_text(&resources.namespaces.join(","));
-    let variable =
-        format!("            - name: BUTLER_RESOURCES\n              value: {namespaces}");
+    let variable = |name: &str, values: &[String]| {
+        let values = scalar_text(&values.join(","));
+        format!("            - name: {name}\n              value: {values}")
+    };
+    let mut variables = vec![variable("BUTLER_RESOURCES", &resources.namespaces)];
+    if !resources.git_hosts.is_empty() {
+        variables.push(variable("BUTLER_ALLOWED_GIT_HOST", &resources.git_hosts));
+    }
     let definitions = resources.definitions.iter().map(|definition| {
         let text = document(definition);
         format!(
@@ -18,7 +23,7 @@ pub(super) fn values(installation: &Installation) -> Values {
     });
     let roles = resources.namespaces.iter().map(|name| role(name, &installation.namespace));
     vec![
-        ("resources-variable", variable),
+        ("resources-variables", variables.join("\n")),
         ("resources-definitions", definitions.collect::<Vec<_>>().join("\n")),
         ("resources-roles", roles.collect::<Vec<_>>().join("\n")),
     ]

@@ -153,7 +153,10 @@ impl WatchedResources {
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => {
-                    failures = 0;
+                    // A list is tried after that, and can fail.
+                    if !matches!(event, Event::Init) {
+                        failures = 0;
+                    }
                     self.take(namespace, kind, event, &mut listed);
                 }
                 Err(error) => {
@@ -200,9 +203,11 @@ impl WatchedResources {
                 let Some(found) = object(found) else { return };
                 objects.insert(found.key.clone(), found);
             }
-            Event::Delete(found) => {
-                let Some(found) = object(found) else { return };
-                objects.remove(&found.key);
+            Event::Delete(DynamicObject { metadata, .. }) => {
+                let (Some(namespace), Some(name)) = (metadata.namespace, metadata.name) else {
+                    return;
+                };
+                objects.remove(&ResourceKey { namespace, kind, name });
             }
         }
         drop(objects);

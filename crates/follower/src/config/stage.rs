@@ -143,15 +143,18 @@ pub enum TokenSource {
 }
 
 /// A key of a Secret of the cluster.
-#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
 pub struct SecretReference {
     /// The namespace, which the server sets.
+    #[serde(default)]
     #[schemars(skip)]
     pub namespace: String,
     /// The name of the Secret.
+    #[schemars(length(min = 1))]
     pub name: String,
     /// The key.
+    #[schemars(length(min = 1))]
     pub key: String,
 }
 

@@ -17,8 +17,8 @@ use crate::mirror::join;
 use crate::model::{LayerName, Strategy};
 
 /// What [`is_one_kind`] requires.
-pub(super) const KINDS: &str = "credentials are `token-file`, `token-env`, `username` with \
-                                `password-file`, or `ssh-key-file` with `known-hosts`";
+pub(super) const KINDS: &str = "credentials are one of `token-file`, `token-env`, `username` with `password-file`, \
+                                `ssh-key-file` with `known-hosts`, and in custom resources `secret`";
 
 /// What is wrong with the defaults.
 pub(super) fn defaults(defaults: &Placed<LayerEntry>) -> Vec<ConfigError> {
@@ -337,7 +337,7 @@ windows:
             (
                 "{token-file: /run/secrets/git}",
                 "{username: a}",
-                "butler.yaml:5:18: credentials are `token-file`",
+                "butler.yaml:5:18: credentials are one of `token-file`",
             ),
             (
                 "https://git.example.com",

@@ -118,14 +118,29 @@ impl Config {
         self.included.iter().filter(is_include).count()
     }
 
-    /// The layers and layer sets by name: first those of the server's own files, so that included ones
-    /// cannot take the name of a member of a layer set from them.
+    /// The layers and layer sets by name: first those of the server's own files, then included ones, then those of
+    /// custom resources. So later ones cannot take the name of a member of a layer set from earlier ones.
     pub fn layers_in_order(&self) -> impl Iterator<Item = (&str, &Placed<LayerEntry>)> {
-        let is_included =
-            |name: &str| self.included.iter().any(|included| included.layers.contains(name));
+        let rank = |name: &str| {
+            let of = self.included.iter().find(|included| included.layers.contains(name));
+            match of.map(|included| &included.source) {
+                None => 0,
+                Some(IncludedFrom::Repository(_)) => 1,
+                Some(IncludedFrom::Namespace(_)) => 2,
+            }
+        };
         let all = self.layers.iter().map(|(name, layer)| (name.as_str(), layer));
-        let (included, own): (Vec<_>, Vec<_>) = all.partition(|(name, _)| is_included(name));
-        own.into_iter().chain(included)
+        let mut all: Vec<_> = all.collect();
+        all.sort_by_cached_key(|(name, _)| rank(name));
+        all.into_iter()
+    }
+
+    /// Whether a custom resource defines the layer or layer set.
+    #[must_use]
+    pub fn is_resource(&self, name: &str) -> bool {
+        let of_namespaces =
+            self.included.iter().filter(|it| matches!(it.source, IncludedFrom::Namespace(_)));
+        of_namespaces.into_iter().any(|included| included.layers.contains(name))
     }
 
     /// Whether an include has defined the repository.

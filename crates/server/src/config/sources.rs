@@ -11,25 +11,30 @@ use sha2::{Digest as _, Sha256};
 use url::Url;
 
 /// A Secret of the Kubernetes cluster in the namespace of the custom resource that names it.
-#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct SecretName {
     /// The name.
+    #[schemars(length(min = 1))]
     pub name: String,
     /// The namespace, which the server sets.
+    #[serde(default)]
     #[schemars(skip)]
     pub namespace: String,
 }
 
 /// A key of a Secret of the Kubernetes cluster in the namespace of the custom resource that names it.
-#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(deny_unknown_fields)]
 pub struct SecretKey {
     /// The name of the Secret.
+    #[schemars(length(min = 1))]
     pub name: String,
     /// The key.
+    #[schemars(length(min = 1))]
     pub key: String,
     /// The namespace, which the server sets.
+    #[serde(default)]
     #[schemars(skip)]
     pub namespace: String,
 }

@@ -51,7 +51,7 @@ fn values_of_layers_are_refused_with_a_reason() {
         ),
         ("module-credentials: {host: 'b@a', token-env: A}", "must be a host"),
         ("module-credentials: {host: a/b, token-env: A}", "must be a host"),
-        ("module-credentials: {host: a}", "a.yaml:3:62: credentials are `token-file`, `token-env`"),
+        ("module-credentials: {host: a}", "a.yaml:3:62: credentials are one of `token-file`"),
         (
             "module-credentials: {host: a, token-file: t}",
             "the file `t` of `module-credentials.token-file` must be an absolute path",
@@ -173,6 +173,8 @@ fn windows_have_a_schedule_a_time_zone_and_layers_that_exist() {
         ),
         ("layers: ['*-dev'], schedule: '0 18 * * *'", ""),
         ("layers: ['app.*'], schedule: '0 18 * * *'", "no layer matches `app.*`"),
+        // Of custom resources.
+        ("layers: ['team-a.*'], schedule: '0 18 * * *'", ""),
         ("layers: ['['], schedule: '0 18 * * *'", "error parsing glob"),
     ] {
         let found = window_errors(keys);

@@ -56,7 +56,9 @@ pub(super) fn pattern(config: &Config, pattern: &str) -> Option<String> {
     if is_found {
         return None;
     }
-    let near = closest(pattern, config.layers.keys().map(String::as_str));
+    let names = || config.layers.keys().map(String::as_str);
+    let in_set = pattern.split_once('.').and_then(|(set, _)| closest(set, names()));
+    let near = closest(pattern, names()).or(in_set);
     // Layers of custom resources have names such as `team-a.network`, and are not known here.
     if near.is_none() && (pattern == "*" || pattern.contains('.')) {
         return None;

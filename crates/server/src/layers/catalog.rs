@@ -1,6 +1,6 @@
 //! All layers of all repositories.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::read::{Reading, name_in_set, reference};
@@ -34,7 +34,8 @@ pub struct Catalog {
     /// Whether members of layer sets are missing because their repository was not read yet, or because
     /// the set cannot be used.
     pub is_incomplete: bool,
-    /// The layers of each layer set, and each other layer alone, by the name in the configuration.
+    /// The layers of each layer set, and each other layer alone, by the name in the configuration. Layers whose name
+    /// an earlier one has are missing.
     pub members: BTreeMap<String, Vec<LayerName>>,
 }
 
@@ -78,28 +79,38 @@ impl Catalog {
                 let of_module = reading.and_then(|reading| reading.state_keys.get(&name));
                 let of_module = of_module.and_then(|key| key.text(&entry, &path));
                 members.entry(set).or_default().push(name.clone());
-                found.push(LayerSource {
-                    configured: ConfiguredLayer {
-                        layer,
-                        repository: repository.clone(),
-                        state_key: state_key::key(&name, &entry, of_module),
-                        windows: windows.of(set, &name),
+                found.push((
+                    set,
+                    LayerSource {
+                        configured: ConfiguredLayer {
+                            layer,
+                            repository: repository.clone(),
+                            state_key: state_key::key(&name, &entry, of_module),
+                            windows: windows.of(set, &name),
+                        },
+                        reference: reference(&entry).to_owned(),
+                        path,
+                        entry: Arc::clone(&entry),
                     },
-                    reference: reference(&entry).to_owned(),
-                    path,
-                    entry: Arc::clone(&entry),
-                });
+                ));
             }
         }
-        for mut source in found {
+        let mut resources = BTreeSet::new();
+        for (set, mut source) in found {
             // A name of `after` can be that of a layer set.
             let after =
                 source.entry.after.iter().filter_map(|name| members.get(name.value.as_str()));
             source.configured.layer.after = after.flatten().cloned().collect();
-            catalog.insert(source);
+            let name = source.configured.layer.name.clone();
+            if !catalog.insert(source) {
+                continue;
+            }
+            if config.is_resource(set) {
+                resources.insert(name.clone());
+            }
+            catalog.members.entry(set.to_owned()).or_default().push(name);
         }
-        catalog.members = members.into_iter().map(|(set, all)| (set.to_owned(), all)).collect();
-        catalog.find_conflicts();
+        catalog.find_conflicts(&resources);
         catalog.find_former_names();
         catalog
     }
@@ -123,7 +134,8 @@ impl Catalog {
         all.map(|(name, _)| name.clone())
     }
 
-    fn insert(&mut self, source: LayerSource) {
+    /// Adds a layer, unless there is one with its name.
+    fn insert(&mut self, source: LayerSource) -> bool {
         let name = source.configured.layer.name.clone();
         if let Some(first) = self.layers.get(&name) {
             self.problems.push(format!(
@@ -131,9 +143,10 @@ impl Catalog {
                  only the first one is used",
                 first.path, first.configured.repository, source.path, source.configured.repository
             ));
-            return;
+            return false;
         }
         self.layers.insert(name, Arc::new(source));
+        true
     }
 
     /// A name that a layer of a set has again is not a former one.
@@ -156,14 +169,15 @@ impl Catalog {
         }
     }
 
-    /// Layers that share a state would destroy each other's resources.
-    fn find_conflicts(&mut self) {
+    /// Layers that share a state would destroy each other's resources. Those of custom resources do not block others.
+    fn find_conflicts(&mut self, resources: &BTreeSet<LayerName>) {
         let mut by_key = BTreeMap::<String, Vec<LayerName>>::new();
         for (name, source) in &self.layers {
             by_key.entry(source.configured.state_key.clone()).or_default().push(name.clone());
         }
         for names in by_key.values().filter(|names| names.len() > 1) {
-            for name in names {
+            let is_only_one = names.iter().filter(|name| !resources.contains(*name)).count() == 1;
+            for name in names.iter().filter(|name| !is_only_one || resources.contains(*name)) {
                 let others: Vec<&str> =
                     names.iter().filter(|other| *other != name).map(LayerName::as_str).collect();
                 let others = others.join("`, `");

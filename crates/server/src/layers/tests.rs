@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::*;
-use crate::config::{Config, Included, of_repository, parse};
+use crate::config::{Config, Included, IncludedFrom, of_repository, parse};
 use crate::model::{Commit, LayerName, Sighting};
 use crate::test_repository::TestRepository;
 
@@ -274,4 +274,33 @@ include: [{repository: infra, path: butler.yaml}]
     // The server's own ones are about all.
     all.windows = included.windows;
     assert_eq!(with_windows(&Catalog::new(&all, &BTreeMap::new())), ["dev", "web"]);
+}
+
+#[test]
+fn layer_of_a_custom_resource_takes_neither_name_nor_state_from_others() {
+    let backend = "backend: {type: s3, config: {bucket: tf, key: web}}";
+    let own = config(&format!(
+        "  web: {{repository: infra, path: envs/prod/web, {backend}}}\n  team-a: {{repository: infra, paths: ['envs/*']}}\n"
+    ));
+    let resource = config(&format!(
+        "  team-a.thief: {{repository: infra, path: a, {backend}}}\n  team-a.envs.dev: {{repository: infra, path: b}}\n"
+    ));
+    let mut all = own;
+    all.included.push(Included {
+        source: IncludedFrom::Namespace("team-a".to_owned()),
+        repositories: BTreeSet::new(),
+        layers: resource.layers.keys().cloned().collect(),
+        windows: Vec::new(),
+    });
+    all.layers.extend(resource.layers);
+    let catalog = catalog(&all, "infra", &repository());
+    let conflict = |name: &str| {
+        let name: LayerName = name.parse().unwrap();
+        catalog.layers[&name].configured.layer.conflict.is_some()
+    };
+    assert!(!conflict("web") && conflict("team-a.thief"));
+    let member: LayerName = "team-a.envs.dev".parse().unwrap();
+    assert_eq!(catalog.layers[&member].path, "envs/dev", "of the layer set");
+    assert!(!catalog.members.contains_key("team-a.envs.dev"));
+    assert!(catalog.members["team-a"].contains(&member));
 }

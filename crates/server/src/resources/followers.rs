@@ -6,6 +6,18 @@ use serde_json::{Value, json};
 
 use crate::config::{Config, SecretSource, Trust};
 
+/// What stages can create. The server may do more in the cluster than people who write resources.
+const CREATED: [(&str, &str); 3] =
+    [("batch/v1", "Job"), ("tekton.dev/v1", "PipelineRun"), ("tekton.dev/v1", "TaskRun")];
+
+/// What stages can observe in addition. A record keeps values of observed objects, so none is a Secret.
+const OBSERVED: [(&str, &str); 4] = [
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "StatefulSet"),
+    ("argoproj.io/v1alpha1", "Application"),
+    ("v1", "ConfigMap"),
+];
+
 /// The entry with full names: what resources name is in their own namespace.
 pub(super) fn with_own_names(key: &ResourceKey, mut entry: Value) -> Value {
     let full = |name: &mut Value| {
@@ -94,6 +106,19 @@ pub(super) fn follower(
                 continue;
             }
         };
+        let kind = (object.api_version.as_str(), object.kind.as_str());
+        let allowed: &[(&str, &str)] = if stage.creates() { &CREATED } else { &OBSERVED };
+        let is_allowed = allowed.contains(&kind) || (!stage.creates() && CREATED.contains(&kind));
+        if !is_allowed {
+            let names = allowed.iter().map(|(_, kind)| format!("`{kind}`"));
+            return Err(format!(
+                "stage `{}`: a follower of a custom resource cannot use `{}` of `{}`; it can use {}",
+                stage.name,
+                object.kind,
+                object.api_version,
+                names.collect::<Vec<_>>().join(", ")
+            ));
+        }
         if object.namespace.as_deref() != Some(namespace) {
             return Err(format!(
                 "stage `{}`: objects must be in the namespace of the follower, `{namespace}`",
@@ -112,10 +137,15 @@ fn within<'a>(namespace: &str, name: &'a str) -> &'a str {
 /// What a CI system must not be.
 fn ci_problem(job: &CiJob, trust: &Trust) -> Option<String> {
     let of_url = job.url.as_ref().and_then(|url| trust.limits()?.url_problem(url));
-    let tokens = [("token-file", Some(&job.token)), ("api-token-file", job.api_token.as_ref())];
+    let tokens = [("token", Some(&job.token)), ("api-token", job.api_token.as_ref())];
     let of_tokens = tokens.into_iter().find_map(|(key, token)| {
         let source = SecretSource::from(token?);
-        trust.secret_problem(&source).map(|problem| format!("`{key}` {problem}"))
+        let form = match &source {
+            SecretSource::File(_) => "file",
+            SecretSource::Env(_) => "env",
+            SecretSource::Secret(_) => "secret",
+        };
+        trust.secret_problem(&source).map(|problem| format!("`{key}-{form}` {problem}"))
     });
     of_url.or(of_tokens)
 }

@@ -1,6 +1,6 @@
 //! Which resources are used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -58,11 +58,13 @@ pub struct Resources {
     in_force: BTreeMap<ResourceKey, Value>,
     /// Why the newest generations of others are not.
     refusals: BTreeMap<ResourceKey, Refusal>,
-    /// What a configuration that is not in force says about those in force.
-    notes: BTreeMap<ResourceKey, Refusal>,
+    /// What configuration that is not in force says about those in force, by its place.
+    notes: BTreeMap<String, BTreeMap<ResourceKey, Refusal>>,
     /// What the namespaces define.
     configs: BTreeMap<String, Config>,
     followers: Vec<Follower>,
+    /// What has changed since the repository with this name was read.
+    unread: Vec<(ResourceKey, String)>,
 }
 
 impl Resources {
@@ -101,7 +103,8 @@ impl Resources {
     pub fn taken(&self) -> BTreeMap<ResourceKey, TakenResource> {
         let taken = |object: &Arc<CustomObject>| {
             let key = &object.key;
-            let refusal = self.refusals.get(key).or_else(|| self.notes.get(key));
+            let noted = || self.notes.values().find_map(|notes| notes.get(key));
+            let refusal = self.refusals.get(key).or_else(noted);
             let taken = TakenResource {
                 uid: object.uid.clone(),
                 generation: object.generation,
@@ -133,22 +136,23 @@ impl Resources {
         self.in_force.keys().filter_map(clash).collect()
     }
 
-    /// Tells resources that a newer configuration has their names. They stay in force instead of it.
-    pub fn note(&mut self, clashes: &[Clash]) {
-        self.notes.clear();
+    /// Tells resources that newer configuration at `place` has their names. They stay in force instead of it.
+    pub fn note(&mut self, place: &str, clashes: &[Clash]) {
+        let mut notes = BTreeMap::new();
         for Clash { key, error } in clashes {
             let message = format!(
                 "`{}` is also given in the configuration of the server ({}); rename or delete one of them",
                 key.full_name(),
                 error.file.display()
             );
-            self.notes.insert(key.clone(), Refusal { reason: "NameConflict", message });
+            notes.insert(key.clone(), Refusal { reason: "NameConflict", message });
         }
+        self.notes.insert(place.to_owned(), notes);
     }
 
     /// Finds out which resources can be used beside `config`, which has none of them. What is wrong with a new
-    /// generation leaves the last valid one in force.
-    pub fn resolve(&mut self, config: &Config, limits: &RemoteLimits) {
+    /// generation leaves the last valid one in force. Returns whether repositories or layers have changed.
+    pub fn resolve(&mut self, config: &Config, limits: &RemoteLimits) -> bool {
         let (objects, notes) = (std::mem::take(&mut self.objects), std::mem::take(&mut self.notes));
         let mut found = Self { objects, notes, ..Self::default() };
         let mut namespaces: BTreeMap<String, BTreeMap<ResourceKey, Value>> = BTreeMap::new();
@@ -166,7 +170,59 @@ impl Resources {
             found.in_force.extend(choice.entries);
             found.configs.insert(namespace, of_namespace);
         }
+        found.unread = std::mem::take(&mut self.unread);
+        found.unread.extend(found.changed_since(&self.in_force));
+        let wants = |in_force: &BTreeMap<ResourceKey, Value>| {
+            let all = in_force.iter().filter(|(key, _)| key.kind != ResourceKind::Follower);
+            all.map(|(key, entry)| (key.clone(), entry.clone())).collect::<Vec<_>>()
+        };
+        let is_other = wants(&found.in_force) != wants(&self.in_force);
         *self = found;
+        is_other
+    }
+
+    /// The repositories and layers in force that have changed, with the names of their repositories. Those that are new
+    /// here have changed too, unless an earlier server has reported them.
+    fn changed_since(&self, before: &BTreeMap<ResourceKey, Value>) -> Vec<(ResourceKey, String)> {
+        let reported = self.objects.iter().filter(|object| {
+            let status = object.status.as_ref();
+            status.is_some_and(|status| status.observed_generation == object.generation)
+        });
+        let reported: BTreeSet<&ResourceKey> = reported.map(|object| &object.key).collect();
+        let is_other = |key: &ResourceKey| before.get(key) != self.in_force.get(key);
+        let changed = |(key, entry): (&ResourceKey, &Value)| {
+            let of = match key.kind {
+                ResourceKind::Repository => key.clone(),
+                ResourceKind::Layer => {
+                    let name = entry["repository"].as_str()?;
+                    let (_, name) = name.split_once('.')?;
+                    ResourceKey {
+                        namespace: key.namespace.clone(),
+                        kind: ResourceKind::Repository,
+                        name: name.to_owned(),
+                    }
+                }
+                ResourceKind::Follower => return None,
+            };
+            let is_unread = if before.contains_key(key) {
+                is_other(key) || is_other(&of)
+            } else {
+                !reported.contains(key)
+            };
+            is_unread.then(|| (key.clone(), of.full_name()))
+        };
+        self.in_force.iter().filter_map(changed).collect()
+    }
+
+    /// The resources that have changed since the repositories with these names were read. They are returned once.
+    pub fn take_unread(&mut self) -> Vec<(ResourceKey, String)> {
+        std::mem::take(&mut self.unread)
+    }
+
+    /// Whether a resource is not used. The cause can be gone without a change of resources.
+    #[must_use]
+    pub fn has_refusals(&self) -> bool {
+        !self.refusals.is_empty()
     }
 }
 
@@ -190,12 +246,16 @@ impl Choice<'_> {
     /// What repositories and layers define together.
     fn config(&mut self, own: &Config, trust: &Trust) -> Config {
         // What others say about one that cannot be read would be wrong.
-        let unreadable = self.files().filter_map(|(key, file, text)| {
-            let problem = document_problem(&file, &text)?;
-            Some((key.clone(), problem.message))
-        });
-        let unreadable: Vec<_> = unreadable.collect();
-        self.refuse(unreadable);
+        loop {
+            let unreadable = self.files().filter_map(|(key, file, text)| {
+                let problem = document_problem(&file, &text)?;
+                Some((key.clone(), problem.message))
+            });
+            let unreadable: Vec<_> = unreadable.collect();
+            if !self.refuse(unreadable) {
+                break;
+            }
+        }
         let taken = self.entries.keys().filter_map(|key| {
             let (kind, file, (line, _)) = entry_of(own, key)?;
             let message = format!(
@@ -265,6 +325,13 @@ impl Choice<'_> {
         let mut by_key: BTreeMap<ResourceKey, Vec<String>> = BTreeMap::new();
         for (key, message) in wrong {
             by_key.entry(key).or_default().push(message);
+        }
+        // What has changed is the cause of what is wrong with what has not, for example of a cycle.
+        let can_return = |key: &ResourceKey| {
+            self.before.get(key).is_some_and(|before| self.entries.get(key) != Some(before))
+        };
+        if by_key.keys().any(can_return) {
+            by_key.retain(|key, _| can_return(key));
         }
         for (key, messages) in by_key {
             let message = message_with_resource_keys(schema(key.kind), &messages.join("; "));

@@ -26,6 +26,8 @@ pub struct Observed {
     pub layers: Option<usize>,
     /// Whether what is wanted is reached.
     pub ready: Holds,
+    /// Whether `ready` stays what it was, because something runs that does not change what is reached.
+    pub keeps_ready: bool,
     /// Whether infrastructure and state differ.
     pub drifted: Option<Holds>,
 }
@@ -39,7 +41,7 @@ impl Observed {
             reason: "Pending".to_owned(),
             message: "the server has not looked at it yet".to_owned(),
         };
-        Self { phase: None, commit: None, layers: None, ready, drifted: None }
+        Self { phase: None, commit: None, layers: None, ready, keeps_ready: false, drifted: None }
     }
 }
 
@@ -71,7 +73,15 @@ pub fn status(
         reason: "NotAccepted".to_owned(),
         message: "the server does not use it".to_owned(),
     };
-    let ready = observed.map_or(unused, |observed| observed.ready.clone());
+    let was_ready = object.status.as_ref().and_then(|status| status.condition("Ready"));
+    let was_ready = was_ready.filter(|was| was.observed_generation == object.generation);
+    let ready = match (observed, was_ready) {
+        (None, _) => unused,
+        (Some(Observed { keeps_ready: true, .. }), Some(was)) => {
+            Holds { status: was.status, reason: was.reason.clone(), message: was.message.clone() }
+        }
+        (Some(observed), _) => observed.ready.clone(),
+    };
     let drifted = observed.and_then(|observed| observed.drifted.clone());
     let named = [("Accepted", Some(accepted)), ("Ready", Some(ready)), ("Drifted", drifted)];
     let conditions = named.into_iter().filter_map(|(kind, holds)| {

@@ -154,8 +154,14 @@ pub(super) fn with_file_keys(schema: &Value, value: Value) -> Value {
     }
 }
 
-/// A message with the keys of resources: `` `token-file` `` becomes `` `tokenFile` ``.
+/// A message with the keys of resources: `` `token-file` `` becomes `` `tokenFile` ``. What only files can have becomes
+/// what resources have.
 pub(super) fn message_with_resource_keys(schema: &Value, message: &str) -> String {
+    let message = message.replace("`api-token-env`", "`api-token-secret`");
+    let message = message
+        .replace("`token-env`", "`token-secret`")
+        .replace("`webhook` must have `secret-file`", "`webhook` must have `secret`");
+    let message = &message;
     let mut keys = Vec::new();
     collect_keys(schema, &mut keys);
     text_with_resource_keys(message, &keys)

@@ -102,10 +102,14 @@ fn resource_reaches_only_its_own_namespace_and_what_other_people_may_use() {
         std::fs::write(file, "hunter22").unwrap();
     }
     let secret = |namespace: &str| json!({"file": base.path().join(namespace).join("db")});
-    let stage = |namespace: &str| {
+    let stage = |version: &str, kind: &str, namespace: &str| {
         let observed =
-            json!({"apiVersion": "v1", "kind": "Secret", "name": "a", "namespace": namespace});
+            json!({"apiVersion": version, "kind": kind, "name": "a", "namespace": namespace});
         json!({"kubernetes": {"stages": [{"name": "a", "preset": "job", "observe": observed}]}})
+    };
+    let creates = |version: &str, kind: &str| {
+        let template = json!({"apiVersion": version, "kind": kind});
+        json!({"kubernetes": {"stages": [{"name": "a", "preset": "job", "create": template}]}})
     };
     let file = |kind: ResourceKind, spec: &Value| object(kind, "team-a/x", 1, spec);
     let of_layer = |more: Value| layer("team-a/x", 1, &more);
@@ -136,10 +140,18 @@ fn resource_reaches_only_its_own_namespace_and_what_other_people_may_use() {
         ),
         (file(ResourceKind::Repository, &json!({"url": "file:///a"})), "must name a host"),
         (follower_of("team-a/x", &json!({"terraform": {"layer": "other"}})), "no `Layer` `other`"),
-        (follower_of("team-a/x", &stage("team-a")), ""),
+        (follower_of("team-a/x", &stage("v1", "ConfigMap", "team-a")), ""),
         (
-            follower_of("team-a/x", &stage("kube-system")),
+            follower_of("team-a/x", &stage("v1", "ConfigMap", "kube-system")),
             "must be in the namespace of the follower, `team-a`",
+        ),
+        // A record would keep its values.
+        (follower_of("team-a/x", &stage("v1", "Secret", "team-a")), "cannot use `Secret` of `v1`"),
+        (follower_of("team-a/x", &creates("batch/v1", "Job")), ""),
+        (follower_of("team-a/x", &creates("apps/v1", "Deployment")), "cannot use `Deployment`"),
+        (
+            follower_of("team-a/x", &creates("rbac.authorization.k8s.io/v1", "ClusterRoleBinding")),
+            "it can use `Job`, `PipelineRun`, `TaskRun`",
         ),
         (jenkins("https://git.example.com", &token), ""),
         (jenkins("https://169.254.169.254", &token), "is a link-local address"),
@@ -254,6 +266,25 @@ fn invalid_generation_leaves_the_last_valid_one_and_all_others_in_force() {
 }
 
 #[test]
+fn change_that_makes_a_cycle_is_refused_and_what_was_there_before_stays() {
+    let mut resources = resolved(vec![
+        repository("team-a/infra"),
+        layer("team-a/base", 1, &json!({})),
+        layer("team-a/web", 1, &json!({"after": ["base"]})),
+    ]);
+    let cyclic = layer("team-a/base", 2, &json!({"after": ["web"]}));
+    resources.replace(vec![
+        repository("team-a/infra"),
+        cyclic,
+        layer("team-a/web", 1, &json!({"after": ["base"]})),
+    ]);
+    resources.resolve(&Config::default(), &limits(None));
+    assert_eq!(resources.configs()["team-a"].layers.len(), 2);
+    let [problem] = &problems(&resources)[..] else { panic!("one problem") };
+    assert!(problem.starts_with("Layer team-a/base: `after` leads back"), "{problem}");
+}
+
+#[test]
 fn name_in_the_configuration_and_of_a_resource_is_an_error_on_both() {
     let text = "
 repositories: {infra: {url: 'https://git.example.com/a'}}
@@ -276,7 +307,7 @@ layers: {team-a.web: {repository: infra, path: own}}
     let [clash] = &clashes[..] else { panic!("one clash") };
     let error = clash.error.to_string();
     assert!(error.starts_with("butler.yaml:3:") && error.contains("`Layer team-a/web`"), "{error}");
-    resources.note(&clashes);
+    resources.note("butler.yaml", &clashes);
     let refusal = refusal_of(&resources, &clash.key);
     assert_eq!(refusal.reason, "NameConflict");
     assert!(resources.configs()["team-a"].layers.contains_key("team-a.web"), "it stays in force");
@@ -293,6 +324,24 @@ fn defaults_of_the_server_apply_to_resources_as_far_as_their_authors_could_write
     let entry = &resources.configs()["team-a"].layers["team-a.web"].entry;
     assert_eq!(entry.tool.as_ref().unwrap().value, "1.11.4");
     assert!(entry.pass_env.is_empty() && entry.secrets.is_empty());
+}
+
+#[test]
+fn check_for_drift_does_not_change_whether_a_layer_is_ready() {
+    let mut object = (*layer("team-a/web", 1, &json!({}))).clone();
+    let ready =
+        Holds { status: ConditionStatus::True, reason: "Noop".to_owned(), message: String::new() };
+    let known = Observed { ready, ..Observed::nothing() };
+    object.status = Some(status(&object, None, Some(&known), "before"));
+    let checked = Observed { keeps_ready: true, ..Observed::nothing() };
+    let of = |object: &CustomObject| {
+        status(object, None, Some(&checked), "now").condition("Ready").unwrap().clone()
+    };
+    let found = of(&object);
+    assert_eq!((found.status, &*found.last_transition_time), (ConditionStatus::True, "before"));
+    // What held for another generation is not known to hold for this one.
+    object.generation = 2;
+    assert_eq!(of(&object).status, ConditionStatus::Unknown);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use butler_cluster::{CustomObject, ResourceKey};
+use butler_cluster::{CustomObject, ResourceKey, ResourceKind};
 use tokio::sync::{Notify, watch};
 
 use super::followed::Followed;
@@ -32,6 +32,8 @@ pub struct Desired {
     due: Mutex<BTreeMap<String, Arc<Notify>>>,
     /// What is wrong with the newest configuration, if it is not in force because of that.
     errors: Mutex<Vec<String>>,
+    /// The repositories of what resources define, and the polls after which they are read.
+    unread: Mutex<BTreeMap<ResourceKey, (String, u64)>>,
     /// The followers, which are in a file of their own and in custom resources.
     pub followed: Followed,
 }
@@ -90,6 +92,7 @@ impl Desired {
             counts: Mutex::default(),
             due: Mutex::default(),
             errors: Mutex::default(),
+            unread: Mutex::default(),
             followed: Followed::default(),
         }
     }
@@ -120,20 +123,47 @@ impl Desired {
         let mut includes = self.includes();
         let config = includes.configure(own)?;
         self.errors.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        self.put_into_force(config, &includes);
+        self.put_into_force(config, &mut includes);
         Ok(())
     }
 
-    /// Takes the custom resources of the cluster.
+    /// Takes the custom resources of the cluster. It can be repeated: what they need can be there now.
     pub(super) fn take_resources(&self, objects: Vec<Arc<CustomObject>>) {
         let mut includes = self.includes();
-        let Some(config) = includes.take_resources(objects) else { return };
-        let number = includes.resources().objects().len();
-        tracing::info!(resources = number, "the custom resources have changed, and are in force");
-        for problem in includes.resources().problems() {
+        let before: Vec<String> = includes.resources().problems().collect();
+        let config = includes.take_resources(objects);
+        for problem in includes.resources().problems().filter(|it| !before.contains(it)) {
             tracing::warn!("a custom resource is not used: {problem}");
         }
-        self.put_into_force(config, &includes);
+        if let Some(config) = config {
+            let number = includes.resources().objects().len();
+            tracing::info!(
+                resources = number,
+                "the custom resources have changed, and are in force"
+            );
+            self.put_into_force(config, &mut includes);
+        } else {
+            self.followed.replace_resources(includes.resources().followers());
+        }
+        if let Some(config) = includes.retry_own() {
+            tracing::info!("the configuration is in force: no resource has its names any more");
+            self.errors.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            self.put_into_force(config, &mut includes);
+        }
+    }
+
+    /// Whether the repository of what a resource defines was read since the resource has changed.
+    pub(super) fn is_read(&self, key: &ResourceKey) -> bool {
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((repository, poll)) = unread.get(key) else { return true };
+        // A repository says itself why it cannot be read.
+        let is_known =
+            key.kind == ResourceKind::Repository || self.poll_error(repository).is_none();
+        let is_read = is_known && self.ended_polls(repository) >= *poll;
+        if is_read {
+            unread.remove(key);
+        }
+        is_read
     }
 
     /// The custom resources that were taken, and what came of them.
@@ -153,7 +183,7 @@ impl Desired {
         let Some(config) = includes.take(source, commit, read) else { return false };
         let commit = commit.map(tracing::field::display);
         tracing::info!(include = %source, commit, "included configuration is in force");
-        self.put_into_force(config, &includes);
+        self.put_into_force(config, &mut includes);
         true
     }
 
@@ -203,7 +233,7 @@ impl Desired {
         self.includes().errors()
     }
 
-    fn put_into_force(&self, config: Config, includes: &Includes) {
+    fn put_into_force(&self, config: Config, includes: &mut Includes) {
         self.followed.replace_resources(includes.resources().followers());
         let is_used = |name: &String| config.repositories.contains_key(name);
         let mut readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -214,6 +244,16 @@ impl Desired {
         drop(polls);
         self.config.send_replace(Arc::new(config));
         self.put_together();
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, repository) in includes.take_unread() {
+            let poll = self.request_poll(&repository);
+            unread.insert(key, (repository, poll));
+        }
+    }
+
+    /// Forgets a configuration that resources have kept from being in force, because its files have changed.
+    pub(super) fn forget_refused(&self) {
+        self.includes().forget_refused();
     }
 
     /// Keeps the configuration that is in force, because a newer one has these errors.

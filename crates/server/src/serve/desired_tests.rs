@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use std::sync::Arc;
+
+use butler_cluster::{CustomObject, ResourceKey, ResourceKind};
+use serde_json::json;
+
 use super::desired::Desired;
 use super::remembered;
 use crate::config::{Config, RemoteLimits, parse};
@@ -183,4 +188,48 @@ fn included_layer_does_not_take_the_name_of_a_member_of_an_own_layer_set() {
     let catalog = desired.catalogs().borrow().clone();
     assert_eq!(catalog.layers[&"b.c.d".parse().unwrap()].configured.repository, "other");
     assert_eq!(catalog.problems.len(), 1, "{:?}", catalog.problems);
+}
+
+#[test]
+fn resource_that_has_changed_is_read_after_the_next_poll_of_its_repository() {
+    let limits =
+        RemoteLimits { git_hosts: vec!["git.example.com".to_owned()], ..RemoteLimits::default() };
+    let desired = Desired::new(Config::default(), limits);
+    let key = |kind, name: &str| ResourceKey {
+        namespace: "team-a".to_owned(),
+        kind,
+        name: name.to_owned(),
+    };
+    let layer = key(ResourceKind::Layer, "web");
+    let take = |generation: i64, path: &str| {
+        let object = |key: ResourceKey, generation: i64, spec: serde_json::Value| {
+            let spec = spec.as_object().unwrap().clone();
+            let uid = key.to_string();
+            let resource_version = generation.to_string();
+            Arc::new(CustomObject { key, uid, generation, resource_version, spec, status: None })
+        };
+        let repository = json!({"url": "https://git.example.com/a.git"});
+        desired.take_resources(vec![
+            object(key(ResourceKind::Repository, "infra"), 1, repository),
+            object(layer.clone(), generation, json!({"repository": "infra", "path": path})),
+        ]);
+    };
+    let poll = |error: Option<&str>| {
+        desired.poll_begins("team-a.infra");
+        desired.polled("team-a.infra", error.map(str::to_owned));
+    };
+    take(1, "a");
+    assert!(!desired.is_read(&layer));
+    // A poll that has begun before can have read the earlier path.
+    desired.poll_begins("team-a.infra");
+    take(2, "b");
+    desired.polled("team-a.infra", None);
+    assert!(!desired.is_read(&layer));
+    poll(Some("the host is down"));
+    assert!(!desired.is_read(&layer));
+    poll(None);
+    assert!(desired.is_read(&layer));
+    // A change that leaves the layer as it is needs no reading.
+    take(2, "b");
+    assert!(desired.is_read(&layer));
 }

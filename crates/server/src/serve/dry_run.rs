@@ -59,7 +59,7 @@ async fn decide(mut options: Options, root: &Path, stop: &Stop) -> Result<DryRun
         repository.entry.concurrency = None;
     }
     let desired = Arc::new(Desired::new(options.config, options.limits));
-    recall(&desired, &data);
+    recall(&desired, &data, Vec::new());
     let views = Arc::new(Views::default());
     let (sender, mut events) = mpsc::unbounded_channel();
     let polls = Arc::new(PollSettings {

@@ -155,7 +155,10 @@ pub(crate) fn repository_of<'a>(config: &'a Config, source: &Source) -> Option<&
     let named = config.repositories.get_key_value(&source.repository);
     // Addresses in a registry have no logins.
     let at = || {
-        let mut all = config.repositories.iter();
+        // Other people can define a repository with the same address.
+        let own =
+            config.repositories.iter().filter(|(name, _)| !config.is_included_repository(name));
+        let mut all = own.chain(config.repositories.iter());
         all.find(|(_, it)| without_login(&it.entry.url.value) == source.repository)
     };
     named.or_else(at).map(|(name, _)| name.as_str())

@@ -98,14 +98,11 @@ fn standing(view: &LayerView, commit: &str) -> (&'static str, String) {
         return ("running", why);
     }
     let phase = match view.phase {
-        // The layer was destroyed.
-        Phase::Noop if has(Gate::Source) => "failed",
-        // A person has discarded the plan. With `plan-only`, a plan with changes has no such reason.
-        Phase::Succeeded if has(Gate::Approval) => "failed",
-        Phase::Noop | Phase::Succeeded => "succeeded",
+        Phase::Noop | Phase::Succeeded if view.is_done() => "succeeded",
         // The scheduler tries again by itself.
         Phase::Failed if has(Gate::Retry) => "running",
-        Phase::Failed | Phase::Blocked => "failed",
+        // A layer that is not done then was destroyed by a person, or its plan was discarded.
+        Phase::Failed | Phase::Blocked | Phase::Noop | Phase::Succeeded => "failed",
         Phase::Observed
         | Phase::PendingTrigger
         | Phase::Triggering

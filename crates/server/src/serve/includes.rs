@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use butler_cluster::CustomObject;
+use butler_cluster::{CustomObject, ResourceKey};
 
 use crate::config::{
     Config, ConfigError, IncludeSource, IncludedFrom, RemoteLimits, merge, parse_included,
@@ -28,7 +28,12 @@ pub(super) struct Includes {
     /// Those of them that are not in the log yet.
     unlogged: Vec<String>,
     resources: Resources,
+    /// The newest own configuration, if it has the names of resources.
+    refused: Option<Config>,
 }
+
+/// The place of the own configuration among those that have the names of resources.
+const OWN: &str = "";
 
 /// The content of an include.
 #[derive(Clone, Debug)]
@@ -42,7 +47,7 @@ impl Includes {
     pub(super) fn new(own: Config, limits: RemoteLimits) -> Self {
         let (contents, valid, errors, unlogged) = Default::default();
         let resources = Resources::default();
-        Self { limits, own, contents, valid, errors, unlogged, resources }
+        Self { limits, own, contents, valid, errors, unlogged, resources, refused: None }
     }
 
     /// Replaces the own configuration. Returns the configuration with what is included.
@@ -59,7 +64,9 @@ impl Includes {
             contents.insert(source.clone(), Content { config, ..content });
         }
         let beside = merge(&own, contents.iter().map(|(source, it)| (source, &it.config)))?;
-        let config = self.with_resources(&beside)?;
+        self.refused = Some(own.clone());
+        let config = self.with_resources(OWN, &beside)?;
+        self.refused = None;
         self.valid.retain(|source, _| sources.contains(source));
         self.errors.retain(|source, _| sources.contains(source));
         (self.own, self.contents) = (own, contents);
@@ -83,7 +90,7 @@ impl Includes {
             let others = others.map(|(other, content)| (other, &content.config));
             // The last one has the error if a name is given twice.
             let beside = merge(&self.own, others.chain([(source, &config)]))?;
-            Ok((files, config, self.with_resources(&beside)?))
+            Ok((files, config, self.with_resources(&source.to_string(), &beside)?))
         });
         match (together, commit) {
             (Ok((files, config, merged)), Some(commit)) => {
@@ -105,16 +112,26 @@ impl Includes {
         }
     }
 
-    /// Takes the custom resources of the cluster. Returns the configuration if they want something else than
-    /// before.
+    /// Takes the custom resources of the cluster. Returns the configuration if repositories or layers have changed.
     pub(super) fn take_resources(&mut self, objects: Vec<Arc<CustomObject>>) -> Option<Config> {
-        if !self.resources.replace(objects) {
+        if !self.resources.replace(objects) && !self.resources.has_refusals() {
             return None;
         }
         let contents = self.contents.iter().map(|(source, it)| (source, &it.config));
         let beside = merge(&self.own, contents).ok()?;
-        self.resources.resolve(&beside, &self.limits);
-        self.merged(&beside).ok()
+        let is_other = self.resources.resolve(&beside, &self.limits);
+        if is_other { self.merged(&beside).ok() } else { None }
+    }
+
+    /// The newest own configuration is another one now.
+    pub(super) fn forget_refused(&mut self) {
+        self.refused = None;
+    }
+
+    /// The newest own configuration, if resources had its names and have them no more.
+    pub(super) fn retry_own(&mut self) -> Option<Config> {
+        let refused = self.refused.clone()?;
+        self.configure(refused).ok()
     }
 
     /// The custom resources.
@@ -122,13 +139,18 @@ impl Includes {
         &self.resources
     }
 
-    /// Adds the custom resources to a newer configuration.
+    /// The resources that have changed since the repositories with these names were read. They are returned once.
+    pub(super) fn take_unread(&mut self) -> Vec<(ResourceKey, String)> {
+        self.resources.take_unread()
+    }
+
+    /// Adds the custom resources to a newer configuration at `place`.
     ///
     /// # Errors
     /// If the configuration has the name of a resource that is in force.
-    fn with_resources(&mut self, beside: &Config) -> Result<Config, Vec<ConfigError>> {
+    fn with_resources(&mut self, place: &str, beside: &Config) -> Result<Config, Vec<ConfigError>> {
         let clashes = self.resources.clashes(beside);
-        self.resources.note(&clashes);
+        self.resources.note(place, &clashes);
         if !clashes.is_empty() {
             return Err(clashes.into_iter().map(|clash| clash.error).collect());
         }

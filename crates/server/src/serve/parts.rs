@@ -127,8 +127,7 @@ pub(super) async fn prepare(
     let attempt_metrics = Arc::new(AttemptMetrics::after(*store.journal().borrow()));
     let desired = Arc::new(Desired::new(options.config, options.limits));
     desired.followed.replace(options.followers);
-    desired.take_resources(resources);
-    recall(&desired, &data);
+    recall(&desired, &data, resources);
     let (sender, events) = mpsc::unbounded_channel();
 
     // Attempts report to a listener of their own, whose address stays the same.

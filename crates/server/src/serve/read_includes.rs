@@ -4,6 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
+
+use butler_cluster::CustomObject;
 
 use super::desired::Desired;
 use super::remembered::{self, INCLUDES};
@@ -40,9 +43,11 @@ pub(super) fn read_includes(
     Ok(is_changed)
 }
 
-/// Takes what an earlier server has read, so that all layers are known before any repository is read.
-pub(super) fn recall(desired: &Desired, data: &DataDirectory) {
+/// Takes what an earlier server has read, and custom resources, so that all layers are known before any repository
+/// is read. Includes that were in force keep the names that resources have since then.
+pub(super) fn recall(desired: &Desired, data: &DataDirectory, resources: Vec<Arc<CustomObject>>) {
     recall_includes(desired, data);
+    desired.take_resources(resources);
     desired.recall(data);
 }
 

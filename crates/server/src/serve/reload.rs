@@ -13,6 +13,7 @@ pub(super) async fn reload(files: Option<ConfigFiles>, data: &Path, desired: &De
     let Some(mut files) = files else { return std::future::pending().await };
     loop {
         files.changed().await;
+        desired.forget_refused();
         let loaded = config::load(files.path(), Some(data));
         match loaded.and_then(|config| desired.configure(config)) {
             Ok(()) => tracing::info!("the configuration has changed, and is in force"),

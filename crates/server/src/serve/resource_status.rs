@@ -9,11 +9,17 @@ use butler_follower::state::Record;
 use super::desired::{Desired, Poll};
 use super::view::{DriftView, LayerView, Views};
 use crate::layers::Catalog;
-use crate::model::Phase;
 use crate::resources::{Holds, Observed};
+
+/// The most names of layers in a message.
+const MOST_NAMES: usize = 10;
+
+/// The most letters of a message.
+const MOST_LETTERS: usize = 2_000;
 
 /// What the server knows at one moment.
 pub(super) struct Known<'a> {
+    desired: &'a Desired,
     polls: BTreeMap<String, Poll>,
     catalog: Arc<Catalog>,
     views: &'a Views,
@@ -23,12 +29,12 @@ pub(super) struct Known<'a> {
 
 impl<'a> Known<'a> {
     pub(super) fn new(
-        desired: &Desired,
+        desired: &'a Desired,
         views: &'a Views,
         records: BTreeMap<String, Record>,
     ) -> Self {
         let catalog = desired.catalogs().borrow().clone();
-        Self { polls: desired.polls(), catalog, views, records }
+        Self { desired, polls: desired.polls(), catalog, views, records }
     }
 
     /// What is known of what a resource defines.
@@ -39,11 +45,33 @@ impl<'a> Known<'a> {
             ResourceKind::Layer => self.of_layer(&name),
             ResourceKind::Follower => self.records.get(&name).map(of_follower),
         };
-        known.unwrap_or_else(Observed::nothing)
+        let mut known = known.unwrap_or_else(Observed::nothing);
+        if !self.desired.is_read(key) {
+            known.ready =
+                unknown("Pending", "the repository was not read since the resource has changed");
+        }
+        known
     }
 
     fn of_layer(&self, name: &str) -> Option<Observed> {
-        let members = self.catalog.members.get(name)?;
+        let Some(members) = self.catalog.members.get(name) else {
+            let config = self.desired.config();
+            let has_path = config.layers.get(name)?.entry.path.is_some();
+            let ready = if has_path {
+                holds(false, "NameConflict", "another layer has this name: rename one of them")
+            } else {
+                holds(
+                    false,
+                    "NoLayers",
+                    "no directory matches `paths`, or there are too many; `layer list` says more",
+                )
+            };
+            return Some(Observed {
+                layers: (!has_path).then_some(0),
+                ready,
+                ..Observed::nothing()
+            });
+        };
         let views: Vec<_> = members.iter().filter_map(|name| self.views.layer(name)).collect();
         match (&members[..], &views[..]) {
             ([only], [view]) if only.as_str() == name => Some(of_view(view)),
@@ -71,7 +99,8 @@ fn of_view(view: &LayerView) -> Observed {
         DriftView::Unchecked => unknown("NotChecked", "it was not checked since the last apply"),
     };
     Observed {
-        ready: holds(is_done(view.phase), &phase, &reasons.join("; ")),
+        ready: holds(view.is_done(), &phase, &reasons.join("; ")),
+        keeps_ready: view.is_checked(),
         phase: Some(phase),
         commit: view.applied_revision.as_ref().map(|revision| revision.commit.to_string()),
         layers: None,
@@ -84,9 +113,12 @@ fn of_set(views: &[Arc<LayerView>]) -> Observed {
     let named = |selects: &dyn Fn(&LayerView) -> bool| {
         let names: Vec<_> =
             views.iter().filter(|view| selects(view)).map(|view| view.name.as_str()).collect();
-        names.join(", ")
+        match names.len().checked_sub(MOST_NAMES) {
+            Some(more @ 1..) => format!("{}, and {more} more", names[..MOST_NAMES].join(", ")),
+            _ => names.join(", "),
+        }
     };
-    let open = named(&|view| !is_done(view.phase));
+    let open = named(&|view| !view.is_done() && !view.is_checked());
     let drifted = named(&|view| view.drift == DriftView::Found);
     let ready = if open.is_empty() {
         holds(true, "AllReady", "all layers are ready")
@@ -98,7 +130,14 @@ fn of_set(views: &[Arc<LayerView>]) -> Observed {
     } else {
         holds(true, "Found", &format!("drift was found: {drifted}"))
     };
-    Observed { phase: None, commit: None, layers: Some(views.len()), ready, drifted: Some(drifted) }
+    Observed {
+        phase: None,
+        commit: None,
+        layers: Some(views.len()),
+        ready,
+        keeps_ready: false,
+        drifted: Some(drifted),
+    }
 }
 
 fn of_follower(record: &Record) -> Observed {
@@ -113,13 +152,13 @@ fn of_follower(record: &Record) -> Observed {
     }
 }
 
-const fn is_done(phase: Phase) -> bool {
-    matches!(phase, Phase::Noop | Phase::Succeeded)
-}
-
 fn holds(holds: bool, reason: &str, message: &str) -> Holds {
     let status = if holds { ConditionStatus::True } else { ConditionStatus::False };
-    Holds { status, reason: reason.to_owned(), message: message.to_owned() }
+    Holds {
+        status,
+        reason: reason.to_owned(),
+        message: message.chars().take(MOST_LETTERS).collect(),
+    }
 }
 
 fn unknown(reason: &str, message: &str) -> Holds {

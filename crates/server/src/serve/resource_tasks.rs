@@ -9,6 +9,7 @@ use butler_cluster::{
 };
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::desired::Desired;
 use super::leadership::Leadership;
@@ -24,6 +25,15 @@ const SETTLES: Duration = Duration::from_millis(200);
 
 /// The time between two writes of what has changed in the status.
 const WRITES: Duration = Duration::from_secs(2);
+
+/// The time between two looks at resources that are not used.
+const AGAIN: Duration = Duration::from_mins(1);
+
+/// The time until a status is written again that the cluster has refused.
+const AFTER_REFUSAL: Duration = Duration::from_secs(10);
+
+/// Why the last writes have failed, and when they are tried again.
+type Refused = BTreeMap<ResourceKey, (String, Instant)>;
 
 /// Custom resources of a cluster.
 #[derive(Clone)]
@@ -65,13 +75,14 @@ impl CustomResources {
     ) {
         let take = async {
             loop {
-                self.watched.changed().await;
+                // What a resource that is not used needs can be there without a change of resources.
+                let _ = tokio::time::timeout(AGAIN, self.watched.changed()).await;
                 tokio::time::sleep(SETTLES).await;
                 desired.take_resources(self.watched.objects());
             }
         };
         let write = async {
-            let mut refused = BTreeMap::new();
+            let mut refused = Refused::new();
             // Servers that do not decide would write what they do not know.
             while leadership.wait_for(|leadership| leadership.decides()).await.is_ok() {
                 self.write(desired, views, store, &mut refused).await;
@@ -88,7 +99,7 @@ impl CustomResources {
         desired: &Desired,
         views: &Views,
         store: &S,
-        refused: &mut BTreeMap<ResourceKey, String>,
+        refused: &mut Refused,
     ) {
         let objects = self.watched.objects();
         let has_followers = objects.iter().any(|it| it.key.kind == ResourceKind::Follower);
@@ -106,7 +117,8 @@ impl CustomResources {
             let Some(taken) = taken.get(key).filter(|taken| taken.is_of(object)) else { continue };
             let observed = taken.is_in_force.then(|| known.of(key));
             let status = status(object, taken.refusal.as_ref(), observed.as_ref(), &now);
-            if object.status.as_ref() == Some(&status) {
+            let waits = refused.get(key).is_some_and(|(_, next)| *next > Instant::now());
+            if waits || object.status.as_ref() == Some(&status) {
                 continue;
             }
             match self.cluster.write_status(object, &status).await {
@@ -115,10 +127,10 @@ impl CustomResources {
                     refused.remove(key);
                 }
                 StatusWrite::Failed { why } => {
-                    if refused.get(key) != Some(&why) {
+                    if refused.get(key).is_none_or(|(known, _)| *known != why) {
                         tracing::warn!("cannot write the status of {key}: {why}");
-                        refused.insert(key.clone(), why);
                     }
+                    refused.insert(key.clone(), (why, Instant::now() + AFTER_REFUSAL));
                 }
             }
         }

@@ -93,6 +93,30 @@ impl DriftView {
 }
 
 impl LayerView {
+    /// Whether the newest commit has reached what the strategy allows. A layer that a person has destroyed, or whose
+    /// plan a person has discarded, has not; with `plan-only`, a plan with changes has no such reason.
+    pub(super) fn is_done(&self) -> bool {
+        let has = |gate| self.reasons.iter().any(|reason| reason.gate == gate);
+        match self.phase {
+            Phase::Noop => !has(Gate::Source),
+            Phase::Succeeded => !has(Gate::Approval),
+            Phase::Observed
+            | Phase::PendingTrigger
+            | Phase::Triggering
+            | Phase::ClosingOut
+            | Phase::Failed
+            | Phase::Superseded
+            | Phase::Blocked
+            | Phase::Skipped => false,
+        }
+    }
+
+    /// Whether a check for drift is being started, or runs.
+    pub(super) fn is_checked(&self) -> bool {
+        let runs = matches!(self.phase, Phase::Triggering | Phase::ClosingOut);
+        runs && self.last_run.as_ref().is_some_and(|run| run.action == Action::Drift)
+    }
+
     /// What was decided about a layer, on this snapshot.
     pub(super) fn new(
         name: &LayerName,
