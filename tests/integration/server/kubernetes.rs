@@ -2,6 +2,7 @@
 //! Terraform, TLS, the repository and the backend of the state are real.
 
 mod ends;
+mod installation;
 mod recovery;
 
 use butler_testing::free_port;
