@@ -294,4 +294,8 @@ async fn server_that_cannot_read_custom_resources_ends_and_says_what_to_do() {
         assert!(printed.contains("generate server --resources team-a"), "{printed}");
         assert!(!site.installation.data().join("butler.db").exists(), "before anything is written");
     }
+    let mut command = site.installation.command(&["serve", "--once"]);
+    let output = command.args(arguments()).env("KUBECONFIG", &login).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+    assert!(text(&output).contains("--resources") && text(&output).contains("--once"));
 }
