@@ -67,8 +67,8 @@ pub use options::{
 };
 pub use outcome::Outcome;
 pub use resources::{
-    Condition, ConditionStatus, CustomObject, GROUP, ListError, ResourceKey, ResourceKind,
-    ResourceStatus, StatusWrite, VERSION, WatchedResources, definitions,
+    Condition, ConditionStatus, CustomObject, ListError, ResourceKey, ResourceKind, ResourceStatus,
+    WatchedResources, definitions,
 };
 pub use status::{Progress, create, status};
 pub use values::{object_name, quantity};

@@ -78,8 +78,13 @@ rules:
         }
         let _ = writeln!(text, "    verbs: [{verbs}]");
     }
-    let _ = write!(
-        text,
+    text.push_str(&binding(&name, &namespace, &server));
+    text
+}
+
+/// The end of a Role, and the binding that gives it to the server. The texts are those of YAML.
+pub(super) fn binding(name: &str, namespace: &str, server: &str) -> String {
+    format!(
         "---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
@@ -95,8 +100,7 @@ subjects:
     name: butler-server
     namespace: {server}
 ---"
-    );
-    text
+    )
 }
 
 /// The group of a kind, and its name in paths. The plural is that of English, as custom resources have it by convention.

@@ -1,5 +1,6 @@
 //! What an installation has for custom resources: their kinds, and what the server may do with them.
 
+use super::followers::binding;
 use super::options::{Installation, Values};
 use crate::resources::{GROUP, ResourceKind};
 use crate::yaml::{document, scalar_text};
@@ -55,20 +56,7 @@ rules:
   - apiGroups: [\"\"]
     resources: [secrets]
     verbs: [get]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata:
-  name: {name}
-  namespace: {namespace}
-roleRef:
-  apiGroup: rbac.authorization.k8s.io
-  kind: Role
-  name: {name}
-subjects:
-  - kind: ServiceAccount
-    name: butler-server
-    namespace: {server}
----"
+{}",
+        binding(&name, &namespace, &server)
     )
 }

@@ -10,11 +10,8 @@ use serde_json::{Map, Value, json};
 
 use super::status::ResourceStatus;
 
-/// The API group of the resources.
-pub const GROUP: &str = "runner.butlerlabs.dev";
-
-/// The version of the resources.
-pub const VERSION: &str = "v1alpha1";
+/// The API group of the resources, as below.
+pub(crate) const GROUP: &str = "runner.butlerlabs.dev";
 
 /// What a resource wants. The server checks it by the schema of its own files.
 type Wanted = Map<String, Value>;

@@ -8,7 +8,7 @@ mod object;
 mod status;
 mod write;
 
-pub use kinds::{GROUP, ResourceKind, VERSION, definitions};
+pub(crate) use kinds::GROUP;
+pub use kinds::{ResourceKind, definitions};
 pub use object::{CustomObject, ListError, ResourceKey, WatchedResources};
 pub use status::{Condition, ConditionStatus, ResourceStatus};
-pub use write::StatusWrite;

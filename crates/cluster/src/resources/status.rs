@@ -19,7 +19,7 @@ pub struct ResourceStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<i32>,
     /// What holds for the resource: `Accepted`, whether the server uses this generation of it; `Ready`,
-    /// whether what it wants is reached; `Drifted`, whether infrastructure and state of a layer differ.
+    /// whether its desired state is reached; `Drifted`, whether infrastructure and state of a layer differ.
     pub conditions: Vec<Condition>,
 }
 

@@ -7,40 +7,28 @@ use super::object::{CustomObject, api};
 use super::status::ResourceStatus;
 use crate::native::NativeObjects;
 
-/// How the write of a status ended.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum StatusWrite {
-    /// The resource has the status.
-    Written,
-    /// The resource has changed or is gone: the watch reports what it is now.
-    Stale,
-    /// The cluster refuses the status, or does not answer.
-    Failed {
-        /// Why.
-        why: String,
-    },
-}
-
 impl NativeObjects {
-    /// Writes the status of a resource, if the resource is still as it was reported.
+    /// Writes the status of a resource. If the resource has changed or is gone, nothing is written: the watch reports
+    /// what it is now.
+    ///
+    /// # Errors
+    /// If the cluster refuses the status, or does not answer.
     pub async fn write_status(
         &self,
         object: &CustomObject,
         status: &ResourceStatus,
-    ) -> StatusWrite {
+    ) -> Result<(), String> {
         let patch = Patch::Merge(body(object, status));
         let api = api(self, object.key.kind, &object.key.namespace);
         let parameters = PatchParams::default();
         let writing = async {
             match api.patch_status(&object.key.name, &parameters, &patch).await {
-                Ok(_) => Ok(StatusWrite::Written),
-                Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => {
-                    Ok(StatusWrite::Stale)
-                }
+                Ok(_) => Ok(()),
+                Err(kube::Error::Api(answer)) if matches!(answer.code, 404 | 409) => Ok(()),
                 Err(error) => Err(error),
             }
         };
-        self.answer(writing).await.unwrap_or_else(|why| StatusWrite::Failed { why })
+        self.answer(writing).await
     }
 }
 

@@ -205,7 +205,7 @@ fn token(
             Err("only custom resources can have `token-secret`".to_owned())
         }
         (None, None, Some(secret)) => Ok(TokenSource::Secret(secret)),
-        _ => Err("the adapter must have either `token-file` or `token-env`".to_owned()),
+        _ => Err("the adapter must have either `token-file` or `token-env`, or in a custom resource `token-secret`".to_owned()),
     }
 }
 

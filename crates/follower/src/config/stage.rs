@@ -143,7 +143,7 @@ pub enum TokenSource {
 }
 
 /// A key of a Secret of the cluster.
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SecretReference {
     /// The namespace, which the server sets.

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use butler_base::paths::leads_to;
 use butler_base::process::Environment;
+use butler_protocol::spec::GitCredentials;
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
 
-use super::secrets::{SecretCredentials, SecretError, Secrets};
-use crate::config::{CredentialsEntry, EnvironmentValue, LayerEntry, SecretSource};
+use super::secrets::{SecretError, Secrets};
+use crate::config::{EnvironmentValue, LayerEntry, SecretSource};
 use crate::data::DataDirectory;
 use crate::layers::LayerSource;
 use crate::model::{Action, Cause, Run, Strategy};
@@ -150,8 +151,8 @@ pub(super) fn configuration(
     if let Some(given) = &entry.module_credentials {
         let used_by = format!("`module-credentials` of the layer `{name}`");
         configuration["source"]["gitRepo"] = json!(given.value.url());
-        configuration["source"]["credentials"] =
-            git_credentials(&given.value.credentials(), secrets, &used_by)?;
+        let credentials = secrets.credentials(&given.value.credentials(), &used_by)?;
+        configuration["source"]["credentials"] = login(&credentials);
     }
     if let Some(tool) = &entry.tool {
         configuration["terraformVersion"] = json!(tool.value);
@@ -169,42 +170,19 @@ pub(super) fn is_saved(source: &LayerSource, run: &Run) -> bool {
 }
 
 /// The login of `source`, which the runner gives to the git of Terraform for the host of `gitRepo` only.
-fn git_credentials(
-    entry: &CredentialsEntry,
-    secrets: &Secrets,
-    used_by: &str,
-) -> Result<Value, SecretError> {
-    let read = |source: SecretSource| {
-        secrets.read(&source, used_by).map(|secret| secret.expose_secret().to_owned())
-    };
-    let file = |path: &PathBuf| read(SecretSource::File(path.clone()));
-    if let Some(secret) = &entry.secret {
-        let shown = |secret: &secrecy::SecretString| secret.expose_secret().to_owned();
-        return Ok(match secrets.credentials(secret, used_by)? {
-            SecretCredentials::Token(token) => json!({"type": "token", "token": shown(&token)}),
-            SecretCredentials::Password { username, password } => json!({
-                "type": "password", "username": shown(&username), "password": shown(&password),
-            }),
-            SecretCredentials::SshKey { private_key, known_hosts } => json!({
-                "type": "ssh-key", "privateKey": shown(&private_key), "knownHosts": shown(&known_hosts),
-            }),
-        });
+fn login(credentials: &GitCredentials) -> Value {
+    match credentials {
+        GitCredentials::Token { token, .. } => {
+            json!({"type": "token", "token": token.expose_secret()})
+        }
+        GitCredentials::Password { username, password } => {
+            json!({"type": "password", "username": username, "password": password.expose_secret()})
+        }
+        GitCredentials::SshKey { private_key, known_hosts, .. } => {
+            json!({"type": "ssh-key", "privateKey": private_key.expose_secret(), "knownHosts": known_hosts})
+        }
+        GitCredentials::None | GitCredentials::GithubApp => Value::Null,
     }
-    if let Some(path) = &entry.token_file {
-        return Ok(json!({"type": "token", "token": file(path)?}));
-    }
-    if let Some(variable) = &entry.token_env {
-        return Ok(json!({"type": "token", "token": read(SecretSource::Env(variable.clone()))?}));
-    }
-    if let (Some(username), Some(path)) = (&entry.username, &entry.password_file) {
-        return Ok(json!({"type": "password", "username": username, "password": file(path)?}));
-    }
-    if let (Some(key), Some(hosts)) = (&entry.ssh_key_file, &entry.known_hosts) {
-        let (key, hosts) = (file(key)?, file(hosts)?);
-        return Ok(json!({"type": "ssh-key", "privateKey": key, "knownHosts": hosts}));
-    }
-    // The configuration requires one kind.
-    Ok(Value::Null)
 }
 
 fn backend(

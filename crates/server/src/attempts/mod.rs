@@ -34,4 +34,4 @@ pub use log_part::LogPart;
 pub use log_watch::{FollowedLog, LogWatch};
 pub use plan_file::{PlanFileError, PlanFiles};
 pub use registry::StoreRegistry;
-pub use secrets::{ReadSecret, ReadVariable, SecretCredentials, SecretError, Secrets};
+pub use secrets::{ReadSecret, ReadVariable, SecretError, Secrets};

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use butler_protocol::spec::GitCredentials;
 use fs_err as fs;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::config::{SecretKey, SecretName, SecretSource};
+use crate::config::{CredentialsEntry, SecretName, SecretReference, SecretSource};
 
 /// The largest file with a secret, in bytes.
 const MOST: u64 = 1024 * 1024;
@@ -18,27 +19,6 @@ pub type ReadVariable = Arc<dyn Fn(&str) -> Option<SecretString> + Send + Sync>;
 /// Reads the values of a Secret, by namespace and name. It blocks.
 pub type ReadSecret =
     Arc<dyn Fn(&str, &str) -> Result<BTreeMap<String, SecretString>, String> + Send + Sync>;
-
-/// Credentials that a Secret contains.
-#[derive(Debug)]
-pub enum SecretCredentials {
-    /// A token.
-    Token(SecretString),
-    /// A user with a password.
-    Password {
-        /// The user.
-        username: SecretString,
-        /// The password.
-        password: SecretString,
-    },
-    /// An SSH key.
-    SshKey {
-        /// The key.
-        private_key: SecretString,
-        /// The keys of hosts.
-        known_hosts: SecretString,
-    },
-}
 
 /// Reads secrets at the moment in which they are needed, so that one that was rotated needs no
 /// restart.
@@ -123,7 +103,7 @@ impl Secrets {
                 name: name.clone(),
                 used_by: used_by.to_owned(),
             }),
-            SecretSource::Secret(SecretKey { name, key, namespace }) => {
+            SecretSource::Secret(SecretReference { name, key, namespace }) => {
                 let of = SecretName { name: name.clone(), namespace: namespace.clone() };
                 let mut values = self.values(&of, used_by)?;
                 let found = values.remove(key).map(|value| without_line_end(value.expose_secret()));
@@ -132,31 +112,60 @@ impl Secrets {
         }
     }
 
-    /// The credentials in a Secret. It blocks until the cluster has answered.
+    /// The credentials of `entry`. It blocks until a cluster has answered.
     ///
     /// # Errors
-    /// If the Secret cannot be read, or has none.
+    /// If they cannot be read, or their Secret has none.
     pub fn credentials(
+        &self,
+        entry: &CredentialsEntry,
+        used_by: &str,
+    ) -> Result<GitCredentials, SecretError> {
+        if let Some(secret) = &entry.secret {
+            return self.credentials_in(secret, used_by);
+        }
+        let read = |source: SecretSource| self.read(&source, used_by);
+        let file = |path: &PathBuf| read(SecretSource::File(path.clone()));
+        if let Some(path) = &entry.token_file {
+            return Ok(GitCredentials::Token { username: None, token: file(path)? });
+        }
+        if let Some(name) = &entry.token_env {
+            let token = read(SecretSource::Env(name.clone()))?;
+            return Ok(GitCredentials::Token { username: None, token });
+        }
+        if let (Some(username), Some(path)) = (&entry.username, &entry.password_file) {
+            let username = username.clone();
+            return Ok(GitCredentials::Password { username, password: file(path)? });
+        }
+        if let (Some(key), Some(hosts)) = (&entry.ssh_key_file, &entry.known_hosts) {
+            return Ok(ssh_key(file(key)?, &file(hosts)?));
+        }
+        // The configuration requires one kind.
+        Ok(GitCredentials::None)
+    }
+
+    fn credentials_in(
         &self,
         of: &SecretName,
         used_by: &str,
-    ) -> Result<SecretCredentials, SecretError> {
+    ) -> Result<GitCredentials, SecretError> {
         let mut values = self.values(of, used_by)?;
         let mut take = |key: &str| {
             let value = values.remove(key)?;
             Some(without_line_end(value.expose_secret()))
         };
         if let Some(token) = take("token") {
-            return Ok(SecretCredentials::Token(token));
+            return Ok(GitCredentials::Token { username: None, token });
         }
         if let (Some(username), Some(password)) = (take("username"), take("password")) {
-            return Ok(SecretCredentials::Password { username, password });
+            let username = username.expose_secret().to_owned();
+            return Ok(GitCredentials::Password { username, password });
         }
         // The line end belongs to these.
-        if let (Some(private_key), Some(known_hosts)) =
+        if let (Some(key), Some(hosts)) =
             (values.remove("ssh-privatekey"), values.remove("known_hosts"))
         {
-            return Ok(SecretCredentials::SshKey { private_key, known_hosts });
+            return Ok(ssh_key(key, &hosts));
         }
         let why = "it must have the key `token`, or `username` and `password`, or `ssh-privatekey` and `known_hosts`";
         Err(problem(of, used_by, why.to_owned()))
@@ -182,6 +191,11 @@ impl Secrets {
         let text = fs::read_to_string(path)?;
         Ok(without_line_end(&text))
     }
+}
+
+fn ssh_key(private_key: SecretString, known_hosts: &SecretString) -> GitCredentials {
+    let known_hosts = Some(known_hosts.expose_secret().to_owned());
+    GitCredentials::SshKey { username: None, private_key, passphrase: None, known_hosts }
 }
 
 fn without_line_end(text: &str) -> SecretString {
@@ -218,14 +232,16 @@ mod tests {
 
     #[test]
     fn credentials_are_what_the_keys_of_a_secret_say() {
-        let shown = |values: &[(&str, &str)]| match secrets(values).credentials(&name("git"), "a") {
-            Ok(SecretCredentials::Token(token)) => token.expose_secret().to_owned(),
-            Ok(SecretCredentials::Password { username, password }) => {
-                format!("{} {}", username.expose_secret(), password.expose_secret())
+        let entry = CredentialsEntry { secret: Some(name("git")), ..CredentialsEntry::default() };
+        let shown = |values: &[(&str, &str)]| match secrets(values).credentials(&entry, "a") {
+            Ok(GitCredentials::Token { token, .. }) => token.expose_secret().to_owned(),
+            Ok(GitCredentials::Password { username, password }) => {
+                format!("{username} {}", password.expose_secret())
             }
-            Ok(SecretCredentials::SshKey { private_key, known_hosts }) => {
-                format!("{:?} {:?}", private_key.expose_secret(), known_hosts.expose_secret())
+            Ok(GitCredentials::SshKey { private_key, known_hosts, .. }) => {
+                format!("{:?} {:?}", private_key.expose_secret(), known_hosts.unwrap())
             }
+            Ok(other) => panic!("{other:?}"),
             Err(error) => error.to_string(),
         };
         assert_eq!(shown(&[("token", "t0ken\n")]), "t0ken");
@@ -248,7 +264,7 @@ mod tests {
         let secrets = secrets(&[("db", "hunter22\n")]);
         let key = |secret: &str, key: &str| {
             let SecretName { name, namespace } = name(secret);
-            SecretSource::Secret(SecretKey { name, key: key.to_owned(), namespace })
+            SecretSource::Secret(SecretReference { name, key: key.to_owned(), namespace })
         };
         assert_eq!(secrets.read(&key("git", "db"), "a").unwrap().expose_secret(), "hunter22");
         for (source, expected) in [

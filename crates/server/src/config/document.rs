@@ -19,7 +19,7 @@ use super::schema::{
     VariableName,
 };
 use super::size::Size;
-use super::sources::{Checkout, CredentialsEntry, IncludeEntry, ModuleCredentialsEntry, SecretKey};
+use super::sources::{Checkout, CredentialsEntry, IncludeEntry, ModuleCredentialsEntry};
 use super::span::Span;
 use crate::model::Strategy;
 
@@ -87,7 +87,7 @@ pub struct WebhookEntry {
     /// An absolute path: the file with the shared secret, which is read at each delivery.
     pub secret_file: Option<PathBuf>,
     /// The key of a Kubernetes Secret with the shared secret, instead of a file; only in custom resources.
-    pub secret: Option<SecretKey>,
+    pub secret: Option<SecretReference>,
 }
 
 impl WebhookEntry {
@@ -224,7 +224,7 @@ pub enum SecretSource {
     /// The variable of the server with the secret.
     Env(String),
     /// The key of a Kubernetes Secret; only in custom resources.
-    Secret(SecretKey),
+    Secret(SecretReference),
 }
 
 impl From<&TokenSource> for SecretSource {
@@ -232,10 +232,7 @@ impl From<&TokenSource> for SecretSource {
         match token {
             TokenSource::File(path) => Self::File(path.clone()),
             TokenSource::Variable(name) => Self::Env(name.clone()),
-            TokenSource::Secret(SecretReference { namespace, name, key }) => {
-                let (namespace, name, key) = (namespace.clone(), name.clone(), key.clone());
-                Self::Secret(SecretKey { name, key, namespace })
-            }
+            TokenSource::Secret(secret) => Self::Secret(secret.clone()),
         }
     }
 }

@@ -138,9 +138,9 @@ impl Config {
     /// Whether a custom resource defines the layer or layer set.
     #[must_use]
     pub fn is_resource(&self, name: &str) -> bool {
-        let of_namespaces =
+        let mut of_namespaces =
             self.included.iter().filter(|it| matches!(it.source, IncludedFrom::Namespace(_)));
-        of_namespaces.into_iter().any(|included| included.layers.contains(name))
+        of_namespaces.any(|included| included.layers.contains(name))
     }
 
     /// Whether an include has defined the repository.

@@ -26,6 +26,7 @@ mod trust;
 mod values;
 mod windows;
 
+pub use butler_follower::config::SecretReference;
 pub use document::{
     BackendEntry, DriftEntry, EnvironmentValue, HistoryEntry, IsolationEntry, JobEntry, LayerEntry,
     NotificationEntry, NotificationEvent, NotificationFormat, RepositoryEntry, RetriesEntry,
@@ -41,7 +42,7 @@ pub use name::generated_name;
 pub use size::Size;
 pub use sources::{
     Checkout, CredentialsEntry, DEFAULT_REFERENCE, IncludeEntry, IncludeSource,
-    ModuleCredentialsEntry, SecretKey, SecretName,
+    ModuleCredentialsEntry, SecretName,
 };
 pub use span::Span;
 pub use trust::{RemoteLimits, Trust, git_host};

@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
+use butler_follower::config::SecretReference;
+
 use super::document::{
     EnvironmentValue, LayerEntry, NotificationEntry, RepositoryEntry, SecretSource, WebhookEntry,
 };
 use super::entries::Placed;
 use super::error::ConfigError;
-use super::sources::{CredentialsEntry, SecretKey, SecretName};
+use super::sources::{CredentialsEntry, SecretName};
 
 /// A secret that the configuration names.
 #[derive(Debug)]
@@ -73,7 +75,7 @@ fn of_credentials<T>(
         .filter_map(|(key, path)| Some((key, path.clone().map(SecretSource::File)?)));
     let variable = credentials.token_env.clone().map(|name| ("token-env", SecretSource::Env(name)));
     let secret = credentials.secret.clone().map(|SecretName { name, namespace }| {
-        ("secret", SecretSource::Secret(SecretKey { name, namespace, key: String::new() }))
+        ("secret", SecretSource::Secret(SecretReference { name, namespace, key: String::new() }))
     });
     let named = files.chain(variable).chain(secret);
     named

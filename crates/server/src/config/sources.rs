@@ -23,22 +23,6 @@ pub struct SecretName {
     pub namespace: String,
 }
 
-/// A key of a Secret of the Kubernetes cluster in the namespace of the custom resource that names it.
-#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct SecretKey {
-    /// The name of the Secret.
-    #[schemars(length(min = 1))]
-    pub name: String,
-    /// The key.
-    #[schemars(length(min = 1))]
-    pub key: String,
-    /// The namespace, which the server sets.
-    #[serde(default)]
-    #[schemars(skip)]
-    pub namespace: String,
-}
-
 /// Credentials of a repository: a token, a user with a password, or an SSH key.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]

@@ -43,7 +43,9 @@ pub(super) fn repository(repository: &Placed<RepositoryEntry>) -> Vec<ConfigErro
         errors.push(repository.error("`poll` must be at least 1s"));
     }
     if repository.entry.webhook.as_ref().is_some_and(|webhook| webhook.source().is_none()) {
-        errors.push(repository.error("`webhook` must have `secret-file`"));
+        errors.push(
+            repository.error("`webhook` must have `secret-file`, or in a custom resource `secret`"),
+        );
     }
     if repository.entry.concurrency == Some(0) {
         errors.push(repository.error("`concurrency` must be at least 1"));

@@ -51,14 +51,14 @@ pub struct Clash {
 }
 
 /// The resources, and what of them is in force.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Resources {
     objects: Vec<Arc<CustomObject>>,
     /// What each resource in force wants, as the entry of a file.
     in_force: BTreeMap<ResourceKey, Value>,
-    /// Why the newest generations of others are not.
+    /// Why the newest generation of a resource is not in force.
     refusals: BTreeMap<ResourceKey, Refusal>,
-    /// What configuration that is not in force says about those in force, by its place.
+    /// Name conflicts of resources in force with configuration that was refused because of them, by its place.
     notes: BTreeMap<String, BTreeMap<ResourceKey, Refusal>>,
     /// What the namespaces define.
     configs: BTreeMap<String, Config>,
@@ -245,7 +245,7 @@ struct Choice<'a> {
 impl Choice<'_> {
     /// What repositories and layers define together.
     fn config(&mut self, own: &Config, trust: &Trust) -> Config {
-        // What others say about one that cannot be read would be wrong.
+        // First those that cannot be parsed: others that name them would have misleading errors.
         loop {
             let unreadable = self.files().filter_map(|(key, file, text)| {
                 let problem = document_problem(&file, &text)?;
@@ -276,8 +276,9 @@ impl Choice<'_> {
                 Ok(config) => return config,
                 Err(errors) => errors,
             };
-            let keys: BTreeMap<PathBuf, ResourceKey> =
-                self.files().map(|(key, file, _)| (file, key.clone())).collect();
+            let named =
+                self.entries.keys().map(|key| (PathBuf::from(key.to_string()), key.clone()));
+            let keys: BTreeMap<PathBuf, ResourceKey> = named.collect();
             let wrong = errors.into_iter().filter_map(|error| {
                 let key = keys.get(&error.file)?.clone();
                 Some((key, error.message))
@@ -319,14 +320,14 @@ impl Choice<'_> {
         })
     }
 
-    /// Returns to what was valid last, or leaves the resources out. Returns whether there are any.
+    /// Replaces wrong entries by those that were valid last, or removes them. Returns whether there were any.
     fn refuse(&mut self, wrong: Vec<(ResourceKey, String)>) -> bool {
         let has_any = !wrong.is_empty();
         let mut by_key: BTreeMap<ResourceKey, Vec<String>> = BTreeMap::new();
         for (key, message) in wrong {
             by_key.entry(key).or_default().push(message);
         }
-        // What has changed is the cause of what is wrong with what has not, for example of a cycle.
+        // A changed entry can make unchanged ones wrong, for example with a cycle. Then only the change is refused.
         let can_return = |key: &ResourceKey| {
             self.before.get(key).is_some_and(|before| self.entries.get(key) != Some(before))
         };
@@ -335,7 +336,7 @@ impl Choice<'_> {
         }
         for (key, messages) in by_key {
             let message = message_with_resource_keys(schema(key.kind), &messages.join("; "));
-            // What is wrong with the last valid generation follows from others.
+            // The first refusal is about the newest generation. Later ones are about the last valid one.
             let refusal = || Refusal { reason: "Invalid", message };
             self.refusals.entry(key.clone()).or_insert_with(refusal);
             match self.before.get(&key) {

@@ -24,7 +24,7 @@ pub struct Observed {
     pub commit: Option<String>,
     /// The number of layers of a layer set.
     pub layers: Option<usize>,
-    /// Whether what is wanted is reached.
+    /// Whether the resource has reached its desired state.
     pub ready: Holds,
     /// Whether `ready` stays what it was, because something runs that does not change what is reached.
     pub keeps_ready: bool,

@@ -81,7 +81,7 @@ fn union_of(variants: &[Value]) -> Value {
     }
 }
 
-/// The type that is not `null`: what is optional is left out.
+/// The type that is not `null`. A resource leaves out an optional key.
 fn only_type(kind: &Value) -> Value {
     let of_list = kind.as_array().and_then(|all| all.iter().find(|kind| *kind != "null"));
     of_list.unwrap_or(kind).clone()
@@ -154,14 +154,8 @@ pub(super) fn with_file_keys(schema: &Value, value: Value) -> Value {
     }
 }
 
-/// A message with the keys of resources: `` `token-file` `` becomes `` `tokenFile` ``. What only files can have becomes
-/// what resources have.
+/// A message with the keys of resources: `` `token-file` `` becomes `` `tokenFile` ``.
 pub(super) fn message_with_resource_keys(schema: &Value, message: &str) -> String {
-    let message = message.replace("`api-token-env`", "`api-token-secret`");
-    let message = message
-        .replace("`token-env`", "`token-secret`")
-        .replace("`webhook` must have `secret-file`", "`webhook` must have `secret`");
-    let message = &message;
     let mut keys = Vec::new();
     collect_keys(schema, &mut keys);
     text_with_resource_keys(message, &keys)

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use butler_cluster::{CustomObject, ResourceKey, ResourceKind};
+use butler_follower::config::Source;
 use serde_json::json;
 
 use super::desired::Desired;
+use super::followed::repository_of;
 use super::remembered;
-use crate::config::{Config, RemoteLimits, parse};
+use crate::config::{Config, IncludedFrom, RemoteLimits, merge, parse};
 use crate::data::DataDirectory;
 use crate::layers::{Reading, origin};
 use crate::model::{Commit, Sighting};
@@ -232,4 +234,21 @@ fn resource_that_has_changed_is_read_after_the_next_poll_of_its_repository() {
     // A change that leaves the layer as it is needs no reading.
     take(2, "b");
     assert!(desired.is_read(&layer));
+}
+
+#[test]
+fn address_means_the_repository_of_the_server_and_not_one_of_other_people() {
+    let repository = |name: &str| {
+        let text = format!("repositories: {{{name}: {{url: 'https://git.example.com/a.git'}}}}");
+        parse(&[("butler.yaml".into(), text)]).unwrap()
+    };
+    // The name of the other one is the first in the order of names.
+    let (own, other) = (repository("shop"), repository("a-team.shop"));
+    let of = IncludedFrom::Namespace("a-team".to_owned());
+    let config = merge(&own, [(of, &other)]).unwrap();
+    let source = Source {
+        repository: "https://git.example.com/a.git".to_owned(),
+        branch: "main".to_owned(),
+    };
+    assert_eq!(repository_of(&config, &source), Some("shop"));
 }

@@ -3,7 +3,6 @@
 mod config_files;
 mod connections;
 mod copies;
-mod credentials;
 mod desired;
 #[cfg(test)]
 mod desired_tests;

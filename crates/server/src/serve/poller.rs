@@ -10,11 +10,11 @@ use butler_base::cancel::Stop;
 use butler_base::error::{Advice as _, chain};
 use butler_base::event::Stream;
 use butler_base::process::Sink;
+use butler_protocol::spec::GitCredentials;
 use butler_source::git::{GitEnvironment, MirrorRequest, SourceError, update_mirror};
 use secrecy::SecretString;
 use tokio::sync::mpsc;
 
-use super::credentials::credentials;
 use super::desired::Desired;
 use super::followed::Polled;
 use super::read_includes::read_includes;
@@ -293,12 +293,14 @@ impl<S: Store + 'static> Poller<S> {
         references: BTreeSet<String>,
         stop: &Stop,
     ) -> Result<BTreeMap<String, Option<Commit>>, PollError> {
-        let read = {
-            let (name, secrets) = (self.name.clone(), self.settings.secrets.clone());
-            let entry = entry.credentials.as_ref().map(|entry| entry.value.clone());
-            move || credentials(&name, entry.as_ref(), &secrets)
+        let credentials = match entry.credentials.as_ref().map(|entry| entry.value.clone()) {
+            None => GitCredentials::None,
+            Some(entry) => {
+                let used_by = format!("the repository `{}`", self.name);
+                let secrets = self.settings.secrets.clone();
+                blocking(move |_| secrets.credentials(&entry, &used_by)).await?
+            }
         };
-        let credentials = blocking(move |_| read()).await?;
         let request = MirrorRequest {
             repository: SecretString::from(entry.url.value.clone()),
             credentials,

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use butler_cluster::{
-    CustomObject, NativeObjects, ResourceKey, ResourceKind, StatusWrite, WatchedResources,
-};
+use butler_cluster::{CustomObject, NativeObjects, ResourceKey, ResourceKind, WatchedResources};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -36,7 +34,6 @@ const AFTER_REFUSAL: Duration = Duration::from_secs(10);
 type Refused = BTreeMap<ResourceKey, (String, Instant)>;
 
 /// Custom resources of a cluster.
-#[derive(Clone)]
 pub(super) struct CustomResources {
     cluster: Arc<NativeObjects>,
     watched: Arc<WatchedResources>,
@@ -122,11 +119,10 @@ impl CustomResources {
                 continue;
             }
             match self.cluster.write_status(object, &status).await {
-                // The watch reports it.
-                StatusWrite::Written | StatusWrite::Stale => {
+                Ok(()) => {
                     refused.remove(key);
                 }
-                StatusWrite::Failed { why } => {
+                Err(why) => {
                     if refused.get(key).is_none_or(|(known, _)| *known != why) {
                         tracing::warn!("cannot write the status of {key}: {why}");
                     }

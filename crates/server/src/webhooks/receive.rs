@@ -49,17 +49,15 @@ async fn deliver(
     let config = receiver.desired.config();
     let repository = config.repositories.get(&name);
     // One answer for both: it does not tell which repositories exist.
-    let Some(webhook) = repository.and_then(|repository| repository.entry.webhook.as_ref()) else {
+    let webhook = repository.and_then(|repository| repository.entry.webhook.as_ref());
+    let Some((webhook, source)) = webhook.and_then(|webhook| Some((webhook, webhook.source()?)))
+    else {
         return Err(ApiError::not_found(format!("there is no webhook for `{name}`")));
     };
     let provider = webhook.provider;
     let is_about_commits = is_about_commits(provider, request.headers());
     let Some(proof) = Proof::of(provider, request.headers()) else {
         return Err(refuse(&receiver.deliveries, &name));
-    };
-    // The configuration requires one.
-    let Some(source) = webhook.source() else {
-        return Err(ApiError::not_found(format!("there is no webhook for `{name}`")));
     };
     let secrets = receiver.secrets.clone();
     let used_by = format!("the webhook of the repository `{name}`");
