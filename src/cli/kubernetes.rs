@@ -1,8 +1,8 @@
 //! Runs as Jobs in a Kubernetes cluster: `generate kubernetes`, which prints the Job or executes the run
 //! (`--apply`), `trigger kubernetes`, which only creates the Job, and `ci-status kubernetes`, which reads its status.
 
-mod apply;
-mod command_end;
+pub(super) mod apply;
+pub(super) mod command_end;
 pub(super) mod job;
 mod prepared_run;
 mod start_job;

@@ -15,9 +15,9 @@ use super::reader::Reader;
 use super::server_address::{ServerAddress, spelled};
 use super::setting::{
     ACCESS_FILE, ALLOWED_GIT_HOST, ARTIFACTS, CA_BUNDLE, CONCURRENCY, DATA, DRY_RUN, EXECUTOR,
-    FOLLOWERS, KEY_FILE, LAYER_PATH, METRICS_OPEN, MIRROR_MEMORY, ONCE, REFERENCE, REPO, RESOURCES,
-    SECRETS_DIR, SERVER, SERVER_CONFIG, SERVER_TOKEN_FILE, STARTS_PER_MINUTE, STOP_ATTEMPTS,
-    STOP_TIMEOUT, STORE, STORE_PASSWORD_FILE,
+    FOLLOWER_TOKEN_FILE, FOLLOWERS, KEY_FILE, LAYER_PATH, METRICS_OPEN, MIRROR_MEMORY, ONCE,
+    REFERENCE, REPO, RESOURCES, SECRETS_DIR, SERVER, SERVER_CONFIG, SERVER_TOKEN_FILE,
+    STARTS_PER_MINUTE, STOP_ATTEMPTS, STOP_TIMEOUT, STORE, STORE_PASSWORD_FILE,
 };
 use super::{
     Arguments, Environment, IsolationLevel, Logging, Setting, SettingsError, parse, variable,
@@ -50,6 +50,8 @@ pub struct ServerSettings {
     pub limits: RemoteLimits,
     /// The registry of followers.
     pub followers: Option<PathBuf>,
+    /// The file with the token of Jobs that ask about followers.
+    pub follower_token_file: Option<PathBuf>,
     /// The namespaces with custom resources.
     pub resources: Vec<String>,
     /// The cluster of followers and custom resources.
@@ -181,6 +183,8 @@ impl ServerSettings {
         Ok(Self {
             config: config(&reader)?,
             followers: followers(&reader, once)?,
+            follower_token_file: reader
+                .existing(&FOLLOWER_TOKEN_FILE, |path| !path.is_dir() && path.exists())?,
             resources: resources(&reader, once)?,
             cluster: cluster_access(None, None, environment),
             limits,
@@ -227,6 +231,14 @@ impl ServerSettings {
 }
 
 impl ServerAccess {
+    /// Whether a server is named, or one on this machine has used the data directory.
+    #[must_use]
+    pub fn is_known(arguments: &Arguments, environment: &Environment) -> bool {
+        let reader = Reader { arguments, environment };
+        let is_named = [&SERVER, &SERVER_TOKEN_FILE].iter().any(|it| reader.is_given(it));
+        is_named || data(&reader).is_ok_and(|data| token_of(&data).exists())
+    }
+
     /// Reads and checks how a command reaches a server.
     ///
     /// # Errors
@@ -242,7 +254,7 @@ impl ServerAccess {
         let given = reader.path(&SERVER_TOKEN_FILE)?;
         let (file, data) = match given {
             Some(file) => (file, None),
-            None => data(&reader).map(|data| (data.join("admin.token"), Some(data)))?,
+            None => data(&reader).map(|data| (token_of(&data), Some(data)))?,
         };
         let token = fs_err::read_to_string(&file).map_err(|source| match data {
             Some(data) if source.kind() == ErrorKind::NotFound => SettingsError::NoServer { data },
@@ -251,6 +263,11 @@ impl ServerAccess {
         let token = SecretString::from(token.trim());
         Ok(Self { server, token, ca_bundle: reader.existing(&CA_BUNDLE, Path::is_file)? })
     }
+}
+
+/// The file with the token of the administrator.
+fn token_of(data: &Path) -> PathBuf {
+    data.join("admin.token")
 }
 
 /// The host of an endpoint, under which the server answers too.

@@ -115,7 +115,7 @@ pub(crate) async fn delete(cluster: &Cluster, applied: &CreatedJob) -> Result<()
 impl Cluster {
     /// Creates the Job. An existing Job with the same mark is from an earlier attempt whose response was lost.
     /// If another Job of the same name is being deleted, waits until it does not exist any more.
-    async fn create_job(
+    pub(crate) async fn create_job(
         &self,
         job: &Job,
         name: &JobName,
@@ -180,7 +180,7 @@ pub(crate) fn post_parameters(dry_run: bool) -> PostParams {
     PostParams { dry_run, field_manager: Some(MANAGED_BY.to_owned()) }
 }
 
-fn set_request_mark(metadata: &mut ObjectMeta, mark: &str) {
+pub(crate) fn set_request_mark(metadata: &mut ObjectMeta, mark: &str) {
     let annotations = metadata.annotations.get_or_insert_default();
     annotations.insert(REQUEST.to_owned(), mark.to_owned());
 }

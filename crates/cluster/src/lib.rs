@@ -54,8 +54,8 @@ pub use error::ClusterError;
 pub use failure::JobFailure;
 pub use follow::{Follower, follow};
 pub use installation::{
-    FollowedKind, Installation, InstalledFollowers, InstalledResources, ServerCertificate,
-    SharedStore,
+    CommandJob, FollowedKind, Installation, InstalledFollowers, InstalledResources,
+    InstalledServer, InstalledServerError, ServerCertificate, SharedStore,
 };
 pub use job_state::{JobEnd, JobState, JobWait};
 pub use manifest::Manifests;

@@ -30,7 +30,7 @@ const USER: i64 = 65532;
 pub(crate) const CONTAINER: &str = "runner";
 pub(crate) const TOKEN_KEY: &str = "token";
 /// Readable by owner and group: the kubelet sets root as the owner, and the pod's group as the group.
-const MODE_0440: i32 = 0o440;
+pub(crate) const MODE_0440: i32 = 0o440;
 /// Seconds that the runner's reports need after Terraform's end, with one for the exit itself.
 const AFTER_GRACE: u64 = 10;
 /// The size limit of the volume in memory: secret files are small.
@@ -47,7 +47,7 @@ const WORK_DIRECTORY: &str = "/workspace";
 /// creates a directory below it (0700).
 const CACHE_VOLUME: &str = "/cache";
 const CACHE_DIRECTORY: &str = "/cache/butler-runner";
-const TEMPORARY_DIRECTORY: &str = "/tmp";
+pub(crate) const TEMPORARY_DIRECTORY: &str = "/tmp";
 
 /// The objects of one run.
 pub struct Manifests {
@@ -180,18 +180,7 @@ fn pod(options: &JobOptions, run: &Run, name: &JobName) -> PodSpec {
         image_pull_secrets: references(&options.pull_secrets),
         node_selector: Some(options.node_selector.clone()).filter(|it| !it.is_empty()),
         tolerations: Some(tolerations).filter(|it| !it.is_empty()),
-        security_context: Some(PodSecurityContext {
-            run_as_non_root: Some(true),
-            run_as_user: Some(USER),
-            run_as_group: Some(USER),
-            fs_group: Some(USER),
-            fs_group_change_policy: Some("OnRootMismatch".to_owned()),
-            seccomp_profile: Some(SeccompProfile {
-                type_: "RuntimeDefault".to_owned(),
-                localhost_profile: None,
-            }),
-            ..PodSecurityContext::default()
-        }),
+        security_context: Some(restricted_pod()),
         containers: vec![container(options, run, mounts)],
         volumes: Some(volumes),
         ..PodSpec::default()
@@ -199,9 +188,6 @@ fn pod(options: &JobOptions, run: &Run, name: &JobName) -> PodSpec {
 }
 
 fn container(options: &JobOptions, run: &Run, mounts: Vec<VolumeMount>) -> Container {
-    let quantity = |text: &String| Quantity(text.clone());
-    let (cpu, memory) = (quantity(&options.resources.cpu), quantity(&options.resources.memory));
-    let memory_of = |memory: Quantity| ("memory".to_owned(), memory);
     let from = options.environment_from.iter().map(|name| EnvFromSource {
         secret_ref: Some(SecretEnvSource { name: name.clone(), optional: None }),
         ..EnvFromSource::default()
@@ -213,21 +199,48 @@ fn container(options: &JobOptions, run: &Run, mounts: Vec<VolumeMount>) -> Conta
         env: Some(environment(options, run)),
         env_from: Some(from.collect::<Vec<_>>()).filter(|from| !from.is_empty()),
         working_dir: Some(WORK_DIRECTORY.to_owned()),
-        resources: Some(ResourceRequirements {
-            requests: Some([("cpu".to_owned(), cpu), memory_of(memory.clone())].into()),
-            limits: Some([memory_of(memory)].into()),
-            claims: None,
-        }),
-        security_context: Some(SecurityContext {
-            allow_privilege_escalation: Some(false),
-            privileged: Some(false),
-            read_only_root_filesystem: Some(true),
-            run_as_non_root: Some(true),
-            capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), add: None }),
-            ..SecurityContext::default()
-        }),
+        resources: Some(resources(&options.resources.cpu, &options.resources.memory)),
+        security_context: Some(restricted_container()),
         volume_mounts: Some(mounts),
         ..Container::default()
+    }
+}
+
+/// What the pod security standard "restricted" demands of a pod.
+pub(crate) fn restricted_pod() -> PodSecurityContext {
+    PodSecurityContext {
+        run_as_non_root: Some(true),
+        run_as_user: Some(USER),
+        run_as_group: Some(USER),
+        fs_group: Some(USER),
+        fs_group_change_policy: Some("OnRootMismatch".to_owned()),
+        seccomp_profile: Some(SeccompProfile {
+            type_: "RuntimeDefault".to_owned(),
+            localhost_profile: None,
+        }),
+        ..PodSecurityContext::default()
+    }
+}
+
+/// What the pod security standard "restricted" demands of a container.
+pub(crate) fn restricted_container() -> SecurityContext {
+    SecurityContext {
+        allow_privilege_escalation: Some(false),
+        privileged: Some(false),
+        read_only_root_filesystem: Some(true),
+        run_as_non_root: Some(true),
+        capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), add: None }),
+        ..SecurityContext::default()
+    }
+}
+
+/// The requests of a container, and the same amount of memory as its limit.
+pub(crate) fn resources(cpu: &str, memory: &str) -> ResourceRequirements {
+    let memory = || ("memory".to_owned(), Quantity(memory.to_owned()));
+    ResourceRequirements {
+        requests: Some([("cpu".to_owned(), Quantity(cpu.to_owned())), memory()].into()),
+        limits: Some([memory()].into()),
+        claims: None,
     }
 }
 
@@ -321,7 +334,7 @@ fn volumes(options: &JobOptions, name: &JobName) -> Vec<(Volume, VolumeMount)> {
     volumes
 }
 
-fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+pub(crate) fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
     VolumeMount {
         name: name.to_owned(),
         mount_path: path.to_owned(),
@@ -341,6 +354,6 @@ fn toleration(toleration: &super::options::Toleration) -> Toleration {
     }
 }
 
-fn seconds(seconds: u64) -> i64 {
+pub(crate) fn seconds(seconds: u64) -> i64 {
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }

@@ -9,6 +9,7 @@ use butler_cluster::{
 };
 use butler_follower::config::{Adapter, StageWork};
 use butler_follower::state::copy_name;
+use butler_server::api::new_token;
 use butler_server::artifacts::{AddressError, ArtifactsAddress};
 use butler_server::config::{self, git_host};
 use butler_server::resources::definitions;
@@ -218,7 +219,8 @@ fn followers(path: &Path) -> Result<InstalledFollowers, Vec<String>> {
         Some(FollowedKind { namespace: own, api_version, kind, is_created })
     });
     let objects = kinds.collect();
-    Ok(InstalledFollowers { registry: text, namespace: namespace.clone(), copies, objects })
+    let token = new_token().map_err(|error| vec![format!("cannot make a token: {error}")])?;
+    Ok(InstalledFollowers { registry: text, namespace: namespace.clone(), copies, objects, token })
 }
 
 /// The text of a configuration that a server accepts, or what is wrong with it.

@@ -17,7 +17,8 @@ use crate::settings::{Arguments, Environment, cluster_template};
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::error::{Advice, chain};
 use butler_cluster::{
-    Cluster, ClusterError, Follower, JobOptions, Manifests, Outcome, apply, check, follow,
+    Cluster, ClusterError, CreatedJob, Follower, JobName, JobOptions, Manifests, Outcome, apply,
+    check, follow,
 };
 
 /// The exit codes, for `--help`.
@@ -126,6 +127,19 @@ async fn create_and_follow(
     detach: bool,
     stop: &Stop,
 ) -> Result<CommandEnd, ClusterError> {
+    let name = manifests.name();
+    let create = apply(cluster, manifests, stop);
+    Box::pin(follow_created(cluster, &name, create, detach, stop)).await
+}
+
+/// Follows the Job that `create` creates, unless `detach`ed.
+pub(in crate::cli) async fn follow_created(
+    cluster: &Cluster,
+    name: &JobName,
+    create: impl Future<Output = Result<CreatedJob, ClusterError>>,
+    detach: bool,
+    stop: &Stop,
+) -> Result<CommandEnd, ClusterError> {
     // Signals are handled before the first object is created, so that an interrupted start is reported.
     let _signals = match signals(stop) {
         Ok(watch) => watch,
@@ -134,21 +148,20 @@ async fn create_and_follow(
             return Ok(CommandEnd::with(Exit::Failed.code(), message, None));
         }
     };
-    let name = manifests.name();
-    let applied = tokio::select! {
-        applied = apply(cluster, manifests, stop) => applied?,
+    let created = tokio::select! {
+        created = create => created?,
         () = stop.urgent() => {
             let message = format!("interrupted while creating the Job `{name}`: unclear whether it exists");
             return Ok(CommandEnd::with(code_of(stop), message, None));
         }
     };
-    let (name, namespace) = (&applied.name, cluster.namespace());
+    let namespace = cluster.namespace();
     tracing::info!("created the Job {name} in namespace {namespace}");
     // If a stop was requested in the meantime, following the run deletes the Job.
     if detach && stop.reason().is_none() {
         return Ok(CommandEnd::success());
     }
-    Ok(match follow(cluster, &applied, stop, &mut TerminalFollower).await {
+    Ok(match follow(cluster, &created, stop, &mut TerminalFollower).await {
         Ok(Outcome { code: 0, summary, .. }) => {
             tracing::info!("{summary}");
             CommandEnd::success()
@@ -165,7 +178,7 @@ async fn create_and_follow(
 }
 
 /// The exit code after a signal.
-fn code_of(stop: &Stop) -> u8 {
+pub(in crate::cli) fn code_of(stop: &Stop) -> u8 {
     match stop.reason() {
         Some(StopReason::Signal(signal)) => Exit::Signal(signal).code(),
         _ => Exit::Failed.code(),

@@ -20,27 +20,27 @@ pub(super) fn print_progress(progress: &Progress, code: u8) -> u8 {
 }
 
 /// The end of a command: its exit code and its last message.
-pub(super) struct CommandEnd {
-    pub(super) code: u8,
-    pub(super) complaint: Option<(String, Option<String>)>,
+pub(in crate::cli) struct CommandEnd {
+    pub(in crate::cli) code: u8,
+    pub(in crate::cli) complaint: Option<(String, Option<String>)>,
 }
 
 impl CommandEnd {
-    pub(super) const fn success() -> Self {
+    pub(in crate::cli) const fn success() -> Self {
         Self { code: 0, complaint: None }
     }
 
-    pub(super) const fn with(code: u8, message: String, hint: Option<String>) -> Self {
+    pub(in crate::cli) const fn with(code: u8, message: String, hint: Option<String>) -> Self {
         Self { code, complaint: Some((message, hint)) }
     }
 
-    pub(super) fn from_error(error: &ClusterError, code: u8) -> Self {
+    pub(in crate::cli) fn from_error(error: &ClusterError, code: u8) -> Self {
         Self::with(code, chain(error), error.advice())
     }
 
     /// Prints the message without secrets. Returns the exit code. Ends the log's thread first, so that the message
     /// comes after all lines of the log.
-    pub(super) fn report(self, redactor: &Redactor, log: WorkerGuard) -> u8 {
+    pub(in crate::cli) fn report(self, redactor: &Redactor, log: WorkerGuard) -> u8 {
         drop(log);
         if let Some((message, hint)) = self.complaint {
             let shown = redactor.redact(message.as_bytes());

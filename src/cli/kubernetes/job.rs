@@ -30,6 +30,11 @@ pub(in crate::cli) struct ClusterFlags {
 }
 
 impl ClusterFlags {
+    /// Whether one of them is given.
+    pub(in crate::cli) const fn is_given(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
+    }
+
     pub(in crate::cli) fn access(self, environment: &Environment) -> ClusterAccess {
         cluster_access(self.kubeconfig, self.context, environment)
     }

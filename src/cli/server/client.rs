@@ -18,7 +18,7 @@ use butler_base::error::chain;
 use butler_base::http::{self, Redirects};
 
 /// The exit code if the server cannot be reached, or does not allow the request.
-const UNREACHABLE: u8 = 4;
+pub(super) const UNREACHABLE: u8 = 4;
 
 /// The exit code if the server refuses the request.
 const REFUSED: u8 = 1;
@@ -40,8 +40,16 @@ pub(super) fn with_client(
     environment: &Environment,
     ask: impl AsyncFnOnce(&Client) -> Result<u8, Failure>,
 ) -> u8 {
-    let arguments = merge_arguments(log, flags.into_arguments());
-    let access = match ServerAccess::resolve(&arguments, environment) {
+    with_arguments(&merge_arguments(log, flags.into_arguments()), environment, ask)
+}
+
+/// Asks the server that the arguments name. Returns the exit code.
+pub(super) fn with_arguments(
+    arguments: &Arguments,
+    environment: &Environment,
+    ask: impl AsyncFnOnce(&Client) -> Result<u8, Failure>,
+) -> u8 {
+    let access = match ServerAccess::resolve(arguments, environment) {
         Ok(access) => access,
         Err(error) => return refuse_access(&error),
     };

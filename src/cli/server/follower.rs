@@ -1,31 +1,24 @@
 //! `follower`: the followers of a server.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use butler_follower::Phase;
-use butler_follower::status::{EventStatus, FollowerStatus, events_table, status_table};
+use butler_follower::status::{EventStatus, FollowerStatus, events_table};
 use clap::{Args, Subcommand};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::ClientFlags;
-use super::client::{Client, EXIT_CODES, Failure, part, with_client};
-use super::follow::RESTART;
+use super::client::{EXIT_CODES, Failure, part, with_arguments};
 use super::follower_install::{Change, Install};
+use super::follower_job::InstallationPlace;
+use super::follower_questions::{Questions, note, parsed};
 use super::show::text;
-use crate::cli::flags::Flags;
+use crate::cli::flags::{Flags, merge_arguments};
 use crate::cli::generate::values::timeout;
 use crate::cli::output::print;
 use crate::exit::Exit;
-use crate::settings::{Arguments, Environment};
-
-/// The time between two requests about a follower that is waited for.
-const LOOK: Duration = Duration::from_secs(1);
-
-/// The most followers whose timings are printed at once.
-const MOST_TIMINGS: usize = 10;
+use crate::settings::{Arguments, Environment, ServerAccess};
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
@@ -72,6 +65,8 @@ enum Ask {
         /// Read the branches and all objects first; triggers nothing
         #[arg(long)]
         live: bool,
+        #[command(flatten)]
+        place: InstallationPlace,
     },
     /// Look at followers now, and trigger what is due
     RunOnce {
@@ -85,6 +80,8 @@ enum Ask {
         /// The longest wait
         #[arg(long, value_name = "DURATION", value_parser = timeout, default_value = "1h", requires = "wait")]
         timeout: Duration,
+        #[command(flatten)]
+        place: InstallationPlace,
     },
     /// Show the ends of the logs of a stage
     Logs {
@@ -94,12 +91,16 @@ enum Ask {
         /// The stage; by default the one that is in flight, else the one that failed, else the last one
         #[arg(long, value_name = "NAME")]
         stage: Option<String>,
+        #[command(flatten)]
+        place: InstallationPlace,
     },
     /// Show the last decisions about a follower
     Events {
         /// The follower
         #[arg(long, value_name = "ID")]
         follower: String,
+        #[command(flatten)]
+        place: InstallationPlace,
     },
 }
 
@@ -138,130 +139,122 @@ impl FollowerCommand {
                 }
                 code
             }
-            Command::Ask(ask) => with_client(self.flags, log, environment, async |client| {
-                ask.ask(client, json).await
-            }),
+            Command::Ask(ask) => {
+                let arguments = merge_arguments(log, self.flags.into_arguments());
+                if ask.place().is_given() || !ServerAccess::is_known(&arguments, environment) {
+                    let (words, wait) = (ask.words(json), ask.wait());
+                    return ask.into_place().ask(&words, wait, &arguments, environment);
+                }
+                with_arguments(&arguments, environment, async |client| {
+                    ask.ask(&Questions { client, json }).await
+                })
+            }
         }
     }
 }
 
 impl Ask {
-    async fn ask(&self, client: &Client, json: bool) -> Result<u8, Failure> {
+    const fn place(&self) -> &InstallationPlace {
         match self {
-            Self::Status { follower, live } => {
-                let followers = if *live {
-                    run_each(client, follower.as_deref(), &json!({"dryRun": true})).await?
-                } else {
-                    statuses(client, follower.as_deref()).await?
-                };
-                show(&followers, json)
+            Self::Status { place, .. }
+            | Self::RunOnce { place, .. }
+            | Self::Logs { place, .. }
+            | Self::Events { place, .. } => place,
+        }
+    }
+
+    fn into_place(self) -> InstallationPlace {
+        match self {
+            Self::Status { place, .. }
+            | Self::RunOnce { place, .. }
+            | Self::Logs { place, .. }
+            | Self::Events { place, .. } => place,
+        }
+    }
+
+    /// How long it waits for a delivery.
+    const fn wait(&self) -> Duration {
+        match self {
+            Self::RunOnce { wait: true, timeout, .. } => *timeout,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// The words of a command line that asks the same.
+    fn words(&self, json: bool) -> Vec<String> {
+        let flag = |name: &str, is_given: bool| is_given.then(|| vec![format!("--{name}")]);
+        let value = |name: &str, given: Option<&String>| {
+            given.map(|given| vec![format!("--{name}"), given.clone()])
+        };
+        let (command, rest) = match self {
+            Self::Status { follower, live, place: _ } => {
+                ("status", vec![value("follower", follower.as_ref()), flag("live", *live)])
             }
-            Self::RunOnce { which, how, wait, timeout } => {
+            Self::RunOnce { which, how, wait, timeout, place: _ } => (
+                "run-once",
+                vec![
+                    flag("all", which.all),
+                    value("follower", which.follower.as_ref()),
+                    flag("dry-run", how.dry_run),
+                    flag("confirm", how.confirm),
+                    flag("wait", *wait),
+                    value(
+                        "timeout",
+                        wait.then(|| humantime::format_duration(*timeout).to_string()).as_ref(),
+                    ),
+                ],
+            ),
+            Self::Logs { follower, stage, place: _ } => {
+                ("logs", vec![value("follower", Some(follower)), value("stage", stage.as_ref())])
+            }
+            Self::Events { follower, place: _ } => {
+                ("events", vec![value("follower", Some(follower))])
+            }
+        };
+        let rest = rest.into_iter().chain([flag("json", json)]).flatten().flatten();
+        ["follower", command].map(str::to_owned).into_iter().chain(rest).collect()
+    }
+
+    async fn ask(&self, questions: &Questions<'_>) -> Result<u8, Failure> {
+        let Questions { client, json } = questions;
+        match self {
+            Self::Status { follower, live, .. } => {
+                let answer = if *live {
+                    questions.run_each(follower.as_deref(), &json!({"dryRun": true})).await?
+                } else {
+                    questions.statuses(follower.as_deref()).await?
+                };
+                answer.show(*json)
+            }
+            Self::RunOnce { which, how, wait, timeout, .. } => {
                 let body = json!({"dryRun": how.dry_run, "confirm": how.confirm});
-                let mut followers = run_each(client, which.follower.as_deref(), &body).await?;
+                let mut answer = questions.run_each(which.follower.as_deref(), &body).await?;
                 if *wait {
                     let end = Instant::now() + *timeout;
-                    for follower in &mut followers {
-                        *follower = wait_for(client, follower.clone(), end).await?;
+                    for follower in &mut answer.followers {
+                        *follower = questions.wait_for(follower.clone(), end).await?;
                     }
                 }
-                let printed = show(&followers, json)?;
-                let has_failed = *wait && !followers.iter().all(is_delivered);
+                let printed = answer.show(*json)?;
+                let has_failed = *wait && !answer.followers.iter().all(is_delivered);
                 Ok(if has_failed { Exit::Failed.code() } else { printed })
             }
-            Self::Logs { follower, stage } => {
+            Self::Logs { follower, stage, .. } => {
                 let query = stage.as_deref().map(|stage| format!("?stage={}", part(stage)));
                 let query = query.unwrap_or_default();
                 let answer =
                     client.get(&format!("/followers/{}/logs{query}", part(follower))).await?;
-                let text = if json { format!("{answer:#}\n") } else { logs(&answer) };
+                let text = if *json { format!("{answer:#}\n") } else { logs(&answer) };
                 Ok(print(text.as_bytes()))
             }
-            Self::Events { follower } => {
+            Self::Events { follower, .. } => {
                 let answer = client.get(&format!("/followers/{}/events", part(follower))).await?;
-                if json {
+                if *json {
                     return Ok(print(format!("{answer:#}\n").as_bytes()));
                 }
                 let events: Vec<EventStatus> = parsed(answer["items"].clone())?;
                 Ok(print(events_table(&events).as_bytes()))
             }
-        }
-    }
-}
-
-/// Makes the server look at one follower, or at each one.
-async fn run_each(
-    client: &Client,
-    follower: Option<&str>,
-    body: &Value,
-) -> Result<Vec<FollowerStatus>, Failure> {
-    let ids = match follower {
-        Some(id) => vec![id.to_owned()],
-        None => statuses(client, None).await?.into_iter().map(|follower| follower.id).collect(),
-    };
-    let mut followers = Vec::new();
-    for id in ids {
-        followers.push(run_once(client, &id, body).await?);
-    }
-    Ok(followers)
-}
-
-async fn statuses(client: &Client, follower: Option<&str>) -> Result<Vec<FollowerStatus>, Failure> {
-    if let Some(id) = follower {
-        return Ok(vec![status(client, id).await?]);
-    }
-    let answer = client.get("/followers").await?;
-    for problem in answer["problems"].as_array().into_iter().flatten() {
-        note(problem.as_str().unwrap_or_default());
-    }
-    parsed(answer["items"].clone())
-}
-
-async fn status(client: &Client, id: &str) -> Result<FollowerStatus, Failure> {
-    parsed(client.get(&format!("/followers/{}", part(id))).await?)
-}
-
-/// Makes the server look at a follower.
-async fn run_once(client: &Client, id: &str, body: &Value) -> Result<FollowerStatus, Failure> {
-    let mut answer = client.post_json(&format!("/followers/{}/run", part(id)), body).await?;
-    if let Some(object) = answer["submitted"].as_str() {
-        note(&format!("{id}: {object} is submitted"));
-    }
-    parsed(answer["follower"].take())
-}
-
-/// Waits until the commit of a follower is delivered or a stage has failed, at most until `end`. What is blocked can go on.
-/// Tells each change on standard error.
-async fn wait_for(
-    client: &Client,
-    mut follower: FollowerStatus,
-    end: Instant,
-) -> Result<FollowerStatus, Failure> {
-    let (mut told, mut reached) = (None, Instant::now());
-    loop {
-        let now = (follower.phase, follower.message.clone());
-        if told.as_ref() != Some(&now) {
-            note(&format!("{}: {}: {}", follower.id, now.0.as_str(), now.1));
-            told = Some(now);
-        }
-        match follower.phase {
-            Phase::Noop | Phase::Succeeded | Phase::Failed | Phase::Skipped => return Ok(follower),
-            Phase::Observed
-            | Phase::Blocked
-            | Phase::PendingTrigger
-            | Phase::Triggering
-            | Phase::ClosingOut
-            | Phase::Superseded => {}
-        }
-        if Instant::now() >= end {
-            note(&format!("{}: it is not waited for any longer", follower.id));
-            return Ok(follower);
-        }
-        tokio::time::sleep(LOOK).await;
-        match status(client, &follower.id).await {
-            Ok(found) => (follower, reached) = (found, Instant::now()),
-            Err(error) if error.is_unanswered() && reached.elapsed() < RESTART => {}
-            Err(error) => return Err(error),
         }
     }
 }
@@ -292,35 +285,4 @@ fn logs(answer: &Value) -> String {
 
 fn is_delivered(follower: &FollowerStatus) -> bool {
     matches!(follower.phase, Phase::Noop | Phase::Succeeded)
-}
-
-fn show(followers: &[FollowerStatus], json: bool) -> Result<u8, Failure> {
-    if json {
-        let text = serde_json::to_string_pretty(&json!({"followers": followers}))
-            .map_err(|error| Failure::refused(error.to_string()))?;
-        return Ok(print(format!("{text}\n").as_bytes()));
-    }
-    let mut text = status_table(followers);
-    for follower in followers.iter().take(MOST_TIMINGS) {
-        let FollowerStatus { id, message, timings, .. } = follower;
-        let _ = write!(text, "\n{id}: {message}\n{}", timings.table());
-    }
-    if followers.len() > MOST_TIMINGS {
-        text.push_str("\n`--follower ID` shows the timings of the others\n");
-    }
-    Ok(print(text.as_bytes()))
-}
-
-fn parsed<T: DeserializeOwned>(value: Value) -> Result<T, Failure> {
-    serde_json::from_value(value).map_err(|error| {
-        Failure::refused(format!(
-            "the server's answer has another form, as of another version: {error}"
-        ))
-    })
-}
-
-/// Tells something beside the answer.
-fn note(text: &str) {
-    // If standard error is closed, the message is lost.
-    let _ = writeln!(std::io::stderr(), "{text}");
 }

@@ -125,8 +125,8 @@ fn title(object: &Value) -> String {
     namespace.map_or_else(|| format!("{kind} {name}"), |it| format!("{kind} {it}/{name}"))
 }
 
-/// Keeps what an update must not replace: the certificate, which running attempts trust, and a configuration that is not
-/// given.
+/// Keeps what an update must not replace: the certificate, which running attempts trust, the token of Jobs, and a
+/// configuration that is not given.
 async fn keep_existing(
     cluster: &NativeObjects,
     objects: Vec<Value>,
@@ -144,6 +144,12 @@ async fn keep_existing(
                     continue;
                 }
                 kept.push(object);
+            }
+            // Servers have it, and so do Jobs that begin at this moment.
+            ("Secret", "butler-follower-token") => {
+                if existing(cluster, &object).await?.is_none() {
+                    kept.push(object);
+                }
             }
             ("ConfigMap", "butler-config") if keeps_config => {
                 let found = existing(cluster, &object).await?;

@@ -8,6 +8,8 @@ mod config;
 mod follow;
 mod follower;
 mod follower_install;
+mod follower_job;
+mod follower_questions;
 mod layer;
 mod run;
 mod serve;

@@ -117,6 +117,7 @@ fn options(settings: ServerSettings, config: Config, environment: &Environment) 
         tls: settings.address.tls.map(|(certificate, key)| TlsFiles { certificate, key }),
         stop_attempts: settings.stop_attempts,
         access_file: settings.access_file,
+        follower_token_file: settings.follower_token_file,
         store: settings.store,
         artifacts: settings.artifacts,
         key_file: settings.key_file,

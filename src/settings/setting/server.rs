@@ -266,6 +266,18 @@ pub const FOLLOWERS: Setting = Setting {
     section: Section::Server,
 };
 
+/// `--follower-token-file`.
+pub const FOLLOWER_TOKEN_FILE: Setting = Setting {
+    noun: "token file",
+    flags: &["--follower-token-file"],
+    variables: &["BUTLER_FOLLOWER_TOKEN_FILE"],
+    kind: Kind::Value("FILE"),
+    default: "none: Jobs cannot ask the server",
+    help: "A token that reads and triggers followers and nothing else, for the Jobs of `follower` in the server's cluster; begins with `breg_`",
+    example: "/run/secrets/follower-token",
+    section: Section::Server,
+};
+
 /// `--resources`.
 pub const RESOURCES: Setting = Setting {
     noun: "namespace",

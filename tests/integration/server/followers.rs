@@ -3,6 +3,7 @@
 
 mod ci_systems;
 mod installation;
+mod jobs;
 
 use serde_json::json;
 

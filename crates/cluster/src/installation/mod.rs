@@ -1,6 +1,7 @@
 //! The installation of a server in a cluster, as one file for `kubectl apply`.
 
 mod certificate;
+mod command_job;
 mod followers;
 mod one_server;
 mod options;
@@ -11,6 +12,7 @@ use openssl::error::ErrorStack;
 use secrecy::ExposeSecret as _;
 
 pub use certificate::ServerCertificate;
+pub use command_job::{CommandJob, InstalledServer, InstalledServerError};
 pub use options::{
     FollowedKind, Installation, InstalledFollowers, InstalledResources, SharedStore,
 };

@@ -1,5 +1,6 @@
 //! What differs between installations.
 
+use secrecy::SecretString;
 use serde_json::Value;
 
 use crate::yaml::scalar_text;
@@ -32,6 +33,8 @@ pub struct InstalledFollowers {
     pub copies: Vec<String>,
     /// What their stages create and read.
     pub objects: Vec<FollowedKind>,
+    /// The token of the Jobs in which commands ask the server.
+    pub token: SecretString,
 }
 
 /// A kind of object that a stage creates or reads.

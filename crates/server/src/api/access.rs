@@ -2,7 +2,7 @@
 
 use std::io;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,10 +28,16 @@ pub fn new_token() -> io::Result<SecretString> {
     Ok(format!("breg_{}", hex::encode(bytes)).into())
 }
 
+/// The name of the Jobs of `butler-runner follower`, in the log and in errors.
+const FOLLOWER_JOB: &str = "follower-job";
+
 /// All users.
 #[derive(Debug)]
 pub struct Access {
     users: Mutex<Users>,
+    /// The file with the token of Jobs that ask about followers. It is read at each use, because the cluster replaces
+    /// its content.
+    follower_token_file: Option<PathBuf>,
     /// The time between two looks at the file.
     interval: Duration,
 }
@@ -53,7 +59,16 @@ impl Access {
 
     fn with(users: Vec<User>, file: Option<AccessFile>, interval: Duration) -> Self {
         let users = Users { known: users.into(), file, looked: Instant::now() };
-        Self { users: Mutex::new(users), interval }
+        Self { users: Mutex::new(users), follower_token_file: None, interval }
+    }
+
+    /// Also lets those who have the token in `file` read and trigger followers.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or contains no token.
+    pub fn with_follower_token(self, file: PathBuf) -> io::Result<Self> {
+        read_token(&file, "write one, for example that of `butler-runner access token`")?;
+        Ok(Self { follower_token_file: Some(file), ..self })
     }
 
     /// The users of an access file, which is read again when it has changed. A file that is not
@@ -82,17 +97,9 @@ impl Access {
             options.write(true).create_new(true).mode(0o600);
             writeln!(options.open(file)?, "{}", token.expose_secret())?;
         }
-        let text = fs::read_to_string(file)?;
-        let token = text.trim();
-        if !token.starts_with("breg_") {
-            let file = file.display();
-            return Err(io::Error::other(format!(
-                "`{file}` contains no token, which begins with `breg_`; remove the file, and start \
-                 the server again"
-            )));
-        }
+        let token = read_token(file, "remove the file, and start the server again")?;
         let (name, role) = ("administrator".to_owned(), Role::Administrator);
-        Ok(Self::new(vec![User { name, role, layers: None, token: TokenHash::of(token) }]))
+        Ok(Self::new(vec![User { name, role, layers: None, token }]))
     }
 
     /// The administrator that exists if there is no access file.
@@ -112,6 +119,20 @@ impl Access {
         let found =
             users.iter().fold(None, |found, it| if it.token == token { Some(it) } else { found });
         found.cloned()
+    }
+
+    /// The Job that asks about followers, if this is its token. It may not send any other request.
+    pub(super) fn follower_job(&self, token: &str) -> Option<User> {
+        let file = self.follower_token_file.as_deref()?;
+        let own = match read_token(file, "write one") {
+            Ok(own) => own,
+            Err(error) => {
+                tracing::warn!("cannot read the token of Jobs of followers: {error}");
+                return None;
+            }
+        };
+        let (name, role) = (FOLLOWER_JOB.to_owned(), Role::Operator);
+        (TokenHash::of(token) == own).then_some(User { name, role, layers: None, token: own })
     }
 
     /// Whether the access file still has this user.
@@ -150,4 +171,19 @@ impl Access {
         }
         Arc::clone(known)
     }
+}
+
+/// The hash of the token in a file.
+///
+/// # Errors
+/// If the file cannot be read, or contains no token.
+fn read_token(file: &Path, advice: &str) -> io::Result<TokenHash> {
+    let text = SecretString::from(fs::read_to_string(file)?);
+    let token = text.expose_secret().trim();
+    if !token.starts_with("breg_") {
+        let file = file.display();
+        let message = format!("`{file}` contains no token, which begins with `breg_`; {advice}");
+        return Err(io::Error::other(message));
+    }
+    Ok(TokenHash::of(token))
 }

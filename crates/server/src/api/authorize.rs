@@ -16,23 +16,32 @@ use super::stream::Reader;
 use super::user::{Role, User};
 use crate::store::Store;
 
+/// Who may send a request.
+#[derive(Clone, Copy)]
+pub(super) struct Rule {
+    /// The lowest role.
+    pub(super) role: Role,
+    /// Whether Jobs may send it that ask about followers.
+    pub(super) is_about_followers: bool,
+}
+
 /// Finds the user of a request of the API, and hands it on to the handler if the request may be made.
 ///
 /// Programs send a token. Browsers that are signed in may also read, for pages that follow what happens; their
 /// changes are forms of pages, which have a token of their own.
 pub(super) async fn authorize<S: Store + 'static>(
-    State((state, role)): State<(Shared<S>, Role)>,
+    State((state, rule)): State<(Shared<S>, Rule)>,
     parameters: RawPathParams,
     request: Request,
     next: Next,
 ) -> Response {
     let (mut parts, body) = request.into_parts();
-    let (user, session) = match find_user(&state, &parts).await {
+    let (user, session) = match find_user(&state, &parts, rule).await {
         Ok(Some(found)) => found,
         Ok(None) => return ApiError::unauthorized().into_response(),
         Err(error) => return error.into_response(),
     };
-    if let Err(error) = permit(&state, &user, role, &parts, &parameters).await {
+    if let Err(error) = permit(&state, &user, rule.role, &parts, &parameters).await {
         return error.into_response();
     }
     parts.extensions.insert(Reader { user: user.clone(), session });
@@ -44,10 +53,12 @@ pub(super) async fn authorize<S: Store + 'static>(
 async fn find_user<S: Store>(
     state: &ApiState<S>,
     request: &Parts,
+    rule: Rule,
 ) -> Result<Option<(User, Option<TokenHash>)>, ApiError> {
     // A proxy with a password of its own can hand on `Authorization: Basic`, which is not for this server.
     if let Some(token) = bearer(&request.headers) {
-        return Ok(state.access.user(token).map(|user| (user, None)));
+        let job = || state.access.follower_job(token).filter(|_| rule.is_about_followers);
+        return Ok(state.access.user(token).or_else(job).map(|user| (user, None)));
     }
     if !request.method.is_safe() {
         return Ok(None);

@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use butler_follower::status::{EventStatus, FollowerStatus};
 use serde_json::Value;
 
-use super::authorize::authorize;
+use super::authorize::{Rule, authorize};
 use super::breaker::{BreakerView, ResetView};
 use super::error::ApiError;
 use super::events::EventView;
@@ -33,6 +33,9 @@ use super::{
 };
 use crate::serve::{LayerView, RunView};
 use crate::store::Store;
+
+/// The requests about followers are this path and those below it.
+const FOLLOWERS: &str = "/followers";
 
 /// All requests.
 #[must_use]
@@ -187,7 +190,7 @@ fn of_runs<S: Store + 'static>() -> Vec<Route<S>> {
 fn of_followers<S: Store + 'static>() -> Vec<Route<S>> {
     vec![
         read(
-            "/followers",
+            FOLLOWERS,
             "Lists followers.",
             Shape::list::<FollowerStatus>(),
             get(followers::list::<S>),
@@ -272,14 +275,17 @@ pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>, others: Router) -> Ro
     let all = routes::<S>();
     let document = openapi::document(&all);
     for route in all {
-        let state = (Arc::clone(&state), route.role);
+        let is_about_followers =
+            route.path == FOLLOWERS || route.path.starts_with(&format!("{FOLLOWERS}/"));
+        let state = (Arc::clone(&state), Rule { role: route.role, is_about_followers });
         let handler = route.handler.layer(from_fn_with_state(state, authorize::<S>));
         router = router.route(&format!("{BASE}{}", route.path), handler);
     }
     let answer = get(move || async move { Json(document) });
     let mut measured = get(metrics::metrics::<S>);
     if !state.metrics_open {
-        let viewer = (Arc::clone(&state), Role::Viewer);
+        let rule = Rule { role: Role::Viewer, is_about_followers: false };
+        let viewer = (Arc::clone(&state), rule);
         measured = measured.layer(from_fn_with_state(viewer, authorize::<S>));
     }
     let hosts = from_fn_with_state(Arc::new(state.hosts.clone()), check_address);

@@ -5,6 +5,7 @@ mod cancel;
 mod conflicts;
 mod errors;
 mod events;
+mod follower_jobs;
 mod full;
 mod layers;
 mod logs;

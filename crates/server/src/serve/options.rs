@@ -52,6 +52,8 @@ pub struct Options {
     pub stop_attempts: Option<Duration>,
     /// The file of users; without it there is one administrator.
     pub access_file: Option<PathBuf>,
+    /// The file with the token of Jobs that ask about followers.
+    pub follower_token_file: Option<PathBuf>,
     /// Whether a one-time code to sign in is made, for a person at a terminal of this machine.
     pub with_sign_in_code: bool,
     /// Whether `/metrics` needs no token.
@@ -96,6 +98,9 @@ pub enum ServeError {
         #[source]
         source: std::io::Error,
     },
+    /// The file with the token of Jobs of followers.
+    #[error("cannot use the token of --follower-token-file")]
+    FollowerToken(#[source] std::io::Error),
     /// The access file.
     #[error("{}", lines(.0))]
     Access(Vec<ConfigError>),

@@ -49,6 +49,7 @@ pub async fn serve(
     let (isolation, metrics_open) = (options.isolation.clone(), options.metrics_open);
     let ca_bundle = options.ca_bundle.clone();
     let followers_file = options.followers_file.clone();
+    let follower_token_file = options.follower_token_file.take();
     let cluster = FollowerCluster::new(options.cluster.clone());
     let bundle = ca_bundle.clone();
     // Read before anything is written.
@@ -59,10 +60,9 @@ pub async fn serve(
     let (mut parts, mut scheduler, mut events) = prepare(options, objects).await?;
     parts.desired.log_include_errors();
     let failed = |source| ServeError::Data { path: parts.data.root().to_owned(), source };
-    let access = match of_file {
-        Some(access) => access,
-        None => Access::administrator(&parts.data.administrator_token()).map_err(failed)?,
-    };
+    let administrator = || Access::administrator(&parts.data.administrator_token());
+    let access = of_file.map_or_else(administrator, Ok).map_err(failed)?;
+    let access = with_jobs(access, follower_token_file)?;
     let notifications = Arc::<NotificationMetrics>::default();
     let setup = Setup {
         secrets: parts.polls.secrets.clone(),
@@ -212,4 +212,10 @@ async fn notify(
             return;
         }
     }
+}
+
+/// Also lets Jobs ask about followers that have the token in `file`.
+fn with_jobs(access: Access, file: Option<PathBuf>) -> Result<Access, ServeError> {
+    let Some(file) = file else { return Ok(access) };
+    access.with_follower_token(file).map_err(ServeError::FollowerToken)
 }

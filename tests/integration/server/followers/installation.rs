@@ -52,7 +52,7 @@ impl Operator {
 }
 
 #[tokio::test]
-async fn apply_installs_and_updates_a_server_and_keeps_its_certificate_and_configuration() {
+async fn apply_installs_and_updates_a_server_and_keeps_its_certificate_token_and_configuration() {
     let operator = Operator::new().await;
     let planned = operator.run(&["plan"]).await;
     assert!(planned.contains("create") && planned.contains(" to create, 0 to change"), "{planned}");
@@ -72,9 +72,13 @@ async fn apply_installs_and_updates_a_server_and_keeps_its_certificate_and_confi
         .remove(config.iter().position(|it| it["metadata"]["name"] == "butler-config").unwrap());
     config["data"]["butler.yaml"] = json!("layers: {}\n");
     operator.cluster.put("/api/v1/namespaces/butler-system/configmaps/butler-config", config);
-    let certificate =
-        || (operator.cluster.only("secrets").unwrap()["data"].clone(), operator.data("butler-ca"));
-    let before = certificate();
+    let kept = || {
+        let secrets = operator.cluster.all("secrets").into_iter();
+        let secrets: Vec<_> = secrets.map(|mut secret| secret["data"].take()).collect();
+        assert_eq!(secrets.len(), 2, "the certificate, and the token of Jobs");
+        (secrets, operator.data("butler-ca"))
+    };
+    let before = kept();
     let changed = CHAIN.replace("poll: 2s", "poll: 3s");
     std::fs::write(operator.directory.path().join("followers.yaml"), &changed).unwrap();
     let planned = operator.run(&["plan"]).await;
@@ -83,13 +87,13 @@ async fn apply_installs_and_updates_a_server_and_keeps_its_certificate_and_confi
     operator.run(&["apply", "--confirm"]).await;
     assert_eq!(operator.data("butler-config")["followers.yaml"], *changed);
     assert_eq!(operator.data("butler-config")["butler.yaml"], "layers: {}\n");
-    assert_eq!(certificate(), before);
+    assert_eq!(kept(), before);
     // What attempts trust is restored from the Secret, and not from a new certificate.
     operator.cluster.put("/api/v1/namespaces/butler-attempts/configmaps/butler-ca", json!({
         "metadata": {"name": "butler-ca", "namespace": "butler-attempts"}, "data": {"ca.crt": "another"},
     }));
     operator.run(&["apply", "--confirm"]).await;
-    assert_eq!(certificate(), before);
+    assert_eq!(kept(), before);
 }
 
 #[tokio::test]

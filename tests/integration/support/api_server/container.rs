@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::jiff::Timestamp;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -42,13 +44,15 @@ fn source<'pod>(pod: &'pod Value, volume: &str) -> &'pod Value {
 
 /// Creates a volume as the kubelet does for a pod with a group: all users can write to an empty
 /// one, and the files of a Secret or a config map are symbolic links to its current version, with the given mode.
-fn make_volume(shared: &Shared, place: &Path, source: &Value, secret: &Value) {
+fn make_volume(shared: &Shared, place: &Path, source: &Value, pod: &Value, secret: &Value) {
     std::fs::create_dir_all(place).unwrap();
     let mode = |path: &Path, mode: u32| {
         std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     };
     let content = if source["secret"].is_object() {
         secret["stringData"].clone()
+    } else if source["projected"].is_object() {
+        projected(shared, &source["projected"], pod["metadata"]["namespace"].as_str().unwrap())
     } else if let Some(name) = source["configMap"]["name"].as_str() {
         let store = shared.store.lock().unwrap();
         let found = store.of("configmaps").find(|it| it["metadata"]["name"] == name);
@@ -59,12 +63,30 @@ fn make_volume(shared: &Shared, place: &Path, source: &Value, secret: &Value) {
     let files = place.join("..2026_11_21_10_00_00.1");
     std::fs::create_dir(&files).unwrap();
     symlink(files.file_name().unwrap(), place.join("..data")).unwrap();
-    let default = source["secret"]["defaultMode"].as_u64().unwrap_or(0o644).try_into().unwrap();
+    let modes = ["secret", "projected"].map(|kind| source[kind]["defaultMode"].as_u64());
+    let default = modes.into_iter().flatten().next().unwrap_or(0o644).try_into().unwrap();
     for (key, value) in content.as_object().unwrap() {
         std::fs::write(files.join(key), value.as_str().unwrap()).unwrap();
         mode(&files.join(key), default);
         symlink(Path::new("..data").join(key), place.join(key)).unwrap();
     }
+}
+
+/// The files of a volume with keys of several Secrets.
+fn projected(shared: &Shared, volume: &Value, namespace: &str) -> Value {
+    let store = shared.store.lock().unwrap();
+    let mut content = serde_json::Map::new();
+    for source in volume["sources"].as_array().unwrap() {
+        let name = source["secret"]["name"].as_str().unwrap();
+        let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
+        let secret = store.get(&path).unwrap_or_else(|| panic!("there is no Secret {path}"));
+        for item in source["secret"]["items"].as_array().unwrap() {
+            let value = secret["data"][item["key"].as_str().unwrap()].as_str().unwrap();
+            let value = String::from_utf8(STANDARD.decode(value).unwrap()).unwrap();
+            content.insert(item["path"].as_str().unwrap().to_owned(), value.into());
+        }
+    }
+    content.into()
 }
 
 /// Starts the container's command. Volumes are directories of the node, and variables with paths
@@ -85,7 +107,7 @@ pub(super) fn start(shared: &Arc<Shared>, name: &str, pod: &Value, secret: &Valu
         } else {
             root.join(volume)
         };
-        make_volume(shared, &place, source(pod, volume), secret);
+        make_volume(shared, &place, source(pod, volume), pod, secret);
         places.push((path.to_owned(), place.to_str().unwrap().to_owned()));
     }
     let mapped = |value: &str| {
@@ -111,8 +133,8 @@ pub(super) fn start(shared: &Arc<Shared>, name: &str, pod: &Value, secret: &Valu
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     for variable in container["env"].as_array().unwrap() {
-        command
-            .env(variable["name"].as_str().unwrap(), mapped(variable["value"].as_str().unwrap()));
+        let value = shared.reachable(variable["value"].as_str().unwrap());
+        command.env(variable["name"].as_str().unwrap(), mapped(&value));
     }
     let mut child = command.spawn().unwrap();
     let id = child.id().unwrap();

@@ -12,6 +12,11 @@ use super::container::{kill_all, start};
 use super::server::now;
 use super::{NAMESPACE, PodCourse, Shared};
 
+/// The namespace in the path of an object.
+fn namespace_of(path: &str) -> &str {
+    path.split_once("/namespaces/").unwrap().1.split('/').next().unwrap()
+}
+
 /// The scheduler's message about an unschedulable pod.
 const NO_ROOM: &str = "0/3 nodes are available: 3 Insufficient memory.";
 /// A missing image, and containerd's message about it.
@@ -264,7 +269,8 @@ pub(super) fn end_pods(shared: &Arc<Shared>, job_path: &str) {
     }
     if processes.is_empty() {
         for name in &pods {
-            never_start(shared, &format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}"));
+            let namespace = namespace_of(job_path);
+            never_start(shared, &format!("/api/v1/namespaces/{namespace}/pods/{name}"));
         }
         shared.update(|store| store.remove(job_path));
     }
@@ -354,6 +360,7 @@ pub(super) fn pass_deadline(shared: &Arc<Shared>) {
 
 fn create_pod(shared: &Shared, job_path: &str, job: &Value) -> (String, Value) {
     let name = format!("{}-abcde", job["metadata"]["name"].as_str().unwrap());
+    let namespace = namespace_of(job_path);
     let uid = &job["metadata"]["uid"];
     let mut pod = job["spec"]["template"].clone();
     merge(
@@ -361,7 +368,7 @@ fn create_pod(shared: &Shared, job_path: &str, job: &Value) -> (String, Value) {
         &json!({
             "metadata": {
                 "name": name,
-                "namespace": NAMESPACE,
+                "namespace": namespace,
                 "uid": format!("{:032x}", fastrand::u128(..)),
                 "creationTimestamp": now(),
                 "labels": {"batch.kubernetes.io/controller-uid": uid, "job-name": job["metadata"]["name"]},
@@ -370,7 +377,7 @@ fn create_pod(shared: &Shared, job_path: &str, job: &Value) -> (String, Value) {
             "status": {"phase": "Pending"},
         }),
     );
-    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}");
+    let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
     let pod = shared.update(|store| {
         store.change(job_path, |job| job["status"] = json!({"active": 1}));
         store.put(&path, pod)
@@ -378,11 +385,13 @@ fn create_pod(shared: &Shared, job_path: &str, job: &Value) -> (String, Value) {
     (path, pod)
 }
 
-/// Waits for the Secrets of the volumes, as the kubelet does; `None` if the Job is deleted first.
+/// Waits for the Secret with the token of a run, as the kubelet does; `None` if the Job is deleted first. A pod
+/// without one has no such volume.
 async fn volumes_are_there(shared: &Arc<Shared>, job_path: &str, pod: &Value) -> Option<Value> {
     let volumes = pod["spec"]["volumes"].as_array().unwrap();
-    let name = volumes.iter().find_map(|volume| volume["secret"]["secretName"].as_str()).unwrap();
-    let path = format!("/api/v1/namespaces/{NAMESPACE}/secrets/{name}");
+    let name = volumes.iter().find_map(|volume| volume["secret"]["secretName"].as_str());
+    let Some(name) = name else { return Some(Value::Null) };
+    let path = format!("/api/v1/namespaces/{}/secrets/{name}", namespace_of(job_path));
     let mut changes = shared.changes.subscribe();
     loop {
         changes.mark_unchanged();

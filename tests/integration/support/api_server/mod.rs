@@ -34,7 +34,7 @@ use watching::Watching;
 
 /// The only valid token.
 pub(crate) const TOKEN: &str = "eyJhbGciOi.cluster-token.x1";
-/// The only namespace.
+/// The namespace of the kubeconfig.
 pub(crate) const NAMESPACE: &str = "runs";
 
 /// A fault at a request.
@@ -113,8 +113,18 @@ struct Shared {
     /// The directory of volumes, and the variables of the node.
     node: PathBuf,
     variables: Vec<(String, String)>,
+    /// The addresses of Services, and where they are on this machine.
+    services: Mutex<Vec<(String, String)>>,
     /// Whether clients must authenticate with a certificate instead of a token.
     by_certificate: bool,
+}
+
+impl Shared {
+    /// A text with the places of Services instead of their addresses.
+    fn reachable(&self, text: &str) -> String {
+        let services = self.services.lock().unwrap();
+        services.iter().fold(text.to_owned(), |text, (address, place)| text.replace(address, place))
+    }
 }
 
 impl ApiServer {
@@ -140,6 +150,7 @@ impl ApiServer {
             requests: Mutex::default(),
             node: node.to_owned(),
             variables: variables.collect(),
+            services: Mutex::default(),
             by_certificate,
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -205,6 +216,13 @@ impl ApiServer {
     /// The certificate of its authority.
     pub(crate) fn certificate(&self) -> PathBuf {
         self.authority.bundle()
+    }
+
+    /// Pods reach the Service at `address` (`https://NAME.NAMESPACE.svc:PORT`) at `place`, which the DNS and the network
+    /// of a cluster would do.
+    pub(crate) fn serve_at(&self, address: &str, place: &str) {
+        let service = (address.to_owned(), place.to_owned());
+        self.shared.services.lock().unwrap().push(service);
     }
 
     /// Makes the next such request fail.
