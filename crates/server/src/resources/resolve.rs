@@ -153,6 +153,13 @@ impl Resources {
     /// Finds out which resources can be used beside `config`, which has none of them. What is wrong with a new
     /// generation leaves the last valid one in force. Returns whether repositories or layers have changed.
     pub fn resolve(&mut self, config: &Config, limits: &RemoteLimits) -> bool {
+        self.configs.clear();
+        self.resolve_changed(config, limits)
+    }
+
+    /// The same if neither `config` nor `limits` have changed: namespaces whose resources want what they wanted, and are
+    /// used, are not read again. A change of one resource would otherwise cost as much as the first reading of all.
+    pub fn resolve_changed(&mut self, config: &Config, limits: &RemoteLimits) -> bool {
         let (objects, notes) = (std::mem::take(&mut self.objects), std::mem::take(&mut self.notes));
         let mut found = Self { objects, notes, ..Self::default() };
         let mut namespaces: BTreeMap<String, BTreeMap<ResourceKey, Value>> = BTreeMap::new();
@@ -161,6 +168,13 @@ impl Resources {
             namespace.insert(object.key.clone(), entry(object));
         }
         for (namespace, entries) in namespaces {
+            if let Some(config) = self.take_unchanged(&namespace, &entries) {
+                let own = self.followers.iter().filter(|it| is_of(&it.id, &namespace));
+                found.followers.extend(own.cloned());
+                found.in_force.extend(entries);
+                found.configs.insert(namespace, config);
+                continue;
+            }
             let limits = limits.of_namespace(&namespace);
             let trust = Trust::Namespace { limits, namespace: namespace.clone() };
             let mut choice =
@@ -179,6 +193,18 @@ impl Resources {
         let is_other = wants(&found.in_force) != wants(&self.in_force);
         *self = found;
         is_other
+    }
+
+    /// What a namespace defines, if all of its resources are used and want what they wanted.
+    fn take_unchanged(
+        &mut self,
+        namespace: &str,
+        entries: &BTreeMap<ResourceKey, Value>,
+    ) -> Option<Config> {
+        let is_refused = self.refusals.keys().any(|key| key.namespace == namespace);
+        let before = self.in_force.iter().filter(|(key, _)| key.namespace == namespace);
+        let is_same = !is_refused && before.eq(entries.iter());
+        if is_same { self.configs.remove(namespace) } else { None }
     }
 
     /// The repositories and layers in force that have changed, with the names of their repositories. Those that are new
@@ -226,6 +252,11 @@ impl Resources {
     }
 }
 
+/// Whether a name is that of a resource in a namespace. Names of namespaces have no dots.
+fn is_of(name: &str, namespace: &str) -> bool {
+    name.split_once('.').is_some_and(|(of, _)| of == namespace)
+}
+
 /// What a resource wants, as the entry of a file.
 fn entry(object: &CustomObject) -> Value {
     let CustomObject { key, spec, .. } = object;
@@ -247,7 +278,9 @@ impl Choice<'_> {
     fn config(&mut self, own: &Config, trust: &Trust) -> Config {
         // First those that cannot be parsed: others that name them would have misleading errors.
         loop {
-            let unreadable = self.files().filter_map(|(key, file, text)| {
+            let is_new = |key| self.before.get(key) != self.entries.get(key);
+            let new = self.files().filter(|(key, ..)| is_new(key));
+            let unreadable = new.filter_map(|(key, file, text)| {
                 let problem = document_problem(&file, &text)?;
                 Some((key.clone(), problem.message))
             });

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -282,6 +283,47 @@ fn change_that_makes_a_cycle_is_refused_and_what_was_there_before_stays() {
     assert_eq!(resources.configs()["team-a"].layers.len(), 2);
     let [problem] = &problems(&resources)[..] else { panic!("one problem") };
     assert!(problem.starts_with("Layer team-a/base: `after` leads back"), "{problem}");
+}
+
+#[test]
+fn unchanged_namespaces_come_to_the_same_result_as_if_they_were_read_again() {
+    for seed in 0..200 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut changed, mut whole) = (Resources::default(), Resources::default());
+        let mut objects = BTreeMap::new();
+        for step in 1..20 {
+            let namespace = random.choice(["team-a", "team-b", "team-c"]).unwrap();
+            let name = random.choice(["a", "b", "c"]).unwrap();
+            let other = random.choice(["a", "b", "c"]).unwrap();
+            let full = format!("{namespace}/{name}");
+            let (kind, object) = match random.u8(0..8) {
+                0..3 => (ResourceKind::Layer, Some(layer(&full, step, &json!({"path": other})))),
+                3 => (ResourceKind::Layer, Some(layer(&full, step, &json!({"after": [other]})))),
+                4 => (ResourceKind::Layer, Some(layer(&full, step, &json!({"unknown": 1})))),
+                5 => (ResourceKind::Layer, None),
+                6 => (
+                    ResourceKind::Follower,
+                    Some(follower_of(&full, &json!({"terraform": {"layer": other}}))),
+                ),
+                _ => (
+                    ResourceKind::Repository,
+                    (step < 10).then(|| repository(&format!("{namespace}/infra"))),
+                ),
+            };
+            let name = if kind == ResourceKind::Repository { "infra" } else { name };
+            match object {
+                Some(object) => objects.insert(key(kind, namespace, name), object),
+                None => objects.remove(&key(kind, namespace, name)),
+            };
+            let all: Vec<_> = objects.values().cloned().collect();
+            let found = [changed.replace(all.clone()), whole.replace(all)];
+            assert_eq!(found[0], found[1]);
+            let (config, limits) = (Config::default(), limits(None));
+            let is_other = changed.resolve_changed(&config, &limits);
+            assert_eq!(is_other, whole.resolve(&config, &limits), "seed {seed}, step {step}");
+            assert_eq!(format!("{changed:?}"), format!("{whole:?}"), "seed {seed}, step {step}");
+        }
+    }
 }
 
 #[test]

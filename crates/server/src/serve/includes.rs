@@ -119,7 +119,7 @@ impl Includes {
         }
         let contents = self.contents.iter().map(|(source, it)| (source, &it.config));
         let beside = merge(&self.own, contents).ok()?;
-        let is_other = self.resources.resolve(&beside, &self.limits);
+        let is_other = self.resources.resolve_changed(&beside, &self.limits);
         if is_other { self.merged(&beside).ok() } else { None }
     }
 
