@@ -10,6 +10,7 @@ use butler_testing::{PASSWORD, Postgres};
 
 use super::*;
 use crate::support::azure::{Azure, CONTAINER};
+use crate::support::file_s3::{self, FileS3};
 use crate::support::google_storage::{self, GoogleStorage};
 use crate::support::object_store::{BUCKET, ObjectStore};
 use crate::support::world::files_with;
@@ -147,8 +148,11 @@ async fn files_of_attempts_outlive_the_loss_of_the_disk_in_each_object_store() {
     let directory = tempfile::tempdir().unwrap();
     let in_directory = format!("file://{}/copies", directory.path().display());
     let (azure, google) = (Azure::start().await, GoogleStorage::start());
+    let buckets = tempfile::tempdir().unwrap();
+    let in_files = FileS3::start(buckets.path());
     for (address, variables) in [
         (format!("s3://{BUCKET}"), variables(&objects, port_of(&objects))),
+        (format!("s3://{}/a/prefix", file_s3::BUCKET), in_files.variables()),
         (format!("az://{CONTAINER}/a/prefix"), azure.variables()),
         (format!("gs://{}/prefix", google_storage::BUCKET), google.variables(directory.path())),
         (in_directory, Vec::new()),

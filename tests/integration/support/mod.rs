@@ -13,6 +13,7 @@ pub(crate) mod deployed;
 pub(crate) mod documented;
 pub(crate) mod empty_root;
 pub(crate) mod environment;
+pub(crate) mod file_s3;
 pub(crate) mod files_provider;
 pub(crate) mod forward_proxy;
 pub(crate) mod git_server;
