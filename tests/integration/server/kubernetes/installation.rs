@@ -9,11 +9,17 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use butler_base::http::{self, Redirects};
 use butler_cluster::{Cluster, ClusterAccess, KubeconfigFiles, NativeObjects};
+use butler_testing::{PASSWORD, Postgres};
 use serde_json::json;
+use sha2::{Digest, Sha256};
 
 use super::*;
 use crate::support::linters::yaml;
+use crate::support::object_store::{BUCKET, ObjectStore};
 use crate::support::project::project_path;
+
+/// The token of the only user of the access file.
+const TOKEN: &str = "breg_ana";
 
 /// The port of the server in its pod.
 const PORT: &str = ":7373";
@@ -23,16 +29,21 @@ struct Person {
     directory: tempfile::TempDir,
     cluster: ApiServer,
     requests: NativeObjects,
-    pod: Option<Pod>,
+    /// What is at another place on this machine, with that place.
+    places: Vec<(String, String)>,
+    pods: Vec<Pod>,
 }
 
-/// The pod of the server.
+/// A pod of a server.
 struct Pod {
     container: Value,
+    /// Its variables, with their values.
+    variables: BTreeMap<String, String>,
     /// The directories of its volumes by their paths in the container.
     volumes: BTreeMap<String, PathBuf>,
     port: u16,
     kubeconfig: PathBuf,
+    log: PathBuf,
     process: Option<Child>,
 }
 
@@ -53,8 +64,8 @@ impl Person {
         let config = "repositories: {infra: {url: 'https://127.0.0.1:9/infra.git'}}
 layers: {network: {repository: infra, path: network}}
 ";
-        let token = "0123456789abcdef0123456789abcdef";
-        let access = format!("users:\n  - {{name: ana, role: administrator, token: {token}}}\n");
+        let hash = hex::encode(Sha256::digest(TOKEN));
+        let access = format!("users:\n  - {{name: ana, role: viewer, token-sha256: {hash}}}\n");
         for (name, content) in [
             ("kubeconfig", &*cluster.kubeconfig()),
             ("butler.yaml", config),
@@ -67,7 +78,7 @@ layers: {network: {repository: infra, path: network}}
             ..ClusterAccess::default()
         };
         let requests = NativeObjects::new(Cluster::connect(&access, None).await.unwrap());
-        Self { directory, cluster, requests, pod: None }
+        Self { directory, cluster, requests, places: Vec::new(), pods: Vec::new() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -106,8 +117,7 @@ layers: {network: {repository: infra, path: network}}
                 String::new()
             }
             ["kubectl", "-n", _, "exec", _, "--", words @ ..] => {
-                let pod = self.pod.as_ref().unwrap();
-                printed(&mut pod.command(words)).await
+                printed(&mut self.pods[0].command(words)).await
             }
             ["openssl", ..] => {
                 let mut command = Command::new("sh");
@@ -127,6 +137,8 @@ layers: {network: {repository: infra, path: network}}
         let values = values.iter().map(|given| {
             if let Some(literal) = given.strip_prefix("--from-literal=") {
                 let (key, value) = literal.split_once('=').unwrap();
+                let place = |text: String, (from, to): &(String, String)| text.replace(from, to);
+                let value = self.places.iter().fold(value.to_owned(), place);
                 return (key.to_owned(), json!(value));
             }
             let file = given.strip_prefix("--from-file=").unwrap();
@@ -144,51 +156,65 @@ layers: {network: {repository: infra, path: network}}
         found.unwrap_or_else(|| panic!("there is no {plural} {name}"))
     }
 
-    /// Starts the container of a Deployment, and waits for its probes.
+    /// Starts the containers of a Deployment or `StatefulSet`, and waits for their probes.
     async fn until_ready(&mut self, workload: &str) {
-        let name = workload.strip_prefix("deployment/").unwrap();
-        let pod = self.object("deployments", name)["spec"]["template"]["spec"].clone();
+        let (kind, name) = workload.split_once('/').unwrap();
+        let workload = self.object(&format!("{kind}s"), name);
+        for number in 0..workload["spec"]["replicas"].as_u64().unwrap() {
+            self.start_pod(&workload, &format!("{name}-{number}"));
+        }
+        for pod in &self.pods {
+            pod.until_ready().await;
+        }
+    }
+
+    fn start_pod(&mut self, workload: &Value, name: &str) {
+        let pod = &workload["spec"]["template"]["spec"];
         let container = pod["containers"][0].clone();
         let mut volumes = BTreeMap::new();
         for mount in container["volumeMounts"].as_array().unwrap() {
             let all = pod["volumes"].as_array().unwrap();
-            let volume = all.iter().find(|volume| volume["name"] == mount["name"]).unwrap();
-            let place = self.path(&format!("pod/{}", mount["name"].as_str().unwrap()));
-            self.make_volume(volume, &place);
+            let place = self.path(&format!("{name}/{}", mount["name"].as_str().unwrap()));
+            if let Some(volume) = all.iter().find(|volume| volume["name"] == mount["name"]) {
+                self.make_volume(volume, &place);
+            } else {
+                let claim = &workload["spec"]["volumeClaimTemplates"][0]["metadata"];
+                assert_eq!(claim["name"], mount["name"]);
+                std::fs::create_dir_all(&place).unwrap();
+            }
             volumes.insert(mount["mountPath"].as_str().unwrap().to_owned(), place);
         }
+        let mut variables = BTreeMap::new();
+        for variable in container["env"].as_array().unwrap() {
+            let value = self.value(variable, name);
+            let value = value.replace("$(POD_NAME)", name);
+            variables.insert(variable["name"].as_str().unwrap().to_owned(), value);
+        }
         let (port, kubeconfig) = (free_port(), self.path("kubeconfig"));
-        let mut started = Pod { container, volumes, port, kubeconfig, process: None };
+        let log = self.path(&format!("{name}.log"));
+        let mut started =
+            Pod { container, variables, volumes, port, kubeconfig, log, process: None };
         let words = started.container["command"].as_array().unwrap();
         let words: Vec<&str> = words.iter().map(|word| word.as_str().unwrap()).collect();
-        let log = std::fs::File::create(self.path("server.log")).unwrap();
+        let log = std::fs::File::create(&started.log).unwrap();
         let mut command = started.command(&words);
         command.stdout(log.try_clone().unwrap()).stderr(log);
         started.process = Some(command.spawn().unwrap());
-        let authority = started.path("/etc/butler-runner/tls/ca.crt");
-        let client = http::client(Some(&authority), Redirects::Refuse).unwrap();
-        for name in ["readinessProbe", "livenessProbe"] {
-            let probe = &started.container[name]["httpGet"];
-            assert_eq!((&probe["scheme"], &probe["port"]), (&json!("HTTPS"), &json!("https")));
-            let url = format!("https://127.0.0.1:{port}{}", probe["path"].as_str().unwrap());
-            let answers = async {
-                loop {
-                    let mut request = client.get(&url);
-                    for header in probe["httpHeaders"].as_array().unwrap() {
-                        let text = |field: &str| header[field].as_str().unwrap();
-                        request = request.header(text("name"), text("value"));
-                    }
-                    if request.send().await.is_ok_and(|answer| answer.status().is_success()) {
-                        return;
-                    }
-                    tokio::time::sleep(Duration::from_millis(20)).await;
-                }
-            };
-            let end = tokio::time::timeout(ANSWER, answers).await;
-            let log = std::fs::read_to_string(self.path("server.log")).unwrap();
-            end.unwrap_or_else(|_| panic!("{name} never succeeded: {log}"));
+        self.pods.push(started);
+    }
+
+    /// The value of a variable of a pod: a text, the name of the pod, or a key of a Secret.
+    fn value(&self, variable: &Value, pod: &str) -> String {
+        let source = &variable["valueFrom"];
+        if source["fieldRef"]["fieldPath"] == "metadata.name" {
+            return pod.to_owned();
         }
-        self.pod = Some(started);
+        if let Some(name) = source["secretKeyRef"]["name"].as_str() {
+            let key = source["secretKeyRef"]["key"].as_str().unwrap();
+            let value = self.object("secrets", name)["data"][key].clone();
+            return String::from_utf8(STANDARD.decode(value.as_str().unwrap()).unwrap()).unwrap();
+        }
+        variable["value"].as_str().unwrap_or_else(|| panic!("{variable}")).to_owned()
     }
 
     /// Creates the directory of a volume. The files of a Secret have its mode.
@@ -221,6 +247,33 @@ layers: {network: {repository: infra, path: network}}
 }
 
 impl Pod {
+    /// Waits until each probe succeeds.
+    async fn until_ready(&self) {
+        let authority = self.path("/etc/butler-runner/tls/ca.crt");
+        let client = http::client(Some(&authority), Redirects::Refuse).unwrap();
+        for name in ["readinessProbe", "livenessProbe"] {
+            let probe = &self.container[name]["httpGet"];
+            assert_eq!((&probe["scheme"], &probe["port"]), (&json!("HTTPS"), &json!("https")));
+            let url = format!("https://127.0.0.1:{}{}", self.port, probe["path"].as_str().unwrap());
+            let answers = async {
+                loop {
+                    let mut request = client.get(&url);
+                    for header in probe["httpHeaders"].as_array().unwrap() {
+                        let text = |field: &str| header[field].as_str().unwrap();
+                        request = request.header(text("name"), text("value"));
+                    }
+                    if request.send().await.is_ok_and(|answer| answer.status().is_success()) {
+                        return;
+                    }
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            };
+            let end = tokio::time::timeout(ANSWER, answers).await;
+            let log = std::fs::read_to_string(&self.log).unwrap();
+            end.unwrap_or_else(|_| panic!("{name} never succeeded: {log}"));
+        }
+    }
+
     /// The place on this machine of a path in the container.
     fn path(&self, text: &str) -> PathBuf {
         let mounted = self.volumes.iter().rev().find_map(|(path, place)| {
@@ -242,10 +295,8 @@ impl Pod {
         command.env("PATH", crate::support::environment::search_path());
         command.env("KUBECONFIG", &self.kubeconfig).stdin(Stdio::null()).kill_on_drop(true);
         command.current_dir(self.path(self.container["workingDir"].as_str().unwrap()));
-        for variable in self.container["env"].as_array().unwrap() {
-            let value = variable["value"].as_str().unwrap();
-            let value = value.replace(PORT, &format!(":{}", self.port));
-            command.env(variable["name"].as_str().unwrap(), self.path(&value));
+        for (name, value) in &self.variables {
+            command.env(name, self.path(&value.replace(PORT, &format!(":{}", self.port))));
         }
         command
     }
@@ -272,39 +323,57 @@ async fn documented_installation_from_nothing_ends_with_a_server_that_answers() 
     };
     assert!(of("layer list").contains("network"), "{}", of("layer list"));
     let token = of("admin.token");
-    let kept =
-        std::fs::read_to_string(person.pod.as_ref().unwrap().path("/data/server/admin.token"));
+    let kept = std::fs::read_to_string(person.pods[0].path("/data/server/admin.token"));
     assert!(!token.trim().is_empty() && token == kept.unwrap());
 }
 
 #[tokio::test]
-async fn documented_commands_make_the_secret_that_several_servers_need() {
+async fn documented_installation_of_several_servers_shares_a_database_and_an_object_store() {
+    let (postgres, objects) = (Postgres::start(), ObjectStore::start().await);
     let mut person = Person::new().await;
+    // The database and the bucket of the page, and where they are here.
+    let password =
+        percent_encoding::utf8_percent_encode(PASSWORD, percent_encoding::NON_ALPHANUMERIC);
+    let database = format!("postgres:{password}@127.0.0.1:{}/postgres", postgres.port());
+    person.places.push(("butler:PASSWORD@db.example.com/butler".to_owned(), database));
     for line in
         commands("docs/server-kubernetes.md", "### Several servers", "## Settings of the server")
     {
         person.run(&line).await;
+        // A person adds the login for the bucket to the file.
+        if line.contains("generate server") {
+            let text = std::fs::read_to_string(person.path("server.yaml")).unwrap();
+            let login = [
+                ("AWS_ACCESS_KEY_ID", &*objects.access_key),
+                ("AWS_SECRET_ACCESS_KEY", &objects.secret_key),
+                ("AWS_REGION", "us-east-1"),
+                ("AWS_ENDPOINT_URL", objects.endpoint()),
+                ("AWS_ALLOW_HTTP", "true"),
+            ];
+            let login = login.map(|(name, value)| {
+                format!("            - name: {name}\n              value: \"{value}\"\n")
+            });
+            let text = text.replacen(
+                "          env:\n",
+                &format!("          env:\n{}", login.concat()),
+                1,
+            );
+            let text = text.replace("s3://acme-terraform/", &format!("s3://{BUCKET}/"));
+            std::fs::write(person.path("server.yaml"), text).unwrap();
+        }
     }
-    person.run("kubectl apply -f server.yaml").await;
-    let secret = person.object("secrets", "butler-shared");
-    let pod = person.object("statefulsets", "butler-server")["spec"]["template"]["spec"].clone();
-    let volumes = pod["volumes"].as_array().unwrap();
-    let volume = volumes.iter().find(|it| it["secret"]["secretName"] == "butler-shared").unwrap();
-    let place = volume["name"].as_str().unwrap();
-    let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
-    let mount =
-        mounts.iter().find(|it| it["name"] == place).unwrap()["mountPath"].as_str().unwrap();
-    let variables = pod["containers"][0]["env"].as_array().unwrap();
-    let named = variables.iter().filter_map(|variable| {
-        let of_secret = variable["valueFrom"]["secretKeyRef"]["key"].as_str();
-        let of_file = variable["value"].as_str().and_then(|value| value.strip_prefix(mount));
-        of_secret.or_else(|| of_file.map(|file| file.trim_start_matches('/')))
-    });
-    let named: Vec<&str> = named.collect();
-    assert_eq!(named.len(), 3, "{variables:#?}");
-    for key in named {
-        assert!(secret["data"][key].is_string(), "{key}");
+    assert_eq!(person.pods.len(), 2);
+    // The token of the only user is in the shared access file, and no server has made another one.
+    for pod in &person.pods {
+        std::fs::write(pod.path("/tmp/token"), TOKEN).unwrap();
+        let words = ["butler-runner", "layer", "list", "--server-token-file", "/tmp/token"];
+        let listed = printed(&mut pod.command(&words)).await;
+        assert!(listed.contains("network"), "{listed}");
+        assert!(!pod.path("/data/server/admin.token").exists());
+        assert!(!pod.path("/data/server/store.sqlite").exists());
     }
+    let decider = "SELECT count(*) FROM butler_decider";
+    eventually("a server that decides", || postgres.query(decider) == ["1"]).await;
 }
 
 #[tokio::test]
