@@ -183,8 +183,7 @@ impl ServerSettings {
         Ok(Self {
             config: config(&reader)?,
             followers: followers(&reader, once)?,
-            follower_token_file: reader
-                .existing(&FOLLOWER_TOKEN_FILE, |path| !path.is_dir() && path.exists())?,
+            follower_token_file: reader.path(&FOLLOWER_TOKEN_FILE)?,
             resources: resources(&reader, once)?,
             cluster: cluster_access(None, None, environment),
             limits,
@@ -231,12 +230,13 @@ impl ServerSettings {
 }
 
 impl ServerAccess {
-    /// Whether a server is named, or one on this machine has used the data directory.
+    /// Whether a server or its data directory is named, or a server has used the default data directory.
     #[must_use]
     pub fn is_known(arguments: &Arguments, environment: &Environment) -> bool {
         let reader = Reader { arguments, environment };
-        let is_named = [&SERVER, &SERVER_TOKEN_FILE].iter().any(|it| reader.is_given(it));
-        is_named || data(&reader).is_ok_and(|data| token_of(&data).exists())
+        let is_named = [&SERVER, &SERVER_TOKEN_FILE, &DATA].iter().any(|it| reader.is_given(it));
+        // A token that cannot be read is one.
+        is_named || data(&reader).is_ok_and(|data| token_of(&data).try_exists().unwrap_or(true))
     }
 
     /// Reads and checks how a command reaches a server.

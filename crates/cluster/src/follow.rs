@@ -35,6 +35,10 @@ pub trait Follower {
     fn line(&mut self, line: &str) -> std::io::Result<()>;
     /// A message about the Job or the pod.
     fn notice(&mut self, notice: &str);
+    /// The rest of the log cannot be read.
+    fn missing(&mut self, why: &str) {
+        self.notice(&format!("cannot read the rest of the log: {why}"));
+    }
 }
 
 /// Follows the run until it is over. After a stop request it deletes the Job, so that the runner in it gets
@@ -146,9 +150,7 @@ impl FollowedRun<'_> {
             tokio::select! {
                 part = self.received.recv(), if !is_complete => match part {
                     Some(LogPart::Line(line)) => follower.line(&line).map_err(ClusterError::Write)?,
-                    Some(LogPart::Missing(why)) => {
-                        follower.notice(&format!("cannot read the rest of the log: {why}"));
-                    }
+                    Some(LogPart::Missing(why)) => follower.missing(&why),
                     None => is_complete = true,
                 },
                 _ = self.pod.changed() => self.report_changes(follower),
@@ -267,6 +269,7 @@ impl FollowedRun<'_> {
                     "left before the Job `{name}` in namespace `{namespace}` was deleted: the run goes on"
                 ),
                 hint: Some(format!("delete it with `kubectl -n {namespace} delete job {name}`")),
+                has_ended: false,
             };
         }
         if !self.has_begun() {
@@ -276,6 +279,7 @@ impl FollowedRun<'_> {
                     "left before the Job `{name}` in namespace `{namespace}` was gone; its run had not begun"
                 ),
                 hint: None,
+                has_ended: false,
             };
         }
         Outcome {
@@ -287,6 +291,7 @@ impl FollowedRun<'_> {
             hint: Some(format!(
                 "look with `kubectl -n {namespace} get job,pod -l app.kubernetes.io/instance={name}`"
             )),
+            has_ended: false,
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct Outcome {
     pub summary: String,
     /// The hint, in the imperative.
     pub hint: Option<String>,
+    /// Whether the runner ended by itself, so that its log says the same.
+    pub has_ended: bool,
 }
 
 /// The outcome at this point of the run.
@@ -114,11 +116,13 @@ fn outcome_without_pod(job: &ObservedObject<Job>, why: &str) -> Outcome {
         code: FAILED,
         summary: format!("the Job ended, but the runner's result is unknown: {why}"),
         hint: advice(why),
+        has_ended: false,
     }
 }
 
 fn succeeded() -> Outcome {
-    Outcome { code: 0, summary: "the run succeeded".to_owned(), hint: None }
+    let summary = "the run succeeded".to_owned();
+    Outcome { code: 0, summary, hint: None, has_ended: true }
 }
 
 /// The outcome of a run that never began: the reason of the wait, and in parentheses the reason for its end.
@@ -129,7 +133,8 @@ fn never_began(why: Option<&str>, seen: &RunHistory) -> Outcome {
         (None, None) => "its container was not started".to_owned(),
     };
     let hint = seen.wait.as_deref().and_then(advice_on_wait).or_else(|| why.and_then(advice));
-    Outcome { code: FAILED, summary: format!("the run never began: {reason}"), hint }
+    let summary = format!("the run never began: {reason}");
+    Outcome { code: FAILED, summary, hint, has_ended: false }
 }
 
 /// The hint for a run that waited without success.
@@ -163,6 +168,7 @@ fn outcome_of_pod(pod: &Pod, of_job: Option<&str>, seen: &RunHistory) -> Outcome
                 code: FAILED,
                 summary: format!("{gone}: {why}"),
                 hint: Some("the registry has its last report".to_owned()),
+                has_ended: false,
             }
         }
     }
@@ -174,6 +180,7 @@ fn outcome_of_runner(state: &ContainerStateTerminated, why: Option<&str>) -> Out
     }
     let code = u8::try_from(state.exit_code).unwrap_or(FAILED);
     let reason = state.reason.as_deref().unwrap_or_default();
+    let has_ended = matches!(reason, "" | "Error" | "Completed") && why.is_none();
     let (summary, hint) = match reason {
         "OOMKilled" => {
             // With cgroups v1 the kernel kills one process, which may be a child of the runner. The
@@ -199,8 +206,9 @@ fn outcome_of_runner(state: &ContainerStateTerminated, why: Option<&str>) -> Out
             code,
             summary: format!("{summary}: {why}"),
             hint: hint.or_else(|| advice(why)),
+            has_ended,
         },
-        None => Outcome { code, summary, hint },
+        None => Outcome { code, summary, hint, has_ended },
     }
 }
 
@@ -229,6 +237,7 @@ pub(crate) fn overdue_outcome(pod: &Pod, job: &ObservedObject<Job>) -> Outcome {
             why.unwrap_or_default()
         ),
         hint: Some("the run may still go on there; the registry has its last report".to_owned()),
+        has_ended: false,
     }
 }
 

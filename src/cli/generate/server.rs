@@ -167,6 +167,11 @@ impl InstallationFlags {
             git_hosts: self.allowed_git_host,
             definitions: definitions(),
         });
+        let has_followers = followers.is_some() || resources.is_some();
+        let token = has_followers.then(new_token).transpose();
+        let follower_token = token.map_err(|error| {
+            InstallationError::Files(vec![format!("cannot make a token: {error}")])
+        })?;
         let version = self.runner_version.map(|version| version.to_string());
         let version = version.unwrap_or_else(|| env!("CARGO_PKG_VERSION").to_owned());
         let digest = self.digest.map(|digest| format!("@{digest}")).unwrap_or_default();
@@ -187,6 +192,7 @@ impl InstallationFlags {
             storage_class: self.storage_class,
             config,
             followers,
+            follower_token,
             resources,
         })
     }
@@ -196,9 +202,9 @@ impl InstallationFlags {
         self.config.is_some()
     }
 
-    /// The registry of followers.
-    pub(in crate::cli) fn registry(&self) -> Option<&Path> {
-        self.followers.as_deref()
+    /// Whether the server can have followers.
+    pub(in crate::cli) const fn has_followers(&self) -> bool {
+        self.followers.is_some() || !self.resources.is_empty()
     }
 }
 
@@ -219,8 +225,7 @@ fn followers(path: &Path) -> Result<InstalledFollowers, Vec<String>> {
         Some(FollowedKind { namespace: own, api_version, kind, is_created })
     });
     let objects = kinds.collect();
-    let token = new_token().map_err(|error| vec![format!("cannot make a token: {error}")])?;
-    Ok(InstalledFollowers { registry: text, namespace: namespace.clone(), copies, objects, token })
+    Ok(InstalledFollowers { registry: text, namespace: namespace.clone(), copies, objects })
 }
 
 /// The text of a configuration that a server accepts, or what is wrong with it.

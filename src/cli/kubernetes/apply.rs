@@ -129,7 +129,26 @@ async fn create_and_follow(
 ) -> Result<CommandEnd, ClusterError> {
     let name = manifests.name();
     let create = apply(cluster, manifests, stop);
-    Box::pin(follow_created(cluster, &name, create, detach, stop)).await
+    let mut terminal = TerminalFollower;
+    let followed = Box::pin(follow_created(cluster, &name, create, detach, stop, &mut terminal));
+    Ok(match followed.await? {
+        Followed::Left(end) => end,
+        Followed::Over(Outcome { code: 0, summary, .. }) => {
+            tracing::info!("{summary}");
+            CommandEnd::success()
+        }
+        Followed::Over(Outcome { code, summary, hint, .. }) => {
+            CommandEnd::with(code, summary, hint)
+        }
+    })
+}
+
+/// How a Job was followed.
+pub(in crate::cli) enum Followed {
+    /// Not to its end.
+    Left(CommandEnd),
+    /// To its end.
+    Over(Outcome),
 }
 
 /// Follows the Job that `create` creates, unless `detach`ed.
@@ -139,40 +158,37 @@ pub(in crate::cli) async fn follow_created(
     create: impl Future<Output = Result<CreatedJob, ClusterError>>,
     detach: bool,
     stop: &Stop,
-) -> Result<CommandEnd, ClusterError> {
+    follower: &mut dyn Follower,
+) -> Result<Followed, ClusterError> {
     // Signals are handled before the first object is created, so that an interrupted start is reported.
     let _signals = match signals(stop) {
         Ok(watch) => watch,
         Err(error) => {
             let message = format!("cannot watch for signals: {error}");
-            return Ok(CommandEnd::with(Exit::Failed.code(), message, None));
+            return Ok(Followed::Left(CommandEnd::with(Exit::Failed.code(), message, None)));
         }
     };
     let created = tokio::select! {
         created = create => created?,
         () = stop.urgent() => {
             let message = format!("interrupted while creating the Job `{name}`: unclear whether it exists");
-            return Ok(CommandEnd::with(code_of(stop), message, None));
+            return Ok(Followed::Left(CommandEnd::with(code_of(stop), message, None)));
         }
     };
     let namespace = cluster.namespace();
     tracing::info!("created the Job {name} in namespace {namespace}");
     // If a stop was requested in the meantime, following the run deletes the Job.
     if detach && stop.reason().is_none() {
-        return Ok(CommandEnd::success());
+        return Ok(Followed::Left(CommandEnd::success()));
     }
-    Ok(match follow(cluster, &created, stop, &mut TerminalFollower).await {
-        Ok(Outcome { code: 0, summary, .. }) => {
-            tracing::info!("{summary}");
-            CommandEnd::success()
-        }
-        Ok(Outcome { code, summary, hint }) => CommandEnd::with(code, summary, hint),
+    Ok(match follow(cluster, &created, stop, follower).await {
+        Ok(outcome) => Followed::Over(outcome),
         Err(error) => {
             let why = chain(&error);
             let message = format!(
                 "cannot follow the Job `{name}` in namespace `{namespace}`, which continues: {why}"
             );
-            CommandEnd::with(code_of(stop), message, error.advice())
+            Followed::Left(CommandEnd::with(code_of(stop), message, error.advice()))
         }
     })
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use butler_base::cancel::Stop;
 use butler_follower::Phase;
 use butler_follower::status::{EventStatus, FollowerStatus, events_table};
 use clap::{Args, Subcommand};
@@ -10,15 +11,19 @@ use serde_json::{Value, json};
 
 use super::ClientFlags;
 use super::client::{EXIT_CODES, Failure, part, with_arguments};
+use super::follower_client::{FollowerClient, note, parsed};
 use super::follower_install::{Change, Install};
-use super::follower_job::InstallationPlace;
-use super::follower_questions::{Questions, note, parsed};
+use super::follower_job::InstalledServerFlags;
+
 use super::show::text;
 use crate::cli::flags::{Flags, merge_arguments};
 use crate::cli::generate::values::timeout;
+use crate::cli::kubernetes::apply::code_of;
 use crate::cli::output::print;
 use crate::exit::Exit;
-use crate::settings::{Arguments, Environment, ServerAccess};
+use crate::run::signals;
+use crate::settings::setting::{DATA, SERVER, SERVER_TOKEN_FILE};
+use crate::settings::{Arguments, Environment, Logging, ServerAccess};
 
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
@@ -66,7 +71,7 @@ enum Ask {
         #[arg(long)]
         live: bool,
         #[command(flatten)]
-        place: InstallationPlace,
+        server: InstalledServerFlags,
     },
     /// Look at followers now, and trigger what is due
     RunOnce {
@@ -81,7 +86,7 @@ enum Ask {
         #[arg(long, value_name = "DURATION", value_parser = timeout, default_value = "1h", requires = "wait")]
         timeout: Duration,
         #[command(flatten)]
-        place: InstallationPlace,
+        server: InstalledServerFlags,
     },
     /// Show the ends of the logs of a stage
     Logs {
@@ -92,7 +97,7 @@ enum Ask {
         #[arg(long, value_name = "NAME")]
         stage: Option<String>,
         #[command(flatten)]
-        place: InstallationPlace,
+        server: InstalledServerFlags,
     },
     /// Show the last decisions about a follower
     Events {
@@ -100,7 +105,7 @@ enum Ask {
         #[arg(long, value_name = "ID")]
         follower: String,
         #[command(flatten)]
-        place: InstallationPlace,
+        server: InstalledServerFlags,
     },
 }
 
@@ -141,34 +146,55 @@ impl FollowerCommand {
             }
             Command::Ask(ask) => {
                 let arguments = merge_arguments(log, self.flags.into_arguments());
-                if ask.place().is_given() || !ServerAccess::is_known(&arguments, environment) {
-                    let (words, wait) = (ask.words(json), ask.wait());
-                    return ask.into_place().ask(&words, wait, &arguments, environment);
-                }
-                with_arguments(&arguments, environment, async |client| {
-                    ask.ask(&Questions { client, json }).await
-                })
+                ask.run(json, &arguments, environment)
             }
         }
     }
 }
 
 impl Ask {
-    const fn place(&self) -> &InstallationPlace {
+    /// Asks the server that is named or on this machine, and otherwise the one in the cluster.
+    fn run(self, json: bool, arguments: &Arguments, environment: &Environment) -> u8 {
+        let named = [&SERVER, &SERVER_TOKEN_FILE, &DATA];
+        let named = named.into_iter().find(|setting| arguments.value(setting).is_some());
+        if let Some(setting) = named.filter(|_| self.server().is_given()) {
+            let flag = setting.flags[0];
+            let message = format!(
+                "{flag} names a server, and --kubeconfig, --context and --namespace name that of a cluster"
+            );
+            return Failure::usage(message, "leave out the one or the other").report();
+        }
+        if self.server().is_given() || !ServerAccess::is_known(arguments, environment) {
+            let (words, wait) = (self.words(json), self.wait());
+            return self.into_server().ask(&words, (json, wait), arguments, environment);
+        }
+        // In the pod of a Job, this process is the first one, which signals do not end by themselves.
+        let stop = Stop::new();
+        with_arguments(arguments, environment, async |client| {
+            let _signals = signals(&stop);
+            let followers = FollowerClient { client, quiet: is_quiet(arguments, environment) };
+            tokio::select! {
+                code = self.ask(&followers, json) => code,
+                _ = stop.requested() => Ok(code_of(&stop)),
+            }
+        })
+    }
+
+    const fn server(&self) -> &InstalledServerFlags {
         match self {
-            Self::Status { place, .. }
-            | Self::RunOnce { place, .. }
-            | Self::Logs { place, .. }
-            | Self::Events { place, .. } => place,
+            Self::Status { server, .. }
+            | Self::RunOnce { server, .. }
+            | Self::Logs { server, .. }
+            | Self::Events { server, .. } => server,
         }
     }
 
-    fn into_place(self) -> InstallationPlace {
+    fn into_server(self) -> InstalledServerFlags {
         match self {
-            Self::Status { place, .. }
-            | Self::RunOnce { place, .. }
-            | Self::Logs { place, .. }
-            | Self::Events { place, .. } => place,
+            Self::Status { server, .. }
+            | Self::RunOnce { server, .. }
+            | Self::Logs { server, .. }
+            | Self::Events { server, .. } => server,
         }
     }
 
@@ -182,15 +208,14 @@ impl Ask {
 
     /// The words of a command line that asks the same.
     fn words(&self, json: bool) -> Vec<String> {
-        let flag = |name: &str, is_given: bool| is_given.then(|| vec![format!("--{name}")]);
-        let value = |name: &str, given: Option<&String>| {
-            given.map(|given| vec![format!("--{name}"), given.clone()])
-        };
+        let flag = |name: &str, is_given: bool| is_given.then(|| format!("--{name}"));
+        let value =
+            |name: &str, given: Option<&String>| given.map(|given| format!("--{name}={given}"));
         let (command, rest) = match self {
-            Self::Status { follower, live, place: _ } => {
+            Self::Status { follower, live, server: _ } => {
                 ("status", vec![value("follower", follower.as_ref()), flag("live", *live)])
             }
-            Self::RunOnce { which, how, wait, timeout, place: _ } => (
+            Self::RunOnce { which, how, wait, timeout, server: _ } => (
                 "run-once",
                 vec![
                     flag("all", which.all),
@@ -204,52 +229,56 @@ impl Ask {
                     ),
                 ],
             ),
-            Self::Logs { follower, stage, place: _ } => {
+            Self::Logs { follower, stage, server: _ } => {
                 ("logs", vec![value("follower", Some(follower)), value("stage", stage.as_ref())])
             }
-            Self::Events { follower, place: _ } => {
+            Self::Events { follower, server: _ } => {
                 ("events", vec![value("follower", Some(follower))])
             }
         };
-        let rest = rest.into_iter().chain([flag("json", json)]).flatten().flatten();
+        // The log of the Job has what is told beside an answer too.
+        let of_json = json.then(|| ["--json", "-q"].map(str::to_owned)).into_iter().flatten();
+        let rest = rest.into_iter().flatten().chain(of_json);
         ["follower", command].map(str::to_owned).into_iter().chain(rest).collect()
     }
 
-    async fn ask(&self, questions: &Questions<'_>) -> Result<u8, Failure> {
-        let Questions { client, json } = questions;
+    async fn ask(&self, followers: &FollowerClient<'_>, json: bool) -> Result<u8, Failure> {
         match self {
             Self::Status { follower, live, .. } => {
                 let answer = if *live {
-                    questions.run_each(follower.as_deref(), &json!({"dryRun": true})).await?
+                    followers.run_each(follower.as_deref(), &json!({"dryRun": true})).await?
                 } else {
-                    questions.statuses(follower.as_deref()).await?
+                    followers.statuses(follower.as_deref()).await?
                 };
-                answer.show(*json)
+                answer.show(json)
             }
             Self::RunOnce { which, how, wait, timeout, .. } => {
                 let body = json!({"dryRun": how.dry_run, "confirm": how.confirm});
-                let mut answer = questions.run_each(which.follower.as_deref(), &body).await?;
+                let mut answer = followers.run_each(which.follower.as_deref(), &body).await?;
                 if *wait {
                     let end = Instant::now() + *timeout;
                     for follower in &mut answer.followers {
-                        *follower = questions.wait_for(follower.clone(), end).await?;
+                        *follower = followers.wait_for(follower.clone(), end).await?;
                     }
                 }
-                let printed = answer.show(*json)?;
+                let printed = answer.show(json)?;
                 let has_failed = *wait && !answer.followers.iter().all(is_delivered);
                 Ok(if has_failed { Exit::Failed.code() } else { printed })
             }
             Self::Logs { follower, stage, .. } => {
                 let query = stage.as_deref().map(|stage| format!("?stage={}", part(stage)));
                 let query = query.unwrap_or_default();
-                let answer =
-                    client.get(&format!("/followers/{}/logs{query}", part(follower))).await?;
-                let text = if *json { format!("{answer:#}\n") } else { logs(&answer) };
+                let answer = followers
+                    .client
+                    .get(&format!("/followers/{}/logs{query}", part(follower)))
+                    .await?;
+                let text = if json { format!("{answer:#}\n") } else { logs(&answer) };
                 Ok(print(text.as_bytes()))
             }
             Self::Events { follower, .. } => {
-                let answer = client.get(&format!("/followers/{}/events", part(follower))).await?;
-                if *json {
+                let answer =
+                    followers.client.get(&format!("/followers/{}/events", part(follower))).await?;
+                if json {
                     return Ok(print(format!("{answer:#}\n").as_bytes()));
                 }
                 let events: Vec<EventStatus> = parsed(answer["items"].clone())?;
@@ -257,6 +286,12 @@ impl Ask {
             }
         }
     }
+}
+
+/// Whether only answers are printed (`-q`).
+fn is_quiet(arguments: &Arguments, environment: &Environment) -> bool {
+    let logging = Logging::resolve(arguments, environment);
+    logging.is_ok_and(|logging| ["warn", "error", "off"].contains(&logging.filter.as_str()))
 }
 
 /// The logs of a stage.

@@ -66,8 +66,8 @@ enum Difference {
 impl Install {
     /// Shows how the cluster differs from the installation, or makes it equal.
     pub(super) fn run(self, change: Change, environment: &Environment) -> u8 {
-        if self.installation.registry().is_none() {
-            let message = "no registry of followers is given (--followers)";
+        if !self.installation.has_followers() {
+            let message = "neither a registry of followers (--followers) nor custom resources (--resources) are given";
             complain(
                 message,
                 Some("`butler-runner generate server` installs a server without followers"),

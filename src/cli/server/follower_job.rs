@@ -1,18 +1,21 @@
 //! Commands about followers from outside of the cluster: a Job with a limited time asks the server inside of it.
 
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use butler_base::cancel::Stop;
-use butler_base::error::chain;
+use butler_base::error::{Advice as _, chain};
 use butler_base::secret::Redactor;
 use butler_cluster::{
-    Cluster, ClusterAccess, ClusterError, InstalledServer, InstalledServerError, object_name,
+    Cluster, ClusterAccess, ClusterError, Follower, InstalledServer, InstalledServerError, Outcome,
+    object_name,
 };
 use clap::Args;
+use serde::de::IgnoredAny;
 
 use super::client::UNREACHABLE;
-use crate::cli::kubernetes::apply::{code_of, follow_created};
+use crate::cli::kubernetes::apply::{Followed, follow_created};
 use crate::cli::kubernetes::command_end::CommandEnd;
 use crate::cli::kubernetes::job::ClusterFlags;
 use crate::cli::logging;
@@ -25,13 +28,23 @@ use crate::settings::{Arguments, Environment, Logging};
 /// The default of `--namespace`, as in `generate server`.
 const NAMESPACE: &str = "butler-system";
 
+/// What a person can name instead.
+const ELSEWHERE: &str = "name the server (--server, BUTLER_SERVER), or its cluster (--kubeconfig, --context, --namespace)";
+
+/// The error if neither a server nor a cluster is known.
+const NOWHERE: &str = "no server is known: none has used the data directory of this user, and no cluster is configured";
+
+/// The hint for an installation without the token.
+const INSTALL: &str = "run `butler-runner follower apply --confirm` with --followers and the options of the installation; \
+                       `butler-runner follower plan` shows first what would change";
+
 /// How long a Job may take, beside the time that a person allows it to wait: its image is pulled, and the repository of
 /// each follower is read.
 const LIMIT: Duration = Duration::from_mins(10);
 
 /// The installation that is asked.
 #[derive(Args)]
-pub(super) struct InstallationPlace {
+pub(super) struct InstalledServerFlags {
     #[command(flatten)]
     cluster: ClusterFlags,
     /// The namespace of the server in the cluster [default: butler-system]
@@ -39,8 +52,8 @@ pub(super) struct InstallationPlace {
     namespace: Option<String>,
 }
 
-impl InstallationPlace {
-    /// Whether it is named on the command line.
+impl InstalledServerFlags {
+    /// Whether one of them is given.
     pub(super) const fn is_given(&self) -> bool {
         self.namespace.is_some() || self.cluster.is_given()
     }
@@ -50,7 +63,7 @@ impl InstallationPlace {
     pub(super) fn ask(
         self,
         words: &[String],
-        wait: Duration,
+        (json, wait): (bool, Duration),
         log: &Arguments,
         environment: &Environment,
     ) -> u8 {
@@ -60,15 +73,17 @@ impl InstallationPlace {
         };
         let redactor = Arc::new(Redactor::new());
         let log = logging::start(&logging, environment, &redactor, &Screen::default());
-        let is_cluster_named = self.is_given();
+        let is_given = self.is_given();
         let namespace = self.namespace.unwrap_or_else(|| NAMESPACE.to_owned());
         let access = self.cluster.access(environment);
         let stop = Stop::new();
         let limit = wait.saturating_add(LIMIT);
-        let asked = block_on(ask(&access, &namespace, words, limit, &stop));
+        let mut answer = Answer { json, lines: Vec::new(), missing: None };
+        let asked = block_on(ask(&access, &namespace, words, limit, &stop, &mut answer));
         let end = match asked {
-            Some(Ok(end)) => end,
-            Some(Err(error)) => error.into_end(is_cluster_named, code_of(&stop)),
+            Some(Ok(Followed::Left(end))) => end,
+            Some(Ok(Followed::Over(outcome))) => answer.end(&outcome, &namespace),
+            Some(Err(error)) => error.into_end(is_given),
             None => CommandEnd { code: Exit::Failed.code(), complaint: None },
         };
         end.report(&redactor, log)
@@ -94,39 +109,105 @@ impl From<InstalledServerError> for AskError {
 }
 
 impl AskError {
-    /// What a person is told. The cluster may not be what was meant, if none is named.
-    fn into_end(self, is_cluster_named: bool, code: u8) -> CommandEnd {
-        let elsewhere = "name the server (--server, BUTLER_SERVER), or its cluster (--kubeconfig, --context, --namespace)";
-        match self {
-            Self::Cluster(ClusterError::NoCluster { .. }) if !is_cluster_named => {
-                let message = "no server is known: none has used a data directory of this machine, and no cluster is configured";
-                CommandEnd::with(UNREACHABLE, message.to_owned(), Some(elsewhere.to_owned()))
+    /// What a person is told. If no cluster `is_given`, the one that was asked may not be what was meant.
+    fn into_end(self, is_given: bool) -> CommandEnd {
+        let elsewhere = (!is_given).then(|| ELSEWHERE.to_owned());
+        let (message, hint) = match self {
+            Self::Cluster(ClusterError::NoCluster { .. }) if !is_given => {
+                (NOWHERE.to_owned(), None)
             }
-            Self::Cluster(error) => CommandEnd::from_error(&error, code),
+            Self::Cluster(error) => (chain(&error), error.advice()),
             Self::Installation(error) => {
-                let hint = match &error {
-                    InstalledServerError::Missing { .. } => Some(elsewhere),
-                    InstalledServerError::NoToken { .. } => {
-                        Some("install it again with `butler-runner follower apply --confirm`")
-                    }
+                let hint = match error {
+                    InstalledServerError::NoToken { .. } => Some(INSTALL.to_owned()),
+                    InstalledServerError::Missing { .. } => Some(ELSEWHERE.to_owned()),
                     InstalledServerError::Unknown { .. } => None,
                 };
-                CommandEnd::with(UNREACHABLE, chain(&error), hint.map(str::to_owned))
+                (chain(&error), hint)
             }
-        }
+        };
+        CommandEnd::with(UNREACHABLE, message, hint.or(elsewhere))
     }
 }
 
+/// Creates the Job, and follows it.
 async fn ask(
     access: &ClusterAccess,
     namespace: &str,
     words: &[String],
     limit: Duration,
     stop: &Stop,
-) -> Result<CommandEnd, AskError> {
+    answer: &mut Answer,
+) -> Result<Followed, AskError> {
     let cluster = Cluster::connect(access, Some(namespace)).await?;
+    tracing::info!(
+        "asking the server in namespace {namespace} of the cluster at {}",
+        cluster.server()
+    );
     let job = InstalledServer::find(&cluster).await?.command(words, limit);
     let name = job.name().clone();
     let create = job.create(&cluster, stop);
-    Ok(Box::pin(follow_created(&cluster, &name, create, false, stop)).await?)
+    Ok(Box::pin(follow_created(&cluster, &name, create, false, stop, answer)).await?)
+}
+
+/// The log of the Job, which is the answer.
+struct Answer {
+    json: bool,
+    /// The lines of an answer in JSON. A failure has others instead.
+    lines: Vec<String>,
+    /// Why the rest cannot be read.
+    missing: Option<String>,
+}
+
+impl Follower for Answer {
+    fn line(&mut self, line: &str) -> std::io::Result<()> {
+        if self.json {
+            self.lines.push(line.to_owned());
+            return Ok(());
+        }
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{line}")?;
+        out.flush()
+    }
+
+    fn notice(&mut self, notice: &str) {
+        tracing::info!("{notice}");
+    }
+
+    fn missing(&mut self, why: &str) {
+        self.missing = Some(why.to_owned());
+    }
+}
+
+impl Answer {
+    /// Prints an answer in JSON. Returns the end of the command, as the Job in this namespace ended.
+    fn end(self, outcome: &Outcome, namespace: &str) -> CommandEnd {
+        let text = self.lines.join("\n");
+        let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok();
+        let written = match (self.json, is_json) {
+            (false, _) => Ok(()),
+            (true, true) => writeln!(std::io::stdout(), "{text}"),
+            (true, false) => writeln!(std::io::stderr(), "{text}"),
+        };
+        if let Err(error) = written {
+            let message = format!("cannot write the answer: {error}");
+            return CommandEnd::with(Exit::Failed.code(), message, None);
+        }
+        if let Some(why) = self.missing {
+            let message = format!(
+                "the answer is not complete, because the log of the Job cannot be read: {why}"
+            );
+            return CommandEnd::with(UNREACHABLE, message, None);
+        }
+        if outcome.has_ended {
+            // The log says why.
+            return CommandEnd { code: outcome.code, complaint: None };
+        }
+        let code = if outcome.code > 128 { outcome.code } else { UNREACHABLE };
+        let message = format!("the Job has not answered: {}", outcome.summary);
+        let hint = format!(
+            "`kubectl -n {namespace} describe job,pod -l app.kubernetes.io/name=butler-follower` shows more"
+        );
+        CommandEnd::with(code, message, Some(hint))
+    }
 }

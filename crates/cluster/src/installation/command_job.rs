@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
 use k8s_openapi::api::core::v1::{
-    Container, EmptyDirVolumeSource, KeyToPath, LocalObjectReference, PodSpec, PodTemplateSpec,
-    ProjectedVolumeSource, SecretProjection, Volume, VolumeProjection,
+    Container, EmptyDirVolumeSource, KeyToPath, PodSpec, PodTemplateSpec, ProjectedVolumeSource,
+    SecretProjection, Volume, VolumeProjection,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
@@ -34,24 +34,30 @@ pub(super) const TOKEN_SECRET: &str = "butler-follower-token";
 /// The name of the pods of such Jobs. The network policy of the server lets them in.
 pub(super) const POD_NAME: &str = "butler-follower";
 
+/// The host under which pods reach an installed server.
+pub(super) fn service(namespace: &str) -> String {
+    format!("{SERVER}.{namespace}.svc")
+}
+
 /// The Secret with the certificate of the server.
 const TLS_SECRET: &str = "butler-server-tls";
 
 /// The directory of the token and of the certificate of the authority.
 const DIRECTORY: &str = "/run/butler/server";
 
-/// The time between SIGTERM and SIGKILL. A command that waits ends at once.
+/// The time between SIGTERM and SIGKILL. A command ends at once.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// How long the Job and its log are kept.
 const KEPT: Duration = Duration::from_mins(10);
 
 /// A server that is installed in a cluster.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct InstalledServer {
     namespace: String,
     image: String,
-    pull_secrets: Vec<String>,
+    /// What its pods have, and pods beside it need too.
+    pod: PodSpec,
 }
 
 /// A command that asks a server, as a Job that does not exist yet.
@@ -118,6 +124,7 @@ impl InstalledServer {
     pub async fn find(cluster: &Cluster) -> Result<Self, InstalledServerError> {
         let namespace = cluster.namespace().to_owned();
         let objects = NativeObjects::new(cluster.clone());
+        let mut unknown = None;
         for kind in ["Deployment", "StatefulSet"] {
             let object = NativeObject {
                 api_version: "apps/v1",
@@ -132,24 +139,38 @@ impl InstalledServer {
                 }
                 Reading::Absent => {}
                 Reading::Unknown { why } => {
-                    return Err(InstalledServerError::Unknown { kind, namespace, why });
+                    unknown.get_or_insert((kind, why));
                 }
             }
         }
-        Err(InstalledServerError::Missing { server: cluster.server().to_owned(), namespace })
+        Err(match unknown {
+            Some((kind, why)) => InstalledServerError::Unknown { kind, namespace, why },
+            None => {
+                InstalledServerError::Missing { server: cluster.server().to_owned(), namespace }
+            }
+        })
     }
 
     /// The server of a Deployment or `StatefulSet`; `None` if its pods do not have the token.
-    fn of(workload: &Value, namespace: &str) -> Option<Self> {
-        let pod = &workload["spec"]["template"]["spec"];
-        let list = |name: &str| pod[name].as_array().into_iter().flatten();
-        let has_token =
-            list("volumes").any(|volume| volume["secret"]["secretName"] == TOKEN_SECRET);
-        let server = list("containers").find(|container| container["name"] == "server")?;
-        let pull_secrets = list("imagePullSecrets").filter_map(|secret| secret["name"].as_str());
-        let pull_secrets = pull_secrets.map(str::to_owned).collect();
-        let image = server["image"].as_str()?.to_owned();
-        has_token.then(|| Self { namespace: namespace.to_owned(), image, pull_secrets })
+    pub(super) fn of(workload: &Value, namespace: &str) -> Option<Self> {
+        let pod = workload["spec"]["template"]["spec"].clone();
+        let pod: PodSpec = serde_json::from_value(pod).ok()?;
+        let mut volumes = pod.volumes.iter().flatten().filter_map(|it| it.secret.as_ref());
+        volumes.find(|secret| secret.secret_name.as_deref() == Some(TOKEN_SECRET))?;
+        let server = pod.containers.iter().find(|container| container.name == "server")?;
+        let image = server.image.clone()?;
+        let pod = PodSpec {
+            image_pull_secrets: pod.image_pull_secrets,
+            node_selector: pod.node_selector,
+            tolerations: pod.tolerations,
+            ..PodSpec::default()
+        };
+        Some(Self { namespace: namespace.to_owned(), image, pod })
+    }
+
+    /// The host under which its Jobs reach it.
+    pub(super) fn host(&self) -> String {
+        service(&self.namespace)
     }
 
     /// `butler-runner` with these words, in a Job that the cluster ends after `limit`.
@@ -190,8 +211,6 @@ impl InstalledServer {
     }
 
     fn pod(&self, words: &[String]) -> PodSpec {
-        let pull_secrets = self.pull_secrets.iter();
-        let pull_secrets = pull_secrets.map(|name| LocalObjectReference { name: name.clone() });
         let projection = |secret: &str, key: &str| VolumeProjection {
             secret: Some(SecretProjection {
                 name: secret.to_owned(),
@@ -220,23 +239,21 @@ impl InstalledServer {
             empty_dir: Some(EmptyDirVolumeSource::default()),
             ..Volume::default()
         };
-        let command = std::iter::once("butler-runner").chain(words.iter().map(String::as_str));
+        // The cluster replaces `$(NAME)` by a variable.
+        let words = words.iter().map(|word| word.replace('$', "$$"));
+        let command = std::iter::once("butler-runner".to_owned()).chain(words);
         PodSpec {
             restart_policy: Some("Never".to_owned()),
             automount_service_account_token: Some(false),
             enable_service_links: Some(false),
             termination_grace_period_seconds: Some(seconds(GRACE.as_secs())),
-            image_pull_secrets: Some(pull_secrets.collect::<Vec<_>>()).filter(|it| !it.is_empty()),
             security_context: Some(restricted_pod()),
             containers: vec![Container {
                 name: CONTAINER.to_owned(),
                 image: Some(self.image.clone()),
-                command: Some(command.map(str::to_owned).collect()),
+                command: Some(command.collect()),
                 env: Some(vec![
-                    variable(
-                        "BUTLER_SERVER",
-                        &format!("https://{SERVER}.{}.svc:7373", self.namespace),
-                    ),
+                    variable("BUTLER_SERVER", &format!("https://{}:7373", self.host())),
                     variable("BUTLER_SERVER_TOKEN_FILE", &format!("{DIRECTORY}/token")),
                     variable("BUTLER_CA_BUNDLE", &format!("{DIRECTORY}/ca.crt")),
                     variable("HOME", TEMPORARY_DIRECTORY),
@@ -251,7 +268,7 @@ impl InstalledServer {
                 ..Container::default()
             }],
             volumes: Some(vec![server, temporary]),
-            ..PodSpec::default()
+            ..self.pod.clone()
         }
     }
 }
@@ -265,6 +282,9 @@ mod tests {
     fn workload(volumes: &Value) -> Value {
         json!({"spec": {"template": {"spec": {
             "imagePullSecrets": [{"name": "login"}],
+            "serviceAccountName": "butler-server",
+            "nodeSelector": {"pool": "ci"},
+            "tolerations": [{"key": "dedicated", "operator": "Exists"}],
             "containers": [{"name": "proxy", "image": "proxy:1"}, {"name": "server", "image": "butler:2"}],
             "volumes": volumes,
         }}}})
@@ -275,16 +295,20 @@ mod tests {
         let token = json!([{"name": "a", "secret": {"secretName": TOKEN_SECRET}}]);
         let server = InstalledServer::of(&workload(&token), "butler-system").unwrap();
         let name = JobName::from_existing("butler-follower-1".to_owned());
-        let words = ["follower", "status"].map(str::to_owned);
+        let words = ["follower", "status", "--follower=$(HOME)"].map(str::to_owned);
         let job = serde_json::to_value(server.job(&name, &words, Duration::from_mins(5))).unwrap();
         assert_eq!(job["spec"]["activeDeadlineSeconds"], 300);
         assert_eq!(job["spec"]["backoffLimit"], 0);
         let pod = &job["spec"]["template"]["spec"];
         assert_eq!(pod["imagePullSecrets"], json!([{"name": "login"}]));
+        assert_eq!(pod["nodeSelector"], json!({"pool": "ci"}));
+        assert_eq!(pod["tolerations"][0]["key"], "dedicated");
         assert_eq!(pod["automountServiceAccountToken"], false);
+        assert_eq!(pod["serviceAccountName"], Value::Null);
         let container = &pod["containers"][0];
         assert_eq!(container["image"], "butler:2");
-        assert_eq!(container["command"], json!(["butler-runner", "follower", "status"]));
+        let command = json!(["butler-runner", "follower", "status", "--follower=$$(HOME)"]);
+        assert_eq!(container["command"], command);
         // The private key of the server is in the same Secret as the certificate of its authority.
         let sources = pod["volumes"][0]["projected"]["sources"].as_array().unwrap();
         let keys: Vec<_> = sources.iter().map(|it| &it["secret"]["items"][0]["key"]).collect();

@@ -5,15 +5,10 @@ use std::fmt::Write as _;
 
 use kube::core::{GroupVersion, GroupVersionKind};
 use kube::discovery::ApiResource;
-use secrecy::ExposeSecret as _;
 
-use super::command_job::{POD_NAME, TOKEN_SECRET};
 use super::options::{Installation, InstalledFollowers, Values};
 use crate::native_logs::pod_label;
 use crate::yaml::scalar_text;
-
-/// The directory of the token in the pods of the server.
-const TOKEN_DIRECTORY: &str = "/etc/butler-runner/follower";
 
 /// What may be done in a namespace: the verbs, by group, resource and names.
 type Rules = BTreeMap<(String, String, Vec<String>), BTreeSet<&'static str>>;
@@ -21,49 +16,11 @@ type Rules = BTreeMap<(String, String, Vec<String>), BTreeSet<&'static str>>;
 /// The values of the template; none for a server without followers.
 pub(super) fn values(installation: &Installation, block: impl Fn(&str) -> String) -> Values {
     let Some(followers) = &installation.followers else { return Vec::new() };
-    let variables = format!(
-        "            - name: BUTLER_FOLLOWERS
-              value: /etc/butler-runner/config/followers.yaml
-            - name: BUTLER_FOLLOWER_TOKEN_FILE
-              value: {TOKEN_DIRECTORY}/token"
-    );
-    let token = format!(
-        "# The token of the Jobs in which `butler-runner follower` asks the server. It reads and triggers followers only.
-apiVersion: v1
-kind: Secret
-metadata:
-  name: {TOKEN_SECRET}
-  namespace: {}
-stringData:
-  token: {}
----",
-        scalar_text(&installation.namespace),
-        followers.token.expose_secret()
-    );
-    let mount = format!(
-        "            - name: follower-token
-              mountPath: {TOKEN_DIRECTORY}
-              readOnly: true"
-    );
-    let volume = format!(
-        "        - name: follower-token
-          secret:
-            secretName: {TOKEN_SECRET}
-            defaultMode: 288"
-    );
-    let ingress = format!(
-        "        # Jobs of `butler-runner follower`.
-        - podSelector:
-            matchLabels:
-              app.kubernetes.io/name: {POD_NAME}"
-    );
+    let variable = "            - name: BUTLER_FOLLOWERS
+              value: /etc/butler-runner/config/followers.yaml";
     vec![
         ("followers-registry", format!("  followers.yaml: {}", block(&followers.registry))),
-        ("followers-variables", variables),
-        ("followers-token", token),
-        ("followers-mount", mount),
-        ("followers-volume", volume),
-        ("followers-ingress", ingress),
+        ("followers-variable", variable.to_owned()),
         ("followers-roles", roles(followers, &installation.namespace)),
     ]
 }

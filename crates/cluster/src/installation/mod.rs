@@ -2,6 +2,7 @@
 
 mod certificate;
 mod command_job;
+mod follower_token;
 mod followers;
 mod one_server;
 mod options;
@@ -61,6 +62,7 @@ impl Installation {
             Some(shared) => several_servers::values(self, shared),
         };
         values.extend(followers::values(self, block));
+        values.extend(follower_token::values(self));
         values.extend(resources::values(self));
         values.extend([
             ("namespace", scalar_text(&self.namespace)),
@@ -139,9 +141,8 @@ fn block(text: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn each_placeholder_of_the_template_has_a_value() {
-        let installation = Installation {
+    fn installation() -> Installation {
+        Installation {
             namespace: "system".to_owned(),
             job_namespace: "attempts".to_owned(),
             image: "butler:1".to_owned(),
@@ -153,8 +154,14 @@ mod tests {
             shared: None,
             config: None,
             followers: None,
+            follower_token: None,
             resources: None,
-        };
+        }
+    }
+
+    #[test]
+    fn each_placeholder_of_the_template_has_a_value() {
+        let installation = installation();
         let certificate = installation.certificate(jiff::civil::date(2026, 1, 31)).unwrap();
         assert_eq!(certificate.not_after, jiff::civil::date(2036, 1, 31));
         let text = installation.to_yaml(&certificate);
@@ -180,6 +187,38 @@ mod tests {
         let text = minimal.to_yaml(&certificate);
         assert!(!text.contains("\n\n"), "an empty value leaves no empty line");
         assert!(!text.contains("storageClassName") && !text.contains("PULL_SECRET"), "{text}");
+    }
+
+    #[test]
+    fn servers_answer_under_the_name_that_jobs_of_followers_use() {
+        for shared in [
+            None,
+            Some(SharedStore {
+                replicas: 2,
+                secret: "shared".to_owned(),
+                database_port: 5432,
+                artifacts: None,
+            }),
+        ] {
+            let installation = Installation {
+                shared,
+                follower_token: Some("breg_token".to_owned().into()),
+                ..installation()
+            };
+            let certificate = installation.certificate(jiff::civil::date(2026, 1, 31)).unwrap();
+            let text = installation.to_yaml(&certificate);
+            let workloads = text.split("---\n").filter(|it| it.contains("containers:"));
+            let workloads = workloads.map(|it| serde_saphyr::from_str(it).unwrap());
+            let workloads: Vec<serde_json::Value> = workloads.collect();
+            let [workload] = &workloads[..] else { panic!("{text}") };
+            let server = InstalledServer::of(workload, "system").unwrap();
+            let host = server.host();
+            let variables = &workload["spec"]["template"]["spec"]["containers"][0]["env"];
+            let allowed = variables.as_array().unwrap().iter();
+            let mut allowed = allowed.filter(|it| it["name"] == "BUTLER_ALLOWED_HOST");
+            assert_eq!(allowed.next().unwrap()["value"], *host);
+            assert!(installation.names().contains(&host), "{host} is in the certificate");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use secrecy::SecretString;
 use serde_json::Value;
 
+use super::command_job::service;
 use crate::yaml::scalar_text;
 
 /// The values of the template, by their names.
@@ -33,8 +34,6 @@ pub struct InstalledFollowers {
     pub copies: Vec<String>,
     /// What their stages create and read.
     pub objects: Vec<FollowedKind>,
-    /// The token of the Jobs in which commands ask the server.
-    pub token: SecretString,
 }
 
 /// A kind of object that a stage creates or reads.
@@ -84,8 +83,10 @@ pub struct Installation {
     pub storage_class: Option<String>,
     /// The configuration of the server, as YAML.
     pub config: Option<String>,
-    /// The followers.
+    /// The followers of the registry.
     pub followers: Option<InstalledFollowers>,
+    /// The token of the Jobs that ask the server about followers, if it can have some.
+    pub follower_token: Option<SecretString>,
     /// Custom resources.
     pub resources: Option<InstalledResources>,
 }
@@ -93,7 +94,7 @@ pub struct Installation {
 impl Installation {
     /// The names under which attempts and commands in the pod reach the server.
     pub(super) fn names(&self) -> Vec<String> {
-        let service = format!("butler-server.{}.svc", self.namespace);
+        let service = service(&self.namespace);
         let pods =
             self.shared.as_ref().map(|_| format!("*.butler-server-pods.{}.svc", self.namespace));
         let local = ["localhost", "127.0.0.1"].map(str::to_owned);

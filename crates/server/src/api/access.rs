@@ -3,6 +3,7 @@
 use std::io;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,9 @@ pub fn new_token() -> io::Result<SecretString> {
     Ok(format!("breg_{}", hex::encode(bytes)).into())
 }
 
+/// The fewest letters of a token of Jobs behind its prefix. Shorter ones can be guessed.
+const SHORTEST: usize = 20;
+
 /// The name of the Jobs of `butler-runner follower`, in the log and in errors.
 const FOLLOWER_JOB: &str = "follower-job";
 
@@ -35,9 +39,8 @@ const FOLLOWER_JOB: &str = "follower-job";
 #[derive(Debug)]
 pub struct Access {
     users: Mutex<Users>,
-    /// The file with the token of Jobs that ask about followers. It is read at each use, because the cluster replaces
-    /// its content.
-    follower_token_file: Option<PathBuf>,
+    /// The token of Jobs that ask about followers.
+    follower_token: Option<FollowerToken>,
     /// The time between two looks at the file.
     interval: Duration,
 }
@@ -59,16 +62,17 @@ impl Access {
 
     fn with(users: Vec<User>, file: Option<AccessFile>, interval: Duration) -> Self {
         let users = Users { known: users.into(), file, looked: Instant::now() };
-        Self { users: Mutex::new(users), follower_token_file: None, interval }
+        Self { users: Mutex::new(users), follower_token: None, interval }
     }
 
-    /// Also lets those who have the token in `file` read and trigger followers.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or contains no token.
-    pub fn with_follower_token(self, file: PathBuf) -> io::Result<Self> {
-        read_token(&file, "write one, for example that of `butler-runner access token`")?;
-        Ok(Self { follower_token_file: Some(file), ..self })
+    /// Also lets those who have the token in `file` read and trigger followers. The server works without the file.
+    #[must_use]
+    pub fn with_follower_token(self, file: Option<PathBuf>) -> Self {
+        let of_jobs = file.map(|file| FollowerToken { file, is_reported: AtomicBool::new(false) });
+        if let Some(of_jobs) = &of_jobs {
+            of_jobs.read();
+        }
+        Self { follower_token: of_jobs, ..self }
     }
 
     /// The users of an access file, which is read again when it has changed. A file that is not
@@ -97,7 +101,7 @@ impl Access {
             options.write(true).create_new(true).mode(0o600);
             writeln!(options.open(file)?, "{}", token.expose_secret())?;
         }
-        let token = read_token(file, "remove the file, and start the server again")?;
+        let token = read_token(file, 1, "remove the file, and start the server again")?;
         let (name, role) = ("administrator".to_owned(), Role::Administrator);
         Ok(Self::new(vec![User { name, role, layers: None, token }]))
     }
@@ -123,16 +127,10 @@ impl Access {
 
     /// The Job that asks about followers, if this is its token. It may not send any other request.
     pub(super) fn follower_job(&self, token: &str) -> Option<User> {
-        let file = self.follower_token_file.as_deref()?;
-        let own = match read_token(file, "write one") {
-            Ok(own) => own,
-            Err(error) => {
-                tracing::warn!("cannot read the token of Jobs of followers: {error}");
-                return None;
-            }
-        };
+        let given = token.starts_with("breg_").then(|| TokenHash::of(token))?;
+        let own = self.follower_token.as_ref()?.read()?;
         let (name, role) = (FOLLOWER_JOB.to_owned(), Role::Operator);
-        (TokenHash::of(token) == own).then_some(User { name, role, layers: None, token: own })
+        (given == own).then_some(User { name, role, layers: None, token: own })
     }
 
     /// Whether the access file still has this user.
@@ -173,14 +171,40 @@ impl Access {
     }
 }
 
-/// The hash of the token in a file.
+/// The file with the token of Jobs. It is read at each use, because the cluster replaces its content.
+#[derive(Debug)]
+struct FollowerToken {
+    file: PathBuf,
+    /// Whether the log has why it cannot be read.
+    is_reported: AtomicBool,
+}
+
+impl FollowerToken {
+    /// The hash of the token; `None` if there is none.
+    fn read(&self) -> Option<TokenHash> {
+        match read_token(&self.file, SHORTEST, "write one of `butler-runner access token`") {
+            Ok(token) => {
+                self.is_reported.store(false, Ordering::Relaxed);
+                Some(token)
+            }
+            Err(error) => {
+                if !self.is_reported.swap(true, Ordering::Relaxed) {
+                    tracing::warn!("cannot read the token of Jobs of followers: {error}");
+                }
+                None
+            }
+        }
+    }
+}
+
+/// The hash of the token in a file, which has at least `shortest` letters behind its prefix.
 ///
 /// # Errors
 /// If the file cannot be read, or contains no token.
-fn read_token(file: &Path, advice: &str) -> io::Result<TokenHash> {
+fn read_token(file: &Path, shortest: usize, advice: &str) -> io::Result<TokenHash> {
     let text = SecretString::from(fs::read_to_string(file)?);
     let token = text.expose_secret().trim();
-    if !token.starts_with("breg_") {
+    if token.strip_prefix("breg_").is_none_or(|rest| rest.len() < shortest) {
         let file = file.display();
         let message = format!("`{file}` contains no token, which begins with `breg_`; {advice}");
         return Err(io::Error::other(message));

@@ -21,8 +21,8 @@ use crate::store::Store;
 pub(super) struct Rule {
     /// The lowest role.
     pub(super) role: Role,
-    /// Whether Jobs may send it that ask about followers.
-    pub(super) is_about_followers: bool,
+    /// Whether Jobs may send it, which have the token for requests about followers.
+    pub(super) takes_follower_token: bool,
 }
 
 /// Finds the user of a request of the API, and hands it on to the handler if the request may be made.
@@ -57,7 +57,7 @@ async fn find_user<S: Store>(
 ) -> Result<Option<(User, Option<TokenHash>)>, ApiError> {
     // A proxy with a password of its own can hand on `Authorization: Basic`, which is not for this server.
     if let Some(token) = bearer(&request.headers) {
-        let job = || state.access.follower_job(token).filter(|_| rule.is_about_followers);
+        let job = || rule.takes_follower_token.then(|| state.access.follower_job(token)).flatten();
         return Ok(state.access.user(token).or_else(job).map(|user| (user, None)));
     }
     if !request.method.is_safe() {

@@ -275,16 +275,16 @@ pub fn router<S: Store + 'static>(state: Arc<ApiState<S>>, others: Router) -> Ro
     let all = routes::<S>();
     let document = openapi::document(&all);
     for route in all {
-        let is_about_followers =
+        let takes_follower_token =
             route.path == FOLLOWERS || route.path.starts_with(&format!("{FOLLOWERS}/"));
-        let state = (Arc::clone(&state), Rule { role: route.role, is_about_followers });
+        let state = (Arc::clone(&state), Rule { role: route.role, takes_follower_token });
         let handler = route.handler.layer(from_fn_with_state(state, authorize::<S>));
         router = router.route(&format!("{BASE}{}", route.path), handler);
     }
     let answer = get(move || async move { Json(document) });
     let mut measured = get(metrics::metrics::<S>);
     if !state.metrics_open {
-        let rule = Rule { role: Role::Viewer, is_about_followers: false };
+        let rule = Rule { role: Role::Viewer, takes_follower_token: false };
         let viewer = (Arc::clone(&state), rule);
         measured = measured.layer(from_fn_with_state(viewer, authorize::<S>));
     }

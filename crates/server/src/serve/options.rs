@@ -98,9 +98,6 @@ pub enum ServeError {
         #[source]
         source: std::io::Error,
     },
-    /// The file with the token of Jobs of followers.
-    #[error("cannot use the token of --follower-token-file")]
-    FollowerToken(#[source] std::io::Error),
     /// The access file.
     #[error("{}", lines(.0))]
     Access(Vec<ConfigError>),

@@ -62,7 +62,7 @@ pub async fn serve(
     let failed = |source| ServeError::Data { path: parts.data.root().to_owned(), source };
     let administrator = || Access::administrator(&parts.data.administrator_token());
     let access = of_file.map_or_else(administrator, Ok).map_err(failed)?;
-    let access = with_jobs(access, follower_token_file)?;
+    let access = access.with_follower_token(follower_token_file);
     let notifications = Arc::<NotificationMetrics>::default();
     let setup = Setup {
         secrets: parts.polls.secrets.clone(),
@@ -212,10 +212,4 @@ async fn notify(
             return;
         }
     }
-}
-
-/// Also lets Jobs ask about followers that have the token in `file`.
-fn with_jobs(access: Access, file: Option<PathBuf>) -> Result<Access, ServeError> {
-    let Some(file) = file else { return Ok(access) };
-    access.with_follower_token(file).map_err(ServeError::FollowerToken)
 }

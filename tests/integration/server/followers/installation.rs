@@ -107,5 +107,9 @@ async fn apply_does_not_put_several_servers_beside_one() {
     assert!(text(&output).contains(why), "{}", text(&output));
     let output = Command::from(runner()).args(["follower", "plan"]).output().await.unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output).contains("no registry of followers is given"), "{}", text(&output));
+    assert!(
+        text(&output).contains("neither a registry of followers (--followers)"),
+        "{}",
+        text(&output)
+    );
 }

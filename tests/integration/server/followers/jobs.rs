@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::*;
+use crate::support::api_server::FaultEffect;
 
 /// The Service of the installation.
 const SERVICE: &str = "https://butler-server.butler-system.svc:7373";
@@ -82,7 +83,12 @@ async fn person_who_reaches_only_the_cluster_asks_in_a_job_with_a_limited_time()
     let remote = Remote::start(CHAIN).await;
     let (code, shown) = remote.ask(&["status", "--live"]).await;
     assert_eq!(code, Some(0), "{shown}");
-    for words in ["created the Job butler-follower-", "STAGE TIMINGS", "kubernetes"] {
+    for words in [
+        "asking the server in namespace butler-system of the cluster at https://127.0.0.1",
+        "created the Job butler-follower-",
+        "STAGE TIMINGS",
+        "kubernetes",
+    ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     let [job] = &remote.jobs()[..] else { panic!("{shown}") };
@@ -100,8 +106,20 @@ async fn person_who_reaches_only_the_cluster_asks_in_a_job_with_a_limited_time()
         let (code, shown) = remote.ask(words).await;
         assert_eq!(code, Some(0), "{shown}");
     }
-    let (code, shown) = remote.ask(&["status", "--follower", "wep"]).await;
-    assert!(code == Some(1) && shown.contains("does not have `wep`"), "{shown}");
+    // A failure is not an answer.
+    let output = remote.command(&["status", "--follower", "wep", "--json"]).output().await.unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{}", text(&output));
+    assert!(text(&output).contains("does not have `wep`"), "{}", text(&output));
+}
+
+#[tokio::test]
+async fn answer_that_cannot_be_read_completely_is_a_failure() {
+    let remote = Remote::start(CHAIN).await;
+    let refused = FaultEffect::Status(403, "Forbidden", "pods/log is forbidden");
+    remote.lane.cluster.faults("GET", "/log", refused, 100);
+    let output = remote.command(&["status", "--json"]).output().await.unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    assert!(text(&output).contains("the answer is not complete"), "{}", text(&output));
 }
 
 #[tokio::test]
@@ -147,6 +165,12 @@ async fn cluster_without_a_server_that_takes_jobs_is_named_with_what_to_do() {
         assert_eq!(output.status.code(), Some(4), "{shown}");
         assert!(shown.contains(message) && shown.contains(hint), "{shown}");
     }
+    // A server on this machine is asked itself, and a cluster is another one.
+    let (code, shown) = remote.ask(&["status", "--data", "data"]).await;
+    assert_eq!(code, Some(4), "{shown}");
+    let (code, shown) =
+        remote.ask(&["status", "--server", "https://127.0.0.1:9", "--context", "test"]).await;
+    assert!(code == Some(2) && shown.contains("--server names a server"), "{shown}");
     // An installation of an earlier version.
     let path = "/apis/apps/v1/namespaces/butler-system/deployments/butler-server";
     let mut deployment = remote.lane.cluster.only("deployments").unwrap();
@@ -155,7 +179,7 @@ async fn cluster_without_a_server_that_takes_jobs_is_named_with_what_to_do() {
     let (code, shown) = remote.ask(&["status"]).await;
     assert_eq!(code, Some(4), "{shown}");
     assert!(
-        shown.contains("no token for Jobs of followers") && shown.contains("follower apply"),
+        shown.contains("no token for Jobs of followers") && shown.contains("follower plan"),
         "{shown}"
     );
     assert!(remote.jobs().is_empty());
@@ -177,7 +201,7 @@ async fn interrupted_command_deletes_its_job() {
     eventually("the trigger", || !remote.jobs_in("ci").is_empty()).await;
     butler_base::platform::ask_to_end(pid);
     let output = child.wait_with_output().await.unwrap();
-    assert_ne!(output.status.code(), Some(0), "{}", text(&output));
+    assert_eq!(output.status.code(), Some(143), "{}", text(&output));
     eventually("the deletion", || remote.jobs().is_empty()).await;
     // The server goes on with what was triggered.
     assert_eq!(remote.jobs_in("ci").len(), 1);

@@ -20,13 +20,13 @@ const LOOK: Duration = Duration::from_secs(1);
 const MOST_TIMINGS: usize = 10;
 
 /// Requests about followers.
-pub(super) struct Questions<'a> {
+pub(super) struct FollowerClient<'a> {
     pub(super) client: &'a Client,
-    /// Whether the answer is JSON. Then nothing is told beside it, because the log of a Job has both.
-    pub(super) json: bool,
+    /// Whether nothing is told beside the answer.
+    pub(super) quiet: bool,
 }
 
-impl Questions<'_> {
+impl FollowerClient<'_> {
     /// Makes the server look at one follower, or at each one.
     pub(super) async fn run_each(
         &self,
@@ -110,7 +110,7 @@ impl Questions<'_> {
 
     /// Tells something beside the answer.
     fn note(&self, text: &str) {
-        if !self.json {
+        if !self.quiet {
             note(text);
         }
     }

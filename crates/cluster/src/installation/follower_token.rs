@@ -1,0 +1,61 @@
+//! What an installation has so that Jobs can ask the server about followers: a token, and a way to the server.
+
+use secrecy::ExposeSecret as _;
+
+use super::command_job::{POD_NAME, TOKEN_SECRET, service};
+use super::options::{Installation, Values};
+use crate::yaml::scalar_text;
+
+/// The directory of the token in the pods of the server.
+const DIRECTORY: &str = "/etc/butler-runner/follower";
+
+/// The values of the template; none for a server without followers.
+pub(super) fn values(installation: &Installation) -> Values {
+    let Some(token) = &installation.follower_token else { return Vec::new() };
+    let host = service(&installation.namespace);
+    let variables = format!(
+        "            - name: BUTLER_FOLLOWER_TOKEN_FILE
+              value: {DIRECTORY}/token
+            # Jobs of `butler-runner follower` use the name of the Service.
+            - name: BUTLER_ALLOWED_HOST
+              value: {host}"
+    );
+    let secret = format!(
+        "# The token of Jobs of `butler-runner follower`. It reads and triggers followers only.
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {TOKEN_SECRET}
+  namespace: {}
+stringData:
+  token: {}
+---",
+        scalar_text(&installation.namespace),
+        token.expose_secret()
+    );
+    let mount = format!(
+        "            - name: follower-token
+              mountPath: {DIRECTORY}
+              readOnly: true"
+    );
+    let volume = format!(
+        "        - name: follower-token
+          secret:
+            secretName: {TOKEN_SECRET}
+            optional: true
+            defaultMode: 288"
+    );
+    let ingress = format!(
+        "        # Jobs of `butler-runner follower`.
+        - podSelector:
+            matchLabels:
+              app.kubernetes.io/name: {POD_NAME}"
+    );
+    vec![
+        ("follower-token-variables", variables),
+        ("follower-token-secret", secret),
+        ("follower-token-mount", mount),
+        ("follower-token-volume", volume),
+        ("follower-token-ingress", ingress),
+    ]
+}
