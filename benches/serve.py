@@ -45,6 +45,7 @@ def serve(world, sizes):
     yield from _followed(world)
     yield from _found_again(world)
     yield from _cycles()
+    yield from _resources()
 
 
 def repository(world, name, count, poll="1s"):
@@ -238,11 +239,24 @@ def _found_again(world):
 
 def _cycles():
     """How fast the store alone is; the benchmark of the crate measures it."""
-    command = ["cargo", "bench", "--locked", "--quiet", "--package", "butler-server", "--bench", "store"]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    for line in done.stdout.split("\n"):
+    for line in _measured("store"):
         # Seconds of 1,000 cycles: of a row, smaller is better.
-        if line.startswith("callers="):
-            callers, seconds = (float(word.partition("=")[2]) for word in line.split())
-            text = f"1,000 cycles of commit, claim and finish in the store, callers: {callers:.0f}"
-            yield Row(text, "s", [seconds], 2.0, 0.5)
+        callers, seconds = (float(word.partition("=")[2]) for word in line.split())
+        text = f"1,000 cycles of commit, claim and finish in the store, callers: {callers:.0f}"
+        yield Row(text, "s", [seconds], 2.0, 0.5)
+
+
+def _resources():
+    """How long the server's only thread is busy with 10,000 custom resources."""
+    texts = {"first": "read at the start", "changed": "read after a change of one"}
+    for line in _measured("resources"):
+        namespaces, (name, seconds) = (word.split("=") for word in line.split())
+        text = f"10,000 custom resources, namespaces: {namespaces[1]}: {texts[name]}"
+        yield Row(text, "s", [float(seconds)], 1.0, 0.5)
+
+
+def _measured(bench):
+    """The lines of a benchmark of the server's crate."""
+    command = ["cargo", "bench", "--locked", "--quiet", "--package", "butler-server", "--bench", bench]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    return [line for line in done.stdout.split("\n") if line]
