@@ -150,6 +150,11 @@ impl Resources {
         self.notes.insert(place.to_owned(), notes);
     }
 
+    /// Forgets name conflicts with configuration at other places than these.
+    pub fn retain_notes(&mut self, is_place: impl Fn(&str) -> bool) {
+        self.notes.retain(|place, _| is_place(place));
+    }
+
     /// Finds out which resources can be used beside `config`, which has none of them. What is wrong with a new
     /// generation leaves the last valid one in force. Returns whether repositories or layers have changed.
     pub fn resolve(&mut self, config: &Config, limits: &RemoteLimits) -> bool {
@@ -167,10 +172,10 @@ impl Resources {
             let namespace = namespaces.entry(object.key.namespace.clone()).or_default();
             namespace.insert(object.key.clone(), entry(object));
         }
+        let mut before = Before::new(std::mem::take(&mut self.configs), self);
         for (namespace, entries) in namespaces {
-            if let Some(config) = self.take_unchanged(&namespace, &entries) {
-                let own = self.followers.iter().filter(|it| is_of(&it.id, &namespace));
-                found.followers.extend(own.cloned());
+            if let Some((config, followers)) = before.take_unchanged(&namespace, &entries) {
+                found.followers.extend(followers.into_iter().cloned());
                 found.in_force.extend(entries);
                 found.configs.insert(namespace, config);
                 continue;
@@ -193,18 +198,6 @@ impl Resources {
         let is_other = wants(&found.in_force) != wants(&self.in_force);
         *self = found;
         is_other
-    }
-
-    /// What a namespace defines, if all of its resources are used and want what they wanted.
-    fn take_unchanged(
-        &mut self,
-        namespace: &str,
-        entries: &BTreeMap<ResourceKey, Value>,
-    ) -> Option<Config> {
-        let is_refused = self.refusals.keys().any(|key| key.namespace == namespace);
-        let before = self.in_force.iter().filter(|(key, _)| key.namespace == namespace);
-        let is_same = !is_refused && before.eq(entries.iter());
-        if is_same { self.configs.remove(namespace) } else { None }
     }
 
     /// The repositories and layers in force that have changed, with the names of their repositories. Those that are new
@@ -252,9 +245,44 @@ impl Resources {
     }
 }
 
-/// Whether a name is that of a resource in a namespace. Names of namespaces have no dots.
-fn is_of(name: &str, namespace: &str) -> bool {
-    name.split_once('.').is_some_and(|(of, _)| of == namespace)
+/// What was in force before, by namespaces.
+struct Before<'a> {
+    configs: BTreeMap<String, Config>,
+    entries: BTreeMap<&'a str, Vec<(&'a ResourceKey, &'a Value)>>,
+    followers: BTreeMap<&'a str, Vec<&'a Follower>>,
+    /// The namespaces with a resource that is not used.
+    refused: BTreeSet<&'a str>,
+}
+
+impl<'a> Before<'a> {
+    fn new(configs: BTreeMap<String, Config>, resources: &'a Resources) -> Self {
+        let mut entries: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (key, entry) in &resources.in_force {
+            entries.entry(&*key.namespace).or_default().push((key, entry));
+        }
+        let mut followers: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for follower in &resources.followers {
+            // Names of namespaces have no dots.
+            let namespace = follower.id.split_once('.').map_or("", |(namespace, _)| namespace);
+            followers.entry(namespace).or_default().push(follower);
+        }
+        let refused = resources.refusals.keys().map(|key| &*key.namespace).collect();
+        Self { configs, entries, followers, refused }
+    }
+
+    /// What a namespace defines, if all of its resources are used and want what they wanted.
+    fn take_unchanged(
+        &mut self,
+        namespace: &str,
+        entries: &BTreeMap<ResourceKey, Value>,
+    ) -> Option<(Config, Vec<&'a Follower>)> {
+        let before = self.entries.get(namespace)?;
+        if self.refused.contains(namespace) || !before.iter().copied().eq(entries) {
+            return None;
+        }
+        let config = self.configs.remove(namespace)?;
+        Some((config, self.followers.remove(namespace).unwrap_or_default()))
+    }
 }
 
 /// What a resource wants, as the entry of a file.

@@ -69,6 +69,8 @@ impl Includes {
         self.refused = None;
         self.valid.retain(|source, _| sources.contains(source));
         self.errors.retain(|source, _| sources.contains(source));
+        let sources: Vec<String> = sources.iter().map(ToString::to_string).collect();
+        self.resources.retain_notes(|place| place == OWN || sources.iter().any(|it| it == place));
         (self.own, self.contents) = (own, contents);
         Ok(config)
     }
