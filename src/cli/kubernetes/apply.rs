@@ -132,7 +132,7 @@ async fn create_and_follow(
     let mut terminal = TerminalFollower;
     let followed = Box::pin(follow_created(cluster, &name, create, detach, stop, &mut terminal));
     Ok(match followed.await? {
-        Followed::Left(end) => end,
+        Followed::Left(end) | Followed::Lost(end) => end,
         Followed::Over(Outcome { code: 0, summary, .. }) => {
             tracing::info!("{summary}");
             CommandEnd::success()
@@ -145,8 +145,10 @@ async fn create_and_follow(
 
 /// How a Job was followed.
 pub(in crate::cli) enum Followed {
-    /// Not to its end.
+    /// Not to its end, because a person wanted that.
     Left(CommandEnd),
+    /// Not to its end, because the cluster did not answer.
+    Lost(CommandEnd),
     /// To its end.
     Over(Outcome),
 }
@@ -188,7 +190,7 @@ pub(in crate::cli) async fn follow_created(
             let message = format!(
                 "cannot follow the Job `{name}` in namespace `{namespace}`, which continues: {why}"
             );
-            Followed::Left(CommandEnd::with(code_of(stop), message, error.advice()))
+            Followed::Lost(CommandEnd::with(code_of(stop), message, error.advice()))
         }
     })
 }

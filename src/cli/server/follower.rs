@@ -165,7 +165,8 @@ impl Ask {
             return Failure::usage(message, "leave out the one or the other").report();
         }
         if self.server().is_given() || !ServerAccess::is_known(arguments, environment) {
-            let (words, wait) = (self.words(json), self.wait());
+            let quiet = json || is_quiet(arguments, environment);
+            let (words, wait) = (self.words(json, quiet), self.wait());
             return self.into_server().ask(&words, (json, wait), arguments, environment);
         }
         // In the pod of a Job, this process is the first one, which signals do not end by themselves.
@@ -207,7 +208,7 @@ impl Ask {
     }
 
     /// The words of a command line that asks the same.
-    fn words(&self, json: bool) -> Vec<String> {
+    fn words(&self, json: bool, quiet: bool) -> Vec<String> {
         let flag = |name: &str, is_given: bool| is_given.then(|| format!("--{name}"));
         let value =
             |name: &str, given: Option<&String>| given.map(|given| format!("--{name}={given}"));
@@ -237,8 +238,8 @@ impl Ask {
             }
         };
         // The log of the Job has what is told beside an answer too.
-        let of_json = json.then(|| ["--json", "-q"].map(str::to_owned)).into_iter().flatten();
-        let rest = rest.into_iter().flatten().chain(of_json);
+        let short = quiet.then(|| "-q".to_owned());
+        let rest = rest.into_iter().chain([flag("json", json), short]).flatten();
         ["follower", command].map(str::to_owned).into_iter().chain(rest).collect()
     }
 

@@ -1,6 +1,6 @@
 //! Commands about followers from outside of the cluster: a Job with a limited time asks the server inside of it.
 
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use clap::Args;
 use serde::de::IgnoredAny;
 
 use super::client::UNREACHABLE;
-use crate::cli::kubernetes::apply::{Followed, follow_created};
+use crate::cli::kubernetes::apply::{Followed, code_of, follow_created};
 use crate::cli::kubernetes::command_end::CommandEnd;
 use crate::cli::kubernetes::job::ClusterFlags;
 use crate::cli::logging;
-use crate::cli::output::refuse;
+use crate::cli::output::{print, refuse};
 use crate::cli::runtime::block_on;
 use crate::exit::Exit;
 use crate::screen::Screen;
@@ -78,10 +78,16 @@ impl InstalledServerFlags {
         let access = self.cluster.access(environment);
         let stop = Stop::new();
         let limit = wait.saturating_add(LIMIT);
-        let mut answer = Answer { json, lines: Vec::new(), missing: None };
+        let mut answer = Answer { json, lines: Vec::new(), is_empty: true, missing: None };
         let asked = block_on(ask(&access, &namespace, words, limit, &stop, &mut answer));
         let end = match asked {
             Some(Ok(Followed::Left(end))) => end,
+            // Its code is that of the signal.
+            Some(Ok(Followed::Lost(end))) if stop.reason().is_some() => end,
+            Some(Ok(Followed::Lost(end))) => CommandEnd { code: UNREACHABLE, ..end },
+            Some(Ok(Followed::Over(_))) if stop.reason().is_some() => {
+                CommandEnd { code: code_of(&stop), complaint: None }
+            }
             Some(Ok(Followed::Over(outcome))) => answer.end(&outcome, &namespace),
             Some(Err(error)) => error.into_end(is_given),
             None => CommandEnd { code: Exit::Failed.code(), complaint: None },
@@ -153,21 +159,27 @@ async fn ask(
 /// The log of the Job, which is the answer.
 struct Answer {
     json: bool,
-    /// The lines of an answer in JSON. A failure has others instead.
+    /// The lines of an answer in JSON. An error message has others instead.
     lines: Vec<String>,
+    /// Whether no line has come.
+    is_empty: bool,
     /// Why the rest cannot be read.
     missing: Option<String>,
 }
 
 impl Follower for Answer {
     fn line(&mut self, line: &str) -> std::io::Result<()> {
+        self.is_empty = false;
         if self.json {
             self.lines.push(line.to_owned());
             return Ok(());
         }
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{line}")?;
-        out.flush()
+        match writeln!(out, "{line}").and_then(|()| out.flush()) {
+            // The reader has seen enough, as of other commands.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            written => written,
+        }
     }
 
     fn notice(&mut self, notice: &str) {
@@ -184,30 +196,37 @@ impl Answer {
     fn end(self, outcome: &Outcome, namespace: &str) -> CommandEnd {
         let text = self.lines.join("\n");
         let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok();
-        let written = match (self.json, is_json) {
-            (false, _) => Ok(()),
-            (true, true) => writeln!(std::io::stdout(), "{text}"),
-            (true, false) => writeln!(std::io::stderr(), "{text}"),
+        if is_json {
+            let printed = print(format!("{text}\n").as_bytes());
+            if printed != Exit::Success.code() {
+                return CommandEnd { code: printed, complaint: None };
+            }
+        } else if !text.is_empty() {
+            // If standard error is closed, the message is lost.
+            let _ = writeln!(std::io::stderr(), "{text}");
+        }
+        let is_missing = self.is_empty || self.json && !is_json;
+        let why = self.missing.or_else(|| is_missing.then(|| "it is not there".to_owned()));
+        let code = outcome.code;
+        let (code, message, hint) = match why {
+            // The runner was ended.
+            _ if !outcome.has_ended || code > 128 => {
+                let hint = format!(
+                    "`kubectl -n {namespace} describe job,pod -l app.kubernetes.io/name=butler-follower` shows more"
+                );
+                let message = format!("the Job has not answered: {}", outcome.summary);
+                (UNREACHABLE, message, Some(hint))
+            }
+            Some(why) if code == 0 => {
+                let message = format!(
+                    "the answer is not complete, because the log of the Job cannot be read: {why}"
+                );
+                (UNREACHABLE, message, None)
+            }
+            // A delivery that has failed is an answer.
+            _ if code == 0 || is_json => return CommandEnd { code, complaint: None },
+            _ => (code, format!("the command in the Job ended with exit code {code}"), None),
         };
-        if let Err(error) = written {
-            let message = format!("cannot write the answer: {error}");
-            return CommandEnd::with(Exit::Failed.code(), message, None);
-        }
-        if let Some(why) = self.missing {
-            let message = format!(
-                "the answer is not complete, because the log of the Job cannot be read: {why}"
-            );
-            return CommandEnd::with(UNREACHABLE, message, None);
-        }
-        if outcome.has_ended {
-            // The log says why.
-            return CommandEnd { code: outcome.code, complaint: None };
-        }
-        let code = if outcome.code > 128 { outcome.code } else { UNREACHABLE };
-        let message = format!("the Job has not answered: {}", outcome.summary);
-        let hint = format!(
-            "`kubectl -n {namespace} describe job,pod -l app.kubernetes.io/name=butler-follower` shows more"
-        );
-        CommandEnd::with(code, message, Some(hint))
+        CommandEnd::with(code, message, hint)
     }
 }

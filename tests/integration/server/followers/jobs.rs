@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::*;
-use crate::support::api_server::FaultEffect;
+use crate::support::api_server::{FaultEffect, PodCourse};
 
 /// The Service of the installation.
 const SERVICE: &str = "https://butler-server.butler-system.svc:7373";
@@ -65,6 +65,15 @@ impl Remote {
     async fn ask(&self, words: &[&str]) -> (Option<i32>, String) {
         let output = self.command(words).output().await.unwrap();
         (output.status.code(), text(&output))
+    }
+
+    /// Waits until the pod of a command runs.
+    async fn until_it_runs(&self) {
+        eventually("the pod", || {
+            let pods = self.lane.cluster.all("pods");
+            pods.iter().any(|pod| pod["status"]["phase"] == "Running")
+        })
+        .await;
     }
 
     /// The Jobs of commands.
@@ -144,6 +153,22 @@ async fn run_in_a_job_triggers_and_ends_with_the_failure_of_the_commit() {
 }
 
 #[tokio::test]
+async fn job_that_the_cluster_ends_has_not_answered() {
+    let remote = Remote::start(&CHAIN.replacen("poll: 2s", "poll: 1h", 1)).await;
+    let words = ["run-once", "--follower", "web", "--confirm", "--wait"];
+    let deadline = async {
+        remote.until_it_runs().await;
+        remote.lane.cluster.course(PodCourse::Deadline);
+    };
+    let ((code, shown), ()) = tokio::join!(remote.ask(&words), deadline);
+    assert_eq!(code, Some(4), "{shown}");
+    assert!(
+        shown.contains("the Job has not answered") && shown.contains("DeadlineExceeded"),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
 async fn cluster_without_a_server_that_takes_jobs_is_named_with_what_to_do() {
     let remote = Remote::start(CHAIN).await;
     let nowhere = remote.lane.installation.path("none");
@@ -193,15 +218,12 @@ async fn interrupted_command_deletes_its_job() {
     let mut command = remote.command(&words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
-    eventually("the pod", || {
-        let pods = remote.lane.cluster.all("pods");
-        pods.iter().any(|pod| pod["status"]["phase"] == "Running")
-    })
-    .await;
+    remote.until_it_runs().await;
     eventually("the trigger", || !remote.jobs_in("ci").is_empty()).await;
-    butler_base::platform::ask_to_end(pid);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
     let output = child.wait_with_output().await.unwrap();
-    assert_eq!(output.status.code(), Some(143), "{}", text(&output));
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    assert!(!text(&output).contains("has not answered"), "{}", text(&output));
     eventually("the deletion", || remote.jobs().is_empty()).await;
     // The server goes on with what was triggered.
     assert_eq!(remote.jobs_in("ci").len(), 1);
