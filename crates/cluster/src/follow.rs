@@ -13,7 +13,7 @@ use crate::client::Cluster;
 use crate::error::ClusterError;
 use crate::log::{self, LogPart};
 use crate::notices::Notices;
-use crate::outcome::{Outcome, Verdict, overdue_outcome, verdict};
+use crate::outcome::{Outcome, OutcomeSource, Verdict, overdue_outcome, verdict};
 use crate::pod::{Stage, ended, name, stage};
 use crate::watch::{ObservedObject, Selection, observe};
 use butler_base::cancel::{Stop, StopReason};
@@ -269,7 +269,7 @@ impl FollowedRun<'_> {
                     "left before the Job `{name}` in namespace `{namespace}` was deleted: the run goes on"
                 ),
                 hint: Some(format!("delete it with `kubectl -n {namespace} delete job {name}`")),
-                has_ended: false,
+                source: OutcomeSource::Open,
             };
         }
         if !self.has_begun() {
@@ -279,7 +279,7 @@ impl FollowedRun<'_> {
                     "left before the Job `{name}` in namespace `{namespace}` was gone; its run had not begun"
                 ),
                 hint: None,
-                has_ended: false,
+                source: OutcomeSource::Open,
             };
         }
         Outcome {
@@ -291,7 +291,7 @@ impl FollowedRun<'_> {
             hint: Some(format!(
                 "look with `kubectl -n {namespace} get job,pod -l app.kubernetes.io/instance={name}`"
             )),
-            has_ended: false,
+            source: OutcomeSource::Open,
         }
     }
 }

@@ -65,7 +65,7 @@ pub use native_logs::{ContainerLog, pod_label};
 pub use options::{
     Azure, CaBundle, Cache, Egress, Identity, JobOptions, Network, Resources, Run, Toleration,
 };
-pub use outcome::Outcome;
+pub use outcome::{Outcome, OutcomeSource};
 pub use resources::{
     Condition, ConditionStatus, CustomObject, ListError, ResourceKey, ResourceKind, ResourceStatus,
     WatchedResources, definitions,

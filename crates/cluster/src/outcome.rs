@@ -24,8 +24,19 @@ pub struct Outcome {
     pub summary: String,
     /// The hint, in the imperative.
     pub hint: Option<String>,
-    /// Whether the runner ended by itself, so that its log says the same.
-    pub has_ended: bool,
+    /// Who knows it.
+    pub source: OutcomeSource,
+}
+
+/// Who knows the outcome of a run.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum OutcomeSource {
+    /// The runner, which ended by itself. Its log says the same.
+    Runner,
+    /// The cluster, which ended the run or never began it.
+    Cluster,
+    /// The run may still go on.
+    Open,
 }
 
 /// The outcome at this point of the run.
@@ -116,13 +127,13 @@ fn outcome_without_pod(job: &ObservedObject<Job>, why: &str) -> Outcome {
         code: FAILED,
         summary: format!("the Job ended, but the runner's result is unknown: {why}"),
         hint: advice(why),
-        has_ended: false,
+        source: OutcomeSource::Cluster,
     }
 }
 
 fn succeeded() -> Outcome {
     let summary = "the run succeeded".to_owned();
-    Outcome { code: 0, summary, hint: None, has_ended: true }
+    Outcome { code: 0, summary, hint: None, source: OutcomeSource::Runner }
 }
 
 /// The outcome of a run that never began: the reason of the wait, and in parentheses the reason for its end.
@@ -134,7 +145,7 @@ fn never_began(why: Option<&str>, seen: &RunHistory) -> Outcome {
     };
     let hint = seen.wait.as_deref().and_then(advice_on_wait).or_else(|| why.and_then(advice));
     let summary = format!("the run never began: {reason}");
-    Outcome { code: FAILED, summary, hint, has_ended: false }
+    Outcome { code: FAILED, summary, hint, source: OutcomeSource::Cluster }
 }
 
 /// The hint for a run that waited without success.
@@ -168,7 +179,7 @@ fn outcome_of_pod(pod: &Pod, of_job: Option<&str>, seen: &RunHistory) -> Outcome
                 code: FAILED,
                 summary: format!("{gone}: {why}"),
                 hint: Some("the registry has its last report".to_owned()),
-                has_ended: false,
+                source: OutcomeSource::Cluster,
             }
         }
     }
@@ -180,7 +191,8 @@ fn outcome_of_runner(state: &ContainerStateTerminated, why: Option<&str>) -> Out
     }
     let code = u8::try_from(state.exit_code).unwrap_or(FAILED);
     let reason = state.reason.as_deref().unwrap_or_default();
-    let has_ended = matches!(reason, "" | "Error" | "Completed") && why.is_none();
+    let is_own = matches!(reason, "" | "Error" | "Completed") && why.is_none();
+    let source = if is_own { OutcomeSource::Runner } else { OutcomeSource::Cluster };
     let (summary, hint) = match reason {
         "OOMKilled" => {
             // With cgroups v1 the kernel kills one process, which may be a child of the runner. The
@@ -206,9 +218,9 @@ fn outcome_of_runner(state: &ContainerStateTerminated, why: Option<&str>) -> Out
             code,
             summary: format!("{summary}: {why}"),
             hint: hint.or_else(|| advice(why)),
-            has_ended,
+            source,
         },
-        None => Outcome { code, summary, hint, has_ended },
+        None => Outcome { code, summary, hint, source },
     }
 }
 
@@ -237,7 +249,7 @@ pub(crate) fn overdue_outcome(pod: &Pod, job: &ObservedObject<Job>) -> Outcome {
             why.unwrap_or_default()
         ),
         hint: Some("the run may still go on there; the registry has its last report".to_owned()),
-        has_ended: false,
+        source: OutcomeSource::Open,
     }
 }
 

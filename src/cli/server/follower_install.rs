@@ -67,7 +67,7 @@ impl Install {
     /// Shows how the cluster differs from the installation, or makes it equal.
     pub(super) fn run(self, change: Change, environment: &Environment) -> u8 {
         if !self.installation.has_followers() {
-            let message = "neither a registry of followers (--followers) nor custom resources (--resources) are given";
+            let message = "no followers are given (--followers or --resources)";
             complain(
                 message,
                 Some("`butler-runner generate server` installs a server without followers"),

@@ -9,7 +9,7 @@ use butler_base::error::{Advice as _, chain};
 use butler_base::secret::Redactor;
 use butler_cluster::{
     Cluster, ClusterAccess, ClusterError, Follower, InstalledServer, InstalledServerError, Outcome,
-    object_name,
+    OutcomeSource, object_name,
 };
 use clap::Args;
 use serde::de::IgnoredAny;
@@ -85,8 +85,10 @@ impl InstalledServerFlags {
             // Its code is that of the signal.
             Some(Ok(Followed::Lost(end))) if stop.reason().is_some() => end,
             Some(Ok(Followed::Lost(end))) => CommandEnd { code: UNREACHABLE, ..end },
-            Some(Ok(Followed::Over(_))) if stop.reason().is_some() => {
-                CommandEnd { code: code_of(&stop), complaint: None }
+            Some(Ok(Followed::Over(outcome))) if stop.reason().is_some() => {
+                let left = (outcome.source == OutcomeSource::Open).then_some(outcome);
+                let complaint = left.map(|outcome| (outcome.summary, outcome.hint));
+                CommandEnd { code: code_of(&stop), complaint }
             }
             Some(Ok(Followed::Over(outcome))) => answer.end(&outcome, &namespace),
             Some(Err(error)) => error.into_end(is_given),
@@ -205,28 +207,32 @@ impl Answer {
             // If standard error is closed, the message is lost.
             let _ = writeln!(std::io::stderr(), "{text}");
         }
-        let is_missing = self.is_empty || self.json && !is_json;
-        let why = self.missing.or_else(|| is_missing.then(|| "it is not there".to_owned()));
         let code = outcome.code;
-        let (code, message, hint) = match why {
-            // The runner was ended.
-            _ if !outcome.has_ended || code > 128 => {
-                let hint = format!(
-                    "`kubectl -n {namespace} describe job,pod -l app.kubernetes.io/name=butler-follower` shows more"
-                );
-                let message = format!("the Job has not answered: {}", outcome.summary);
-                (UNREACHABLE, message, Some(hint))
-            }
-            Some(why) if code == 0 => {
-                let message = format!(
-                    "the answer is not complete, because the log of the Job cannot be read: {why}"
-                );
-                (UNREACHABLE, message, None)
-            }
-            // A delivery that has failed is an answer.
-            _ if code == 0 || is_json => return CommandEnd { code, complaint: None },
-            _ => (code, format!("the command in the Job ended with exit code {code}"), None),
-        };
-        CommandEnd::with(code, message, hint)
+        // A code of a signal is that of a runner that was ended.
+        if outcome.source != OutcomeSource::Runner || code > 128 {
+            let message = format!("the Job has not answered: {}", outcome.summary);
+            let hint = format!(
+                "`kubectl -n {namespace} describe job,pod -l app.kubernetes.io/name=butler-follower` shows more"
+            );
+            return CommandEnd::with(UNREACHABLE, message, Some(hint));
+        }
+        // A delivery that has failed is an answer.
+        if is_json {
+            return CommandEnd { code, complaint: None };
+        }
+        if let Some(why) = self.missing {
+            let message = format!(
+                "the answer is not complete, because the log of the Job cannot be read: {why}"
+            );
+            return CommandEnd::with(UNREACHABLE, message, None);
+        }
+        if code == 0 && (self.is_empty || self.json) {
+            let message = "the Job has ended without an answer".to_owned();
+            return CommandEnd::with(UNREACHABLE, message, None);
+        }
+        if code == 0 {
+            return CommandEnd::success();
+        }
+        CommandEnd::with(code, format!("the command in the Job ended with exit code {code}"), None)
     }
 }

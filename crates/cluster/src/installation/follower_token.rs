@@ -12,14 +12,20 @@ const DIRECTORY: &str = "/etc/butler-runner/follower";
 /// The values of the template; none for a server without followers.
 pub(super) fn values(installation: &Installation) -> Values {
     let Some(token) = &installation.follower_token else { return Vec::new() };
-    let host = service(&installation.namespace);
-    let variables = format!(
+    let token_file = format!(
         "            - name: BUTLER_FOLLOWER_TOKEN_FILE
-              value: {DIRECTORY}/token
-            # Jobs of `butler-runner follower` use the name of the Service.
-            - name: BUTLER_ALLOWED_HOST
-              value: {host}"
+              value: {DIRECTORY}/token"
     );
+    // The attempts of one server use this host too.
+    let host = installation.shared.as_ref().map(|_| {
+        format!(
+            "            # Jobs of `butler-runner follower` use the name of the Service.
+            - name: BUTLER_ALLOWED_HOST
+              value: {}",
+            service(&installation.namespace)
+        )
+    });
+    let variables = [Some(token_file), host].into_iter().flatten().collect::<Vec<_>>().join("\n");
     let secret = format!(
         "# The token of Jobs of `butler-runner follower`. It reads and triggers followers only.
 apiVersion: v1

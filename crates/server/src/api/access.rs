@@ -206,7 +206,9 @@ fn read_token(file: &Path, shortest: usize, advice: &str) -> io::Result<TokenHas
     let token = text.expose_secret().trim();
     if token.strip_prefix("breg_").is_none_or(|rest| rest.len() < shortest) {
         let file = file.display();
-        let message = format!("`{file}` contains no token, which begins with `breg_`; {advice}");
+        let message = format!(
+            "`{file}` contains no token, which begins with `breg_` and is long enough; {advice}"
+        );
         return Err(io::Error::other(message));
     }
     Ok(TokenHash::of(token))

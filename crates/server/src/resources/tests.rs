@@ -375,6 +375,9 @@ layers: {team-a.web: {repository: infra, path: own}}
     let refusal = refusal_of(&resources, &clash.key);
     assert_eq!(refusal.reason, "NameConflict");
     assert!(resources.configs()["team-a"].layers.contains_key("team-a.web"), "it stays in force");
+    // The configuration is gone.
+    resources.retain_notes(|place| place != "butler.yaml");
+    assert!(resources.taken()[&clash.key].refusal.is_none());
 }
 
 #[test]

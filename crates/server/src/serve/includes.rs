@@ -86,6 +86,8 @@ impl Includes {
         if !self.own.include_sources().contains(source) {
             return None;
         }
+        // Conflicts are those of the newest content.
+        self.resources.note(&source.to_string(), &[]);
         let together = read.and_then(|files| {
             let config = self.parse(&self.own, source, &files)?;
             let others = self.contents.iter().filter(|(other, _)| *other != source);
@@ -128,6 +130,7 @@ impl Includes {
     /// The newest own configuration is another one now.
     pub(super) fn forget_refused(&mut self) {
         self.refused = None;
+        self.resources.note(OWN, &[]);
     }
 
     /// The newest own configuration, if resources had its names and have them no more.

@@ -108,7 +108,7 @@ async fn apply_does_not_put_several_servers_beside_one() {
     let output = Command::from(runner()).args(["follower", "plan"]).output().await.unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(
-        text(&output).contains("neither a registry of followers (--followers)"),
+        text(&output).contains("no followers are given (--followers or --resources)"),
         "{}",
         text(&output)
     );

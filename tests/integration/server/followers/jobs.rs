@@ -126,26 +126,30 @@ async fn answer_that_cannot_be_read_completely_is_a_failure() {
     let remote = Remote::start(CHAIN).await;
     let refused = FaultEffect::Status(403, "Forbidden", "pods/log is forbidden");
     remote.lane.cluster.faults("GET", "/log", refused, 100);
-    let output = remote.command(&["status", "--json"]).output().await.unwrap();
-    assert_eq!(output.status.code(), Some(4), "{}", text(&output));
-    assert!(text(&output).contains("the answer is not complete"), "{}", text(&output));
+    for words in [&["status", "--json"][..], &["status"], &["status", "--follower", "wep"]] {
+        let (code, shown) = remote.ask(words).await;
+        assert_eq!(code, Some(4), "{shown}");
+        assert!(shown.contains("the answer is not complete"), "{shown}");
+    }
 }
 
 #[tokio::test]
 async fn run_in_a_job_triggers_and_ends_with_the_failure_of_the_commit() {
     let slow = CHAIN.replace("first: 2s, longest: 10s", "first: 1h, longest: 1h");
     let remote = Remote::start(&slow.replacen("poll: 2s", "poll: 1h", 1)).await;
+    // The attempt of the server fails, and it does not try again for an hour.
+    let first = remote.lane.end_job("image", "Failed").await;
+    let failed = || {
+        let copies = remote.lane.cluster.all("configmaps");
+        let copy = copies.iter().find(|it| it["metadata"]["name"] == "butler-follower-web");
+        copy.is_some_and(|it| it["data"]["state.json"].to_string().contains("Failed"))
+    };
+    eventually("the failure", failed).await;
     let words = ["run-once", "--follower", "web", "--confirm", "--wait", "--timeout", "30m"];
-    // The server can submit the stage before the Job does, which then retries what has failed.
-    let fail_each = async {
-        loop {
-            remote.lane.end_job("image", "Failed").await;
-        }
-    };
-    let (code, shown) = tokio::select! {
-        ended = remote.ask(&words) => ended,
-        () = fail_each => unreachable!(),
-    };
+    let ((code, shown), second) =
+        tokio::join!(remote.ask(&words), remote.lane.end_job("image", "Failed"));
+    assert_ne!(first, second);
+    assert!(shown.contains("is submitted"), "{shown}");
     assert_eq!(code, Some(1), "{shown}");
     assert!(shown.contains("web: Failed: "), "{shown}");
     let [job] = &remote.jobs()[..] else { panic!("{shown}") };
@@ -208,6 +212,22 @@ async fn cluster_without_a_server_that_takes_jobs_is_named_with_what_to_do() {
         "{shown}"
     );
     assert!(remote.jobs().is_empty());
+}
+
+#[tokio::test]
+async fn interrupted_command_that_cannot_delete_its_job_says_so() {
+    let remote = Remote::start(&CHAIN.replacen("poll: 2s", "poll: 1h", 1)).await;
+    let refused = FaultEffect::Status(403, "Forbidden", "jobs.batch is forbidden");
+    remote.lane.cluster.faults("DELETE", "", refused, 100);
+    let words = ["run-once", "--follower", "web", "--confirm", "--wait"];
+    let mut command = remote.command(&words);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
+    remote.until_it_runs().await;
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+    let output = child.wait_with_output().await.unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output));
+    assert!(text(&output).contains("kubectl -n butler-system delete job"), "{}", text(&output));
 }
 
 #[tokio::test]

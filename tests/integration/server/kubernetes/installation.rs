@@ -3,6 +3,7 @@
 //! server, and the container is the process that its pod describes, with its variables, volumes and probes.
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
 use base64::Engine as _;
@@ -160,15 +161,19 @@ layers: {network: {repository: infra, path: network}}
     async fn until_ready(&mut self, workload: &str) {
         let (kind, name) = workload.split_once('/').unwrap();
         let workload = self.object(&format!("{kind}s"), name);
-        for number in 0..workload["spec"]["replicas"].as_u64().unwrap() {
-            self.start_pod(&workload, &format!("{name}-{number}"));
+        // All ports are held together, so they are distinct.
+        let count = workload["spec"]["replicas"].as_u64().unwrap();
+        let ports: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let ports: Vec<_> = ports.iter().map(|it| it.local_addr().unwrap().port()).collect();
+        for (number, port) in ports.into_iter().enumerate() {
+            self.start_pod(&workload, &format!("{name}-{number}"), port);
         }
         for pod in &self.pods {
             pod.until_ready().await;
         }
     }
 
-    fn start_pod(&mut self, workload: &Value, name: &str) {
+    fn start_pod(&mut self, workload: &Value, name: &str, port: u16) {
         let pod = &workload["spec"]["template"]["spec"];
         let container = pod["containers"][0].clone();
         let mut volumes = BTreeMap::new();
@@ -190,7 +195,7 @@ layers: {network: {repository: infra, path: network}}
             let value = value.replace("$(POD_NAME)", name);
             variables.insert(variable["name"].as_str().unwrap().to_owned(), value);
         }
-        let (port, kubeconfig) = (free_port(), self.path("kubeconfig"));
+        let kubeconfig = self.path("kubeconfig");
         let log = self.path(&format!("{name}.log"));
         let mut started =
             Pod { container, variables, volumes, port, kubeconfig, log, process: None };
@@ -328,7 +333,7 @@ async fn documented_installation_from_nothing_ends_with_a_server_that_answers() 
 }
 
 #[tokio::test]
-async fn documented_installation_of_several_servers_shares_a_database_and_an_object_store() {
+async fn documented_installation_of_several_servers_ends_with_servers_that_share_a_database() {
     let (postgres, objects) = (Postgres::start(), ObjectStore::start().await);
     let mut person = Person::new().await;
     // The database and the bucket of the page, and where they are here.
