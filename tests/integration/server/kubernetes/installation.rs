@@ -163,8 +163,9 @@ layers: {network: {repository: infra, path: network}}
         let workload = self.object(&format!("{kind}s"), name);
         // All ports are held together, so they are distinct.
         let count = workload["spec"]["replicas"].as_u64().unwrap();
-        let ports: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let ports: Vec<_> = ports.iter().map(|it| it.local_addr().unwrap().port()).collect();
+        let held: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+        let ports: Vec<_> = held.iter().map(|it| it.local_addr().unwrap().port()).collect();
+        drop(held);
         for (number, port) in ports.into_iter().enumerate() {
             self.start_pod(&workload, &format!("{name}-{number}"), port);
         }
