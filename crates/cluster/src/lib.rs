@@ -54,8 +54,9 @@ pub use error::ClusterError;
 pub use failure::JobFailure;
 pub use follow::{Follower, follow};
 pub use installation::{
-    CommandJob, FollowedKind, Installation, InstalledFollowers, InstalledResources,
-    InstalledServer, InstalledServerError, ServerCertificate, SharedStore,
+    CommandJob, FOLLOWER_JOB_NAME, FOLLOWER_TOKEN_SECRET, FollowedKind, Installation,
+    InstalledFollowers, InstalledResources, InstalledServer, InstalledServerError,
+    ServerCertificate, SharedStore,
 };
 pub use job_state::{JobEnd, JobState, JobWait};
 pub use manifest::Manifests;

@@ -23,6 +23,9 @@ use super::values::{digest, endpoint, image, text};
 use crate::cli::output::complain;
 use crate::exit::Exit;
 
+/// The namespace of a server, if no other one is named.
+pub(in crate::cli) const NAMESPACE: &str = "butler-system";
+
 /// A server in a Kubernetes cluster, whose attempts are Jobs: all objects, for `kubectl apply`
 ///
 /// The file contains the private key of a new certificate of the server, whose authority attempts trust. Its mode is 0600.
@@ -50,7 +53,7 @@ pub(in crate::cli) struct InstallationFlags {
     #[arg(long, value_name = "GLOB", requires = "resources", value_parser = git_host)]
     allowed_git_host: Vec<String>,
     /// The namespace of the server
-    #[arg(long, value_name = "NAME", default_value = "butler-system", value_parser = object_name)]
+    #[arg(long, value_name = "NAME", default_value = NAMESPACE, value_parser = object_name)]
     namespace: String,
     /// The namespace of its attempts
     #[arg(long, value_name = "NAME", default_value = "butler-attempts", value_parser = object_name)]

@@ -145,7 +145,7 @@ async fn create_and_follow(
 
 /// How a Job was followed.
 pub(in crate::cli) enum Followed {
-    /// Not to its end, because a person wanted that.
+    /// Not to its end: that was not wanted, or it was not created.
     Left(CommandEnd),
     /// Not to its end, because the cluster did not answer.
     Lost(CommandEnd),

@@ -162,7 +162,7 @@ impl Ask {
             let message = format!(
                 "{flag} names a server, and --kubeconfig, --context and --namespace name that of a cluster"
             );
-            return Failure::usage(message, "leave out the one or the other").report();
+            return Failure::usage(message, "leave out one of them").report();
         }
         if self.server().is_given() || !ServerAccess::is_known(arguments, environment) {
             let quiet = json || is_quiet(arguments, environment);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use butler_cluster::{Cluster, NativeObject, NativeObjects, Reading};
+use butler_cluster::{Cluster, FOLLOWER_TOKEN_SECRET, NativeObject, NativeObjects, Reading};
 use clap::Args;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
@@ -146,7 +146,7 @@ async fn keep_existing(
                 kept.push(object);
             }
             // Servers have it, and so do Jobs that begin at this moment.
-            ("Secret", "butler-follower-token") => {
+            ("Secret", FOLLOWER_TOKEN_SECRET) => {
                 if existing(cluster, &object).await?.is_none() {
                     kept.push(object);
                 }

@@ -8,13 +8,14 @@ use butler_base::cancel::Stop;
 use butler_base::error::{Advice as _, chain};
 use butler_base::secret::Redactor;
 use butler_cluster::{
-    Cluster, ClusterAccess, ClusterError, Follower, InstalledServer, InstalledServerError, Outcome,
-    OutcomeSource, object_name,
+    Cluster, ClusterAccess, ClusterError, FOLLOWER_JOB_NAME, Follower, InstalledServer,
+    InstalledServerError, Outcome, OutcomeSource, object_name,
 };
 use clap::Args;
 use serde::de::IgnoredAny;
 
 use super::client::UNREACHABLE;
+use crate::cli::generate::server::NAMESPACE;
 use crate::cli::kubernetes::apply::{Followed, code_of, follow_created};
 use crate::cli::kubernetes::command_end::CommandEnd;
 use crate::cli::kubernetes::job::ClusterFlags;
@@ -24,9 +25,6 @@ use crate::cli::runtime::block_on;
 use crate::exit::Exit;
 use crate::screen::Screen;
 use crate::settings::{Arguments, Environment, Logging};
-
-/// The default of `--namespace`, as in `generate server`.
-const NAMESPACE: &str = "butler-system";
 
 /// What a person can name instead.
 const ELSEWHERE: &str = "name the server (--server, BUTLER_SERVER), or its cluster (--kubeconfig, --context, --namespace)";
@@ -78,7 +76,7 @@ impl InstalledServerFlags {
         let access = self.cluster.access(environment);
         let stop = Stop::new();
         let limit = wait.saturating_add(LIMIT);
-        let mut answer = Answer { json, lines: Vec::new(), is_empty: true, missing: None };
+        let mut answer = JobAnswer { json, lines: Vec::new(), is_empty: true, missing: None };
         let asked = block_on(ask(&access, &namespace, words, limit, &stop, &mut answer));
         let end = match asked {
             Some(Ok(Followed::Left(end))) => end,
@@ -99,21 +97,12 @@ impl InstalledServerFlags {
 }
 
 /// Why a server was not asked.
+#[derive(Debug, thiserror::Error)]
 enum AskError {
-    Cluster(ClusterError),
-    Installation(InstalledServerError),
-}
-
-impl From<ClusterError> for AskError {
-    fn from(error: ClusterError) -> Self {
-        Self::Cluster(error)
-    }
-}
-
-impl From<InstalledServerError> for AskError {
-    fn from(error: InstalledServerError) -> Self {
-        Self::Installation(error)
-    }
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    #[error(transparent)]
+    Installation(#[from] InstalledServerError),
 }
 
 impl AskError {
@@ -145,7 +134,7 @@ async fn ask(
     words: &[String],
     limit: Duration,
     stop: &Stop,
-    answer: &mut Answer,
+    answer: &mut JobAnswer,
 ) -> Result<Followed, AskError> {
     let cluster = Cluster::connect(access, Some(namespace)).await?;
     tracing::info!(
@@ -159,7 +148,7 @@ async fn ask(
 }
 
 /// The log of the Job, which is the answer.
-struct Answer {
+struct JobAnswer {
     json: bool,
     /// The lines of an answer in JSON. An error message has others instead.
     lines: Vec<String>,
@@ -169,7 +158,7 @@ struct Answer {
     missing: Option<String>,
 }
 
-impl Follower for Answer {
+impl Follower for JobAnswer {
     fn line(&mut self, line: &str) -> std::io::Result<()> {
         self.is_empty = false;
         if self.json {
@@ -193,7 +182,7 @@ impl Follower for Answer {
     }
 }
 
-impl Answer {
+impl JobAnswer {
     /// Prints an answer in JSON. Returns the end of the command, as the Job in this namespace ended.
     fn end(self, outcome: &Outcome, namespace: &str) -> CommandEnd {
         let text = self.lines.join("\n");
@@ -212,7 +201,7 @@ impl Answer {
         if outcome.source != OutcomeSource::Runner || code > 128 {
             let message = format!("the Job has not answered: {}", outcome.summary);
             let hint = format!(
-                "`kubectl -n {namespace} describe job,pod -l app.kubernetes.io/name=butler-follower` shows more"
+                "`kubectl -n {namespace} describe job,pod -l app.kubernetes.io/name={FOLLOWER_JOB_NAME}` shows more"
             );
             return CommandEnd::with(UNREACHABLE, message, Some(hint));
         }

@@ -273,7 +273,7 @@ pub const FOLLOWER_TOKEN_FILE: Setting = Setting {
     variables: &["BUTLER_FOLLOWER_TOKEN_FILE"],
     kind: Kind::Value("FILE"),
     default: "none: Jobs cannot ask the server",
-    help: "The file with a token that reads and triggers followers and nothing else, for the Jobs of `follower` in the server's cluster: one of `access token`; read at each use",
+    help: "The file with the token of Jobs of `follower` in the server's cluster, which read and trigger followers only; `access token` makes one; read again at each use",
     example: "/run/secrets/follower-token",
     section: Section::Server,
 };

@@ -56,6 +56,13 @@ impl Lane {
     }
 
     async fn polled_every(poll: &str, followers: &str) -> Self {
+        let mut lane = Self::prepared(poll, followers).await;
+        lane.serve().await;
+        lane
+    }
+
+    /// Everything but the server.
+    async fn prepared(poll: &str, followers: &str) -> Self {
         let installation = Installation::new();
         let cluster = ApiServer::start(&installation.path("node"), &[]).await;
         let repository = Repository::create(&[("README.md", "shop")]);
@@ -65,9 +72,7 @@ impl Lane {
             "repositories: {{shop: {{url: '{}', poll: {poll}}}}}",
             repository.url()
         ));
-        let mut lane = Self { installation, cluster, repository };
-        lane.serve().await;
-        lane
+        Self { installation, cluster, repository }
     }
 
     async fn serve(&mut self) {

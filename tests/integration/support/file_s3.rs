@@ -1,6 +1,5 @@
 //! Another S3 server for one test: `s3s-fs`, whose buckets are directories, and which verifies every signature.
 
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 
 use axum::Router;
@@ -10,6 +9,8 @@ use axum::response::{IntoResponse as _, Response};
 use s3s::auth::SimpleAuth;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s_fs::FileSystem;
+
+use super::threads::serve;
 
 /// The only bucket.
 pub(crate) const BUCKET: &str = "copies";
@@ -28,19 +29,8 @@ impl FileS3 {
         std::fs::create_dir(directory.join(BUCKET)).unwrap();
         let mut builder = S3ServiceBuilder::new(FileSystem::new(directory).unwrap());
         builder.set_auth(SimpleAuth::from_single(ACCESS_KEY, SECRET_KEY));
-        let service = builder.build();
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        listener.set_nonblocking(true).unwrap();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.unwrap().block_on(async {
-                let router = Router::new().fallback(answer).with_state(service);
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                axum::serve(listener, router).await.unwrap();
-            });
-        });
-        Self { port }
+        let router = Router::new().fallback(answer).with_state(builder.build());
+        Self { port: serve(router) }
     }
 
     /// The variables of a client.

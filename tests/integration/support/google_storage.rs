@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
@@ -16,6 +15,8 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use percent_encoding::percent_decode_str;
+
+use super::threads::serve;
 
 /// The only bucket.
 pub(crate) const BUCKET: &str = "copies";
@@ -32,18 +33,7 @@ pub(crate) struct GoogleStorage {
 
 impl GoogleStorage {
     pub(crate) fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = listener.local_addr().unwrap().port();
-        listener.set_nonblocking(true).unwrap();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.unwrap().block_on(async {
-                let router = Router::new().fallback(answer).with_state(Objects::default());
-                let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-                axum::serve(listener, router).await.unwrap();
-            });
-        });
-        Self { port }
+        Self { port: serve(Router::new().fallback(answer).with_state(Objects::default())) }
     }
 
     /// The variables of a client, with a file for them in `directory`.

@@ -37,6 +37,7 @@ pub(crate) mod terminal;
 pub(crate) mod terraform;
 pub(crate) mod terraform_registry;
 #[cfg(target_os = "linux")]
+pub(crate) mod threads;
 pub(crate) mod traced;
 pub(crate) mod vendors;
 pub(crate) mod world;

@@ -29,10 +29,10 @@ use butler_base::cancel::Stop;
 const SERVER: &str = "butler-server";
 
 /// The Secret with the token of such Jobs.
-pub(super) const TOKEN_SECRET: &str = "butler-follower-token";
+pub const FOLLOWER_TOKEN_SECRET: &str = "butler-follower-token";
 
-/// The name of the pods of such Jobs. The network policy of the server lets them in.
-pub(super) const POD_NAME: &str = "butler-follower";
+/// The name of such Jobs and their pods (`app.kubernetes.io/name`). The network policy of the server lets them in.
+pub const FOLLOWER_JOB_NAME: &str = "butler-follower";
 
 /// The host under which pods reach an installed server.
 pub(super) fn service(namespace: &str) -> String {
@@ -155,7 +155,7 @@ impl InstalledServer {
     pub(super) fn of(workload: &Value, namespace: &str) -> Option<Self> {
         let pod = &workload["spec"]["template"]["spec"];
         let list = |name: &str| pod[name].as_array().into_iter().flatten();
-        list("volumes").find(|volume| volume["secret"]["secretName"] == TOKEN_SECRET)?;
+        list("volumes").find(|volume| volume["secret"]["secretName"] == FOLLOWER_TOKEN_SECRET)?;
         let server = list("containers").find(|container| container["name"] == "server")?;
         let image = server["image"].as_str()?.to_owned();
         // Reading the whole specification would make the executable 0.3 MB larger.
@@ -177,7 +177,7 @@ impl InstalledServer {
     #[must_use]
     pub fn command(&self, words: &[String], limit: Duration) -> CommandJob {
         let mark = format!("{:016x}", fastrand::u64(..));
-        let name = JobName::from_existing(format!("{POD_NAME}-{mark}"));
+        let name = JobName::from_existing(format!("{FOLLOWER_JOB_NAME}-{mark}"));
         let mut job = self.job(&name, words, limit);
         set_request_mark(&mut job.metadata, &mark);
         CommandJob { name, mark, job }
@@ -185,7 +185,7 @@ impl InstalledServer {
 
     fn job(&self, name: &JobName, words: &[String], limit: Duration) -> Job {
         let labels = BTreeMap::from([
-            ("app.kubernetes.io/name".to_owned(), POD_NAME.to_owned()),
+            ("app.kubernetes.io/name".to_owned(), FOLLOWER_JOB_NAME.to_owned()),
             (INSTANCE.to_owned(), name.as_str().to_owned()),
             ("app.kubernetes.io/managed-by".to_owned(), MANAGED_BY.to_owned()),
         ]);
@@ -228,7 +228,7 @@ impl InstalledServer {
             projected: Some(ProjectedVolumeSource {
                 default_mode: Some(MODE_0440),
                 sources: Some(vec![
-                    projection(TOKEN_SECRET, "token"),
+                    projection(FOLLOWER_TOKEN_SECRET, "token"),
                     projection(TLS_SECRET, "ca.crt"),
                 ]),
             }),
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn job_has_the_image_of_the_server_and_only_what_it_needs() {
-        let token = json!([{"name": "a", "secret": {"secretName": TOKEN_SECRET}}]);
+        let token = json!([{"name": "a", "secret": {"secretName": FOLLOWER_TOKEN_SECRET}}]);
         let server = InstalledServer::of(&workload(&token), "butler-system").unwrap();
         let name = JobName::from_existing("butler-follower-1".to_owned());
         let words = ["follower", "status", "--follower=$(HOME)"].map(str::to_owned);

@@ -2,7 +2,7 @@
 
 use secrecy::ExposeSecret as _;
 
-use super::command_job::{POD_NAME, TOKEN_SECRET, service};
+use super::command_job::{FOLLOWER_JOB_NAME, FOLLOWER_TOKEN_SECRET, service};
 use super::options::{Installation, Values};
 use crate::yaml::scalar_text;
 
@@ -31,7 +31,7 @@ pub(super) fn values(installation: &Installation) -> Values {
 apiVersion: v1
 kind: Secret
 metadata:
-  name: {TOKEN_SECRET}
+  name: {FOLLOWER_TOKEN_SECRET}
   namespace: {}
 stringData:
   token: {}
@@ -47,7 +47,7 @@ stringData:
     let volume = format!(
         "        - name: follower-token
           secret:
-            secretName: {TOKEN_SECRET}
+            secretName: {FOLLOWER_TOKEN_SECRET}
             optional: true
             defaultMode: 288"
     );
@@ -55,7 +55,7 @@ stringData:
         "        # Jobs of `butler-runner follower`.
         - podSelector:
             matchLabels:
-              app.kubernetes.io/name: {POD_NAME}"
+              app.kubernetes.io/name: {FOLLOWER_JOB_NAME}"
     );
     vec![
         ("follower-token-variables", variables),

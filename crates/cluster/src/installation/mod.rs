@@ -13,7 +13,9 @@ use openssl::error::ErrorStack;
 use secrecy::ExposeSecret as _;
 
 pub use certificate::ServerCertificate;
-pub use command_job::{CommandJob, InstalledServer, InstalledServerError};
+pub use command_job::{
+    CommandJob, FOLLOWER_JOB_NAME, FOLLOWER_TOKEN_SECRET, InstalledServer, InstalledServerError,
+};
 pub use options::{
     FollowedKind, Installation, InstalledFollowers, InstalledResources, SharedStore,
 };

@@ -21,7 +21,7 @@ use crate::store::Store;
 pub(super) struct Rule {
     /// The lowest role.
     pub(super) role: Role,
-    /// Whether Jobs may send it, which have the token for requests about followers.
+    /// Whether the token of Jobs of followers is accepted.
     pub(super) takes_follower_token: bool,
 }
 

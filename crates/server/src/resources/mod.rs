@@ -4,6 +4,8 @@
 //! configuration that other people write. It can name only what resources of its own namespace define.
 //! Nothing here reads or writes.
 
+mod before;
+mod choice;
 mod followers;
 mod resolve;
 mod schemas;
@@ -12,6 +14,7 @@ mod structural;
 #[cfg(test)]
 mod tests;
 
-pub use resolve::{Clash, Refusal, Resources, TakenResource};
+pub use choice::Refusal;
+pub use resolve::{Clash, Resources, TakenResource};
 pub use schemas::definitions;
 pub use status::{Holds, Observed, status};

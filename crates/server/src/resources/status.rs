@@ -2,7 +2,7 @@
 
 use butler_cluster::{Condition, ConditionStatus, CustomObject, ResourceStatus};
 
-use super::resolve::Refusal;
+use super::choice::Refusal;
 
 /// Whether something holds, and why.
 #[derive(Clone, Debug, Eq, PartialEq)]

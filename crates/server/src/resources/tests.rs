@@ -1,4 +1,5 @@
-use std::collections::BTreeMap;
+mod unchanged;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -283,69 +284,6 @@ fn change_that_makes_a_cycle_is_refused_and_what_was_there_before_stays() {
     assert_eq!(resources.configs()["team-a"].layers.len(), 2);
     let [problem] = &problems(&resources)[..] else { panic!("one problem") };
     assert!(problem.starts_with("Layer team-a/base: `after` leads back"), "{problem}");
-}
-
-#[test]
-fn unchanged_namespaces_come_to_the_same_result_as_if_they_were_read_again() {
-    let mut compared = 0;
-    for seed in 0..200 {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let (mut changed, mut whole) = (Resources::default(), Resources::default());
-        let mut objects: BTreeMap<_, _> = ["team-a", "team-b", "team-c"]
-            .map(|it| {
-                (key(ResourceKind::Repository, it, "infra"), repository(&format!("{it}/infra")))
-            })
-            .into();
-        let mut config = Config::default();
-        for step in 1..20 {
-            let namespace = random.choice(["team-a", "team-b", "team-c"]).unwrap();
-            let name = random.choice(["a", "b", "c"]).unwrap();
-            let other = random.choice(["a", "b", "c"]).unwrap();
-            let full = format!("{namespace}/{name}");
-            let of_layer =
-                |more: &Value| (ResourceKind::Layer, name, Some(layer(&full, step, more)));
-            let (kind, name, object) = match random.u8(0..12) {
-                0..6 => of_layer(&json!({"path": other})),
-                6 => of_layer(&json!({"after": [other]})),
-                7 => of_layer(&json!({"unknown": 1})),
-                8 => (ResourceKind::Layer, name, None),
-                9 => (ResourceKind::Repository, "infra", None),
-                10 => (
-                    ResourceKind::Repository,
-                    "infra",
-                    Some(repository(&format!("{namespace}/infra"))),
-                ),
-                _ => {
-                    let follower = follower_of(&full, &json!({"terraform": {"layer": other}}));
-                    (ResourceKind::Follower, name, Some(follower))
-                }
-            };
-            match object {
-                Some(object) => objects.insert(key(kind, namespace, name), object),
-                None => objects.remove(&key(kind, namespace, name)),
-            };
-            let all: Vec<_> = objects.values().cloned().collect();
-            assert_eq!(changed.replace(all.clone()), whole.replace(all.clone()));
-            let is_other = if step % 5 == 0 {
-                config = own(&format!("defaults: {{ref: v{step}}}"));
-                changed.resolve(&config, &limits(None))
-            } else {
-                changed.resolve_changed(&config, &limits(None))
-            };
-            assert_eq!(is_other, whole.resolve(&config, &limits(None)), "seed {seed}, step {step}");
-            assert_eq!(format!("{changed:?}"), format!("{whole:?}"), "seed {seed}, step {step}");
-            // What is in force has no history if everything is used.
-            if !changed.has_refusals() {
-                let mut new = Resources::default();
-                new.replace(all);
-                new.resolve(&config, &limits(None));
-                let defined = |it: &Resources| format!("{:?} {:?}", it.configs(), it.followers());
-                assert_eq!(defined(&changed), defined(&new), "seed {seed}, step {step}");
-                compared += 1;
-            }
-        }
-    }
-    assert!(compared > 200, "{compared}");
 }
 
 #[test]

@@ -252,3 +252,40 @@ fn address_means_the_repository_of_the_server_and_not_one_of_other_people() {
     };
     assert_eq!(repository_of(&config, &source), Some("shop"));
 }
+
+#[test]
+fn resource_has_no_name_conflict_with_configuration_that_is_not_the_newest() {
+    let limits =
+        RemoteLimits { git_hosts: vec!["git.example.com".to_owned()], ..RemoteLimits::default() };
+    let desired = Desired::new(own(""), limits);
+    let key = ResourceKey {
+        namespace: "team".to_owned(),
+        kind: ResourceKind::Repository,
+        name: "infra".to_owned(),
+    };
+    let url = json!("https://git.example.com/infra.git");
+    desired.take_resources(vec![Arc::new(CustomObject {
+        key: key.clone(),
+        uid: "1".to_owned(),
+        generation: 1,
+        resource_version: "1".to_owned(),
+        spec: [("url".to_owned(), url)].into_iter().collect(),
+        status: None,
+    })]);
+    let conflicts = || desired.taken_resources()[&key].refusal.is_some();
+    let same = "repositories: {team.infra: {url: 'https://git.example.com/other.git'}}";
+    assert!(!conflicts());
+    // In the server's own file, and then in another version of it.
+    let file = parse(&[("butler.yaml".into(), same.to_owned())]).unwrap();
+    assert!(desired.configure(file).is_err() && conflicts());
+    desired.forget_refused();
+    assert!(!conflicts());
+    // In an include, then in another version of it, and in one that leaves the configuration.
+    assert!(!take(&desired, "infra", "1", same) && conflicts());
+    assert!(!take(&desired, "infra", "2", "layers: {"));
+    assert!(!conflicts());
+    assert!(!take(&desired, "infra", "3", same) && conflicts());
+    let text = OWN.replace("{repository: infra, path: a}, ", "");
+    desired.configure(parse(&[("butler.yaml".into(), text)]).unwrap()).unwrap();
+    assert!(!conflicts());
+}

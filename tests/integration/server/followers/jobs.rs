@@ -19,16 +19,7 @@ struct Remote {
 
 impl Remote {
     async fn start(followers: &str) -> Self {
-        let installation = Installation::new();
-        let cluster = ApiServer::start(&installation.path("node"), &[]).await;
-        let repository = Repository::create(&[("README.md", "shop")]);
-        std::fs::write(installation.path("kubeconfig"), cluster.kubeconfig()).unwrap();
-        std::fs::write(installation.path("followers.yaml"), followers).unwrap();
-        installation.configure(&format!(
-            "repositories: {{shop: {{url: '{}', poll: 1s}}}}",
-            repository.url()
-        ));
-        let mut remote = Self { lane: Lane { installation, cluster, repository } };
+        let mut remote = Self { lane: Lane::prepared("1s", followers).await };
         let apply = ["apply", "--followers", "followers.yaml", "--confirm"];
         let (code, shown) = remote.ask(&apply).await;
         assert_eq!(code, Some(0), "{shown}");

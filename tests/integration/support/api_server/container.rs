@@ -79,7 +79,7 @@ fn projected(shared: &Shared, volume: &Value, namespace: &str) -> Value {
     for source in volume["sources"].as_array().unwrap() {
         let name = source["secret"]["name"].as_str().unwrap();
         let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
-        let secret = store.get(&path).unwrap_or_else(|| panic!("there is no Secret {path}"));
+        let secret = store.get(&path).unwrap_or_else(|| panic!("the Secret {path} does not exist"));
         for item in source["secret"]["items"].as_array().unwrap() {
             let value = secret["data"][item["key"].as_str().unwrap()].as_str().unwrap();
             let value = String::from_utf8(STANDARD.decode(value).unwrap()).unwrap();
