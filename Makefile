@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo recording picture test test-fast image-test windows-test fuzz simulate bench bench-quick bench-scale bench-serve bench-shared bench-docs soak reproducible check setup-build setup-test setup-image setup-windows
+.PHONY: help build demo recording picture test test-fast test-release flaky image-test windows-test fuzz simulate bench bench-quick bench-scale bench-serve bench-shared bench-docs soak reproducible check setup-build setup-test setup-image setup-windows
 
 # The target is always set: without it the static flags would apply to build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
@@ -19,6 +19,16 @@ WINDOWS := x86_64-pc-windows-gnu
 # The flags of Cargo for a release.
 release = .ci/release-environment '$(TARGET)' \
 	cargo $(1) --release --locked --target '$(TARGET)' --target-dir '$(CURDIR)/target'
+
+# The tests of a profile of .config/nextest.toml, with Terraform on PATH. Two for each core, because most of them wait.
+define nextest
+	@export PATH="$$(.ci/cargo-tool cargo-nextest):$$PATH" BUTLER_TEST_STATIC_BINARY='$(BINARY)'; \
+	cargo nextest run --locked --workspace --no-run; \
+	terraform="$$(command -v terraform || \
+		'$(CURDIR)/target/debug/butler-runner' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
+	PATH="$$PATH:$$(dirname "$$terraform")" \
+		cargo nextest run --locked --workspace --test-threads "$$(($$(getconf _NPROCESSORS_ONLN) * 2))" $(1)
+endef
 
 # Beside scripts that users would write instead: benches/ is a Python package without dependencies.
 define benchmark
@@ -44,21 +54,19 @@ picture: build ## Build, then make the pictures of the documentation with Chromi
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
 	export PATH="$$PATH:$$(dirname "$$terraform")"; \
 	docs/report-picture '$(BINARY)' && \
-	BUTLER_TEST_WRITE_DOCS=1 cargo nextest run --locked -p butler-runner -E 'test(server::tour)'
+	BUTLER_TEST_WRITE_DOCS=1 cargo test --locked --test server server::tour
 
-test: setup-test build ## Build, then run all tests, with the static binary as one of the tested
-	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
-	export PATH="$$PATH:$$(dirname "$$terraform")" BUTLER_TEST_STATIC_BINARY='$(BINARY)'; \
-	if command -v cargo-nextest >/dev/null; then \
-		cargo nextest run --locked --workspace --no-fail-fast; \
-		cargo test --locked --workspace --doc --quiet; \
-	else \
-		cargo test --locked --workspace --no-fail-fast; \
-	fi
+test: setup-test ## All tests except those of the static binary
+	$(call nextest,--no-fail-fast)
 
 test-fast: ## Unit tests and the quick integration tests (the profile `fast` of .config/nextest.toml)
-	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
-	PATH="$$PATH:$$(dirname "$$terraform")" cargo nextest run --locked --workspace --profile fast
+	$(call nextest,--profile fast)
+
+test-release: setup-test build ## Build, then test the static binary: its size, its costs, and that it needs no other file
+	$(call nextest,--profile release)
+
+flaky: setup-test ## Run tests FLAKY_ROUNDS times on a busy machine, and list those that failed (FLAKY_FILTER selects)
+	@PATH="$$(.ci/cargo-tool cargo-nextest):$$PATH" .ci/flaky
 
 image-test: setup-image build ## As root: execute every line of the Dockerfile, then runs in the result
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
@@ -98,7 +106,7 @@ soak: setup-test ## Kill servers and attempts at random, one server and two with
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
 	export PATH="$$PATH:$$(dirname "$$terraform")"; \
 	export SOAK_KILLS="$${SOAK_KILLS:-50}" SOAK_SECONDS="$${SOAK_SECONDS:-600}" SOAK_SEED="$${SOAK_SEED:-$$(date +%s)}"; \
-	cargo test --locked --test integration -- --nocapture --test-threads=1 --exact \
+	cargo test --locked --test server -- --nocapture --test-threads=1 --exact \
 		server::kills::killed_servers_and_attempts_lose_no_commit_and_apply_none_twice \
 		server::kills::killed_servers_with_one_store_lose_no_commit_and_apply_none_twice
 

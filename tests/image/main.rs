@@ -12,24 +12,17 @@
 
 mod dockerfile;
 mod root;
-#[expect(
-    dead_code,
-    unused_imports,
-    reason = "shared with the integration tests, which use all of it"
-)]
-#[path = "../integration/support/mod.rs"]
-mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::LazyLock;
 
+use butler_testing::git_server::{GitServer, Repository};
+use butler_testing::release_site::ReleaseSite;
+use butler_testing::terraform::machine_terraform;
+use butler_testing::world::{MODULE, RUN_ID, TOKEN, World, sequence};
 use dockerfile::{Image, Recipe};
 use serde_json::json;
-use support::git_server::{GitServer, Repository};
-use support::release_site::ReleaseSite;
-use support::terraform::machine_terraform;
-use support::world::{MODULE, RUN_ID, TOKEN, World, sequence};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 

@@ -1,11 +1,27 @@
-//! A real PostgreSQL server for one test: created by initdb, started and stopped by `pg_ctl`.
+//! A real PostgreSQL server for one test: a copy of a directory that initdb has made once, started and stopped by
+//! `pg_ctl`.
 
+use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use nix::unistd::{User, getuid};
 use tempfile::TempDir;
+
+use super::project::project_path;
+
+/// The arguments of initdb. The write-ahead log has small files, because the directory is copied.
+const INITDB: &[&str] = &[
+    "--username=postgres",
+    "--auth=scram-sha-256",
+    "--encoding=UTF8",
+    "--locale=C",
+    "--no-sync",
+    "--wal-segsize=1",
+    "--pwfile=password",
+    "--pgdata=data",
+];
 
 /// The number of ports to try: another test may take a port between its choice and its use.
 const START_ATTEMPTS: usize = 5;
@@ -29,12 +45,34 @@ impl Postgres {
     #[must_use]
     pub fn start() -> Self {
         let mut server = Self::stopped();
-        let mut initdb = server.command("initdb");
-        initdb.args(["--username=postgres", "--auth=scram-sha-256", "--encoding=UTF8"]);
-        initdb.args(["--locale=C", "--no-sync", "--pwfile=password", "--pgdata=data"]);
-        expect_success(&initdb.output().unwrap(), "initdb");
+        copy(&server.new_cluster(), &server.directory.path().join("data"));
         server.launch();
         server
+    }
+
+    /// The directory of a new database cluster. The first test that needs it makes it, and the others wait.
+    fn new_cluster(&self) -> PathBuf {
+        let version = self.command("initdb").arg("--version").output().unwrap().stdout;
+        let version = String::from_utf8(version).unwrap();
+        let user = self.user.as_ref().map_or_else(getuid, |user| user.uid);
+        // Everything that it depends on.
+        let made_of = format!("{version}{user} {PASSWORD} {INITDB:?}");
+        let place = project_path("target/tools/postgres");
+        std::fs::create_dir_all(&place).unwrap();
+        let lock = File::create(place.join("lock")).unwrap();
+        lock.lock().unwrap();
+        let (cluster, record) = (place.join("data"), place.join("made-of"));
+        if std::fs::read_to_string(&record).is_ok_and(|it| it == made_of) {
+            return cluster;
+        }
+        let _ = std::fs::remove_file(&record);
+        let _ = std::fs::remove_dir_all(&cluster);
+        // The user who runs PostgreSQL may have no access to the directory of the build.
+        let new = Self::stopped();
+        expect_success(&new.command("initdb").args(INITDB).output().unwrap(), "initdb");
+        copy(&new.directory.path().join("data"), &cluster);
+        std::fs::write(record, made_of).unwrap();
+        cluster
     }
 
     /// Starts a replica of this server. A transaction of this server ends only when the replica has it too.
@@ -173,13 +211,16 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        let stop =
-            |mode| self.command("pg_ctl").args(["stop", "-w", "-D", "data", "-m", mode]).status();
-        // One that has crashed has ended already.
-        if !stop("fast").is_ok_and(|status| status.success()) {
-            let _ = stop("immediate");
-        }
+        // Its data is removed, so it need not be written.
+        let mut stop = self.command("pg_ctl");
+        let _ = stop.args(["stop", "-w", "-D", "data", "-m", "immediate"]).status();
     }
+}
+
+/// Copies a directory with its owners and modes.
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from).arg(to).output().unwrap();
+    expect_success(&copied, "cp");
 }
 
 fn expect_success(output: &Output, program: &str) {

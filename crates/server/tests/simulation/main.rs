@@ -37,7 +37,7 @@ use ops::{Op, Scenario};
 use world::World;
 
 /// How many scenarios the test runs, from seed 0 on.
-const SEEDS: u64 = 600;
+const SEEDS: u64 = 100;
 
 /// What was simulated.
 #[derive(Debug, Default)]
