@@ -102,7 +102,9 @@ bench-serve: build ## Build, then measure the server with up to 10,000 layers: a
 bench-shared: build ## Build, then measure servers that share a store in PostgreSQL: twenty minutes
 	$(call benchmark,--shared)
 
-soak: setup-test ## Kill servers and attempts at random, one server and two with one store, for ten minutes each
+soak: setup-test ## Simulate 2,000 seeds, then kill servers and attempts at random: one, and two with one store, ten minutes each
+	@SIMULATE_SEEDS="$${SIMULATE_SEEDS:-2000}" \
+		cargo test --locked --package butler-server --package butler-follower --test simulation
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
 	export PATH="$$PATH:$$(dirname "$$terraform")"; \
 	export SOAK_KILLS="$${SOAK_KILLS:-50}" SOAK_SECONDS="$${SOAK_SECONDS:-600}" SOAK_SEED="$${SOAK_SEED:-$$(date +%s)}"; \

@@ -101,7 +101,7 @@ fn printed_manifests_are_valid_and_reproducible() {
         // A new release changes only the image.
         file.assert_eq(&text.replace(env!("CARGO_PKG_VERSION"), "VERSION"));
         assert_eq!(text, printed(words));
-        kubernetes_manifests(&text).unwrap();
+        kubernetes_manifests(&[&text]).unwrap();
     }
 }
 

@@ -152,12 +152,14 @@ resource \"files_file\" \"page\" {{
         .await;
     }
 
-    /// Waits until the layers are in these phases, and none of them has a lease.
+    /// Waits until the layers are in these phases after their newest runs, and none of them has a lease.
     async fn until(&self, phases: &[(&str, &str)]) {
         eventually(&format!("{phases:?}"), || {
             phases.iter().all(|(name, phase)| {
                 let layer = self.installation.layer(name);
-                layer["phase"] == *phase && layer["lease"].is_null()
+                // A layer is shown as it was decided about last, so it may not show a run that exists.
+                let shows_newest_run = layer["lastRun"]["id"] == self.newest(name);
+                layer["phase"] == *phase && layer["lease"].is_null() && shows_newest_run
             })
         })
         .await;

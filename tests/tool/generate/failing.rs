@@ -59,7 +59,7 @@ fn path_with(directory: PathBuf) -> std::ffi::OsString {
 
 #[tokio::test]
 async fn github_job_with_a_failed_installation_or_login_reports_the_run_as_failed() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     let aws = json!({"aws_role_arn": "arn:aws:iam::1:role/a"});
     for kind in Kind::ALL {
         for (event, failing, expected) in [
@@ -94,7 +94,7 @@ async fn github_job_with_a_failed_installation_or_login_reports_the_run_as_faile
 
 #[tokio::test]
 async fn github_job_that_is_cancelled_before_the_runner_starts_reports_the_run_as_failed() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     let aws = json!({"aws_role_arn": "arn:aws:iam::1:role/a"});
     for kind in Kind::ALL {
         let world = world("plan", &releases).await;
@@ -116,7 +116,7 @@ async fn github_job_that_is_cancelled_before_the_runner_starts_reports_the_run_a
 
 #[tokio::test]
 async fn github_job_with_a_missing_image_reports_the_run_as_failed() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     let world = world("plan", &releases).await;
     let docker = "#!/bin/sh\n[ \"$1\" != run ] || touch \"$HOME/was-run\"\nexit 1\n";
     executable(&world.path("noting/docker"), docker);
@@ -139,7 +139,7 @@ async fn github_job_with_a_missing_image_reports_the_run_as_failed() {
 
 #[tokio::test]
 async fn github_event_without_a_token_logs_that_nothing_is_reported() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     let world = world("plan", &releases).await;
     let event = json!({"inputs": {"run_id": RUN_ID}});
     let (mut job, steps) = Kind::Workflow.job(&world, &event, &[]);
@@ -151,7 +151,7 @@ async fn github_event_without_a_token_logs_that_nothing_is_reported() {
 
 #[tokio::test]
 async fn gitlab_job_with_a_failed_installation_or_login_reports_the_run_as_failed() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     for (fault, options, expected) in [
         (Some(Fault::Missing), &["--oidc=aws"][..], "installing butler-runner"),
         (None, &["--oidc=aws"], "logging in to the cloud"),
@@ -179,7 +179,7 @@ async fn gitlab_job_with_a_failed_installation_or_login_reports_the_run_as_faile
 
 #[tokio::test]
 async fn jenkins_step_with_a_failed_installation_or_missing_docker_reports_the_run_as_failed() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     for (options, expected) in
         [(&[][..], "installing butler-runner"), (&["--image".to_owned()], "starting butler-runner")]
     {
@@ -201,7 +201,7 @@ async fn jenkins_step_with_a_failed_installation_or_missing_docker_reports_the_r
 /// Not every shell runs the trap of its end after a signal.
 #[tokio::test]
 async fn jenkins_step_that_is_aborted_while_it_installs_reports_the_run_as_failed() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     let world = world("plan", &releases).await;
     releases.site.inject_fault(&archive(), Fault::Held);
     let script = jenkins_script(&generate("jenkins", &[]).expect_success().stdout);
@@ -226,7 +226,7 @@ async fn jenkins_step_that_is_aborted_while_it_installs_reports_the_run_as_faile
 
 #[tokio::test]
 async fn shell_trace_of_the_failure_report_does_not_print_the_token() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     let world = world("plan", &releases).await;
     releases.site.inject_fault(&archive(), Fault::Missing);
     let script = gitlab_script(&generate("gitlab-ci", &[]).expect_success().stdout);
@@ -242,7 +242,7 @@ async fn shell_trace_of_the_failure_report_does_not_print_the_token() {
 
 #[tokio::test]
 async fn finished_run_is_not_reported_as_failed() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     let world = world("plan", &releases).await;
     let script = gitlab_script(&generate("gitlab-ci", &[]).expect_success().stdout);
     let output = in_gitlab(&world, &script).output().await.unwrap();
@@ -256,7 +256,7 @@ async fn finished_run_is_not_reported_as_failed() {
 
 #[tokio::test]
 async fn malformed_token_is_not_written_to_the_curl_configuration() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     let world = world("plan", &releases).await;
     releases.site.inject_fault(&archive(), Fault::Missing);
     let script = gitlab_script(&generate("gitlab-ci", &[]).expect_success().stdout);

@@ -76,7 +76,7 @@ pub(super) fn step<'steps>(steps: &'steps [Step], name: &str) -> &'steps Step {
 
 #[tokio::test]
 async fn github_job_masks_installs_runs_and_uploads_the_report() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     for (kind, event, operation) in [
         (Kind::Workflow, by_hand(), "plan"),
         (Kind::Workflow, dispatched(&json!({})), "explode"),
@@ -109,7 +109,7 @@ async fn github_job_masks_installs_runs_and_uploads_the_report() {
 
 #[tokio::test]
 async fn github_job_logs_in_to_the_clouds_of_the_event() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     let world = world("plan", &releases).await;
     let aws = json!({"aws_role_arn": "arn:aws:iam::1:role/a"});
     let gcp = json!({
@@ -209,12 +209,12 @@ fn action_of_this_repository_matches_the_generated_workflow() {
     let outputs = outputs.into_iter().map(|name| &*name.to_owned().leak()).collect();
     let action = butler_start::generate::action(outputs);
     expect_file!["../../../action.yml"].assert_eq(&action);
-    check_jsonschema(Schema::GitHubActions, &action).unwrap();
-    yamllint(&action).unwrap();
+    check_jsonschema(Schema::GitHubActions, &[&action]).unwrap();
+    yamllint(&[&action]).unwrap();
     zizmor_action(&action).unwrap();
     for step in yaml(&action)[0]["runs"]["steps"].as_array().unwrap() {
         if let Some(script) = step["run"].as_str() {
-            shellcheck("bash", script).unwrap();
+            shellcheck("bash", &[script]).unwrap();
         }
     }
 }
@@ -225,10 +225,10 @@ fn documented_workflow_uses_the_action_and_is_short() {
     let (_, text) = documented.split_once("```yaml\nname: Butler run\n").unwrap();
     let (text, _) = text.split_once("```").unwrap();
     let workflow = format!("name: Butler run\n{text}");
-    check_jsonschema(Schema::GitHubWorkflows, &workflow).unwrap();
-    yamllint(&workflow).unwrap();
-    actionlint(&workflow).unwrap();
-    zizmor("regular", &workflow.replace("@v", "@0123456789012345678901234567890123456789 # v"))
+    check_jsonschema(Schema::GitHubWorkflows, &[&workflow]).unwrap();
+    yamllint(&[&workflow]).unwrap();
+    actionlint(&[&workflow]).unwrap();
+    zizmor("regular", &[&workflow.replace("@v", "@0123456789012345678901234567890123456789 # v")])
         .unwrap();
     let used = format!("butlerdotdev/butler-runner@v{}", env!("CARGO_PKG_VERSION"));
     assert!(workflow.contains(&used), "{workflow}");

@@ -49,6 +49,15 @@ impl Releases {
         Self::with(Path::new(env!("CARGO_BIN_EXE_butler-runner")))
     }
 
+    /// A release with a script that becomes the runner under test, which takes seconds to pack.
+    pub(super) fn that_starts_the_runner() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let script = directory.path().join("butler-runner");
+        let runner = env!("CARGO_BIN_EXE_butler-runner");
+        executable(&script, format!("#!/bin/sh\nexec '{runner}' \"$@\"\n"));
+        Self::with(&script)
+    }
+
     /// Redirects the curl of this home directory to the site.
     pub(super) fn redirect_curl(&self, home: &Path) {
         let port = self.site.url().port().unwrap();
@@ -138,7 +147,7 @@ pub(super) fn in_gitlab(world: &World, script: &str) -> tokio::process::Command 
 
 #[tokio::test]
 async fn jenkins_step_installs_the_runner_and_returns_the_exit_code_of_the_run() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     let script = jenkins_script(&generate("jenkins", &[]).expect_success().stdout);
     for (operation, code) in [("plan", 0), ("explode", 1)] {
         let world = world(operation, &releases).await;
@@ -182,7 +191,7 @@ pub(super) fn with_variable(world: &World, name: &str) -> Vec<Pid> {
 
 #[tokio::test]
 async fn jenkins_cookie_is_not_inherited_and_its_signal_stops_terraform_gracefully() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     let world = world("apply", &releases).await;
     let started = world.path("started");
     let module = format!(

@@ -41,7 +41,7 @@ async fn run_with_secret(releases: &Releases) -> World {
 
 #[tokio::test]
 async fn run_in_github_receives_the_forwarded_secrets() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     let world = run_with_secret(&releases).await;
     let options = options();
     let options: Vec<_> = options.iter().map(String::as_str).collect();
@@ -57,7 +57,7 @@ async fn run_in_github_receives_the_forwarded_secrets() {
 
 #[tokio::test]
 async fn run_in_gitlab_and_jenkins_receives_the_forwarded_secrets() {
-    let releases = Releases::of_the_runner();
+    let releases = Releases::that_starts_the_runner();
     let gitlab = gitlab_script(&generate("gitlab-ci", &options()).expect_success().stdout);
     let pipeline = generate("jenkins", &options()).expect_success().stdout;
     let line = "                DB_PASSWORD = credentials('PROD_PASSWORD')\n";

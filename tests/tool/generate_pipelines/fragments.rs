@@ -6,7 +6,7 @@ use super::*;
 fn gitlab_fragment_is_a_hidden_job_that_others_extend() {
     let words = ["generate", "gitlab-ci", "--fragment", "--cache", "--oidc=aws"];
     let fragment = Machine::new().run(&words).expect_success().stdout;
-    yamllint(&fragment).unwrap();
+    yamllint(&[&fragment]).unwrap();
     let mut included = yaml(&fragment).remove(0);
     let keys: Vec<_> = included.as_object().unwrap().keys().collect();
     assert_eq!(keys, [".butler-run"], "nothing starts by itself");
@@ -21,7 +21,7 @@ fn gitlab_fragment_is_a_hidden_job_that_others_extend() {
         "rules": [{"if": "$RUN_ID", "when": "never"}, {"when": "on_success"}],
     });
     included["butler-run"] = json!({"extends": ".butler-run", "stage": "deploy"});
-    check_jsonschema(Schema::GitLabCi, &included.to_string()).unwrap();
+    check_jsonschema(Schema::GitLabCi, &[&included.to_string()]).unwrap();
 }
 
 #[test]
@@ -32,8 +32,8 @@ fn bitbucket_fragment_fits_below_the_custom_pipelines_of_another_file() {
                     pipelines:\n  default:\n    - step:\n        script:\n          - make\n  custom:\n    \
                     nightly:\n      - step:\n          script:\n            - make nightly\n";
     let together = format!("{existing}{fragment}");
-    yamllint(&together).unwrap();
-    check_jsonschema(Schema::BitbucketPipelines, &together).unwrap();
+    yamllint(&[&together]).unwrap();
+    check_jsonschema(Schema::BitbucketPipelines, &[&together]).unwrap();
     let whole = &yaml(&Bitbucket.write(&["--cache"]))[0];
     let custom = &yaml(&together)[0]["pipelines"]["custom"];
     assert_eq!(custom["butler-run"], whole["pipelines"]["custom"]["butler-run"]);
@@ -43,7 +43,7 @@ fn bitbucket_fragment_fits_below_the_custom_pipelines_of_another_file() {
 #[test]
 fn circleci_fragment_can_be_merged_into_another_configuration() {
     let fragment = CircleCi.write(&["--fragment", "--gate=production"]);
-    yamllint(&fragment).unwrap();
+    yamllint(&[&fragment]).unwrap();
     let mut together = json!({
         "version": 2.1,
         "parameters": {"nightly": {"type": "boolean", "default": false}},
@@ -54,7 +54,7 @@ fn circleci_fragment_can_be_merged_into_another_configuration() {
         }},
     });
     butler_testing::world::merge(&mut together, &yaml(&fragment)[0]);
-    check_jsonschema(Schema::CircleCi, &together.to_string()).unwrap();
+    check_jsonschema(Schema::CircleCi, &[&together.to_string()]).unwrap();
     let whole = &yaml(&CircleCi.write(&["--gate=production"]))[0];
     assert_eq!(together["jobs"]["butler-run"], whole["jobs"]["butler-run"]);
     assert_eq!(together["workflows"]["butler-run"], whole["workflows"]["butler-run"]);

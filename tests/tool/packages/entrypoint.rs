@@ -118,7 +118,7 @@ fn image_without_arguments_executes_a_run_only_if_settings_name_one() {
 #[test]
 fn entry_point_is_an_executable_posix_script() {
     let script = project("packaging/entrypoint.sh");
-    shellcheck("sh", &std::fs::read_to_string(&script).unwrap()).unwrap();
+    shellcheck("sh", &[&std::fs::read_to_string(&script).unwrap()]).unwrap();
     let dockerfile = std::fs::read_to_string(project("Dockerfile")).unwrap();
     let copied = dockerfile.lines().find_map(|line| {
         line.strip_prefix("COPY --chmod=0755 packaging/entrypoint.sh ").map(Path::new)

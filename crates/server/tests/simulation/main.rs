@@ -4,8 +4,8 @@
 //! are checked; at the end all faults stop, and everything must come to rest. A scenario that fails
 //! is shrunk before it is printed. Nothing here waits: an hour of simulated time takes no time.
 //!
-//! `make test` runs a fixed number of seeds. `make simulate` sets `SIMULATE_SEED` and runs from this
-//! seed on, until it is stopped or a scenario fails.
+//! `make test` runs a fixed number of seeds, and `make soak` more of them (`SIMULATE_SEEDS`). `make simulate` sets
+//! `SIMULATE_SEED` and runs from this seed on, until it is stopped or a scenario fails.
 
 #![expect(clippy::unwrap_used, reason = "what fails in a simulation fails the test")]
 
@@ -36,7 +36,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use ops::{Op, Scenario};
 use world::World;
 
-/// How many scenarios the test runs, from seed 0 on.
+/// How many scenarios a plain test run has, from seed 0 on.
 const SEEDS: u64 = 100;
 
 /// What was simulated.
@@ -134,17 +134,17 @@ fn simulate(seed: u64, totals: &mut Totals) {
     }
 }
 
-/// The first seed of an endless simulation.
+/// A number that the developer who simulates has set.
 #[expect(clippy::disallowed_methods, reason = "set by the developer who simulates")]
-fn endless_from() -> Option<u64> {
-    let seed = std::env::var("SIMULATE_SEED").ok()?;
-    Some(seed.parse().expect("SIMULATE_SEED is a number"))
+fn given(name: &str) -> Option<u64> {
+    let number = std::env::var(name).ok()?;
+    Some(number.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
 
 #[test]
 fn invariants_hold_whatever_fails() {
     let mut totals = Totals::default();
-    if let Some(first) = endless_from() {
+    if let Some(first) = given("SIMULATE_SEED") {
         for seed in first.. {
             simulate(seed, &mut totals);
             if totals.seeds.is_multiple_of(10_000) {
@@ -152,12 +152,13 @@ fn invariants_hold_whatever_fails() {
             }
         }
     }
-    for seed in 0..SEEDS {
+    let seeds = given("SIMULATE_SEEDS").unwrap_or(SEEDS);
+    for seed in 0..seeds {
         simulate(seed, &mut totals);
     }
     eprintln!("{totals}");
     // Each kind of fault was simulated, and work was done.
     assert_eq!(totals.by_kind.len(), Op::KINDS, "{:?}", totals.by_kind);
     assert!(totals.happened.contains_key("the breaker opened"), "{:?}", totals.happened);
-    assert!(totals.attempts > SEEDS && totals.applies > SEEDS / 2, "{totals:?}");
+    assert!(totals.attempts > seeds && totals.applies > seeds / 2, "{totals:?}");
 }
