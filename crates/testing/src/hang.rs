@@ -19,6 +19,7 @@ static WATCHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// From now on, SIGTERM writes the ends of the logs in `directory`, and its processes, to standard error. Then it ends
 /// this process, as without it.
+#[expect(clippy::print_stderr, reason = "for the person who reads why a test did not end")]
 pub fn watch(directory: &Path) {
     static STARTED: Once = Once::new();
     WATCHED.lock().unwrap().push(directory.to_owned());
@@ -53,4 +54,49 @@ fn report(directory: &Path) -> String {
         writeln!(text, "{}:\n{}", log.display(), String::from_utf8_lossy(end)).unwrap();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, Stdio};
+
+    use nix::sys::signal::kill;
+    use nix::unistd::Pid;
+
+    use super::*;
+
+    /// Names the directory of the test that hangs, in the process that is it.
+    const DIRECTORY: &str = "BUTLER_TEST_HANGS_IN";
+
+    #[test]
+    fn test_that_is_asked_to_end_shows_its_logs_and_processes() {
+        if let Some(directory) = std::env::var_os(DIRECTORY) {
+            watch(Path::new(&directory));
+            std::fs::write(Path::new(&directory).join("ready"), "").unwrap();
+            loop {
+                std::thread::park();
+            }
+        }
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("server.log"), "waits for a lease").unwrap();
+        let name = "hang::tests::test_that_is_asked_to_end_shows_its_logs_and_processes";
+        let hanging = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(DIRECTORY, directory.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        while !directory.path().join("ready").exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let pid = Pid::from_raw(i32::try_from(hanging.id()).unwrap());
+        kill(pid, Signal::SIGTERM).unwrap();
+        let output = hanging.wait_with_output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stderr);
+        assert!(shown.contains("waits for a lease"), "{shown}");
+        assert!(shown.contains(&format!("process {pid}: ")), "{shown}");
+        assert_eq!(output.status.signal(), Some(Signal::SIGKILL as i32), "{shown}");
+    }
 }

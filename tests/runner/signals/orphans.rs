@@ -76,8 +76,8 @@ async fn processes_that_no_command_started_are_not_killed() {
     let tool = StandIn::doing(&mut world, &[("plan", DAEMONS)]);
     world.add_run(world.config("plan"));
     // A shell becomes the runner and leaves it a child, and a grandchild that loses its parent.
-    let servers = r#"sleep 2000 >/dev/null 2>&1 &
-      (setsid sleep 2001 >/dev/null 2>&1 & sleep 0.3) &"#;
+    let servers = r"sleep 2000 >/dev/null 2>&1 &
+      (setsid sleep 2001 >/dev/null 2>&1 & sleep 0.3) &";
     let output = execute_after_script(&world, servers).output().await.unwrap();
     for server in ["2000", "2001"] {
         assert_eq!(kill_sleeping(&world, server), 1, "a server was ended: {output:?}");

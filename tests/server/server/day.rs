@@ -158,7 +158,9 @@ resource \"files_file\" \"page\" {{
             phases.iter().all(|(name, phase)| {
                 let layer = self.installation.layer(name);
                 // A layer is shown as it was decided about last, so it may not show a run that exists.
-                let shows_newest_run = layer["lastRun"]["id"] == self.newest(name);
+                let runs = self.installation.runs(name);
+                let newest = runs.first().map_or(&Value::Null, |run| &run["id"]);
+                let shows_newest_run = layer["lastRun"]["id"] == *newest;
                 layer["phase"] == *phase && layer["lease"].is_null() && shows_newest_run
             })
         })
