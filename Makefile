@@ -20,15 +20,22 @@ WINDOWS := x86_64-pc-windows-gnu
 release = .ci/release-environment '$(TARGET)' \
 	cargo $(1) --release --locked --target '$(TARGET)' --target-dir '$(CURDIR)/target'
 
-# The tests of a profile of .config/nextest.toml, with Terraform on PATH. Two for each core, because most of them wait.
-define nextest
-	@export PATH="$$(.ci/cargo-tool cargo-nextest):$$PATH" BUTLER_TEST_STATIC_BINARY='$(BINARY)'; \
+# nextest, and Terraform on PATH: the installed one, or one that the runner of this build installs.
+define with_test_tools
+	@nextest="$$(.ci/cargo-tool cargo-nextest)"; \
+	export PATH="$$nextest:$$PATH" BUTLER_TEST_STATIC_BINARY='$(BINARY)'; \
 	cargo nextest run --locked --workspace --no-run; \
 	terraform="$$(command -v terraform || \
 		'$(CURDIR)/target/debug/butler-runner' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
-	PATH="$$PATH:$$(dirname "$$terraform")" \
-		cargo nextest run --locked --workspace --test-threads "$$(($$(getconf _NPROCESSORS_ONLN) * 2))" $(1)
+	export PATH="$$PATH:$$(dirname "$$terraform")"; \
+	$(1)
 endef
+
+# The tests of a profile of .config/nextest.toml. Two for each core, because most of them wait.
+NEXTEST := cargo nextest run --locked --workspace --test-threads "$$(($$(getconf _NPROCESSORS_ONLN) * 2))"
+
+# For simulations of thousands of seeds. A hundred take less time than its compilation.
+OPTIMISED := --config profile.dev.package.butler-server.opt-level=2
 
 # Beside scripts that users would write instead: benches/ is a Python package without dependencies.
 define benchmark
@@ -57,16 +64,16 @@ picture: build ## Build, then make the pictures of the documentation with Chromi
 	BUTLER_TEST_WRITE_DOCS=1 cargo test --locked --test server server::tour
 
 test: setup-test ## All tests except those of the static binary
-	$(call nextest,--no-fail-fast)
+	$(call with_test_tools,$(NEXTEST) --no-fail-fast)
 
 test-fast: ## Unit tests and the quick integration tests (the profile `fast` of .config/nextest.toml)
-	$(call nextest,--profile fast)
+	$(call with_test_tools,$(NEXTEST) --profile fast)
 
 test-release: setup-test build ## Build, then test the static binary: its size, its costs, and that it needs no other file
-	$(call nextest,--profile release)
+	$(call with_test_tools,$(NEXTEST) --profile release)
 
 flaky: setup-test ## Run tests FLAKY_ROUNDS times on a busy machine, and list those that failed (FLAKY_FILTER selects)
-	@PATH="$$(.ci/cargo-tool cargo-nextest):$$PATH" .ci/flaky
+	$(call with_test_tools,.ci/flaky $(NEXTEST))
 
 image-test: setup-image build ## As root: execute every line of the Dockerfile, then runs in the result
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
@@ -78,13 +85,13 @@ windows-test: setup-windows ## Build for Windows, check that with clippy, and ru
 	@CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER='$(CURDIR)/tests/windows/wine' \
 		cargo test --locked --target '$(WINDOWS)' --test windows
 
-fuzz: setup-build ## Feed every parser with broken input for FUZZ_SECONDS each, from a new seed
+fuzz: setup-test ## Feed every parser with broken input for FUZZ_SECONDS each, from a new seed
 	@FUZZ_SECONDS="$${FUZZ_SECONDS:-60}" FUZZ_SEED="$${FUZZ_SEED:-$$(date +%s)}" \
 		cargo test --locked --workspace --lib fuzz_ -- --nocapture
 
-simulate: setup-build ## Simulate the server with faults, from a new seed on, until it is stopped or an invariant breaks
+simulate: setup-test ## Simulate the server with faults, from a new seed on, until it is stopped or an invariant breaks
 	@SIMULATE_SEED="$${SIMULATE_SEED:-$$(date +%s)000}" \
-		cargo test --locked --package butler-server --test simulation -- --nocapture
+		cargo test $(OPTIMISED) --locked --package butler-server --test simulation -- --nocapture
 
 bench: build ## Build, then measure all of docs/performance.md, with growth: half an hour
 	$(call benchmark)
@@ -104,7 +111,7 @@ bench-shared: build ## Build, then measure servers that share a store in Postgre
 
 soak: setup-test ## Simulate 2,000 seeds, then kill servers and attempts at random: one, and two with one store, ten minutes each
 	@SIMULATE_SEEDS="$${SIMULATE_SEEDS:-2000}" \
-		cargo test --locked --package butler-server --package butler-follower --test simulation
+		cargo test $(OPTIMISED) --locked --package butler-server --package butler-follower --test simulation
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
 	export PATH="$$PATH:$$(dirname "$$terraform")"; \
 	export SOAK_KILLS="$${SOAK_KILLS:-50}" SOAK_SECONDS="$${SOAK_SECONDS:-600}" SOAK_SEED="$${SOAK_SEED:-$$(date +%s)}"; \

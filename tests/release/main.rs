@@ -2,12 +2,10 @@
 //!
 //! The profile `release` of nextest selects these tests, and no other profile does: no other test needs that build.
 
+#![cfg(target_os = "linux")]
 #![expect(clippy::disallowed_methods, reason = "tests start the programs that they check")]
 #![expect(clippy::unwrap_used, reason = "what fails in a test's set-up fails the test")]
 
-#[cfg(target_os = "linux")]
 mod binary;
-#[cfg(target_os = "linux")]
 mod performance;
-#[cfg(target_os = "linux")]
 mod run_empty_root;

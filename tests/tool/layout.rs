@@ -99,14 +99,23 @@ fn modules_import_from_lower_layers_only() {
 }
 
 /// Circles that have to go. A circle that is gone has to leave this list.
-const KNOWN_CIRCLES: &[&[&str]] = &[
-    &["artifact/error.rs", "artifact/manifest.rs"],
-    &["tool/fetch/download/error.rs", "tool/fetch/download/remote.rs"],
-    &["config/document.rs", "config/entries.rs", "config/windows.rs"],
+const KNOWN_CIRCLES: &[(&str, &[&str])] = &[
+    ("crates/server/src", &["config/document.rs", "config/entries.rs", "config/windows.rs"]),
+    ("src", &["artifact/error.rs", "artifact/manifest.rs"]),
+    ("src", &["tool/fetch/download/error.rs", "tool/fetch/download/remote.rs"]),
 ];
 
 #[test]
 fn files_of_a_crate_do_not_use_each_other_in_circles() {
-    let circles = crates().into_iter().flat_map(|src| graph::circles(&graph::edges(&src)));
-    assert_eq!(circles.collect::<Vec<_>>(), KNOWN_CIRCLES);
+    let mut found: Vec<(String, Vec<String>)> = Vec::new();
+    for src in crates() {
+        let name = src.strip_prefix(project_path("")).unwrap().display().to_string();
+        let circles = graph::circles(&graph::edges(&src)).into_iter();
+        found.extend(circles.map(|files| (name.clone(), files)));
+    }
+    found.sort();
+    let known = KNOWN_CIRCLES.iter().map(|(name, files)| {
+        ((*name).to_owned(), files.iter().map(|file| (*file).to_owned()).collect())
+    });
+    assert_eq!(found, known.collect::<Vec<(String, Vec<String>)>>());
 }

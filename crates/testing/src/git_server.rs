@@ -241,7 +241,7 @@ impl Drop for GitServer {
     }
 }
 
-/// A listener that speaks TLS, for [`axum::serve`].
+/// A listener that speaks TLS, for [`axum::serve()`].
 pub struct TlsListener {
     /// Accepts the connections.
     pub listener: TcpListener,

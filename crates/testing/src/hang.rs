@@ -1,12 +1,15 @@
-//! What is known of a test that takes too long: the logs of its servers, and its processes.
+//! A report about a test that takes too long: the logs in its directories, and the processes that belong to them.
 //!
-//! A test runner sends SIGTERM to a test at the end of its time. Without this, the test would end without a word.
+//! A test runner sends SIGTERM to a test, and to its children, at the end of its time. Without this, the test would end
+//! without a word.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, Once};
 
-use nix::sys::signal::{Signal, raise};
+use nix::sys::signal::{Signal, kill, raise};
+use nix::unistd::Pid;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::processes::in_directory;
@@ -14,12 +17,14 @@ use super::processes::in_directory;
 /// How many bytes at the end of a log are shown.
 const SHOWN: usize = 16 * 1024;
 
+/// How deep logs are searched: those of attempts are in directories of their own.
+const DEPTH: usize = 6;
+
 /// The directories of this process's tests.
 static WATCHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// From now on, SIGTERM writes the ends of the logs in `directory`, and its processes, to standard error. Then it ends
-/// this process, as without it.
-#[expect(clippy::print_stderr, reason = "for the person who reads why a test did not end")]
+/// From now on, SIGTERM writes the ends of the logs in `directory` and its processes to standard error, and kills these
+/// processes. Then it ends this process.
 pub fn watch(directory: &Path) {
     static STARTED: Once = Once::new();
     WATCHED.lock().unwrap().push(directory.to_owned());
@@ -33,22 +38,24 @@ pub fn watch(directory: &Path) {
         std::thread::spawn(move || {
             runtime.block_on(terminations.recv());
             for directory in WATCHED.lock().unwrap().iter().filter(|it| it.exists()) {
-                eprintln!("{}", report(directory));
+                // Not a macro: the test harness keeps what they print, and they panic if nobody reads it.
+                let _ = std::io::stderr().write_all(end(directory).as_bytes());
             }
             raise(Signal::SIGKILL)
         });
     });
 }
 
-/// The ends of the logs in a directory, and the processes that belong to it.
-fn report(directory: &Path) -> String {
+/// Kills the processes that belong to a directory. Returns the report about it.
+fn end(directory: &Path) -> String {
     let mut text = format!("the test was asked to end; in {}:\n", directory.display());
     for process in in_directory(directory) {
         writeln!(text, "process {}: {}", process.pid, process.command).unwrap();
+        if process.pid != Pid::this() {
+            let _ = kill(process.pid, Signal::SIGKILL);
+        }
     }
-    let entries = std::fs::read_dir(directory).into_iter().flatten();
-    let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    for log in files.filter(|path| path.extension().is_some_and(|it| it == "log")) {
+    for log in logs(directory, DEPTH) {
         let content = std::fs::read(&log).unwrap_or_default();
         let end = &content[content.len().saturating_sub(SHOWN)..];
         writeln!(text, "{}:\n{}", log.display(), String::from_utf8_lossy(end)).unwrap();
@@ -56,13 +63,24 @@ fn report(directory: &Path) -> String {
     text
 }
 
+/// The files `*.log` below a directory.
+fn logs(directory: &Path, depth: usize) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let found = paths.flat_map(|path| {
+        if path.is_dir() && !path.is_symlink() && depth > 0 {
+            return logs(&path, depth - 1);
+        }
+        let is_log = path.extension().is_some_and(|it| it == "log");
+        is_log.then_some(path).into_iter().collect()
+    });
+    found.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::{Command, Stdio};
-
-    use nix::sys::signal::kill;
-    use nix::unistd::Pid;
 
     use super::*;
 
@@ -73,15 +91,21 @@ mod tests {
     fn test_that_is_asked_to_end_shows_its_logs_and_processes() {
         if let Some(directory) = std::env::var_os(DIRECTORY) {
             watch(Path::new(&directory));
+            // In a session of its own, so that the signal does not reach it.
+            let mut sleeping = Command::new("setsid");
+            let sleeping = sleeping.args(["sleep", "1000"]).current_dir(&directory).spawn();
             std::fs::write(Path::new(&directory).join("ready"), "").unwrap();
+            sleeping.unwrap().wait().unwrap();
             loop {
                 std::thread::park();
             }
         }
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("server.log"), "waits for a lease").unwrap();
+        let log = directory.path().join("attempts/1/output.log");
+        std::fs::create_dir_all(log.parent().unwrap()).unwrap();
+        std::fs::write(log, "waits for a lease").unwrap();
         let name = "hang::tests::test_that_is_asked_to_end_shows_its_logs_and_processes";
-        let hanging = Command::new(std::env::current_exe().unwrap())
+        let mut hanging = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", name, "--nocapture"])
             .env(DIRECTORY, directory.path())
             .stdout(Stdio::null())
@@ -89,6 +113,7 @@ mod tests {
             .spawn()
             .unwrap();
         while !directory.path().join("ready").exists() {
+            assert_eq!(hanging.try_wait().unwrap(), None);
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
         let pid = Pid::from_raw(i32::try_from(hanging.id()).unwrap());
@@ -97,6 +122,8 @@ mod tests {
         let shown = String::from_utf8_lossy(&output.stderr);
         assert!(shown.contains("waits for a lease"), "{shown}");
         assert!(shown.contains(&format!("process {pid}: ")), "{shown}");
+        assert!(shown.contains(": sleep 1000"), "{shown}");
+        assert!(in_directory(directory.path()).is_empty(), "{shown}");
         assert_eq!(output.status.signal(), Some(Signal::SIGKILL as i32), "{shown}");
     }
 }

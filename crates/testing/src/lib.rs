@@ -55,8 +55,8 @@ pub mod stand_in;
 pub mod terminal;
 pub mod terraform;
 pub mod terraform_registry;
-#[cfg(target_os = "linux")]
 pub mod threads;
+#[cfg(target_os = "linux")]
 pub mod traced;
 pub mod vendors;
 pub mod world;

@@ -1,5 +1,6 @@
 //! The linters of generated files, each as one function. It returns nothing for valid files, and
-//! the files with the findings otherwise. It starts its linter once: the start is what takes time.
+//! the files with the findings otherwise. A linter starts once for all
+//! files, because its start takes most of the time.
 //!
 //! `.ci/setup test` installs them. They do not use the network.
 
@@ -68,9 +69,7 @@ pub struct Findings {
 
 impl Debug for Findings {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} finds:\n{}\nin:", self.tool, self.found)?;
-        let mut lines = self.text.lines().enumerate();
-        lines.try_for_each(|(index, line)| writeln!(f, "{:>4} | {line}", index + 1))
+        writeln!(f, "{} finds:\n{}\nin:\n{}", self.tool, self.found, self.text)
     }
 }
 
@@ -81,7 +80,7 @@ impl Findings {
     }
 }
 
-/// Validates a file of a CI system with the schema of its vendor.
+/// Validates files of a CI system with the schema of its vendor.
 pub fn check_jsonschema<T: AsRef<str>>(schema: Schema, texts: &[T]) -> Result<(), Findings> {
     let mut command = python_tool("check-jsonschema");
     command.args(["--color", "never", "--builtin-schema", schema.builtin()]);
@@ -91,13 +90,14 @@ pub fn check_jsonschema<T: AsRef<str>>(schema: Schema, texts: &[T]) -> Result<()
 
 /// Validates manifests with the schemas of Kubernetes; unknown fields are errors.
 pub fn kubernetes_validate<T: AsRef<str>>(texts: &[T]) -> Result<(), Findings> {
-    kubernetes_validate_with(KUBERNETES, texts)
+    kubernetes_validate_with(&[KUBERNETES], texts)
 }
 
-/// The same with the schemas of one version, for example `1.33`.
-fn kubernetes_validate_with<T: AsRef<str>>(version: &str, texts: &[T]) -> Result<(), Findings> {
+/// The same with the schemas of these versions, for example `1.33`.
+fn kubernetes_validate_with<T: AsRef<str>>(versions: &[&str], texts: &[T]) -> Result<(), Findings> {
     let mut command = python_tool("kubernetes-validate");
-    command.args(["--strict", "--kubernetes-version", version]);
+    command.arg("--strict");
+    command.args(versions.iter().flat_map(|version| ["--kubernetes-version", version]));
     check("kubernetes-validate", command, "manifest.yaml", texts)
 }
 
@@ -107,10 +107,10 @@ const VERSIONS: [&str; 3] = ["1.29", "1.31", "1.33"];
 /// Checks files with several objects: as YAML, and each object with the schemas of several versions.
 pub fn kubernetes_manifests<T: AsRef<str>>(texts: &[T]) -> Result<(), Findings> {
     yamllint(texts)?;
-    VERSIONS.iter().try_for_each(|version| kubernetes_validate_with(version, texts))
+    kubernetes_validate_with(&VERSIONS, texts)
 }
 
-/// Checks a YAML file with `.ci/lint/yamllint.yaml`; warnings count.
+/// Checks YAML files with `.ci/lint/yamllint.yaml`; warnings count.
 pub fn yamllint<T: AsRef<str>>(texts: &[T]) -> Result<(), Findings> {
     let mut command = python_tool("yamllint");
     command.args(["--strict", "--format", "parsable", "--config-file"]);
@@ -118,14 +118,14 @@ pub fn yamllint<T: AsRef<str>>(texts: &[T]) -> Result<(), Findings> {
     check("yamllint", command, "file.yaml", texts)
 }
 
-/// Checks a GitHub workflow with actionlint.
+/// Checks GitHub workflows with actionlint.
 pub fn actionlint<T: AsRef<str>>(texts: &[T]) -> Result<(), Findings> {
     let mut command = tool("node");
     command.arg(in_repository(".ci/lint/actionlint.cjs"));
     check("actionlint", command, ".github/workflows/workflow.yml", texts)
 }
 
-/// Checks a GitHub workflow with zizmor, without network. `persona` is the strictness: `regular`,
+/// Checks GitHub workflows with zizmor, without network. `persona` is the strictness: `regular`,
 /// or `pedantic`, which also requires names, comments and limits.
 pub fn zizmor<T: AsRef<str>>(persona: &str, texts: &[T]) -> Result<(), Findings> {
     zizmor_in(persona, ".github/workflows/workflow.yml", texts)
@@ -143,7 +143,7 @@ fn zizmor_in<T: AsRef<str>>(persona: &str, name: &str, texts: &[T]) -> Result<()
     check("zizmor", command, name, texts)
 }
 
-/// Checks a Jenkinsfile for errors; style does not count.
+/// Checks Jenkinsfiles for errors; style does not count.
 pub fn groovy_lint<T: AsRef<str>>(texts: &[T]) -> Result<(), Findings> {
     let mut command = tool("node");
     command.arg(in_repository("target/tools/lint-node/node_modules/npm-groovy-lint/lib/index.js"));
@@ -162,7 +162,7 @@ pub fn tekton_lint<T: AsRef<str>>(texts: &[T]) -> Result<(), Findings> {
     check("tekton-lint", command, "tekton.yaml", texts)
 }
 
-/// Checks a script for `shell` (`sh`, `bash`) with `ShellCheck`.
+/// Checks scripts for `shell` (`sh`, `bash`) with `ShellCheck`.
 pub fn shellcheck<T: AsRef<str>>(shell: &str, texts: &[T]) -> Result<(), Findings> {
     let mut command = tool("shellcheck");
     command.args(["--color=never", "--shell", shell]);
@@ -203,7 +203,10 @@ fn check<T: AsRef<str>>(
         let path = directory.path().join(&file);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, text.as_ref()).unwrap();
-        writeln!(shown, "{file}:\n{}", text.as_ref()).unwrap();
+        writeln!(shown, "{file}:").unwrap();
+        for (index, line) in text.as_ref().lines().enumerate() {
+            writeln!(shown, "{:>4} | {line}", index + 1).unwrap();
+        }
         command.arg(file);
     }
     command.current_dir(&directory).env("HOME", directory.path());

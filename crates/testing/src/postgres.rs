@@ -9,6 +9,7 @@ use std::process::{Command, Output, Stdio};
 use nix::unistd::{User, getuid};
 use tempfile::TempDir;
 
+use super::hang;
 use super::project::project_path;
 
 /// The arguments of initdb. The write-ahead log has small files, because the directory is copied.
@@ -45,34 +46,33 @@ impl Postgres {
     #[must_use]
     pub fn start() -> Self {
         let mut server = Self::stopped();
-        copy(&server.new_cluster(), &server.directory.path().join("data"));
+        server.copy_new_cluster();
         server.launch();
         server
     }
 
-    /// The directory of a new database cluster. The first test that needs it makes it, and the others wait.
-    fn new_cluster(&self) -> PathBuf {
+    /// Copies a new database cluster. The first test that needs one makes it, and the others wait.
+    fn copy_new_cluster(&self) {
         let version = self.command("initdb").arg("--version").output().unwrap().stdout;
         let version = String::from_utf8(version).unwrap();
         let user = self.user.as_ref().map_or_else(getuid, |user| user.uid);
-        // Everything that it depends on.
-        let made_of = format!("{version}{user} {PASSWORD} {INITDB:?}");
-        let place = project_path("target/tools/postgres");
+        let made_of = format!("{version}{PASSWORD} {INITDB:?}");
+        let place = project_path(&format!("target/tools/postgres-of-{user}"));
         std::fs::create_dir_all(&place).unwrap();
         let lock = File::create(place.join("lock")).unwrap();
         lock.lock().unwrap();
         let (cluster, record) = (place.join("data"), place.join("made-of"));
         if std::fs::read_to_string(&record).is_ok_and(|it| it == made_of) {
-            return cluster;
+            copy(&cluster, &self.directory.path().join("data"));
+            return;
         }
-        let _ = std::fs::remove_file(&record);
-        let _ = std::fs::remove_dir_all(&cluster);
-        // The user who runs PostgreSQL may have no access to the directory of the build.
-        let new = Self::stopped();
-        expect_success(&new.command("initdb").args(INITDB).output().unwrap(), "initdb");
-        copy(&new.directory.path().join("data"), &cluster);
+        if cluster.exists() {
+            std::fs::remove_dir_all(&cluster).unwrap();
+        }
+        // Not there, because the user who runs PostgreSQL may have no access to the directory of the build.
+        expect_success(&self.command("initdb").args(INITDB).output().unwrap(), "initdb");
+        copy(&self.directory.path().join("data"), &cluster);
         std::fs::write(record, made_of).unwrap();
-        cluster
     }
 
     /// Starts a replica of this server. A transaction of this server ends only when the replica has it too.
@@ -125,6 +125,7 @@ impl Postgres {
                 .expect("there is a user other than root to run PostgreSQL")
         });
         let directory = tempfile::tempdir().unwrap();
+        hang::watch(directory.path());
         std::fs::write(directory.path().join("password"), PASSWORD).unwrap();
         if let Some(user) = &user {
             let owner = (Some(user.uid.as_raw()), Some(user.gid.as_raw()));
@@ -144,12 +145,12 @@ impl Postgres {
                 self.port
             );
             let mut start = self.command("pg_ctl");
-            start.args(["start", "-w", "-D", "data", "-l", "log", "-o", &options]);
+            start.args(["start", "-w", "-D", "data", "-l", "postgres.log", "-o", &options]);
             if start.status().unwrap().success() {
                 return;
             }
         }
-        let log = std::fs::read_to_string(self.directory.path().join("log"));
+        let log = std::fs::read_to_string(self.directory.path().join("postgres.log"));
         panic!("PostgreSQL does not start: {}", log.unwrap_or_default());
     }
 

@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 
 use super::world::{eventually, wrapped};
 
-/// Ctrl-C, and other keys that the terminal driver handles.
+/// Ctrl-C.
 pub const INTERRUPT: u8 = 0x03;
 /// Ctrl-Z.
 pub const SUSPEND: u8 = 0x1a;

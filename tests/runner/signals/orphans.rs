@@ -29,7 +29,7 @@ fn kill_sleeping(world: &World, seconds: &str) -> usize {
 
 fn assert_processes_ended(world: &World, daemons: &str, stderr: &str) {
     assert_eq!(daemons.lines().count(), 3, "{stderr}");
-    let left = sleeping(world, "1000");
+    let left = in_directory(world.directory.path());
     assert!(left.is_empty(), "{left:?} live\n{stderr}");
 }
 

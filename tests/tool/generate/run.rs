@@ -49,7 +49,7 @@ impl Releases {
         Self::with(Path::new(env!("CARGO_BIN_EXE_butler-runner")))
     }
 
-    /// A release with a script that becomes the runner under test, which takes seconds to pack.
+    /// A release with a script that becomes the runner under test. Packing the runner itself takes seconds.
     pub(super) fn that_starts_the_runner() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let script = directory.path().join("butler-runner");

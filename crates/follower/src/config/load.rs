@@ -30,36 +30,6 @@ impl Registry {
 
     /// Reads the text of a registry file.
     ///
-    /// ```
-    /// let registry = butler_follower::config::Registry::parse(r#"
-    /// controller:
-    ///   namespace: ci
-    ///   retry: {first: 30s, longest: 30m}
-    /// followers:
-    ///   - id: web
-    ///     source: {repository: "https://git.example.com/shop/web.git", branch: main}
-    ///     budget: 120s
-    ///     adapter:
-    ///       kubernetes:
-    ///         stages:
-    ///           - name: image
-    ///             preset: job
-    ///             create:
-    ///               apiVersion: batch/v1
-    ///               kind: Job
-    ///               metadata: {name: "${name}"}
-    ///           - name: ready
-    ///             preset: deployment
-    ///             observe: {api-version: apps/v1, kind: Deployment, namespace: web, name: web}
-    ///             source-commit: ["$.metadata.labels['example.com/commit']"]
-    ///             timeout: 10m
-    ///   - id: network
-    ///     source: {repository: infrastructure, branch: main}
-    ///     adapter: {terraform: {layer: network}}
-    /// "#);
-    /// assert_eq!(registry.map(|registry| registry.followers.len()).ok(), Some(2));
-    /// ```
-    ///
     /// # Errors
     /// Everything that is wrong, in the order of the file.
     pub fn parse(text: &str) -> Result<Self, Vec<ConfigError>> {

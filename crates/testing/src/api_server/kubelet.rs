@@ -132,6 +132,7 @@ async fn run(
             kill_all(shared);
             child.wait().await.unwrap();
             shared.update(|store| {
+                store.processes.remove(name);
                 store.change(path, |pod| {
                     pod["status"]["conditions"] = json!([{
                         "type": "DisruptionTarget", "status": "True",
