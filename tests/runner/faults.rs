@@ -201,7 +201,7 @@ async fn measure_effect(
     fault: Fault,
 ) -> Effect {
     match fault {
-        Fault::Hanging => world.set("BUTLER_REQUEST_TIMEOUT", "3s"),
+        Fault::Hanging => world.set("BUTLER_REQUEST_TIMEOUT", "5s"),
         Fault::Portal | Fault::Refused | Fault::Gone => {
             world.set("BUTLER_REGISTRY_TIMEOUT", "3s");
         }

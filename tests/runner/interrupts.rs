@@ -20,7 +20,7 @@ resource "terraform_data" "made" {{
 resource "terraform_data" "held" {{
   depends_on = [terraform_data.made]
   provisioner "local-exec" {{
-    command = "trap '' TERM; env > '{0}.part' && mv '{0}.part' '{0}'; for i in 1 2 3; do sleep 1; done"
+    command = "trap '' TERM; env > '{0}.part' && mv '{0}.part' '{0}'; for i in 1 2 3 4 5 6; do sleep 1; done"
   }}
 }}
 "#,

@@ -77,7 +77,7 @@ async fn conflict_response_to_a_callback_cancels_the_run() {
 #[tokio::test]
 async fn tool_is_killed_with_its_children_after_the_grace_period() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    world.variables.push(("BUTLER_GRACE_PERIOD".into(), "200ms".into()));
+    world.set("BUTLER_GRACE_PERIOD", "3s");
     let tool = StandIn::install(&mut world, AtPlan::Ignore);
     let output = interrupted(&world, &tool, |pid| kill(pid, Signal::SIGTERM).unwrap()).await;
     // Also asserts that no process of the run is left.

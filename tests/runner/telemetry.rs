@@ -19,6 +19,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
+use butler_testing::HeldPort;
 use butler_testing::world::{MODULE, RUN_ID, TOKEN, World};
 
 /// The data that a collector received.
@@ -205,14 +206,15 @@ async fn failed_runs_and_refused_requests_are_error_spans() {
 async fn failing_collector_does_not_affect_the_run() {
     let refusing = Router::new().fallback(|| async { (StatusCode::FORBIDDEN, "no") });
     let refusing = Server::start(refusing).await.unwrap();
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let held = HeldPort::new();
+    let gone = format!("127.0.0.1:{}", held.port());
     let refused = refusing.endpoint().to_string();
     let host = format!("127.0.0.1:{}", refusing.endpoint().port().unwrap());
     for (endpoint, said) in [
         (refused, [&host, "answered 403 Forbidden", "check OTEL_EXPORTER_OTLP_HEADERS"]),
         (
             format!("http://{gone}/?key=hunter22"),
-            [&gone.to_string(), "Connection refused", "check OTEL_EXPORTER_OTLP_ENDPOINT"],
+            [&gone, "Connection refused", "check OTEL_EXPORTER_OTLP_ENDPOINT"],
         ),
     ] {
         let mut world = World::new(&[("main.tf", MODULE)]).await;

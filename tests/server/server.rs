@@ -65,9 +65,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use butler_testing::git_server::{GitServer, Repository};
-use butler_testing::hang;
 use butler_testing::runner;
 use butler_testing::world::{eventually, unshare, wrapped};
+use butler_testing::{HeldPort, hang};
 
 /// A layer whose plan adds one resource.
 const LAYER: &str = "resource \"terraform_data\" \"one\" {\n  input = \"a\"\n}\n";
@@ -91,6 +91,8 @@ fn repository() -> Repository {
 struct Installation {
     directory: tempfile::TempDir,
     server: Option<Running>,
+    /// The ports of the server that has ended: the next one needs them.
+    held: Vec<HeldPort>,
     /// The certificates that commands trust, if the server speaks TLS.
     ca_bundle: Option<PathBuf>,
 }
@@ -108,7 +110,7 @@ impl Installation {
     fn in_directory(directory: tempfile::TempDir) -> Self {
         hang::watch(directory.path());
         std::fs::create_dir(directory.path().join("tmp")).unwrap();
-        Self { directory, server: None, ca_bundle: None }
+        Self { directory, server: None, held: Vec::new(), ca_bundle: None }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -174,11 +176,21 @@ impl Installation {
         let ready = ready.unwrap_or_else(|| panic!("the server has ended: {log}"));
         let address = ready.strip_prefix("listening on ").unwrap().trim_end_matches('/');
         self.server = Some(Running { process, address: address.to_owned() });
+        self.held.clear();
+    }
+
+    /// Keeps the ports of the server that has ended from other programs.
+    fn hold_ports(&mut self) {
+        let recorded = ["api", "attempts"].map(|it| self.data().join(format!("{it}.port")));
+        let ports =
+            recorded.iter().filter_map(|it| std::fs::read_to_string(it).ok()?.trim().parse().ok());
+        self.held = ports.filter_map(|port| HeldPort::at(port).ok()).collect();
     }
 
     /// Kills the server, as a power cut does.
     async fn kill(&mut self) {
         self.server.take().unwrap().process.kill().await.unwrap();
+        self.hold_ports();
     }
 
     /// The id of the process that was started.
@@ -196,7 +208,9 @@ impl Installation {
     /// Waits for the end of the server. Returns its exit code.
     async fn ended(&mut self) -> Option<i32> {
         let mut server = self.server.take().unwrap();
-        server.process.wait().await.unwrap().code()
+        let status = server.process.wait().await.unwrap();
+        self.hold_ports();
+        status.code()
     }
 
     /// Asks the server with the command line.
@@ -261,6 +275,12 @@ impl Installation {
         let listed = self.get("/layers");
         let problems = listed["problems"].as_array().unwrap().iter();
         problems.map(|problem| problem.as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Waits until the layer is shown without a lease. A layer is shown as it was decided about last, which can be
+    /// before the end of its run.
+    async fn until_free(&self, layer: &str) {
+        eventually("a free state", || self.layer(layer)["lease"].is_null()).await;
     }
 
     /// Waits until the only problem contains these texts.

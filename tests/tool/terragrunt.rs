@@ -266,7 +266,7 @@ async fn stale_lock_is_reported_with_the_unlock_command_of_terragrunt() {
     let server = HttpBackend::start().await;
     let mut bench = TerragruntWorld::new(&[("unit/terragrunt.hcl", UNIT)], "1.0.0").await;
     bench.does("module", HANGS);
-    bench.world.set("BUTLER_GRACE_PERIOD", "4s");
+    bench.world.set("BUTLER_GRACE_PERIOD", "8s");
     let mut config = bench.config("apply");
     config["stateBackend"] = json!({"type": "http", "config": server.config()});
     bench.interrupted(config).await;
@@ -287,7 +287,7 @@ async fn lock_of_a_local_state_configured_by_the_unit_ends_with_the_killed_terra
     );
     bench.world.commit(&[("module/backend.tf", &backend)]);
     bench.does("module", HANGS);
-    bench.world.set("BUTLER_GRACE_PERIOD", "4s");
+    bench.world.set("BUTLER_GRACE_PERIOD", "8s");
     let mut config = bench.config("apply");
     config["stateBackend"] = Value::Null;
     bench.interrupted(config).await;

@@ -8,7 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails in a test's set-up fails the test")]
 #![expect(clippy::missing_panics_doc, reason = "a function of tests panics if anything fails")]
 #![expect(clippy::missing_errors_doc, reason = "the errors of linters are what tests look at")]
-#![expect(clippy::new_without_default, reason = "a new machine is a directory, not a default")]
+#![expect(clippy::new_without_default, reason = "a new machine or port is not a default")]
 #![expect(
     clippy::must_use_candidate,
     clippy::return_self_not_must_use,
@@ -42,6 +42,7 @@ pub mod kubernetes;
 pub mod linters;
 pub mod machine;
 pub mod object_store;
+pub mod ports;
 mod postgres;
 pub mod processes;
 pub mod programs;
@@ -61,5 +62,6 @@ pub mod traced;
 pub mod vendors;
 pub mod world;
 
-pub use postgres::{PASSWORD, Postgres, free_port};
+pub use ports::HeldPort;
+pub use postgres::{PASSWORD, Postgres};
 pub use programs::{runner, static_runner};

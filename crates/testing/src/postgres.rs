@@ -10,6 +10,7 @@ use nix::unistd::{User, getuid};
 use tempfile::TempDir;
 
 use super::hang;
+use super::ports::HeldPort;
 use super::project::project_path;
 
 /// The arguments of initdb. The write-ahead log has small files, because the directory is copied.
@@ -24,16 +25,13 @@ const INITDB: &[&str] = &[
     "--pgdata=data",
 ];
 
-/// The number of ports to try: another test may take a port between its choice and its use.
-const START_ATTEMPTS: usize = 5;
-
 /// The superuser's password, with characters that are special in URLs and HCL.
 pub const PASSWORD: &str = "pw-${x}%{y}";
 
 /// A running server on a free port of the loopback interface. Dropping it ends it.
 pub struct Postgres {
     directory: TempDir,
-    port: u16,
+    port: HeldPort,
     /// `PostgreSQL` refuses to run as root, so root's tests let an ordinary user run it.
     user: Option<User>,
 }
@@ -45,7 +43,7 @@ impl Postgres {
     /// When the binaries are missing or the server does not start.
     #[must_use]
     pub fn start() -> Self {
-        let mut server = Self::stopped();
+        let server = Self::stopped();
         server.copy_new_cluster();
         server.launch();
         server
@@ -81,11 +79,11 @@ impl Postgres {
     /// When the replica does not start.
     #[must_use]
     pub fn replica(&self) -> Self {
-        let mut replica = Self::stopped();
+        let replica = Self::stopped();
         let mut copy = replica.command("pg_basebackup");
         copy.args(["--host=127.0.0.1", "--username=postgres", "--pgdata=data", "--no-sync"]);
         copy.args(["--write-recovery-conf", "--checkpoint=fast"]);
-        copy.arg(format!("--port={}", self.port)).env("PGPASSWORD", PASSWORD);
+        copy.arg(format!("--port={}", self.port())).env("PGPASSWORD", PASSWORD);
         expect_success(&copy.output().unwrap(), "pg_basebackup");
         replica.launch();
         self.execute("ALTER SYSTEM SET synchronous_standby_names = '*'");
@@ -133,31 +131,27 @@ impl Postgres {
                 std::os::unix::fs::chown(path, owner.0, owner.1).unwrap();
             }
         }
-        Self { directory, port: 0, user }
+        Self { directory, port: HeldPort::new(), user }
     }
 
-    /// Starts the server on a free port.
-    fn launch(&mut self) {
-        for _ in 0..START_ATTEMPTS {
-            self.port = free_port();
-            let options = format!(
-                "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off",
-                self.port
-            );
-            let mut start = self.command("pg_ctl");
-            start.args(["start", "-w", "-D", "data", "-l", "postgres.log", "-o", &options]);
-            if start.status().unwrap().success() {
-                return;
-            }
+    /// Starts the server.
+    fn launch(&self) {
+        let options = format!(
+            "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off",
+            self.port()
+        );
+        let mut start = self.command("pg_ctl");
+        start.args(["start", "-w", "-D", "data", "-l", "postgres.log", "-o", &options]);
+        if !start.status().unwrap().success() {
+            let log = std::fs::read_to_string(self.directory.path().join("postgres.log"));
+            panic!("PostgreSQL does not start: {}", log.unwrap_or_default());
         }
-        let log = std::fs::read_to_string(self.directory.path().join("postgres.log"));
-        panic!("PostgreSQL does not start: {}", log.unwrap_or_default());
     }
 
     /// The port that it listens on.
     #[must_use]
     pub const fn port(&self) -> u16 {
-        self.port
+        self.port.port()
     }
 
     /// The connection string of its database `postgres`, for its superuser.
@@ -165,7 +159,7 @@ impl Postgres {
     pub fn connection_string(&self) -> String {
         let password = PASSWORD.replace('%', "%25").replace('$', "%24");
         let password = password.replace('{', "%7B").replace('}', "%7D");
-        format!("postgres://postgres:{password}@127.0.0.1:{}/postgres?sslmode=disable", self.port)
+        format!("postgres://postgres:{password}@127.0.0.1:{}/postgres?sslmode=disable", self.port())
     }
 
     /// Executes a statement.
@@ -185,7 +179,7 @@ impl Postgres {
         let mut psql = self.command("psql");
         psql.args(["--host=127.0.0.1", "--username=postgres", "--no-psqlrc", "-Atq"]);
         psql.args(["-v", "ON_ERROR_STOP=1", "-c", statement, "postgres"]);
-        psql.arg(format!("--port={}", self.port)).env("PGPASSWORD", PASSWORD);
+        psql.arg(format!("--port={}", self.port())).env("PGPASSWORD", PASSWORD);
         let output = psql.output().unwrap();
         expect_success(&output, "psql");
         String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
@@ -227,15 +221,6 @@ fn copy(from: &Path, to: &Path) {
 fn expect_success(output: &Output, program: &str) {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{program}: {errors}");
-}
-
-/// A port of the loopback interface that is free, until another program takes it.
-///
-/// # Panics
-/// If no port is free.
-#[must_use]
-pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// The binary on PATH, or the newest of Debian's versions.

@@ -1,12 +1,13 @@
 //! The real `sshd` on 127.0.0.1, for one key, with git as its only command.
 
 use std::io::{BufRead, BufReader};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::git_server::{Repository, git_exec_path};
+use super::ports::HeldPort;
 
 /// The path in Debian's `openssh-server`; sshd needs an absolute path.
 const SSHD: &str = "/usr/sbin/sshd";
@@ -14,7 +15,7 @@ const SSHD: &str = "/usr/sbin/sshd";
 /// An ssh server with a host key of its own; ends when it is dropped.
 pub struct SshServer {
     directory: tempfile::TempDir,
-    port: u16,
+    port: HeldPort,
     process: Child,
     user: String,
 }
@@ -41,34 +42,29 @@ impl SshServer {
         let _ = std::fs::create_dir_all("/run/sshd");
         let user = Command::new("id").arg("-un").output().unwrap();
         let user = String::from_utf8(user.stdout).unwrap().trim().to_owned();
-        loop {
-            // sshd cannot choose a free port itself; another process may take this one first.
-            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-            let config = path("sshd_config");
-            std::fs::write(&config, configuration(directory.path(), port)).unwrap();
-            let mut process = Command::new(SSHD)
-                .args(["-D", "-e", "-f"])
-                .arg(&config)
-                .stdin(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .unwrap();
-            if accepts(&mut process, port) {
-                return Self { directory, port, process, user };
-            }
-            let _ = process.kill();
-            let _ = process.wait();
-        }
+        // sshd cannot choose a free port itself.
+        let port = HeldPort::new();
+        let config = path("sshd_config");
+        std::fs::write(&config, configuration(directory.path(), port.port())).unwrap();
+        let mut process = Command::new(SSHD)
+            .args(["-D", "-e", "-f"])
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until_it_answers(&mut process, port.port());
+        Self { directory, port, process, user }
     }
 
     /// `ssh://user@127.0.0.1:port/path`.
     pub fn url(&self, repository: &Repository) -> String {
-        format!("ssh://{}@127.0.0.1:{}{}", self.user, self.port, repository.path().display())
+        format!("ssh://{}@127.0.0.1:{}{}", self.user, self.port(), repository.path().display())
     }
 
     /// The port that it listens on.
     pub fn port(&self) -> u16 {
-        self.port
+        self.port.port()
     }
 
     /// The file with the accepted private key.
@@ -84,7 +80,7 @@ impl SshServer {
     /// The line of `known_hosts` for this server.
     pub fn known_hosts(&self) -> String {
         let key = std::fs::read_to_string(self.directory.path().join("host_key.pub")).unwrap();
-        format!("[127.0.0.1]:{} {key}", self.port)
+        format!("[127.0.0.1]:{} {key}", self.port())
     }
 }
 
@@ -115,16 +111,15 @@ fn configuration(directory: &Path, port: u16) -> String {
     )
 }
 
-/// Waits for the banner of sshd on `port`; false if it ended first.
-fn accepts(process: &mut Child, port: u16) -> bool {
+/// Waits for the banner of sshd on `port`.
+fn until_it_answers(process: &mut Child, port: u16) {
     loop {
-        if process.try_wait().unwrap().is_some() {
-            return false;
-        }
+        assert_eq!(process.try_wait().unwrap(), None, "sshd has ended");
         if let Ok(stream) = TcpStream::connect(("127.0.0.1", port)) {
             let mut greeting = String::new();
-            let read = BufReader::new(stream).read_line(&mut greeting);
-            return read.is_ok() && greeting.starts_with("SSH-");
+            BufReader::new(stream).read_line(&mut greeting).unwrap();
+            assert!(greeting.starts_with("SSH-"), "{greeting}");
+            return;
         }
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -258,6 +258,7 @@ impl World {
             .env("BUTLER_CACHE_DIR", self.path("cache"))
             .env("BUTLER_TMPFS_DIR", self.path("shm"))
             .env("BUTLER_LOG_INTERVAL", "1h")
+            .env("BUTLER_CANCEL_INTERVAL", "1h")
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -396,9 +397,11 @@ pub async fn eventually(what: &str, condition: impl Fn() -> bool) {
 
 /// The files below a directory that contain this text.
 pub fn files_with(directory: &Path, text: &str) -> Vec<PathBuf> {
+    assert!(directory.is_dir(), "{}", directory.display());
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let path = entry.unwrap().path();
+    // What a program removes meanwhile does not have it.
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
         if path.is_dir() && !path.is_symlink() {
             found.extend(files_with(&path, text));
         } else if std::fs::read(&path)

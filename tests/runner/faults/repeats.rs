@@ -44,7 +44,7 @@ async fn idempotency_key_identifies_repeated_requests() {
     for (answer, requests) in [(500, 2), (413, 3)] {
         let (mut world, _tool) = quick_world().await;
         // All lines in one batch, at the end.
-        world.set("BUTLER_LOG_INTERVAL", "2s");
+        world.set("BUTLER_LOG_INTERVAL", "1h");
         let act = FaultAction::Respond(answer, "", "{}");
         let trouble = ProxyFault { request: "POST logs", act, when: FaultTrigger::First(1) };
         let proxy = Proxy::start(&world.endpoint(), trouble).await;
@@ -90,8 +90,8 @@ fn assert_running_is_over(proxy: &Proxy) {
 #[tokio::test]
 async fn unanswered_running_status_is_abandoned_before_the_final_status() {
     let (mut world, _tool) = quick_world().await;
-    world.set("BUTLER_REQUEST_TIMEOUT", "1s");
-    world.set("BUTLER_REGISTRY_TIMEOUT", "4s");
+    world.set("BUTLER_REQUEST_TIMEOUT", "3s");
+    world.set("BUTLER_REGISTRY_TIMEOUT", "10s");
     let trouble =
         ProxyFault { request: "POST running", act: FaultAction::Hang, when: FaultTrigger::Always };
     let proxy = Proxy::start(&world.endpoint(), trouble).await;

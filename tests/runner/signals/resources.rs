@@ -92,11 +92,16 @@ async fn full_disk_does_not_lose_the_log_or_the_final_status() {
 #[tokio::test]
 async fn exhausted_file_descriptors_do_not_prevent_the_final_status() {
     // Consecutive limits, so that each place in which descriptors can run out is reached.
-    let runs = [8, 20].into_iter().chain(26..=42).map(async |limit| {
+    // All worlds first, because their creation keeps the registries of others from answering.
+    let mut worlds = Vec::new();
+    for limit in [8, 20].into_iter().chain(26..=42) {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
-        world.set("BUTLER_REGISTRY_TIMEOUT", "5s");
+        world.set("BUTLER_REGISTRY_TIMEOUT", "15s");
         StandIn::doing(&mut world, &[]);
         world.add_run(world.config("plan"));
+        worlds.push((limit, world));
+    }
+    let runs = worlds.into_iter().map(async |(limit, world)| {
         let output =
             execute_after_script(&world, &format!("ulimit -n {limit}")).output().await.unwrap();
         let end = world.end(&output);

@@ -12,6 +12,7 @@ use butler_source::git::{FetchError, SourceError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{Case, with_history};
+use butler_testing::HeldPort;
 use butler_testing::authority::Authority;
 use butler_testing::git_server::{Behaviour, GitServer};
 use butler_testing::ssh_server::SshServer;
@@ -100,8 +101,9 @@ async fn missing_repository_and_missing_server_are_named() {
     let server = GitServer::start();
     let error = Case::new(&format!("{}/none.git", server.origin()), "main").fail().await;
     assert!(matches!(error, FetchError::RepositoryNotFound { .. }), "{error:?}");
-    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = Case::new(&format!("http://{closed}/none.git"), "main").fail().await;
+    let closed = HeldPort::new();
+    let url = format!("http://127.0.0.1:{}/none.git", closed.port());
+    let error = Case::new(&url, "main").fail().await;
     assert!(matches!(error, FetchError::Connect { .. }), "{error:?}");
     let error = Case::new("file:///no/such/directory", "main").fail().await;
     assert!(matches!(error, FetchError::RepositoryNotFound { .. }), "{error:?}");

@@ -29,8 +29,7 @@ async fn cancelled_plan_ends_its_process_and_keeps_its_log() {
     // Nothing of the attempt is left, and others can use the state.
     let directory = attempts(&installation.data()).remove(0);
     eventually("the end of the processes", || !directory.join("home").exists()).await;
-    let layer = installation.layer("envs.a");
-    assert_eq!(layer["lease"], Value::Null);
+    installation.until_free("envs.a").await;
     let list = text(&installation.ask(&["layer", "list"]));
     assert!(list.contains("the plan was cancelled; `layer plan` plans again"), "{list}");
     let again = installation.ask(&["run", "cancel", &id]);

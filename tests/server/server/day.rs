@@ -338,7 +338,7 @@ async fn drift(day: &Day) {
     day.write("network", "172.16.0.0/12");
     // The layer was applied long ago, so its first check is due at once.
     let network = "path: envs/network,";
-    day.reconfigure(|page| page.replace(network, &format!("{network} drift: {{every: 1m}},")))
+    day.reconfigure(|page| page.replace(network, &format!("{network} drift: {{every: 10m}},")))
         .await;
     let layer = || day.installation.layer("network");
     eventually("drift", || layer()["drift"] == "found").await;

@@ -113,7 +113,7 @@ layers:
 
     installation.serve(&arguments).await;
     installation.until(layers[2], "Succeeded", 2).await;
-    eventually("the end of the attempt", || running(&installation.data()).is_empty()).await;
+    installation.until_tidy().await;
     let commit = repository.commit("Revert", &[("envs/dns/main.tf", LAYER)]);
     let rows = installation.rows(&arguments, "beside a server").await;
     assert_eq!(rows[layers[2]], format!("PendingTrigger would plan {commit}"));

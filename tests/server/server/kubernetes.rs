@@ -5,7 +5,7 @@ mod ends;
 mod installation;
 mod recovery;
 
-use butler_testing::free_port;
+use butler_testing::HeldPort;
 
 use super::faults::HeldBackend;
 use super::*;
@@ -24,7 +24,7 @@ struct Site {
     installation: Installation,
     cluster: ApiServer,
     repository: Repository,
-    port: u16,
+    port: HeldPort,
     /// Has the certificates of the server and of those that ask it.
     _authority: Authority,
 }
@@ -47,7 +47,7 @@ impl Site {
         }
         installation.ca_bundle = Some(authority.bundle());
         let repository = Repository::create(&[("envs/a/main.tf", module)]);
-        let port = free_port();
+        let port = HeldPort::new();
         let site = Self { installation, cluster, repository, port, _authority: authority };
         site.configure(layer);
         site
@@ -75,7 +75,7 @@ layers:
     /// The arguments of the server, without the address for attempts.
     fn arguments(&self) -> Vec<String> {
         let path = |name: &str| self.installation.path(name).to_str().unwrap().to_owned();
-        let listen = format!("127.0.0.1:{}", self.port);
+        let listen = format!("127.0.0.1:{}", self.port.port());
         let mut words = vec!["--executor".to_owned(), "kubernetes".to_owned()];
         for (flag, value) in [
             ("--listen", listen),
@@ -96,7 +96,7 @@ layers:
     async fn start_with(&mut self, more: &[&str]) {
         let login = format!("KUBECONFIG={}", self.installation.path("kubeconfig").display());
         let mut arguments = self.arguments();
-        let url = format!("https://127.0.0.1:{}", self.port);
+        let url = format!("https://127.0.0.1:{}", self.port.port());
         arguments.extend(["--attempt-url", &url].iter().chain(more).map(|word| (*word).to_owned()));
         self.installation.serve_behind(&["env", &login], &arguments).await;
     }

@@ -101,7 +101,7 @@ async fn server_leaves_attempts_alone_otherwise() {
 
 #[tokio::test]
 async fn second_signal_and_the_limit_end_the_wait_for_attempts() {
-    for (limit, is_signalled) in [("1s", false), ("10m", true)] {
+    for (limit, is_signalled) in [("6s", false), ("10m", true)] {
         let further = ["--stop-attempts", "--stop-timeout", limit];
         let mut held = Held::start(&[], &further).await;
         ask_to_end(held.installation.pid());

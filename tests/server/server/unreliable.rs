@@ -201,5 +201,5 @@ layers: {{held: {{path: held}}, free: {{path: free}}}}
     backend.release();
     installation.until("held", "Succeeded", 1).await;
     assert_eq!(installation.runs("held")[0]["attempts"].as_array().unwrap().len(), 1);
-    assert_eq!(installation.layer("held")["lease"], Value::Null);
+    installation.until_free("held").await;
 }

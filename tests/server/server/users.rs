@@ -117,7 +117,7 @@ async fn attack(isolation: &str) -> (Vec<String>, Installation) {
     let other = format!(
         "repositories: {{infra: {{url: '{}'}}}}
 layers:
-  other: {{repository: infra, ref: main, path: other, backend: {{type: local}}}}
+  other: {{repository: infra, ref: main, path: other, backend: {{type: local}}, retries: {{max: 1}}}}
 ",
         repository.url()
     );
@@ -132,6 +132,7 @@ layers:
     repository: infra
     ref: main
     path: hostile
+    retries: {{max: 1}}
     env: {{data: '{data}', out: '{out_shown}', secret: '{}'}}
 ",
         secret.display()

@@ -165,12 +165,15 @@ async fn burst_of_deliveries_makes_one_run_of_each_commit() {
     let host = Host::new(&installation, PUSHES[0]);
     let polls = || installation.json(&["layer", "sync", "github"])["poll"].as_u64().unwrap();
     let before = polls();
+    let begun = std::time::Instant::now();
     let deliveries = (0..1_000).map(|_| host.push("github"));
     let answers = futures_util::future::join_all(deliveries).await;
     assert!(answers.iter().all(|(status, _)| *status == 202));
     installation.until("github", "Succeeded", 2).await;
     // The polls of both requests, and those that follow the deliveries: one at once, one later.
-    assert!(polls() <= before + 4, "a delivery that is repeated is not followed each time");
+    // On a slow machine there is more than one later one.
+    let later = begun.elapsed().as_secs() / 5;
+    assert!(polls() <= before + 4 + later, "a delivery that is repeated is not followed each time");
     assert!(installation.ask(&["layer", "sync", "github", "--wait"]).status.success());
     assert_eq!(installation.runs("github").len(), 2);
 }

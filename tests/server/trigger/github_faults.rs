@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::github::{GitHubServer, START, not_found, printed};
 use super::{CI_TOKEN, error_text, machine, run_with_server};
+use butler_testing::HeldPort;
 use butler_testing::ci_server::{CiServer, Reply};
 
 const DISPATCH: &str = "POST /api/v3/repos/octo/infra/actions/workflows/butler-run.yml/dispatches";
@@ -345,9 +346,8 @@ fn status_requests_are_retried_after_server_errors() {
 fn unreachable_server_is_reported_before_a_dispatch() {
     let (server, _) = GitHubServer::default().start();
     let machine = machine(&server);
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let unused_address = format!("https://{}", listener.local_addr().unwrap());
-    drop(listener);
+    let held = HeldPort::new();
+    let unused_address = format!("https://127.0.0.1:{}", held.port());
     let said = machine.run(&[START, &["--url", &unused_address, "--timeout", "1s"]].concat());
     let text = error_text(&said, 4);
     assert!(text.starts_with("error: cannot reach GitHub to list the workflow's runs: "), "{text}");

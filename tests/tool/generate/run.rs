@@ -426,7 +426,7 @@ async fn jenkins_step_reads_identity_tokens_from_their_files() {
     let text = generate("jenkins", &options.map(str::to_owned)).expect_success().stdout;
     let script = jenkins_script(&text);
     let secret = world.path("secret-file");
-    let token = format!("token.{}", std::process::id());
+    let token = format!("token-of-{}-end", std::process::id());
     std::fs::write(&secret, &token).unwrap();
     for _ in 0..2 {
         let mut step = in_jenkins(&world, &script);
@@ -459,7 +459,8 @@ async fn gitlab_identity_token_is_on_tmpfs_and_removed_by_the_next_job() {
     let job_script =
         gitlab_script(&generate("gitlab-ci", &options.map(str::to_owned)).expect_success().stdout);
     let workspace = world.path("workspace");
-    let own = std::process::id();
+    // Other tests use /dev/shm too.
+    let own = format!("of-{}-end", std::process::id());
     for number in 0..2 {
         let token = format!("token.{number}.{own}");
         let mut job = in_gitlab(&world, &job_script);
@@ -474,7 +475,7 @@ async fn gitlab_identity_token_is_on_tmpfs_and_removed_by_the_next_job() {
         let places = [&*workspace, &world.path("tmp"), Path::new("/dev/shm")];
         let mut expected: Vec<_> = said.lines().skip(1).map(PathBuf::from).collect();
         expected.sort();
-        let mut left = holding_a_token(&format!(".{own}"), &places);
+        let mut left = holding_a_token(&own, &places);
         left.sort();
         assert_eq!(left, expected, "those of this job alone");
         if number == 1 {

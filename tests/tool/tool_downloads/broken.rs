@@ -41,13 +41,13 @@ fn download_from_a_silent_site_times_out() {
     let site = site();
     site.inject_fault(".zip", Fault::Hanging);
     let mut machine = quiet(&site);
-    machine.set("BUTLER_TOOL_TIMEOUT", "1s");
+    machine.set("BUTLER_TOOL_TIMEOUT", "4s");
     let said = machine.run(&INSTALL);
     refused(
         &said,
         &expect![[r"
         exit 1
-        error: timed out after 1 s while downloading `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip`
+        error: timed out after 4 s while downloading `<site>/terraform/1.9.8/terraform_1.9.8_<platform>.zip`
         hint: check the network and HTTPS_PROXY, increase --tool-timeout, or name a reachable site with --mirror
     "]],
         &machine,
@@ -179,7 +179,7 @@ fn retry_after_of_the_site_delays_the_retry() {
     let answer = "HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     let mirror = format!("http://{}/", canned(answer.to_owned(), None));
     let mut machine = Machine::new();
-    machine.set("BUTLER_TOOL_TIMEOUT", "2s");
+    machine.set("BUTLER_TOOL_TIMEOUT", "5s");
     let said = machine.run(&[
         "tool",
         "--product",

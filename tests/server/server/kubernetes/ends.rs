@@ -54,11 +54,10 @@ async fn ends(course: PodCourse, outcome: &str, line: &str) {
     site.installation.until("a", "Failed", 1).await;
     let run = site.installation.runs("a").remove(0);
     assert_eq!(of(&run), outcome, "{run}");
-    let reasons = site.reasons();
-    assert!(reasons.contains(outcome), "{reasons}");
+    eventually("the reason", || site.reasons().contains(outcome)).await;
     let log = site.log(&run);
     assert!(log.lines().last().is_some_and(|last| last.contains(line)), "{log}");
-    assert_eq!(site.installation.layer("a")["lease"], Value::Null);
+    site.installation.until_free("a").await;
 }
 
 #[tokio::test]
@@ -84,7 +83,7 @@ async fn job_that_exceeds_its_deadline_says_so() {
 
 #[tokio::test]
 async fn pod_that_cannot_begin_is_a_reason_of_its_layer_and_has_a_limit() {
-    let layer = "strategy: plan-only, retries: {max: 1}, job: {start-timeout: 3s}";
+    let layer = "strategy: plan-only, retries: {max: 1}, job: {start-timeout: 6s}";
     let mut site = Site::new(LAYER, layer).await;
     site.start().await;
     site.installation.until("a", "Succeeded", 1).await;
@@ -107,7 +106,7 @@ async fn pod_that_cannot_begin_is_a_reason_of_its_layer_and_has_a_limit() {
         let run = site.installation.runs("a").remove(0);
         assert!(of(&run).starts_with(outcome), "{run}");
         let log = site.log(&run);
-        assert!(log.contains("the pod did not begin within 3s: "), "{log}");
+        assert!(log.contains("the pod did not begin within 6s: "), "{log}");
         // The Job of the attempt is deleted, so its pod cannot begin later.
         let name = |job: &Value| job["metadata"]["annotations"]["butler.dev/run-id"].clone();
         let id = format!("{}-1", run["id"].as_str().unwrap());
@@ -127,7 +126,7 @@ async fn pod_that_cannot_begin_is_a_reason_of_its_layer_and_has_a_limit() {
 
 #[tokio::test]
 async fn api_server_that_refuses_jobs_fails_the_attempt_and_one_that_is_away_is_waited_for() {
-    let layer = "strategy: plan-only, retries: {max: 1}, job: {start-timeout: 3s}";
+    let layer = "strategy: plan-only, retries: {max: 1}, job: {start-timeout: 10s}";
     let mut site = Site::new(LAYER, layer).await;
     let denied = FaultEffect::Status(403, "Forbidden", "User \"server\" cannot create resource");
     site.cluster.faults("POST", "/jobs", denied, 1);
@@ -175,6 +174,6 @@ async fn plan_whose_job_cannot_be_created_yet_is_cancelled_at_once() {
     let cancelled = site.installation.ask(&["run", "cancel", run["id"].as_str().unwrap()]);
     assert!(cancelled.status.success(), "{}", text(&cancelled));
     site.installation.until("a", "Skipped", 1).await;
-    assert_eq!(site.installation.layer("a")["lease"], Value::Null);
+    site.installation.until_free("a").await;
     assert_eq!(site.cluster.objects(), 0);
 }

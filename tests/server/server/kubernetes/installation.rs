@@ -3,13 +3,13 @@
 //! server, and the container is the process that its pod describes, with its variables, volumes and probes.
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use butler_base::http::{self, Redirects};
 use butler_cluster::{Cluster, ClusterAccess, KubeconfigFiles, NativeObjects};
+use butler_testing::HeldPort;
 use butler_testing::{PASSWORD, Postgres};
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -42,7 +42,7 @@ struct Pod {
     variables: BTreeMap<String, String>,
     /// The directories of its volumes by their paths in the container.
     volumes: BTreeMap<String, PathBuf>,
-    port: u16,
+    port: HeldPort,
     kubeconfig: PathBuf,
     log: PathBuf,
     process: Option<Child>,
@@ -161,20 +161,16 @@ layers: {network: {repository: infra, path: network}}
     async fn until_ready(&mut self, workload: &str) {
         let (kind, name) = workload.split_once('/').unwrap();
         let workload = self.object(&format!("{kind}s"), name);
-        // All ports are held together, so they are distinct.
         let count = workload["spec"]["replicas"].as_u64().unwrap();
-        let held: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let ports: Vec<_> = held.iter().map(|it| it.local_addr().unwrap().port()).collect();
-        drop(held);
-        for (number, port) in ports.into_iter().enumerate() {
-            self.start_pod(&workload, &format!("{name}-{number}"), port);
+        for number in 0..count {
+            self.start_pod(&workload, &format!("{name}-{number}"), HeldPort::new());
         }
         for pod in &self.pods {
             pod.until_ready().await;
         }
     }
 
-    fn start_pod(&mut self, workload: &Value, name: &str, port: u16) {
+    fn start_pod(&mut self, workload: &Value, name: &str, port: HeldPort) {
         let pod = &workload["spec"]["template"]["spec"];
         let container = pod["containers"][0].clone();
         let mut volumes = BTreeMap::new();
@@ -260,7 +256,11 @@ impl Pod {
         for name in ["readinessProbe", "livenessProbe"] {
             let probe = &self.container[name]["httpGet"];
             assert_eq!((&probe["scheme"], &probe["port"]), (&json!("HTTPS"), &json!("https")));
-            let url = format!("https://127.0.0.1:{}{}", self.port, probe["path"].as_str().unwrap());
+            let url = format!(
+                "https://127.0.0.1:{}{}",
+                self.port.port(),
+                probe["path"].as_str().unwrap()
+            );
             let answers = async {
                 loop {
                     let mut request = client.get(&url);
@@ -302,7 +302,7 @@ impl Pod {
         command.env("KUBECONFIG", &self.kubeconfig).stdin(Stdio::null()).kill_on_drop(true);
         command.current_dir(self.path(self.container["workingDir"].as_str().unwrap()));
         for (name, value) in &self.variables {
-            command.env(name, self.path(&value.replace(PORT, &format!(":{}", self.port))));
+            command.env(name, self.path(&value.replace(PORT, &format!(":{}", self.port.port()))));
         }
         command
     }

@@ -82,7 +82,8 @@ async fn second_server_with_the_same_store_leaves_the_jobs_of_the_first_one_alon
     let store = format!("postgres://postgres:{PASSWORD}@127.0.0.1:{}/postgres", postgres.port());
     let store = ["--store", &store];
     let mut other = site.beside();
-    let url = format!("https://127.0.0.1:{}", free_port());
+    let port = HeldPort::new();
+    let url = format!("https://127.0.0.1:{}", port.port());
     let login = format!("KUBECONFIG={}", other.path("kubeconfig").display());
     let words = ["--executor", "kubernetes", "--attempt-url", &url, store[0], store[1]];
     site.cluster.course(PodCourse::Unschedulable);

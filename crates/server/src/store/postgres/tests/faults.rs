@@ -114,7 +114,7 @@ async fn server_that_hangs_in_a_transaction_delays_others_for_a_limited_time() {
     let server = Postgres::start();
     let address = address(&server);
     let hangs = open(
-        &format!("{address}%20-cidle_in_transaction_session_timeout%3D300ms"),
+        &format!("{address}%20-cidle_in_transaction_session_timeout%3D2s"),
         &TestClock::default(),
     )
     .await;
@@ -130,9 +130,9 @@ async fn server_that_hangs_in_a_transaction_delays_others_for_a_limited_time() {
 async fn statement_that_takes_too_long_is_an_error_and_the_store_goes_on() {
     let server = Postgres::start();
     let address = address(&server);
-    let store =
-        open(&format!("{address}%20-cstatement_timeout%3D300ms"), &TestClock::default()).await;
+    // First the one that has time to create the tables.
     let other = open(&address, &TestClock::default()).await;
+    let store = open(&format!("{address}%20-cstatement_timeout%3D2s"), &TestClock::default()).await;
     let client = other.pool.get().await.unwrap();
     begin(&client, Access::Write).await.unwrap();
     let error = store.pause(&layer("a"), Some("ana")).await.unwrap_err().to_string();
