@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 use super::followed::Followed;
 use super::includes::Includes;
 use super::remembered::{self, READING};
+use super::wanted_commits::WantedCommits;
 use crate::config::{Config, ConfigError, IncludeSource, RemoteLimits};
 use crate::data::DataDirectory;
 use crate::layers::{Catalog, IncludedFiles, Reading, origin};
@@ -36,6 +37,8 @@ pub struct Desired {
     unread: Mutex<BTreeMap<ResourceKey, (String, u64)>>,
     /// The followers, which are in a file of their own and in custom resources.
     pub followed: Followed,
+    /// The commits that polls fetch in addition.
+    pub wanted: WantedCommits,
 }
 
 /// The last poll of a repository.
@@ -94,6 +97,7 @@ impl Desired {
             errors: Mutex::default(),
             unread: Mutex::default(),
             followed: Followed::default(),
+            wanted: WantedCommits::default(),
         }
     }
 

@@ -36,6 +36,7 @@ mod timestamp;
 mod tls;
 mod view;
 mod waiting;
+mod wanted_commits;
 
 pub use config_files::ConfigFiles;
 pub use desired::{Desired, Poll, PollResults};

@@ -175,7 +175,8 @@ impl<S: Store + 'static> Poller<S> {
     pub(super) async fn poll(&mut self, stop: &Stop) -> Result<(), PollError> {
         // Asked before the repository is read: what another server reads meanwhile is newer.
         let readings = self.store.readings(&self.name).await?;
-        if self.kept.is_empty() {
+        // Those that are fetched in addition must stay, too.
+        if self.kept.is_empty() || !self.desired.wanted.awaited(&self.name).is_empty() {
             self.kept = self.store.commits().await?;
         }
         let (config, references) = self.update(stop).await?;
@@ -253,7 +254,8 @@ impl<S: Store + 'static> Poller<S> {
         self.kept.iter().chain(last).map(ToString::to_string).chain(valid).collect()
     }
 
-    /// Updates the mirror. Returns the commits that the configuration needs; followers get the heads of their branches.
+    /// Updates the mirror. Returns the commits that the configuration needs; followers get the heads of their branches,
+    /// and attempts the commits that are wanted.
     async fn update_mirror(
         &self,
         config: &Config,
@@ -263,7 +265,9 @@ impl<S: Store + 'static> Poller<S> {
         let begun = self.store.clock().await?;
         let needed = references(config, &self.name);
         let followed = self.desired.followed.branches(config, &self.name);
-        let wanted: BTreeSet<String> = needed.union(&followed).cloned().collect();
+        let commits = self.desired.wanted.awaited(&self.name);
+        let mut wanted: BTreeSet<String> = needed.union(&followed).cloned().collect();
+        wanted.extend(commits.iter().map(ToString::to_string));
         let has_more = wanted.len() > needed.len();
         let mut found = self.fetch(config, entry, wanted, stop).await;
         let mut error = found.as_ref().err().map(PollError::describe);
@@ -271,10 +275,13 @@ impl<S: Store + 'static> Poller<S> {
             && has_more
             && !needed.is_empty()
         {
-            // Layers do not depend on a branch that only a follower needs, and that cannot be fetched.
+            // Layers do not depend on a branch that only a follower needs, or on a commit of one run.
             let repository = &self.name;
             let why = error.as_deref().unwrap_or_default();
-            tracing::warn!(repository, "cannot read the branches of followers: {why}");
+            tracing::warn!(
+                repository,
+                "cannot read branches of followers, or commits of runs: {why}"
+            );
             found = self.fetch(config, entry, needed.clone(), stop).await;
             error = found.as_ref().err().map(PollError::describe).or(error);
         }
@@ -282,6 +289,11 @@ impl<S: Store + 'static> Poller<S> {
         let heads = heads.map(|(name, commit)| (name.clone(), commit.clone())).collect();
         self.desired.followed.found(&self.name, Polled { heads, error, begun });
         let mut found = found?;
+        for commit in &commits {
+            if let Some(answer) = found.get(commit.as_str()) {
+                self.desired.wanted.found(&self.name, commit, answer.is_some());
+            }
+        }
         found.retain(|name, _| needed.contains(name));
         Ok(found)
     }

@@ -31,8 +31,8 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         is_about_attempt || self.leadership().decides()
     }
 
-    /// Whether a step has to wait for this server to read the repository, which it does at once: another server has read
-    /// the commit first.
+    /// Whether a step has to wait for this server to fetch its commit, which it does at once: another server has read the
+    /// commit first, and the branch can have a newer one now.
     pub(super) fn waits_for_commit(
         &self,
         source: Option<&LayerSource>,
@@ -44,7 +44,10 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         };
         let repository = &source.configured.repository;
         let run = snapshot.facts.runs.iter().find(|known| known.id == *run);
-        let waits = run.is_some_and(|run| !self.executor.has_commit(repository, run.commit()));
+        let waits = run.is_some_and(|run| {
+            !self.executor.has_commit(repository, run.commit())
+                && self.desired.wanted.want(repository, run.commit())
+        });
         if waits {
             self.desired.request_poll(repository);
         }

@@ -164,7 +164,22 @@ async fn commit_that_another_server_has_read_is_started_after_this_one_has_read_
     server.scheduler.desired.due("one").notified().await;
     let look = server.scheduler.looks[&layer("a")];
     assert!(look > Instant::now() && look <= Instant::now() + READ_AGAIN);
+    // The next poll fetches it, also if the branch has a newer one.
+    assert_eq!(server.scheduler.desired.wanted.awaited("one"), [Commit::new("d1")]);
     commits(true, &server);
+    server.scheduler.drive(&layer("a")).await;
+    assert_eq!(server.scheduler.executor.done(), ["start a"]);
+}
+
+#[tokio::test]
+async fn commit_that_the_repository_does_not_have_is_not_waited_for() {
+    let store = Arc::new(MemoryStore::new(Arc::new(|| Moment::from_millis(1_000))));
+    let mut server = Server::new(&store, "first");
+    server.scheduler.executor.has_commits.store(false, Ordering::Relaxed);
+    server.decide(&store).await;
+    see(&store, "d1").await;
+    assert!(server.settle().await.is_empty());
+    server.scheduler.desired.wanted.found("one", &Commit::new("d1"), false);
     server.scheduler.drive(&layer("a")).await;
     assert_eq!(server.scheduler.executor.done(), ["start a"]);
 }
