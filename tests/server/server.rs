@@ -270,7 +270,7 @@ impl Installation {
         .await;
     }
 
-    /// What the list of layers says about the configuration and its repositories.
+    /// The problems of the configuration and its repositories, from the list of layers.
     fn problems(&self) -> Vec<String> {
         let listed = self.get("/layers");
         let problems = listed["problems"].as_array().unwrap().iter();

@@ -101,7 +101,7 @@ impl Authority {
         self.server.clone()
     }
 
-    /// What a server needs to speak TLS with a certificate of this authority.
+    /// Accepts TLS connections with a certificate of this authority.
     pub fn acceptor(&self) -> SslAcceptor {
         self.acceptor.clone()
     }

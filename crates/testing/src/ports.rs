@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn held_port_is_given_to_nobody_until_a_program_names_it() {
+    fn held_port_is_refused_and_given_to_no_other_program_until_one_names_it() {
         let held = HeldPort::new();
         let address = ("127.0.0.1", held.port());
         assert!(TcpStream::connect(address).is_err());

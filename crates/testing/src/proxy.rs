@@ -52,9 +52,9 @@ pub struct ProxyFault {
     /// `GET status`, `GET config`, `POST running`, `POST logs`, `POST plan`, `POST outputs` or
     /// `POST final`.
     pub request: &'static str,
-    /// What happens.
+    /// The effect.
     pub act: FaultAction,
-    /// When it happens.
+    /// The requests that it affects.
     pub when: FaultTrigger,
 }
 

@@ -12,7 +12,7 @@ use crate::model::Commit;
 #[derive(Debug, Default)]
 pub struct WantedCommits(Mutex<BTreeMap<(String, Commit), Answer>>);
 
-/// What is known about a commit that is wanted.
+/// The state of a commit that is wanted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Answer {
     /// The next poll fetches it.

@@ -21,7 +21,7 @@ pub struct Fault {
     pub method: &'static str,
     /// The end of the path, with `?watch` for a watch.
     pub path: &'static str,
-    /// What happens instead of the response.
+    /// The effect, in place of the response.
     pub what: FaultEffect,
     /// How often. Afterwards the server responds itself.
     pub times: usize,
@@ -82,7 +82,7 @@ pub(super) struct Watching {
     pub(super) breaks: u64,
 }
 
-/// What the parts of the cluster share.
+/// The state that the parts of the cluster share.
 pub(super) struct Shared {
     pub(super) store: Mutex<Store>,
     /// Version of the store, incremented by each change.
