@@ -66,6 +66,13 @@ impl Site {
         eventually(&format!("{plural}/{name}: {kind} {status}"), || find().is_some()).await;
         find().unwrap()
     }
+
+    /// Waits until the server shows `team-a.dns` with this path. A resource is accepted as soon as it is in force, and
+    /// what the server shows follows it.
+    async fn until_path(&self, path: &str) {
+        let is_shown = || self.installation.layer("team-a.dns")["path"] == path;
+        eventually(&format!("the path {path}"), is_shown).await;
+    }
 }
 
 fn arguments() -> Vec<String> {
@@ -199,17 +206,16 @@ async fn invalid_resource_says_why_and_the_last_valid_one_stays_in_force() {
     assert_eq!(site.installation.layer("team-a.dns")["path"], "envs/dns");
     // The configuration is in force as soon as the resource is gone, and then it is first, also after a restart.
     site.cluster.delete_custom("layers", "team-a", "dns");
-    let path = || site.installation.layer("team-a.dns")["path"].clone();
-    eventually("the path of the configuration", || path() == "envs/app").await;
+    site.until_path("envs/app").await;
     site.layer("dns", site.dns());
     site.until("layers", "dns", "Accepted", "False").await;
     site.installation.kill().await;
     site.serve().await;
     site.installation.until_problem(&["Layer team-a/dns: ", "also given in"]).await;
-    assert_eq!(site.installation.layer("team-a.dns")["path"], "envs/app");
+    site.until_path("envs/app").await;
     site.installation.configure("layers: {}");
     site.until("layers", "dns", "Accepted", "True").await;
-    assert_eq!(site.installation.layer("team-a.dns")["path"], "envs/dns");
+    site.until_path("envs/dns").await;
 }
 
 #[tokio::test]
