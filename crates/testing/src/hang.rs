@@ -91,11 +91,10 @@ mod tests {
     fn test_that_is_asked_to_end_shows_its_logs_and_processes() {
         if let Some(directory) = std::env::var_os(DIRECTORY) {
             watch(Path::new(&directory));
-            // In a session of its own, so that the signal does not reach it.
+            // In a session of its own, so that the signal does not reach it. It says itself that it is there.
             let mut sleeping = Command::new("setsid");
-            let sleeping = sleeping.args(["sleep", "1000"]).current_dir(&directory).spawn();
-            std::fs::write(Path::new(&directory).join("ready"), "").unwrap();
-            sleeping.unwrap().wait().unwrap();
+            sleeping.args(["sh", "-c", "touch ready; exec sleep 1000"]);
+            sleeping.current_dir(&directory).status().unwrap();
             loop {
                 std::thread::park();
             }
@@ -122,7 +121,7 @@ mod tests {
         let shown = String::from_utf8_lossy(&output.stderr);
         assert!(shown.contains("waits for a lease"), "{shown}");
         assert!(shown.contains(&format!("process {pid}: ")), "{shown}");
-        assert!(shown.contains(": sleep 1000"), "{shown}");
+        assert!(shown.contains("sleep 1000"), "{shown}");
         assert!(in_directory(directory.path()).is_empty(), "{shown}");
         assert_eq!(output.status.signal(), Some(Signal::SIGKILL as i32), "{shown}");
     }

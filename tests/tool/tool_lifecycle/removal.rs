@@ -1,5 +1,8 @@
 //! Removing a version: processes that prevent it, and that returned paths do not disappear.
 
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use butler_base::cancel::Stop;
 use butler_runner::tool::{Origin, UninstallError, Uninstalled, ready, uninstall};
 use expect_test::expect;
@@ -254,59 +257,65 @@ fn run_that_is_looking_up_a_version_keeps_it() {
     machine.run(&AT_ONCE).expect_success();
 }
 
+/// In rounds: users and a remover at the same time, and then the remover alone, because users can leave it no moment.
 #[test]
 fn returned_paths_never_disappear_during_concurrent_removal() {
+    const USERS: usize = 4;
+    const ROUNDS: usize = 25;
     let (site, machine, options) = installed(b"binary");
-    let is_over = std::sync::atomic::AtomicBool::new(false);
-    let begun = std::time::Instant::now();
-    let removed = std::thread::scope(|scope| {
-        let remover = scope.spawn(|| {
+    let (meet, using) = (Barrier::new(USERS + 1), AtomicUsize::new(0));
+    let is_over = AtomicBool::new(false);
+    // Results are asserted at the end, because a thread that ends early would leave the others at the barrier.
+    let (kept, removals) = std::thread::scope(|scope| {
+        let user = || {
             let runtime = runtime();
-            let (mut removed, mut refused) = (0, 0);
-            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
-                let ended = runtime.block_on(uninstall(
-                    &request("1.9.8"),
-                    &options,
-                    Duration::ZERO,
-                    &Stop::new(),
-                    &|_| {},
-                ));
-                match ended {
-                    Ok(Uninstalled::Removed { .. }) => removed += 1,
-                    Ok(Uninstalled::NotInstalled) => {}
-                    Err(UninstallError::InUse { .. } | UninstallError::Tool(_)) => refused += 1,
-                    Err(error) => panic!("{error}"),
+            // A client's connections belong to the runtime that created them.
+            let options = self::options(&machine, &site);
+            let mut kept = Vec::new();
+            loop {
+                meet.wait();
+                if is_over.load(Ordering::SeqCst) {
+                    return kept;
                 }
+                let tool = runtime.block_on(ready(&request("1.9.8"), &options, &|_| {}));
+                kept.push(tool.map(|tool| (0..100).all(|_| is_executable(&tool.path))));
+                using.fetch_sub(1, Ordering::SeqCst);
+                meet.wait();
             }
-            (removed, refused)
-        });
-        let users: Vec<_> = (0..4)
-            .map(|_| {
-                scope.spawn(|| {
-                    let runtime = runtime();
-                    // A client's connections belong to the runtime that created them.
-                    let options = self::options(&machine, &site);
-                    // Until the version was removed during use, and a few more times.
-                    for round in 0.. {
-                        if round >= 25 && archives(&site) > 1 {
-                            break;
-                        }
-                        assert!(begun.elapsed() < Duration::from_mins(1), "it is never removed");
-                        let tool =
-                            runtime.block_on(ready(&request("1.9.8"), &options, &|_| {})).unwrap();
-                        for _ in 0..100 {
-                            assert!(is_executable(&tool.path), "it was removed from under a user");
-                        }
-                    }
-                })
-            })
-            .collect();
-        let users: Vec<_> = users.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
-        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-        users.into_iter().for_each(Result::unwrap);
-        remover.join().unwrap()
+        };
+        let users: Vec<_> = (0..USERS).map(|_| scope.spawn(user)).collect();
+        let runtime = runtime();
+        let remove = || {
+            let request = request("1.9.8");
+            let (none, stop) = (Duration::ZERO, Stop::new());
+            runtime.block_on(uninstall(&request, &options, none, &stop, &|_| {}))
+        };
+        let mut removals = Vec::new();
+        let is_refused = |removal: &Result<Uninstalled, UninstallError>| removal.is_err();
+        let mut rounds = 0;
+        while rounds < ROUNDS || !removals.iter().any(is_refused) {
+            rounds += 1;
+            using.store(USERS, Ordering::SeqCst);
+            meet.wait();
+            while using.load(Ordering::SeqCst) > 0 {
+                removals.push(remove());
+            }
+            meet.wait();
+            removals.push(remove());
+        }
+        is_over.store(true, Ordering::SeqCst);
+        meet.wait();
+        let kept = users.into_iter().flat_map(|user| user.join().unwrap()).collect::<Vec<_>>();
+        (kept, removals)
     });
-    assert!(removed.0 > 0 && removed.1 > 0, "both have to happen: {removed:?}");
+    for kept in kept {
+        assert!(kept.unwrap(), "it was removed from under a user");
+    }
+    for error in removals.iter().filter_map(|removal| removal.as_ref().err()) {
+        let is_refusal = matches!(error, UninstallError::InUse { .. } | UninstallError::Tool(_));
+        assert!(is_refusal, "{error}");
+    }
+    assert!(removals.iter().any(|it| matches!(it, Ok(Uninstalled::Removed { .. }))));
     assert!(archives(&site) > 1);
 }
 
