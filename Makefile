@@ -37,6 +37,12 @@ NEXTEST := cargo nextest run --locked --workspace --test-threads "$$(($$(getconf
 # For simulations of thousands of seeds. A hundred take less time than its compilation.
 OPTIMISED := --config profile.dev.package.butler-server.opt-level=2
 
+# Server and attempts are killed at random.
+SOAK := SOAK_KILLS="$${SOAK_KILLS:-50}" SOAK_SECONDS="$${SOAK_SECONDS:-600}" SOAK_SEED="$${SOAK_SEED:-$$(date +%s)}" \
+	cargo test --locked --test server -- --nocapture --test-threads=1 --exact \
+		server::kills::killed_servers_and_attempts_lose_no_commit_and_apply_none_twice \
+		server::kills::killed_servers_with_one_store_lose_no_commit_and_apply_none_twice
+
 # Beside scripts that users would write instead: benches/ is a Python package without dependencies.
 define benchmark
 	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
@@ -112,12 +118,7 @@ bench-shared: build ## Build, then measure servers that share a store in Postgre
 soak: setup-test ## Simulate 2,000 seeds, then kill servers and attempts at random: one, and two with one store, ten minutes each
 	@SIMULATE_SEEDS="$${SIMULATE_SEEDS:-2000}" \
 		cargo test $(OPTIMISED) --locked --package butler-server --package butler-follower --test simulation
-	@terraform="$$(command -v terraform || '$(BINARY)' tool install --cache-dir '$(TOOLS)' '$(TERRAFORM_VERSION)')"; \
-	export PATH="$$PATH:$$(dirname "$$terraform")"; \
-	export SOAK_KILLS="$${SOAK_KILLS:-50}" SOAK_SECONDS="$${SOAK_SECONDS:-600}" SOAK_SEED="$${SOAK_SEED:-$$(date +%s)}"; \
-	cargo test --locked --test server -- --nocapture --test-threads=1 --exact \
-		server::kills::killed_servers_and_attempts_lose_no_commit_and_apply_none_twice \
-		server::kills::killed_servers_with_one_store_lose_no_commit_and_apply_none_twice
+	$(call with_test_tools,$(SOAK))
 
 bench-docs: ## Put what was last measured into docs/performance.md, and draw docs/performance.svg
 	@python3 -B -m benches --docs
