@@ -24,6 +24,11 @@ fn main() {
             println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
         }
     }
+    // Tests start the runner of a debug build ten thousand times. At a fixed address, no relocation is written.
+    let is_debug = var("PROFILE").is_ok_and(|profile| profile == "debug");
+    if is_debug && var("TARGET").is_ok_and(|target| target.ends_with("-linux-gnu")) {
+        println!("cargo:rustc-link-arg-bins=-no-pie");
+    }
     // Only release builds contain the commit; otherwise each commit would require a new build.
     let tree = if var("PROFILE").is_ok_and(|profile| profile == "release") {
         checked_out_commit()
