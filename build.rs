@@ -16,6 +16,7 @@ fn main() {
         println!("cargo:rerun-if-env-changed={name}");
     }
     println!("cargo:rerun-if-changed=build.rs");
+    let profile = var("PROFILE").unwrap_or_default();
     if var("CARGO_CFG_TARGET_FEATURE").is_ok_and(|it| it.split(',').any(|it| it == "crt-static")) {
         // The standard library falls back to fork, which copies page tables, if it does not find this symbol. Its
         // weak reference does not pull the symbol out of a static C library.
@@ -23,18 +24,12 @@ fn main() {
         if unpacks_relocations() {
             println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
         }
-    }
-    // Tests start the runner of a debug build ten thousand times. At a fixed address, no relocation is written.
-    let is_debug = var("PROFILE").is_ok_and(|profile| profile == "debug");
-    if is_debug && var("TARGET").is_ok_and(|target| target.ends_with("-linux-gnu")) {
+    } else if profile == "debug" && var("TARGET").is_ok_and(|it| it.ends_with("-linux-gnu")) {
+        // Tests start the runner of a debug build thousands of times, and each start would write 400,000 relocations.
         println!("cargo:rustc-link-arg-bins=-no-pie");
     }
     // Only release builds contain the commit; otherwise each commit would require a new build.
-    let tree = if var("PROFILE").is_ok_and(|profile| profile == "release") {
-        checked_out_commit()
-    } else {
-        None
-    };
+    let tree = if profile == "release" { checked_out_commit() } else { None };
     let named = var("BUTLER_RUNNER_COMMIT").ok().filter(|commit| !commit.is_empty());
     let (commit, committed) = tree.map_or((None, None), |(commit, time)| (Some(commit), time));
     let commit = named.or(commit).unwrap_or_else(|| "unknown".to_owned());

@@ -91,10 +91,9 @@ mod tests {
     fn test_that_is_asked_to_end_shows_its_logs_and_processes() {
         if let Some(directory) = std::env::var_os(DIRECTORY) {
             watch(Path::new(&directory));
-            // In a session of its own, so that the signal does not reach it. It says itself that it is there.
+            // In a session of its own, so that the signal does not reach it.
             let mut sleeping = Command::new("setsid");
-            sleeping.args(["sh", "-c", "touch ready; exec sleep 1000"]);
-            sleeping.current_dir(&directory).status().unwrap();
+            sleeping.args(["sleep", "1000"]).current_dir(&directory).status().unwrap();
             loop {
                 std::thread::park();
             }
@@ -111,7 +110,12 @@ mod tests {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        while !directory.path().join("ready").exists() {
+        // Not before `setsid` has become the process that the report has to name.
+        let sleeps = || {
+            let found = in_directory(directory.path());
+            found.iter().any(|process| process.command.trim_end() == "sleep 1000")
+        };
+        while !sleeps() {
             assert_eq!(hanging.try_wait().unwrap(), None);
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
@@ -121,7 +125,7 @@ mod tests {
         let shown = String::from_utf8_lossy(&output.stderr);
         assert!(shown.contains("waits for a lease"), "{shown}");
         assert!(shown.contains(&format!("process {pid}: ")), "{shown}");
-        assert!(shown.contains("sleep 1000"), "{shown}");
+        assert!(shown.contains(": sleep 1000"), "{shown}");
         assert!(in_directory(directory.path()).is_empty(), "{shown}");
         assert_eq!(output.status.signal(), Some(Signal::SIGKILL as i32), "{shown}");
     }

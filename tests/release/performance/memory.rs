@@ -17,7 +17,7 @@ const TINY: u64 = 4_000_000;
 const LARGE: u64 = 7_500_000;
 
 /// Limit of resident memory, in bytes.
-const RESIDENT: u64 = 28_000_000;
+const RESIDENT: u64 = 24_000_000;
 
 /// Prints 200,000 lines, each after the resource's name.
 const LINES: &str = r#"
