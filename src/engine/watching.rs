@@ -114,6 +114,10 @@ impl<S: Sink> Sink for OutputWatch<'_, S> {
         self.sink.partial(stream, pending)
     }
 
+    fn stream_ended(&self, stream: Stream) {
+        self.sink.stream_ended(stream);
+    }
+
     fn acknowledged_stop(&self) -> Option<bool> {
         Some(self.seen.lock().unwrap_or_else(PoisonError::into_inner).interrupted)
     }
@@ -130,6 +134,10 @@ impl<S: Sink> Sink for WithoutAcknowledgement<'_, S> {
 
     fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
         self.0.partial(stream, pending)
+    }
+
+    fn stream_ended(&self, stream: Stream) {
+        self.0.stream_ended(stream);
     }
 }
 
@@ -214,6 +222,14 @@ impl<S: Sink> Sink for TestMessages<'_, S> {
     /// A part of a JSON line cannot be converted.
     fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
         if pending.first() == Some(&b'{') { 0 } else { self.sink.partial(stream, pending) }
+    }
+
+    fn stream_ended(&self, stream: Stream) {
+        self.sink.stream_ended(stream);
+        // Standard output also contains what is passed on as standard error.
+        if stream == Stream::Stdout {
+            self.sink.stream_ended(Stream::Stderr);
+        }
     }
 
     fn acknowledged_stop(&self) -> Option<bool> {

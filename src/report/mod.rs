@@ -12,4 +12,5 @@ pub use log::run_log::{LiveOutput, PlanHint, RunLog};
 pub use log::spool::{Receiver, Sender, channel};
 pub use log::undelivered::{Undelivered, WrittenLines};
 pub use log::upload::{Delivery, LogSink, UploadEnd, UploadReport, upload};
+pub use log::waiting::WaitingLines;
 pub use terminal::show;

@@ -21,6 +21,7 @@ mod memory;
 mod panics;
 mod plan_files;
 mod plan_json;
+mod quoted_secrets;
 mod registry;
 mod report;
 mod run_archive;

@@ -18,6 +18,8 @@
 //!
 //! - [`RunLog`](run_log::RunLog) is the only way in, and it redacts each line before it is stored. A value
 //!   that is registered later is not redacted in lines that were added before.
+//! - A line of a child that ends with the beginning of a secret waits for the next line of its stream or for
+//!   the end of the stream, because Terraform breaks long messages. Lines of the other stream do not wait.
 //! - One counter numbers the lines of both streams, in the order of their arrival, from 1 to 2³¹ − 1 (the
 //!   largest number that the registry can store). Later lines are dropped.
 //! - Each reader has a queue of its own, so a reader that is slow, fails or panics does not affect the others.
@@ -75,3 +77,4 @@ pub(super) mod run_log;
 pub(super) mod spool;
 pub(super) mod undelivered;
 pub(super) mod upload;
+pub(super) mod waiting;

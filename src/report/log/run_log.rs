@@ -1,17 +1,18 @@
 //! The log of one run: redacts each line, numbers it, and passes it to every reader.
 //!
 //! [`RunLog`] is the only way into the log, and it redacts. One counter numbers the lines of both streams from
-//! 1, in the order of arrival (registry API, POST logs). A line without a secret is copied only once for each
-//! reader.
+//! 1, in the order of arrival (registry API, POST logs). A line that may end with the beginning of a secret
+//! waits for the next line of its stream. A line without a secret is copied only once for each reader.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::spool::Sender;
+use super::waiting::WaitingLines;
 use crate::report::diagnostics::DiagnosticReader;
 use butler_base::event::LogLineRef;
 use butler_base::event::{Notation, Phase, Stream};
 use butler_base::process::Sink;
-use butler_base::secret::Redactor;
+use butler_base::secret::{LineRedactor, Redactor};
 use butler_result::Diagnostic;
 use butler_result::timeline::Watcher;
 
@@ -29,6 +30,7 @@ enum Origin {
 #[derive(Clone, Debug)]
 pub struct RunLog {
     redactor: Arc<Redactor>,
+    waiting: Arc<WaitingLines>,
     state: Arc<Mutex<LogState>>,
 }
 
@@ -100,7 +102,7 @@ impl RunLog {
             diagnostics: DiagnosticReader::default(),
             warnings: Vec::new(),
         };
-        Self { redactor, state: Arc::new(Mutex::new(state)) }
+        Self { redactor, waiting: Arc::default(), state: Arc::new(Mutex::new(state)) }
     }
 
     /// The redactor of all lines.
@@ -111,9 +113,12 @@ impl RunLog {
 
     /// Adds a message of the runner, one entry for each line of `text`. It is not shown on the terminal.
     pub fn write_lines(&self, text: &str) {
+        let mut lines = LineRedactor::default();
+        let add = |line: &str| self.add(Origin::Runner, Stream::Stdout, line);
         for line in text.lines() {
-            self.add(Origin::Runner, Stream::Stdout, line.as_bytes());
+            lines.push(&self.redactor, line.as_bytes(), add);
         }
+        lines.flush(&self.redactor, add);
     }
 
     /// Shows `text` only on the terminal, after all earlier lines.
@@ -161,6 +166,7 @@ impl RunLog {
 
     /// Ends the log: readers see its end after the last line. Later lines are dropped.
     pub fn close(&self) {
+        self.flush();
         let mut state = self.state();
         state.readers.clear();
         let last = state.last;
@@ -170,29 +176,34 @@ impl RunLog {
         }
     }
 
-    fn add(&self, origin: Origin, stream: Stream, line: &[u8]) {
-        // Windows programs end lines with a carriage return. Inside of a line it belongs to a progress bar.
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let content = self.redactor.redact(line);
+    /// Adds a redacted line.
+    fn add(&self, origin: Origin, stream: Stream, content: &str) {
         let mut state = self.state();
         if state.last == MAX_SEQUENCE {
             return;
         }
         state.last += 1;
-        let entry = LogLineRef { sequence: state.last, stream, content: &content };
+        let entry = LogLineRef { sequence: state.last, stream, content };
         for reader in &state.readers {
             reader.send(entry);
         }
         if origin == Origin::Runner {
             return;
         }
-        state.diagnostics.read(stream, &content);
+        state.diagnostics.read(stream, content);
         if let Some(shown) = &mut state.live {
-            if shown.plan_hint.hides(&content) {
+            if shown.plan_hint.hides(content) {
                 return;
             }
-            let content = shown.notation.line(&content);
+            let content = shown.notation.line(content);
             shown.sender.send(LogLineRef { content: &content, ..entry });
+        }
+    }
+
+    /// Adds the lines that wait for another line.
+    fn flush(&self) {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            self.stream_ended(stream);
         }
     }
 
@@ -212,6 +223,7 @@ impl Watcher for RunLog {
     }
 
     fn ended(&mut self, phase: Phase) {
+        self.flush();
         let mut state = self.state();
         state.diagnostics.finish_all();
         let last = state.last;
@@ -224,15 +236,23 @@ impl Watcher for RunLog {
 
 impl Sink for RunLog {
     fn line(&self, stream: Stream, line: &[u8]) {
-        self.add(Origin::Child, stream, line);
+        // Windows programs end lines with a carriage return. Inside of a line it belongs to a progress bar.
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let add = |line: &str| self.add(Origin::Child, stream, line);
+        self.waiting.of(stream).push(&self.redactor, line, add);
     }
 
     fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
-        let showable = self.redactor.showable(pending);
+        let showable = self.waiting.of(stream).showable(&self.redactor, pending);
         if showable > 0 {
             self.line(stream, &pending[..showable]);
         }
         showable
+    }
+
+    fn stream_ended(&self, stream: Stream) {
+        let add = |line: &str| self.add(Origin::Child, stream, line);
+        self.waiting.of(stream).flush(&self.redactor, add);
     }
 }
 
@@ -297,6 +317,33 @@ mod tests {
             content,
             ["password=***", " 10%\r 20%\r", "a\u{fffd}b\u{fffd}c", "password: ", "it is ***"]
         );
+    }
+
+    #[tokio::test]
+    async fn line_with_the_beginning_of_a_secret_waits_for_the_next_one_of_its_stream() {
+        let (log, all, _) = log();
+        log.redactor().register(&[SecretString::from("correct horse battery")]);
+        log.line(Stream::Stderr, b"it is correct");
+        log.line(Stream::Stdout, b"other");
+        assert_eq!(log.partial(Stream::Stderr, b"ho"), 0);
+        log.line(Stream::Stderr, b"horse battery");
+        log.write_lines("the runner: correct\nhorse battery\nand correct");
+        log.line(Stream::Stderr, b"not correct");
+        log.stream_ended(Stream::Stderr);
+        log.line(Stream::Stdout, b"once more correct");
+        log.close();
+        let content: Vec<String> = read(all).await.into_iter().map(|(_, _, text)| text).collect();
+        let expected = [
+            "other",
+            "it is ***",
+            "***",
+            "the runner: ***",
+            "***",
+            "and correct",
+            "not correct",
+            "once more correct",
+        ];
+        assert_eq!(content, expected);
     }
 
     #[tokio::test]

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::registry::Part;
-use crate::report::RunLog;
+use crate::report::{RunLog, WaitingLines};
 use crate::run::failure::Failure;
 use crate::run::findings::Findings;
 use crate::run::plan::part_writer::PartWriter;
@@ -124,7 +124,11 @@ impl AfterPlanProgram<'_> {
             output: Output::Lines,
             inner: None,
         };
-        let sink = LimitedOutput { log: self.log, kept: Mutex::default() };
+        let sink = LimitedOutput {
+            log: self.log,
+            waiting: WaitingLines::default(),
+            kept: Mutex::default(),
+        };
         let running = supervise(&command, &sink, self.stop, self.grace);
         let ended = tokio::time::timeout(timeout, Box::pin(running)).await;
         if ended.is_err() {
@@ -245,6 +249,7 @@ fn quote_beginning(output: &str) -> String {
 /// Redacts lines, logs them and keeps them, up to [`MAX_OUTPUT`].
 struct LimitedOutput<'run> {
     log: &'run RunLog,
+    waiting: WaitingLines,
     kept: Mutex<KeptOutput>,
 }
 
@@ -255,14 +260,17 @@ struct KeptOutput {
     is_cut: bool,
 }
 
-impl Sink for LimitedOutput<'_> {
-    fn line(&self, stream: Stream, line: &[u8]) {
+impl LimitedOutput<'_> {
+    fn is_cut(&self) -> bool {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).is_cut
+    }
+
+    /// Keeps and logs a redacted line. It was redacted before it is cut: a part of a secret is not recognised.
+    fn keep(&self, stream: Stream, line: &str) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.is_cut {
             return;
         }
-        // Redacted before it is cut: a part of a secret is not recognised.
-        let line = self.log.redactor().redact(line);
         let room = MAX_OUTPUT.saturating_sub(kept.text.len());
         let logged = &line[..line.floor_char_boundary(room)];
         kept.is_cut = logged.len() < line.len() || room == 0;
@@ -273,16 +281,31 @@ impl Sink for LimitedOutput<'_> {
             self.log.line(stream, logged.as_bytes());
         }
     }
+}
+
+impl Sink for LimitedOutput<'_> {
+    fn line(&self, stream: Stream, line: &[u8]) {
+        if !self.is_cut() {
+            let keep = |line: &str| self.keep(stream, line);
+            self.waiting.of(stream).push(self.log.redactor(), line, keep);
+        }
+    }
 
     fn partial(&self, stream: Stream, pending: &[u8]) -> usize {
-        if self.kept.lock().unwrap_or_else(PoisonError::into_inner).is_cut {
+        if self.is_cut() {
             return pending.len();
         }
-        let showable = self.log.redactor().showable(pending);
+        let showable = self.waiting.of(stream).showable(self.log.redactor(), pending);
         if showable > 0 {
             self.line(stream, &pending[..showable]);
         }
         showable
+    }
+
+    fn stream_ended(&self, stream: Stream) {
+        let keep = |line: &str| self.keep(stream, line);
+        self.waiting.of(stream).flush(self.log.redactor(), keep);
+        self.log.stream_ended(stream);
     }
 }
 

@@ -199,6 +199,7 @@ impl<'sink, S: Sink> Framer<'sink, S> {
         if !self.pending.is_empty() {
             self.end_line(b"");
         }
+        self.sink.stream_ended(self.stream);
     }
 
     fn end_line(&mut self, rest: &[u8]) {

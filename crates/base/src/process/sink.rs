@@ -11,6 +11,9 @@ pub trait Sink {
     /// many bytes were consumed; the rest is passed again with the bytes that follow.
     fn partial(&self, stream: Stream, pending: &[u8]) -> usize;
 
+    /// The stream has ended: no line of it follows.
+    fn stream_ended(&self, _stream: Stream) {}
+
     /// Whether the lines show that the child received a signal already; none if its lines never
     /// show that.
     fn acknowledged_stop(&self) -> Option<bool> {

@@ -12,6 +12,7 @@ pub use disk::private::PrivateDirectory;
 pub use disk::wipe::WipeError;
 pub use disk::wipe::{Layout, wipe_directory, wipe_file};
 pub use memory::{ZeroingAllocator, wipe_stack};
+pub use redact::held::LineRedactor;
 pub use redact::json::{holds_no_secret, redact_json, redact_labels, redact_values, scalars};
 pub use redact::names::Names;
 pub use redact::redactor::{MASK, Redactor};

@@ -156,4 +156,8 @@ impl<S: Sink> Sink for ProgressSink<'_, S> {
     fn partial(&self, _: Stream, pending: &[u8]) -> usize {
         self.0.partial(Stream::Stdout, pending)
     }
+
+    fn stream_ended(&self, _: Stream) {
+        self.0.stream_ended(Stream::Stdout);
+    }
 }

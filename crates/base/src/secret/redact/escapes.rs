@@ -39,16 +39,28 @@ const URLS: [(&str, bool); 9] = [
 
 /// The escaped forms of `value`, without forms that equal `value`.
 pub(in crate::secret) fn escaped(value: &str) -> Vec<String> {
-    let mut forms = vec![written(|out| template(value, out))];
-    for (mark, form) in QUOTES {
-        forms.push(written(|out| quoted(value, mark, form, out)));
-    }
+    let mut forms = in_quotes(value);
     let urls = if value.len() <= ORDINARY { &URLS[..] } else { &URLS[1..3] };
     for (kept, plus) in urls {
         for digits in [b"0123456789ABCDEF", b"0123456789abcdef"] {
             forms.push(written(|out| percent(value, kept, *plus, digits, out)));
         }
     }
+    distinct(value, forms)
+}
+
+/// The escaped forms of `value` with unchanged spaces.
+pub(in crate::secret) fn escaped_in_quotes(value: &str) -> Vec<String> {
+    distinct(value, in_quotes(value))
+}
+
+fn in_quotes(value: &str) -> Vec<String> {
+    let mut forms = vec![written(|out| template(value, out))];
+    forms.extend(QUOTES.map(|(mark, form)| written(|out| quoted(value, mark, form, out))));
+    forms
+}
+
+fn distinct(value: &str, mut forms: Vec<String>) -> Vec<String> {
     forms.retain(|form| form != value);
     forms.sort_unstable();
     forms.dedup();

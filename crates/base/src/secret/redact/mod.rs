@@ -4,7 +4,10 @@ pub(super) mod base64;
 pub(super) mod escapes;
 #[cfg(test)]
 mod fuzz_tests;
+pub(super) mod held;
+pub(super) mod joined;
 pub(super) mod json;
+pub(super) mod lines;
 pub(super) mod names;
 pub(super) mod patterns;
 pub(super) mod redactor;

@@ -4,8 +4,9 @@
 //! its size does not depend on the length of the secrets, and it contains only their beginnings.
 //! Dropped forms are zeroed by the allocator.
 //!
-//! Escapes are undone, and the search is repeated; a match covers the text with its escapes. For
-//! base64 that is broken across lines, see [`super::wrapped`].
+//! Escapes are undone, and the search is repeated; a match covers the text with its escapes. The same
+//! holds for line breaks between words ([`super::joined`]). For base64 that is broken across lines,
+//! see [`super::wrapped`].
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,7 +14,8 @@ use std::ops::Range;
 use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError, MatchKind};
 
 use super::base64::{Encoded, alignments, standard};
-use super::escapes::escaped;
+use super::escapes::{escaped, escaped_in_quotes};
+use super::joined::{Joined, joined};
 use super::sorted::Sorted;
 use super::unescape::plain;
 use super::wrapped::{Windows, common, reaches_line_end};
@@ -44,6 +46,8 @@ pub(in crate::secret) struct Patterns {
     /// In base64.
     encoded: Sorted<Encoded>,
     windows: Windows,
+    /// Those of the texts that a line break can interrupt, with a space for it.
+    joined: Sorted<String>,
     heads: AhoCorasick,
     /// The forms that begin with each head.
     forms: Vec<Vec<Form>>,
@@ -59,16 +63,25 @@ enum Form {
 }
 
 impl Patterns {
-    /// Prepares the search for `values`.
+    /// Prepares the search for `values`, and for `pairs` of lines that are joined by a space.
     ///
     /// # Errors
     /// If there are too many.
     pub(in crate::secret) fn new<'a>(
         values: impl Iterator<Item = &'a str>,
+        pairs: impl Iterator<Item = &'a str>,
     ) -> Result<Self, BuildError> {
         let mut values: Vec<&str> = values.collect();
         values.sort_by_key(|value| value.len());
         let (mut texts, mut encoded, mut size) = (Vec::new(), Vec::new(), 0);
+        let lines = values.iter().filter(|value| !value.contains('\n'));
+        let mut interrupted = Vec::new();
+        for text in lines.map(|line| joined(line)).chain(pairs.map(str::to_owned)) {
+            if text.contains(' ') {
+                interrupted.append(&mut escaped_in_quotes(&text));
+                interrupted.push(text);
+            }
+        }
         for value in values {
             texts.push(value.to_owned());
             texts.append(&mut escaped(value));
@@ -77,7 +90,9 @@ impl Patterns {
                 encoded.extend(alignments(value.as_bytes()));
             }
         }
+        texts.extend(interrupted.iter().cloned());
         let (texts, encoded) = (Sorted::new(texts), Sorted::new(encoded));
+        let joined = Sorted::new(interrupted);
         let windows = Windows::new(&encoded);
         let mut heads: Vec<(Vec<u8>, Form)> = Vec::new();
         for (index, text) in texts.iter().enumerate() {
@@ -108,7 +123,7 @@ impl Patterns {
             .prefilter(false)
             .build(forms.keys())?;
         let forms = forms.into_values().collect();
-        Ok(Self { texts, encoded, windows, heads: automaton, forms })
+        Ok(Self { texts, encoded, windows, joined, heads: automaton, forms })
     }
 
     /// The ranges of `text` that secrets cover, in ascending order and without overlaps.
@@ -139,6 +154,7 @@ impl Patterns {
         let tail = tail.iter().copied().map(standard).collect::<Vec<_>>();
         let begun =
             pending.len() - self.texts.unfinished(pending).max(self.encoded.unfinished(&tail));
+        let begun = begun.min(self.begun_before_break(pending));
         let Some(levels) = levels.checked_sub(1) else { return begun };
         plain(pending).fold(begun, |begun, plain| {
             let inner = self.begun(&plain.text, levels);
@@ -146,9 +162,47 @@ impl Patterns {
         })
     }
 
+    /// Whether `line` ends with the begin of a secret that may continue in the next line.
+    pub(in crate::secret) fn is_continued(&self, line: &[u8]) -> bool {
+        !self.joined.is_empty() && {
+            let line = [line, b"\n"].concat();
+            self.continued(&line) < line.len()
+        }
+    }
+
+    /// The begin of the longest end of `lines` that may be the begin of a secret that continues in
+    /// the next line. `lines` end with a line feed.
+    pub(in crate::secret) fn continued(&self, lines: &[u8]) -> usize {
+        if self.joined.is_empty() { lines.len() } else { self.continued_in(lines, LEVELS) }
+    }
+
+    fn continued_in(&self, lines: &[u8], levels: usize) -> usize {
+        let begun = self.begun_before_break(lines);
+        let Some(levels) = levels.checked_sub(1) else { return begun };
+        plain(lines).fold(begun, |begun, plain| {
+            let inner = self.continued_in(&plain.text, levels);
+            begun.min(plain.original(inner..inner).start)
+        })
+    }
+
+    fn begun_before_break(&self, pending: &[u8]) -> usize {
+        if self.joined.is_empty() {
+            return pending.len();
+        }
+        let joined = Joined::of(pending);
+        let begun = joined.text().len() - self.joined.unfinished(joined.text());
+        joined.original_start(begun)
+    }
+
     /// The ranges of `text` that secrets cover, with this number of levels of escapes undone.
     fn found(&self, text: &[u8], levels: usize) -> Vec<Range<usize>> {
-        let mut ranges = self.found_as_it_is(text);
+        let mut ranges = Vec::new();
+        self.find_forms(text, |range| ranges.push(range));
+        self.windows.pieces(&self.encoded, text, &mut ranges);
+        if !self.joined.is_empty() && memchr::memchr(b'\n', text).is_some() {
+            let joined = Joined::of(text);
+            self.find_forms(joined.text(), |range| ranges.extend(joined.original(range)));
+        }
         let Some(levels) = levels.checked_sub(1) else { return ranges };
         for plain in plain(text) {
             let inner = self.found(&plain.text, levels);
@@ -157,30 +211,28 @@ impl Patterns {
         ranges
     }
 
-    fn found_as_it_is(&self, text: &[u8]) -> Vec<Range<usize>> {
-        let mut ranges = Vec::new();
+    /// Calls `found` with the range of each form in `text`.
+    fn find_forms(&self, text: &[u8], mut found: impl FnMut(Range<usize>)) {
         for head in self.heads.find_overlapping_iter(text) {
+            let text = &text[head.start()..];
             for form_of_head in &self.forms[head.pattern().as_usize()] {
                 match *form_of_head {
                     Form::Text(index) => {
                         let form = self.texts[index].as_bytes();
-                        if text[head.start()..].starts_with(form) {
-                            ranges.push(head.start()..head.start() + form.len());
+                        if text.starts_with(form) {
+                            found(head.start()..head.start() + form.len());
                         }
                     }
                     Form::Encoded(index) => {
                         let one = &self.encoded[index];
-                        let text = &text[head.start()..];
                         let length = common(text, &one.text);
                         if length >= one.certain || reaches_line_end(text, length) {
-                            ranges.push(head.start()..head.start() + length);
+                            found(head.start()..head.start() + length);
                         }
                     }
                 }
             }
         }
-        self.windows.pieces(&self.encoded, text, &mut ranges);
-        ranges
     }
 }
 
@@ -193,7 +245,7 @@ const fn url_safe(byte: u8) -> u8 {
 }
 
 /// Sorts ranges, and merges those that overlap.
-fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+pub(super) fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_unstable_by_key(|range| range.start);
     ranges.dedup_by(|next, range| {
         let overlaps = next.start < range.end;
@@ -210,7 +262,7 @@ mod tests {
     use super::*;
 
     fn patterns(value: &str) -> Patterns {
-        Patterns::new([value].into_iter()).unwrap()
+        Patterns::new([value].into_iter(), std::iter::empty()).unwrap()
     }
 
     fn masked(patterns: &Patterns, text: &str) -> String {

@@ -1,7 +1,7 @@
 //! Replaces each registered secret by `***`, in one pass over the bytes for any number of secrets.
 //!
-//! A secret is found unchanged; line by line; escaped for a literal, XML, a shell or a URL; and in
-//! base64 on one line at any offset. Overlapping matches are masked as one, so that no part of
+//! A secret is found unchanged; line by line; with other line breaks; escaped for a literal, XML, a
+//! shell or a URL; and in base64 at any offset. Overlapping matches are masked as one, so that no part of
 //! either secret remains. Values are zeroed on drop and by [`Redactor::forget`].
 
 use std::borrow::Cow;
@@ -10,14 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use secrecy::{ExposeSecret, SecretString};
 
+use super::lines::{Lines, SHORTEST};
 use super::patterns::Patterns;
 
 /// The replacement of a secret.
 pub const MASK: &str = "***";
-
-/// The shortest value, or line of a value, that is masked, in bytes. Masking a value such as `a`
-/// would make the log unreadable. Escaped forms are longer than the value; base64 has its own limit.
-const SHORTEST: usize = 4;
 
 /// The size of the pieces in which longer values are masked, in bytes. It limits the text of an
 /// incomplete line that is held back to two pieces in base64.
@@ -40,7 +37,10 @@ pub struct Redactor {
 struct RegisteredSecrets {
     /// The registered values, lines and pieces, sorted and without duplicates.
     secrets: Vec<SecretString>,
+    /// The ordinary lines of values, each with the line beside it.
+    pairs: Vec<SecretString>,
     too_short: Vec<String>,
+    hides_everything: bool,
     search: Search,
     observer: Option<Observer>,
 }
@@ -70,7 +70,7 @@ impl Redactor {
     }
 
     /// Registers secrets, which are masked from now on. Each line of a value is a separate secret,
-    /// because the log consists of lines.
+    /// because the log consists of lines; an ordinary one only together with a line beside it.
     pub fn register<'a>(&self, secrets: impl IntoIterator<Item = &'a SecretString>) {
         self.add(secrets.into_iter().map(|secret| (None, secret)));
     }
@@ -102,6 +102,13 @@ impl Redactor {
         self.state().too_short.clone()
     }
 
+    /// Masks every text from now on, because it may contain secrets that are not known.
+    pub fn hide_everything(&self) {
+        let mut state = self.state();
+        state.hides_everything = true;
+        state.search = Search::Everything;
+    }
+
     /// Zeroes and drops all secrets. Text that is shown after this must not contain any of them;
     /// secrets that are still in use must be registered again.
     pub fn forget(&self) {
@@ -114,14 +121,15 @@ impl Redactor {
         let mut lines = Vec::new();
         for (name, secret) in secrets {
             let value = secret.expose_secret().trim();
-            let mut is_short = true;
-            for line in value.lines().map(str::trim).filter(|line| line.len() >= SHORTEST) {
-                is_short = false;
+            let Lines { own, pairs } = Lines::of(value);
+            let is_short = own.is_empty() && pairs.is_empty();
+            for line in own {
                 if !state.knows(known, line) {
                     lines.push(SecretString::from(line));
                     state.secrets.extend(pieces(line).map(SecretString::from));
                 }
             }
+            state.pairs.extend(pairs.into_iter().map(SecretString::from));
             // The whole value is a secret too, because tools print it escaped or encoded on one line.
             if value.contains('\n') && value.len() >= SHORTEST && !state.knows(known, value) {
                 state.secrets.extend(pieces(value).map(SecretString::from));
@@ -137,9 +145,11 @@ impl Redactor {
         if state.secrets.len() == known {
             return;
         }
-        state.secrets.sort_by(|one, other| one.expose_secret().cmp(other.expose_secret()));
-        state.secrets.dedup_by(|one, other| one.expose_secret() == other.expose_secret());
-        state.search = Search::Outdated;
+        state.secrets = sorted(std::mem::take(&mut state.secrets));
+        state.pairs = sorted(std::mem::take(&mut state.pairs));
+        if !state.hides_everything {
+            state.search = Search::Outdated;
+        }
         let observer = state.observer.clone();
         drop(state);
         if let Some(observer) = observer {
@@ -189,23 +199,36 @@ impl Redactor {
             Search::Any(patterns) => covered(&patterns, text),
             Search::Nothing | Search::Outdated => Vec::new(),
         };
-        let masked = if secrets.is_empty() {
-            String::from_utf8_lossy(text)
-        } else {
-            let mut masked = Vec::with_capacity(text.len());
-            let mut shown = 0;
-            for secret in secrets {
-                masked.extend_from_slice(&text[shown..secret.start]);
-                masked.extend_from_slice(MASK.as_bytes());
-                shown = secret.end;
-            }
-            masked.extend_from_slice(&text[shown..]);
-            Cow::Owned(
-                String::from_utf8(masked)
-                    .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
-            )
-        };
-        if masked.contains('\0') { Cow::Owned(masked.replace('\0', "\u{fffd}")) } else { masked }
+        replaced(text, &secrets)
+    }
+
+    /// Whether `line` ends with the beginning of a secret that may continue in the next line.
+    #[must_use]
+    pub(super) fn continues(&self, line: &[u8]) -> bool {
+        match self.state().search() {
+            Search::Any(patterns) => patterns.is_continued(line),
+            Search::Everything | Search::Nothing | Search::Outdated => false,
+        }
+    }
+
+    /// The begin of the secret that `lines` end with, and that may continue in the next line. The
+    /// length of `lines` if there is none. Each line has its line feed.
+    #[must_use]
+    pub(super) fn continued(&self, lines: &[u8]) -> usize {
+        match self.state().search() {
+            Search::Any(patterns) => patterns.continued(lines),
+            Search::Everything | Search::Nothing | Search::Outdated => lines.len(),
+        }
+    }
+
+    /// The ranges of `text` that secrets cover, in ascending order and without overlaps.
+    #[must_use]
+    pub(super) fn covered(&self, text: &[u8]) -> Vec<Range<usize>> {
+        match self.state().search() {
+            Search::Any(patterns) => patterns.covered(text),
+            Search::Everything => vec![0..text.len()],
+            Search::Nothing | Search::Outdated => Vec::new(),
+        }
     }
 
     /// The length of the beginning of an incomplete line that can be shown, in bytes. It does not
@@ -241,7 +264,8 @@ impl RegisteredSecrets {
     fn search(&mut self) -> Search {
         if matches!(self.search, Search::Outdated) {
             let secrets = self.secrets.iter().map(ExposeSecret::expose_secret);
-            self.search = Patterns::new(secrets)
+            let pairs = self.pairs.iter().map(ExposeSecret::expose_secret);
+            self.search = Patterns::new(secrets, pairs)
                 .map_or(Search::Everything, |patterns| Search::Any(Arc::new(patterns)));
         }
         self.search.clone()
@@ -258,6 +282,34 @@ fn before_backslashes(pending: &[u8], end: usize) -> usize {
     let row = pending[..end].iter().rev().take(MOST_BACKSLASHES + 1);
     let row = row.take_while(|byte| **byte == b'\\').count();
     if row > MOST_BACKSLASHES { end } else { end - row }
+}
+
+/// `text` with [`MASK`] in place of each of the `secrets`, as valid UTF-8 without NUL.
+pub(super) fn replaced<'text>(text: &'text [u8], secrets: &[Range<usize>]) -> Cow<'text, str> {
+    let masked = if secrets.is_empty() {
+        String::from_utf8_lossy(text)
+    } else {
+        let mut masked = Vec::with_capacity(text.len());
+        let mut shown = 0;
+        for secret in secrets {
+            masked.extend_from_slice(&text[shown..secret.start]);
+            masked.extend_from_slice(MASK.as_bytes());
+            shown = secret.end;
+        }
+        masked.extend_from_slice(&text[shown..]);
+        Cow::Owned(
+            String::from_utf8(masked)
+                .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+        )
+    };
+    if masked.contains('\0') { Cow::Owned(masked.replace('\0', "\u{fffd}")) } else { masked }
+}
+
+/// Sorts `secrets`, and removes duplicates.
+fn sorted(mut secrets: Vec<SecretString>) -> Vec<SecretString> {
+    secrets.sort_by(|one, other| one.expose_secret().cmp(other.expose_secret()));
+    secrets.dedup_by(|one, other| one.expose_secret() == other.expose_secret());
+    secrets
 }
 
 /// Splits `line` into pieces of at most [`LONGEST`] bytes. The last piece overlaps the one before, so

@@ -2,6 +2,8 @@
 
 use std::io::{Read, Result, Write};
 
+use super::held::HeldText;
+use super::redactor::replaced;
 use crate::secret::Redactor;
 
 /// The size of a read, in bytes.
@@ -14,21 +16,20 @@ const CHUNK: usize = 64 * 1024;
 /// If `text` cannot be read or `into` cannot be written.
 pub fn redact_text(redactor: &Redactor, mut text: impl Read, mut into: impl Write) -> Result<()> {
     let mut chunk = vec![0; CHUNK];
-    let mut pending = Vec::with_capacity(2 * CHUNK);
+    let mut held = HeldText::default();
     loop {
         let read = match text.read(&mut chunk) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             read => read?,
         };
-        pending.extend_from_slice(&chunk[..read]);
-        // Secrets are registered line by line, so a secret does not continue after the end of a line.
-        let end = match memchr::memrchr(b'\n', &pending) {
-            _ if read == 0 => pending.len(),
-            Some(end) => end + 1,
-            None => redactor.showable(&pending),
+        held.text.extend_from_slice(&chunk[..read]);
+        let end = match memchr::memrchr(b'\n', &held.text) {
+            _ if read == 0 => held.text.len(),
+            Some(end) => held.showable_lines(redactor, end + 1),
+            None => redactor.showable(&held.text),
         };
-        into.write_all(redactor.redact(&pending[..end]).as_bytes())?;
-        pending.drain(..end);
+        let (shown, secrets) = held.take(redactor, end);
+        into.write_all(replaced(&shown, &secrets).as_bytes())?;
         if read == 0 {
             return Ok(());
         }
@@ -48,6 +49,22 @@ mod tests {
         fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
             self.0.read(&mut buffer[..1])
         }
+    }
+
+    #[test]
+    fn secret_is_masked_across_lines_in_any_chunks() {
+        let redactor = Redactor::new();
+        let secrets = ["correct horse battery staple", "users:\nkind: Config\nprod"];
+        redactor.register(&secrets.map(SecretString::from));
+        let text = "  a: correct\n  b: correct\n     horse battery\n  staple users:\n  kind: Config\n prod\nusers:\nprod\n";
+        let mut copied = Vec::new();
+        redact_text(&redactor, Drops(text.as_bytes()), &mut copied).unwrap();
+        let copied = String::from_utf8(copied).unwrap();
+        assert_eq!(
+            copied,
+            "  a: correct\n  b: ***\n     ***\n  *** ***\n  ***\n ***\nusers:\nprod\n"
+        );
+        assert_eq!(copied, redactor.redact(text.as_bytes()));
     }
 
     #[test]

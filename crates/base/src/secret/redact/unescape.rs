@@ -20,9 +20,9 @@ pub(in crate::secret) struct Plain {
 }
 
 /// The position of an escape in the original, and of its character in the decoded text.
-struct Escape {
-    plain: Range<usize>,
-    original: Range<usize>,
+pub(super) struct Escape {
+    pub(super) plain: Range<usize>,
+    pub(super) original: Range<usize>,
 }
 
 /// The token at the start of a text.
@@ -51,6 +51,11 @@ pub(in crate::secret) fn plain(text: &[u8]) -> impl Iterator<Item = Plain> {
 }
 
 impl Plain {
+    /// The decoded `text` of these `escapes`, which are in ascending order.
+    pub(super) const fn new(text: Vec<u8>, escapes: Vec<Escape>) -> Self {
+        Self { text, escapes }
+    }
+
     fn of(text: &[u8], mark: u8, read: Read) -> Option<Self> {
         let mut next = memchr::memchr(mark, text)?;
         let mut plain = Vec::with_capacity(text.len());

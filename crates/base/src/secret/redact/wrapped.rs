@@ -134,7 +134,7 @@ mod tests {
 
     fn masked(text: &str) -> String {
         static PATTERNS: LazyLock<Patterns> =
-            LazyLock::new(|| Patterns::new([SECRET].into_iter()).unwrap());
+            LazyLock::new(|| Patterns::new([SECRET].into_iter(), std::iter::empty()).unwrap());
         let (mut masked, mut shown) = (String::new(), 0);
         for range in PATTERNS.covered(text.as_bytes()) {
             masked = masked + &text[shown..range.start] + "***";
