@@ -20,7 +20,7 @@ pub use terraform_settings::{
     apply_terraform_settings, parse_run_settings, read_settings_file, terraform_name,
 };
 pub use variables::{
-    HARMLESS_OPTIONS, Inputs, NAME_RULES, NameRule, Unresolved, VariableError, VariableFiles,
-    VariableTreatment, apply_declarations, assigned_secrets, resolve, saved_plan_takes_variables,
-    write_variable_files,
+    AssignedSecrets, HARMLESS_OPTIONS, Inputs, NAME_RULES, NameRule, Unresolved, VariableError,
+    VariableFiles, VariableTreatment, apply_declarations, assigned_secrets, resolve,
+    saved_plan_takes_variables, write_variable_files,
 };

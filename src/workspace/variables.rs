@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 
-pub use assigned::assigned_secrets;
+pub use assigned::{AssignedSecrets, assigned_secrets};
 pub use butler_protocol::name_rules::{HARMLESS_OPTIONS, NAME_RULES, NameRule, VariableTreatment};
 pub use declared::apply_declarations;
 pub(super) use error::list_unresolved;

@@ -1,8 +1,98 @@
 //! Secrets that Terraform quotes in its errors, and values of variables in all forms of a declaration.
 
+use std::path::Path;
+
 use serde_json::json;
 
-use butler_testing::world::World;
+use butler_testing::world::{RunEnd, World};
+
+/// A world with a directory of the user, which has no registry.
+async fn world(files: &[(&str, &str)]) -> World {
+    let world = World::new(&[]).await;
+    std::fs::create_dir(world.path("module")).unwrap();
+    for (name, text) in files {
+        std::fs::write(world.path("module").join(name), text).unwrap();
+    }
+    world
+}
+
+/// Runs `arguments` in the module's directory. Also returns everything that was printed and reported.
+async fn run(world: &World, arguments: &[&str]) -> (RunEnd, String) {
+    let report = world.path("report");
+    let report = report.to_str().unwrap();
+    let mut command = world.command(&[arguments, &["--report-dir", report]].concat());
+    let output = command.current_dir(world.path("module")).output().await.unwrap();
+    let end = world.end(&output);
+    let mut shown = format!("{}{}", end.stdout, end.stderr);
+    for entry in std::fs::read_dir(Path::new(report)).into_iter().flatten() {
+        let entry = entry.unwrap();
+        if entry.file_name() != "outputs.json" {
+            shown += &std::fs::read_to_string(entry.path()).unwrap_or_default();
+        }
+    }
+    (end, shown)
+}
+
+#[tokio::test]
+async fn mistake_in_a_variable_file_does_not_print_the_secret() {
+    let main = (
+        "main.tf",
+        "variable \"s\" {\n  sensitive = true\n}\nvariable \"a\" {\n  default = 1\n}\n",
+    );
+    for (name, text) in [
+        ("terraform.tfvars", "s = 'hunter2pw'\n"),
+        ("terraform.tfvars", "s = \"hunter2pw\n"),
+        ("a.auto.tfvars", "s: hunter2pw\n"),
+        ("terraform.tfvars", "export s=hunter2pw\n"),
+        ("terraform.tfvars", "a = 1 s = \"hunter2pw\"\n"),
+        ("terraform.tfvars", "s = hunter2pw\n"),
+        ("terraform.tfvars", "s = [\n  'hunter2pw',\n]\n"),
+        ("terraform.tfvars", "s {\n  value = \"hunter2pw\"\n}\n"),
+        ("terraform.tfvars.json", "{\"s\": \"hunter2pw\",}\n"),
+        ("terraform.tfvars.json", "{\"s\": hunter2pw}\n"),
+        ("other.tf", "variable \"t\" {\n  sensitive = true\n  default   = 'hunter2pw'\n}\n"),
+        ("other.tf", "variable \"t\" {\n  sensitive = true\n  default   = hunter2pw\n}\n"),
+        (
+            "other.tf.json",
+            "{\"variable\": {\"t\": {\"sensitive\": true, \"default\": \"hunter2pw\",}}}",
+        ),
+    ] {
+        let world = world(&[main, (name, text)]).await;
+        let (end, shown) = run(&world, &["plan", "--var", "a=2"]).await;
+        assert_eq!(end.code, Some(1), "{text}: {shown}");
+        assert!(!shown.contains("hunter2pw"), "{text}: {shown}");
+        assert!(shown.contains("Error: "), "{text}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn value_is_masked_in_each_form_of_the_declaration() {
+    let uses = "output \"o\" {\n  value = nonsensitive(var.s)\n}\nresource \"terraform_data\" \"a\" {\n  \
+        provisioner \"local-exec\" {\n    command = \"echo it is hunter2pw\"\n  }\n}\n";
+    let large =
+        format!("variable \"s\" {{\n  sensitive = true\n}}\n#{}\n", " ".repeat(2 * 1024 * 1024));
+    let native = |form: &str| format!("variable \"s\" {{\n  sensitive = {form}\n}}\n");
+    let declarations = [
+        ("s.tf", native("\"true\"")),
+        ("s.tf", native("(true)")),
+        ("s.tf", native("!false")),
+        ("s.tf", native("1 == 1")),
+        ("s.tf.json", r#"{"variable": {"s": {"sensitive": "true"}}}"#.to_owned()),
+        (
+            "s.tf.json",
+            r#"{"variable": {"s": {"sensitive": true}}, "variable": {"t": {"default": 1}}}"#
+                .to_owned(),
+        ),
+        ("s.tf", large),
+    ];
+    for (name, text) in declarations {
+        let world = world(&[("main.tf", uses), (name, &text)]).await;
+        let (end, shown) = run(&world, &["apply", "--yes", "--var", "s=hunter2pw"]).await;
+        let form = &text[..text.len().min(80)];
+        assert_eq!(end.code, Some(0), "{form}: {shown}");
+        assert!(!shown.contains("hunter2pw") && shown.contains("it is ***"), "{form}: {shown}");
+    }
+}
 
 #[tokio::test]
 async fn secret_that_terraform_wraps_in_an_error_is_masked() {

@@ -3,15 +3,16 @@
 //! Text of users must be exactly one expression before it is written to a file, so that it cannot add
 //! a second setting. Errors do not contain the text.
 
+mod texts;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use hcl_edit::expr::{BinaryOp, Conditional, Expression, ForExpr, FuncCall, ObjectKey, UnaryOp};
-use hcl_edit::repr::Spanned;
+use hcl_edit::expr::{BinaryOp, Conditional, Expression, ForExpr, FuncCall, UnaryOp};
 use hcl_edit::visit::{self, Visit};
-use hcl_edit::{Decorated, Formatted, Number};
-use secrecy::SecretString;
 use serde_json::value::RawValue;
+
+pub use texts::{collection_texts, expression_texts};
 
 /// The deepest nesting of JSON values, the same as in the parser of hcl-edit.
 const MAX_DEPTH: usize = 64;
@@ -73,9 +74,19 @@ pub fn shape(text: &str) -> Result<Shape, HclError> {
     let Expression::Parenthesis(inner) = &expression else {
         return Err(HclError { line: 1, column: 1 });
     };
+    Ok(shape_of(inner.inner()))
+}
+
+/// Whether `expression` is a literal value.
+#[must_use]
+pub fn is_literal(expression: &Expression) -> bool {
+    shape_of(expression) == Shape::Literal
+}
+
+fn shape_of(expression: &Expression) -> Shape {
     let mut inspection = Inspection { shape: Shape::Literal };
-    inspection.visit_expr(inner.inner());
-    Ok(inspection.shape)
+    inspection.visit_expr(expression);
+    inspection.shape
 }
 
 struct Inspection {
@@ -124,51 +135,6 @@ impl Inspection {
             self.shape = Shape::Computed;
         }
     }
-}
-
-/// The literal strings and numbers in `text` without keys, if it is an HCL list, map or object;
-/// otherwise nothing.
-#[must_use]
-pub fn collection_texts(text: &str) -> Vec<String> {
-    let Ok(Expression::Parenthesis(inner)) = hcl_edit::parser::parse_expr(&parenthesized(text))
-    else {
-        return Vec::new();
-    };
-    let mut texts = Texts::default();
-    if matches!(inner.inner(), Expression::Array(_) | Expression::Object(_)) {
-        texts.visit_expr(inner.inner());
-    }
-    texts.0
-}
-
-/// The literal strings and numbers in `expression` without keys, as JSON.
-pub fn expression_texts(expression: &Expression) -> Vec<SecretString> {
-    let mut texts = Texts::default();
-    texts.visit_expr(expression);
-    let literals = texts.0.iter().filter_map(|text| serde_json::to_string(text.as_str()).ok());
-    literals.map(SecretString::from).collect()
-}
-
-#[derive(Default)]
-struct Texts(Vec<String>);
-
-impl Visit for Texts {
-    fn visit_string(&mut self, text: &Decorated<String>) {
-        self.0.push(text.as_str().to_owned());
-    }
-
-    fn visit_number(&mut self, number: &Formatted<Number>) {
-        // The source text, because the parsed value has only about sixteen digits.
-        let written =
-            number.as_repr().map_or_else(|| number.value().to_string(), |it| it.to_string());
-        self.0.push(written);
-    }
-
-    fn visit_literal(&mut self, text: &Spanned<String>) {
-        self.0.push(text.as_str().to_owned());
-    }
-
-    fn visit_object_key(&mut self, _: &ObjectKey) {}
 }
 
 /// The decoded text of `json` if it is a string.

@@ -2,7 +2,8 @@
 //!
 //! Only the files of one directory count, as for Terraform: `*.tf`, `*.tofu` and their `.json`
 //! forms, override files last. A file that cannot be parsed is skipped, because Terraform reports it
-//! better: this module must never fail a run with a valid configuration.
+//! better: this module must never fail a run with a valid configuration. The values of all variables
+//! count as secrets then, because such a file may declare them.
 //! Of an `x.tf` and an `x.tofu` both are read, although `OpenTofu` only reads the latter.
 
 mod declaration;
@@ -15,5 +16,5 @@ mod read;
 
 pub use declaration::{BackendBlock, BlockSetting, Module, TypeKind, VariableDeclaration};
 pub use error::ModuleError;
-pub use files::{override_files, read as read_text};
+pub use files::{FileText, override_files, read as read_text};
 pub use read::has_configuration;

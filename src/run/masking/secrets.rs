@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::ExposeSecret;
 
 use super::ambient::{add_environment, add_sensitive_variable, add_variable};
 use super::backend_secrets::add_backend;
 use super::collected::{CollectedSecrets, SecretEvidence};
 use crate::settings::{RunSource, Settings};
-use crate::workspace::{Inputs, written_token};
+use crate::workspace::{AssignedSecrets, Inputs, written_token};
 use butler_base::secret::Redactor;
 use butler_protocol::spec::{GitCredentials, GitSource, PlanningOptions, RunSpec};
 use butler_source::module::Module;
@@ -76,11 +76,8 @@ pub(in crate::run) fn register_declared(
     ambient: &BTreeMap<OsString, OsString>,
 ) {
     let mut collected = CollectedSecrets::default();
-    let declared = |name: &str| {
-        module.variables.get_key_value(name).filter(|(_, declared)| declared.sensitive)
-    };
     for (name, value, _) in &inputs.variables {
-        if declared(name).is_some() {
+        if module.is_secret(name) {
             collected.add_json(SecretEvidence::Certain, name, value.expose_secret());
         }
     }
@@ -89,7 +86,8 @@ pub(in crate::run) fn register_declared(
     let ambient =
         ambient.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
     for (name, value) in given.chain(ambient) {
-        if let Some((name, _)) = name.strip_prefix("TF_VAR_").and_then(declared) {
+        let name = name.strip_prefix("TF_VAR_");
+        if let Some(name) = name.filter(|name| module.is_secret(name)) {
             collected.add_text(SecretEvidence::Certain, name, value);
         }
     }
@@ -104,20 +102,27 @@ pub(in crate::run) fn register_typed(
 ) {
     let mut collected = CollectedSecrets::default();
     for (name, value) in planning.values() {
-        if module.variables.get(name).is_some_and(|declared| declared.sensitive) {
+        if module.is_secret(name) {
             collected.add_text(SecretEvidence::Certain, name, value);
         }
     }
     collected.register(redactor);
 }
 
-/// Registers sensitive values, given as JSON texts with their names.
-pub(in crate::run) fn register_values(redactor: &Redactor, values: &[(String, SecretString)]) {
+/// Registers the values in the module's files and in variable files.
+pub(in crate::run) fn register_assigned(redactor: &Redactor, assigned: &AssignedSecrets) {
     let mut collected = CollectedSecrets::default();
-    for (name, json) in values {
+    for (name, json) in &assigned.values {
         collected.add_json(SecretEvidence::Certain, name, json.expose_secret());
     }
-    collected.register(redactor);
+    for text in &assigned.texts {
+        collected.add_nameless(text.expose_secret());
+    }
+    if assigned.is_incomplete() {
+        redactor.hide_everything();
+    } else {
+        collected.register(redactor);
+    }
 }
 
 fn add_git(collected: &mut CollectedSecrets<'_>, source: &GitSource) {

@@ -23,7 +23,7 @@ use crate::run::context::{Context, run_id};
 use crate::run::failure::Failure;
 use crate::run::findings::Findings;
 use crate::run::masking::secrets::{
-    register_declared, register_spec, register_typed, register_values,
+    register_assigned, register_declared, register_spec, register_typed,
 };
 use crate::settings::Settings;
 use crate::tool::ToolOptions;
@@ -71,7 +71,10 @@ pub(in crate::run) async fn run_phases(
     register_typed(redactor, planning, &module);
     let var_files: Vec<_> = planning.files().cloned().collect();
     let assigned = workspace::assigned_secrets(&location.directory, &var_files, &module);
-    register_values(redactor, &assigned);
+    for warning in assigned.warnings(&module) {
+        context.log.warn(&warning);
+    }
+    register_assigned(redactor, &assigned);
     warn_of_short_secrets(context);
     // From here on the module can print. If it prints half a line, or the CI system's command that turns
     // commands off, a mask command after it would show the secret.

@@ -83,17 +83,23 @@ pub(in crate::run) fn plan_options(
     inputs: &Inputs,
     module: &Module,
 ) -> PlanOptions {
-    let given = inputs.variables.iter().filter(|(.., sensitive)| *sensitive).map(|(name, ..)| name);
-    let ambient = inputs.environment.iter().filter(|(.., sensitive)| *sensitive);
-    let ambient = ambient.filter_map(|(name, ..)| name.strip_prefix("TF_VAR_"));
-    let declared = module.variables.iter().filter(|(_, declared)| declared.sensitive);
-    let declared = declared.map(|(name, _)| name.as_str());
+    let is_secret = |name: &str, marked: bool| marked || module.is_secret(name);
+    let given = inputs.variables.iter().filter(|(name, _, marked)| is_secret(name, *marked));
+    let given = given.map(|(name, ..)| name);
+    let ambient = inputs.environment.iter().filter_map(|(name, _, marked)| {
+        name.strip_prefix("TF_VAR_").filter(|name| is_secret(name, *marked))
+    });
+    let declared = module.variables.keys().filter(|name| module.is_secret(name));
+    let declared = declared.map(String::as_str);
+    let planning = &context.options.planning;
+    let typed = planning.values().map(|(name, _)| name).filter(|name| module.is_secret(name));
     let has_registry = matches!(context.settings.source, RunSource::Registry { .. });
     PlanOptions {
         sensitive: given
             .map(String::as_str)
             .chain(ambient)
             .chain(declared)
+            .chain(typed)
             .map(str::to_owned)
             .collect(),
         json: context.settings.plan_json,

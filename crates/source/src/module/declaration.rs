@@ -25,12 +25,20 @@ pub enum TypeKind {
 pub struct VariableDeclaration {
     /// How the declared type parses strings.
     pub kind: TypeKind,
-    /// Whether it has `sensitive = true`.
+    /// Whether it has `sensitive` with anything but a literal `false` or `null`.
     pub sensitive: bool,
-    /// Whether it has `ephemeral = true`, so that apply needs its value again.
+    /// The same for `ephemeral`: apply needs its value again.
     pub ephemeral: bool,
     /// Whether it has a `default`, even `null`.
     pub has_default: bool,
+}
+
+impl VariableDeclaration {
+    /// Whether its value must not be shown: Terraform hides both kinds.
+    #[must_use]
+    pub const fn is_secret(self) -> bool {
+        self.sensitive || self.ephemeral
+    }
 }
 
 /// A module's `backend` block, or its `cloud` block as one of the type `cloud`.
@@ -66,9 +74,11 @@ pub struct Module {
     pub version_files: Vec<VersionFile>,
     /// Declared variables by name.
     pub variables: BTreeMap<String, VariableDeclaration>,
-    /// Defaults of those that are sensitive, as JSON texts by the names of the variables: those
+    /// Defaults of those that are secret, as JSON texts by the names of the variables: those
     /// in HCL text by text, number by number.
     pub defaults: Vec<(String, SecretString)>,
+    /// What can be a default of a variable in the skipped files.
+    pub unparsed_defaults: Vec<SecretString>,
     /// Its `backend` or `cloud` block; an override file's replaces the one before it.
     pub backend: Option<BackendBlock>,
     /// Whether the module uses azurerm (a required provider, a resource or a data source) and has
@@ -76,6 +86,20 @@ pub struct Module {
     pub lacks_azurerm_provider: bool,
     /// Whether a file was skipped, so that declarations may be missing.
     pub is_incomplete: bool,
+    /// The names of the files that were skipped because they cannot be parsed.
+    pub unparsed_files: Vec<String>,
+    /// The names of the files that were skipped because they are too large to be read.
+    pub unread_files: Vec<String>,
     /// Whether the directory contains only Terragrunt's configuration, which may name another source.
     pub is_terragrunt_only: bool,
+}
+
+impl Module {
+    /// Whether the value of this variable must not be shown. Every value counts if a file was skipped,
+    /// because that file may declare the variable.
+    #[must_use]
+    pub fn is_secret(&self, name: &str) -> bool {
+        let is_known = self.unparsed_files.is_empty() && self.unread_files.is_empty();
+        !is_known || self.variables.get(name).is_some_and(|declared| declared.is_secret())
+    }
 }

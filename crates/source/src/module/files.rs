@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::error::ModuleError;
 
-/// The largest HCL file that is read, in bytes: parsed, it takes up to 150 times its size in memory.
+/// The largest HCL file that is parsed, in bytes: parsed, it takes up to 150 times its size in memory.
 const MAX_HCL: u64 = 2 * 1024 * 1024;
 
-/// The largest JSON file that is read, in bytes. Parsed JSON takes less memory.
-const MAX_JSON: u64 = 16 * 1024 * 1024;
+/// The largest file that is read, in bytes. JSON is parsed level by level, without copies of values.
+const MAX_READ: u64 = 16 * 1024 * 1024;
 
 /// A file that Terraform or `OpenTofu` would read.
 pub(super) struct ConfigurationFile {
@@ -92,18 +92,35 @@ pub fn override_files(directory: &Path) -> std::io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// The text of a file; `None` if it is too large. Bytes that are not UTF-8 make a later parse fail.
+/// The content of a file.
+#[derive(Debug)]
+pub enum FileText {
+    /// The text, which can be parsed. Bytes that are not UTF-8 make a parse fail.
+    Whole(String),
+    /// The text, which is too large to be parsed.
+    Large(String),
+    /// The file is too large to be read.
+    TooLarge,
+}
+
+/// Reads a file. A byte order mark is left out.
 ///
 /// # Errors
 /// If the file cannot be read.
-pub fn read(path: &Path) -> Result<Option<String>, ModuleError> {
+pub fn read(path: &Path) -> Result<FileText, ModuleError> {
     let failed = |source| ModuleError::Read { path: path.to_owned(), source };
     let size = std::fs::metadata(path).map_err(failed)?.len();
     let is_json = path.extension().is_some_and(|extension| extension == "json");
-    if size > if is_json { MAX_JSON } else { MAX_HCL } {
+    if size > MAX_READ {
         tracing::warn!(path = %path.display(), size, "too large to read");
-        return Ok(None);
+        return Ok(FileText::TooLarge);
     }
     let bytes = std::fs::read(path).map_err(failed)?;
-    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    if is_json || size <= MAX_HCL {
+        return Ok(FileText::Whole(text));
+    }
+    tracing::warn!(path = %path.display(), size, "too large to parse");
+    Ok(FileText::Large(text))
 }

@@ -1,17 +1,21 @@
 //! Collects the declarations of all files of a module.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use secrecy::SecretString;
 
 use super::declaration::{BackendBlock, Module, TypeKind};
+use super::files::FileText;
+use crate::unparsed;
 
 /// The declarations found so far, in either syntax.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) module: Module,
-    /// Whether the current file is an override file, and its first `required_version` replaces the
-    /// earlier ones.
+    /// Whether the current file is an override file, whose settings replace those of other files.
+    pub(super) is_override: bool,
+    /// Whether it is one, and its first `required_version` replaces the earlier ones.
     pub(super) constraints_are_replaced: bool,
     /// Names of providers with a `provider` block.
     pub(super) configured_providers: BTreeSet<String>,
@@ -31,6 +35,21 @@ pub(super) struct PartialDeclaration {
 }
 
 impl Findings {
+    /// Records a file that cannot be parsed, and what can be a default in it.
+    pub(super) fn skip(&mut self, path: &Path, text: &FileText) {
+        let module = &mut self.module;
+        module.is_incomplete = true;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match text {
+            FileText::Whole(text) | FileText::Large(text) => {
+                let defaults = unparsed::values(unparsed::lines_of_defaults(text));
+                module.unparsed_defaults.extend(defaults.into_iter().map(SecretString::from));
+                module.unparsed_files.push(name);
+            }
+            FileText::TooLarge => module.unread_files.push(name),
+        }
+    }
+
     pub(super) fn required_version(&mut self, constraint: &str) {
         if std::mem::take(&mut self.constraints_are_replaced) {
             self.module.required_versions.clear();
@@ -59,8 +78,13 @@ impl Findings {
     pub(super) fn variable(&mut self, name: &str, declared: PartialDeclaration) {
         let declaration = self.module.variables.entry(name.to_owned()).or_default();
         declaration.kind = declared.kind.unwrap_or(declaration.kind);
-        declaration.sensitive = declared.sensitive.unwrap_or(declaration.sensitive);
-        declaration.ephemeral = declared.ephemeral.unwrap_or(declaration.ephemeral);
+        // Two blocks in other files are an error, in which Terraform quotes both.
+        let flag = |known: bool, declared: Option<bool>| match declared {
+            Some(flag) if self.is_override => flag,
+            declared => known || declared == Some(true),
+        };
+        declaration.sensitive = flag(declaration.sensitive, declared.sensitive);
+        declaration.ephemeral = flag(declaration.ephemeral, declared.ephemeral);
         declaration.has_default |= declared.has_default;
         let defaults = declared.defaults.into_iter().map(|default| (name.to_owned(), default));
         self.module.defaults.extend(defaults);

@@ -1,103 +1,106 @@
 //! Reads configuration in JSON syntax, where each block may be an object or an array of them.
+//!
+//! A property that stands twice counts twice, as for Terraform: as two blocks, or as an argument that
+//! is set twice.
 
 use secrecy::SecretString;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use super::declaration::{BackendBlock, BlockSetting};
 use super::findings::{Findings, PartialDeclaration};
 use super::native::quoted_type_kind;
+use crate::hcl::json_string;
+use crate::members::members;
+
+/// The properties of an object.
+type Body<'text> = Vec<(String, &'text RawValue)>;
 
 /// Adds the declarations in `text` to `findings`. Returns false if it is not valid JSON.
 pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
-    let Ok(file) = serde_json::from_str::<Value>(text) else {
+    let Ok(file) = serde_json::from_str::<&RawValue>(text) else {
         return false;
     };
-    for body in objects(&file) {
-        for settings in objects_at(body, "terraform") {
-            read_settings(settings, findings);
+    for body in objects(file) {
+        for settings in objects_at(&body, "terraform") {
+            read_settings(&settings, findings);
         }
-        for (name, block) in labelled(body, "variable") {
+        for (name, block) in labelled(&body, "variable") {
             for body in objects(block) {
-                findings.variable(name, declaration(body));
+                findings.variable(&name, declaration(&body));
             }
         }
-        for (name, _) in labelled(body, "provider") {
-            findings.provider(name);
+        for (name, _) in labelled(&body, "provider") {
+            findings.provider(&name);
         }
-        for (kind, _) in ["resource", "data", "ephemeral"].map(|kind| labelled(body, kind)).concat()
-        {
-            findings.resource(kind);
+        for (kind, _) in ["resource", "data", "ephemeral"].map(|it| labelled(&body, it)).concat() {
+            findings.resource(&kind);
         }
     }
     true
 }
 
-fn read_settings(settings: &Map<String, Value>, findings: &mut Findings) {
-    if let Some(constraint) = settings.get("required_version").and_then(Value::as_str) {
-        findings.required_version(constraint);
+fn read_settings(settings: &Body<'_>, findings: &mut Findings) {
+    if let Some(constraint) = values(settings, "required_version").find_map(json_string) {
+        findings.required_version(&constraint);
     }
     for (kind, block) in labelled(settings, "backend") {
-        let body = objects(block).next();
+        let body = objects(block).into_iter().next().unwrap_or_default();
         findings.backend(BackendBlock {
-            kind: kind.to_owned(),
-            path: setting(body, "path"),
-            workspace_dir: setting(body, "workspace_dir"),
+            kind,
+            path: setting(&body, "path"),
+            workspace_dir: setting(&body, "workspace_dir"),
         });
     }
-    if objects_at(settings, "cloud").next().is_some() {
+    if !objects_at(settings, "cloud").is_empty() {
         findings.backend(BackendBlock { kind: "cloud".to_owned(), ..Default::default() });
     }
     for (name, _) in labelled(settings, "required_providers") {
-        findings.required_provider(name);
+        findings.required_provider(&name);
     }
 }
 
-fn setting(body: Option<&Map<String, Value>>, name: &str) -> BlockSetting {
-    match body.and_then(|body| body.get(name)) {
-        None | Some(Value::Null) => BlockSetting::Unset,
-        Some(Value::String(text)) if !text.contains("${") && !text.contains("%{") => {
-            BlockSetting::Text(text.clone())
-        }
-        Some(_) => BlockSetting::Computed,
+fn setting(body: &Body<'_>, name: &str) -> BlockSetting {
+    match values(body, name).last() {
+        None | Some("null") => BlockSetting::Unset,
+        Some(json) => match json_string(json) {
+            Some(text) if !text.contains("${") && !text.contains("%{") => BlockSetting::Text(text),
+            _ => BlockSetting::Computed,
+        },
     }
 }
 
-fn declaration(body: &Map<String, Value>) -> PartialDeclaration {
-    let flag = |name| body.get(name).and_then(Value::as_bool);
+fn declaration(body: &Body<'_>) -> PartialDeclaration {
+    let flag = |name| values(body, name).map(|json| !matches!(json, "false" | "null")).max();
+    let kind = values(body, "type").last();
+    let defaults: Vec<_> = values(body, "default").map(SecretString::from).collect();
     PartialDeclaration {
-        kind: body.get("type").and_then(Value::as_str).map(quoted_type_kind),
+        kind: kind.and_then(json_string).map(|text| quoted_type_kind(&text)),
         sensitive: flag("sensitive"),
         ephemeral: flag("ephemeral"),
-        has_default: body.contains_key("default"),
-        defaults: body
-            .get("default")
-            .map(|default| SecretString::from(default.to_string()))
-            .into_iter()
-            .collect(),
+        has_default: !defaults.is_empty(),
+        defaults,
     }
+}
+
+/// The values of the properties with this name.
+fn values<'text>(body: &Body<'text>, name: &str) -> impl Iterator<Item = &'text str> {
+    body.iter().filter(move |(other, _)| other == name).map(|(_, json)| json.get())
 }
 
 /// The object, or the objects of the array.
-fn objects(value: &Value) -> impl Iterator<Item = &Map<String, Value>> {
-    let list = match value {
-        Value::Array(values) => values.as_slice(),
-        value => std::slice::from_ref(value),
-    };
-    list.iter().filter_map(Value::as_object)
+fn objects(value: &RawValue) -> Vec<Body<'_>> {
+    match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
+        Ok(list) => list.into_iter().filter_map(|value| members(value.get())).collect(),
+        Err(_) => members(value.get()).into_iter().collect(),
+    }
 }
 
-fn objects_at<'a>(
-    body: &'a Map<String, Value>,
-    name: &str,
-) -> impl Iterator<Item = &'a Map<String, Value>> {
-    body.get(name).into_iter().flat_map(objects)
+fn objects_at<'text>(body: &Body<'text>, name: &str) -> Vec<Body<'text>> {
+    let found = body.iter().filter(|(other, _)| other == name);
+    found.flat_map(|(_, value)| objects(value)).collect()
 }
 
 /// The blocks of one kind by their first label; `//` is a comment, not a label.
-fn labelled<'a>(body: &'a Map<String, Value>, kind: &str) -> Vec<(&'a str, &'a Value)> {
-    objects_at(body, kind)
-        .flatten()
-        .filter(|(label, _)| *label != "//")
-        .map(|(label, block)| (label.as_str(), block))
-        .collect()
+fn labelled<'text>(body: &Body<'text>, kind: &str) -> Body<'text> {
+    objects_at(body, kind).into_iter().flatten().filter(|(label, _)| label != "//").collect()
 }

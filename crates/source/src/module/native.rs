@@ -16,7 +16,7 @@ pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
         let label = block.labels.first().map(hcl_edit::structure::BlockLabel::as_str);
         match (block.ident.as_str(), label) {
             ("terraform", None) => settings(block, findings),
-            ("variable", Some(name)) => findings.variable(name, declaration(&block.body)),
+            ("variable", Some(name)) => findings.variable(name, declaration(&block.body, text)),
             ("provider", Some(name)) => findings.provider(name),
             ("resource" | "data" | "ephemeral", Some(kind)) => findings.resource(kind),
             _ => {}
@@ -63,8 +63,12 @@ fn setting(body: &Body, name: &str) -> BlockSetting {
     }
 }
 
-fn declaration(body: &Body) -> PartialDeclaration {
-    let flag = |name| body.get_attribute(name).and_then(|given| given.value.as_bool());
+fn declaration(body: &Body, source: &str) -> PartialDeclaration {
+    // A value that is not literally false counts: Terraform also takes `"true"`, `(true)` and `1 == 1`.
+    let flag = |name| {
+        let value = body.get_attribute(name).map(|given| &given.value);
+        value.map(|value| value.as_bool() != Some(false) && !value.is_null())
+    };
     PartialDeclaration {
         kind: body.get_attribute("type").map(|given| type_kind(&given.value)),
         sensitive: flag("sensitive"),
@@ -72,7 +76,7 @@ fn declaration(body: &Body) -> PartialDeclaration {
         has_default: body.has_attribute("default"),
         defaults: body
             .get_attribute("default")
-            .map(|given| expression_texts(&given.value))
+            .map(|given| expression_texts(&given.value, source))
             .unwrap_or_default(),
     }
 }

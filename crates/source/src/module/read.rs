@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::declaration::Module;
 use super::error::ModuleError;
-use super::files::{self, ConfigurationFile};
+use super::files::{self, ConfigurationFile, FileText};
 use super::findings::Findings;
 use super::{json, native};
 use crate::version_files;
@@ -31,23 +31,24 @@ impl Module {
         }
         let mut findings = Findings::default();
         for file in &files {
-            let text = files::read(&file.path)?;
+            findings.is_override = file.is_override;
             findings.constraints_are_replaced = file.is_override;
-            let understood = text.is_some_and(|text| {
-                let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-                if file.is_json {
-                    json::read(text, &mut findings)
-                } else {
-                    native::read(text, &mut findings)
-                }
-            });
-            findings.module.is_incomplete |= !understood;
+            let text = files::read(&file.path)?;
+            let is_understood = match &text {
+                FileText::Whole(text) if file.is_json => json::read(text, &mut findings),
+                FileText::Whole(text) => native::read(text, &mut findings),
+                FileText::Large(_) | FileText::TooLarge => false,
+            };
+            if !is_understood {
+                findings.skip(&file.path, &text);
+            }
         }
         let mut module = findings.module;
         module.lacks_azurerm_provider = findings.used_providers.contains("azurerm")
             && !findings.configured_providers.contains("azurerm");
-        let Self { variables, defaults, .. } = &mut module;
-        defaults.retain(|(name, _)| variables.get(name).is_some_and(|found| found.sensitive));
+        let mut defaults = std::mem::take(&mut module.defaults);
+        defaults.retain(|(name, _)| module.is_secret(name));
+        module.defaults = defaults;
         module.version_files = version_files(directory)?;
         module.is_terragrunt_only = is_terragrunt_only;
         Ok(module)

@@ -1,0 +1,60 @@
+//! Finds the texts in HCL expressions, so that they can be masked.
+
+use hcl_edit::expr::{Expression, ObjectKey};
+use hcl_edit::repr::Spanned;
+use hcl_edit::visit::Visit;
+use hcl_edit::{Decorated, Formatted, Number, Span};
+use secrecy::SecretString;
+
+use super::{is_literal, parenthesized};
+use crate::unparsed;
+
+/// The literal strings and numbers in `text` without keys, if it is an HCL list, map or object;
+/// otherwise nothing.
+#[must_use]
+pub fn collection_texts(text: &str) -> Vec<String> {
+    let Ok(Expression::Parenthesis(inner)) = hcl_edit::parser::parse_expr(&parenthesized(text))
+    else {
+        return Vec::new();
+    };
+    let mut texts = Texts::default();
+    if matches!(inner.inner(), Expression::Array(_) | Expression::Object(_)) {
+        texts.visit_expr(inner.inner());
+    }
+    texts.0
+}
+
+/// The literal strings and numbers in `expression` without keys, as JSON. If it is not a literal
+/// value, also what it is written with in `source`: Terraform evaluates or refuses it, and quotes it.
+pub fn expression_texts(expression: &Expression, source: &str) -> Vec<SecretString> {
+    let mut texts = Texts::default();
+    texts.visit_expr(expression);
+    if !is_literal(expression) {
+        let written = expression.span().and_then(|range| source.get(range)).unwrap_or_default();
+        texts.0.extend(unparsed::values(written.lines()).into_iter().map(str::to_owned));
+    }
+    let texts = texts.0.iter().filter_map(|text| serde_json::to_string(text.as_str()).ok());
+    texts.map(SecretString::from).collect()
+}
+
+#[derive(Default)]
+struct Texts(Vec<String>);
+
+impl Visit for Texts {
+    fn visit_string(&mut self, text: &Decorated<String>) {
+        self.0.push(text.as_str().to_owned());
+    }
+
+    fn visit_number(&mut self, number: &Formatted<Number>) {
+        // The source text, because the parsed value has only about sixteen digits.
+        let written =
+            number.as_repr().map_or_else(|| number.value().to_string(), |it| it.to_string());
+        self.0.push(written);
+    }
+
+    fn visit_literal(&mut self, text: &Spanned<String>) {
+        self.0.push(text.as_str().to_owned());
+    }
+
+    fn visit_object_key(&mut self, _: &ObjectKey) {}
+}
