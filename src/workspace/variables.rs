@@ -11,6 +11,7 @@ mod files;
 mod names;
 mod resolve;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use secrecy::SecretString;
@@ -30,6 +31,8 @@ pub use resolve::resolve;
 pub struct Inputs {
     /// Variables in their order: name, JSON text, and whether it is sensitive.
     pub variables: Vec<(String, SecretString, bool)>,
+    /// The names of variables whose values have a type: outputs of other modules.
+    pub typed: HashSet<String>,
     /// Terraform's additional environment: name, value, and whether it is sensitive.
     pub environment: Vec<(String, SecretString, bool)>,
     /// Sensitive variables that came without a value or with an empty one, for [`apply_declarations`].

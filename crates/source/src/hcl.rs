@@ -12,7 +12,7 @@ use hcl_edit::expr::{BinaryOp, Conditional, Expression, ForExpr, FuncCall, Unary
 use hcl_edit::visit::{self, Visit};
 use serde_json::value::RawValue;
 
-pub use texts::{collection_texts, expression_texts};
+pub use texts::{collection_texts, expression_texts, is_only_hcl};
 
 /// The deepest nesting of JSON values, the same as in the parser of hcl-edit.
 const MAX_DEPTH: usize = 64;

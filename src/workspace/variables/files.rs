@@ -30,8 +30,8 @@ pub fn write_variable_files(
     let again: Vec<_> =
         all.iter().copied().filter(|(name, ..)| applies && ephemeral(name)).collect();
     Ok(VariableFiles {
-        plan: write_files("variables", &all, module, private)?,
-        apply: write_files("ephemeral", &again, module, private)?,
+        plan: write_files("variables", &all, inputs, module, private)?,
+        apply: write_files("ephemeral", &again, inputs, module, private)?,
     })
 }
 
@@ -40,6 +40,7 @@ pub fn write_variable_files(
 fn write_files(
     name: &str,
     variables: &[&(String, SecretString, bool)],
+    inputs: &Inputs,
     module: &Module,
     private: &PrivateDirectory,
 ) -> Result<Vec<PathBuf>, VariableError> {
@@ -47,7 +48,9 @@ fn write_files(
     let mut native = String::new();
     for (name, value, _) in variables {
         let value = value.expose_secret();
-        let kind = module.variables.get(name).map_or(TypeKind::Undeclared, |found| found.kind);
+        let declared = module.variables.get(name).map_or(TypeKind::Undeclared, |found| found.kind);
+        let is_text = declared == TypeKind::Any && inputs.typed.contains(name);
+        let kind = if is_text { TypeKind::Primitive } else { declared };
         if let Some(text) = hcl_text(name, value, kind)? {
             let _ = writeln!(native, "{name} = {}", hcl::parenthesized(&text));
         } else {
@@ -66,21 +69,22 @@ fn write_files(
     Ok(files)
 }
 
-/// The value's text if Terraform must read it as HCL: the text of a variable whose type is not primitive (Terraform's own
-/// rule for `-var` and `TF_VAR_` values). For `any`, a text that is not a literal HCL value stays a string.
+/// The value's text if Terraform must read it as HCL: the text of a variable whose type is a collection, as for `-var` and
+/// `TF_VAR_` values. For `any` only what JSON cannot write: every other value arrives with its type, so that a text such
+/// as `012`, `1.10` or `true` is a text.
 fn hcl_text(name: &str, value: &str, kind: TypeKind) -> Result<Option<String>, VariableError> {
-    if !matches!(kind, TypeKind::Any | TypeKind::Complex) {
-        return Ok(None);
-    }
     let Some(text) = json_string(value) else {
         return Ok(None);
     };
     let failed = |source| VariableError::Hcl { name: name.to_owned(), source };
-    match (hcl::shape(&text), kind) {
-        (Ok(Shape::Literal), _) | (Ok(Shape::Computed), TypeKind::Complex) => Ok(Some(text)),
-        (_, TypeKind::Any) => Ok(None),
-        (Ok(_), _) => Err(failed(None)),
-        (Err(source), _) => Err(failed(Some(source))),
+    match kind {
+        TypeKind::Undeclared | TypeKind::Primitive => Ok(None),
+        TypeKind::Any => Ok(hcl::is_only_hcl(&text).then_some(text)),
+        TypeKind::Complex => match hcl::shape(&text) {
+            Ok(Shape::Literal | Shape::Computed) => Ok(Some(text)),
+            Ok(Shape::Reference) => Err(failed(None)),
+            Err(source) => Err(failed(Some(source))),
+        },
     }
 }
 
@@ -129,8 +133,19 @@ mod tests {
         assert_eq!(written(TypeKind::Any, map).unwrap(), hcl("{ a = 1 }"));
         assert_eq!(written(TypeKind::Complex, map).unwrap(), hcl("{ a = 1 }"));
         assert_eq!(written(TypeKind::Complex, "[1.10]").unwrap(), json("[1.10]"));
-        for text in [r#""a-b""#, r#""555-1234""#, r#""no hcl at all""#, r#""file(\"x\")""#] {
-            assert_eq!(written(TypeKind::Any, text).unwrap(), json(text));
+        for text in [
+            "a-b",
+            "555-1234",
+            "no hcl at all",
+            "file(\"x\")",
+            "012345678901",
+            "1.10",
+            "true",
+            "null",
+            "[1]",
+        ] {
+            let text = serde_json::to_string(text).unwrap();
+            assert_eq!(written(TypeKind::Any, &text).unwrap(), json(&text));
         }
         for text in ["hunter2", "a, b", "[1]\nb = 2", "[1])\nb = (2", "", "file(\"x\")", "[var.a]"]
         {

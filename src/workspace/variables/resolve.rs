@@ -90,6 +90,7 @@ pub fn resolve(spec: &RunSpec, sources: &SecretSources) -> Result<Inputs, Variab
         return Err(VariableError::Unresolved(unresolved));
     }
     inputs.without_value = without_value;
+    inputs.typed = upstream.keys().map(|name| (*name).to_owned()).collect();
     inputs.variables = variables.list;
     inputs.environment = environment.list;
     inputs.warnings.extend(warning(&words));

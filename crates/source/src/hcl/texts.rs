@@ -5,6 +5,7 @@ use hcl_edit::repr::Spanned;
 use hcl_edit::visit::Visit;
 use hcl_edit::{Decorated, Formatted, Number, Span};
 use secrecy::SecretString;
+use serde::de::IgnoredAny;
 
 use super::{is_literal, parenthesized};
 use crate::unparsed;
@@ -22,6 +23,20 @@ pub fn collection_texts(text: &str) -> Vec<String> {
         texts.visit_expr(inner.inner());
     }
     texts.0
+}
+
+/// Whether `text` can only be HCL: a literal list, map, object or heredoc that is not JSON.
+#[must_use]
+pub fn is_only_hcl(text: &str) -> bool {
+    let Ok(Expression::Parenthesis(inner)) = hcl_edit::parser::parse_expr(&parenthesized(text))
+    else {
+        return false;
+    };
+    let is_hcl = matches!(
+        inner.inner(),
+        Expression::Array(_) | Expression::Object(_) | Expression::HeredocTemplate(_)
+    );
+    is_hcl && is_literal(inner.inner()) && serde_json::from_str::<IgnoredAny>(text).is_err()
 }
 
 /// The literal strings and numbers in `expression` without keys, as JSON. If it is not a literal
@@ -57,4 +72,50 @@ impl Visit for Texts {
     }
 
     fn visit_object_key(&mut self, _: &ObjectKey) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_collection_that_json_cannot_write_is_only_hcl() {
+        for text in [
+            "{ a = 1 }",
+            "[\"a\",]",
+            " # why\n{\n  \"a\" = true\n}",
+            "<<EOT\na\nEOT\n",
+            "{ a : 1 }",
+        ] {
+            assert!(is_only_hcl(text), "{text}");
+        }
+        for text in [
+            "012345678901",
+            "1.10",
+            "1e5",
+            "-1",
+            "true",
+            "null",
+            "(555)",
+            "([1, 2,])",
+            "\"a\"",
+            "[1, 2]",
+            "{}",
+            "{\"a\": 1}",
+            "[]",
+            "a-b",
+            "[a]",
+            "{ a = f() }",
+            "{ a = 1 + 1 }",
+            "",
+            "plain text",
+            "1) + (2",
+            "[1,]\nb",
+            "\"a\" \"b\"",
+            "{{ a }}",
+            "[section]\nkey",
+        ] {
+            assert!(!is_only_hcl(text), "{text}");
+        }
+    }
 }

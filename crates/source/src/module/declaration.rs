@@ -14,7 +14,7 @@ pub enum TypeKind {
     Undeclared,
     /// `string`, `number` or `bool`: the string is the value.
     Primitive,
-    /// `any`: a string that is valid HCL is parsed as HCL, otherwise the string is the value.
+    /// `any`: a string that can only be HCL is parsed as HCL, otherwise the string is the value.
     Any,
     /// A list, map, object, set or tuple: the string is parsed as HCL.
     Complex,
