@@ -135,3 +135,29 @@ async fn ordinary_lines_of_a_secret_text_are_shown_elsewhere() {
         assert!(!shown, "{text}: {log}");
     }
 }
+
+#[tokio::test]
+async fn saved_plan_is_not_applied_with_other_variables() {
+    let module = "variable \"v\" {\n  default = \"one\"\n}\nvariable \"l\" {\n  type    = list(string)\n  default = [\"a\"]\n}\n\
+        variable \"s\" {\n  sensitive = true\n  default   = \"hunter2pw\"\n}\nresource \"terraform_data\" \"a\" {\n  input = var.v\n}\n";
+    let world = world(&[("main.tf", module), ("b.tfvars", "v = \"two\"\n")]).await;
+    let (end, shown) = run(&world, &["plan", "--out", "../saved.plan"]).await;
+    assert_eq!(end.code, Some(0), "{shown}");
+    for (option, expected) in [
+        ("--var=v=two", "to \"two\", and the saved plan contains \"one\""),
+        ("--var=l=[\"b\"]", "to [\"b\"], and the saved plan contains [\"a\"]"),
+        ("--var=s=hunter3pw", "the values are sensitive"),
+        ("--var=unknown=1", "the saved plan has no variable `unknown`"),
+        ("--var-file=b.tfvars", "to \"two\", and the saved plan contains \"one\""),
+    ] {
+        let (end, shown) = run(&world, &["apply", "../saved.plan", option]).await;
+        assert_eq!(end.code, Some(1), "{option}: {shown}");
+        assert!(shown.contains(expected), "{option}: {shown}");
+        assert!(!shown.contains("hunter2pw") && !shown.contains("hunter3pw"), "{shown}");
+        assert!(!world.path("module/terraform.tfstate").exists(), "{option}");
+    }
+    let same = ["apply", "../saved.plan", "--var=v=one", "--var=l=[\"a\",]", "--var=s=hunter2pw"];
+    let (end, shown) = run(&world, &same).await;
+    assert_eq!(end.code, Some(0), "{shown}");
+    assert!(world.path("module/terraform.tfstate").exists());
+}

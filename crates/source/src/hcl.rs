@@ -3,6 +3,7 @@
 //! Text of users must be exactly one expression before it is written to a file, so that it cannot add
 //! a second setting. Errors do not contain the text.
 
+mod json;
 mod texts;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use hcl_edit::expr::{BinaryOp, Conditional, Expression, ForExpr, FuncCall, Unary
 use hcl_edit::visit::{self, Visit};
 use serde_json::value::RawValue;
 
+pub use json::{expression_as_json, literal_as_json};
 pub use texts::{collection_texts, expression_texts, is_only_hcl};
 
 /// The deepest nesting of JSON values, the same as in the parser of hcl-edit.

@@ -148,7 +148,7 @@ fn is_json(text: &str) -> bool {
 }
 
 /// The number `text` without an exponent and without trailing zeros, as Terraform prints it.
-fn decimal_number(text: &str) -> Option<String> {
+pub(in crate::run) fn decimal_number(text: &str) -> Option<String> {
     if !text.starts_with(|first: char| first == '-' || first.is_ascii_digit()) || !is_json(text) {
         return None;
     }

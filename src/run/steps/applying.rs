@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::command_input::CommandInput;
+use super::fixed_variables::check_fixed_variables;
 use super::planning::{make_plan, run_after_plan};
 use super::saved_plan;
 use crate::engine::{AppliedChanges, Engine, PlanMode, Planned, ReportedResources};
@@ -10,6 +11,7 @@ use crate::report::RunLog;
 use crate::run::directory::recovery;
 use crate::run::failure::Failure;
 use crate::run::findings::{ApplyOutcome, Findings};
+use butler_base::blocking::blocking;
 use butler_base::cancel::{Step, StopReason};
 use butler_base::error::chain;
 use butler_base::event::Phase;
@@ -29,6 +31,7 @@ pub(in crate::run) async fn apply(
     findings: &mut Findings,
 ) -> Result<(), Failure> {
     let plan = make_plan(engine, mode, input, findings).await?;
+    check_variables(&plan, input).await?;
     findings.summary = Some(plan.summary.line());
     findings.plan = Some(plan);
     // Before the question: the user must not approve a plan that is rejected afterwards.
@@ -66,6 +69,16 @@ pub(in crate::run) async fn apply(
     findings.summary = Some(format!("Applied: {}.", plan.summary.counts.done()));
     // After the apply has succeeded for the report: a failure here does not undo it.
     read_outputs(engine, findings).await
+}
+
+/// Refuses values of variables that differ from those of a saved plan.
+async fn check_variables(plan: &Planned, input: &CommandInput<'_>) -> Result<(), Failure> {
+    if input.variables.fixed.is_empty() {
+        return Ok(());
+    }
+    let (given, json) = (input.variables.fixed.clone(), plan.files.json.clone());
+    let secret = input.plan.sensitive.clone();
+    blocking(move |_| check_fixed_variables(&given, &json, |name| secret.contains(name))).await
 }
 
 /// Applies a refresh-only plan: stores changes that were made outside of Terraform in the state.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::after_plan::AfterPlanProgram;
 use super::approval::Approver;
+use super::fixed_variables::FixedVariable;
 use super::handover::Handover;
 use crate::engine::{PlanMode, PlanRequest};
 use crate::run::plan::plan_report::PlanOptions;
@@ -54,12 +55,14 @@ impl CommandInput<'_> {
 pub(in crate::run) struct CommandVariables {
     pub(in crate::run) plan: Vec<Assignment>,
     pub(in crate::run) apply: Vec<Assignment>,
+    /// What the user has assigned to variables that a saved plan contains.
+    pub(in crate::run) fixed: Vec<FixedVariable>,
 }
 
 impl From<VariableFiles> for CommandVariables {
     fn from(files: VariableFiles) -> Self {
         let assignments = |files: Vec<_>| files.into_iter().map(Assignment::File).collect();
-        Self { plan: assignments(files.plan), apply: assignments(files.apply) }
+        Self { plan: assignments(files.plan), apply: assignments(files.apply), fixed: Vec::new() }
     }
 }
 

@@ -5,6 +5,7 @@ pub(super) mod applying;
 pub(super) mod approval;
 pub(super) mod command_input;
 pub(super) mod engine_setup;
+pub(super) mod fixed_variables;
 pub(super) mod handover;
 pub(super) mod init;
 pub(super) mod isolation;

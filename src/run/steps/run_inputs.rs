@@ -2,6 +2,7 @@
 //! arguments of commands.
 
 use super::command_input::CommandVariables;
+use super::fixed_variables::fixed_variables;
 use super::terraform_settings::secret_sources;
 use crate::run::context::Context;
 use crate::run::failure::Failure;
@@ -10,7 +11,7 @@ use crate::run::plan::plan_report::PlanOptions;
 use crate::settings::RunSource;
 use crate::workspace::{self, Inputs, VariableError};
 use butler_base::event::Phase;
-use butler_protocol::spec::{RunSpec, ToolRequest};
+use butler_protocol::spec::{Assignment, PlanFile, RunSpec, ToolRequest};
 use butler_source::module::Module;
 
 /// Resolves references to secrets and registers the values with the redactor.
@@ -118,11 +119,26 @@ pub(in crate::run) fn write_variables(
     let files = workspace::write_variable_files(inputs, module, &tool.version, private)
         .map_err(|error| Failure::new(Phase::Variables, &error))?;
     let mut variables = CommandVariables::from(files);
-    variables.plan.extend_from_slice(&context.options.planning.assignments);
-    let ephemeral = module.variables.values().any(|declared| declared.ephemeral);
-    if ephemeral && workspace::saved_plan_takes_variables(&tool.version) {
-        // The user's assignments may name ephemeral variables, and an apply accepts all others too.
-        variables.apply.extend_from_slice(&context.options.planning.assignments);
+    let assignments = &context.options.planning.assignments;
+    variables.plan.extend_from_slice(assignments);
+    if matches!(context.options.plan_file, PlanFile::Apply(_)) {
+        variables.fixed = fixed_variables(assignments, module)?;
+    }
+    let is_ephemeral =
+        |name: &str| module.variables.get(name).is_some_and(|declared| declared.ephemeral);
+    if module.variables.keys().any(|name| is_ephemeral(name))
+        && workspace::saved_plan_takes_variables(&tool.version)
+    {
+        // All other variables are in the plan: Terraform refuses some of them even with the plan's value.
+        variables.apply.extend(
+            assignments
+                .iter()
+                .filter(|assignment| match assignment {
+                    Assignment::Value { name, .. } => is_ephemeral(name),
+                    Assignment::File(_) => true,
+                })
+                .cloned(),
+        );
     }
     Ok(variables)
 }

@@ -52,6 +52,13 @@ pub fn expression_texts(expression: &Expression, source: &str) -> Vec<SecretStri
     texts.map(SecretString::from).collect()
 }
 
+/// The text of a literal string or number.
+pub(super) fn literal_text(expression: &Expression) -> String {
+    let mut texts = Texts::default();
+    texts.visit_expr(expression);
+    texts.0.concat()
+}
+
 #[derive(Default)]
 struct Texts(Vec<String>);
 
