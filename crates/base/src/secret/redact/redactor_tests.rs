@@ -103,6 +103,17 @@ fn forgotten_secrets_are_dropped_and_can_be_registered_again() {
 }
 
 #[test]
+fn everything_is_masked_even_after_a_later_registration() {
+    let redactor = Redactor::new();
+    redactor.hide_everything();
+    redactor.register(&[SecretString::from("hunter22")]);
+    assert_eq!(redactor.redact(b"a plain line"), "***");
+    assert!(redactor.hides("a plain line") && !redactor.is_open(b"a plain line"));
+    redactor.forget();
+    assert_eq!(redactor.redact(b"a plain line"), "a plain line");
+}
+
+#[test]
 fn observer_receives_each_line_once_before_the_registration_returns() {
     let redactor = Redactor::new();
     let heard = Arc::new(Mutex::new(Vec::new()));
