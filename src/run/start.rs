@@ -52,10 +52,10 @@ pub async fn execute(settings: Settings, redactor: Arc<Redactor>, mut terminal: 
     };
     remove_stale_reports(&settings);
     leftovers::clean_before(&settings, &stop).await;
-    let directory = settings.report_dir.clone();
+    let (directory, keeps_outputs) = (settings.report_dir.clone(), settings.keeps_outputs);
     let output = std::mem::replace(&mut terminal.notices, Box::new(std::io::sink()));
     let notices = Arc::new(Notices::new(&settings, output, terminal.screen.take()));
-    let reports = Reports { registry: None, directory, redactor, notices, reserve };
+    let reports = Reports { registry: None, directory, keeps_outputs, redactor, notices, reserve };
     let exit = Box::pin(sources::start(&settings, &stop, reports, terminal)).await;
     drop(signals);
     exit

@@ -13,6 +13,7 @@ use super::setting::{
     LOG_INTERVAL, PLAN_JSON, PLAN_STATUS, REGISTRY_TIMEOUT, REPORT, REPORT_DIR, REQUEST_TIMEOUT,
     SECRETS_DIR, SENSITIVE_VALUES, SETTINGS_FILE, SUMMARY,
 };
+use super::variable;
 use super::{
     Arguments, CleanSettings, Environment, Isolation, LocalRequest, Logging, RunSource, Settings,
     SettingsError, ToolSettings, ci_job, parse, source, telemetry,
@@ -129,6 +130,7 @@ impl Settings {
                 .unwrap_or_default(),
             job,
             report_dir,
+            keeps_outputs: environment.value(variable::NO_OUTPUTS_FILE.name).is_none(),
             summary,
             report,
             collector: telemetry::collector(environment, tool.ca_bundle.as_ref(), &mut warnings),

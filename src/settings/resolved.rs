@@ -36,6 +36,8 @@ pub struct Settings {
     pub secrets_dir: Option<PathBuf>,
     /// The directory for copies of logs, plan, outputs and status; may not exist yet.
     pub report_dir: Option<PathBuf>,
+    /// Whether this directory contains the outputs, in clear text.
+    pub keeps_outputs: bool,
     /// The interval at which log lines are sent.
     pub log_interval: Duration,
     /// The interval at which the runner checks for a cancellation.

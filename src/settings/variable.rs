@@ -18,6 +18,7 @@ pub const VARIABLES: &[&Variable] = &[
     &TMPDIR,
     &PATH,
     &NO_SELF_UPDATE,
+    &NO_OUTPUTS_FILE,
     &COMPLETE,
     &GITHUB_ACTIONS,
     &GITHUB_STEP_SUMMARY,
@@ -120,6 +121,11 @@ pub const PATH: Variable =
 pub const NO_SELF_UPDATE: Variable = Variable {
     name: "BUTLER_NO_SELF_UPDATE",
     help: "The reason why `self update` must not replace the executable, and the alternative; set by images and packages",
+};
+/// `BUTLER_NO_OUTPUTS_FILE`.
+pub const NO_OUTPUTS_FILE: Variable = Variable {
+    name: "BUTLER_NO_OUTPUTS_FILE",
+    help: "If set, --report-dir does not contain outputs.json, which has sensitive outputs in clear text; set by the server",
 };
 /// `BUTLER_COMPLETE`.
 pub const COMPLETE: Variable = Variable {

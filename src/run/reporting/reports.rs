@@ -127,6 +127,8 @@ impl LogSink for RegistryReports {
 pub(in crate::run) struct Reports {
     pub(in crate::run) registry: Option<Arc<RegistryReports>>,
     pub(in crate::run) directory: Option<PathBuf>,
+    /// Whether the directory contains the outputs, in clear text.
+    pub(in crate::run) keeps_outputs: bool,
     pub(in crate::run) redactor: Arc<Redactor>,
     /// The receivers of the result beside the registry.
     pub(in crate::run) notices: Arc<Notices>,
@@ -202,7 +204,9 @@ impl Reports {
 
     /// Reports the outputs, a JSON object, in full.
     pub(in crate::run) async fn outputs(&self, json: &[u8]) -> Result<(), ReportError> {
-        self.keep("outputs.json", json)?;
+        if self.keeps_outputs {
+            self.keep("outputs.json", json)?;
+        }
         let Some(registry) = &self.registry else { return Ok(()) };
         let body = [br#"{"outputs":"#.as_slice(), json.trim_ascii(), b"}"].concat();
         Ok(registry.post(Callback::Outputs, body, Patience::Short).await?)

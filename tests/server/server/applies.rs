@@ -219,3 +219,16 @@ resource \"terraform_data\" \"one\" {
     assert_eq!(run["attempts"][0]["outcome"], "the plan no longer fits", "{run}");
     assert!(runs.iter().any(|plan| plan["applyRun"] == run["id"] && plan["stale"] == true));
 }
+
+#[tokio::test]
+async fn outputs_are_not_left_in_the_directory_of_an_attempt() {
+    let output = "output \"key\" {\n  value     = \"hunter2\"\n  sensitive = true\n}\n";
+    let repository = Repository::create(&[("envs/a/main.tf", &format!("{LAYER}\n{output}"))]);
+    let installation = serve(&repository, "strategy: auto").await;
+    installation.until("a", "Succeeded", 2).await;
+    installation.until_tidy().await;
+    for attempt in attempts(&installation.data()) {
+        assert!(attempt.join("reports/log.txt").exists());
+        assert!(!attempt.join("reports/outputs.json").exists());
+    }
+}

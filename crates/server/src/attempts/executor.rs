@@ -213,6 +213,8 @@ impl ProcessExecutor {
             ("BUTLER_RUN_ID", attempt.to_string().into()),
             ("BUTLER_TOKEN_FILE", directory.token().into_os_string()),
             ("BUTLER_REPORT_DIR", directory.reports().into_os_string()),
+            // The store has the outputs: nothing reads a file with them.
+            ("BUTLER_NO_OUTPUTS_FILE", "true".into()),
             ("BUTLER_LOG_INTERVAL", OsString::from(LOG_INTERVAL)),
             ("BUTLER_CANCEL_INTERVAL", STATUS_INTERVAL.into()),
             ("BUTLER_REGISTRY_TIMEOUT", REGISTRY_TIMEOUT.into()),
