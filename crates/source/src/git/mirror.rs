@@ -43,6 +43,8 @@ pub struct MirrorRequest {
 pub struct MirrorUpdate {
     /// The full commit id of each requested reference. `None` if the repository does not have it.
     pub references: BTreeMap<String, Option<String>>,
+    /// What people should know about a requested reference, in one sentence: a tag has the name of a branch.
+    pub notes: BTreeMap<String, String>,
     /// The references whose commit was not in the mirror before.
     pub fetched: Vec<String>,
 }

@@ -34,6 +34,9 @@ pub(super) fn update(
     for reference in &job.references {
         let wanted = find(reference, &server.heads);
         let commit = wanted.as_ref().map(|wanted| wanted.commit.to_string());
+        if let Some(note) = wanted.as_ref().and_then(|wanted| wanted.note.clone()) {
+            update.notes.insert(reference.clone(), note);
+        }
         update.references.insert(reference.clone(), commit);
         if let Some(wanted) = wanted
             && !mirror_store::has(&repository, wanted.commit)

@@ -6,7 +6,7 @@ use git2::Oid;
 use super::super::failure::FetchError;
 use super::super::fetch::check_reference;
 use super::local;
-use super::reference::{FULL_ID, ResolvedReference, resolve_reference};
+use super::reference::{FULL_ID, ResolvedReference, hidden_sentence, resolve_reference};
 use super::transfer::{ALL_REFERENCES, Depth, Server, Transfer};
 
 /// Where fetched references are until their commits are known.
@@ -23,6 +23,8 @@ pub(super) struct Wanted {
     pub(super) commit: Oid,
     /// Whether a newer commit of the reference is another one than the wanted.
     is_pinned: bool,
+    /// What people should know if a branch and a tag have its name.
+    pub(super) note: Option<String>,
 }
 
 /// The commit that `reference` leads to, by the rules of a clone. `None` if there is no such branch or
@@ -34,18 +36,19 @@ pub(super) fn find(reference: &str, heads: &[(String, Oid)]) -> Option<Wanted> {
     let commit = |name: &str| target(&format!("{name}^{{}}")).or_else(|| target(name));
     if reference == DEFAULT_BRANCH {
         let name = Some(reference.to_owned());
-        return Some(Wanted { commit: target(reference)?, name, is_pinned: false });
+        return Some(Wanted { commit: target(reference)?, name, is_pinned: false, note: None });
     }
     match resolve_reference(reference, heads) {
-        ResolvedReference::Reference { name, .. } => {
-            Some(Wanted { commit: commit(&name)?, name: Some(name), is_pinned: false })
+        ResolvedReference::Reference { name, hides } => {
+            let note = hides.map(|hidden| hidden_sentence(&name, &hidden));
+            Some(Wanted { commit: commit(&name)?, name: Some(name), is_pinned: false, note })
         }
         ResolvedReference::Tip { name, id } if reference.len() == FULL_ID => {
             let is_tag = target(&name) == Some(id);
             let commit = if is_tag { commit(&name)? } else { id };
-            Some(Wanted { commit, name: Some(name), is_pinned: true })
+            Some(Wanted { commit, name: Some(name), is_pinned: true, note: None })
         }
-        ResolvedReference::Commit(commit) => Some(Wanted { commit, name: None, is_pinned: true }),
+        ResolvedReference::Commit(commit) => Some(Wanted::by_id(commit)),
         // An abbreviation needs the whole history.
         _ => None,
     }
@@ -54,7 +57,11 @@ pub(super) fn find(reference: &str, heads: &[(String, Oid)]) -> Option<Wanted> {
 impl Wanted {
     /// The commit `id` of a server that lists `heads`.
     pub(super) fn commit(id: Oid, heads: &[(String, Oid)]) -> Self {
-        find(&id.to_string(), heads).unwrap_or(Self { name: None, commit: id, is_pinned: true })
+        find(&id.to_string(), heads).unwrap_or_else(|| Self::by_id(id))
+    }
+
+    const fn by_id(commit: Oid) -> Self {
+        Self { name: None, commit, is_pinned: true, note: None }
     }
 }
 
@@ -113,4 +120,35 @@ pub(super) fn obtain(
 
 fn texts(specs: &[String]) -> Vec<&str> {
     specs.iter().map(String::as_str).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branch_is_found_before_a_tag_of_its_name_and_that_is_noted() {
+        let id = |digit: &str| Oid::from_str(&digit.repeat(40)).unwrap();
+        let heads = [
+            ("refs/heads/main", "1"),
+            ("refs/tags/main", "2"),
+            ("refs/tags/main^{}", "3"),
+            ("refs/heads/dev", "4"),
+        ];
+        let heads = heads.map(|(name, digit)| (name.to_owned(), id(digit)));
+        let note = "`refs/heads/main` is used; `refs/tags/main` has the same name";
+        for (reference, commit, expected) in [
+            ("main", "1", Some(note)),
+            ("refs/heads/main", "1", None),
+            ("refs/tags/main", "3", None),
+            ("dev", "4", None),
+        ] {
+            let found = find(reference, &heads).unwrap();
+            assert_eq!(
+                (found.commit, found.note.as_deref()),
+                (id(commit), expected),
+                "{reference}"
+            );
+        }
+    }
 }

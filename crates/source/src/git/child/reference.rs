@@ -1,7 +1,8 @@
 //! Resolves a reference against the references that the server advertises.
 //!
-//! The order is git's own (gitrevisions): a full commit id, a full name `refs/…`, then a tag, then a
-//! branch, then an abbreviated commit id.
+//! The order is a full commit id, a full name `refs/…`, then a branch, then a tag, then an abbreviated commit
+//! id. Git prefers the tag (gitrevisions). Here a branch is what is followed and protected, and a user who may
+//! push a tag must not be able to replace it.
 
 use git2::Oid;
 
@@ -18,7 +19,7 @@ const MAX_SIMILAR: usize = 5;
 /// The result of resolving a reference.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum ResolvedReference {
-    /// A reference of the server, by its full name. `hides` is a branch of the same name.
+    /// A reference of the server, by its full name. `hides` is a tag of the same name.
     Reference { name: String, hides: Option<String> },
     /// The object at the tip of this reference of the server.
     Tip { name: String, id: Oid },
@@ -49,7 +50,7 @@ pub(super) fn resolve_reference(reference: &str, heads: &[(String, Oid)]) -> Res
     }
     let (tag, branch) = (format!("refs/tags/{reference}"), format!("refs/heads/{reference}"));
     match (exists(&tag), exists(&branch)) {
-        (true, true) => return ResolvedReference::Reference { name: tag, hides: Some(branch) },
+        (true, true) => return ResolvedReference::Reference { name: branch, hides: Some(tag) },
         (true, false) => return ResolvedReference::Reference { name: tag, hides: None },
         (false, true) => return ResolvedReference::Reference { name: branch, hides: None },
         (false, false) => {}
@@ -59,6 +60,11 @@ pub(super) fn resolve_reference(reference: &str, heads: &[(String, Oid)]) -> Res
     } else {
         ResolvedReference::Unknown { similar: similar(reference, heads) }
     }
+}
+
+/// What people should know if a branch and a tag have one name.
+pub(super) fn hidden_sentence(used: &str, hidden: &str) -> String {
+    format!("`{used}` is used; `{hidden}` has the same name")
 }
 
 /// A reference that points at the commit can be fetched from any server.
@@ -151,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn names_take_precedence_over_commit_ids_and_tags_over_branches() {
+    fn names_take_precedence_over_commit_ids_and_branches_over_tags() {
         assert_eq!(resolve_reference("main", &heads()), reference("refs/heads/main"));
         assert_eq!(resolve_reference("v1.2.0", &heads()), reference("refs/tags/v1.2.0"));
         assert_eq!(resolve_reference("refs/pull/7/head", &heads()), reference("refs/pull/7/head"));
@@ -159,10 +165,13 @@ mod tests {
         assert_eq!(
             resolve_reference("both", &heads()),
             ResolvedReference::Reference {
-                name: "refs/tags/both".to_owned(),
-                hides: Some("refs/heads/both".to_owned())
+                name: "refs/heads/both".to_owned(),
+                hides: Some("refs/tags/both".to_owned())
             }
         );
+        for exact in ["refs/heads/both", "refs/tags/both"] {
+            assert_eq!(resolve_reference(exact, &heads()), reference(exact));
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::authenticate::Authenticator;
 use super::certificates::trust;
 use super::explain::{ErrorContext, FetchStep, explain};
 use super::progress::Progress;
-use super::reference::{ResolvedReference, resolve_reference, similar};
+use super::reference::{ResolvedReference, hidden_sentence, resolve_reference, similar};
 use super::{host_keys, local};
 
 /// The local reference of a commit without a name.
@@ -157,7 +157,7 @@ impl<'task> Transfer<'task> {
         match resolve_reference(reference, &server.heads) {
             ResolvedReference::Reference { name, hides } => {
                 if let Some(hidden) = hides {
-                    self.progress.print(&format!("`{name}` is used; `{hidden}` has the same name"));
+                    self.progress.print(&hidden_sentence(&name, &hidden));
                 }
                 let local = self.fetch_named(server, &name)?;
                 let found = repository
