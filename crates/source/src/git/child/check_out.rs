@@ -12,6 +12,9 @@ use git2::{ObjectType, Oid, Repository, Tree};
 
 use super::super::failure::FetchError;
 
+/// The most directories below each other. More than a path of the system can have are refused by name.
+const MAX_DEPTH: usize = 500;
+
 /// The longest subject of a commit in messages, in characters.
 const MAX_SUBJECT: usize = 72;
 
@@ -51,8 +54,9 @@ fn check_trees(repository: &Repository, root: Tree<'_>) -> Result<bool, FetchErr
     let mut has_attributes = false;
     let failed = |error| FetchError::git("read the tree of the commit", &error);
     let mut seen = HashSet::from([root.id()]);
-    let mut waiting = vec![root];
-    while let Some(tree) = waiting.pop() {
+    // The names of the directories that lead to it are in front of each tree.
+    let mut waiting = vec![(String::new(), 0, root)];
+    while let Some((path, depth, tree)) = waiting.pop() {
         let mut names = HashSet::with_capacity(tree.len());
         for entry in &tree {
             has_attributes |= entry.name_bytes().eq_ignore_ascii_case(b".gitattributes");
@@ -64,7 +68,18 @@ fn check_trees(repository: &Repository, root: Tree<'_>) -> Result<bool, FetchErr
                 });
             }
             if entry.kind() == Some(ObjectType::Tree) && seen.insert(entry.id()) {
-                waiting.push(repository.find_tree(entry.id()).map_err(failed)?);
+                if depth == MAX_DEPTH {
+                    let shown: String = path.chars().take(MAX_SUBJECT).collect();
+                    return Err(FetchError::Git {
+                        act: "check out the commit".to_owned(),
+                        reason: format!(
+                            "`{shown}…` has more than {MAX_DEPTH} directories below each other"
+                        ),
+                    });
+                }
+                let name = String::from_utf8_lossy(entry.name_bytes()).escape_debug().to_string();
+                let tree = repository.find_tree(entry.id()).map_err(failed)?;
+                waiting.push((format!("{path}{name}/"), depth + 1, tree));
             }
         }
     }
@@ -114,6 +129,24 @@ mod tests {
         let commit = repository.commit(None, &author, &author, "files", &tree, &[]).unwrap();
         check_out(&repository, commit).unwrap();
         std::fs::read_to_string(directory.path().join("a/b/main.tf")).unwrap()
+    }
+
+    #[test]
+    fn directories_without_end_are_refused_with_their_path() {
+        let directory = tempfile::tempdir().unwrap();
+        let repository = Repository::init(directory.path()).unwrap();
+        let mut tree = repository.treebuilder(None).unwrap().write().unwrap();
+        for _ in 0..=MAX_DEPTH {
+            let mut builder = repository.treebuilder(None).unwrap();
+            builder.insert("a", tree, 0o040_000).unwrap();
+            tree = builder.write().unwrap();
+        }
+        let tree = repository.find_tree(tree).unwrap();
+        let author = git2::Signature::now("author", "author@localhost").unwrap();
+        let commit = repository.commit(None, &author, &author, "deep", &tree, &[]).unwrap();
+        let error = check_out(&repository, commit).unwrap_err().to_string();
+        assert!(error.contains("`a/a/a/"), "{error}");
+        assert!(error.ends_with("has more than 500 directories below each other"), "{error}");
     }
 
     #[test]

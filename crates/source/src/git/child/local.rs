@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 
-use git2::{ObjectType, OdbLookupFlags, Oid, Repository};
+use git2::{ObjectType, OdbLookupFlags, Oid, PackBuilder, Repository};
 
 use super::super::failure::FetchError;
 
@@ -64,6 +64,21 @@ pub(super) fn copy(
     let known = target.odb()?;
     let is_known = |id| known.exists_ext(id, OdbLookupFlags::NO_REFRESH);
     let mut pack = source.packbuilder()?;
+    insert_commits(&mut pack, source, commits, is_known)?;
+    pack.write(&target.path().join("objects/pack"), 0)
+}
+
+/// Adds `commits` and their files to a pack, without history. Directories can be nested deep, so this is not
+/// recursive, as libgit2's own function is.
+///
+/// # Errors
+/// When an object cannot be read.
+pub(super) fn insert_commits(
+    pack: &mut PackBuilder<'_>,
+    source: &Repository,
+    commits: &[Oid],
+    is_known: impl Fn(Oid) -> bool,
+) -> Result<(), git2::Error> {
     let mut waiting = Vec::new();
     for id in commits {
         pack.insert_object(*id, None)?;
@@ -86,7 +101,7 @@ pub(super) fn copy(
             }
         }
     }
-    pack.write(&target.path().join("objects/pack"), 0)
+    Ok(())
 }
 
 /// The directory that a `file` URL leads to.

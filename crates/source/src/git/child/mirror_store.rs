@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use git2::{ErrorClass, ErrorCode, Oid, Repository, RepositoryInitOptions};
 
 use super::super::failure::{FetchError, is_out_of_memory};
+use super::local;
 use super::mirror_fetch::INCOMING;
 use super::progress::Progress;
 use super::transfer::FOLLOW_REDIRECTS;
@@ -184,15 +185,16 @@ pub(super) fn compact(
         return Ok(());
     }
     let mut pack = repository.packbuilder()?;
-    let (mut names, mut shallow) = (BTreeSet::new(), String::new());
+    let (mut names, mut shallow, mut members) = (BTreeSet::new(), String::new(), Vec::new());
     // A server must not assume that the mirror has the parents of these commits (gitprotocol-pack(5)).
     for (owner, commit) in commits(repository)? {
         if kept.contains(&owner) {
-            pack.insert_commit(commit)?;
+            members.push(commit);
             names.insert(name(owner, commit));
             shallow.extend([commit.to_string(), "\n".to_owned()]);
         }
     }
+    local::insert_commits(&mut pack, repository, &members, |_| false)?;
     pack.write(&repository.path().join("objects/pack"), 0)?;
     fs_err::write(repository.path().join("shallow"), shallow)?;
     for reference in repository.references()? {
