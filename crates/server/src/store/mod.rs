@@ -304,7 +304,7 @@ pub trait Store: Cursors + Deciders + Followers + Sessions {
         by: &str,
     ) -> impl Future<Output = StoreResult<Outcome>> + Send;
 
-    /// The layer `formerly`, if `layer` is to take over its history: it has runs, and no attempt of
+    /// The layer `formerly`, if `layer` is to take over its history: something is known of it, and no attempt of
     /// `layer` was ever started.
     fn former(
         &self,

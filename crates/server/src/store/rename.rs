@@ -1,24 +1,26 @@
 //! A layer takes over the history of its earlier name.
 
+use super::record::Record;
 use super::transaction::{Tables, update};
 use super::{Outcome, StoreResult};
 use crate::model::{Former, LayerName};
 
-/// The layer `formerly`, if `layer` is to take over its history: it has runs, and no attempt of `layer` was
-/// ever started.
+/// The layer `formerly`, if `layer` is to take over its history: something is known of it, and no attempt of `layer` was
+/// ever started. It needs no run: a server that was slow could still create one for the earlier name, which would then
+/// exist beside that of the new one.
 pub(super) fn former(
     tables: &mut dyn Tables,
     layer: &LayerName,
     formerly: &LayerName,
 ) -> StoreResult<Option<Former>> {
-    if layer == formerly || tables.history(formerly, None, 1)?.is_empty() {
+    let known = tables.record(formerly)?;
+    if layer == formerly || known == Record::default() {
         return Ok(None);
     }
     if tables.history(layer, None, u32::MAX)?.iter().any(|run| !run.attempts.is_empty()) {
         return Ok(None);
     }
-    let runs = tables.record(formerly)?.runs;
-    let running = runs.iter().find_map(|run| Some((run.id.clone(), run.running()?.number)));
+    let running = known.runs.iter().find_map(|run| Some((run.id.clone(), run.running()?.number)));
     Ok(Some(Former { running }))
 }
 
@@ -47,5 +49,5 @@ pub(super) fn take_over(
 }
 
 pub(super) fn files_moved(tables: &mut dyn Tables, layer: &LayerName) -> StoreResult<Outcome> {
-    update(tables, layer, super::record::Record::files_moved)
+    update(tables, layer, Record::files_moved)
 }

@@ -212,6 +212,7 @@ macro_rules! with_contract {
                 automatic_applies_do_not_start_while_the_breaker_is_open;
             rename: history_moves_once_and_nothing_starts_before_the_files_were_moved,
                 layer_that_was_started_or_not_read_keeps_its_own_history,
+                name_that_was_only_read_is_taken_over_and_gets_no_run_any_more,
                 plan_that_waits_becomes_stale_with_the_name,
                 plan_that_was_applied_is_not_applied_again_under_the_new_name;
             sessions: session_ends_if_it_is_not_used_after_a_week_and_when_it_is_ended;

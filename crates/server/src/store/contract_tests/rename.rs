@@ -70,6 +70,21 @@ pub(super) async fn layer_that_was_started_or_not_read_keeps_its_own_history(
     assert_eq!(store.history(&new, None, 9).await.unwrap().len(), 1);
 }
 
+pub(super) async fn name_that_was_only_read_is_taken_over_and_gets_no_run_any_more(
+    tested: Tested<impl Store>,
+) {
+    let (store, old, new) = (&tested.store, layer("old"), layer("new"));
+    tested.see("old", "d1").await;
+    tested.see("new", "d1").await;
+    assert_eq!(store.former(&new, &old).await.unwrap(), Some(Former { running: None }));
+    assert_eq!(store.take_over(&new, &old).await.unwrap(), Outcome::Made);
+    assert_eq!(store.layers().await.unwrap(), std::slice::from_ref(&new));
+    assert_eq!(tested.facts("new").await.observation.unwrap().change, 1);
+    // As a slow server does that has decided about the earlier name before.
+    let plan = new_run("old", Action::Plan, Cause::Commit { change: 1 }, "d1", 1);
+    assert_eq!(store.insert_run(&old, plan).await.unwrap(), Outcome::Refused);
+}
+
 pub(super) async fn plan_that_waits_becomes_stale_with_the_name(tested: Tested<impl Store>) {
     let (store, old, new) = (&tested.store, layer("old"), layer("new"));
     let apply = tested.waiting_apply("old").await;
