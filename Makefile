@@ -95,7 +95,7 @@ fuzz: setup-test ## Feed every parser with broken input for FUZZ_SECONDS each, f
 	@FUZZ_SECONDS="$${FUZZ_SECONDS:-60}" FUZZ_SEED="$${FUZZ_SEED:-$$(date +%s)}" \
 		cargo test --locked --workspace --lib fuzz_ -- --nocapture
 
-simulate: setup-test ## Simulate the server with faults, from a new seed on, until it is stopped or an invariant breaks
+simulate: setup-test ## Simulate the server with faults, from a new seed on, until an invariant breaks or SIMULATE_SEEDS have run
 	@SIMULATE_SEED="$${SIMULATE_SEED:-$$(date +%s)000}" \
 		cargo test $(OPTIMISED) --locked --package butler-server --test simulation -- --nocapture
 

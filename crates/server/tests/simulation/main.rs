@@ -5,7 +5,7 @@
 //! is shrunk before it is printed. Nothing here waits: an hour of simulated time takes no time.
 //!
 //! `make test` runs a fixed number of seeds, and `make soak` more of them (`SIMULATE_SEEDS`). `make simulate` sets
-//! `SIMULATE_SEED` and runs from this seed on, until it is stopped or a scenario fails.
+//! `SIMULATE_SEED` and runs from this seed on, until it is stopped, a scenario fails, or `SIMULATE_SEEDS` have run.
 
 #![expect(clippy::unwrap_used, reason = "what fails in a simulation fails the test")]
 
@@ -144,17 +144,14 @@ fn given(name: &str) -> Option<u64> {
 #[test]
 fn invariants_hold_whatever_fails() {
     let mut totals = Totals::default();
-    if let Some(first) = given("SIMULATE_SEED") {
-        for seed in first.. {
-            simulate(seed, &mut totals);
-            if totals.seeds.is_multiple_of(10_000) {
-                eprintln!("{totals}");
-            }
-        }
-    }
-    let seeds = given("SIMULATE_SEEDS").unwrap_or(SEEDS);
-    for seed in 0..seeds {
+    let first = given("SIMULATE_SEED");
+    let seeds = given("SIMULATE_SEEDS").unwrap_or(if first.is_some() { u64::MAX } else { SEEDS });
+    let first = first.unwrap_or_default();
+    for seed in first..first.saturating_add(seeds) {
         simulate(seed, &mut totals);
+        if totals.seeds.is_multiple_of(10_000) {
+            eprintln!("{totals}");
+        }
     }
     eprintln!("{totals}");
     // Each kind of fault was simulated, and work was done.
