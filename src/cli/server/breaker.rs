@@ -24,7 +24,7 @@ pub(in crate::cli) struct BreakerCommand {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show whether automatic applies are stopped, since when, and which failures have stopped them
+    /// Show whether automatic applies are stopped, since when, and the failures of which layers have stopped them
     Show,
     /// Allow automatic applies again
     Reset,

@@ -193,7 +193,10 @@ pub(super) fn breaker(answer: &Value) -> String {
     });
     let table = columns(&std::iter::once(head).chain(failures).collect::<Vec<_>>());
     let since = answer["since"].as_str().map(|at| format!(" since {at}")).unwrap_or_default();
-    format!("the breaker is open{since}: automatic applies of all layers are stopped\n{table}")
+    let failed = "the applies of these layers in a row have failed";
+    format!(
+        "the breaker is open{since}: automatic applies of all layers are stopped, because {failed}\n{table}"
+    )
 }
 
 /// A breaker that was reset.

@@ -1,4 +1,4 @@
-//! The breaker, which failures in a row open: shows it, and allows automatic applies again.
+//! The breaker, which failures of several layers in a row open: shows it, and allows automatic applies again.
 
 use axum::extract::State;
 use axum::{Extension, Json};
@@ -21,7 +21,7 @@ pub(super) struct BreakerView {
     open: bool,
     /// Since when, if it is open.
     since: Option<Timestamp>,
-    /// The failures that have opened it, the oldest first. Runs that were removed since are missing.
+    /// The failures that have opened it, one of each layer, the oldest first. Runs that were removed since are missing.
     failures: Vec<FailureView>,
 }
 
@@ -75,13 +75,19 @@ pub(super) async fn reset<S: Store>(
 }
 
 /// What a list of layers says about an open breaker.
-pub(crate) fn problem(breaker: Breaker) -> Option<String> {
-    let failures = Breaker::FAILURES;
-    (breaker == Breaker::Open).then(|| {
+///
+/// # Errors
+/// If the store does not answer.
+pub(crate) async fn problem<S: Store>(store: &S) -> Result<Option<String>, ApiError> {
+    Ok(store.open_breaker().await?.map(|opened| {
+        let layers: Vec<&str> = opened.failures.iter().map(|it| it.layer.as_str()).collect();
+        let layers =
+            if layers.is_empty() { String::new() } else { format!(" ({})", layers.join(", ")) };
         format!(
-            "automatic applies of all layers are stopped, because {failures} in a row have failed: \
-             `butler-runner breaker show` lists them; after the cause is removed, `butler-runner breaker \
-             reset` of an administrator allows automatic applies again"
+            "automatic applies of all layers are stopped, because those of {} layers in a row have \
+             failed{layers}: `butler-runner breaker show` lists them; after the cause is removed, \
+             `butler-runner breaker reset` of an administrator allows automatic applies again",
+            Breaker::FAILURES
         )
-    })
+    }))
 }

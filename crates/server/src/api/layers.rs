@@ -24,7 +24,7 @@ use crate::store::{Snapshot, Store};
 const MOST: usize = 1_000;
 
 /// What layers can wait for in a list.
-const WAITING: [&str; 1] = ["approval"];
+const WAITING: [&str; 2] = ["approval", "breaker"];
 
 /// Which layers are listed.
 #[derive(Debug, Default, JsonSchema)]
@@ -33,7 +33,7 @@ pub(crate) struct Filter {
     /// Only layers in this phase; can be repeated.
     #[schemars(rename = "phase", with = "Vec<Phase>")]
     pub(crate) phases: Vec<String>,
-    /// Only layers that wait for this: `approval`.
+    /// Only layers that wait for this: `approval`, or `breaker` if the breaker holds them.
     pub(crate) waiting: Option<String>,
     /// Only layers with this drift.
     #[schemars(with = "Option<DriftView>")]
@@ -95,9 +95,12 @@ impl Filter {
             |given: &Option<String>, value: &str| given.as_deref().is_none_or(|it| it == value);
         let has_phase =
             phases.is_empty() || phases.iter().any(|phase| *phase == name_of(view.phase));
-        let waits = view.waiting_run.is_some();
+        let waits = self.waiting.as_deref().is_none_or(|gate| match gate {
+            "breaker" => view.is_held(),
+            _ => view.waiting_run.is_some(),
+        });
         has_phase
-            && (self.waiting.is_none() || waits)
+            && waits
             && is(&self.drift, view.drift.name())
             && is(&self.repository, view.repository.as_deref().unwrap_or_default())
             && self.q.as_deref().is_none_or(|part| view.name.as_str().contains(part))
@@ -131,7 +134,7 @@ pub(super) async fn list<S: Store>(
     items.truncate(limit);
     let items: Vec<&LayerView> = items.iter().map(|view| &**view).collect();
     let mut problems = state.desired.problems();
-    problems.extend(breaker::problem(state.store.breaker().await?));
+    problems.extend(breaker::problem(&*state.store).await?);
     Ok(Json(json!({"items": items, "next": next, "problems": problems})))
 }
 

@@ -1,6 +1,6 @@
 //! The API against a store in memory.
 
-mod breaker;
+pub(crate) mod breaker;
 mod cancel;
 mod conflicts;
 mod errors;
@@ -194,11 +194,17 @@ impl Tested {
 
     /// Starts the next attempt of a run of the layer `a`.
     pub(crate) async fn start(&self, run: &str, number: u32) -> AttemptId {
-        let layer: LayerName = "a".parse().unwrap();
+        self.start_of("a", run, number).await
+    }
+
+    /// Starts the next attempt of a run of a layer.
+    pub(crate) async fn start_of(&self, layer: &str, run: &str, number: u32) -> AttemptId {
+        let state_key = layer;
+        let layer: LayerName = layer.parse().unwrap();
         let attempt = AttemptId { layer, run: RunId::new(run), number };
         let request = StartRequest {
             attempt: &attempt,
-            state_key: "a",
+            state_key,
             after: &[],
             concurrency: 1,
             repository: "infra",
@@ -227,8 +233,13 @@ impl Tested {
 
     /// Records what the repository contains for the layer `a`.
     async fn see(&self, sighting: Sighting) {
+        self.see_of("a", sighting).await;
+    }
+
+    /// Records what the repository contains for a layer.
+    pub(crate) async fn see_of(&self, layer: &str, sighting: Sighting) {
         let readings = self.store.readings("infra").await.unwrap();
-        let seen = [("a".parse().unwrap(), sighting)];
+        let seen = [(layer.parse().unwrap(), sighting)];
         assert_eq!(self.store.observe("infra", readings, &seen).await.unwrap(), Outcome::Made);
     }
 

@@ -81,8 +81,8 @@ impl<'a> Work<'a> {
         if let Some(text) = gates::no_backend(self.layer, action) {
             return Decision::blocked(Reason::new(Gate::Policy, text)).look_at(expires);
         }
-        if let Some(text) = gates::why_approval(self.layer, plan, destroys) {
-            let reason = Reason::new(Gate::Approval, text);
+        if let Some(why) = gates::why_approval(self.layer, &self.input.facts.runs, run) {
+            let reason = Reason::new(Gate::Approval, why.describe(plan));
             return Decision::rest(Phase::PendingTrigger).because(reason).look_at(expires);
         }
         if self.input.surroundings.breaker == Breaker::Open {

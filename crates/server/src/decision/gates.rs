@@ -3,6 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::locks;
+use super::progress::follows_failed_apply;
 use super::types::{Decision, Input, NeededSlot, Step};
 use crate::model::{
     Action, Breaker, Cause, Gate, Layer, Moment, Phase, Reason, RepositorySlots, Run, SavedPlan,
@@ -102,24 +103,56 @@ fn approval(input: &Input<'_>, layer: &Layer, run: &Run) -> Option<ClosedGate> {
     if run.approved_by.is_some() {
         return None;
     }
-    let saved = applied_plan(input, run)?;
-    let text = why_approval(layer, saved, run.destroys)?;
-    Some(ClosedGate::until_an_event(Gate::Approval, text))
+    let runs = &input.facts.runs;
+    let planned = runs.iter().rev().find(|planned| run.applies(planned))?;
+    let (saved, why) = (planned.plan.as_ref()?, why_approval(layer, runs, planned)?);
+    Some(ClosedGate::until_an_event(Gate::Approval, why.describe(saved)))
 }
 
-/// Why the plan must be approved by a person, if it must.
-pub(super) fn why_approval(layer: &Layer, plan: &SavedPlan, destroys: bool) -> Option<String> {
-    let counts = plan.counts;
-    let summary = format!(
-        "waiting for approval: {} to add, {} to change, {} to destroy",
-        counts.add, counts.change, counts.destroy
-    );
-    let over_limit = layer.destroy_limit.filter(|limit| counts.destroy > *limit);
+/// Why a person must approve a plan.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum WhyApproval {
+    /// It destroys everything.
+    Destroys,
+    /// The strategy of the layer applies nothing by itself.
+    Strategy,
+    /// It deletes or replaces more resources than this limit.
+    DestroyLimit(u64),
+    /// The apply before it has failed after it may have changed something.
+    FailedApply,
+}
+
+impl WhyApproval {
+    /// The sentence about the plan, which waits.
+    pub(super) fn describe(self, plan: &SavedPlan) -> String {
+        let counts = plan.counts;
+        let summary = format!(
+            "waiting for approval: {} to add, {} to change, {} to destroy",
+            counts.add, counts.change, counts.destroy
+        );
+        match self {
+            Self::Destroys | Self::Strategy => summary,
+            Self::DestroyLimit(limit) => format!("{summary}; `destroy-limit` is {limit}"),
+            Self::FailedApply => format!(
+                "{summary}; the apply before it failed and may have changed something, so it is not repeated \
+                 without a person"
+            ),
+        }
+    }
+}
+
+/// Why the plan that `planned` has saved must be approved by a person, if it must. `runs` are those of the layer, the
+/// oldest first.
+pub(crate) fn why_approval(layer: &Layer, runs: &[Run], planned: &Run) -> Option<WhyApproval> {
+    let plan = planned.plan.as_ref()?;
+    let over_limit = layer.destroy_limit.filter(|limit| plan.counts.destroy > *limit);
     match (layer.strategy, over_limit) {
-        (_, _) if destroys => Some(summary),
-        (Strategy::Auto, Some(limit)) => Some(format!("{summary}; `destroy-limit` is {limit}")),
-        (Strategy::Auto, None) => None,
-        (Strategy::Approve | Strategy::PlanOnly, _) => Some(summary),
+        _ if planned.destroys => Some(WhyApproval::Destroys),
+        (Strategy::Approve | Strategy::PlanOnly, _) => Some(WhyApproval::Strategy),
+        (Strategy::Auto, Some(limit)) => Some(WhyApproval::DestroyLimit(limit)),
+        (Strategy::Auto, None) => {
+            follows_failed_apply(runs, planned).then_some(WhyApproval::FailedApply)
+        }
     }
 }
 
@@ -139,8 +172,8 @@ fn breaker(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
 }
 
 /// The sentence about an open breaker.
-pub(super) const BREAKER_OPEN: &str = "automatic applies of all layers are stopped because several in a \
-    row have failed; approve the plan, or let an administrator reset the breaker";
+pub(super) const BREAKER_OPEN: &str = "automatic applies of all layers are stopped because those of several \
+    in a row have failed; approve the plan, or let an administrator reset the breaker";
 
 fn window(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
     let mut windows = input.surroundings.closed_windows.iter();

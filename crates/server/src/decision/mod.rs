@@ -24,6 +24,7 @@ use crate::model::{
     Revision, Run, Sighting,
 };
 
+pub(crate) use gates::WhyApproval;
 pub use plan_files::needed_plan_files;
 pub(crate) use progress::fraction;
 pub(crate) use told::{final_failure, needs_approval};

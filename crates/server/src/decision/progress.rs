@@ -108,16 +108,7 @@ pub(super) fn progress(input: &Input<'_>, layer: &Layer, run: &Run) -> Progress 
             _ => Progress::Succeeded,
         };
     };
-    // A lost attempt may have begun after its last report.
-    let may_have_changed = run.action.changes_infrastructure()
-        && match failure {
-            Failure::Class(_) | Failure::TimedOut => attempt.began,
-            Failure::Lost => true,
-            // As with a lost attempt, except for those that cannot have begun.
-            Failure::Job(failure) => attempt.began || failure.may_have_begun(),
-            Failure::NeverStarted | Failure::Stale => false,
-        };
-    let needs_plan = may_have_changed || failure == Failure::Stale;
+    let needs_plan = may_have_changed(run) || failure == Failure::Stale;
     let is_retried = match failure {
         Failure::Class(class) => class.is_retried(),
         Failure::Lost | Failure::NeverStarted => true,
@@ -139,6 +130,39 @@ pub(super) fn progress(input: &Input<'_>, layer: &Layer, run: &Run) -> Progress 
     let wait = if is_first_stale { Duration::ZERO } else { backoff(&run.id, failed) };
     let not_before = ended + wait;
     if needs_plan { Progress::NeedsPlan { not_before } } else { Progress::Open { not_before } }
+}
+
+/// Whether the last attempt of `run` has failed after it may have changed something.
+fn may_have_changed(run: &Run) -> bool {
+    let Some(attempt) = run.attempts.last().filter(|_| run.action.changes_infrastructure()) else {
+        return false;
+    };
+    let failure = attempt.end.and_then(|(ending, _)| Failure::of(ending));
+    failure.is_some_and(|failure| match failure {
+        Failure::Class(_) | Failure::TimedOut => attempt.began,
+        // It may have begun after its last report.
+        Failure::Lost => true,
+        // As with a lost attempt, except for those that cannot have begun.
+        Failure::Job(failure) => attempt.began || failure.may_have_begun(),
+        Failure::NeverStarted | Failure::Stale => false,
+    })
+}
+
+/// Whether an apply has failed before `planned` after it may have changed something, for the same change. Then the
+/// plan is not applied by itself: what made one apply fail would make the next one fail, too. A success ends that, and
+/// a person who asks for a run. `runs` are those of the layer, the oldest first.
+pub(super) fn follows_failed_apply(runs: &[Run], planned: &Run) -> bool {
+    let older = runs.iter().rev().skip_while(|run| run.id != planned.id);
+    for run in older.filter(|run| run.change == planned.change) {
+        if may_have_changed(run) {
+            return true;
+        }
+        let is_applied = run.action.changes_infrastructure() && run.has_succeeded();
+        if is_applied || run.cause.is_person() {
+            return false;
+        }
+    }
+    false
 }
 
 /// Whether there is a newer run with the action of `run`, for the same change. A check for drift does

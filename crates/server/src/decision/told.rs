@@ -1,6 +1,6 @@
 //! What people are told about runs: by the same rules by which runs are started.
 
-use super::gates;
+use super::gates::{self, WhyApproval};
 use super::progress::{Failure, Progress, progress};
 use super::types::Input;
 use crate::model::{Action, Layer, Run, Strategy};
@@ -20,14 +20,16 @@ pub(crate) fn final_failure(input: &Input<'_>, run: &Run) -> Option<&'static str
     is_final.then(|| failure.describe())
 }
 
-/// Whether the plan that `run` has made waits until a person approves it, if nothing else has happened.
-pub(crate) fn needs_approval(layer: &Layer, run: &Run) -> bool {
-    let Some(plan) = &run.plan else { return false };
+/// Why the plan that `run` has made waits until a person approves it, if it does and nothing else has happened.
+/// `older` are the runs of the layer before it, the oldest first.
+pub(crate) fn needs_approval(layer: &Layer, older: &[Run], run: &Run) -> Option<WhyApproval> {
+    let plan = run.plan.as_ref()?;
     let action = if run.destroys { Action::Destroy } else { Action::Apply };
     let is_applied = layer.strategy != Strategy::PlanOnly || run.destroys;
-    is_applied
+    let can_be_applied = is_applied
         && !plan.is_empty
         && plan.is_stored
-        && gates::no_backend(layer, action).is_none()
-        && gates::why_approval(layer, plan, run.destroys).is_some()
+        && gates::no_backend(layer, action).is_none();
+    let runs = [older, std::slice::from_ref(run)].concat();
+    gates::why_approval(layer, &runs, run).filter(|_| can_be_applied)
 }

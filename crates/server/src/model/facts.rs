@@ -183,7 +183,7 @@ pub struct Upstream {
     pub satisfied: bool,
 }
 
-/// Stops automatic applies after failures in a row, until a person resets it.
+/// Stops automatic applies after those of several layers have failed in a row, until a person resets it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Breaker {
@@ -198,7 +198,7 @@ pub enum Breaker {
 pub struct OpenBreaker {
     /// Since when. `None` if the layer whose apply has opened it has no facts any more.
     pub since: Option<Moment>,
-    /// The failures that have opened it, the oldest first. Those of removed runs are missing.
+    /// The failures that have opened it, one of each layer, the oldest first. Those of removed runs are missing.
     pub failures: Vec<BreakerFailure>,
 }
 
@@ -218,12 +218,12 @@ pub struct BreakerFailure {
 }
 
 impl Breaker {
-    /// How many automatic applies in a row must fail, across layers, so that it opens.
+    /// How many layers must have an automatic apply that fails, in a row, so that it opens.
     pub const FAILURES: u64 = 3;
 
-    /// The breaker after this many failures in a row.
+    /// The breaker after automatic applies of this many layers have failed in a row.
     #[must_use]
-    pub const fn after(failures: u64) -> Self {
-        if failures < Self::FAILURES { Self::Closed } else { Self::Open }
+    pub const fn after(layers: u64) -> Self {
+        if layers < Self::FAILURES { Self::Closed } else { Self::Open }
     }
 }

@@ -6,9 +6,9 @@
 
 use super::message::Notification;
 use crate::config::NotificationEvent;
-use crate::decision::{Input, final_failure, needs_approval};
+use crate::decision::{Input, WhyApproval, final_failure, needs_approval};
 use crate::model::{
-    Action, Ending, Facts, JournalEntry, JournalKind, Layer, LayerName, Run, StopReason, Strategy,
+    Action, Ending, Facts, JournalEntry, JournalKind, Layer, LayerName, Run, StopReason,
     Surroundings,
 };
 
@@ -70,8 +70,8 @@ pub(super) fn meanings(entry: &JournalEntry, known: &Known) -> Vec<Notification>
             NotificationEvent::Breaker,
             "automatic applies of all layers are stopped".to_owned(),
             &format!(
-                "Several automatic applies in a row have failed, the last one of {layer}; an administrator \
-                 resets the breaker."
+                "Automatic applies of several layers in a row have failed, the last one of {layer}; an \
+                 administrator resets the breaker."
             ),
         ),
         _ => Vec::new(),
@@ -175,15 +175,18 @@ fn had_failed_before(known: &Known, action: Action) -> bool {
 
 /// Why the plan of `run` waits for an approval, if it does.
 fn approval(known: &Known, run: &Run) -> Option<&'static str> {
-    let layer = known.configured.as_ref()?;
-    let waits = known.is_undecided && needs_approval(layer, run);
-    waits.then_some(match layer.strategy {
-        _ if run.destroys => "The plan destroys the layer when a user approves it.",
-        Strategy::Auto => {
+    let layer = known.configured.as_ref().filter(|_| known.is_undecided)?;
+    Some(match needs_approval(layer, &known.older, run)? {
+        WhyApproval::Destroys => "The plan destroys the layer when a user approves it.",
+        WhyApproval::DestroyLimit(_) => {
             "The plan deletes or replaces more resources than `destroy-limit` allows; it is applied when a \
              user approves it."
         }
-        Strategy::Approve | Strategy::PlanOnly => "The plan is applied when a user approves it.",
+        WhyApproval::FailedApply => {
+            "The apply before it failed and may have changed something; the plan is applied when a user \
+             approves it."
+        }
+        WhyApproval::Strategy => "The plan is applied when a user approves it.",
     })
 }
 

@@ -198,7 +198,8 @@ fn text(what: &JournalKind) -> String {
         }
         JournalKind::DriftResolved => "The drift is gone.".to_owned(),
         JournalKind::BreakerOpened => {
-            "Failures in a row have stopped the automatic applies of all layers.".to_owned()
+            "Failures of several layers in a row have stopped the automatic applies of all layers."
+                .to_owned()
         }
         JournalKind::BreakerReset { by } => format!("{by} allowed automatic applies again."),
         JournalKind::Renamed { from } => format!("The layer took over the history of {from}."),

@@ -14,10 +14,10 @@ use super::layout::{Layout, Notice, respond};
 use super::message::error_page;
 use super::run_row::RunRow;
 use super::state_words::{
-    StateWord, has_drift, has_failed, is_running, of_layer, short, waits_for_approval, why,
+    StateWord, has_drift, has_failed, is_held, is_running, of_layer, short, waits_for_approval, why,
 };
 use crate::api::{ApiError, Browser, Filter, Role, Shared, breaker_problem};
-use crate::model::Moment;
+use crate::model::{Moment, Phase};
 use crate::serve::{LayerView, Timestamp};
 use crate::store::Store;
 
@@ -93,17 +93,18 @@ impl Row {
     }
 }
 
-/// Names and values of parameters of the API.
-type Parameters = &'static [(&'static str, &'static str)];
+/// Whether a layer is in a state.
+type Wanted = fn(&LayerView) -> bool;
 
-/// The states by which layers are filtered: the value, its text, and the parameters of the API.
-const STATES: [(&str, &str, Parameters); 6] = [
-    ("approval", "waiting for approval", &[("waiting", "approval")]),
-    ("failed", "failed", &[("phase", "Failed"), ("phase", "Blocked")]),
-    ("drift", "drifted", &[("drift", "found")]),
-    ("running", "running", &[("phase", "Triggering"), ("phase", "ClosingOut")]),
-    ("waiting", "waiting for anything", &[("phase", "PendingTrigger")]),
-    ("done", "up to date", &[("phase", "Noop"), ("phase", "Succeeded")]),
+/// The states by which layers are filtered: the value, its text, and which layers are in it.
+const STATES: [(&str, &str, Wanted); 7] = [
+    ("approval", "waiting for approval", waits_for_approval),
+    ("held", "held by the breaker", is_held),
+    ("failed", "failed", has_failed),
+    ("drift", "drifted", has_drift),
+    ("running", "running", is_running),
+    ("waiting", "waiting for anything", |view| view.phase == Phase::PendingTrigger),
+    ("done", "up to date", |view| matches!(view.phase, Phase::Noop | Phase::Succeeded)),
 ];
 
 /// `GET /`. The parameters are those of the API's list of layers, and `state`.
@@ -131,12 +132,14 @@ pub(super) async fn page<S: Store>(
     let given: Vec<(String, String)> =
         pairs.iter().filter(|(_, value)| !value.is_empty()).cloned().collect();
     let chosen = given.iter().find(|(name, _)| name == "state").map(|(_, value)| value.clone());
-    let mut filter = filter(&given)?;
+    let (mut filter, wanted) = filter(&given)?;
     let views = state.views.all();
     let is_filtered = given.iter().any(|(name, _)| name != "after");
     let is_first = filter.after.is_none() && !is_filtered;
     let after = filter.after.take();
-    let mut found: Vec<&Arc<LayerView>> = views.iter().filter(|view| filter.allows(view)).collect();
+    let is_wanted =
+        |view: &&Arc<LayerView>| filter.allows(view) && wanted.is_none_or(|it| it(view));
+    let mut found: Vec<&Arc<LayerView>> = views.iter().filter(is_wanted).collect();
     let count = found.len();
     found.retain(|view| after.as_deref().is_none_or(|after| view.name.as_str() > after));
     let more = found.len() > MOST;
@@ -148,7 +151,7 @@ pub(super) async fn page<S: Store>(
         pairs.push(("after", last.name.as_str()));
         with_query(&format!("{}/", state.hosts.base()), &pairs)
     });
-    let breaker = breaker_problem(state.store.breaker().await?);
+    let breaker = breaker_problem(&*state.store).await?;
     let user = &browser.user;
     let may_reset_breaker =
         breaker.is_some() && user.role == Role::Administrator && user.may_change(None);
@@ -184,31 +187,25 @@ pub(super) async fn page<S: Store>(
     Ok(respond(status, &page))
 }
 
-/// The filter of the API, in which `state` stands for several of its parameters.
-fn filter(given: &[(String, String)]) -> Result<Filter, ApiError> {
-    let mut pairs = Vec::new();
-    for (name, value) in given {
-        if name != "state" {
-            pairs.push((name.clone(), value.clone()));
-            continue;
-        }
+/// The filter of the API, and the state of the layers.
+fn filter(given: &[(String, String)]) -> Result<(Filter, Option<Wanted>), ApiError> {
+    let (states, pairs): (Vec<_>, Vec<_>) =
+        given.iter().cloned().partition(|(name, _)| name == "state");
+    let state = states.last().map(|(_, value)| {
         let known = STATES.iter().find(|(state, ..)| state == value);
-        let (.., parameters) = known.ok_or_else(|| {
+        known.map(|(.., wanted)| *wanted).ok_or_else(|| {
             let names = STATES.map(|(state, ..)| state).join(", ");
             ApiError::bad_request(format!("`state` is one of {names}, not `{value}`"))
-        })?;
-        pairs.extend(
-            parameters.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
-        );
-    }
-    Filter::parse(pairs)
+        })
+    });
+    Ok((Filter::parse(pairs)?, state.transpose()?))
 }
 
 /// The layers that need a person, and those that run.
 fn groups(views: &[Arc<LayerView>], base: &str, now: Moment) -> Vec<Group> {
-    type Wanted = fn(&LayerView) -> bool;
-    let all: [(&str, &str, &str, Wanted); 4] = [
+    let all: [(&str, &str, &str, Wanted); 5] = [
         ("Waiting for approval", "planned", "approval", waits_for_approval),
+        ("Held", "planned", "held", is_held),
         ("Failed", "failed", "failed", has_failed),
         ("Drifted", "cancelled", "drift", has_drift),
         ("Running now", "running", "running", is_running),

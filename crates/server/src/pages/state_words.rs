@@ -22,8 +22,13 @@ pub(super) const fn waits_for_approval(view: &LayerView) -> bool {
 }
 
 /// Whether the work of a layer has failed, so that a person or a retry is needed.
-pub(super) const fn has_failed(view: &LayerView) -> bool {
-    matches!(view.phase, Phase::Failed | Phase::Blocked)
+pub(super) fn has_failed(view: &LayerView) -> bool {
+    matches!(view.phase, Phase::Failed | Phase::Blocked) && !view.is_held()
+}
+
+/// Whether the breaker holds a layer.
+pub(super) fn is_held(view: &LayerView) -> bool {
+    view.is_held()
 }
 
 /// Whether something was changed outside of Terraform.
@@ -44,6 +49,7 @@ pub(super) fn of_layer(view: &LayerView) -> StateWord {
         _ if view.paused_by.is_some() => word("cancelled", "Paused"),
         _ if waits_for_approval(view) => word("planned", "Waiting for approval"),
         Phase::Failed => word("failed", "Failed"),
+        Phase::Blocked if view.is_held() => word("planned", "Held"),
         Phase::Blocked => word("failed", "Blocked"),
         _ if has_drift(view) => word("cancelled", "Drifted"),
         Phase::PendingTrigger => word("idle", "Waiting"),

@@ -1,5 +1,6 @@
 //! Pages and forms against a store in memory.
 
+mod held;
 mod sign_in;
 
 use std::collections::BTreeMap;

@@ -111,6 +111,13 @@ impl LayerView {
         }
     }
 
+    /// Whether the breaker is why the layer is blocked. It has not failed itself.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        let is_held = |reason: &Reason| reason.gate == Gate::Breaker;
+        self.phase == Phase::Blocked && self.reasons.iter().any(is_held)
+    }
+
     /// Whether a check for drift is being started, or runs.
     pub(super) fn is_checked(&self) -> bool {
         let runs = matches!(self.phase, Phase::Triggering | Phase::ClosingOut);

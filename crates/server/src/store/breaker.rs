@@ -1,11 +1,19 @@
-//! The breaker: counts the automatic applies that fail in a row, and stops all others.
+//! The breaker: counts the layers whose automatic applies fail in a row, and stops those of all others.
+//!
+//! A layer counts once: one that is broken says nothing about the others, however often it is tried. So each row of
+//! failures has a number, and the facts of a layer have that of the row in which its failure was counted.
+
+use std::collections::BTreeSet;
 
 use super::transaction::{Tables, update};
 use super::{AttemptId, Outcome, StoreResult};
 use crate::model::{Breaker, BreakerFailure, Ending, OpenBreaker, Run, StopReason};
 
-/// Counts the automatic applies that have failed in a row.
+/// Counts the layers whose automatic applies have failed in a row.
 const FAILED_APPLIES: &str = "failed applies";
+
+/// Counts the rows of failures that have ended, so it is the number of the one that goes on.
+const ROWS: &str = "rows of failed applies";
 
 /// How many runs of each layer are read for the failures that have opened the breaker.
 const RECENT: u32 = 50;
@@ -18,12 +26,17 @@ pub(super) fn reset_breaker(tables: &mut dyn Tables, by: &str) -> StoreResult<Ou
     if breaker(tables)? == Breaker::Closed {
         return Ok(Outcome::Refused);
     }
-    tables.clear(FAILED_APPLIES)?;
+    end_row(tables)?;
     // People reset it rarely, so all layers can be asked which one has opened it.
     for layer in tables.layers()? {
         let _ = update(tables, &layer, |record| record.reset_breaker(by))?;
     }
     Ok(Outcome::Made)
+}
+
+fn end_row(tables: &mut dyn Tables) -> StoreResult<()> {
+    tables.clear(FAILED_APPLIES)?;
+    tables.count(ROWS)
 }
 
 /// Counts the end of an automatic apply. One that was stopped by a person, was not started or had a stale
@@ -33,14 +46,17 @@ pub(super) fn count_automatic_apply(tables: &mut dyn Tables, id: &AttemptId) -> 
     let Some((ending, _)) = ended.as_ref().and_then(Run::last_end) else { return Ok(()) };
     let is_open = breaker(tables)? == Breaker::Open;
     if is_counted(ending) {
-        tables.count(FAILED_APPLIES)?;
+        let row = tables.counter(ROWS)?;
+        if update(tables, &id.layer, |record| record.fail_in_row(row))? == Outcome::Made {
+            tables.count(FAILED_APPLIES)?;
+        }
         if !is_open && breaker(tables)? == Breaker::Open {
             let now = tables.now();
             let _ = update(tables, &id.layer, |record| record.open_breaker(&id.run, now))?;
         }
-    } else if ending == Ending::Succeeded && !is_open {
+    } else if ending == Ending::Succeeded && !is_open && tables.counter(FAILED_APPLIES)? > 0 {
         // Only a person closes it.
-        tables.clear(FAILED_APPLIES)?;
+        end_row(tables)?;
     }
     Ok(())
 }
@@ -54,8 +70,8 @@ const fn is_counted(ending: Ending) -> bool {
     }
 }
 
-/// The breaker if it is open, with the failures that have opened it: those of the automatic applies that ended
-/// last before that. Runs that were removed since are missing.
+/// The breaker if it is open, with the failures that have opened it: the last one of each of the layers whose automatic
+/// applies failed last before that. Runs that were removed since are missing.
 pub(super) fn open_breaker(tables: &mut dyn Tables) -> StoreResult<Option<OpenBreaker>> {
     if breaker(tables)? == Breaker::Closed {
         return Ok(None);
@@ -82,6 +98,10 @@ pub(super) fn open_breaker(tables: &mut dyn Tables) -> StoreResult<Option<OpenBr
     }
     failures.sort_by_key(|(sequence, failure)| (failure.ended, *sequence));
     let most = usize::try_from(Breaker::FAILURES).unwrap_or(usize::MAX);
-    let failures = failures.split_off(failures.len().saturating_sub(most));
-    Ok(Some(OpenBreaker { since, failures: failures.into_iter().map(|(_, it)| it).collect() }))
+    let mut named = BTreeSet::new();
+    let newest = failures.into_iter().rev().map(|(_, failure)| failure);
+    let newest = newest.filter(|failure| named.insert(failure.layer.clone())).take(most);
+    let mut failures: Vec<BreakerFailure> = newest.collect();
+    failures.reverse();
+    Ok(Some(OpenBreaker { since, failures }))
 }

@@ -43,6 +43,9 @@ pub(super) struct Record {
     /// The breaker that an apply of the layer has opened last.
     #[serde(default)]
     pub(super) breaker: Option<OpenedBreaker>,
+    /// The number of the row of failures in which an automatic apply of the layer was counted last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) failed_row: Option<u64>,
     /// The sequence number of the begin of the newest plan that succeeded.
     pub(super) planned: u64,
     /// The last apply that changed something, and the sequence number of its end.
@@ -330,6 +333,11 @@ impl Record {
         }
         self.files_of.clear();
         Outcome::Made
+    }
+
+    /// Records that an automatic apply has failed in this row, if none of the layer was counted in it.
+    pub(super) fn fail_in_row(&mut self, row: u64) -> Outcome {
+        if self.failed_row.replace(row) == Some(row) { Outcome::Refused } else { Outcome::Made }
     }
 
     /// Records that the failed apply `run` has opened the breaker.

@@ -51,6 +51,7 @@ impl World {
         for entry in now(self.store.inner.events(read, None, u32::MAX)).unwrap() {
             self.alarms.read = entry.sequence;
             self.fates.hear(&entry)?;
+            self.hear_breaker(&entry);
             let told = self.alarms.hear(self.index_of(&entry.layer), entry.change.what)?;
             if !told.is_empty() {
                 self.executor.machine.lock().unwrap().count(told);

@@ -76,6 +76,7 @@ impl World {
             let limit = configured.layer.destroy_limit;
             let needs_approval = configured.layer.strategy != Strategy::Auto
                 || planned.destroys
+                || follows_failed_apply(&after, planned)
                 || limit.is_some_and(|limit| saved.counts.destroy > limit);
             if needs_approval && run.approved_by.is_none() {
                 self.violation = Some(format!("apply {} was not approved", run.id));
@@ -110,6 +111,7 @@ impl World {
             self.executor.machine.lock().unwrap().count("the breaker opened");
         }
         self.hear_alarms()?;
+        self.check_breaker()?;
         let mut leases = Vec::new();
         // Invariant 4.
         for index in 0..self.layers.len() {
@@ -140,15 +142,30 @@ impl World {
 /// When the last attempt was started that may have changed a part, as the number of its start.
 fn last_interrupted(runs: &[Run]) -> Option<u64> {
     let applies = runs.iter().filter(|run| run.action.changes_infrastructure());
-    let attempts = applies.flat_map(|run| &run.attempts).filter(|attempt| {
-        let is_whole = matches!(
-            attempt.end,
-            None | Some((Ending::Succeeded | Ending::StalePlan | Ending::NeverStarted, _))
-        );
-        !is_whole
-            && (attempt.began || matches!(attempt.end, Some((Ending::Lost | Ending::Job(_), _))))
-    });
+    let attempts = applies.flat_map(|run| &run.attempts).filter(|attempt| is_interrupted(attempt));
     attempts.map(|attempt| attempt.sequence).max()
+}
+
+/// Whether the attempt of an apply has ended after it may have changed a part.
+fn is_interrupted(attempt: &Attempt) -> bool {
+    let is_whole = matches!(
+        attempt.end,
+        None | Some((Ending::Succeeded | Ending::StalePlan | Ending::NeverStarted, _))
+    );
+    !is_whole && (attempt.began || matches!(attempt.end, Some((Ending::Lost | Ending::Job(_), _))))
+}
+
+/// Whether an apply has failed after it may have changed a part, for the same change as the plan of `planned`, and
+/// neither an apply has succeeded nor a person has asked for a run since.
+fn follows_failed_apply(runs: &[Run], planned: &Run) -> bool {
+    let end = runs.iter().position(|run| run.id == planned.id).map_or(0, |position| position + 1);
+    let of_change = runs[..end].iter().filter(|run| run.change == planned.change);
+    of_change.fold(false, |has_failed, run| {
+        let is_apply = run.action.changes_infrastructure();
+        let fails = is_apply && run.attempts.iter().any(is_interrupted);
+        let ends = run.cause.is_person() || (is_apply && run.has_succeeded());
+        fails || (has_failed && !ends)
+    })
 }
 
 /// What was asked to stop, and did not succeed, is not tried again by itself. After a person

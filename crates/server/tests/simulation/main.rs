@@ -10,6 +10,7 @@
 #![expect(clippy::unwrap_used, reason = "what fails in a simulation fails the test")]
 
 mod alarms;
+mod breaker;
 mod conditions;
 mod configuration;
 mod executor;

@@ -11,6 +11,7 @@ use butler_server::store::{Keep, Store};
 use futures_util::FutureExt;
 
 use crate::alarms::Alarms;
+use crate::breaker::Row;
 use crate::conditions::Conditions;
 use crate::configuration::configured;
 use crate::executor::{SimulatedExecutor, key_of};
@@ -58,6 +59,7 @@ pub(crate) struct World {
     /// The checks that found drift.
     pub(crate) checks_with_drift: BTreeSet<RunId>,
     pub(crate) alarms: Alarms,
+    pub(crate) row: Row,
     pub(crate) fates: Fates,
     /// What plans of each layer are made from.
     pub(crate) inputs: Vec<Inputs>,
@@ -115,6 +117,7 @@ impl World {
             drifts: 0,
             checks_with_drift: BTreeSet::new(),
             alarms: Alarms::default(),
+            row: Row::default(),
             fates: Fates::default(),
             inputs: vec![Inputs::default(); scenario.layers.len()],
             keys: KeyFile::new(),

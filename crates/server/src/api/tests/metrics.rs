@@ -211,8 +211,8 @@ async fn oldest_drift_has_an_age() {
 async fn breaker_is_open_after_failures_in_a_row() {
     let tested = tested().await;
     assert_eq!(value(&tested.metrics().await, "butler_breaker_open"), "0");
-    for number in 0..3 {
-        super::breaker::fail(&tested, number).await;
+    for layer in super::breaker::BROKEN {
+        super::breaker::fail(&tested, layer, 0).await;
     }
     assert_eq!(value(&tested.metrics().await, "butler_breaker_open"), "1");
     assert_eq!(tested.store.reset_breaker("ana").await.unwrap(), Outcome::Made);

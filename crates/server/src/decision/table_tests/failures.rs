@@ -1,7 +1,144 @@
 //! Runs that fail.
 
 use super::*;
-use Phase::{Blocked, Failed, Noop, PendingTrigger, Triggering};
+use Phase::{Blocked, Failed, Noop, PendingTrigger, Succeeded, Triggering};
+
+/// Plans after an apply that has failed after it may have changed something.
+#[expect(clippy::too_many_lines, reason = "a table")]
+pub(super) fn once_more() -> Vec<Row> {
+    let waits: Expected = (PendingTrigger, "", &[Gate::Approval], true);
+    let goes_on: Expected = (PendingTrigger, "create apply plan", &[], false);
+    let person = || Cause::Person { request: "1".into() };
+    vec![
+        ("apply failed, planned again", auto().with(|w| drop(w.replanned())), waits),
+        (
+            "apply failed, planned again, empty plan",
+            auto().with(|w| w.replanned().plan.as_mut().unwrap().is_empty = true),
+            (Noop, "", &[], false),
+        ),
+        (
+            "apply failed, planned again, approved",
+            auto().with(|w| {
+                w.replanned();
+                w.applied_again().approved_by = Some("ana".into());
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+        (
+            "apply failed, planned again, an apply was created before the strategy changed",
+            auto().with(|w| {
+                w.replanned();
+                w.applied_again();
+            }),
+            (PendingTrigger, "", &[Gate::Approval], true),
+        ),
+        (
+            "apply failed, planned again, discarded",
+            auto().with(|w| w.replanned().plan.as_mut().unwrap().discarded = Some("ana".into())),
+            (Succeeded, "", &[Gate::Approval], false),
+        ),
+        (
+            "apply failed, planned again, stale and planned once more",
+            auto().with(|w| {
+                let plan = w.replanned();
+                plan.plan.as_mut().unwrap().stale = Some(StalePlan::State);
+                let run = plan.id.clone();
+                w.planned_again(Cause::Replan { run });
+            }),
+            waits,
+        ),
+        (
+            "apply failed, planned again, an upstream layer changed",
+            auto().with(|w| {
+                w.replanned();
+                w.planned_again(Cause::Dependency { run: RunId::new("up"), change: 2 });
+            }),
+            waits,
+        ),
+        (
+            "apply failed twice, the second time approved, planned again",
+            auto().with(|w| {
+                w.replanned();
+                let apply = w.applied_again();
+                apply.approved_by = Some("ana".into());
+                ended(apply, Ending::Lost);
+                let run = apply.id.clone();
+                w.planned_again(Cause::Replan { run });
+            }),
+            waits,
+        ),
+        (
+            "apply failed, planned again, the approved apply found the plan stale",
+            auto().with(|w| {
+                w.replanned();
+                let apply = w.applied_again();
+                apply.approved_by = Some("ana".into());
+                ended(apply, Ending::StalePlan);
+                let run = apply.id.clone();
+                w.planned_again(Cause::Replan { run });
+            }),
+            waits,
+        ),
+        (
+            "apply timed out, planned again",
+            auto().with(|w| {
+                w.replanned();
+                w.facts.runs[1].attempts[0].end =
+                    Some((Ending::Stopped(StopReason::TimedOut), ago(secs(1))));
+            }),
+            waits,
+        ),
+        (
+            "apply failed, a person asked for a plan",
+            auto().with(|w| {
+                w.replanned();
+                w.planned_again(person());
+            }),
+            goes_on,
+        ),
+        (
+            "apply failed, a person asked for a plan, which became stale",
+            auto().with(|w| {
+                w.replanned();
+                let plan = w.planned_again(person());
+                plan.plan.as_mut().unwrap().stale = Some(StalePlan::Variables);
+                let run = plan.id.clone();
+                w.planned_again(Cause::Replan { run });
+            }),
+            goes_on,
+        ),
+        (
+            "apply failed at another change",
+            auto().with(|w| {
+                w.replanned();
+                w.facts.runs.iter_mut().for_each(|run| run.change = 1);
+                w.planned_again(Cause::Commit { change: 2 });
+            }),
+            goes_on,
+        ),
+        (
+            "apply failed, an approved one succeeded, drift is repaired",
+            drifting(true).with(|w| {
+                w.replanned();
+                let apply = w.applied_again();
+                apply.approved_by = Some("ana".into());
+                ended(apply, Ending::Succeeded);
+                w.planned_again(Cause::Drift { run: RunId::new("check"), change: 2 });
+                w.facts.applied_at = Some(NOW);
+            }),
+            goes_on,
+        ),
+        (
+            "apply found its plan stale, planned again",
+            auto().with(|w| {
+                w.replanned();
+                let failed = &mut w.facts.runs[1].attempts[0];
+                (failed.began, failed.end) = (false, Some((Ending::StalePlan, ago(secs(1)))));
+            }),
+            goes_on,
+        ),
+    ]
+}
 
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn rows() -> Vec<Row> {

@@ -118,6 +118,32 @@ impl World {
         })
     }
 
+    /// The plan after an apply that has failed after it may have changed something.
+    fn replanned(&mut self) -> &mut Run {
+        let failed = self.apply();
+        ended(failed, Ending::Failed(FailureClass::Module));
+        failed.attempts[0].began = true;
+        let run = failed.id.clone();
+        self.planned_again(Cause::Replan { run })
+    }
+
+    /// A newer plan, with the same changes as the one before.
+    fn planned_again(&mut self, cause: Cause) -> &mut Run {
+        let mut plans = self.facts.runs.iter().rev().filter_map(|run| run.plan.clone());
+        let (before, count) = (plans.next().unwrap(), plans.count());
+        let again = self.run(Action::Plan, cause, "new");
+        ended(again, Ending::Succeeded);
+        let digest = PlanDigest::new(format!("p{}", count + 2));
+        again.plan = Some(SavedPlan { digest, stale: None, ..before });
+        again
+    }
+
+    /// An apply of the newest plan.
+    fn applied_again(&mut self) -> &mut Run {
+        let plan = self.facts.runs.iter().rev().find_map(|run| run.plan.clone()).unwrap().digest;
+        self.run(Action::Apply, Cause::Plan { plan }, "new")
+    }
+
     /// An apply of that plan.
     fn apply(&mut self) -> &mut Run {
         self.planned();
@@ -225,6 +251,7 @@ fn table() -> Vec<Row> {
         gates::rows(),
         plans::rows(),
         failures::rows(),
+        failures::once_more(),
         drift::rows(),
         rename::rows(),
     ];

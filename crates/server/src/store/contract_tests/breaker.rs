@@ -82,6 +82,49 @@ pub(super) async fn failures_in_a_row_open_the_breaker_until_a_person_resets_it(
     assert_eq!(entries(&tested).await.len(), 3);
 }
 
+pub(super) async fn layer_counts_once_in_a_row_of_failures(tested: Tested<impl Store>) {
+    // One layer that is broken, however often it is tried.
+    for number in 0..5 {
+        fail_again(&tested, "a", number).await;
+        assert!(!is_open(&tested).await, "{number}");
+    }
+    end(&tested, "b", FAILED).await;
+    fail_again(&tested, "a", 5).await;
+    assert!(!is_open(&tested).await);
+    end(&tested, "c", FAILED).await;
+    assert!(is_open(&tested).await);
+    assert_eq!(causes(&tested).await, ["b", "a", "c"]);
+    // A new row begins after a reset, and after a success.
+    assert_eq!(tested.store.reset_breaker("ana").await.unwrap(), Outcome::Made);
+    for name in ["a", "b"] {
+        fail_again(&tested, name, 6).await;
+    }
+    end(&tested, "d", Ending::Succeeded).await;
+    for name in ["b", "a"] {
+        fail_again(&tested, name, 7).await;
+        assert!(!is_open(&tested).await, "{name}");
+    }
+    fail_again(&tested, "c", 8).await;
+    assert!(is_open(&tested).await);
+    assert_eq!(causes(&tested).await, ["b", "a", "c"]);
+}
+
+/// An automatic apply of a layer fails that was planned because a person asked for it.
+async fn fail_again(tested: &Tested<impl Store>, name: &str, number: u64) {
+    if number == 0 {
+        tested.see(name, "d1").await;
+    }
+    let person = Cause::Person { request: number.to_string() };
+    let plan = tested.create(name, new_run(name, Action::Plan, person, "d1", 1)).await;
+    let attempt = tested.start(name, &plan, 1).await;
+    let digest = format!("p-{name}-{number}");
+    tested.finish(&attempt, saved(&digest, false)).await;
+    let cause = Cause::Plan { plan: PlanDigest::new(digest) };
+    let apply = tested.create(name, new_run(name, Action::Apply, cause, "d1", 1)).await;
+    let attempt = tested.start(name, &apply, 1).await;
+    tested.finish(&attempt, AttemptResult::ended(FAILED)).await;
+}
+
 pub(super) async fn only_failures_of_automatic_applies_count(tested: Tested<impl Store>) {
     end(&tested, "b", FAILED).await;
     end(&tested, "c", FAILED).await;

@@ -208,7 +208,7 @@ macro_rules! with_contract {
                 entries_are_listed_in_order_and_numbered_once,
                 newest_entries_are_listed_first_and_can_be_filtered;
             breaker: failures_in_a_row_open_the_breaker_until_a_person_resets_it,
-                only_failures_of_automatic_applies_count,
+                layer_counts_once_in_a_row_of_failures, only_failures_of_automatic_applies_count,
                 automatic_applies_do_not_start_while_the_breaker_is_open;
             rename: history_moves_once_and_nothing_starts_before_the_files_were_moved,
                 layer_that_was_started_or_not_read_keeps_its_own_history,
