@@ -173,25 +173,14 @@ fn amounts(result: &RunResult) -> String {
 }
 
 fn changed(counts: ChangeCounts, is_plan: bool) -> String {
-    let ChangeCounts { add, change, destroy, replace, import, moved, forget } = counts;
     // Replaced resources are included in the added and the destroyed ones.
-    let words = [
-        (import, "to import", "imported"),
-        (add, "to add", "added"),
-        (change, "to change", "changed"),
-        (destroy, "to destroy", "destroyed"),
-        (moved, "to move", "moved"),
-        (forget, "to forget", "forgotten"),
-    ];
-    let said = words.into_iter().filter(|(count, ..)| *count > 0);
-    let said: Vec<_> = said
-        .map(|(count, to_do, done)| format!("{count} {}", if is_plan { to_do } else { done }))
-        .collect();
+    let said = counts.occurring(!is_plan);
     if said.is_empty() {
         return "no changes".to_owned();
     }
-    let replaced = if replace > 0 { format!(" ({replace} replaced)") } else { String::new() };
-    format!("{}{replaced}", said.join(", "))
+    let replaced =
+        if counts.replace > 0 { format!(" ({} replaced)", counts.replace) } else { String::new() };
+    format!("{said}{replaced}")
 }
 
 const fn sign(change: &PlannedChange) -> (&'static str, &'static str) {

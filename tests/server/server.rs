@@ -34,6 +34,7 @@ mod pages;
 mod plan_files;
 mod port;
 mod postgres;
+mod rare_changes;
 mod renames;
 mod resources;
 mod restarts;

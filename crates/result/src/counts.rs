@@ -2,10 +2,13 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-/// The number of resources by action. A replacement counts as an addition and a destruction.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+/// The number of resources by action. A replacement counts as an addition and a destruction. A missing number is 0:
+/// stores and servers of earlier versions have fewer.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(default)]
 pub struct ChangeCounts {
     /// Created, replacements included.
     pub add: u32,
@@ -36,6 +39,45 @@ pub struct TestCounts {
 }
 
 impl ChangeCounts {
+    /// All changes. A replacement counts twice.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        let all = [self.add, self.change, self.destroy, self.import, self.moved, self.forget];
+        all.into_iter().map(u64::from).sum()
+    }
+
+    /// The resources that Terraform does not manage any more under their address: destroyed, replaced or forgotten.
+    #[must_use]
+    pub fn removed(&self) -> u64 {
+        u64::from(self.destroy) + u64::from(self.forget)
+    }
+
+    /// `+1 ~0 -2`, with the rarer actions if there are any, for a narrow column. `minus` is the sign of the last number.
+    #[must_use]
+    pub fn short(&self, minus: char) -> String {
+        let rare = [(self.import, "import"), (self.moved, "move"), (self.forget, "forget")];
+        let rare = rare.into_iter().filter(|(count, _)| *count > 0);
+        let rare: String = rare.map(|(count, word)| format!(", {count} {word}")).collect();
+        format!("+{} ~{} {minus}{}{rare}", self.add, self.change, self.destroy)
+    }
+
+    /// The actions that occur, `1 to import, 3 to add`, or `1 imported, 3 added` if they `are_done`. Empty without any.
+    #[must_use]
+    pub fn occurring(&self, are_done: bool) -> String {
+        let words = [
+            (self.import, "to import", "imported"),
+            (self.add, "to add", "added"),
+            (self.change, "to change", "changed"),
+            (self.destroy, "to destroy", "destroyed"),
+            (self.moved, "to move", "moved"),
+            (self.forget, "to forget", "forgotten"),
+        ];
+        let said = words.into_iter().filter(|(count, ..)| *count > 0);
+        let said = said
+            .map(|(count, to_do, done)| format!("{count} {}", if are_done { done } else { to_do }));
+        said.collect::<Vec<_>>().join(", ")
+    }
+
     /// `1 added, 0 changed, 2 destroyed`: the counts after an apply.
     #[must_use]
     pub fn done(&self) -> String {
@@ -98,5 +140,47 @@ mod tests {
             "1 imported, 3 added, 1 changed, 3 destroyed, 2 replaced, 1 moved, 1 forgotten"
         );
         assert_eq!(ChangeCounts::default().done(), "0 added, 0 changed, 0 destroyed");
+    }
+
+    #[test]
+    fn each_action_is_in_each_form_and_in_the_total() {
+        let none = ChangeCounts::default();
+        assert_eq!((none.total(), none.occurring(false)), (0, String::new()));
+        assert_eq!(none.short('-'), "+0 ~0 -0");
+        let table: [(ChangeCounts, &str, &str, &str, u64); 6] = [
+            (ChangeCounts { add: 1, ..none }, "+1 ~0 -0", "1 to add", "1 added", 0),
+            (ChangeCounts { change: 1, ..none }, "+0 ~1 -0", "1 to change", "1 changed", 0),
+            (ChangeCounts { destroy: 1, ..none }, "+0 ~0 -1", "1 to destroy", "1 destroyed", 1),
+            (
+                ChangeCounts { import: 1, ..none },
+                "+0 ~0 -0, 1 import",
+                "1 to import",
+                "1 imported",
+                0,
+            ),
+            (ChangeCounts { moved: 1, ..none }, "+0 ~0 -0, 1 move", "1 to move", "1 moved", 0),
+            (
+                ChangeCounts { forget: 1, ..none },
+                "+0 ~0 -0, 1 forget",
+                "1 to forget",
+                "1 forgotten",
+                1,
+            ),
+        ];
+        for (counts, short, to_do, done, removed) in table {
+            assert_eq!(counts.short('-'), short);
+            assert_eq!((&*counts.occurring(false), &*counts.occurring(true)), (to_do, done));
+            assert_eq!((counts.total(), counts.removed()), (1, removed), "{short}");
+            assert_ne!(counts.to_string(), none.to_string());
+        }
+    }
+
+    #[test]
+    fn counts_of_an_earlier_version_have_no_rare_actions() {
+        let old: ChangeCounts =
+            serde_json::from_str(r#"{"add": 1, "change": 2, "destroy": 3}"#).unwrap();
+        assert_eq!(old, ChangeCounts { add: 1, change: 2, destroy: 3, ..ChangeCounts::default() });
+        let text = serde_json::to_string(&ChangeCounts { moved: 4, ..old }).unwrap();
+        assert_eq!(serde_json::from_str::<ChangeCounts>(&text).unwrap().moved, 4);
     }
 }

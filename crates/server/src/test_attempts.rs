@@ -53,7 +53,7 @@ pub(crate) async fn start(
 pub(crate) async fn end(store: &MemoryStore, attempt: &AttemptId) {
     let plan = SavedPlan {
         digest: PlanDigest::new(attempt.to_string()),
-        counts: ChangeCounts { add: 1, change: 0, destroy: 0 },
+        counts: ChangeCounts { add: 1, ..ChangeCounts::default() },
         is_empty: false,
         is_stored: true,
         saved: Moment::default(),

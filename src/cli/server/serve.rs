@@ -217,9 +217,7 @@ fn row(view: &LayerView) -> Vec<String> {
         view.name.to_string(),
         format!("{:?}", view.phase),
         last.map(|run| format!("{} {:?}", run.action.as_str(), run.phase)).unwrap_or_default(),
-        counts.map_or_else(String::new, |it| {
-            format!("{} to add, {} to change, {} to destroy", it.add, it.change, it.destroy)
-        }),
+        counts.as_ref().map(ToString::to_string).unwrap_or_default(),
         view.reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
     ]
 }

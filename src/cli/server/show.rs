@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use butler_result::ChangeCounts;
 use serde_json::Value;
 
 use crate::cli::columns::columns;
@@ -61,12 +62,8 @@ fn closed_gates(layer: &Value) -> String {
 
 /// What a plan would change, in short.
 pub(super) fn changes(run: &Value) -> String {
-    let counts = &run["counts"];
-    if counts.is_null() {
-        return String::new();
-    }
-    let count = |name: &str| counts[name].as_u64().unwrap_or_default();
-    format!("+{} ~{} -{}", count("add"), count("change"), count("destroy"))
+    let counts = serde_json::from_value::<ChangeCounts>(run["counts"].clone());
+    counts.map(|counts| counts.short('-')).unwrap_or_default()
 }
 
 /// A list of layers.
@@ -313,6 +310,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn all_changes_of_a_run_are_shown() {
+        assert_eq!(changes(&json!({"counts": null})), "");
+        // As a server of an earlier version answers.
+        assert_eq!(changes(&json!({"counts": {"add": 1, "change": 2, "destroy": 3}})), "+1 ~2 -3");
+        let rare = json!({"counts": {"add": 0, "change": 0, "destroy": 0, "import": 1, "move": 2, "forget": 3}});
+        assert_eq!(changes(&rare), "+0 ~0 -0, 1 import, 2 move, 3 forget");
+    }
 
     #[test]
     fn only_the_end_of_what_a_program_said_that_refused_is_shown() {

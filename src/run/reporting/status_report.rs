@@ -5,7 +5,7 @@ use serde::Serialize;
 use butler_base::error::FailureClass;
 use butler_base::event::Phase;
 use butler_protocol::backend::StateLock;
-use butler_result::{RunResult, TestCounts, UndeliveredLogs};
+use butler_result::{ChangeCounts, RunResult, TestCounts, UndeliveredLogs};
 
 /// The body of POST status. A registry ignores the fields that it does not support.
 #[derive(Debug, Default, Serialize)]
@@ -19,6 +19,8 @@ pub(in crate::run) struct StatusReport<'a> {
     resources_to_change: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     resources_to_destroy: Option<u32>,
+    #[serde(flatten)]
+    rare: RareCounts,
     #[serde(skip_serializing_if = "Option::is_none")]
     resource_count_after: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,6 +37,31 @@ pub(in crate::run) struct StatusReport<'a> {
     tool: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     undelivered_logs: Option<&'a UndeliveredLogs>,
+}
+
+/// The counts of actions that are in few plans. A number that is 0 is omitted.
+#[derive(Debug, Default, Serialize)]
+struct RareCounts {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources_to_replace: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources_to_import: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources_to_move: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resources_to_forget: Option<u32>,
+}
+
+impl RareCounts {
+    fn of(counts: ChangeCounts) -> Self {
+        let some = |count: u32| (count > 0).then_some(count);
+        Self {
+            resources_to_replace: some(counts.replace),
+            resources_to_import: some(counts.import),
+            resources_to_move: some(counts.moved),
+            resources_to_forget: some(counts.forget),
+        }
+    }
 }
 
 /// A [`Problem`] that omits a missing hint; in `result.json` it is `null`.
@@ -75,6 +102,7 @@ impl<'a> From<&'a RunResult> for StatusReport<'a> {
             resources_to_add: counts.map(|counts| counts.add),
             resources_to_change: counts.map(|counts| counts.change),
             resources_to_destroy: counts.map(|counts| counts.destroy),
+            rare: RareCounts::of(counts.unwrap_or_default()),
             resource_count_after: result.resources_after,
             plan_summary: (!summary.is_empty()).then(|| summary.join("\n")),
             plan_changes: result.plan_changes,
@@ -98,7 +126,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use butler_result::{ChangeCounts, FinalStatus, Problem, Timings};
+    use butler_result::{FinalStatus, Problem, Timings};
 
     fn result(status: FinalStatus, exit_code: u8) -> RunResult {
         let timings =
@@ -143,5 +171,23 @@ mod tests {
             r#""tool":"terraform 1.11.4","undelivered_logs":{"lines":1,"first":2,"last":2}}"#
         );
         assert_eq!(json(&StatusReport::from(&result)), expected);
+    }
+
+    #[test]
+    fn final_status_has_the_rare_actions_that_occur() {
+        let mut result = result(FinalStatus::Succeeded, 0);
+        let counts = ChangeCounts::default();
+        for (counts, field) in [
+            (ChangeCounts { replace: 2, ..counts }, "replace"),
+            (ChangeCounts { import: 2, ..counts }, "import"),
+            (ChangeCounts { moved: 2, ..counts }, "move"),
+            (ChangeCounts { forget: 2, ..counts }, "forget"),
+        ] {
+            result.counts = Some(counts);
+            let expected = format!(
+                r#"{{"status":"succeeded","exit_code":0,"resources_to_add":0,"resources_to_change":0,"resources_to_destroy":0,"resources_to_{field}":2}}"#
+            );
+            assert_eq!(json(&StatusReport::from(&result)), expected);
+        }
     }
 }

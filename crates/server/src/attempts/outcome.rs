@@ -61,10 +61,17 @@ impl EndOfRun {
     /// The body of `POST status`.
     pub(super) fn reported(report: StatusReport) -> Self {
         let StatusReport { status, other, error, .. } = report;
+        let counted =
+            |count: Option<u64>| u32::try_from(count.unwrap_or_default()).unwrap_or(u32::MAX);
+        let rare = |name: &str| counted(other.get(name).and_then(Value::as_u64));
         let counts = report.resources_to_add.map(|add| ChangeCounts {
-            add,
-            change: report.resources_to_change.unwrap_or_default(),
-            destroy: report.resources_to_destroy.unwrap_or_default(),
+            add: counted(Some(add)),
+            change: counted(report.resources_to_change),
+            destroy: counted(report.resources_to_destroy),
+            replace: rare("resources_to_replace"),
+            import: rare("resources_to_import"),
+            moved: rare("resources_to_move"),
+            forget: rare("resources_to_forget"),
         });
         let mut of_error = error.map(|error| error.other).unwrap_or_default();
         let class = of_error.remove("class");
@@ -265,10 +272,19 @@ mod tests {
         // As `execute` writes it.
         let planned = r#"{
             "operation": "plan", "status": "planned", "exit_code": 0, "plan_changes": true,
-            "counts": {"add": 2, "change": 1, "replace": 0, "destroy": 3, "import": 0, "move": 0}
+            "counts": {"add": 2, "change": 1, "replace": 0, "destroy": 3, "import": 4, "move": 5, "forget": 6}
         }"#;
         let plan = leave(planned).unwrap().plan.unwrap();
-        assert_eq!(plan.counts, ChangeCounts { add: 2, change: 1, destroy: 3 });
+        let counts = ChangeCounts {
+            add: 2,
+            change: 1,
+            destroy: 3,
+            import: 4,
+            moved: 5,
+            forget: 6,
+            ..ChangeCounts::default()
+        };
+        assert_eq!(plan.counts, counts);
         assert_eq!(Some(plan.digest), directory.plan_digest());
         let failed = r#"{
             "operation": "apply", "status": "failed", "error": {"class": "lock", "message": "no"}
@@ -278,9 +294,26 @@ mod tests {
         assert_eq!(result.applied, None);
         let counts = r#""counts": {"add": 2, "change": 0, "destroy": 0}, "error""#;
         let applied = leave(&failed.replace("\"error\"", counts)).unwrap().applied;
-        assert_eq!(applied, Some(ChangeCounts { add: 2, change: 0, destroy: 0 }));
+        assert_eq!(applied, Some(ChangeCounts { add: 2, ..ChangeCounts::default() }));
         assert!(leave(r#"{"operation": "validate", "status": "succeeded"}"#).is_none());
         assert!(leave(r#"{"operation": "plan", "stat"#).is_none());
+    }
+
+    #[test]
+    fn rare_actions_of_a_final_status_are_counted() {
+        let counts = |rare: &str| {
+            let report = format!(r#"{{"status": "succeeded", "resources_to_add": 0{rare}}}"#);
+            let end = EndOfRun::reported(serde_json::from_str(&report).unwrap());
+            let plan = KeptPlan { digest: PlanDigest::new("p"), is_stored: true };
+            let plan = end.result(Action::Plan, Some(plan), None).unwrap().plan.unwrap();
+            (plan.is_empty, plan.counts.occurring(false))
+        };
+        for (field, words) in [("import", "import"), ("move", "move"), ("forget", "forget")] {
+            let (is_empty, said) = counts(&format!(r#", "resources_to_{field}": 2"#));
+            assert_eq!((is_empty, said), (false, format!("2 to {words}")));
+        }
+        assert_eq!(counts(""), (true, String::new()));
+        assert_eq!(counts(r#", "resources_to_move": "2""#), (true, String::new()));
     }
 
     #[test]

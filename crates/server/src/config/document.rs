@@ -179,7 +179,7 @@ pub struct LayerEntry {
     pub workspace: Option<String>,
     /// Checks for drift of an applied layer.
     pub drift: Option<DriftEntry>,
-    /// The most deletions and replacements of a plan that needs no approval (`auto`); by default any number.
+    /// The most resources that a plan deletes, replaces or forgets if it needs no approval (`auto`); by default any number.
     pub destroy_limit: Option<u64>,
     /// How often failures are retried.
     pub retries: Option<RetriesEntry>,

@@ -116,7 +116,7 @@ pub(crate) enum WhyApproval {
     Destroys,
     /// The strategy of the layer applies nothing by itself.
     Strategy,
-    /// It deletes or replaces more resources than this limit.
+    /// It deletes, replaces or forgets more resources than this limit.
     DestroyLimit(u64),
     /// The apply before it has failed after it may have changed something.
     FailedApply,
@@ -125,11 +125,7 @@ pub(crate) enum WhyApproval {
 impl WhyApproval {
     /// The sentence about the plan, which waits.
     pub(super) fn describe(self, plan: &SavedPlan) -> String {
-        let counts = plan.counts;
-        let summary = format!(
-            "waiting for approval: {} to add, {} to change, {} to destroy",
-            counts.add, counts.change, counts.destroy
-        );
+        let summary = format!("waiting for approval: {}", plan.counts);
         match self {
             Self::Destroys | Self::Strategy => summary,
             Self::DestroyLimit(limit) => format!("{summary}; `destroy-limit` is {limit}"),
@@ -145,7 +141,7 @@ impl WhyApproval {
 /// oldest first.
 pub(crate) fn why_approval(layer: &Layer, runs: &[Run], planned: &Run) -> Option<WhyApproval> {
     let plan = planned.plan.as_ref()?;
-    let over_limit = layer.destroy_limit.filter(|limit| plan.counts.destroy > *limit);
+    let over_limit = layer.destroy_limit.filter(|limit| plan.counts.removed() > *limit);
     match (layer.strategy, over_limit) {
         _ if planned.destroys => Some(WhyApproval::Destroys),
         (Strategy::Approve | Strategy::PlanOnly, _) => Some(WhyApproval::Strategy),

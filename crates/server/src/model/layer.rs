@@ -55,7 +55,7 @@ pub struct Layer {
     pub strategy: Strategy,
     /// `None` if the layer is not checked for drift.
     pub drift: Option<DriftCheck>,
-    /// The most deletions and replacements of a plan that needs no approval.
+    /// The most resources that a plan deletes, replaces or forgets if it needs no approval.
     pub destroy_limit: Option<u64>,
     /// The most attempts for one digest and action.
     pub most_attempts: u32,

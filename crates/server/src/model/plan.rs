@@ -2,36 +2,9 @@
 
 use std::time::Duration;
 
+pub use butler_result::ChangeCounts;
+
 use super::{Moment, PlanDigest};
-
-/// How many resources a plan changes.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    Eq,
-    PartialEq,
-    serde::Deserialize,
-    serde::Serialize,
-    schemars::JsonSchema,
-)]
-pub struct ChangeCounts {
-    /// Created.
-    pub add: u64,
-    /// Updated in place.
-    pub change: u64,
-    /// Deleted. A replacement is counted here and in `add`.
-    pub destroy: u64,
-}
-
-impl ChangeCounts {
-    /// All of them.
-    #[must_use]
-    pub const fn total(self) -> u64 {
-        self.add + self.change + self.destroy
-    }
-}
 
 /// What a successful plan run saved.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize)]

@@ -60,7 +60,9 @@ mod tests {
             "title": "net: plan waits for approval",
             "reason": "The plan is applied when a user approves it.",
             "action": "plan",
-            "counts": {"add": 3, "change": 0, "destroy": 1},
+            "counts": {
+                "add": 3, "change": 0, "destroy": 1, "replace": 0, "import": 0, "move": 0, "forget": 0
+            },
             "commit": "0123456789abcdef0123456789abcdef01234567",
             "run": "r1",
             "url": "https://butler.example.com/prefix/runs/r1",

@@ -179,8 +179,8 @@ fn approval(known: &Known, run: &Run) -> Option<&'static str> {
     Some(match needs_approval(layer, &known.older, run)? {
         WhyApproval::Destroys => "The plan destroys the layer when a user approves it.",
         WhyApproval::DestroyLimit(_) => {
-            "The plan deletes or replaces more resources than `destroy-limit` allows; it is applied when a \
-             user approves it."
+            "The plan deletes, replaces or forgets more resources than `destroy-limit` allows; it is applied \
+             when a user approves it."
         }
         WhyApproval::FailedApply => {
             "The apply before it failed and may have changed something; the plan is applied when a user \

@@ -53,7 +53,7 @@ fn planned(is_empty: bool) -> Run {
     let mut run = run("r", Action::Plan, &[Ending::Succeeded]);
     run.plan = Some(SavedPlan {
         digest: PlanDigest::new("p"),
-        counts: ChangeCounts { add: 3, change: 0, destroy: 1 },
+        counts: ChangeCounts { add: 3, destroy: 1, ..ChangeCounts::default() },
         is_empty,
         is_stored: true,
         saved: Moment::from_millis(2),

@@ -47,12 +47,8 @@ pub(super) struct Delivery {
 impl Notification {
     /// The changes, like `3 to add, 1 to destroy`.
     pub(super) fn changes(&self) -> Option<String> {
-        let words = if self.event == NotificationEvent::Waiting {
-            ["to add", "to change", "to destroy"]
-        } else {
-            ["added", "changed", "destroyed"]
-        };
-        self.counts.map(|counts| in_words(counts, words))
+        let changes = self.counts?.occurring(self.event != NotificationEvent::Waiting);
+        Some(if changes.is_empty() { "outputs only".to_owned() } else { changes })
     }
 
     /// The begin of the commit's hash.
@@ -87,13 +83,6 @@ impl Delivery {
     }
 }
 
-fn in_words(counts: ChangeCounts, words: [&str; 3]) -> String {
-    let counts = [counts.add, counts.change, counts.destroy];
-    let parts = counts.into_iter().zip(words).filter(|(count, _)| *count > 0);
-    let parts: Vec<String> = parts.map(|(count, word)| format!("{count} {word}")).collect();
-    if parts.is_empty() { "outputs only".to_owned() } else { parts.join(", ") }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
@@ -106,7 +95,7 @@ pub(super) mod tests {
             run: Some(RunId::new("r1")),
             action: Some(Action::Plan),
             commit: Some(Commit::new("0123456789abcdef0123456789abcdef01234567")),
-            counts: Some(ChangeCounts { add: 3, change: 0, destroy: 1 }),
+            counts: Some(ChangeCounts { add: 3, destroy: 1, ..ChangeCounts::default() }),
             title: "net: plan waits for approval".to_owned(),
             reason: reason.to_owned(),
             at: Moment::from_millis(1_700_000_000_000),
@@ -126,6 +115,9 @@ pub(super) mod tests {
         );
         let applied = Notification { event: NotificationEvent::Applied, ..notification.clone() };
         assert_eq!(applied.changes().as_deref(), Some("3 added, 1 destroyed"));
+        let rare = ChangeCounts { import: 1, moved: 2, forget: 3, ..ChangeCounts::default() };
+        let rare = Notification { counts: Some(rare), ..applied.clone() };
+        assert_eq!(rare.changes().as_deref(), Some("1 imported, 2 moved, 3 forgotten"));
         let outputs = Notification { counts: Some(ChangeCounts::default()), ..applied };
         assert_eq!(outputs.changes().as_deref(), Some("outputs only"));
         let of_layer = Notification { run: None, ..notification.clone() };

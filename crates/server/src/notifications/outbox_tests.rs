@@ -304,7 +304,7 @@ async fn plan_waits_until_a_person_a_newer_plan_or_a_commit_decides() {
     let saved = |digest: &str| AttemptResult {
         plan: Some(SavedPlan {
             digest: PlanDigest::new(digest),
-            counts: ChangeCounts { add: 1, change: 0, destroy: 0 },
+            counts: ChangeCounts { add: 1, ..ChangeCounts::default() },
             is_stored: true,
             is_empty: false,
             saved: Moment::from_millis(5),

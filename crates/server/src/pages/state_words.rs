@@ -129,10 +129,9 @@ const fn doing(action: Action) -> &'static str {
     }
 }
 
-/// `+1 ~2 -3`, for a narrow column.
+/// `+1 ~2 −3`, for a narrow column.
 pub(super) fn counts(counts: Option<ChangeCounts>) -> String {
-    counts
-        .map_or_else(String::new, |it| format!("+{} ~{} \u{2212}{}", it.add, it.change, it.destroy))
+    counts.map(|it| it.short('\u{2212}')).unwrap_or_default()
 }
 
 /// The first eight digits of a commit.

@@ -108,7 +108,7 @@ async fn waiting_plan(tested: &Tested) -> String {
     let attempt = tested.start(&run, 1).await;
     let plan = SavedPlan {
         digest: PlanDigest::new("p1"),
-        counts: crate::model::ChangeCounts { add: 1, change: 0, destroy: 2 },
+        counts: crate::model::ChangeCounts { add: 1, destroy: 2, ..Default::default() },
         is_stored: true,
         is_empty: false,
         saved: crate::model::Moment::from_millis(1_000),

@@ -77,7 +77,7 @@ impl World {
             let needs_approval = configured.layer.strategy != Strategy::Auto
                 || planned.destroys
                 || follows_failed_apply(&after, planned)
-                || limit.is_some_and(|limit| saved.counts.destroy > limit);
+                || limit.is_some_and(|limit| saved.counts.removed() > limit);
             if needs_approval && run.approved_by.is_none() {
                 self.violation = Some(format!("apply {} was not approved", run.id));
             }

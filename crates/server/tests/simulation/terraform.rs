@@ -101,17 +101,17 @@ pub(crate) struct PlanFile {
     /// What the server has recorded about that.
     pub(crate) recorded: PlanInputs,
     /// How many of its resources it replaces.
-    replaces: u64,
+    replaces: u32,
 }
 
 impl PlanFile {
     /// What the first `resources` changes of the plan are.
     pub(crate) fn counts(&self, resources: usize) -> ChangeCounts {
-        let all = resources as u64;
+        let all = u32::try_from(resources).unwrap();
         if self.destroys {
-            ChangeCounts { add: 0, change: 0, destroy: all }
+            ChangeCounts { destroy: all, ..ChangeCounts::default() }
         } else {
-            ChangeCounts { add: all, change: 0, destroy: all.min(self.replaces) }
+            ChangeCounts { add: all, destroy: all.min(self.replaces), ..ChangeCounts::default() }
         }
     }
 }
@@ -272,7 +272,7 @@ impl World {
             infrastructure.applied() == Some(run.digest()) && infrastructure.told_drift().is_none()
         };
         let (inputs, recorded) = machine.configured[&key_of(id)].clone();
-        let replaces = machine.random.u64(..2);
+        let replaces = machine.random.u32(..2);
         let file = PlanFile {
             attempt: key_of(id),
             name: id.layer.clone(),

@@ -371,7 +371,7 @@ fn reason_after_an_incomplete_apply_says_how_much_was_applied() {
         });
         world.decide().reasons.remove(0).text
     };
-    let part = Some(ChangeCounts { add: 0, change: 1, destroy: 1 });
+    let part = Some(ChangeCounts { change: 1, destroy: 1, ..ChangeCounts::default() });
     let failed = Ending::Failed(FailureClass::Module);
     let cancelled = Ending::Stopped(StopReason::Cancelled);
     assert_eq!(reason(failed, part), "the apply ended after 2 of 3 changes; it is planned again");

@@ -109,7 +109,7 @@ impl World {
         ended(plan, Ending::Succeeded);
         plan.plan.insert(SavedPlan {
             digest: PlanDigest::new("p1"),
-            counts: ChangeCounts { add: 0, change: 1, destroy: 2 },
+            counts: ChangeCounts { change: 1, destroy: 2, ..ChangeCounts::default() },
             is_stored: true,
             is_empty: false,
             saved: ago(secs(500)),

@@ -36,6 +36,24 @@ pub(super) fn rows() -> Vec<Row> {
             (PendingTrigger, "", &[Gate::Approval], true),
         ),
         (
+            "over the destroy limit, what is forgotten included",
+            auto().with(|w| {
+                let counts = &mut w.planned().counts;
+                (counts.destroy, counts.forget) = (1, 1);
+                w.layer.as_mut().unwrap().destroy_limit = Some(1);
+            }),
+            (PendingTrigger, "", &[Gate::Approval], true),
+        ),
+        (
+            "moves and imports at the destroy limit",
+            auto().with(|w| {
+                let counts = &mut w.planned().counts;
+                (counts.moved, counts.import) = (9, 9);
+                w.layer.as_mut().unwrap().destroy_limit = Some(2);
+            }),
+            (PendingTrigger, "create apply plan", &[], false),
+        ),
+        (
             "at the destroy limit",
             auto().with(|w| {
                 w.planned();

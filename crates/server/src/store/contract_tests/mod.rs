@@ -73,7 +73,7 @@ fn saved(digest: &str, is_empty: bool) -> AttemptResult {
     AttemptResult {
         plan: Some(SavedPlan {
             digest: PlanDigest::new(digest),
-            counts: ChangeCounts { add: 1, change: 0, destroy: 0 },
+            counts: ChangeCounts { add: 1, ..ChangeCounts::default() },
             is_stored: true,
             is_empty,
             saved: Moment::from_millis(5),
