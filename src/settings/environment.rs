@@ -7,7 +7,28 @@ use std::path::{Path, PathBuf};
 use super::variable;
 use butler_base::platform;
 
-/// Variables and paths of the process, as they were at its start.
+/// The variables with which git tells a hook, an alias or a filter which repository it works on: those of
+/// `git rev-parse --local-env-vars` apart from `GIT_CONFIG_*`, which a user may set, and the quarantine of
+/// `receive-pack`. A git below a hook would use that repository and its index instead of its own.
+const LOCAL_TO_A_REPOSITORY: [&str; 15] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_INTERNAL_SUPER_PREFIX",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_QUARANTINE_PATH",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
+/// Variables and paths of the process, as they were at its start, without those of a repository around it.
 #[derive(Clone)]
 pub struct Environment {
     variables: BTreeMap<OsString, OsString>,
@@ -17,10 +38,11 @@ pub struct Environment {
 
 impl Environment {
     /// Reads the environment of this process. Must be called first in the process, because `git2` sets variables.
+    /// The variables of [`LOCAL_TO_A_REPOSITORY`] are left out, so that no child of this process inherits them.
     #[must_use]
     pub fn capture() -> Self {
         #[expect(clippy::disallowed_methods, reason = "this is the one place")]
-        let variables = platform::variables(std::env::vars_os());
+        let variables = without_repository(platform::variables(std::env::vars_os()));
         let executable = executable(&variables);
         Self { variables, temporary: default_temporary(), executable }
     }
@@ -32,7 +54,7 @@ impl Environment {
             .get(OsStr::new(variable::TMPDIR.name))
             .filter(|path| !path.is_empty())
             .map_or_else(default_temporary, PathBuf::from);
-        Self { variables, temporary, executable }
+        Self { variables: without_repository(variables), temporary, executable }
     }
 
     /// The same environment with one more variable.
@@ -76,6 +98,12 @@ impl Environment {
     }
 }
 
+/// The variables that do not depend on the repository of a git hook.
+fn without_repository(mut variables: BTreeMap<OsString, OsString>) -> BTreeMap<OsString, OsString> {
+    variables.retain(|name, _| !LOCAL_TO_A_REPOSITORY.iter().any(|local| name == local));
+    variables
+}
+
 /// The system's directory for temporary files. Rust uses an empty `TMPDIR` as a path; for other programs, as for
 /// Terraform, it is unset.
 fn default_temporary() -> PathBuf {
@@ -111,6 +139,37 @@ impl std::fmt::Debug for Environment {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_of_the_repository_of_a_git_hook_are_left_out() {
+        #[expect(clippy::disallowed_methods, reason = "git itself has the list")]
+        let listed = std::process::Command::new("git")
+            .args(["rev-parse", "--local-env-vars"])
+            .output()
+            .unwrap();
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        let local: Vec<_> = listed.lines().filter(|it| !it.starts_with("GIT_CONFIG_")).collect();
+        assert!(local.contains(&"GIT_DIR") && local.contains(&"GIT_CONFIG"), "{listed}");
+        let kept = [
+            "GIT_CONFIG_COUNT",
+            "GIT_CONFIG_KEY_0",
+            "GIT_CONFIG_PARAMETERS",
+            "GIT_CONFIG_GLOBAL",
+            "GIT_SSH",
+            "GIT_SSH_COMMAND",
+            "GIT_ASKPASS",
+            "GIT_TERMINAL_PROMPT",
+            "HOME",
+        ];
+        let given = local.iter().chain(&["GIT_QUARANTINE_PATH"]).chain(&kept);
+        let variables = given.map(|name| ((*name).into(), "x".into())).collect();
+        let environment = Environment::new(variables, PathBuf::new());
+        let names: Vec<_> = environment.variables().keys().collect();
+        let mut expected = kept.to_vec();
+        expected.sort_unstable();
+        assert_eq!(names, expected);
+        assert_eq!(environment.of_children().iter().count(), kept.len());
+    }
 
     #[test]
     fn empty_tmpdir_is_unset() {

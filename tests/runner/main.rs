@@ -9,6 +9,7 @@ mod backends;
 mod commands;
 mod execute;
 mod faults;
+mod git_hooks;
 mod incomplete;
 mod interrupts;
 #[cfg(target_os = "linux")]
