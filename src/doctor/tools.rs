@@ -1,15 +1,32 @@
 //! Checks the versions on PATH, and the checksums of those in the cache.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::finding::Finding;
 use super::time_limit::{CHECK_TIMEOUT, with_timeout};
+use crate::settings::RunSource;
 use crate::tool::{
     AuditResult, AuditedVersion, ToolError, ToolOptions, audit, default_version, on_path,
 };
 use butler_protocol::spec::Product;
+use butler_source::{IgnoredVersionFile, version_files};
 
 const CHECK: &str = "tools";
+
+/// The version files that a run ignores in its directory, or in the current one, because of their owner.
+pub(super) fn check_version_files(source: &RunSource) -> Vec<Finding> {
+    let directory = match source {
+        RunSource::Local { module_dir, .. } => module_dir.as_path(),
+        RunSource::Registry { .. } | RunSource::File { .. } => Path::new("."),
+    };
+    // A directory that cannot be read is the finding of another check.
+    let ignored = version_files(directory).unwrap_or_default().ignored;
+    let found = |file: IgnoredVersionFile| {
+        Finding::warning(CHECK, file.to_string()).hint(IgnoredVersionFile::ADVICE)
+    };
+    ignored.into_iter().map(found).collect()
+}
 
 /// Whether a run has to download its tool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

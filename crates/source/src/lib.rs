@@ -13,4 +13,4 @@ pub mod module;
 pub mod unparsed;
 mod version_files;
 
-pub use version_files::version_files;
+pub use version_files::{IgnoredVersionFile, VersionFiles, version_files};

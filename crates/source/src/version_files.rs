@@ -4,8 +4,10 @@
 //! such as `/tmp`. So the search stops at the root of the repository and at the first directory of
 //! another owner; without a repository, it only looks at the directory itself. A symbolic link counts only
 //! if it points to a version file in the same repository: its content may be quoted in messages, and
-//! a link could point to any file that the runner's user can read.
+//! a link could point to any file that the runner's user can read. Version files that do not count because of another
+//! owner are named, because the user has probably written them.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::module::ModuleError;
@@ -15,12 +17,51 @@ use butler_protocol::spec::{VersionFile, VersionFileKind};
 /// The largest version file that is read, in bytes.
 const MAX_SIZE: u64 = 64 * 1024;
 
-/// The version files of `directory`, in order of precedence: files in nearer directories first, and in
-/// one directory in the order of [`VersionFileKind::ALL`].
+/// The version files of a directory.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct VersionFiles {
+    /// Those that count, in order of precedence: files in nearer directories first, and in one directory in the
+    /// order of [`VersionFileKind::ALL`].
+    pub counted: Vec<VersionFile>,
+    /// Those in the same repository that do not count, in the same order.
+    pub ignored: Vec<IgnoredVersionFile>,
+}
+
+/// A version file that does not count, because a directory between it and the module belongs to another user.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct IgnoredVersionFile {
+    /// Its path relative to the directory that it would apply to.
+    pub place: String,
+    /// The nearest directory of another user.
+    pub directory: PathBuf,
+    /// The id of that user.
+    pub owner: u32,
+    /// The id of the user to whom the module's directory belongs.
+    pub expected: u32,
+}
+
+impl fmt::Display for IgnoredVersionFile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { place, directory, owner, expected } = self;
+        write!(
+            formatter,
+            "the version file `{place}` is ignored: `{}` belongs to the user {owner}, and the module's directory to the user {expected}",
+            directory.display()
+        )
+    }
+}
+
+impl IgnoredVersionFile {
+    /// What to do about it.
+    pub const ADVICE: &'static str =
+        "give all directories of the repository the same owner, or name the version in the run";
+}
+
+/// The version files of `directory`.
 ///
 /// # Errors
 /// When the directory or one of the files cannot be read.
-pub fn version_files(directory: &Path) -> Result<Vec<VersionFile>, ModuleError> {
+pub fn version_files(directory: &Path) -> Result<VersionFiles, ModuleError> {
     let failed = |source| ModuleError::Read { path: directory.to_owned(), source };
     let start = directory.canonicalize().map_err(failed)?;
     let repository = repository_root(&start).map_err(failed)?;
@@ -40,7 +81,37 @@ pub fn version_files(directory: &Path) -> Result<Vec<VersionFile>, ModuleError> 
             break;
         }
     }
-    Ok(found)
+    let ignored = if repository.is_some() { Vec::new() } else { ignored_files(&start) };
+    Ok(VersionFiles { counted: found, ignored })
+}
+
+/// The version files between `start` and the root of a repository in which a directory has another owner.
+fn ignored_files(start: &Path) -> Vec<IgnoredVersionFile> {
+    let owner = |path: &Path| path.metadata().ok().map(|metadata| metadata.uid());
+    let is_root = |path: &&Path| path.join(".git").symlink_metadata().is_ok();
+    let (Some(expected), Some(root)) = (owner(start), start.ancestors().find(is_root)) else {
+        return Vec::new();
+    };
+    let of_other = start.ancestors().find_map(|path| {
+        owner(path).filter(|owner| *owner != expected).map(|owner| (path.to_owned(), owner))
+    });
+    let Some((directory, owner)) = of_other else { return Vec::new() };
+    let mut ignored = Vec::new();
+    for (height, path) in start.ancestors().enumerate().skip(1) {
+        for kind in VersionFileKind::ALL.iter().filter(|kind| path.join(kind.name()).is_file()) {
+            let place = format!("{}{}", "../".repeat(height), kind.name());
+            ignored.push(IgnoredVersionFile {
+                place,
+                directory: directory.clone(),
+                owner,
+                expected,
+            });
+        }
+        if path == root {
+            break;
+        }
+    }
+    ignored
 }
 
 /// The root of the repository of `start`, if all directories in between have the same owner.
@@ -98,7 +169,7 @@ mod tests {
     }
 
     fn places(directory: &Path) -> Vec<String> {
-        version_files(directory).unwrap().into_iter().map(|file| file.place).collect()
+        version_files(directory).unwrap().counted.into_iter().map(|file| file.place).collect()
     }
 
     #[test]
@@ -133,10 +204,37 @@ mod tests {
 
     #[test]
     fn version_files_of_another_users_repository_are_ignored() {
-        let tree = tree(&[".git/", ".terraform-version", "a/.tool-versions"]);
+        let tree = tree(&[
+            ".git/",
+            ".terraform-version",
+            "a/.opentofu-version",
+            "a/b/c/.tool-versions",
+            "a/b/d/",
+        ]);
+        let module = tree.path().join("a/b/c");
+        assert_eq!(version_files(&module).unwrap().ignored, []);
         // Only root can change the owner of a directory, so only root can test this.
         if std::os::unix::fs::chown(tree.path(), Some(12345), None).is_ok() {
-            assert_eq!(places(&tree.path().join("a")), [".tool-versions"]);
+            assert_eq!(places(&module), [".tool-versions"]);
+            let ignored = version_files(&module).unwrap().ignored;
+            let ignored_places: Vec<_> = ignored.iter().map(|file| file.place.as_str()).collect();
+            assert_eq!(ignored_places, ["../../.opentofu-version", "../../../.terraform-version"]);
+            let own = module.metadata().unwrap().uid();
+            let expected = format!(
+                "the version file `../../.opentofu-version` is ignored: `{}` belongs to the user 12345, \
+                 and the module's directory to the user {own}",
+                tree.path().canonicalize().unwrap().display()
+            );
+            assert_eq!(ignored[0].to_string(), expected);
+            let other = version_files(&tree.path().join("a/b/d")).unwrap();
+            assert!(other.counted.is_empty() && other.ignored.len() == 2, "{other:?}");
+            // A directory in between is enough.
+            std::os::unix::fs::chown(tree.path(), Some(own), None).unwrap();
+            std::os::unix::fs::chown(tree.path().join("a"), Some(12345), None).unwrap();
+            assert_eq!(version_files(&module).unwrap().ignored.len(), 2);
+            // The files above a directory that is not in a repository are of no interest.
+            std::fs::remove_dir(tree.path().join(".git")).unwrap();
+            assert_eq!(version_files(&module).unwrap().ignored, []);
         }
     }
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use crate::settings::ToolSettings;
 use crate::tool::{ToolOptions, VersionSources, WhenBusy};
 use butler_base::http::LazyClient;
-use butler_protocol::spec::ToolRequest;
+use butler_protocol::spec::{ToolRequest, VersionFile};
 use butler_source::module::{Module, ModuleError};
-use butler_source::version_files;
+use butler_source::{IgnoredVersionFile, VersionFiles, version_files};
 
 /// The options for `owner`. Tools on PATH are ignored.
 #[must_use]
@@ -36,9 +36,12 @@ pub fn version_wish(
 ) -> Result<VersionSources, ModuleError> {
     let default = settings.default_version.clone();
     match Module::read(directory) {
-        Ok(module) => Ok(module_wish(module, default)),
+        Ok(mut module) => {
+            module.version_files.counted = counted(std::mem::take(&mut module.version_files));
+            Ok(module_wish(module, default))
+        }
         Err(ModuleError::Empty { .. }) => Ok(VersionSources {
-            version_files: version_files(directory)?,
+            version_files: counted(version_files(directory)?),
             default,
             ..VersionSources::default()
         }),
@@ -46,11 +49,25 @@ pub fn version_wish(
     }
 }
 
+/// The version files that count. The log names the others.
+fn counted(found: VersionFiles) -> Vec<VersionFile> {
+    for warning in warnings(&found) {
+        tracing::warn!("{warning}");
+    }
+    found.counted
+}
+
+/// Names the version files that do not count and would decide.
+pub(in crate::run) fn warnings(found: &VersionFiles) -> Vec<String> {
+    let deciding = found.ignored.iter().filter(|_| found.counted.is_empty());
+    deciding.map(|file| format!("{file}; {}", IgnoredVersionFile::ADVICE)).collect()
+}
+
 /// The version that a module requires, with the default of the machine.
 pub(in crate::run) fn module_wish(module: Module, default: Option<ToolRequest>) -> VersionSources {
     VersionSources {
         required: module.required_versions,
-        version_files: module.version_files,
+        version_files: module.version_files.counted,
         default,
         ..VersionSources::default()
     }

@@ -5,7 +5,7 @@
 use std::ffi::OsStr;
 use std::path::Path;
 
-use super::tool_options::{module_wish, tool_options};
+use super::tool_options::{module_wish, tool_options, warnings};
 use crate::engine::{OLDEST_WRAPPER, can_wrap, required_version};
 use crate::run::context::Context;
 use crate::run::failure::Failure;
@@ -140,6 +140,9 @@ pub(in crate::run) async fn choose(
     options: &ToolOptions,
 ) -> Result<ToolRequest, Failure> {
     let module = Module::read(directory).map_err(|error| Failure::new(Phase::Source, &error))?;
+    for warning in warnings(&module.version_files) {
+        context.log.warn(&warning);
+    }
     let wish = module_wish(module, default);
     unless_stopped(context, async {
         context.version.wait().await;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use secrecy::SecretString;
 
-use butler_protocol::spec::VersionFile;
+use crate::version_files::VersionFiles;
 
 /// How the declared type of a variable parses a value that is given as a string.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -70,8 +70,8 @@ pub struct Module {
     /// All `required_version` constraints, as they are written; an override file's replace those
     /// before it.
     pub required_versions: Vec<String>,
-    /// Its version files, in order of precedence.
-    pub version_files: Vec<VersionFile>,
+    /// Its version files.
+    pub version_files: VersionFiles,
     /// Declared variables by name.
     pub variables: BTreeMap<String, VariableDeclaration>,
     /// Defaults of those that are secret, as JSON texts by the names of the variables: those
