@@ -264,3 +264,48 @@ async fn version_of_an_installed_terraform_is_not_queried() {
     let asked = std::fs::read_to_string(&record).unwrap();
     assert!(asked.starts_with("init "), "{asked}");
 }
+
+/// Resources of Terraform exist, and the module has become one of `OpenTofu`.
+#[tokio::test]
+async fn terraform_never_destroys_what_only_opentofu_files_describe() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    let state = std::fs::read(world.path("terraform.tfstate")).unwrap();
+    std::fs::rename(world.path("repository/main.tf"), world.path("repository/main.tofu")).unwrap();
+    world.commit(&[]);
+
+    let (_, version) = machine_terraform();
+    for operation in ["apply", "destroy", "plan", "refresh", "drift-check", "validate"] {
+        let mut config = world.config(operation);
+        config["terraformVersion"] = json!(version);
+        let end = world.run(config).await;
+        assert_eq!(end.code, Some(1), "{operation}: {}", end.stderr);
+        let (message, advice) = world.last_error();
+        let both = ["OpenTofu only (`main.tofu`)", &format!("the run uses terraform {version}")];
+        assert!(both.iter().all(|name| message.contains(name)), "{operation}: {message}");
+        assert!(advice.contains("`opentofu-1.8.0`"), "{operation}: {advice}");
+        assert_eq!(world.last_status()["error"]["phase"], "source");
+        assert!(!world.received().log_text().contains("Initializing"), "{operation}");
+    }
+    assert_eq!(std::fs::read(world.path("terraform.tfstate")).unwrap(), state);
+
+    // Without a version, OpenTofu executes it, although Terraform is on PATH.
+    let record = world.path("record");
+    let site = ReleaseSite::start(&[("opentofu-1.9.0", recording("1.9.0", &record).as_bytes())]);
+    world.use_site(&site);
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    assert_eq!(world.last_status()["tool"], "opentofu 1.9.0");
+    assert!(std::fs::read_to_string(record).unwrap().contains("init"));
+    assert_eq!(std::fs::read(world.path("terraform.tfstate")).unwrap(), state);
+}
+
+#[tokio::test]
+async fn terraform_ignores_the_constraints_of_opentofu_files() {
+    let tofu = "terraform {\n  required_version = \"< 1.0\"\n}\n";
+    let world = World::new(&[("main.tf", MODULE), ("extra.tofu", tofu)]).await;
+    let end = world.run(world.config("apply")).await;
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_eq!(world.last_status()["resources_to_add"], 1);
+}

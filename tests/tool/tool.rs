@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use butler_base::error::Advice;
-use butler_protocol::spec::{RequestedVersion, ToolRequest, VersionFile, VersionFileKind};
+use butler_protocol::spec::{
+    RequestedVersion, RequiredVersions, ToolRequest, VersionFile, VersionFileKind,
+};
 use butler_runner::tool::{
     CacheError, DownloadError, InstalledTool, Origin, Reach, Sites, ToolError, ToolOptions,
     VerifyError, VersionSources, WhenBusy, choose, ready,
@@ -467,7 +469,7 @@ async fn version_of_the_run_overrides_all_others() {
     let mut home = ToolHome::new(&site);
     let mut wish = VersionSources {
         named: Some(RequestedVersion::of_argument("1.9.8", None).unwrap()),
-        required: vec![">= 1.5, < 1.8".to_owned()],
+        required: RequiredVersions::in_terraform_file(&[">= 1.5, < 1.8"]),
         version_files: vec![version_file(".terraform-version", "1.7.5\n")],
         default: Some("1.6.6".parse().unwrap()),
         ..VersionSources::default()
@@ -477,7 +479,7 @@ async fn version_of_the_run_overrides_all_others() {
     assert_eq!(home.choose(&wish).await.unwrap(), "terraform 1.7.5");
     wish.version_files.clear();
     assert_eq!(home.choose(&wish).await.unwrap(), "terraform 1.6.6");
-    wish.required.clear();
+    wish.required = RequiredVersions::default();
     home.on_path("terraform", "1.5.7");
     assert_eq!(home.choose(&wish).await.unwrap(), "terraform 1.6.6");
     wish.default = None;
@@ -495,7 +497,7 @@ async fn required_version_prefers_installed_versions() {
     ]);
     let mut home = ToolHome::new(&site);
     let wish = VersionSources {
-        required: vec![">= 1.5".to_owned(), "< 2.0".to_owned()],
+        required: RequiredVersions::in_terraform_file(&[">= 1.5", "< 2.0"]),
         default: Some("1.3.10".parse().unwrap()),
         ..VersionSources::default()
     };
@@ -513,7 +515,7 @@ async fn contradicting_and_malformed_constraints_are_named() {
     let site = ReleaseSite::start(&[("1.8.5", b"binary")]);
     let home = ToolHome::new(&site);
     let required = |text: &str| VersionSources {
-        required: vec![text.to_owned()],
+        required: RequiredVersions::in_terraform_file(&[text]),
         ..VersionSources::default()
     };
     let error = home.choose(&required(">= 2.0, < 1.0")).await.unwrap_err();
@@ -540,6 +542,8 @@ async fn version_file_may_contain_a_version_a_constraint_or_latest() {
         (".terraform-version", "opentofu-1.6.0", "opentofu 1.6.0"),
         (".opentofu-version", "1.8.3\r\n", "opentofu 1.8.3"),
         (".opentofu-version", "latest", "opentofu 1.7.1"),
+        (".terraform-version", "terraform \"1.7.5\"", "terraform 1.7.5"),
+        (".terraform-version", "latest-stable", "terraform 1.9.8"),
     ] {
         let version_files = vec![version_file(name, content)];
         let wish = VersionSources { version_files, ..VersionSources::default() };
@@ -559,7 +563,53 @@ async fn tofu_is_chosen_if_it_is_the_only_tool_on_path() {
     let mut home = ToolHome::new(&site);
     home.on_path("tofu", "1.8.5");
     assert_eq!(home.choose(&VersionSources::default()).await.unwrap(), "opentofu 1.8.5");
-    let required =
-        VersionSources { required: vec![">= 1.8".to_owned()], ..VersionSources::default() };
+    let required = VersionSources {
+        required: RequiredVersions::in_terraform_file(&[">= 1.8"]),
+        ..VersionSources::default()
+    };
     assert_eq!(home.choose(&required).await.unwrap(), "opentofu 1.8.5");
+}
+
+#[tokio::test]
+async fn module_of_tofu_files_is_executed_by_opentofu() {
+    let site = ReleaseSite::start(&[
+        ("1.9.8", b"binary"),
+        ("opentofu-1.7.1", b"binary"),
+        ("opentofu-1.9.0", b"binary"),
+    ]);
+    let mut home = ToolHome::new(&site);
+    let required = RequiredVersions { needs_tofu: true, ..RequiredVersions::default() };
+    let mut wish = VersionSources { required, ..VersionSources::default() };
+    home.on_path("terraform", "1.11.4");
+    assert_eq!(home.choose(&wish).await.unwrap(), "opentofu 1.9.0");
+    wish.default = Some("1.9.8".parse().unwrap());
+    assert_eq!(home.choose(&wish).await.unwrap(), "opentofu 1.9.0", "Terraform cannot read it");
+    home.on_path("tofu", "1.7.1");
+    assert_eq!(home.choose(&wish).await.unwrap(), "opentofu 1.9.0", "1.7.1 cannot read it");
+    wish.default = Some("opentofu-1.8.3".parse().unwrap());
+    assert_eq!(home.choose(&wish).await.unwrap(), "opentofu 1.8.3");
+    // A version that is named counts, and the run says that it does not read the module.
+    wish.version_files = vec![version_file(".tool-versions", "terraform 1.9.8\nopentofu 1.8.5\n")];
+    assert_eq!(home.choose(&wish).await.unwrap(), "opentofu 1.8.5");
+    wish.version_files = vec![version_file(".terraform-version", "1.9.8\n")];
+    assert_eq!(home.choose(&wish).await.unwrap(), "terraform 1.9.8");
+}
+
+#[tokio::test]
+async fn prerelease_on_path_satisfies_a_constraint_by_its_core() {
+    let site = ReleaseSite::start(&[("1.11.4", b"binary")]);
+    let mut home = ToolHome::new(&site);
+    home.on_path("terraform", "1.12.0-beta1");
+    for (constraint, chosen) in [
+        (">= 1.11", "terraform 1.12.0-beta1"),
+        ("~> 1.12.0", "terraform 1.12.0-beta1"),
+        ("< 1.12", "terraform 1.11.4"),
+    ] {
+        let required = RequiredVersions::in_terraform_file(&[constraint]);
+        let wish = VersionSources { required, ..VersionSources::default() };
+        assert_eq!(home.choose(&wish).await.unwrap(), chosen, "{constraint}");
+        let version_files = vec![version_file(".terraform-version", constraint)];
+        let wish = VersionSources { version_files, ..VersionSources::default() };
+        assert_eq!(home.choose(&wish).await.unwrap(), chosen, "{constraint}");
+    }
 }

@@ -4,7 +4,8 @@
 //! forms, override files last. A file that cannot be parsed is skipped, because Terraform reports it
 //! better: this module must never fail a run with a valid configuration. The values of all variables
 //! count as secrets then, because such a file may declare them.
-//! Of an `x.tf` and an `x.tofu` both are read, although `OpenTofu` only reads the latter.
+//! Which of them count depends on the tool: Terraform does not read `*.tofu`, and `OpenTofu` from 1.8 on reads the
+//! `x.tofu` beside an `x.tf` instead of it. All are read as long as the tool is not known.
 
 mod declaration;
 mod error;

@@ -29,7 +29,7 @@ use crate::settings::Settings;
 use crate::tool::ToolOptions;
 use crate::workspace;
 use butler_base::event::Phase;
-use butler_protocol::spec::{Approval, RunSpec};
+use butler_protocol::spec::{Approval, RunSpec, ToolRequest};
 use butler_source::module::{Module, ModuleError};
 
 /// Runs all phases of `spec`. Results are stored in `findings`, also those of a run that fails.
@@ -56,7 +56,7 @@ pub(in crate::run) async fn run_phases(
     // be here. It must not keep its state in a clone that is removed at the end.
     let through_terragrunt = tools.terragrunt.is_some();
     let preparing = context.notices.timeline.begin(Phase::Variables);
-    let module = read_module(&location.directory, through_terragrunt)?;
+    let module = read_module(&location.directory, &tools.tool.request, through_terragrunt)?;
     resolve_declared(context, spec, &mut inputs, &module)?;
     // The backend that Terragrunt generates is checked after `init`.
     if !through_terragrunt || spec.backend.is_some() || module.backend.is_some() {
@@ -212,9 +212,14 @@ async fn prepare(
     Ok((location, tools))
 }
 
-/// Reads the module. What Terragrunt adds to it is not known yet, so a `wrapped` module is incomplete.
-fn read_module(directory: &Path, wrapped: bool) -> Result<Module, Failure> {
-    let module = Module::read(directory).map_err(|error| Failure::new(Phase::Source, &error))?;
+/// Reads the files of the module that `tool` reads. What Terragrunt adds to them is not known yet, so a `wrapped` module
+/// is incomplete, and may have no file for the tool.
+fn read_module(directory: &Path, tool: &ToolRequest, wrapped: bool) -> Result<Module, Failure> {
+    let read = match Module::read_for(directory, tool) {
+        Err(ModuleError::OtherTool { .. }) if wrapped => Module::read(directory),
+        read => read,
+    };
+    let module = read.map_err(|error| Failure::new(Phase::Source, &error))?;
     if module.is_terragrunt_only && !wrapped {
         let error = ModuleError::TerragruntOnly { path: directory.to_owned() };
         return Err(Failure::new(Phase::Source, &error));

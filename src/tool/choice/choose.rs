@@ -7,6 +7,7 @@
 
 use semver::Version;
 
+use crate::tool::choice::limit::Limit;
 use crate::tool::choice::path::SearchPath;
 use crate::tool::choice::version_sources::VersionSources;
 use crate::tool::error::ToolError;
@@ -16,8 +17,8 @@ use crate::tool::store::default;
 use crate::tool::vendor::index;
 use crate::tool::vendor::platform::Platform;
 use butler_protocol::spec::{
-    Constraint, NEWEST_ALLOWED, OLDEST_ALLOWED, Product, RequestedVersion, ToolRequest,
-    VersionFile, VersionSelector,
+    ModuleLimit, NEWEST_ALLOWED, OLDEST_ALLOWED, Product, RequestedVersion, RequiredVersions,
+    ToolRequest, VersionFile, VersionSelector,
 };
 
 /// Where to search for a version that satisfies a constraint.
@@ -85,7 +86,9 @@ pub async fn choose_wanted(
     let sources = VersionSources { product: Some(wanted.product), ..VersionSources::default() };
     let choice = Choice::new(&sources, reach, options)?;
     match &wanted.selector {
-        VersionSelector::Within(constraint) => choice.newest(wanted.product, constraint).await,
+        VersionSelector::Within(constraint) => {
+            choice.newest(wanted.product, Limit::Given(constraint)).await
+        }
         _ => choice.resolve(wanted, None).await,
     }
 }
@@ -111,12 +114,22 @@ impl<'a> Choice<'a> {
 
     /// The products to choose from, in order of preference.
     fn products(&self) -> &[Product] {
-        self.sources.product.as_ref().map_or(&Product::ENGINES, std::slice::from_ref)
+        let engines: &[Product] = if self.needs_tofu() { &TOFU_FIRST } else { &Product::ENGINES };
+        self.sources.product.as_ref().map_or(engines, std::slice::from_ref)
     }
 
-    /// The configured default, if its product is allowed.
+    /// Whether only `OpenTofu` reads the module, and no other product is wanted.
+    fn needs_tofu(&self) -> bool {
+        self.sources.required.needs_tofu
+            && self.sources.product.is_none_or(|product| product == Product::OpenTofu)
+    }
+
+    /// The configured default, if its product is allowed and can read the module.
     fn default(&self) -> Option<&ToolRequest> {
-        let is_allowed = |product| self.sources.product.is_none_or(|allowed| allowed == product);
+        let is_allowed = |product| {
+            let is_possible = product != Product::Terraform || !self.needs_tofu();
+            is_possible && self.sources.product.is_none_or(|allowed| allowed == product)
+        };
         self.sources.default.as_ref().filter(|default| is_allowed(default.product))
     }
 
@@ -134,23 +147,24 @@ impl<'a> Choice<'a> {
                 }
             }
         }
-        match self.required_version()? {
-            Some(constraint) => self.best_within(None, &constraint).await.map(Some),
+        if self.sources.required == RequiredVersions::default() {
+            return Ok(None);
+        }
+        // The product is chosen first, because the versions of different products are not comparable.
+        let product = self.preferred_product().await;
+        match self.required_version(product)? {
+            Some(limit) => self.best_within(product, Limit::Module(&limit)).await.map(Some),
             None => Ok(None),
         }
     }
 
-    /// `required_version`, which applies only to Terraform and `OpenTofu`.
-    fn required_version(&self) -> Result<Option<Constraint>, ToolError> {
-        let applies = self.products().iter().any(|product| Product::ENGINES.contains(product));
-        if !applies || self.sources.required.is_empty() {
-            return Ok(None);
-        }
-        Constraint::all(&self.sources.required).map(Some).map_err(ToolError::RequiredVersion)
+    /// What the module's own constraints allow of `product`.
+    fn required_version(&self, product: Product) -> Result<Option<ModuleLimit>, ToolError> {
+        self.sources.required.limit(product).map_err(ToolError::RequiredVersion)
     }
 
     fn warn_of_contradiction(&self, file: &VersionFile, request: &ToolRequest) {
-        if let Ok(Some(required)) = self.required_version()
+        if let Ok(Some(required)) = self.required_version(request.product)
             && !required.allows(&request.version)
         {
             tracing::warn!(file = file.place, %request, required_version = %required, "using the version from the version file, although the module's `required_version` does not allow it");
@@ -188,41 +202,38 @@ impl<'a> Choice<'a> {
         let product = wanted.product;
         let required = |word| {
             let place = file.map_or_else(|| word, |file| file.place.as_str()).to_owned();
-            self.required_version()?.ok_or(ToolError::NothingRequired { place, word })
+            self.required_version(product)?.ok_or(ToolError::NothingRequired { place, word })
         };
         match &wanted.selector {
             VersionSelector::Exact(version) => {
                 Ok(ToolRequest { product, version: version.clone() })
             }
             VersionSelector::Within(constraint) => {
-                self.best_within(Some(product), constraint).await
+                self.best_within(product, Limit::Given(constraint)).await
             }
             VersionSelector::Newest(constraint) => {
-                let newest = constraint.as_ref().map(|constraint| (constraint, End::Newest));
+                let newest = constraint.as_ref().map(|it| (Limit::Given(it), End::Newest));
                 self.end_of_list(product, newest).await
             }
             VersionSelector::NewestAllowed => {
-                self.end_of_list(product, Some((&required(NEWEST_ALLOWED)?, End::Newest))).await
+                let limit = required(NEWEST_ALLOWED)?;
+                self.end_of_list(product, Some((Limit::Module(&limit), End::Newest))).await
             }
             VersionSelector::OldestAllowed => {
-                self.end_of_list(product, Some((&required(OLDEST_ALLOWED)?, End::Oldest))).await
+                let limit = required(OLDEST_ALLOWED)?;
+                self.end_of_list(product, Some((Limit::Module(&limit), End::Oldest))).await
             }
         }
     }
 
-    /// The best version that satisfies `constraint`. The product is chosen first, because the versions
-    /// of different products are not comparable.
+    /// The best version of `product` that is within `limit`.
     async fn best_within(
         &self,
-        product: Option<Product>,
-        constraint: &Constraint,
+        product: Product,
+        limit: Limit<'_>,
     ) -> Result<ToolRequest, ToolError> {
-        let product = match product {
-            Some(product) => product,
-            None => self.preferred_product().await,
-        };
         if self.reach != Reach::Released {
-            let allowed = |version: &Version| constraint.allows(version);
+            let allowed = |version: &Version| limit.allows(version);
             let default = self.default().filter(|default| default.product == product);
             if let Some(default) = default.filter(|default| allowed(&default.version)) {
                 return Ok(default.clone());
@@ -231,7 +242,7 @@ impl<'a> Choice<'a> {
                 return Ok(found);
             }
         }
-        self.newest(product, constraint).await
+        self.newest(product, limit).await
     }
 
     /// The product if none is named: the default's, else the first one on this machine, else Terraform.
@@ -239,6 +250,7 @@ impl<'a> Choice<'a> {
         match (self.sources.product, self.default()) {
             (Some(product), _) => product,
             (None, Some(default)) => default.product,
+            (None, None) if self.needs_tofu() => Product::OpenTofu,
             (None, None) => {
                 let first = self.first_on_machine().await;
                 first.map_or(Product::Terraform, |request| request.product)
@@ -272,18 +284,14 @@ impl<'a> Choice<'a> {
     }
 
     /// The newest one in the cache that satisfies `constraint`, else the newest released.
-    async fn newest(
-        &self,
-        product: Product,
-        constraint: &Constraint,
-    ) -> Result<ToolRequest, ToolError> {
+    async fn newest(&self, product: Product, limit: Limit<'_>) -> Result<ToolRequest, ToolError> {
         if self.reach == Reach::InstalledFirst {
             let cached = self.cache.versions(product).into_iter();
-            if let Some(version) = cached.filter(|version| constraint.suggests(version)).max() {
+            if let Some(version) = cached.filter(|version| limit.suggests(version)).max() {
                 return Ok(ToolRequest { product, version });
             }
         }
-        self.end_of_list(product, Some((constraint, End::Newest))).await
+        self.end_of_list(product, Some((limit, End::Newest))).await
     }
 
     /// The newest or oldest version that `limit` allows, of the released versions or, with
@@ -291,7 +299,7 @@ impl<'a> Choice<'a> {
     async fn end_of_list(
         &self,
         product: Product,
-        limit: Option<(&Constraint, End)>,
+        limit: Option<(Limit<'_>, End)>,
     ) -> Result<ToolRequest, ToolError> {
         let mut installed = self.cache.versions(product);
         installed.sort();
@@ -308,8 +316,8 @@ impl<'a> Choice<'a> {
         let newest = known.iter().filter(|version| version.pre.is_empty()).max().cloned();
         let found = match limit {
             None => newest.clone(),
-            Some((constraint, end)) => {
-                let fitting = known.into_iter().filter(|version| constraint.suggests(version));
+            Some((limit, end)) => {
+                let fitting = known.into_iter().filter(|version| limit.suggests(version));
                 match end {
                     End::Newest => fitting.max(),
                     End::Oldest => fitting.min(),
@@ -326,6 +334,9 @@ impl<'a> Choice<'a> {
         })
     }
 }
+
+/// `OpenTofu` before Terraform, for modules that only `OpenTofu` reads.
+const TOFU_FIRST: [Product; 2] = [Product::OpenTofu, Product::Terraform];
 
 /// Which end of a list.
 #[derive(Clone, Copy, Debug)]

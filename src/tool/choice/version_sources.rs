@@ -1,6 +1,8 @@
 //! The sources from which a version is chosen: the run, its module, and the settings.
 
-use butler_protocol::spec::{Product, RequestedVersion, ToolRequest, VersionFile};
+use butler_protocol::spec::{
+    Product, RequestedVersion, RequiredVersions, ToolRequest, VersionFile,
+};
 
 /// The sources from which a version is chosen.
 #[derive(Clone, Debug, Default)]
@@ -9,8 +11,8 @@ pub struct VersionSources {
     pub named: Option<RequestedVersion>,
     /// Only this product; if it is `None`, Terraform or `OpenTofu`.
     pub product: Option<Product>,
-    /// `required_version` of the module: all must hold.
-    pub required: Vec<String>,
+    /// The constraints of the module.
+    pub required: RequiredVersions,
     /// The version files of the module, in order of precedence.
     pub version_files: Vec<VersionFile>,
     /// `--default-tool-version`.

@@ -1,8 +1,8 @@
 //! Terraform's version constraints: `= != > < >= <= ~>`, a comma means that both must hold.
 //!
-//! The rules are those of Terraform's own library: missing segments count as zero, `~>`
-//! allows a higher number only for the last written segment, and a prerelease satisfies a comparison only
-//! if the constraint names a prerelease of the same version.
+//! The rules are those of Terraform's own library: a version has any number of segments, which may begin with
+//! zeros. Missing segments count as zero, `~>` allows a higher number only for the last written segment, and a
+//! prerelease satisfies a comparison only if the constraint names a prerelease of the same version.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -45,6 +45,8 @@ const OPERATORS: [(&str, Operator); 7] = [
 struct Comparison {
     operator: Operator,
     version: Version,
+    /// The segments behind the third one, which no version of a tool has.
+    further: Vec<u64>,
     /// The number of written segments.
     segments: usize,
 }
@@ -99,7 +101,10 @@ impl Constraint {
 impl Comparison {
     fn allows(&self, version: &Version) -> bool {
         // Build metadata has no rank.
-        let order = version.cmp_precedence(&self.version);
+        let order = match version.cmp_precedence(&self.version) {
+            Ordering::Equal if self.further.iter().any(|segment| *segment > 0) => Ordering::Less,
+            order => order,
+        };
         match self.operator {
             Operator::Equal => return order == Ordering::Equal,
             Operator::NotEqual => return order != Ordering::Equal,
@@ -117,6 +122,7 @@ impl Comparison {
             Operator::LessOrEqual => order != Ordering::Greater,
             Operator::Pessimistic => {
                 order != Ordering::Less
+                    && self.further.is_empty()
                     && (self.segments < 2 || version.major == self.version.major)
                     && (self.segments < 3 || version.minor == self.version.minor)
                     && !(names_prerelease && version.pre.is_empty())
@@ -150,20 +156,25 @@ impl FromStr for Comparison {
             .into_iter()
             .find_map(|(sign, operator)| Some((operator, trimmed.strip_prefix(sign)?)))
             .unwrap_or((Operator::Equal, trimmed));
-        let (version, segments) =
-            padded(version.trim()).ok_or_else(|| ConstraintError { text: text.to_owned() })?;
-        Ok(Self { operator, version, segments })
+        parse_version(operator, version.trim())
+            .ok_or_else(|| ConstraintError { text: text.to_owned() })
     }
 }
 
-/// Parses a version with up to three segments, and returns their number.
-fn padded(text: &str) -> Option<(Version, usize)> {
+/// Parses the version of a comparison.
+fn parse_version(operator: Operator, text: &str) -> Option<Comparison> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let end = text.find(['-', '+']).unwrap_or(text.len());
     let (numbers, rest) = text.split_at(end);
-    let segments = numbers.split('.').count();
-    let zeros = ".0".repeat(3_usize.checked_sub(segments)?);
-    Some((format!("{numbers}{zeros}{rest}").parse().ok()?, segments))
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = numbers.split('.').map(|part| is_number(part).then(|| part.parse().ok()).flatten());
+    let mut parts: Vec<u64> = parts.collect::<Option<_>>()?;
+    let segments = parts.len();
+    parts.resize(segments.max(3), 0);
+    let further = parts.split_off(3);
+    let [major, minor, patch] = parts[..] else { return None };
+    let version = format!("{major}.{minor}.{patch}{rest}").parse().ok()?;
+    Some(Comparison { operator, version, further, segments })
 }
 
 impl fmt::Display for Constraint {
@@ -192,6 +203,19 @@ mod tests {
             ("~> 1", "2.0.0", "0.15.5"),
             (">= 1.5.0, < 1.9", "1.8.5", "1.9.0"),
             (">=1.5.0,!=1.8.5", "1.8.4", "1.8.5"),
+            // Zeros in front, and more than three segments.
+            (">= 1.05", "1.5.0", "1.4.7"),
+            (">= 0.12.06", "0.12.6", "0.12.5"),
+            ("~> 1.011", "1.11.4", "1.10.5"),
+            ("= 001.011.004", "1.11.4", "1.11.3"),
+            (">= 1.0.0.0", "1.0.0", "0.15.5"),
+            ("= 1.9.0.0", "1.9.0", "1.9.1"),
+            (">= 1.9.0.1", "1.9.1", "1.9.0"),
+            ("< 1.9.0.1", "1.9.0", "1.9.1"),
+            ("> 1.9.0.0.0", "1.9.1", "1.9.0"),
+            ("!= 1.9.0.0", "1.9.1", "1.9.0"),
+            ("!= 1.9.0.1, < 1.9.1", "1.9.0", "1.9.1"),
+            ("~> 1.9.0.0, >= 1 , != 2", "", "1.9.0"),
             // Prereleases: only if a prerelease of the same version is named.
             ("= 1.10.0-rc1", "1.10.0-rc1", "1.10.0"),
             ("!= 1.9.0", "1.10.0-rc1", "1.9.0"),
@@ -202,7 +226,8 @@ mod tests {
             ("= 1.9.0", "1.9.0+build", "1.9.0-rc1"),
         ] {
             let parsed: Constraint = constraint.parse().unwrap();
-            assert!(parsed.allows(&allowed.parse().unwrap()), "{constraint} {allowed}");
+            let allowed = allowed.parse();
+            assert!(allowed.is_err() || parsed.allows(&allowed.unwrap()), "{constraint}");
             assert!(!parsed.allows(&refused.parse().unwrap()), "{constraint} {refused}");
         }
     }
@@ -226,7 +251,19 @@ mod tests {
 
     #[test]
     fn text_that_is_not_a_constraint_is_refused() {
-        for text in ["", "latest", "=> 1.0", ">= 1.0,", "1.2.3.4", ">= 1.x", "~>", ">= 1.0 < 2.0"] {
+        for text in [
+            "",
+            "latest",
+            "=> 1.0",
+            ">= 1.0,",
+            ">= 1.x",
+            "~>",
+            ">= 1.0 < 2.0",
+            ">= 1..0",
+            ">= 1.",
+            ">= +1",
+            ">= 99999999999999999999",
+        ] {
             assert!(text.parse::<Constraint>().is_err(), "{text}");
         }
         let error = ">= 1.5, foo".parse::<Constraint>().unwrap_err();

@@ -9,6 +9,7 @@ mod constraint;
 mod local;
 mod operation;
 mod requested_version;
+mod required_versions;
 mod run_id;
 mod run_spec;
 mod secret_reference;
@@ -27,6 +28,10 @@ pub use local::{
 pub use operation::{Operation, UnknownOperation};
 pub use requested_version::{NEWEST_ALLOWED, OLDEST_ALLOWED, VersionSelector};
 pub use requested_version::{RequestedVersion, RequestedVersionError};
+pub use required_versions::{
+    ConstraintPlace, FIRST_WITH_TOFU_FILES, ModuleLimit, RequiredVersion, RequiredVersions, core,
+    reads_tofu_files,
+};
 pub use run_id::{InvalidRunId, RunId};
 pub use run_spec::{
     ArchiveSource, Backend, EnvironmentVariable, GitCredentials, GitSource, RunSpec, Source,

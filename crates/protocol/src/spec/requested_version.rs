@@ -121,7 +121,12 @@ impl RequestedVersion {
         }
         let bare = rest.strip_prefix('v').unwrap_or(rest);
         let numbers = bare.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        // As a constraint it would be possible, but no version of a tool has four segments.
+        let is_release = !numbers || bare.split('.').count() <= 3;
         match VersionSelector::parse(rest) {
+            Ok(_) if !is_release => {
+                Err(RequestedVersionError::Unreadable { text: text.to_owned() })
+            }
             Ok(VersionSelector::Within(exactly)) if numbers => {
                 let selector =
                     VersionSelector::Within(Constraint::beginning_with(bare).unwrap_or(exactly));
@@ -157,12 +162,13 @@ impl RequestedVersion {
             .text
             .trim_start_matches('\u{feff}')
             .lines()
-            .map(|line| line.split('#').next().unwrap_or_default().trim())
+            .map(|line| unquoted(line.split('#').next().unwrap_or_default().trim()))
             .filter(|line| !line.is_empty());
         match file.kind {
             VersionFileKind::Of(meant) => {
                 let Some(line) = lines.next() else { return Ok(Vec::new()) };
                 let (named, rest) = split_product(line, meant);
+                let rest = unquoted(rest);
                 if named != product {
                     return Ok(Vec::new());
                 }
@@ -177,12 +183,19 @@ impl RequestedVersion {
                 versions
                     .unwrap_or_default()
                     .split_whitespace()
+                    .map(unquoted)
                     .filter(|version| !is_local_asdf_version(version))
                     .map(|version| Ok(Self { product, selector: VersionSelector::parse(version)? }))
                     .collect()
             }
         }
     }
+}
+
+/// The text without quotes around it, as a line that was copied from a configuration has them.
+fn unquoted(text: &str) -> &str {
+    let inner = |quote: char| text.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+    inner('"').or_else(|| inner('\'')).map_or(text, str::trim)
 }
 
 /// Whether asdf does not use a release for this version.
@@ -198,7 +211,7 @@ fn split_product(text: &str, default: Product) -> (Product, &str) {
 impl VersionSelector {
     fn parse(text: &str) -> Result<Self, ConstraintError> {
         match text {
-            "latest" => return Ok(Self::Newest(None)),
+            "latest" | "latest-stable" => return Ok(Self::Newest(None)),
             NEWEST_ALLOWED => return Ok(Self::NewestAllowed),
             OLDEST_ALLOWED => return Ok(Self::OldestAllowed),
             _ => {}
@@ -267,6 +280,11 @@ mod tests {
             (">= 1.6, < 2, != 1.7.0", None, "terraform within >= 1.6, < 2, != 1.7.0"),
             ("= 1.9", None, "terraform within = 1.9"),
             ("latest", None, "terraform newest"),
+            ("latest-stable", None, "terraform newest"),
+            ("opentofu-latest-stable", None, "opentofu newest"),
+            ("terraform 1.9.8", None, "terraform 1.9.8"),
+            ("tofu 1.8", None, "opentofu within ~> 1.8.0"),
+            (">= 1.05", None, "terraform within >= 1.05"),
             ("latest:^1.9", None, "terraform newest ~> 1.9.0"),
             (r"latest:^1\.9\.", None, "terraform newest ~> 1.9.0"),
             ("latest:1", tofu, "opentofu newest ~> 1.0"),
@@ -306,6 +324,16 @@ mod tests {
             ("1.9.8", Product::OpenTofu, none.clone()),
             ("opentofu-1.8.3", Product::OpenTofu, exact("1.8.3")),
             ("opentofu-1.8.3", Product::Terraform, none.clone()),
+            ("terraform 1.9.8", Product::Terraform, exact("1.9.8")),
+            ("terraform\tv1.9.8", Product::Terraform, exact("1.9.8")),
+            ("terraform \"1.9.8\"", Product::Terraform, exact("1.9.8")),
+            ("\"1.9.8\"\n", Product::Terraform, exact("1.9.8")),
+            ("'1.9.8' # pinned", Product::Terraform, exact("1.9.8")),
+            ("'terraform 1.9.8'", Product::Terraform, exact("1.9.8")),
+            ("\"opentofu-1.8.3\"", Product::OpenTofu, exact("1.8.3")),
+            ("tofu 1.8.3", Product::OpenTofu, exact("1.8.3")),
+            ("tofu 1.8.3", Product::Terraform, none.clone()),
+            ("latest-stable", Product::Terraform, vec!["Newest(None)".to_owned()]),
             ("# nothing\n", Product::Terraform, none),
         ] {
             assert_eq!(of_file(file, text, product), said, "{text}");
@@ -314,7 +342,7 @@ mod tests {
 
     #[test]
     fn line_of_tool_versions_can_contain_several_versions() {
-        let text = "# tools\nnodejs 20.1.0\nterraform  1.9.8\t1.8.5 # old\nopentofu system 1.8.3\n\
+        let text = "# tools\nnodejs 20.1.0\nterraform  1.9.8\t\"1.8.5\" # old\nopentofu system 1.8.3\n\
                     terragrunt path:/opt/terragrunt\nterraform-ls 0.33.0\n";
         let said = |product| of_file(VersionFileKind::ToolVersions, text, product);
         let exact =

@@ -39,13 +39,14 @@ impl Product {
         Self::ALL.into_iter().find(is_called)
     }
 
-    /// The product that a text such as `opentofu-1.8.3` or `tofu@1.8` begins with, and the rest of it.
+    /// The product that a text such as `opentofu-1.8.3`, `tofu@1.8` or `terraform 1.9.8` begins with, and the rest of it.
     #[must_use]
     pub fn of_prefix(text: &str) -> Option<(Self, &str)> {
         Self::ALL.into_iter().find_map(|product| {
             let names = [product.name(), product.executable()];
             let rest = names.into_iter().find_map(|name| text.strip_prefix(name))?;
-            Some((product, rest.strip_prefix(['-', '@'])?))
+            let is_separator = |it: char| matches!(it, '-' | '@') || it.is_ascii_whitespace();
+            Some((product, rest.strip_prefix(is_separator)?))
         })
     }
 

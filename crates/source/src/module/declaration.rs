@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use secrecy::SecretString;
 
 use crate::version_files::VersionFiles;
+use butler_protocol::spec::RequiredVersions;
 
 /// How the declared type of a variable parses a value that is given as a string.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -67,9 +68,8 @@ pub enum BlockSetting {
 /// The declarations in the files of one module directory.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
-    /// All `required_version` constraints, as they are written; an override file's replace those
-    /// before it.
-    pub required_versions: Vec<String>,
+    /// The constraints on versions of tools in the files that were read.
+    pub required_versions: RequiredVersions,
     /// Its version files.
     pub version_files: VersionFiles,
     /// Declared variables by name.

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use butler_protocol::spec::{FIRST_WITH_TOFU_FILES, ToolRequest};
+
 /// A module's files cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ModuleError {
@@ -20,6 +22,16 @@ pub enum ModuleError {
         /// The directory.
         path: PathBuf,
     },
+    /// The directory contains only configuration that the tool does not read.
+    #[error("`{}` holds configuration for OpenTofu only (`{file}`), and the run uses {tool}", path.display())]
+    OtherTool {
+        /// The directory.
+        path: PathBuf,
+        /// The name of one of its files.
+        file: String,
+        /// The tool.
+        tool: ToolRequest,
+    },
     /// The directory contains only Terragrunt's configuration.
     #[error("`{}` holds Terragrunt's configuration only", path.display())]
     TerragruntOnly {
@@ -35,6 +47,9 @@ impl butler_base::error::Advice for ModuleError {
             Self::Empty { .. } => {
                 Some("check that the working directory names the module's own directory".to_owned())
             }
+            Self::OtherTool { .. } => Some(format!(
+                "set the run's version to one of OpenTofu from {FIRST_WITH_TOFU_FILES} on, such as `opentofu-{FIRST_WITH_TOFU_FILES}`"
+            )),
             Self::TerragruntOnly { .. } => Some(
                 "name a version of Terragrunt, such as `terragrunt-1.0.0`, as the run's version"
                     .to_owned(),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::ModuleError;
+use butler_protocol::spec::{ToolRequest, reads_tofu_files};
 
 /// The largest HCL file that is parsed, in bytes: parsed, it takes up to 150 times its size in memory.
 const MAX_HCL: u64 = 2 * 1024 * 1024;
@@ -11,10 +12,16 @@ const MAX_HCL: u64 = 2 * 1024 * 1024;
 const MAX_READ: u64 = 16 * 1024 * 1024;
 
 /// A file that Terraform or `OpenTofu` would read.
+#[derive(Clone, Debug)]
 pub(super) struct ConfigurationFile {
     pub(super) path: PathBuf,
+    pub(super) name: String,
     pub(super) is_json: bool,
     pub(super) is_override: bool,
+    /// Whether only `OpenTofu` reads it.
+    pub(super) is_of_tofu: bool,
+    /// Whether it is an `x.tf` beside an `x.tofu`, which `OpenTofu` reads instead.
+    pub(super) is_replaced: bool,
 }
 
 impl ConfigurationFile {
@@ -32,6 +39,11 @@ impl ConfigurationFile {
                 files.push(file);
             }
         }
+        let of_tofu: Vec<String> =
+            files.iter().filter(|it| it.is_of_tofu).map(|it| it.name.clone()).collect();
+        for file in files.iter_mut().filter(|it| !it.is_of_tofu) {
+            file.is_replaced = of_tofu.contains(&tofu_name(&file.name));
+        }
         files.sort_by(|one, other| {
             (one.is_override, &one.path).cmp(&(other.is_override, &other.path))
         });
@@ -40,8 +52,26 @@ impl ConfigurationFile {
 
     fn new(path: &Path, name: &str) -> Option<Self> {
         let (stem, is_json) = stem(name)?;
-        Some(Self { path: path.to_owned(), is_json, is_override: is_override(stem) })
+        Some(Self {
+            path: path.to_owned(),
+            name: name.to_owned(),
+            is_json,
+            is_override: is_override(stem),
+            is_of_tofu: name[stem.len()..].starts_with(".tofu"),
+            is_replaced: false,
+        })
     }
+
+    /// Whether `tool` reads it.
+    pub(super) fn is_read_by(&self, tool: &ToolRequest) -> bool {
+        if reads_tofu_files(tool) { !self.is_replaced } else { !self.is_of_tofu }
+    }
+}
+
+/// The name of the file that `OpenTofu` reads instead of the `*.tf` or `*.tf.json` with this name.
+fn tofu_name(name: &str) -> String {
+    let (stem, ending) = name.split_at(stem(name).map_or(name.len(), |(stem, _)| stem.len()));
+    format!("{stem}{}", ending.replace(".tf", ".tofu"))
 }
 
 /// Whether `directory` contains a configuration file.

@@ -6,17 +6,16 @@ use std::path::Path;
 use secrecy::SecretString;
 
 use super::declaration::{BackendBlock, Module, TypeKind};
-use super::files::FileText;
+use super::files::{ConfigurationFile, FileText};
 use crate::unparsed;
+use butler_protocol::spec::{ConstraintPlace, RequiredVersion};
 
 /// The declarations found so far, in either syntax.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) module: Module,
-    /// Whether the current file is an override file, whose settings replace those of other files.
-    pub(super) is_override: bool,
-    /// Whether it is one, and its first `required_version` replaces the earlier ones.
-    pub(super) constraints_are_replaced: bool,
+    /// The current file, for the constraints in it.
+    pub(super) file: Option<ConfigurationFile>,
     /// Names of providers with a `provider` block.
     pub(super) configured_providers: BTreeSet<String>,
     /// Names of providers in requirements, resources and data sources.
@@ -50,11 +49,28 @@ impl Findings {
         }
     }
 
+    /// `required_version` in a block `terraform`.
     pub(super) fn required_version(&mut self, constraint: &str) {
-        if std::mem::take(&mut self.constraints_are_replaced) {
-            self.module.required_versions.clear();
-        }
-        self.module.required_versions.push(constraint.to_owned());
+        let is_of_tofu = self.file.as_ref().is_some_and(|file| file.is_of_tofu);
+        let place =
+            if is_of_tofu { ConstraintPlace::TofuFile } else { ConstraintPlace::TerraformFile };
+        self.constraint(constraint, place);
+    }
+
+    /// `opentofu` in a block `compatible_with` of a block `language`.
+    pub(super) fn compatible_with_tofu(&mut self, constraint: &str) {
+        self.constraint(constraint, ConstraintPlace::Language);
+    }
+
+    fn constraint(&mut self, text: &str, place: ConstraintPlace) {
+        let file = self.file.as_ref();
+        self.module.required_versions.constraints.push(RequiredVersion {
+            text: text.to_owned(),
+            place,
+            file: file.map(|file| file.name.clone()).unwrap_or_default(),
+            is_override: file.is_some_and(|file| file.is_override),
+            is_replaced: file.is_some_and(|file| file.is_replaced),
+        });
     }
 
     pub(super) fn backend(&mut self, block: BackendBlock) {
@@ -80,7 +96,7 @@ impl Findings {
         declaration.kind = declared.kind.unwrap_or(declaration.kind);
         // Two blocks in other files are an error, in which Terraform quotes both.
         let flag = |known: bool, declared: Option<bool>| match declared {
-            Some(flag) if self.is_override => flag,
+            Some(flag) if self.file.as_ref().is_some_and(|file| file.is_override) => flag,
             declared => known || declared == Some(true),
         };
         declaration.sensitive = flag(declaration.sensitive, declared.sensitive);

@@ -24,6 +24,12 @@ pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
         for settings in objects_at(&body, "terraform") {
             read_settings(&settings, findings);
         }
+        let language = objects_at(&body, "language");
+        for body in language.iter().flat_map(|language| objects_at(language, "compatible_with")) {
+            if let Some(constraint) = values(&body, "opentofu").find_map(json_string) {
+                findings.compatible_with_tofu(&constraint);
+            }
+        }
         for (name, block) in labelled(&body, "variable") {
             for body in objects(block) {
                 findings.variable(&name, declaration(&body));

@@ -16,6 +16,7 @@ pub(super) fn read(text: &str, findings: &mut Findings) -> bool {
         let label = block.labels.first().map(hcl_edit::structure::BlockLabel::as_str);
         match (block.ident.as_str(), label) {
             ("terraform", None) => settings(block, findings),
+            ("language", None) => language(block, findings),
             ("variable", Some(name)) => findings.variable(name, declaration(&block.body, text)),
             ("provider", Some(name)) => findings.provider(name),
             ("resource" | "data" | "ephemeral", Some(kind)) => findings.resource(kind),
@@ -50,6 +51,16 @@ fn settings(block: &Block, findings: &mut Findings) {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+/// The versions of `OpenTofu` with which the module is compatible.
+fn language(block: &Block, findings: &mut Findings) {
+    let blocks = block.body.blocks().filter(|inner| inner.ident.as_str() == "compatible_with");
+    for constraint in blocks.filter_map(|inner| inner.body.get_attribute("opentofu")) {
+        if let Some(constraint) = constraint.value.as_str() {
+            findings.compatible_with_tofu(constraint);
         }
     }
 }

@@ -8,6 +8,7 @@ use super::files::{self, ConfigurationFile, FileText};
 use super::findings::Findings;
 use super::{json, native};
 use crate::version_files;
+use butler_protocol::spec::ToolRequest;
 
 /// Whether `directory` has files that Terraform, `OpenTofu` or Terragrunt would read.
 ///
@@ -18,21 +19,38 @@ pub fn has_configuration(directory: &Path) -> std::io::Result<bool> {
 }
 
 impl Module {
-    /// Reads all configuration files of `directory`.
+    /// Reads all configuration files of `directory`, because it is not known yet which tool reads them.
     ///
     /// # Errors
     /// When the directory cannot be read or contains no configuration. Files that are not valid HCL
     /// are skipped: Terraform reports them better.
     pub fn read(directory: &Path) -> Result<Self, ModuleError> {
         let files = ConfigurationFile::list(directory)?;
+        Self::read_files(directory, &files)
+    }
+
+    /// Reads the configuration files of `directory` that `tool` reads.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and when the directory contains only files that `tool` does not read.
+    pub fn read_for(directory: &Path, tool: &ToolRequest) -> Result<Self, ModuleError> {
+        let all = ConfigurationFile::list(directory)?;
+        let files: Vec<_> = all.iter().filter(|file| file.is_read_by(tool)).cloned().collect();
+        if let (true, Some(file)) = (files.is_empty(), all.first()) {
+            let (path, file) = (directory.to_owned(), file.name.clone());
+            return Err(ModuleError::OtherTool { path, file, tool: tool.clone() });
+        }
+        Self::read_files(directory, &files)
+    }
+
+    fn read_files(directory: &Path, files: &[ConfigurationFile]) -> Result<Self, ModuleError> {
         let is_terragrunt_only = files.is_empty() && files::is_terragrunt_unit(directory);
         if files.is_empty() && !is_terragrunt_only {
             return Err(ModuleError::Empty { path: directory.to_owned() });
         }
         let mut findings = Findings::default();
-        for file in &files {
-            findings.is_override = file.is_override;
-            findings.constraints_are_replaced = file.is_override;
+        for file in files {
+            findings.file = Some(file.clone());
             let text = files::read(&file.path)?;
             let is_understood = match &text {
                 FileText::Whole(text) if file.is_json => json::read(text, &mut findings),
@@ -51,6 +69,8 @@ impl Module {
         module.defaults = defaults;
         module.version_files = version_files(directory)?;
         module.is_terragrunt_only = is_terragrunt_only;
+        module.required_versions.needs_tofu =
+            !files.is_empty() && files.iter().all(|file| file.is_of_tofu);
         Ok(module)
     }
 }
@@ -59,6 +79,13 @@ impl Module {
 mod tests {
     use super::super::declaration::{BlockSetting, TypeKind, VariableDeclaration};
     use super::*;
+    use butler_protocol::spec::Product;
+
+    /// What limits the versions of `product`, as text.
+    fn limit(module: &Module, product: Product) -> String {
+        let limit = module.required_versions.limit(product).unwrap();
+        limit.map(|limit| limit.to_string()).unwrap_or_default()
+    }
 
     fn module(files: &[(&str, &str)]) -> Module {
         let directory = tempfile::tempdir().unwrap();
@@ -118,7 +145,7 @@ mod tests {
             ("versions.tf", "terraform {\n  required_version = \">= 1.0\"\n}"),
             ("z.tf", "terraform {\n  required_version = \"< 2\"\n}"),
         ]);
-        assert_eq!(module.required_versions, ["~> 1.9"]);
+        assert_eq!(limit(&module, Product::Terraform), "~> 1.9");
         assert_eq!(module.backend.unwrap().kind, "pg");
         let expected = VariableDeclaration {
             kind: TypeKind::Complex,
@@ -139,9 +166,80 @@ mod tests {
             (".hidden.tf", "variable \"hidden\" {}"),
             ("main.tf~", "variable \"backup\" {}"),
         ]);
-        assert_eq!(module.required_versions, [">= 1.0", "< 2"]);
+        assert_eq!(limit(&module, Product::Terraform), ">= 1.0");
+        assert_eq!(limit(&module, Product::OpenTofu), "< 2");
         assert_eq!(module.backend.unwrap().kind, "cloud");
         assert!(module.variables.is_empty());
+    }
+
+    #[test]
+    fn tool_decides_which_files_count() {
+        let block = |name: &str| format!("variable \"{name}\" {{}}");
+        let directory = tempfile::tempdir().unwrap();
+        for name in [
+            "both.tf",
+            "both.tofu",
+            "j.tf.json",
+            "j.tofu.json",
+            "only.tf",
+            "other.tf",
+            "other.tofu.json",
+            "t.tofu",
+            "x_override.tf",
+            "x_override.tofu",
+        ] {
+            let text = if name.ends_with("json") {
+                format!("{{\"variable\": {{\"{}\": {{}}}}}}", name.replace('.', "_"))
+            } else {
+                block(&name.replace('.', "_"))
+            };
+            std::fs::write(directory.path().join(name), text).unwrap();
+        }
+        let names = |tool: &str| {
+            let module = Module::read_for(directory.path(), &tool.parse().unwrap()).unwrap();
+            module.variables.keys().cloned().collect::<Vec<_>>().join(" ")
+        };
+        let terraform = "both_tf j_tf_json only_tf other_tf x_override_tf";
+        assert_eq!(names("1.11.4"), terraform);
+        assert_eq!(names("opentofu-1.7.1"), terraform);
+        let tofu = "both_tofu j_tofu_json only_tf other_tf other_tofu_json t_tofu x_override_tofu";
+        for tool in ["opentofu-1.8.0-rc1", "opentofu-1.8.0", "opentofu-1.12.6"] {
+            assert_eq!(names(tool), tofu, "{tool}");
+        }
+        assert_eq!(Module::read(directory.path()).unwrap().variables.len(), 10);
+    }
+
+    #[test]
+    fn module_without_a_file_for_the_tool_is_an_error_with_both_names() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("main.tofu"), "").unwrap();
+        assert!(Module::read(directory.path()).unwrap().required_versions.needs_tofu);
+        let error = |tool: &str| {
+            let error = Module::read_for(directory.path(), &tool.parse().unwrap()).unwrap_err();
+            format!("{error}; {}", butler_base::error::Advice::advice(&error).unwrap())
+        };
+        let shown = directory.path().display();
+        assert_eq!(
+            error("1.11.4"),
+            format!(
+                "`{shown}` holds configuration for OpenTofu only (`main.tofu`), and the run uses terraform 1.11.4; \
+                 set the run's version to one of OpenTofu from 1.8.0 on, such as `opentofu-1.8.0`"
+            )
+        );
+        assert!(error("opentofu-1.7.1").contains("the run uses opentofu 1.7.1"));
+        assert!(Module::read_for(directory.path(), &"opentofu-1.8.0".parse().unwrap()).is_ok());
+    }
+
+    #[test]
+    fn versions_of_tofu_are_read_from_language_blocks() {
+        let native =
+            "language {\n  compatible_with {\n    opentofu = \">= 1.12\"\n    other = 1\n  }\n}";
+        let json = r#"{"language": [{"compatible_with": {"opentofu": ">= 1.12"}}]}"#;
+        for (name, text) in [("main.tf", native), ("main.tofu", native), ("main.tf.json", json)] {
+            let module = module(&[(name, text)]);
+            assert_eq!(limit(&module, Product::OpenTofu), ">= 1.12", "{name}");
+            assert_eq!(limit(&module, Product::Terraform), "", "{name}");
+        }
     }
 
     #[test]
