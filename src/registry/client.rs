@@ -15,7 +15,7 @@ use super::response::{accept, accept_report, read, unreachable, was_cut_off};
 use super::retry::{Limits, Patience, retry};
 use super::{Address, AddressError, Body, Callback, Callbacks, Part, RegistryError};
 use butler_base::http::{Clients, Peer};
-use butler_protocol::configuration::parse_config;
+use butler_protocol::configuration::{StopStatus, parse_config};
 use butler_protocol::spec::RunSpec;
 
 /// The largest accepted configuration or status, in bytes.
@@ -54,6 +54,8 @@ pub struct Config {
     pub terraform_settings: Option<SecretString>,
     /// Where its reports go.
     pub callbacks: Callbacks,
+    /// The final status of the run if a signal stops it.
+    pub stop_status: StopStatus,
     /// Warnings about the configuration.
     pub warnings: Vec<String>,
 }
@@ -143,8 +145,13 @@ impl Client {
             Ok(result) => callbacks.result = result,
             Err(error) => warnings.push(format!("{error}; the account of the run is not sent")),
         }
-        let terraform_settings = parsed.terraform_settings;
-        Ok(Config { spec: parsed.spec, terraform_settings, callbacks, warnings })
+        Ok(Config {
+            spec: parsed.spec,
+            terraform_settings: parsed.terraform_settings,
+            callbacks,
+            stop_status: parsed.stop_status,
+            warnings,
+        })
     }
 
     /// Whether a status was sent without a response, so that the registry may still store it.

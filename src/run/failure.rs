@@ -97,6 +97,7 @@ impl Failure {
     pub(super) fn stopped(phase: Phase, reason: &StopReason) -> Self {
         Self {
             cause: Cause::Stopped(reason.clone()),
+            class: Some(FailureClass::Stopped),
             ..Self::because(phase, format!("stopped because {reason}"))
         }
     }

@@ -196,7 +196,7 @@ async fn stop_during_the_program_cancels_the_run_and_ends_all_processes() {
     let output = child.wait_with_output().await.unwrap();
     let end = judged.world.end(&output);
     assert_eq!(end.code, Some(143), "{}", end.stderr);
-    assert_eq!(judged.world.last_status()["status"], "cancelled");
+    assert_eq!(judged.world.last_status()["error"]["class"], "stopped");
     assert!(!judged.path("terraform.tfstate").exists());
 }
 

@@ -56,7 +56,7 @@ async fn interrupted(variables: &[(&str, &str)], act: impl FnOnce(&World, Pid)) 
     let output = child.wait_with_output().await.unwrap();
     let end = world.end(&output);
     assert_stopped_gracefully(&world, &end.stderr);
-    assert_eq!(world.last_status()["status"], "cancelled", "{}", end.stderr);
+    assert_eq!(world.last_status()["error"]["class"], "stopped", "{}", end.stderr);
     output
 }
 

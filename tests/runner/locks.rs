@@ -48,7 +48,7 @@ async fn interrupted(world: &World, backend: &Value, act: &str) -> RunEnd {
     // Also asserts that no process of the run is left.
     let end = world.end(&output);
     assert_eq!(end.code, Some(143), "{}", end.stderr);
-    assert_eq!(world.statuses(), ["running", "cancelled"]);
+    assert_eq!(world.statuses(), ["running", "failed"]);
     end
 }
 

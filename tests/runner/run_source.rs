@@ -213,7 +213,7 @@ async fn signal_ends_a_fetch_from_a_hanging_server() {
     let end = world.end(&child.wait_with_output().await.unwrap());
     assert_eq!(end.code, Some(143), "{}", end.stderr);
     assert_eq!(world.received().request_names(), sequence(&[]));
-    assert_eq!(world.statuses(), ["running", "cancelled"]);
+    assert_eq!(world.statuses(), ["running", "failed"]);
     let error = world.last_status()["error"].clone();
     assert_eq!(
         (&error["phase"], &error["message"]),

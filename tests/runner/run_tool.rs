@@ -121,7 +121,7 @@ async fn signal_ends_a_hanging_download() {
     let end = world.end(&child.wait_with_output().await.unwrap());
     assert_eq!(end.code, Some(143), "{}", end.stderr);
     assert_eq!(world.received().request_names(), sequence(&[]));
-    assert_eq!(world.statuses(), ["running", "cancelled"]);
+    assert_eq!(world.statuses(), ["running", "failed"]);
     assert_eq!(world.last_status()["error"]["phase"], "tool");
     assert_eq!(versions_in_cache(&world), [""; 0]);
     assert!(!record.exists(), "nothing of it was started");

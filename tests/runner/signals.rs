@@ -115,8 +115,8 @@ fn expected_outcome(
         _ if phase.is_after_the_last_command() => {
             (&["succeeded"], vec![0], "0, as the work was done")
         }
-        StopCause::Signal(signal) => (&["cancelled"], vec![128 + signal as i32], "128+n"),
-        StopCause::TwoSignals => (&["cancelled"], vec![143, 130], "128+n"),
+        StopCause::Signal(signal) => (&["failed"], vec![128 + signal as i32], "128+n"),
+        StopCause::TwoSignals => (&["failed"], vec![143, 130], "128+n"),
     }
 }
 

@@ -4,14 +4,24 @@ use std::process::Output;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use butler_testing::stand_in::{AtPlan, StandIn};
 use butler_testing::world::{MODULE, RUN_ID, World};
 
 /// Starts the world's run, waits until it plans, calls `act`, and waits for its end.
 async fn interrupted(world: &World, tool: &StandIn, act: impl FnOnce(Pid)) -> Output {
-    world.add_run(world.config("plan"));
+    interrupted_run(world, tool, world.config("plan"), act).await
+}
+
+/// The same with this configuration.
+async fn interrupted_run(
+    world: &World,
+    tool: &StandIn,
+    config: Value,
+    act: impl FnOnce(Pid),
+) -> Output {
+    world.add_run(config);
     let child = world.execute().spawn().unwrap();
     let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
     tool.wait_until_running().await;
@@ -24,7 +34,7 @@ fn last_status(world: &World) -> Value {
 }
 
 #[tokio::test]
-async fn signal_stops_the_tool_once_and_is_reported_as_cancelled() {
+async fn signal_stops_the_tool_once_and_is_reported_as_a_failure() {
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT] {
         let mut world = World::new(&[("main.tf", MODULE)]).await;
         let tool = StandIn::install(&mut world, AtPlan::Wait);
@@ -35,13 +45,27 @@ async fn signal_stops_the_tool_once_and_is_reported_as_cancelled() {
         let names = world.received().request_names();
         assert_eq!(names, ["GET status", "GET config", "POST status", "POST logs", "POST status"]);
         let status = last_status(&world);
-        assert_eq!(status["status"], "cancelled");
+        assert_eq!(status["status"], "failed");
+        assert_eq!(status["error"]["class"], "stopped");
         let reason = status["error"]["message"].as_str().unwrap().to_owned();
         assert!(reason.contains(signal.as_str()), "{reason}");
         let log = world.received().log_text();
         assert!(log.contains("stopping"), "what the tool said at the end is not lost: {log}");
         assert!(log.contains(&reason), "{log}");
     }
+}
+
+#[tokio::test]
+async fn signal_is_reported_as_cancelled_to_a_registry_that_knows_this_status() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    let tool = StandIn::install(&mut world, AtPlan::Wait);
+    let mut config = world.config("plan");
+    config["finalStatuses"] = json!(["succeeded", "failed", "cancelled"]);
+    let output = interrupted_run(&world, &tool, config, |pid| kill(pid, Signal::SIGTERM).unwrap());
+    let end = world.end(&output.await);
+    assert_eq!(end.code, Some(143), "{}", end.stderr);
+    assert_eq!(world.statuses(), ["running", "cancelled"]);
+    assert_eq!(last_status(&world)["error"]["class"], "stopped");
 }
 
 #[tokio::test]
@@ -85,7 +109,8 @@ async fn tool_is_killed_with_its_children_after_the_grace_period() {
     assert_eq!(end.code, Some(143), "{}", end.stderr);
     assert_eq!(tool.record("signals"), "TERM\n");
     let status = last_status(&world);
-    assert_eq!(status["status"], "cancelled");
+    assert_eq!(status["status"], "failed");
+    assert_eq!(status["error"]["class"], "stopped");
     assert!(status["error"]["advice"].as_str().unwrap().contains("lock"), "{status}");
 }
 

@@ -173,7 +173,7 @@ async fn signal_deletes_the_job_and_cancels_the_run() {
     assert_eq!(said.code, Some(128 + Signal::SIGTERM as i32), "{said:#?}");
     said.says(&format!("deleting the Job {JOB}; the run in it has 70 s to end"));
     said.says("error: the runner ended with exit code 143: the Job was deleted");
-    assert_eq!(scene.world.statuses().last().unwrap(), "cancelled");
+    assert_eq!(scene.world.last_status()["error"]["class"], "stopped");
     assert_eq!(scene.cluster.objects(), 0);
     let shown: Vec<_> = said.stdout.lines().collect();
     assert_eq!(shown, scene.cluster.log(), "the end of the log is shown");

@@ -217,7 +217,7 @@ async fn run_that_waits_for_another_init_logs_it_and_can_be_stopped() {
     while lines.next_line().await.unwrap().is_some() {}
     let end = second.end(&child.wait_with_output().await.unwrap());
     assert_eq!(end.code, Some(143));
-    assert_eq!(second.statuses(), ["running", "cancelled"]);
+    assert_eq!(second.statuses(), ["running", "failed"]);
     assert_eq!(second.last_status()["error"]["phase"], "init");
     assert!(second.received().log_text().contains(waits));
     mirror.hold(false);

@@ -125,7 +125,7 @@ impl TerragruntWorld {
         kill(pid, Signal::SIGTERM).unwrap();
         let end = self.world.end(&child.wait_with_output().await.unwrap());
         assert_eq!(end.code, Some(143), "{}", end.stderr);
-        assert_eq!(self.world.statuses(), ["running", "cancelled"]);
+        assert_eq!(self.world.statuses(), ["running", "failed"]);
         end
     }
 

@@ -33,7 +33,8 @@ pub struct RunResult {
     pub run_id: Option<String>,
     /// Absent if the configuration could not be read.
     pub operation: Option<Operation>,
-    /// The status that was sent to the registry, or the one that results from a failed delivery.
+    /// The final status of the run, or the one that results from a failed delivery. A registry that does not know
+    /// `cancelled` gets `failed` instead.
     pub status: FinalStatus,
     /// The exit code of the process.
     pub exit_code: u8,

@@ -20,6 +20,7 @@ use crate::run::plan::plan_report::PlanReport;
 use butler_base::cancel::{Step, Stop, StopReason};
 use butler_base::error::chain;
 use butler_base::secret::{Redactor, redact_xml};
+use butler_protocol::configuration::StopStatus;
 use butler_result::{PlanCheck, RunResult};
 
 /// If a larger plan, in bytes, is not delivered, a smaller form of it is tried.
@@ -33,17 +34,19 @@ const REFUSED: &str = "the registry refused every form of the plan as too large"
 pub(in crate::run) struct RegistryReports {
     client: Arc<Client>,
     callbacks: OnceLock<Callbacks>,
+    stop_status: OnceLock<StopStatus>,
     stop: Stop,
 }
 
 impl RegistryReports {
     pub(in crate::run) const fn new(client: Arc<Client>, stop: Stop) -> Self {
-        Self { client, callbacks: OnceLock::new(), stop }
+        Self { client, callbacks: OnceLock::new(), stop_status: OnceLock::new(), stop }
     }
 
-    /// Sets the callbacks of the configuration.
-    pub(in crate::run) fn use_callbacks(&self, callbacks: Callbacks) {
+    /// Sets what the configuration says about reports: where they go, and the status after a signal.
+    pub(in crate::run) fn configure(&self, callbacks: Callbacks, stop_status: StopStatus) {
         let _ = self.callbacks.set(callbacks);
+        let _ = self.stop_status.set(stop_status);
     }
 
     /// Downloads the archive `what`, at the callback `url`, to `file`.
@@ -144,7 +147,16 @@ impl Reports {
 
     /// Reports the final status. Nothing may be reported after this.
     pub(in crate::run) async fn finish(&self, result: &RunResult) -> Result<(), ReportError> {
-        self.status(&StatusReport::from(result), Patience::Long).await
+        self.status(&self.final_status(result), Patience::Long).await
+    }
+
+    /// The final status. A registry whose configuration is not known gets one that every registry takes.
+    fn final_status<'a>(&self, result: &'a RunResult) -> StatusReport<'a> {
+        let stop_status = match &self.registry {
+            Some(registry) => registry.stop_status.get().copied().unwrap_or_default(),
+            None => StopStatus::Cancelled,
+        };
+        StatusReport::of(result, stop_status)
     }
 
     /// Whether the registry has not answered a `running` that it may have received.
@@ -237,7 +249,7 @@ impl Reports {
 
     /// Writes the final status into the directory, if the registry did not get it.
     pub(in crate::run) fn keep_status(&self, result: &RunResult) {
-        if let Err(error) = self.keep("status.json", StatusReport::from(result).json().as_slice()) {
+        if let Err(error) = self.keep("status.json", self.final_status(result).json().as_slice()) {
             tracing::error!("{}", chain(&error));
         }
     }

@@ -5,7 +5,8 @@ use serde::Serialize;
 use butler_base::error::FailureClass;
 use butler_base::event::Phase;
 use butler_protocol::backend::StateLock;
-use butler_result::{ChangeCounts, RunResult, TestCounts, UndeliveredLogs};
+use butler_protocol::configuration::StopStatus;
+use butler_result::{ChangeCounts, FinalStatus, RunResult, TestCounts, UndeliveredLogs};
 
 /// The body of POST status. A registry ignores the fields that it does not support.
 #[derive(Debug, Default, Serialize)]
@@ -89,15 +90,19 @@ impl StatusReport<'_> {
     }
 }
 
-/// The final status. The result must be masked.
-impl<'a> From<&'a RunResult> for StatusReport<'a> {
-    fn from(result: &'a RunResult) -> Self {
+impl<'a> StatusReport<'a> {
+    /// The final status, with `stop_status` for a run that was stopped. The result must be masked.
+    pub(in crate::run) fn of(result: &'a RunResult, stop_status: StopStatus) -> Self {
+        let status = match (result.status, stop_status) {
+            (FinalStatus::Cancelled, StopStatus::Failed) => FinalStatus::Failed,
+            (status, _) => status,
+        };
         let counts = result.counts;
         // Registries that do not show `error` show the reason as part of the summary.
         let error = result.error.as_ref().map(|problem| problem.lines().join("\n"));
         let summary: Vec<_> = error.into_iter().chain(result.summary.clone()).collect();
         Self {
-            status: result.status.name(),
+            status: status.name(),
             exit_code: Some(result.exit_code),
             resources_to_add: counts.map(|counts| counts.add),
             resources_to_change: counts.map(|counts| counts.change),
@@ -126,7 +131,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use butler_result::{FinalStatus, Problem, Timings};
+    use butler_result::{Problem, Timings};
 
     fn result(status: FinalStatus, exit_code: u8) -> RunResult {
         let timings =
@@ -142,7 +147,8 @@ mod tests {
     fn unknown_values_are_omitted() {
         assert_eq!(json(&StatusReport::running()), r#"{"status":"running"}"#);
         let result = result(FinalStatus::Succeeded, 0);
-        assert_eq!(json(&StatusReport::from(&result)), r#"{"status":"succeeded","exit_code":0}"#);
+        let report = StatusReport::of(&result, StopStatus::Failed);
+        assert_eq!(json(&report), r#"{"status":"succeeded","exit_code":0}"#);
     }
 
     #[test]
@@ -170,7 +176,26 @@ mod tests {
             r#""error":{"phase":"apply","message":"no","class":"lock","lock":{"id":"1-2"}},"source_commit":"4f2a","#,
             r#""tool":"terraform 1.11.4","undelivered_logs":{"lines":1,"first":2,"last":2}}"#
         );
-        assert_eq!(json(&StatusReport::from(&result)), expected);
+        assert_eq!(json(&StatusReport::of(&result, StopStatus::Cancelled)), expected);
+    }
+
+    #[test]
+    fn stop_is_cancelled_only_for_a_registry_that_knows_this_status() {
+        use FinalStatus::{Cancelled, Failed, Planned, Succeeded};
+        for (status, unaware, aware) in [
+            (Cancelled, "failed", "cancelled"),
+            (Failed, "failed", "failed"),
+            (Succeeded, "succeeded", "succeeded"),
+            (Planned, "planned", "planned"),
+        ] {
+            let result = result(status, 143);
+            for (stop_status, name) in
+                [(StopStatus::Failed, unaware), (StopStatus::Cancelled, aware)]
+            {
+                let report = StatusReport::of(&result, stop_status);
+                assert_eq!((report.status, report.exit_code), (name, Some(143)));
+            }
+        }
     }
 
     #[test]
@@ -187,7 +212,7 @@ mod tests {
             let expected = format!(
                 r#"{{"status":"succeeded","exit_code":0,"resources_to_add":0,"resources_to_change":0,"resources_to_destroy":0,"resources_to_{field}":2}}"#
             );
-            assert_eq!(json(&StatusReport::from(&result)), expected);
+            assert_eq!(json(&StatusReport::of(&result, StopStatus::Cancelled)), expected);
         }
     }
 }

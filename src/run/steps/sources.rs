@@ -184,7 +184,7 @@ async fn from_registry<'settings>(
     });
     let (spec, warnings) = match config.await {
         Ok(Ok(config)) => {
-            registry.use_callbacks(config.callbacks);
+            registry.configure(config.callbacks, config.stop_status);
             (Ok((config.spec, config.terraform_settings)), config.warnings)
         }
         Ok(Err(RegistryError::RunOver)) => return Err(run_is_over()),

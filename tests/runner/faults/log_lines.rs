@@ -97,7 +97,7 @@ async fn unsent_lines_are_kept_after_a_signal_and_the_status_is_sent() {
     kill(Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()), Signal::SIGTERM).unwrap();
     let end = world.end(&child.wait_with_output().await.unwrap());
     assert_eq!(end.code, Some(143), "{}", end.stderr);
-    assert_eq!(world.statuses(), ["running", "cancelled"]);
+    assert_eq!(world.statuses(), ["running", "failed"]);
     let lines = read_kept(&kept_files(&world)[0]);
     assert_undelivered(&world, &end, &lines);
     assert!(lines.iter().any(|line| line.content == "stopping"), "{lines:?}");

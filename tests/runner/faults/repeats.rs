@@ -113,7 +113,7 @@ async fn pending_running_status_is_abandoned_after_a_signal() {
     kill(Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()), Signal::SIGTERM).unwrap();
     let end = world.end(&child.wait_with_output().await.unwrap());
     assert_eq!(end.code, Some(143), "{}", end.stderr);
-    assert_eq!(world.statuses(), ["cancelled"]);
+    assert_eq!(world.statuses(), ["failed"]);
     assert_running_is_over(&proxy);
 }
 

@@ -259,6 +259,7 @@ fn schema_and_parser_of_a_run_accept_the_same_fields() {
         "variables": {"a": {"value": [1], "sensitive": true, "source": "secret", "ref": "b/c",
             "key": "d"}, "b": null},
         "sensitiveValues": "literal",
+        "finalStatuses": ["succeeded", "failed", "cancelled"],
         "workDirectory": "/data/work/a",
         "planFile": {"url": "/p", "sha256": "0123456789abcdef".repeat(4)},
         "planPurpose": "destroy",
@@ -328,6 +329,7 @@ fn schema_of_a_run_requires_the_fields_of_the_parser_and_accepts_null() {
     for field in [
         "variables",
         "sensitiveValues",
+        "finalStatuses",
         "workDirectory",
         "planFile",
         "planPurpose",

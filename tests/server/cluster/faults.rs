@@ -313,14 +313,14 @@ async fn ends(course: PodCourse, code: i32, said_so: &str) -> Scene {
 async fn eviction_is_reported_and_cancels_the_run() {
     let said = "the runner ended with exit code 143: Evicted: The node was low on resource: ephemeral-storage.\nhint: the node ran out";
     let scene = ends(PodCourse::Evicted, 143, said).await;
-    assert_eq!(scene.world.statuses().last().unwrap(), "cancelled");
+    assert_eq!(scene.world.last_status()["error"]["class"], "stopped");
 }
 
 #[tokio::test]
 async fn deadline_is_reported_and_cancels_the_run() {
     let said = "the runner ended with exit code 143: DeadlineExceeded: Job was active longer than specified deadline\nhint: give it longer with --timeout\n";
     let scene = ends(PodCourse::Deadline, 143, said).await;
-    assert_eq!(scene.world.statuses().last().unwrap(), "cancelled");
+    assert_eq!(scene.world.last_status()["error"]["class"], "stopped");
 }
 
 #[tokio::test]

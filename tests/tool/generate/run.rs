@@ -217,7 +217,7 @@ async fn jenkins_cookie_is_not_inherited_and_its_signal_stops_terraform_graceful
     kill(found[0], Signal::SIGTERM).unwrap();
     let output = process.wait_with_output().await.unwrap();
     assert_eq!(output.status.code(), Some(143), "{}", shown(&output));
-    assert_eq!(world.last_status()["status"], "cancelled");
+    assert_eq!(world.last_status()["error"]["class"], "stopped");
     let log = world.received().logs.iter().any(|line| line.content.contains("Interrupt received"));
     assert!(log, "Terraform was asked to end, not killed: {}", shown(&output));
     assert!(!world.path(".terraform.tfstate.lock.info").exists());

@@ -98,7 +98,7 @@ async fn cancelled_step_stops_terraform_gracefully() {
         kill(process, signal).unwrap();
         let output = child.wait_with_output().await.unwrap();
         assert_eq!(terraform.record("signals"), "TERM\n", "{target:?}");
-        assert_eq!(world.statuses(), ["running", "cancelled"], "{target:?}");
+        assert_eq!(world.statuses(), ["running", "failed"], "{target:?}");
         assert_eq!(output.status.code(), Some(128 + signal as i32), "{target:?}");
         world.end(&output);
     }

@@ -24,6 +24,8 @@ pub enum FailureClass {
     Policy,
     /// The saved plan no longer fits the state, the tool or the files: only a new plan can go on.
     StalePlan,
+    /// A signal stopped the run.
+    Stopped,
 }
 
 impl FailureClass {
@@ -31,7 +33,7 @@ impl FailureClass {
     #[must_use]
     pub const fn is_retried(self) -> bool {
         match self {
-            Self::Lock | Self::Network | Self::Platform => true,
+            Self::Lock | Self::Network | Self::Platform | Self::Stopped => true,
             Self::Credentials
             | Self::Configuration
             | Self::Syntax
@@ -54,6 +56,7 @@ impl FailureClass {
             Self::Platform => "the machine or node failed",
             Self::Policy => "the program that checks plans (`after-plan`) has refused the plan",
             Self::StalePlan => "the saved plan no longer fits",
+            Self::Stopped => "a signal stopped the run",
         }
     }
 }

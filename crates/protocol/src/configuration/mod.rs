@@ -4,4 +4,4 @@ mod entries;
 mod shape;
 mod wire;
 
-pub use wire::{ConfigError, Parsed, parse_config};
+pub use wire::{ConfigError, Parsed, StopStatus, parse_config};

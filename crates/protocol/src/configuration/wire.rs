@@ -121,6 +121,16 @@ impl butler_base::error::Advice for ConfigError {
     }
 }
 
+/// The final status that a registry takes for a run that a signal has stopped.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum StopStatus {
+    /// `failed`. A registry may store a status that it does not know and never end the run.
+    #[default]
+    Failed,
+    /// `cancelled`: the registry says in `finalStatuses` that this status ends a run.
+    Cancelled,
+}
+
 /// A parsed configuration.
 #[derive(Debug)]
 pub struct Parsed {
@@ -132,6 +142,8 @@ pub struct Parsed {
     pub run_id: Option<String>,
     /// The callback paths, in this order: status, logs, plan, outputs, result.
     pub callbacks: [Option<String>; 5],
+    /// The final status of the run if a signal stops it.
+    pub stop_status: StopStatus,
 }
 
 /// Parses a configuration.
@@ -196,7 +208,14 @@ pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
             callbacks.outputs,
             callbacks.result,
         ],
+        stop_status: stop_status(&wire.final_statuses.unwrap_or_default()),
     })
+}
+
+/// The final status for a stop by a signal, from all final statuses that the registry knows.
+fn stop_status(known: &[String]) -> StopStatus {
+    let is_known = known.iter().any(|status| status == "cancelled");
+    if is_known { StopStatus::Cancelled } else { StopStatus::Failed }
 }
 
 #[derive(Deserialize)]
@@ -220,6 +239,7 @@ struct WireConfig {
     plan_purpose: Option<String>,
     force_unlock: Option<String>,
     callbacks: Option<WireCallbacks>,
+    final_statuses: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]

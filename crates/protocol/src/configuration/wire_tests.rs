@@ -127,6 +127,19 @@ fn sensitive_values_of_a_run_are_auto_or_literal() {
 }
 
 #[test]
+fn stop_is_cancelled_only_if_the_registry_names_this_status() {
+    for (field, expected) in [
+        (r#""future":1"#, StopStatus::Failed),
+        (r#""finalStatuses":null"#, StopStatus::Failed),
+        (r#""finalStatuses":[]"#, StopStatus::Failed),
+        (r#""finalStatuses":["succeeded","failed","Cancelled"]"#, StopStatus::Failed),
+        (r#""finalStatuses":["future","cancelled"]"#, StopStatus::Cancelled),
+    ] {
+        assert_eq!(with(field).unwrap().stop_status, expected, "{field}");
+    }
+}
+
+#[test]
 fn plan_file_is_applied_or_sent_by_the_operations_that_can() {
     let parse = |operation: &str, fields: &str| {
         let json = format!(

@@ -121,6 +121,7 @@ pub(super) fn configuration(
         "variables": variables,
         "envVars": environment,
         "sensitiveValues": "literal",
+        "finalStatuses": ["succeeded", "planned", "failed", "cancelled"],
         "workDirectory": if is_job { RUN_DIRECTORY.into() } else { data.work(name).join(RUN_DIRECTORY) },
         "callbacks": {
             "statusUrl": callback("status"),

@@ -92,18 +92,25 @@ impl EndOfRun {
     }
 
     /// Whether a signal ended the run.
+    ///
+    /// A runner reports `failed` if it was stopped before it knew that this registry takes `cancelled`.
     pub(super) fn is_interrupted(&self) -> bool {
-        self.status == "cancelled"
+        let is_stop = self.class() == Some(FailureClass::Stopped);
+        self.status == "cancelled" || self.status == "failed" && is_stop
+    }
+
+    fn class(&self) -> Option<FailureClass> {
+        self.error.as_ref().and_then(|problem| problem.class)
     }
 
     fn ending(&self) -> Option<Ending> {
-        let class = self.error.as_ref().and_then(|problem| problem.class);
+        let class = self.class();
         match self.status.as_str() {
+            // If the server asked for it, the store says so.
+            _ if self.is_interrupted() => Some(Ending::Failed(FailureClass::Platform)),
             "succeeded" | "planned" => Some(Ending::Succeeded),
             "failed" if class == Some(FailureClass::StalePlan) => Some(Ending::StalePlan),
             "failed" | "timed_out" => Some(Ending::Failed(class.unwrap_or(FailureClass::Module))),
-            // If the server asked for it, the store says so.
-            "cancelled" => Some(Ending::Failed(FailureClass::Platform)),
             _ => None,
         }
     }
@@ -223,6 +230,7 @@ mod tests {
         assert_eq!(ending(r#"{"status": "succeeded"}"#), Some(Ending::Succeeded));
         for (class, expected) in [
             (r#", "error": {"class": "lock"}"#, FailureClass::Lock),
+            (r#", "error": {"class": "stopped"}"#, FailureClass::Platform),
             (r#", "error": {}"#, FailureClass::Module),
             ("", FailureClass::Module),
         ] {
