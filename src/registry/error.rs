@@ -137,6 +137,12 @@ impl RegistryError {
         }
     }
 
+    /// Whether a few retries show that the same answer will come again: it is not from the API, or the registry fails
+    /// for this id of a run.
+    pub(super) fn is_lasting(&self) -> bool {
+        self.has_unknown_format() || matches!(self, Self::Refused { odd_run_id: Some(_), .. })
+    }
+
     /// The same error, with a hint if the registry failed (500) and `run_id` is not a UUID: registries
     /// that keep runs under UUIDs fail for any other id.
     pub(super) fn with_run_id_hint(mut self, run_id: &RunId) -> Self {

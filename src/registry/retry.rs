@@ -21,9 +21,10 @@ const MAX_PAUSE: Duration = Duration::from_secs(4);
 /// The longest `Retry-After` that is followed: a longer one would leave no time for later attempts.
 const MAX_RETRY_AFTER: Duration = Duration::from_mins(1);
 
-/// How often a request is retried after a response of unknown format. A proxy may show its own page
-/// while the registry restarts, but an endpoint that is a web page stays one.
-const UNKNOWN_FORMAT_RETRIES: usize = 2;
+/// How often a request is retried after a response that probably stays the same. A proxy may show its own page
+/// while the registry restarts, but an endpoint that is a web page stays one. A registry may fail for any run, but
+/// one that keeps runs under UUIDs fails for every other id.
+const RETRIES_OF_LASTING: usize = 2;
 
 /// How long a request is retried.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -71,7 +72,7 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
         .with_jitter()
         .without_max_times()
         .build();
-    let (mut unknown_formats, mut last_logged, mut advised) = (0, None, false);
+    let (mut lasting, mut last_logged, mut advised) = (0, None, false);
     loop {
         let limit = match patience {
             Patience::Once => limits.attempt,
@@ -82,12 +83,12 @@ pub(super) async fn retry<T, F: Future<Output = Result<T, RegistryError>>>(
             Ok(Err(error)) => error,
             Err(_) => RegistryError::Timeout { what: what.to_owned(), limit },
         };
-        unknown_formats += usize::from(error.has_unknown_format());
+        lasting += usize::from(error.is_lasting());
         let requested = error.retry_after().unwrap_or_default().min(MAX_RETRY_AFTER);
         // The last attempt begins as late as possible.
         let latest = left().saturating_sub(MIN_ATTEMPT);
         let delay = delays.next().unwrap_or(limits.attempt).max(requested).min(latest);
-        let helps = error.is_transient() && unknown_formats <= UNKNOWN_FORMAT_RETRIES;
+        let helps = error.is_transient() && lasting <= RETRIES_OF_LASTING;
         if !helps || latest.is_zero() {
             return Err(error);
         }
@@ -221,5 +222,34 @@ mod tests {
         let page = || butler_protocol::configuration::parse_config(b"<html>").unwrap_err().into();
         assert_eq!(count_attempts(Patience::Long, page).await.0, 3);
         assert!(count_attempts(Patience::Long, || busy(0)).await.0 > 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failure_for_an_id_that_is_not_a_uuid_is_retried_twice() {
+        let failed = |run_id: &str, status: StatusCode| {
+            let error = match busy(0) {
+                RegistryError::Refused { what, message, retry_after, redirect, .. } => {
+                    let odd_run_id = None;
+                    RegistryError::Refused {
+                        what,
+                        status,
+                        message,
+                        retry_after,
+                        redirect,
+                        odd_run_id,
+                    }
+                }
+                other => other,
+            };
+            error.with_run_id_hint(&run_id.parse().unwrap())
+        };
+        for (run_id, status, is_lasting) in [
+            ("run-42", StatusCode::INTERNAL_SERVER_ERROR, true),
+            ("run-42", StatusCode::SERVICE_UNAVAILABLE, false),
+            ("550e8400-e29b-41d4-a716-446655440000", StatusCode::INTERNAL_SERVER_ERROR, false),
+        ] {
+            let attempts = count_attempts(Patience::Long, || failed(run_id, status)).await.0;
+            assert_eq!(attempts == 3, is_lasting, "{run_id} {status}: {attempts}");
+        }
     }
 }

@@ -291,7 +291,18 @@ impl<'run> Teardown<'run> {
     }
 
     async fn report_outputs(&self, outputs: &[u8], problems: &mut RunProblems) {
-        let delivered = self.stop.within(Step::Outputs, self.reports.outputs(outputs)).await;
+        // What depends on this module may still have to be destroyed, and its plan needs the outputs of before.
+        let is_destroyed =
+            self.spec.as_ref().is_some_and(|spec| spec.operation == Operation::Destroy);
+        let is_reported = !is_destroyed || self.settings.report_outputs_after_destroy;
+        let delivery = async {
+            if is_reported {
+                self.reports.outputs(outputs).await
+            } else {
+                self.reports.keep_outputs(outputs)
+            }
+        };
+        let delivered = self.stop.within(Step::Outputs, delivery).await;
         if self.stop.run_is_over() {
             return;
         }

@@ -10,8 +10,9 @@ use super::reader::{Reader, is_same_file};
 use super::setting::{
     ALLOW_EPHEMERAL_STATE, BODY_LIMIT, CANCEL_INTERVAL, CI, FORCE_UNLOCK_OWN, GRACE_PERIOD,
     ISOLATION, ISOLATION_READ, ISOLATION_USERS, ISOLATION_WRITE, LOCK_TIMEOUT, LOG, LOG_FORMAT,
-    LOG_INTERVAL, PLAN_JSON, PLAN_STATUS, REGISTRY_TIMEOUT, REPORT, REPORT_DIR, REQUEST_TIMEOUT,
-    SECRETS_DIR, SENSITIVE_VALUES, SETTINGS_FILE, SUMMARY,
+    LOG_INTERVAL, PLAN_JSON, PLAN_STATUS, REGISTRY_TIMEOUT, REPORT, REPORT_DIR,
+    REPORT_OUTPUTS_AFTER_DESTROY, REQUEST_TIMEOUT, SECRETS_DIR, SENSITIVE_VALUES, SETTINGS_FILE,
+    SUMMARY,
 };
 use super::variable;
 use super::{
@@ -117,6 +118,7 @@ impl Settings {
             plan_json: reader.parsed(&PLAN_JSON, parse::plan_json)?.unwrap_or_default(),
             grace_period: reader.parsed(&GRACE_PERIOD, parse::duration)?.unwrap_or(times.grace),
             report_period: times.report,
+            report_outputs_after_destroy: reader.switch(&REPORT_OUTPUTS_AFTER_DESTROY)?,
             plan_status: reader.parsed(&PLAN_STATUS, parse::plan_status)?.unwrap_or_default(),
             isolation: Isolation {
                 level: reader.parsed(&ISOLATION, parse::isolation_level)?.unwrap_or_default(),

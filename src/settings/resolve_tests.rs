@@ -92,10 +92,6 @@ fn missing_setting_is_named_by_flag_and_variable() {
         variables.remove(left_out);
         assert_eq!(message(&Arguments::default(), &variables), expected);
     }
-    let local = Arguments::default().with(&LOCAL, "true");
-    assert!(message(&local, &[]).contains("--module-dir, BUTLER_MODULE_DIR"));
-    let local = local.with(&MODULE_DIR, "/");
-    assert_eq!(message(&local, &[]), "no operation is given (--operation, BUTLER_OPERATION)");
 }
 
 #[test]

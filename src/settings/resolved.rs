@@ -58,6 +58,8 @@ pub struct Settings {
     pub force_unlock_own: bool,
     /// Whether apply and destroy may store their state in the clone.
     pub allow_ephemeral_state: bool,
+    /// Whether the registry gets the outputs after a destroy.
+    pub report_outputs_after_destroy: bool,
     /// The status of a plan with changes.
     pub plan_status: PlanStatus,
     /// The form in which a plan's JSON is reported.

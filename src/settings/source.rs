@@ -7,7 +7,7 @@ use super::setting::{
     CONFIG, ENDPOINT, LOCAL, MODULE_DIR, OPERATION, RUN_ID, TF_VERSION, TOKEN, TOKEN_FILE, VAR_FILE,
 };
 use super::{Arguments, LocalRequest, RunSource, Setting, SettingsError, parse, token};
-use butler_protocol::spec::{Assignment, LocalOptions, PlanningOptions};
+use butler_protocol::spec::{Assignment, LocalOptions, Operation, PlanningOptions};
 
 /// The kind of run. Flags win over variables.
 enum Mode {
@@ -49,8 +49,11 @@ pub(super) fn source(
             config: required(&CONFIG, reader.existing(&CONFIG, Path::exists)?)?,
         }),
         Mode::Local => Ok(RunSource::Local {
-            module_dir: required(&MODULE_DIR, reader.existing(&MODULE_DIR, Path::is_dir)?)?,
-            operation: required(&OPERATION, reader.parsed(&OPERATION, parse::operation)?)?,
+            module_dir: match reader.existing(&MODULE_DIR, Path::is_dir)? {
+                Some(directory) => directory,
+                None => absolute(&MODULE_DIR, Path::new("."))?,
+            },
+            operation: reader.parsed(&OPERATION, parse::operation)?.unwrap_or(Operation::Plan),
             tool: reader.parsed(&TF_VERSION, parse::version)?,
             options: Box::new(LocalOptions {
                 planning: PlanningOptions {
@@ -119,7 +122,6 @@ mod tests {
 
     use super::*;
     use crate::settings::Environment;
-    use butler_protocol::spec::Operation;
 
     const REGISTRY: [(&str, &str); 3] = [
         ("BUTLER_ENDPOINT", "https://portal.example.com/api/registry"),
@@ -163,6 +165,14 @@ mod tests {
         assert_eq!(operation, Operation::DriftCheck);
         assert_eq!(tool.unwrap().exact().unwrap().to_string(), "opentofu 1.8.3");
         assert_eq!(options.planning.files().collect::<Vec<_>>(), [&two, &one]);
+    }
+
+    #[test]
+    fn local_run_plans_in_the_current_directory_by_default() {
+        let source = resolve(&Arguments::default().with(&LOCAL, "true"), &[]).unwrap();
+        let RunSource::Local { module_dir, operation, .. } = source else { panic!("no local run") };
+        assert_eq!(module_dir.canonicalize().unwrap(), Path::new(".").canonicalize().unwrap());
+        assert_eq!(operation, Operation::Plan);
     }
 
     #[test]

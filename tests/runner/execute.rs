@@ -42,16 +42,26 @@ async fn apply_and_destroy_report_the_completed_changes() {
     let last = &received.statuses[1];
     assert_eq!((&last["resources_to_add"], &last["resource_count_after"]), (&json!(1), &json!(1)));
 
-    let end = world.run(world.config("destroy")).await;
-    assert_eq!(end.code, Some(0), "{}", end.stderr);
-    let received = world.received();
-    assert_eq!(received.request_names(), sequence(&["POST plan", "POST outputs"]));
-    assert_eq!(received.outputs[0], json!({"outputs": {}}));
-    let last = &received.statuses[1];
-    assert_eq!(
-        (&last["resources_to_destroy"], &last["resource_count_after"]),
-        (&json!(1), &json!(0))
-    );
+    // What depends on the module needs its outputs for its own destroy.
+    for (name, value, reports) in [
+        ("UNRELATED", "true", &["POST plan"][..]),
+        ("BUTLER_REPORT_OUTPUTS_AFTER_DESTROY", "true", &["POST plan", "POST outputs"]),
+    ] {
+        assert_eq!(world.run(world.config("apply")).await.code, Some(0));
+        world.add_run(world.config("destroy"));
+        let output = world.execute().env(name, value).output().await.unwrap();
+        let end = world.end(&output);
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        let received = world.received();
+        assert_eq!(received.request_names(), sequence(reports), "{name}");
+        let outputs = received.outputs.first();
+        assert!(outputs.is_none_or(|it| *it == json!({"outputs": {}})), "{outputs:?}");
+        let last = &received.statuses[1];
+        assert_eq!(
+            (&last["resources_to_destroy"], &last["resource_count_after"]),
+            (&json!(1), &json!(0))
+        );
+    }
 }
 
 #[tokio::test]

@@ -214,11 +214,14 @@ impl Reports {
         self.keep("after-plan.json", check.document().as_slice())
     }
 
+    /// Keeps the outputs, a JSON object, in the report directory only, unless nothing reads them there.
+    pub(in crate::run) fn keep_outputs(&self, json: &[u8]) -> Result<(), ReportError> {
+        if self.keeps_outputs { self.keep("outputs.json", json) } else { Ok(()) }
+    }
+
     /// Reports the outputs, a JSON object, in full.
     pub(in crate::run) async fn outputs(&self, json: &[u8]) -> Result<(), ReportError> {
-        if self.keeps_outputs {
-            self.keep("outputs.json", json)?;
-        }
+        self.keep_outputs(json)?;
         let Some(registry) = &self.registry else { return Ok(()) };
         let body = [br#"{"outputs":"#.as_slice(), json.trim_ascii(), b"}"].concat();
         Ok(registry.post(Callback::Outputs, body, Patience::Short).await?)

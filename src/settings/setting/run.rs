@@ -134,6 +134,18 @@ pub const PLAN_STATUS: Setting = Setting {
     section: Section::Run,
 };
 
+/// `--report-outputs-after-destroy`.
+pub const REPORT_OUTPUTS_AFTER_DESTROY: Setting = Setting {
+    noun: "outputs after a destroy",
+    flags: &["--report-outputs-after-destroy"],
+    variables: &["BUTLER_REPORT_OUTPUTS_AFTER_DESTROY"],
+    kind: Kind::Switch,
+    default: "false",
+    help: "Report the outputs after a destroy too. By default the registry keeps those of before, because modules that depend on them need them for their own destroy",
+    example: "true",
+    section: Section::Run,
+};
+
 /// `--plan-json`.
 pub const PLAN_JSON: Setting = Setting {
     noun: "kind of plan JSON",
