@@ -52,17 +52,21 @@ async fn missing_secrets_of_the_job_fail_the_run_and_are_all_named() {
             "with_colon": sensitive(&json!("ADMIN_PASSWORD:")),
             "without_key": sensitive(&json!("prod/db")),
             "with_key": sensitive(&json!("prod/db:password")),
+            "of_ci": sensitive(&json!("db-password")),
+            "of_vault": sensitive(&json!("vault:secret/data/db#password")),
             "empty": sensitive(&json!("")),
         });
         config["envVars"] = json!({"TF_VAR_of_a_set": sensitive(&json!("API_TOKEN"))});
         let end = world.run(config).await;
         let (message, advice) = assert_unresolved(&world, &end);
         for part in [
-            "cannot resolve 6 secrets",
+            "cannot resolve 8 secrets",
             "`password` (set `TF_VAR_password` or set `DB_PASSWORD`)",
             "`with_colon` (set `TF_VAR_with_colon` or set `ADMIN_PASSWORD`)",
             "`without_key`",
             "`with_key` (set `TF_VAR_with_key` or mount `<secrets-dir>/prod/db/password`",
+            "`of_ci` (set `TF_VAR_of_ci` or set the variable that its value names)",
+            "`of_vault` (its value is a reference of another system",
             "`empty` (it has no value",
             "`TF_VAR_of_a_set` (set `TF_VAR_of_a_set` or set `API_TOKEN`)",
         ] {
@@ -169,7 +173,7 @@ async fn credentials_of_cloud_integrations_reach_terraform_unchanged() {
         ("AWS_SESSION_TOKEN", "FwoGZXIvYXdzEBYaDHunter22=="),
         ("GOOGLE_CREDENTIALS", "{\"type\": \"service_account\"}"),
         ("ARM_CLIENT_SECRET", "abc8Q~hunter22_lmnop"),
-        ("CUSTOM_PASSWORD", "HUNTER_TWENTYTWO"),
+        ("CUSTOM_PASSWORD", "Hunter22 and more"),
         ("CUSTOM_TOKEN", "hunter22secret"),
     ];
     let check = |(name, value): &(&str, &str)| format!("test \"${name}\" = '{value}' || exit 7");

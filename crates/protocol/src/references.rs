@@ -5,6 +5,7 @@
 //! `namespace/name:key`, or a readable name such as `DB_PASSWORD`.
 
 mod form;
+mod other_systems;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -96,6 +97,8 @@ pub enum Guess {
     Reference(Lookup),
     /// A reference if its secret exists, else the secret itself.
     Either(Lookup),
+    /// A reference of another system, which the runner cannot read.
+    Unreadable,
     /// The secret itself.
     Secret,
 }
@@ -104,27 +107,37 @@ impl SecretSources {
     /// Decides whether the sensitive value `text` of a module variable is a reference or a secret.
     #[must_use]
     pub fn guess(&self, text: &str) -> Guess {
+        // A name that was copied with a space or a newline is still a name.
+        let text = text.trim();
         if self.is_set(text) {
             return Guess::Reference(Lookup::of_name(text));
         }
         match form(text) {
-            Form::Reference(parts) => Guess::Reference(parts.lookup()),
+            Form::Reference(parts) | Form::Name(parts) => Guess::Reference(parts.lookup()),
             Form::Likely(parts) => Guess::Either(parts.lookup()),
-            // Without a reference, because the text is probably the secret itself.
-            Form::Word => Guess::Either(Lookup { reference: None, showable: false }),
+            Form::Word => {
+                let word = Parts { namespace: None, name: text, key: None, showable: false };
+                let Lookup { reference, showable } = word.lookup();
+                Guess::Either(Lookup { reference: reference.filter(|_| is_part(text)), showable })
+            }
+            Form::Unreadable => Guess::Unreadable,
             Form::Secret => Guess::Secret,
         }
     }
 
-    /// The reference in the sensitive value `text` of an environment variable, if it is one. Most
-    /// such values are real secrets that cloud integrations send: a value is a reference only if it
-    /// names a key or an existing variable.
+    /// Decides the same for the sensitive value `text` of an environment variable. Most such values are real secrets
+    /// that cloud integrations send: a secret must exist only for a value that names a key or an existing variable.
     #[must_use]
-    pub fn guess_ambient(&self, text: &str) -> Option<Lookup> {
+    pub fn guess_ambient(&self, text: &str) -> Guess {
+        let text = text.trim();
         match form(text) {
-            _ if self.is_set(text) => Some(Lookup::of_name(text)),
-            Form::Reference(parts) if parts.key.is_some() => Some(parts.lookup()),
-            _ => None,
+            _ if self.is_set(text) => Guess::Reference(Lookup::of_name(text)),
+            Form::Reference(parts) if parts.key.is_some() => Guess::Reference(parts.lookup()),
+            Form::Reference(parts) | Form::Name(parts) | Form::Likely(parts) => {
+                Guess::Either(parts.lookup())
+            }
+            Form::Unreadable => Guess::Either(Lookup { reference: None, showable: false }),
+            Form::Word | Form::Secret => Guess::Secret,
         }
     }
 
@@ -135,7 +148,8 @@ impl SecretSources {
     }
 
     /// Searches the secret of the variable `name`: `TF_VAR_<name>`, an environment variable with the name of the CI secret,
-    /// a mounted file. An empty environment variable is ignored, because CI systems set those for missing secrets.
+    /// a mounted file. A reference without a key means the key with the variable's name. An empty environment variable is
+    /// ignored, because CI systems set those for missing secrets.
     ///
     /// # Errors
     /// If the reference is not a valid name of a secret, or if the secret cannot be read.
@@ -160,6 +174,20 @@ impl SecretSources {
         {
             return Ok(Some(value));
         }
+        let mut reference = reference.clone();
+        if reference.key.is_none() {
+            let variable = name.strip_prefix(INPUT_PREFIX).unwrap_or(name);
+            reference.key = Some(variable.to_owned()).filter(|key| is_part(key));
+            if !lookup.showable {
+                // The name may be the secret itself, and an error would show its path.
+                return Ok(self.mounted(&reference).unwrap_or_default());
+            }
+        }
+        self.mounted(&reference)
+    }
+
+    /// The secret of a mounted file.
+    fn mounted(&self, reference: &SecretReference) -> Result<Option<SecretString>, ReferenceError> {
         for path in self.directory.iter().flat_map(|directory| paths(directory, reference)) {
             if let Some(value) = read_secret(&path)? {
                 return Ok(Some(value));
@@ -181,10 +209,8 @@ impl SecretSources {
         if !parts(reference).all(is_part) {
             return Err(ReferenceError::Part);
         }
-        for path in self.directory.iter().flat_map(|directory| paths(directory, reference)) {
-            if let Some(value) = read_secret(&path)? {
-                return Ok(Some(value));
-            }
+        if let Some(value) = self.mounted(reference)? {
+            return Ok(Some(value));
         }
         let name = ci_secret(reference).map(str::to_owned);
         for name in name.into_iter().chain(in_capitals(reference)) {

@@ -23,6 +23,15 @@ impl Unresolved {
         );
         Self { name, ways }
     }
+
+    /// A sensitive variable with a reference of another system.
+    pub(super) fn unreadable(name: String) -> Self {
+        let variable = input_variable(&name);
+        let ways = format!(
+            "its value is a reference of another system, which the runner does not read: set `{variable}`"
+        );
+        Self { name, ways }
+    }
 }
 
 /// Why variables cannot be given to Terraform.

@@ -28,6 +28,7 @@ pub fn resolve(spec: &RunSpec, sources: &SecretSources) -> Result<Inputs, Variab
         literal,
         unresolved: Vec::new(),
         words: Vec::new(),
+        empty: Vec::new(),
         without_value: Vec::new(),
     };
     let mut inputs = Inputs::default();
@@ -83,7 +84,7 @@ pub fn resolve(spec: &RunSpec, sources: &SecretSources) -> Result<Inputs, Variab
             environment.put(name, value, variable.sensitive);
         }
     }
-    let Resolver { mut unresolved, words, mut without_value, .. } = resolver;
+    let Resolver { mut unresolved, words, empty, mut without_value, .. } = resolver;
     without_value.retain(|name| !environment.indices.contains_key(input_variable(name).as_str()));
     if !unresolved.is_empty() {
         unresolved.extend(without_value.into_iter().map(Unresolved::without_value));
@@ -94,6 +95,7 @@ pub fn resolve(spec: &RunSpec, sources: &SecretSources) -> Result<Inputs, Variab
     inputs.variables = variables.list;
     inputs.environment = environment.list;
     inputs.warnings.extend(warning(&words));
+    inputs.warnings.extend(warning_of_empty(&empty));
     for name in replaced {
         inputs.messages.push(format!("Variable `{name}` is taken from an upstream output"));
     }
@@ -117,6 +119,13 @@ fn warning(names: &[String]) -> Option<String> {
     Some(format!(
         "{list}: {text}. If it is a name, set the environment variable of that name or `{variable}`; if it is the secret itself, --sensitive-values literal silences this warning"
     ))
+}
+
+/// The warning about sensitive environment variables with an empty value, such as a secret that the registry could not read.
+fn warning_of_empty(names: &[String]) -> Option<String> {
+    let list = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let text = "sensitive in the run, but the value is empty; check the secret in the registry";
+    (!names.is_empty()).then(|| format!("{list}: {text}"))
 }
 
 /// Values by name without duplicates, in the order of their first entries.
@@ -193,6 +202,8 @@ struct Resolver<'sources> {
     unresolved: Vec<Unresolved>,
     /// Variables whose value may be the secret itself or the name of one.
     words: Vec<String>,
+    /// Sensitive environment variables with an empty value.
+    empty: Vec<String>,
     /// Sensitive variables that came without a value or with an empty one.
     without_value: Vec<String>,
 }
@@ -216,7 +227,9 @@ impl Resolver<'_> {
         let json = given.map_or("null", |value| value.expose_secret().trim());
         let text = json_string(json);
         let found = match &text {
-            Some(text) if !(self.literal || text.is_empty()) => self.secret(name, text)?,
+            Some(text) if !(self.literal || text.is_empty()) => {
+                self.secret(name, self.sources.guess(text))?
+            }
             None if json == "null" => self.default_secret(name)?,
             Some(text) if text.is_empty() && !self.literal => self.default_secret(name)?,
             _ => FoundSecret::Literal,
@@ -239,12 +252,13 @@ impl Resolver<'_> {
             FoundSecret::Literal
         } else if is_input && text.is_empty() {
             self.default_secret(name)?
-        } else if is_input {
-            self.secret(name, text)?
-        } else if let Some(lookup) = self.sources.guess_ambient(text) {
-            self.look_up(name, &lookup)?.map_or(FoundSecret::Missing, FoundSecret::Referenced)
-        } else {
+        } else if text.is_empty() {
+            self.empty.push(name.to_owned());
             FoundSecret::Literal
+        } else if is_input {
+            self.secret(name, self.sources.guess(text))?
+        } else {
+            self.secret(name, self.sources.guess_ambient(text))?
         };
         let value = match found {
             FoundSecret::Referenced(secret) => Some(secret),
@@ -259,9 +273,9 @@ impl Resolver<'_> {
         }
     }
 
-    /// Resolves the sensitive value `text` of a variable of the module.
-    fn secret(&mut self, name: &str, text: &str) -> Result<FoundSecret, VariableError> {
-        match self.sources.guess(text) {
+    /// Resolves the sensitive value of the variable `name`, from what its text was taken for.
+    fn secret(&mut self, name: &str, guess: Guess) -> Result<FoundSecret, VariableError> {
+        match guess {
             Guess::Secret => Ok(FoundSecret::Literal),
             Guess::Reference(lookup) => Ok(self
                 .look_up(name, &lookup)?
@@ -272,6 +286,13 @@ impl Resolver<'_> {
                     self.words.push(name.to_owned());
                 }
                 Ok(secret.map_or(FoundSecret::Literal, FoundSecret::Referenced))
+            }
+            Guess::Unreadable => {
+                let secret = self.find(name, &Lookup { reference: None, showable: false })?;
+                if secret.is_none() {
+                    self.unresolved.push(Unresolved::unreadable(name.to_owned()));
+                }
+                Ok(secret.map_or(FoundSecret::Missing, FoundSecret::Referenced))
             }
         }
     }

@@ -152,7 +152,6 @@ fn only_texts_in_the_form_of_a_reference_are_references() {
         "\"a/b/c:d\"",
         "\"a:b:c\"",
         "\"-a:b\"",
-        "\"correct-horse-battery\"",
         "\"postgres://user:pw@host/db\"",
         "\"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY\"",
         "12",
@@ -177,6 +176,10 @@ fn only_texts_in_the_form_of_a_reference_are_references() {
     }
 }
 
+/// How the user can supply the secret of a reference that the runner cannot read.
+const OTHER_SYSTEM: &str =
+    "its value is a reference of another system, which the runner does not read: set `TF_VAR_x`";
+
 #[test]
 fn name_of_a_missing_secret_is_never_used_as_the_secret() {
     let all = environment(&[("PASSWORD", ""), ("BUTLER_TOKEN", "brce_x")]);
@@ -187,9 +190,26 @@ fn name_of_a_missing_secret_is_never_used_as_the_secret() {
         ("prod/db", "set `TF_VAR_x` or add the key in that secret, as in `namespace/name:key`"),
         ("db:password", "set `TF_VAR_x` or mount the secret that it names below --secrets-dir"),
         ("PASSWORD", "set `TF_VAR_x` or set `PASSWORD`"),
+        ("db-password", "set `TF_VAR_x` or set the variable that its value names"),
+        (" db-password\n", "set `TF_VAR_x` or set the variable that its value names"),
+        (
+            "my-secret:DB_PASSWORD",
+            "set `TF_VAR_x` or mount the secret that it names below --secrets-dir",
+        ),
+        (
+            "prod/db:tls.key",
+            "set `TF_VAR_x` or mount `<secrets-dir>/prod/db/tls.key` for --secrets-dir",
+        ),
+        ("prod/db/password", OTHER_SYSTEM),
+        ("vault:secret/data/db#password", OTHER_SYSTEM),
+        ("projects/p/secrets/db/versions/1", OTHER_SYSTEM),
+        ("op://vault/db/password", OTHER_SYSTEM),
+        ("arn:aws:secretsmanager:eu-west-1:123456789012:secret:db", OTHER_SYSTEM),
+        ("$DB_PASSWORD", OTHER_SYSTEM),
+        ("${{ secrets.DB_PASSWORD }}", OTHER_SYSTEM),
         ("BUTLER_TOKEN", "set `TF_VAR_x` or call it something else (`BUTLER_*` is reserved)"),
     ] {
-        let mut run = spec(&[("x", secret(&format!("\"{value}\"")))]);
+        let mut run = spec(&[("x", secret(&serde_json::to_string(value).unwrap()))]);
         let value = SecretString::from(value);
         let error = resolve(&run, &all).unwrap_err().to_string();
         assert_eq!(error, format!("cannot resolve 1 secret: `x` ({way})"));
@@ -209,13 +229,13 @@ fn word_without_a_variable_is_used_as_the_secret_with_a_warning() {
     let words = spec(&[
         ("a", secret("\"hunter2\"")),
         ("b", secret("\"found\"")),
-        ("c", secret("\"prod/db:DB_PASSWORD\"")),
+        ("c", secret("\"correct-horse\"")),
     ]);
     let sources = environment(&[("found", "it")]);
     let inputs = resolve(&words, &sources).unwrap();
     assert_eq!(
         exposed(&inputs.variables),
-        [("a", "\"hunter2\"", true), ("b", "\"it\"", true), ("c", "\"prod/db:DB_PASSWORD\"", true)]
+        [("a", "\"hunter2\"", true), ("b", "\"it\"", true), ("c", "\"correct-horse\"", true)]
     );
     assert_eq!(
         inputs.warnings,
@@ -226,8 +246,8 @@ fn word_without_a_variable_is_used_as_the_secret_with_a_warning() {
         ]
     );
     let directory = tempfile::tempdir().unwrap();
-    std::fs::create_dir_all(directory.path().join("prod/db")).unwrap();
-    std::fs::write(directory.path().join("prod/db/DB_PASSWORD"), "mounted").unwrap();
+    std::fs::create_dir_all(directory.path().join("correct-horse")).unwrap();
+    std::fs::write(directory.path().join("correct-horse/c"), "mounted").unwrap();
     let mut sources = environment(&[("TF_VAR_a", "given")]);
     sources.directory = Some(directory.path().to_owned());
     let mut two = words;
@@ -277,8 +297,8 @@ fn logins_of_cloud_integrations_are_never_references() {
         ("AWS_SESSION_TOKEN", "FwoGZXIvYXdzEBYaDA=="),
         ("GOOGLE_CREDENTIALS", "{\"type\": \"service_account\"}"),
         ("ARM_CLIENT_SECRET", "abc8Q~defghijk_lmnop"),
-        ("CUSTOM_PASSWORD", "HUNTER_TWO"),
-        ("CUSTOM_PATH", "team/secret"),
+        ("CUSTOM_TOKEN", "hunter22secret"),
+        ("CUSTOM_PASSWORD", "p@ssw0rd two"),
     ];
     run.environment = logins
         .map(|(name, value)| {
@@ -289,6 +309,78 @@ fn logins_of_cloud_integrations_are_never_references() {
     let inputs = resolve(&run, &SecretSources::default()).unwrap();
     assert_eq!(exposed(&inputs.environment), logins.map(|(name, value)| (name, value, true)));
     assert!(inputs.warnings.is_empty(), "{:?}", inputs.warnings);
+}
+
+#[test]
+fn name_in_an_environment_variable_is_looked_up_and_else_used_with_a_warning() {
+    let names = [
+        ("A", "HUNTER_TWO"),
+        ("B", "team/secret"),
+        ("C", "db-password"),
+        ("D", "db-credentials:DB_PASSWORD"),
+        ("E", "vault:secret/data/db#password"),
+        ("F", "admin:Hunter2"),
+    ];
+    let mut run = spec(&[]);
+    run.environment = names
+        .map(|(name, value)| {
+            let variable = EnvironmentVariable { value: value.into(), sensitive: true };
+            (name.to_owned(), variable)
+        })
+        .into();
+    let empty = EnvironmentVariable { value: "".into(), sensitive: true };
+    run.environment.push(("G".to_owned(), empty));
+    let inputs = resolve(&run, &SecretSources::default()).unwrap();
+    let expected: Vec<_> =
+        names.iter().chain(&[("G", "")]).map(|(name, value)| (*name, *value, true)).collect();
+    assert_eq!(exposed(&inputs.environment), expected);
+    let [words, empty] = inputs.warnings.try_into().unwrap();
+    assert!(words.starts_with("`A`, `B`, `C`, `D`, `E`, `F`: each value is used"), "{words}");
+    assert!(empty.starts_with("`G`: sensitive in the run, but the value is empty"), "{empty}");
+
+    let directory = tempfile::tempdir().unwrap();
+    for path in ["team/secret/B", "db-password/C", "db-credentials/DB_PASSWORD"] {
+        let path = directory.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "mounted\n").unwrap();
+    }
+    let mut sources =
+        environment(&[("HUNTER_TWO", "set"), ("TF_VAR_E", "given"), ("TF_VAR_F", "given")]);
+    sources.directory = Some(directory.path().to_owned());
+    run.environment.pop();
+    let inputs = resolve(&run, &sources).unwrap();
+    let values: Vec<_> = exposed(&inputs.environment).iter().map(|(_, value, _)| *value).collect();
+    assert_eq!(values, ["set", "mounted", "mounted", "mounted", "given", "given"]);
+    assert!(inputs.warnings.is_empty(), "{:?}", inputs.warnings);
+}
+
+#[test]
+fn name_without_a_key_means_the_key_with_the_name_of_the_variable() {
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["password", "DB_PW", "db-creds", "prod/db", "word"] {
+        std::fs::create_dir_all(directory.path().join(name)).unwrap();
+        std::fs::write(directory.path().join(name).join("x"), format!("of {name}")).unwrap();
+    }
+    let mut sources = SecretSources::default();
+    sources.directory = Some(directory.path().to_owned());
+    for (variable, expected) in [
+        (secret("\"DB_PW\""), "of DB_PW"),
+        (secret("\"db-creds\""), "of db-creds"),
+        (secret("\"prod/db\""), "of prod/db"),
+        (secret("\"word\""), "of word"),
+        (referring(None, "password", None), "of password"),
+        (referring(Some("prod"), "db", None), "of prod/db"),
+    ] {
+        let inputs = resolve(&spec(&[("x", variable)]), &sources).unwrap();
+        assert_eq!(json_string(inputs.variables[0].1.expose_secret()).unwrap(), expected);
+        assert!(inputs.warnings.is_empty(), "{:?}", inputs.warnings);
+    }
+    // The name of an environment variable is not always the name of a file.
+    let mut run = spec(&[]);
+    let value = SecretString::from("db-creds");
+    run.environment = vec![("../x".to_owned(), EnvironmentVariable { value, sensitive: true })];
+    let inputs = resolve(&run, &sources).unwrap();
+    assert_eq!(exposed(&inputs.environment), [("../x", "db-creds", true)]);
 }
 
 #[test]

@@ -3,22 +3,76 @@
 //! A registry can send the name of a secret instead of its value without marking it. A text in a form that is typical for
 //! names and rare for secrets must resolve to a secret. Otherwise Terraform would use the name as the password.
 
+use super::other_systems;
+
 /// The longest part of a reference: the limit for names of Kubernetes objects.
 const MAX_PART_LENGTH: usize = 253;
 
-/// The longest name in screaming snake case that is shown.
+/// A longer text in the form of a name can be a generated secret.
 const MAX_SHOWN_NAME: usize = 64;
 
-/// A name in screaming snake case with more digits can be a generated secret.
+/// A name with more digits can be a generated secret.
 const MAX_SHOWN_DIGITS: usize = 4;
+
+/// Words that names of secrets contain.
+const NAME_WORDS: [&str; 38] = [
+    "api",
+    "apikey",
+    "auth",
+    "cert",
+    "certificate",
+    "config",
+    "conn",
+    "connection",
+    "cred",
+    "credential",
+    "credentials",
+    "creds",
+    "database",
+    "db",
+    "dockerconfigjson",
+    "dsn",
+    "json",
+    "jwt",
+    "key",
+    "keys",
+    "kubeconfig",
+    "login",
+    "pass",
+    "passphrase",
+    "passwd",
+    "password",
+    "passwords",
+    "pat",
+    "pem",
+    "pw",
+    "pwd",
+    "secret",
+    "secrets",
+    "ssh",
+    "ssl",
+    "tls",
+    "token",
+    "tokens",
+];
+
+/// Where absolute paths of files begin.
+const FILE_ROOTS: [&str; 13] = [
+    "builds/", "dev/", "etc/", "home/", "mnt/", "opt/", "root/", "run/", "secrets/", "srv/",
+    "tmp/", "usr/", "var/",
+];
 
 /// The meaning of a sensitive text by its form.
 #[derive(Debug, Eq, PartialEq)]
 pub(super) enum Form<'text> {
     /// A reference. Its secret must exist.
     Reference(Parts<'text>),
-    /// Probably a reference, but a part is not a DNS label. If its secret does not exist, the text is the secret.
+    /// A name, as a registry sends it instead of the secret. A cloud integration can send such a text as a secret.
+    Name(Parts<'text>),
+    /// Perhaps a name. If its secret does not exist, the text is the secret.
     Likely(Parts<'text>),
+    /// A reference of another system, which the runner cannot read.
+    Unreadable,
     /// A word that can be the name of an environment variable. Without such a variable, the text is the secret.
     Word,
     /// The secret itself.
@@ -53,34 +107,79 @@ pub(super) fn form(text: &str) -> Form<'_> {
         (Some(_), Some(key)) if labels && is_dns_label(key) => Form::Reference(parts(true)),
         (Some(_), None) if labels => Form::Reference(parts(false)),
         (None, Some(key)) if labels && is_dns_label(key) => Form::Reference(parts(false)),
-        (Some(_), Some(key)) if labels && is_part(key) => Form::Likely(parts(true)),
-        (None, Some(key)) if is_upper_snake_case(name) && is_part(key) => {
-            Form::Likely(parts(false))
+        (Some(_), Some(key)) if labels && is_part(key) => Form::Name(parts(true)),
+        (None, Some(key)) if is_upper_snake_case(name) && is_part(key) => Form::Name(parts(false)),
+        (None, Some(key)) if labels && is_part(key) => {
+            let is_name = is_upper_snake_case(key) || names_a_secret(text);
+            if is_name { Form::Name(parts(false)) } else { Form::Likely(parts(false)) }
         }
         (None, None) if is_upper_snake_case(name) => Form::Reference(parts(is_readable(name))),
         (None, None) if ends_with_colon && (labels || is_word(name)) => {
             Form::Reference(parts(false))
         }
         (None, None) if is_word(name) => Form::Word,
+        (None, None) if is_hyphenated(name) && names_a_secret(name) => Form::Name(parts(false)),
+        (None, None) if name.contains('-') && labels => Form::Likely(parts(false)),
+        _ if other_systems::is_reference(text) => Form::Unreadable,
+        _ if is_long_path(text) && names_a_secret(text) => Form::Unreadable,
         _ => Form::Secret,
     }
 }
 
+/// Whether it is a DNS label with a hyphen, or one in capitals.
+fn is_hyphenated(text: &str) -> bool {
+    let is_label = is_dns_label(text) || is_dns_label(&text.to_ascii_lowercase()) && is_upper(text);
+    text.contains('-') && is_label
+}
+
+/// `prod/db/password`, `/prod/db/password`: a path of at least three parts, as Vault and AWS have them. The path of a
+/// file is none.
+fn is_long_path(text: &str) -> bool {
+    let path = text.strip_prefix('/').unwrap_or(text);
+    if path.len() < text.len() && FILE_ROOTS.iter().any(|root| path.starts_with(root)) {
+        return false;
+    }
+    let is_plain =
+        |part: &str| is_part(part) && !part.bytes().any(|byte| byte.is_ascii_uppercase());
+    path.split('/').count() + usize::from(path.len() < text.len()) >= 3
+        && path.split(['/', ':']).all(is_plain)
+}
+
+/// Whether the text is readable and one of its words is in [`NAME_WORDS`]: `db-password`, `tls.key`, `apiToken`.
+pub(super) fn names_a_secret(text: &str) -> bool {
+    let mut words = vec![String::new()];
+    let mut after_small = false;
+    for character in text.chars() {
+        if !character.is_ascii_alphabetic() || (character.is_ascii_uppercase() && after_small) {
+            words.push(String::new());
+        }
+        if let (true, Some(word)) = (character.is_ascii_alphabetic(), words.last_mut()) {
+            word.push(character.to_ascii_lowercase());
+        }
+        after_small = character.is_ascii_lowercase();
+    }
+    is_readable(text) && words.iter().any(|word| NAME_WORDS.contains(&word.as_str()))
+}
+
+fn is_upper(text: &str) -> bool {
+    !text.bytes().any(|byte| byte.is_ascii_lowercase())
+}
+
 /// Whether a shell accepts the text as the name of a variable.
-fn is_word(text: &str) -> bool {
+pub(super) fn is_word(text: &str) -> bool {
     !text.starts_with(|first: char| first.is_ascii_digit())
         && !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Names like `DB_PASSWORD`: capitals and digits, with an underscore.
-fn is_upper_snake_case(text: &str) -> bool {
+pub(super) fn is_upper_snake_case(text: &str) -> bool {
     text.contains('_')
         && text.starts_with(|first: char| first.is_ascii_uppercase())
         && text.bytes().all(|byte| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_'))
 }
 
-/// Whether a name in screaming snake case is surely not a generated secret.
+/// Whether a text in the form of a name is surely not a generated secret.
 fn is_readable(name: &str) -> bool {
     name.len() <= MAX_SHOWN_NAME
         && name.bytes().filter(u8::is_ascii_digit).count() <= MAX_SHOWN_DIGITS
@@ -122,8 +221,41 @@ mod tests {
             let parts = Parts { namespace, name, key, showable };
             assert_eq!(form(text), Form::Reference(parts), "{text}");
         }
-        for text in ["prod/db:DB_PASSWORD", "prod/db:tls.key", "DB_CREDS:password"] {
+        for text in [
+            "prod/db:DB_PASSWORD",
+            "prod/db:tls.key",
+            "DB_CREDS:password",
+            "my-secret:DB_PASSWORD",
+            "db:DB_PASSWORD",
+            "db-credentials:tls.key",
+            "app:apiToken",
+            "registry:.dockerconfigjson",
+            "db-password",
+            "smtp-pass",
+            "prod-db-password-2",
+            "DB-PASSWORD",
+        ] {
+            assert!(matches!(form(text), Form::Name(_)), "{text}");
+        }
+        for text in [
+            "correct-horse",
+            "correct-horse-battery-staple",
+            "monkey-wrench",
+            "550e8400-e29b-41d4-a716-446655440000",
+            "0123456-key",
+            "admin:Hunter2",
+        ] {
             assert!(matches!(form(text), Form::Likely(_)), "{text}");
+        }
+        for text in [
+            "prod/db/password",
+            "/prod/password",
+            "team-a/prod/db/api_key",
+            "prod/db/creds:password",
+            "op://vault/item",
+            "$DB_PASSWORD",
+        ] {
+            assert_eq!(form(text), Form::Unreadable, "{text}");
         }
         for text in ["hunter2", "PASSWORD", "dbPassword", "_x", "db_password"] {
             assert_eq!(form(text), Form::Word, "{text}");
@@ -134,7 +266,11 @@ mod tests {
             "/",
             "1abc",
             "two words",
-            "correct-horse",
+            "/run/secrets/db_password",
+            "/etc/ssl/private/key.pem",
+            "CORRECT-HORSE",
+            "Db-Password",
+            "AbC-key-0d9F",
             "p@ssw0rd",
             "postgres://user:pw@host/db",
             "https://example.com",
