@@ -96,26 +96,6 @@ pub struct TestResult {
 }
 
 impl<S: Sink> Engine<'_, S> {
-    /// `init`, with the file of the backend's settings, and with the directory of a plugin cache that overrides
-    /// the one of the environment.
-    ///
-    /// # Errors
-    /// If it fails or is stopped.
-    pub async fn init(
-        &self,
-        backend: Option<&Path>,
-        without_backend: bool,
-        plugin_cache: Option<&Path>,
-    ) -> Result<(), EngineError> {
-        let mut command = self
-            .command(arguments::init(backend, without_backend, self.lock_timeout), Output::Lines);
-        if let Some(directory) = plugin_cache {
-            command.environment.set("TF_PLUGIN_CACHE_DIR", directory);
-        }
-        self.reduce_garbage_collection(&mut command);
-        self.run_successfully("init", &command).await.map(drop)
-    }
-
     /// `plan` into a file, and `show` of that file. As soon as `plan` has ended successfully, the path of
     /// the text that it printed is sent to `printed`; `show` may still run then.
     ///

@@ -10,6 +10,7 @@ mod environment;
 mod error;
 #[cfg(test)]
 mod fuzz_tests;
+mod initialising;
 mod invocation;
 mod isolation;
 mod locks;
@@ -22,6 +23,7 @@ pub use arguments::{PlanMode, PlanRequest, required_version};
 pub use commands::{PlanFiles, Planned, TestResult, ValidationResult};
 pub use environment::prepare as prepare_environment;
 pub use error::{EngineError, FailedCommand};
+pub use initialising::{FoundWorkspace, InitRequest, WORKSPACE_VARIABLE};
 pub use invocation::Engine;
 pub use isolation::{END_USER_COMMAND, ISOLATED_COMMAND, Isolation, Restriction, become_isolated};
 pub use locks::killed_lock::KilledLock;

@@ -4,6 +4,7 @@ mod locks;
 mod recipes;
 mod s3;
 mod schemas;
+mod workspaces;
 
 use serde_json::{Value, json};
 

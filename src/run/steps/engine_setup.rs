@@ -1,14 +1,12 @@
 //! What the engine's commands find: their environment, the backend, and the handling of state locks.
 
-use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use secrecy::ExposeSecret;
 
 use super::isolation::use_own_directories;
 use super::terraform_settings::configure_terraform;
-use super::workspace_choice;
-use crate::engine::{KilledLock, prepare_environment};
+use crate::engine::{KilledLock, WORKSPACE_VARIABLE, prepare_environment};
 use crate::providers;
 use crate::run::context::Context;
 use crate::run::failure::Failure;
@@ -46,7 +44,7 @@ pub(in crate::run) fn child_environment(
     prepare_environment(&mut environment, !spec.source.is_in_place());
     if context.options.workspace.is_some() {
         // Set again when the workspace is known to exist.
-        environment.remove(OsStr::new(workspace_choice::VARIABLE));
+        environment.remove(WORKSPACE_VARIABLE);
     }
     configure_terraform(context, spec, &mut environment)?;
     if let Some(git) = login_source(&spec.source) {

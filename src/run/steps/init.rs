@@ -7,7 +7,7 @@ use semver::Version;
 
 use super::command_input::CommandInput;
 use super::handover::Handover;
-use crate::engine::Engine;
+use crate::engine::{Engine, FoundWorkspace, InitRequest};
 use crate::providers::{self, Directories, View};
 use crate::report::RunLog;
 use crate::run::failure::Failure;
@@ -40,10 +40,15 @@ pub(in crate::run) async fn init(
     let view = if let ProviderPackages::View(view) = &packages { Some(view.path()) } else { None };
     let backend = input.backend.as_deref().filter(|_| !without_backend);
     hand_over(engine, input, Handover::apply).await?;
-    let result = engine
-        .init(backend, without_backend, view.as_deref())
-        .await
-        .map_err(|error| Failure::of_engine(Phase::Init, &error));
+    let request = InitRequest { backend, without_backend, plugin_cache: view.as_deref() };
+    let result =
+        engine.init(&request).await.map_err(|error| Failure::of_engine(Phase::Init, &error));
+    if let Ok(FoundWorkspace::New) = result {
+        let name = engine.current_workspace();
+        engine.log.announce(&format!(
+            "The workspace `{name}` does not exist in the backend yet: it is created"
+        ));
+    }
     if let ProviderPackages::View(view) = packages {
         hand_over(engine, input, Handover::take_data).await?;
         // Only later runs need the cached packages, so a stop does not wait for them.
@@ -53,7 +58,7 @@ pub(in crate::run) async fn init(
         }
         hand_over(engine, input, Handover::give_data).await?;
     }
-    result
+    result.map(drop)
 }
 
 /// Changes the owners of files, if the tools have a user of their own.

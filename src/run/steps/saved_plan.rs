@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use super::command_input::CommandInput;
 use super::module_files::registry_failure;
-use super::workspace_choice::current_workspace;
 use crate::artifact::{Artifact, ArtifactError, Head, Parts, Snapshot, file_digest, save};
 use crate::engine::{Engine, Planned, Restriction};
 use crate::registry::RegistryError;
@@ -82,7 +81,7 @@ impl PendingPlanFile {
             },
             tool: engine.tool.clone(),
             directory: engine.directory.to_owned(),
-            workspace: current_workspace(engine),
+            workspace: engine.current_workspace(),
             commit: None,
         };
         let owner = engine.isolation.as_ref().and_then(|isolation| match isolation.restriction {

@@ -3,17 +3,10 @@
 //! Terraform creates the workspace that `TF_WORKSPACE` names if it does not exist, so a typo would create all
 //! resources again. So the runner checks that the workspace exists before it sets the variable.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, WORKSPACE_VARIABLE};
 use crate::report::RunLog;
 use crate::run::failure::Failure;
 use butler_base::event::Phase;
-use butler_base::trust::open_regular;
-
-/// The variable that selects a workspace.
-pub(in crate::run) const VARIABLE: &str = "TF_WORKSPACE";
-
-/// The workspace that always exists.
-const DEFAULT: &str = "default";
 
 /// Makes later commands run in the workspace `name`.
 ///
@@ -33,20 +26,8 @@ pub(in crate::run) async fn select_workspace(
         );
         return Err(Failure::because(Phase::Init, reason).advise(create));
     }
-    engine.environment.set(VARIABLE, name);
+    engine.environment.set(WORKSPACE_VARIABLE, name);
     Ok(())
-}
-
-/// The workspace in which the commands run.
-pub(in crate::run) fn current_workspace(engine: &Engine<'_, RunLog>) -> String {
-    let given = engine.environment.value(VARIABLE).filter(|name| !name.is_empty());
-    if let Some(name) = given {
-        return name.to_string_lossy().into_owned();
-    }
-    let selected = engine.data_directory(engine.directory).join("environment");
-    let selected = open_regular(&selected).and_then(std::io::read_to_string).unwrap_or_default();
-    let selected = selected.trim();
-    if selected.is_empty() { DEFAULT.to_owned() } else { selected.to_owned() }
 }
 
 fn quote_all(names: &[String]) -> String {
