@@ -1,4 +1,9 @@
 set -eu
+{%- if has_credentials %}
+# From here on this shell reports failures.
+mkdir -p "$WORKSPACE/.butler"
+printf '%s' "$BUILD_TAG" >"$WORKSPACE/.butler/began"
+{%- endif %}
 export CI=true
 export BUTLER_ENDPOINT BUTLER_RUN_ID="$RUN_ID" BUTLER_TOKEN="$CALLBACK_TOKEN"
 export BUTLER_REPORT_DIR="$WORKSPACE/.butler/report" BUTLER_REPORT="$WORKSPACE/.butler/report.html"
@@ -25,5 +30,7 @@ stage="starting butler-runner"
 {%- if let Some(container) = container %}
 {= container|at(0) =}
 {%- else %}
+# This shell reports a runner that does not start on this machine. Not every shell does so after a failed `exec`.
+butler-runner -V >&2
 exec butler-runner execute
 {%- endif %}

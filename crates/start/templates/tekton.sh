@@ -24,6 +24,8 @@ AZURE_ID_TOKEN=/var/run/secrets/butler-runner/azure
 {= identity|at(0) =}
 set +e
 {%- endif %}
+stage="starting butler-runner"
+butler-runner -V >&2 || exit
 # From here on the runner reports failures itself. Tekton signals this shell and the runner. The shell always
 # waits for the runner, to return its results.
 trap - EXIT HUP

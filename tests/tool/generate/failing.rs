@@ -8,7 +8,9 @@ use nix::sys::signal::{Signal, kill};
 use serde_json::json;
 
 use super::github::{Kind, by_hand, dispatched, step};
-use super::run::{Releases, archive, in_gitlab, in_jenkins, shown, with_variable, world};
+use super::run::{
+    Releases, archive, in_gitlab, in_gitlab_shell, in_jenkins, shown, with_variable, world,
+};
 use super::{generate, gitlab_script, jenkins_script};
 use butler_testing::environment::find_program;
 use butler_testing::release_site::{Fault, executable};
@@ -135,6 +137,110 @@ async fn github_job_with_a_missing_image_reports_the_run_as_failed() {
         "{}",
         failure_report(&world)
     );
+}
+
+/// An executable of another machine.
+const OF_ANOTHER_MACHINE: &str = "\x7fELF\x02\x01\x01\0\0\0\n";
+
+/// A release with an executable that does not start.
+fn releases_for_another_machine() -> Releases {
+    let directory = tempfile::tempdir().unwrap();
+    let binary = directory.path().join("butler-runner");
+    executable(&binary, OF_ANOTHER_MACHINE);
+    Releases::with(&binary)
+}
+
+/// A docker that has the image and cannot start a container.
+const DOCKER_WITHOUT_CONTAINERS: &str = "#!/bin/sh\n[ \"$1\" != run ] || exit 125\n";
+
+#[tokio::test]
+async fn github_job_with_a_runner_that_does_not_start_reports_the_run_as_failed() {
+    let releases = releases_for_another_machine();
+    for (kind, options) in
+        [(Kind::Workflow, &[][..]), (Kind::Action, &[]), (Kind::Workflow, &["--image"])]
+    {
+        let world = world("plan", &releases).await;
+        executable(&world.path("noting/docker"), DOCKER_WITHOUT_CONTAINERS);
+        let (mut job, steps) = kind.job(&world, &by_hand(), options);
+        std::fs::write(world.path("GITHUB_PATH"), install_recording_curl(&world).to_str().unwrap())
+            .unwrap();
+        let done = job.execute(&steps).await;
+        assert_eq!(step(&done, "Execute the run").outcome, "failure");
+        assert_eq!(step(&done, "Keep the report").outcome, "skipped");
+        let report = step(&done, "Report a run that did not start");
+        assert_token_not_printed(&world, report.output.as_ref().expect("it is reported"));
+        let summary = failure_report(&world);
+        assert!(summary.contains("while starting butler-runner"), "{kind:?} {options:?}: {summary}");
+    }
+}
+
+#[tokio::test]
+async fn gitlab_job_with_a_runner_that_does_not_start_reports_the_run_as_failed() {
+    let releases = releases_for_another_machine();
+    let script = gitlab_script(&generate("gitlab-ci", &[]).expect_success().stdout);
+    for shell in ["/bin/sh", "/bin/bash"] {
+        let world = world("plan", &releases).await;
+        let mut job = in_gitlab_shell(&world, &[shell, "-e"], &script);
+        job.env("PATH", path_with(install_recording_curl(&world)));
+        let output = job.output().await.unwrap();
+        assert_ne!(output.status.code(), Some(0), "{shell}: {}", shown(&output));
+        assert_token_not_printed(&world, &output);
+        let summary = failure_report(&world);
+        assert!(summary.contains("while starting butler-runner"), "{shell}: {summary}");
+    }
+}
+
+#[tokio::test]
+async fn jenkins_step_with_a_runner_that_does_not_start_reports_the_run_as_failed() {
+    let releases = releases_for_another_machine();
+    for options in [&[][..], &["--image".to_owned()]] {
+        let world = world("plan", &releases).await;
+        executable(&world.path("noting/docker"), DOCKER_WITHOUT_CONTAINERS);
+        let script = jenkins_script(&generate("jenkins", options).expect_success().stdout);
+        let mut step = in_jenkins(&world, &script);
+        step.env("PATH", path_with(install_recording_curl(&world)));
+        let output = step.output().await.unwrap();
+        assert_token_not_printed(&world, &output);
+        let summary = failure_report(&world);
+        assert!(summary.contains("while starting butler-runner"), "{options:?}: {summary}");
+    }
+}
+
+/// Jenkins ends the build with a missing credential before the step, and then executes the report.
+#[tokio::test]
+async fn jenkins_build_without_a_credential_reports_the_run_as_failed_once() {
+    let releases = Releases::that_starts_the_runner();
+    let text = generate("jenkins", &["--secret=DB_PASSWORD=db".to_owned()]).expect_success().stdout;
+    let (environment, steps) = text.split_once("steps {").unwrap();
+    assert!(!environment.contains("credentials('db')"), "{environment}");
+    let (before_step, rest) = steps.split_once("post {").unwrap();
+    let binding = "string(variable: 'DB_PASSWORD', credentialsId: 'db')";
+    assert!(before_step.contains(binding), "{before_step}");
+    let (_, report) = rest.split_once("failure {").unwrap();
+    let (step, report) = (jenkins_script(&text), jenkins_script(report));
+
+    let unstarted = world("plan", &releases).await;
+    let mut job = in_jenkins(&unstarted, &report);
+    job.env("PATH", path_with(install_recording_curl(&unstarted)));
+    let output = job.output().await.unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
+    assert_token_not_printed(&unstarted, &output);
+    let summary = failure_report(&unstarted);
+    assert!(summary.contains("while reading the credentials of the job"), "{summary}");
+
+    // After a step of the same build, only that step has reported. An earlier build does not count.
+    for (tag, reports) in [("jenkins-run-7", 0), ("jenkins-run-8", 1)] {
+        let world = world("plan", &releases).await;
+        releases.site.inject_fault(&archive(), Fault::Missing);
+        let mut job = in_jenkins(&world, &step);
+        job.env("DB_PASSWORD", "x").output().await.unwrap();
+        releases.site.remove_faults();
+        assert_eq!(world.statuses(), ["failed"]);
+        world.add_run(world.config("plan"));
+        let mut job = in_jenkins(&world, &report);
+        let output = job.env("BUILD_TAG", tag).output().await.unwrap();
+        assert_eq!(world.statuses().len(), reports, "{}", shown(&output));
+    }
 }
 
 #[tokio::test]

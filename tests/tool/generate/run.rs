@@ -133,6 +133,15 @@ async fn gitlab_job_installs_the_runner_and_returns_the_exit_code_of_the_run() {
 
 /// The job's shell with GitLab's environment.
 pub(super) fn in_gitlab(world: &World, script: &str) -> tokio::process::Command {
+    in_gitlab_shell(world, &["/bin/sh", "-e"], script)
+}
+
+/// The same with another shell.
+pub(super) fn in_gitlab_shell(
+    world: &World,
+    shell: &[&str],
+    script: &str,
+) -> tokio::process::Command {
     let (endpoint, workspace) = (world.endpoint(), world.path("workspace"));
     let variables = [
         ("BUTLER_REGISTRY_URL", &*endpoint),
@@ -142,7 +151,7 @@ pub(super) fn in_gitlab(world: &World, script: &str) -> tokio::process::Command 
         ("GITLAB_CI", "true"),
         ("RUN_ID", RUN_ID),
     ];
-    job(world, &["/bin/sh", "-e"], script, &variables)
+    job(world, shell, script, &variables)
 }
 
 #[tokio::test]
@@ -161,6 +170,7 @@ async fn jenkins_step_installs_the_runner_and_returns_the_exit_code_of_the_run()
 pub(super) fn in_jenkins(world: &World, script: &str) -> tokio::process::Command {
     let text = |name: &str| world.path(name).display().to_string();
     let variables = [
+        ("BUILD_TAG", "jenkins-run-7"),
         ("BUTLER_ENDPOINT", &*world.endpoint()),
         ("CALLBACK_TOKEN", TOKEN),
         ("HUDSON_COOKIE", "f1108901-9650-426e-89e8-b40aeba4c784"),

@@ -63,6 +63,20 @@ async fn job_with_a_failed_installation_reports_the_run_as_failed() {
 }
 
 #[tokio::test]
+async fn job_with_a_runner_that_does_not_start_reports_the_run_as_failed() {
+    for target in [Azure, Bitbucket, CircleCi] {
+        let world = World::new(&[("main.tf", MODULE)]).await;
+        world.add_run(world.config("plan"));
+        let site = JobSite::with("\u{7f}ELF\u{2}\u{1}\u{1}\u{0}\u{0}\n");
+        let curl = install_recording_curl(&world);
+        let output =
+            execute_steps(target, &world, &site, &steps(target, &site, &[]), &[curl]).await;
+        assert_ne!(output.status.code(), Some(0), "{target:?}");
+        assert_failure_reported(target, &world, &output, "starting butler-runner");
+    }
+}
+
+#[tokio::test]
 async fn job_with_a_failed_login_reports_the_run_as_failed() {
     for target in [Azure, Bitbucket, CircleCi] {
         let world = World::new(&[("main.tf", MODULE)]).await;

@@ -26,8 +26,22 @@ struct Pipeline<'a> {
     label: String,
     /// Whether the step creates temporary files.
     leaves_files: bool,
+    /// Whether the step needs credentials other than the address of the registry.
+    has_credentials: bool,
     script: String,
+    /// Reports a build that ends before the step, because a credential is missing.
+    report: Option<String>,
 }
+
+/// The report of a build that ends before the step.
+#[derive(Template)]
+#[template(path = "jenkins-report.sh", escape = "none", syntax = "ci")]
+struct Report {
+    function: String,
+}
+
+/// The address of the build, as shell text between double quotes.
+const BUILD: &str = "${BUILD_URL:-Jenkins}";
 
 /// The script of the only step.
 #[derive(Template)]
@@ -37,6 +51,7 @@ struct Script<'a> {
     install: Option<String>,
     identity: Option<String>,
     container: Option<String>,
+    has_credentials: bool,
     /// Reports if the step fails before the runner starts.
     failure: String,
 }
@@ -81,8 +96,10 @@ pub fn jenkins(options: &Options) -> Result<String, GenerateError> {
         install: options.install_script("${WORKSPACE_TMP:?}/butler-runner"),
         identity: options.identity_script(Tokens::Files, TEMPORARY),
         container: container(options),
-        failure: options.failure_trap("${BUILD_URL:-Jenkins}"),
+        has_credentials: !tokens.is_empty() || !options.secrets.is_empty(),
+        failure: options.failure_trap(BUILD),
     };
+    let report = || render_template(&Report { function: options.failure_function(BUILD) });
     let pipeline = Pipeline {
         own_version: env!("CARGO_PKG_VERSION"),
         options,
@@ -91,6 +108,8 @@ pub fn jenkins(options: &Options) -> Result<String, GenerateError> {
         tokens,
         label: label_expression(&options.labels),
         leaves_files: !cloud.is_empty() || script.container.is_some(),
+        has_credentials: script.has_credentials,
+        report: script.has_credentials.then(report),
         script: render_template(&script),
     };
     Ok(render_template(&pipeline))
