@@ -48,6 +48,12 @@ pub enum SettingsError {
         /// The data directory.
         data: PathBuf,
     },
+    /// No server uses the data directory now, so its token must not be sent anywhere.
+    #[error("no server is running with the data directory {}", super::parse::shown(&data.to_string_lossy()))]
+    NotRunning {
+        /// The data directory.
+        data: PathBuf,
+    },
     /// Two settings that exclude each other.
     #[error("only one of these can be given: {first} and {second}")]
     Conflict {
@@ -86,6 +92,11 @@ impl Advice for SettingsError {
                 "start `butler-runner serve` with this directory, give that of the server \
                  (--data), or give its address and a file with a token for it (--server, \
                  --server-token-file)"
+                    .to_owned(),
+            ),
+            Self::NotRunning { .. } => Some(
+                "start `butler-runner serve` with this directory, or give the address of the server \
+                 (--server)"
                     .to_owned(),
             ),
             Self::InVariable { .. }

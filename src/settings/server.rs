@@ -29,6 +29,7 @@ use butler_server::artifacts::{AddressError, ArtifactsSettings};
 use butler_server::attempts::JobSettings;
 use butler_server::config::{RemoteLimits, git_host};
 use butler_server::data::DataAccess;
+use butler_server::serve::{ServerOfData, server_of};
 use butler_server::store::{PostgresAddress, StorePlace};
 use butler_source::git::GitEnvironment;
 
@@ -248,9 +249,7 @@ impl ServerAccess {
         environment: &Environment,
     ) -> Result<Self, SettingsError> {
         let reader = Reader { arguments, environment };
-        let given = reader.parsed(&SERVER, server)?;
-        let default = || server(SERVER.default).map_err(|problem| unusable(&SERVER, problem));
-        let server = given.map_or_else(default, Ok)?;
+        let server = server_address(&reader)?;
         let given = reader.path(&SERVER_TOKEN_FILE)?;
         let (file, data) = match given {
             Some(file) => (file, None),
@@ -262,6 +261,35 @@ impl ServerAccess {
         })?;
         let token = SecretString::from(token.trim());
         Ok(Self { server, token, ca_bundle: reader.existing(&CA_BUNDLE, Path::is_file)? })
+    }
+}
+
+/// The address of the server to ask. A data directory that is given names its server, unless the address is given in the
+/// same way or a nearer one: the token in the directory is for no other server.
+fn server_address(reader: &Reader<'_>) -> Result<Url, SettingsError> {
+    let is_nearer = reader.arguments.value(&DATA).is_some()
+        && reader.arguments.value(&SERVER).is_none()
+        && reader.arguments.value(&SERVER_TOKEN_FILE).is_none();
+    if let Some(given) = reader.parsed(&SERVER, server)?.filter(|_| !is_nearer) {
+        return Ok(given);
+    }
+    let parse = |text: &str| server(text).map_err(|problem| unusable(&SERVER, problem));
+    if reader.is_given(&SERVER_TOKEN_FILE) && !is_nearer {
+        return parse(SERVER.default);
+    }
+    let data = data(reader)?;
+    let found = server_of(&data).map_err(|source| SettingsError::Path {
+        setting: &DATA,
+        path: data.clone(),
+        source,
+    })?;
+    match found {
+        ServerOfData::At(address) => parse(&address),
+        // The default directory can be that of a server in a container.
+        ServerOfData::Unknown if !reader.is_given(&DATA) => parse(SERVER.default),
+        // Whether a server has used it at all is told later.
+        ServerOfData::Unknown if !token_of(&data).exists() => parse(SERVER.default),
+        ServerOfData::Unknown | ServerOfData::NotRunning => Err(SettingsError::NotRunning { data }),
     }
 }
 

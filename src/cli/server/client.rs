@@ -64,7 +64,7 @@ pub(super) fn with_arguments(
 fn refuse_access(error: &SettingsError) -> u8 {
     let code = refuse(error);
     let is_allowed = match error {
-        SettingsError::NoServer { .. } => false,
+        SettingsError::NoServer { .. } | SettingsError::NotRunning { .. } => false,
         // The token of another user.
         SettingsError::Path { setting, source, .. } => {
             **setting != SERVER_TOKEN_FILE || source.kind() != ErrorKind::PermissionDenied

@@ -1,5 +1,6 @@
 //! The running server: polls repositories, decides about layers, and answers requests.
 
+mod address_file;
 mod config_files;
 mod connections;
 mod copies;
@@ -38,6 +39,7 @@ mod view;
 mod waiting;
 mod wanted_commits;
 
+pub use address_file::{ServerOfData, server_of};
 pub use config_files::ConfigFiles;
 pub use desired::{Desired, Poll, PollResults};
 pub use dry_run::{DryRun, dry_run};

@@ -8,6 +8,7 @@ use secrecy::SecretString;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
+use super::address_file::{AddressFile, reachable};
 use super::config_files::ConfigFiles;
 use super::connections::{HEAD, serve_connections};
 use super::desired::Desired;
@@ -46,6 +47,7 @@ pub async fn serve(
     // count only at the public URL, if there is one.
     let is_local = options.access_file.is_none() && hosts.public_url.is_none();
     let with_code = options.with_sign_in_code && is_local;
+    let public_url = hosts.public_url.clone();
     let (isolation, metrics_open) = (options.isolation.clone(), options.metrics_open);
     let ca_bundle = options.ca_bundle.clone();
     let followers_file = options.followers_file.clone();
@@ -109,6 +111,13 @@ pub async fn serve(
     }
     let router = api::router(state, others);
     let scheme = if acceptor.is_some() { "https" } else { "http" };
+    // A certificate is seldom for the address of a listener.
+    let own = public_url.filter(|_| acceptor.is_some()).map(String::from);
+    let own = own.unwrap_or_else(|| format!("{scheme}://{}/", reachable(address)));
+    // Commands can still be given `--server`.
+    let _address = AddressFile::write(parts.data.root(), &own).map_err(|error| {
+        tracing::warn!(%error, "commands with the data directory do not find this server");
+    });
     let served = async {
         match acceptor {
             Some(acceptor) => {
