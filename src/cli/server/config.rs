@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use butler_server::config::{Config, ConfigError, RemoteLimits, git_host, load, load_included};
+use butler_server::config::{
+    Config, ConfigError, RemoteLimits, git_host, load, load_included, missing_programs,
+};
 use butler_server::import::{atlantis, burrito};
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -23,7 +25,7 @@ pub(in crate::cli) struct ConfigCommand {
 #[derive(Subcommand)]
 enum Command {
     /// Check a configuration: print all errors with file, line and column, and exit with 1, or print how many
-    /// repositories and layers it has. Includes are not read
+    /// repositories and layers it has. Programs of `after-plan` must exist on this machine. Includes are not read
     Check {
         /// A YAML file, or a directory of them
         #[arg(value_name = "FILE|DIR")]
@@ -67,7 +69,10 @@ impl ConfigCommand {
                 let limits = RemoteLimits { secrets: secrets_dir, data: None, git_hosts };
                 let loaded = match included_from {
                     Some(repository) => load_included(&path, &limits, &repository),
-                    None => load(&path, None),
+                    None => load(&path, None).and_then(|config| {
+                        let missing = missing_programs(&config);
+                        if missing.is_empty() { Ok(config) } else { Err(missing) }
+                    }),
                 };
                 check(&path, loaded, json)
             }

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path};
 
+use butler_base::platform::fs::{AccessFlags, access};
 use butler_base::similar::closest;
+use butler_source::git::address_problem;
 use serde_saphyr::Spanned;
 
 use super::document::LayerEntry;
@@ -53,12 +55,12 @@ pub(super) fn config(config: &Config, trust: &Trust) -> Vec<ConfigError> {
                 .push(repository.error(error.to_string().replace("layer name", "repository name")));
         }
         let url = &repository.entry.url;
-        if !["https://", "ssh://", "file://", "http://"]
-            .iter()
-            .any(|start| url.value.starts_with(start))
-        {
-            let message =
-                "the address must begin with `https://`, `http://`, `ssh://` or `file://`";
+        // The same check as that of a poll.
+        if let Some(problem) = address_problem(&url.value) {
+            let message = format!(
+                "{problem}; it is an address with `https://`, `http://`, `ssh://` or `file://`, or \
+                 `user@host:path`"
+            );
             errors.push(repository.error_in(url, message));
         }
         if let Some(credentials) = &repository.entry.credentials
@@ -78,6 +80,27 @@ pub(super) fn config(config: &Config, trust: &Trust) -> Vec<ConfigError> {
     }
     errors.extend(config.windows.iter().flat_map(|window| windows::window(config, window)));
     errors.extend(notifications::together(config));
+    errors
+}
+
+/// The programs of `after-plan` that do not exist on this machine, or that its user cannot start.
+#[must_use]
+pub fn missing_programs(config: &Config) -> Vec<ConfigError> {
+    let mut errors: Vec<ConfigError> = Vec::new();
+    for layer in config.layers.values() {
+        let Some(command) = &layer.entry.after_plan else { continue };
+        let program = command.value.split_whitespace().next().unwrap_or_default();
+        let path = Path::new(program);
+        if path.is_file() && access(path, AccessFlags::X_OK).is_ok() {
+            continue;
+        }
+        let message = format!("the program `{program}` of `after-plan` cannot be started here");
+        let error = layer.error_in(command, message);
+        // Layers can have it from the defaults.
+        if errors.iter().all(|other| other.to_string() != error.to_string()) {
+            errors.push(error);
+        }
+    }
     errors
 }
 
@@ -342,7 +365,7 @@ windows:
             (
                 "https://git.example.com",
                 "git.example.com",
-                "butler.yaml:4:10: the address must begin with",
+                "butler.yaml:4:10: the repository address `git.example.com",
             ),
             ("deny: [apply]", "deny: [aply]", "`aply` is not an action"),
             (

@@ -27,6 +27,7 @@ mod values;
 mod windows;
 
 pub use butler_follower::config::SecretReference;
+pub use check::missing_programs;
 pub use document::{
     BackendEntry, DriftEntry, EnvironmentValue, HistoryEntry, IsolationEntry, JobEntry, LayerEntry,
     NotificationEntry, NotificationEvent, NotificationFormat, RepositoryEntry, RetriesEntry,

@@ -35,4 +35,4 @@ pub use fetch::fetch;
 pub use mirror::{MirrorRequest, MirrorUpdate, update_mirror};
 pub use module_directory::module_directory;
 pub use share::share_credentials;
-pub use url::shown_repository;
+pub use url::{address_problem, shown_repository};

@@ -16,6 +16,13 @@ pub fn shown_repository(address: &str) -> Option<String> {
     Some(url.as_str().to_owned())
 }
 
+/// Why a repository's address cannot be fetched from, without its credentials; `None` if it can.
+#[must_use]
+pub fn address_problem(address: &str) -> Option<String> {
+    let error = RepositoryUrl::parse(address).err()?;
+    Some(butler_base::error::chain(&error))
+}
+
 /// The scheme of a repository's address.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
