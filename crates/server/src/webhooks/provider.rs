@@ -119,6 +119,13 @@ pub(super) fn is_about_commits(provider: WebhookProvider, headers: &HeaderMap) -
     }
 }
 
+/// Whether it is the delivery with which a host tries the address, and which that host never signs: "Test connection" of
+/// Bitbucket Data Center.
+pub(super) fn is_unsigned_test(provider: WebhookProvider, headers: &HeaderMap) -> bool {
+    let is_ping = headers.get("x-event-key").is_some_and(|it| it == "diagnostics:ping");
+    provider == WebhookProvider::Bitbucket && is_ping && !headers.contains_key("x-hub-signature")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,6 +187,22 @@ mod tests {
             assert_eq!(is_valid(WebhookProvider::Gitlab, &given, BODY), valid, "{given:?}");
         }
         assert!(!is_valid(WebhookProvider::Gitlab, &[], BODY));
+    }
+
+    #[test]
+    fn only_the_test_of_bitbucket_needs_no_signature() {
+        let ping = ("x-event-key", "diagnostics:ping");
+        for (provider, given, expected) in [
+            (WebhookProvider::Bitbucket, &[ping][..], true),
+            (WebhookProvider::Bitbucket, &[ping, ("x-hub-signature", "sha256=00")], false),
+            (WebhookProvider::Bitbucket, &[ping, ("x-hub-signature", "")], false),
+            (WebhookProvider::Bitbucket, &[("x-event-key", "repo:refs_changed")], false),
+            (WebhookProvider::Bitbucket, &[], false),
+            (WebhookProvider::Generic, &[ping], false),
+            (WebhookProvider::Github, &[ping], false),
+        ] {
+            assert_eq!(is_unsigned_test(provider, &headers(given)), expected, "{given:?}");
+        }
     }
 
     #[test]

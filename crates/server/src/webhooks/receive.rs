@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 
 use super::deliveries::Deliveries;
-use super::provider::{Proof, ProofError, is_about_commits};
+use super::provider::{Proof, ProofError, is_about_commits, is_unsigned_test};
 use crate::api::ApiError;
 use crate::attempts::Secrets;
 use crate::serve::Desired;
@@ -57,6 +57,10 @@ async fn deliver(
     let provider = webhook.provider;
     let is_about_commits = is_about_commits(provider, request.headers());
     let Some(proof) = Proof::of(provider, request.headers()) else {
+        if is_unsigned_test(provider, request.headers()) {
+            // It proves nothing, so it is not recorded either.
+            return Ok((StatusCode::ACCEPTED, Json(json!({"repository": name, "read": false}))));
+        }
         return Err(refuse(&receiver.deliveries, &name));
     };
     let secrets = receiver.secrets.clone();
