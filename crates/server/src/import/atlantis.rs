@@ -8,7 +8,9 @@ use serde_json::{Map, Value, json};
 use super::fields::Fields;
 use super::output::{Output, set};
 use super::repository_url::{in_repository, repository_name, repository_url, valid_name};
-use super::{ImportError, Imported, checked, documents};
+use super::scalars;
+use super::{ImportError, Imported, checked};
+use crate::config::ConfigError;
 
 /// Why a key of the whole file is left out.
 const PULL_REQUESTS: &str = "it is about pull requests; a server plans the commits of a branch";
@@ -24,10 +26,12 @@ const OWN_FILES: [&str; 3] = ["*.tf", "*.tf*", "*.tfvars"];
 /// If it is not valid YAML, or not an `atlantis.yaml` with projects.
 pub fn atlantis(path: &Path, text: &str, url: &str) -> Result<Imported, ImportError> {
     let other = |why: &str| ImportError::Other { path: path.to_owned(), why: why.to_owned() };
-    let mut found = documents(path, text)?;
-    let (Some(mut file), true) = (found.pop(), found.is_empty()) else {
-        return Err(other("it is not one YAML document"));
+    let document = scalars::document(text)
+        .map_err(|error| ImportError::Yaml(ConfigError::parsing(path, &error).to_string()))?;
+    let Value::Object(file) = document else {
+        return Err(other("it is not a mapping"));
     };
+    let mut file = Fields::new(file);
     if file.list("repos").is_some() {
         return Err(other(
             "it is the configuration of an Atlantis server; give the `atlantis.yaml` of a repository",

@@ -34,7 +34,14 @@ impl Fields {
     }
 
     pub(super) fn boolean(&mut self, key: &str) -> Option<bool> {
-        let found = self.0.get(key)?.as_bool()?;
+        let found = match self.0.get(key)? {
+            Value::String(text) => match text.to_ascii_lowercase().as_str() {
+                "true" | "yes" | "on" => true,
+                "false" | "no" | "off" => false,
+                _ => return None,
+            },
+            other => other.as_bool()?,
+        };
         self.0.remove(key);
         Some(found)
     }

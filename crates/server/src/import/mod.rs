@@ -7,6 +7,7 @@ mod burrito;
 mod fields;
 mod output;
 mod repository_url;
+mod scalars;
 
 pub use atlantis::atlantis;
 pub use burrito::burrito;
