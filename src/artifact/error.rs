@@ -21,6 +21,12 @@ pub enum ArtifactError {
         #[source]
         source: io::Error,
     },
+    /// Something else than a saved plan has the name.
+    #[error("cannot save the plan as `{}`: it exists and is not a saved plan", path.display())]
+    Occupied {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file name that the format cannot store.
     #[error("cannot save the plan: the name `{}` is not valid UTF-8", path.display())]
     Name {
@@ -139,6 +145,7 @@ impl Advice for ArtifactError {
                 Some(FailureClass::Platform)
             }
             Self::TerraformPlan { .. }
+            | Self::Occupied { .. }
             | Self::Name { .. }
             | Self::NotAPlan { .. }
             | Self::Operation { .. } => None,
@@ -151,6 +158,9 @@ impl Advice for ArtifactError {
                 Some(format!("apply it with `terraform apply {}`, or {SAVE_AGAIN}", path.display()))
             }
             Self::NotAPlan { .. } | Self::Damaged { .. } => Some(SAVE_AGAIN.to_owned()),
+            Self::Occupied { .. } => {
+                Some("use another name for --out, or remove the file first".to_owned())
+            }
             Self::Newer { .. } => Some(format!("use a newer butler-runner, or {SAVE_AGAIN}")),
             Self::Directory { made, file, .. } => Some(format!(
                 "plans hold absolute paths; apply it there: `butler-runner apply {} {}`",

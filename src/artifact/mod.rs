@@ -19,7 +19,7 @@ mod tests;
 pub use digest::file_digest;
 pub use error::ArtifactError;
 pub use manifest::{FORMAT_VERSION, Head};
-pub use read::Artifact;
+pub use read::{Artifact, check_replaceable};
 pub use save::{Parts, save};
 pub use snapshot::Snapshot;
 

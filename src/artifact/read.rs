@@ -106,6 +106,31 @@ impl Artifact {
     }
 }
 
+/// Whether a plan can be saved as `path`: nothing is there, or an empty file, or a saved plan, which may be damaged.
+///
+/// # Errors
+/// When something else is there, or it cannot be read.
+pub fn check_replaceable(path: &Path) -> Result<(), ArtifactError> {
+    let occupied = || ArtifactError::Occupied { path: path.to_owned() };
+    let found = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found.map_err(ArtifactError::read(path))?,
+    };
+    // A link whose target does not exist is something too.
+    let target = if found.is_symlink() { std::fs::metadata(path).ok() } else { Some(found) };
+    match target {
+        Some(target) if target.is_file() && target.len() == 0 => Ok(()),
+        Some(target) if target.is_file() => {
+            let mut file = File::open(path).map_err(ArtifactError::read(path))?;
+            check_kind(&mut file, path).map_err(|error| match error {
+                error @ ArtifactError::Read { .. } => error,
+                _ => occupied(),
+            })
+        }
+        _ => Err(occupied()),
+    }
+}
+
 /// Distinguishes a file that is not a saved plan from a damaged one.
 fn check_kind(file: &mut File, path: &Path) -> Result<(), ArtifactError> {
     let mut begin = Vec::new();

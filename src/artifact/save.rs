@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::digest::{copy, digest};
 use super::error::ArtifactError;
 use super::manifest::{FILES, MANIFEST, MANIFEST_DIGEST, Manifest, ManifestEntry, PLAN};
+use super::read::check_replaceable;
 use super::{Head, LOCK_FILE};
 use butler_base::platform::fs::{MetadataExt, PermissionsExt, sync_directory};
 use butler_base::trust::{self, OTHER_OWNER};
@@ -22,11 +23,12 @@ pub struct Parts<'run> {
     pub owner: Option<u32>,
 }
 
-/// Saves a plan as `path`, and replaces an existing file. The mode is 0600 from the beginning, because
+/// Saves a plan as `path`, and replaces an older saved plan. The mode is 0600 from the beginning, because
 /// plans contain secrets in clear text.
 ///
 /// # Errors
-/// When a file cannot be read or written. Then the file at `path` is unchanged.
+/// When a file cannot be read or written, or `path` is something else than a saved plan. Then the file at `path` is
+/// unchanged.
 pub fn save(path: &Path, head: &Head, parts: Parts<'_>) -> Result<(), ArtifactError> {
     let path = &std::path::absolute(path).map_err(ArtifactError::save(path))?;
     let directory = path.parent().unwrap_or(Path::new("/"));
@@ -50,6 +52,8 @@ pub fn save(path: &Path, head: &Head, parts: Parts<'_>) -> Result<(), ArtifactEr
         .map_err(failed())?;
     write(file.as_file(), &manifest, sources).map_err(failed())?;
     file.as_file().sync_all().map_err(failed())?;
+    // It can have been written since the command line was read.
+    check_replaceable(path)?;
     file.persist(path).map_err(|error| ArtifactError::save(path)(error.error))?;
     sync_directory(directory).map_err(failed())
 }

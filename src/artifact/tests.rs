@@ -296,3 +296,30 @@ fn fuzz_artifact_broken_file_is_refused_and_writes_nothing_outside() {
         std::fs::remove_file(&plan).unwrap();
     });
 }
+
+#[test]
+fn plan_replaces_nothing_but_a_plan() {
+    let scene = Scene::new();
+    let (path, plan) = (scene.path("saved"), scene.path("plan"));
+    let save = || save(&path, &scene.head(), Parts { plan: &plan, created: &[], owner: None });
+    for content in ["{\"version\": 4, \"resources\": []}", "PK\u{3}\u{4}tfplan", "x", "manifest.json.sha256"]
+    {
+        std::fs::write(&path, content).unwrap();
+        let error = save().unwrap_err();
+        assert!(matches!(error, ArtifactError::Occupied { .. }), "{error}");
+        assert!(error.advice().unwrap().contains("--out"), "{error}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
+        std::fs::remove_file(&path).unwrap();
+    }
+    for target in ["/dev/null", "/nonexistent", "module"] {
+        std::os::unix::fs::symlink(target, &path).unwrap();
+        assert!(matches!(save(), Err(ArtifactError::Occupied { .. })), "{target}");
+        std::fs::remove_file(&path).unwrap();
+    }
+    std::fs::write(&path, "").unwrap();
+    save().unwrap();
+    // A plan that was cut off is still one.
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(700).unwrap();
+    save().unwrap();
+    Artifact::open(&path).unwrap();
+}

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::CommandError;
 use super::options::{ModuleArgument, PlanningFlags};
-use crate::artifact::{Artifact, Head};
+use crate::artifact::{Artifact, Head, check_replaceable};
 use crate::cli::module_directory::module_directory;
 use crate::settings::{Arguments, LocalRequest, setting};
 use butler_protocol::spec::{LocalOptions, PlanFile};
@@ -74,6 +74,9 @@ pub(super) fn plan_to_save(out: &Path) -> Result<PathBuf, CommandError> {
         (Ok(found), _) if found.is_dir() => Err(unusable("it is a directory")),
         (Ok(found), _) if !found.is_file() => Err(unusable("it is not a regular file")),
         (Err(_), Some(false)) => Err(unusable("its directory does not exist")),
-        _ => Ok(path),
+        _ => {
+            check_replaceable(&path)?;
+            Ok(path)
+        }
     }
 }
