@@ -1,6 +1,5 @@
 //! The log of a run on its way to its readers, and the diagnostics in it.
 
-mod diagnostics;
 mod files;
 mod log;
 mod terminal;

@@ -8,13 +8,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::spool::Sender;
 use super::waiting::WaitingLines;
-use crate::report::diagnostics::DiagnosticReader;
 use butler_base::event::LogLineRef;
 use butler_base::event::{Notation, Phase, Stream};
 use butler_base::process::Sink;
 use butler_base::secret::{LineRedactor, Redactor};
-use butler_result::Diagnostic;
 use butler_result::timeline::Watcher;
+use butler_result::{Diagnostic, DiagnosticReader};
 
 /// The largest number that the registry can store, a signed 32-bit integer.
 const MAX_SEQUENCE: u32 = i32::MAX.unsigned_abs();

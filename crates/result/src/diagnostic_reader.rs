@@ -1,16 +1,17 @@
-//! Extracts errors and warnings from the tool's human-readable log.
+//! Extracts errors and warnings from the tool's human-readable output.
 //!
-//! The text is the only form of these messages that is the same in every version of the tool. The lines
-//! are already redacted. A module can print lines in the same form, so the result is only displayed, never
-//! interpreted, and its size is limited.
+//! The text is the only form of these messages that is the same in every version of the tool. A module can
+//! print lines in the same form, so a caller must not rely on the result where a mistake matters. Its size is
+//! limited, and texts are cut: lines with secrets must be redacted before, or have a limit above their length.
 
 use butler_base::event::Stream;
-use butler_result::{Diagnostic, Severity, SourceLocation};
+
+use crate::diagnostic::{Diagnostic, Severity, SourceLocation};
 
 /// The number of diagnostics of each severity that are kept.
 const MAX_DIAGNOSTICS: usize = 100;
 
-/// The longest summary or detail of a diagnostic, in bytes.
+/// The longest summary or detail of a diagnostic that is displayed, in bytes.
 const MAX_TEXT: usize = 8 * 1024;
 
 /// The number of columns after which the tool breaks a line.
@@ -40,16 +41,31 @@ const FOLLOWING_LINES: [&str; 15] = [
 ];
 
 /// Reads the lines of the tool, and collects its errors and warnings.
-#[derive(Debug, Default)]
-pub(super) struct DiagnosticReader {
+#[derive(Debug)]
+pub struct DiagnosticReader {
     found: Vec<Diagnostic>,
     /// The unfinished diagnostic of each stream, because the lines of both streams are mixed.
     open: [Option<OpenDiagnostic>; 2],
+    /// The longest summary or detail, in bytes.
+    max_text: usize,
+}
+
+impl Default for DiagnosticReader {
+    /// A reader of redacted lines, for display.
+    fn default() -> Self {
+        Self::with_limit(MAX_TEXT)
+    }
 }
 
 impl DiagnosticReader {
+    /// A reader that cuts a summary and a detail after `max_text` bytes.
+    #[must_use]
+    pub const fn with_limit(max_text: usize) -> Self {
+        Self { found: Vec::new(), open: [None, None], max_text }
+    }
+
     /// Reads a line of the tool.
-    pub(super) fn read(&mut self, stream: Stream, line: &str) {
+    pub fn read(&mut self, stream: Stream, line: &str) {
         let slot = match stream {
             Stream::Stdout => 0,
             Stream::Stderr => 1,
@@ -63,7 +79,8 @@ impl DiagnosticReader {
         if let Some((summary, severity)) = headline {
             self.finish(slot);
             let columns = text.chars().count();
-            self.open[slot] = Some(OpenDiagnostic::new(severity, summary, columns));
+            let open = OpenDiagnostic::new(severity, summary, columns, self.max_text);
+            self.open[slot] = Some(open);
         } else if line == "╵" || self.open[slot].as_ref().is_some_and(|open| open.ends_before(text))
         {
             self.finish(slot);
@@ -73,13 +90,13 @@ impl DiagnosticReader {
     }
 
     /// Finishes open diagnostics, because the command has ended.
-    pub(super) fn finish_all(&mut self) {
+    pub fn finish_all(&mut self) {
         self.finish(1);
         self.finish(0);
     }
 
     /// All diagnostics, in the order of their ends. Each is returned once.
-    pub(super) fn take(&mut self) -> Vec<Diagnostic> {
+    pub fn take(&mut self) -> Vec<Diagnostic> {
         self.finish_all();
         std::mem::take(&mut self.found)
     }
@@ -112,18 +129,19 @@ struct OpenDiagnostic {
     diagnostic: Diagnostic,
     part: DiagnosticPart,
     after_blank: bool,
+    max_text: usize,
 }
 
 impl OpenDiagnostic {
-    fn new(severity: Severity, summary: &str, columns: usize) -> Self {
+    fn new(severity: Severity, summary: &str, columns: usize, max_text: usize) -> Self {
         let diagnostic = Diagnostic {
             severity,
-            summary: cut(summary, MAX_TEXT).to_owned(),
+            summary: cut(summary, max_text).to_owned(),
             detail: String::new(),
             subject: None,
             place: None,
         };
-        Self { diagnostic, part: DiagnosticPart::Summary(columns), after_blank: false }
+        Self { diagnostic, part: DiagnosticPart::Summary(columns), after_blank: false, max_text }
     }
 
     fn ends_before(&self, text: &str) -> bool {
@@ -138,7 +156,7 @@ impl OpenDiagnostic {
                 let summary = &mut self.diagnostic.summary;
                 summary.push(' ');
                 summary.push_str(text.trim_end());
-                summary.truncate(summary.floor_char_boundary(MAX_TEXT));
+                summary.truncate(summary.floor_char_boundary(self.max_text));
                 self.part = DiagnosticPart::Summary(text.chars().count());
                 return;
             }
@@ -155,8 +173,8 @@ impl OpenDiagnostic {
             DiagnosticPart::Summary(_) | DiagnosticPart::Head | DiagnosticPart::Detail => {
                 self.part = DiagnosticPart::Detail;
                 let detail = &mut self.diagnostic.detail;
-                if detail.len() < MAX_TEXT {
-                    detail.push_str(cut(text.trim_end(), MAX_TEXT));
+                if detail.len() < self.max_text {
+                    detail.push_str(cut(text.trim_end(), self.max_text));
                     detail.push('\n');
                 }
             }
@@ -190,7 +208,7 @@ impl OpenDiagnostic {
 
     fn finish(mut self) -> Diagnostic {
         let detail = &mut self.diagnostic.detail;
-        detail.truncate(cut(detail, MAX_TEXT).trim_end().len());
+        detail.truncate(cut(detail, self.max_text).trim_end().len());
         self.diagnostic
     }
 }
