@@ -62,6 +62,25 @@ impl TestRepository {
         commit.unwrap().to_string()
     }
 
+    /// Commits what was committed last, with directories `a` below each other in a directory of its root.
+    pub(crate) fn commit_deep(&self, directory: &str, depth: usize) -> Commit {
+        let last = self.repository.head().unwrap().peel_to_tree().unwrap();
+        let mut tree = self.repository.treebuilder(None).unwrap().write().unwrap();
+        for _ in 0..depth {
+            let mut builder = self.repository.treebuilder(None).unwrap();
+            builder.insert("a", tree, 0o040_000).unwrap();
+            tree = builder.write().unwrap();
+        }
+        let update = |parent: &git2::Tree<'_>, name: &str, tree: Oid| {
+            let mut builder = self.repository.treebuilder(Some(parent)).unwrap();
+            builder.insert(name, tree, 0o040_000).unwrap();
+            builder.write().unwrap()
+        };
+        let parent = last.get_name(directory).unwrap().to_object(&self.repository).unwrap();
+        let parent = update(&parent.into_tree().unwrap(), "a", tree);
+        self.commit_tree(update(&last, directory, parent))
+    }
+
     /// Commits a tree.
     pub(crate) fn commit_tree(&self, tree: Oid) -> Commit {
         let tree = self.repository.find_tree(tree).unwrap();

@@ -22,6 +22,12 @@ fn reasons(layer: &Value) -> String {
     reasons.map(|reason| text(&reason["text"])).collect::<Vec<_>>().join("; ")
 }
 
+/// What people should know.
+fn notes(layer: &Value) -> String {
+    let notes = layer["notes"].as_array().into_iter().flatten();
+    notes.map(text).collect::<Vec<_>>().join("; ")
+}
+
 /// Why nothing is started, and drift that was found.
 fn noted(layer: &Value) -> String {
     let drift = (layer["drift"] == "found").then(|| format!("drift {}", drift(layer)));
@@ -99,6 +105,7 @@ pub(super) fn layer(layer: &Value) -> String {
         ("path", text(&layer["path"])),
         ("phase", text(&layer["phase"])),
         ("reasons", reasons(layer)),
+        ("notes", notes(layer)),
         ("revision", shown("revision")),
         ("planned", shown("plannedRevision")),
         ("applied", shown("appliedRevision")),

@@ -33,17 +33,62 @@ layers: {{a: {{path: a}}, b: {{path: b}}}}
 }
 
 #[tokio::test]
-async fn log_names_files_of_the_commit_that_were_not_checked_out() {
+async fn attempt_never_has_fewer_files_than_a_clone_without_saying_so() {
     let installation = Installation::new();
-    // Neither path can be found without evaluating the module.
+    let each = |locals: &str, files: &str| {
+        format!(
+            "{locals}resource \"terraform_data\" \"x\" {{\n  for_each = {files}\n  input    = each.key\n}}\n"
+        )
+    };
+    let local = "locals {\n  conf = \"${path.module}/../conf\"\n}\n";
+    let layers = [
+        ("literal", each("", "fileset(path.module, \"../conf/*.yaml\")"), false),
+        ("cwd", each("", "fileset(\"${path.cwd}/../conf\", \"*.yaml\")"), false),
+        ("root", each("", "fileset(\"${path.root}/../conf\", \"*.yaml\")"), false),
+        ("local", each(local, "fileset(local.conf, \"*.yaml\")"), false),
+        (
+            "joined",
+            each("", "fileset(join(\"/\", [path.module, \"..\", \"conf\"]), \"*.yaml\")"),
+            true,
+        ),
+        ("formatted", each("", "fileset(format(\"%s/../conf\", path.module), \"*.yaml\")"), true),
+        ("above", each("", "fileset(\"${dirname(path.cwd)}/conf\", \"*.yaml\")"), true),
+        (
+            "replaced",
+            each("", "fileset(replace(path.cwd, \"replaced\", \"conf\"), \"*.yaml\")"),
+            true,
+        ),
+    ];
+    let paths: Vec<String> = layers.iter().map(|(name, ..)| format!("{name}/main.tf")).collect();
+    let mut files: Vec<(&str, &str)> = vec![("conf/a.yaml", ""), ("conf/b.yaml", "")];
+    files.extend(
+        paths.iter().map(String::as_str).zip(layers.iter().map(|(_, text, _)| text.as_str())),
+    );
+    let repository = Repository::create(&files);
+    installation.configure(&format!(
+        "repositories: {{infra: {{url: '{}'}}}}
+defaults: {{repository: infra, ref: main, strategy: plan-only}}
+layers: {{all: {{paths: ['*']}}}}
+",
+        repository.url()
+    ));
+    let pass = installation.once(&[]).await;
+    let table = text(&pass);
+    for (layer, ..) in &layers {
+        let row = table.lines().find(|line| line.starts_with(&format!("all.{layer} "))).unwrap();
+        assert!(row.contains("2 to add"), "{table}");
+    }
+}
+
+#[tokio::test]
+async fn attempt_has_what_links_and_computed_paths_lead_to() {
+    let installation = Installation::new();
+    // The path cannot be found without evaluating the module.
     let module = "locals {
   root = \"..\"
 }
 output \"data\" {
   value = file(join(\"/\", [path.module, local.root, \"data\", \"x.json\"]))
-}
-output \"other\" {
-  value = file(join(\"/\", [path.module, local.root, \"data\", \"missing.json\"]))
 }
 ";
     let repository = Repository::create(&[
@@ -51,40 +96,43 @@ output \"other\" {
         ("b/main.tf", "module \"linked\" {\n  source = \"./modules/shared\"\n}\n"),
         ("data/x.json", "{}"),
         ("modules/shared/main.tf", LAYER),
+        ("shared.tfvars", "x = 1\n"),
+        ("c/variables.tf", "variable \"x\" {\n  type = number\n}\n"),
+        ("d/main.tf", LAYER),
     ]);
-    std::os::unix::fs::symlink("../modules", repository.path().join("b/modules")).unwrap();
-    repository.commit("Add a link", &[]);
+    let link = |target: &str, path: &str| {
+        std::os::unix::fs::symlink(target, repository.path().join(path)).unwrap();
+    };
+    link("../modules", "b/modules");
+    link("../d/main.tf", "c/main.tf");
+    link("../chain.tfvars", "c/x.auto.tfvars");
+    link("shared.tfvars", "chain.tfvars");
+    link("c", "linked");
+    link("/etc/hostname", "d/hostname");
+    repository.commit("Add links", &[]);
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}'}}}}
-defaults: {{repository: infra, ref: main, retries: {{max: 1}}}}
+defaults: {{repository: infra, ref: main, strategy: plan-only, retries: {{max: 1}}}}
 layers:
   a: {{path: a}}
   b: {{path: b}}
   b-full: {{path: b, checkout: full}}
-  b-triggers: {{path: b, triggers: ['modules/**']}}
+  c: {{path: c}}
+  d: {{path: d}}
+  linked: {{path: linked}}
 ",
         repository.url()
     ));
     let pass = installation.once(&[]).await;
-    assert_eq!(pass.status.code(), Some(1), "{}", text(&pass));
-    let logs = attempts(&installation.data())
-        .into_iter()
-        .map(|attempt| std::fs::read_to_string(attempt.join("log.jsonl")).unwrap());
-    let logs: Vec<String> = logs.collect();
-    let has = |text: &str| logs.iter().filter(|log| log.contains(text)).count();
-    let advice = |path: &str, glob: &str| {
-        format!(
-            "`{path}` is in the commit but was not checked out: add `{glob}` to `triggers` of the \
-             layer, or set `checkout: full`"
-        )
-    };
-    assert_eq!(has(&advice("data/x.json", "data/x.json")), 1, "{logs:#?}");
-    assert_eq!(has("`data/missing.json` is in the commit"), 0, "{logs:#?}");
-    assert_eq!(has(&advice("modules", "modules/**")), 1, "{logs:#?}");
     let table = text(&pass);
-    for (layer, expected) in
-        [("a ", "Failed"), ("b ", "Failed"), ("b-full", "1 to add"), ("b-triggers", "1 to add")]
-    {
+    for (layer, expected) in [
+        ("a ", "Succeeded"),
+        ("b ", "1 to add"),
+        ("b-full ", "1 to add"),
+        ("c ", "1 to add"),
+        ("d ", "cannot use `d/hostname` of the commit: the link leads out of the repository"),
+        ("linked ", "1 to add"),
+    ] {
         let row = table.lines().find(|line| line.starts_with(layer)).unwrap();
         assert!(row.contains(expected), "{table}");
     }

@@ -7,13 +7,12 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use butler_base::error::FailureClass;
-use git2::{ObjectType, Oid, Repository, TreeWalkMode, TreeWalkResult};
+use git2::{ObjectType, Oid, Repository};
 use tar::{Builder, EntryType, Header};
 
-use crate::config::Checkout;
-use crate::layers::LayerSource;
+use crate::layers::{LayerSource, layer_files};
 use crate::mirror::{
-    Dependencies, GitTree, Kind, Tree as _, TreeError, dependencies, globs, matching,
+    Dependencies, GitTree, Kind, Tree as _, TreeError, below, check_depth, globs, matching, needs,
     submodule_tree,
 };
 use crate::model::Commit;
@@ -90,6 +89,8 @@ pub(super) struct Archive {
     size: u64,
     /// The largest size of the tar, in bytes.
     most: u64,
+    /// How many entries of directories were looked at.
+    visited: u64,
 }
 
 /// An entry of the archive.
@@ -129,7 +130,7 @@ impl Archive {
     ) -> Result<Self, ArchiveError> {
         let repository = Repository::open_bare(mirror).map_err(|error| failed("", &error))?;
         let found = entries(&repository, layer, commit)?;
-        let mut archive = Self { repository, files: Vec::new(), size: 0, most };
+        let mut archive = Self { repository, files: Vec::new(), size: 0, most, visited: 0 };
         for (path, entry) in &found {
             // A directory stands for everything below it.
             if !has_parent(&found, path) {
@@ -224,33 +225,32 @@ impl Archive {
         Ok(())
     }
 
+    /// Adds what is below a directory. The recursion ends, because the depth is limited.
     fn add_tree(&mut self, path: &str, id: Oid) -> Result<(), ArchiveError> {
-        let (mut found, mut visited) = (Vec::new(), 0);
+        check_depth(path)?;
         let tree = self.repository.find_tree(id).map_err(|error| failed(path, &error))?;
-        let walked = tree.walk(TreeWalkMode::PreOrder, |directory, entry| {
-            visited += 1;
-            if visited > self.most / BLOCK {
-                return TreeWalkResult::Abort;
+        let mut found = Vec::new();
+        for entry in &tree {
+            self.visited += 1;
+            // A small repository can contain directories without end.
+            if self.visited > self.most / BLOCK {
+                return Err(ArchiveError::TooLarge);
             }
-            let Ok(name) = entry.name() else { return TreeWalkResult::Ok };
-            let inner = format!("{directory}{name}");
-            let full = if path.is_empty() { inner } else { format!("{path}/{inner}") };
+            let Ok(name) = entry.name() else { continue };
+            // Git never makes such names, but a repository can contain them.
+            if matches!(name, "." | "..") || name.contains(['/', '\0']) {
+                continue;
+            }
             let kind = match (entry.kind(), entry.filemode()) {
+                (Some(ObjectType::Tree), _) => Kind::Directory,
                 (Some(ObjectType::Blob), 0o120_000) => Kind::Link,
                 (Some(ObjectType::Blob), 0o100_755) => Kind::Executable,
                 (Some(ObjectType::Blob), _) => Kind::File,
                 (Some(ObjectType::Commit), _) => Kind::Submodule,
-                // The walk goes into directories itself.
-                _ => return TreeWalkResult::Ok,
+                _ => continue,
             };
-            found.push((full, kind, entry.id()));
-            TreeWalkResult::Ok
-        });
-        // A small repository can contain directories without end.
-        if visited > self.most / BLOCK {
-            return Err(ArchiveError::TooLarge);
+            found.push((below(path, name), kind, entry.id()));
         }
-        walked.map_err(|error| failed(path, &error))?;
         drop(tree);
         for (path, kind, id) in found {
             self.add(&path, kind, id)?;
@@ -266,15 +266,19 @@ fn entries(
     commit: &Commit,
 ) -> Result<Dependencies, ArchiveError> {
     let tree = GitTree::of(repository, commit)?;
-    if layer.entry.is_terragrunt() || layer.entry.checkout == Some(Checkout::Full) {
-        return Ok(tree.entry("")?.map(|root| (String::new(), root)).into_iter().collect());
-    }
     let triggers = layer.entry.triggers.iter().map(|glob| glob.value.as_str());
     let triggers = matching(&tree, &globs(triggers).unwrap_or_default())?;
+    let files = layer_files(&layer.entry, &layer.path, &triggers);
     let (mut parents, mut references) = Default::default();
-    dependencies(&tree, &layer.path, &triggers, &mut parents, &mut references)?.ok_or_else(|| {
-        ArchiveError::PathMissing { commit: commit.clone(), path: layer.path.clone() }
-    })
+    let found = needs(&tree, &files, &mut parents, &mut references)?;
+    let found = found.ok_or_else(|| ArchiveError::PathMissing {
+        commit: commit.clone(),
+        path: layer.path.clone(),
+    })?;
+    if !found.is_full {
+        return Ok(found.entries);
+    }
+    Ok(tree.entry("")?.map(|root| (String::new(), root)).into_iter().collect())
 }
 
 /// Whether a directory above `path` is in `found` too.

@@ -81,6 +81,31 @@ fn files_that_cannot_be_sent_are_named() {
 }
 
 #[test]
+fn directories_without_end_are_refused_with_their_path() {
+    let files = TestRepository::new();
+    files.write("a/main.tf", "");
+    files.write("deep/x", "");
+    files.commit();
+    // libgit2 walks directories with a recursion that ends the process.
+    let commit = files.commit_deep("deep", 20_000);
+    assert!(archive(&files, &commit, "", MOST).is_ok());
+    let error = archive(&files, &commit, ", checkout: full", MOST).err().unwrap();
+    assert!(error.to_string().starts_with("cannot use `deep/a/a/"), "{error}");
+    assert_eq!(error.class(), FailureClass::Module);
+}
+
+#[test]
+fn module_that_computes_a_path_gets_all_files() {
+    let files = TestRepository::new();
+    files.write("data/x.json", "");
+    for (value, has_all) in [("\"../y.json\"", false), ("var.path", true)] {
+        files.write("a/main.tf", &format!("output \"o\" {{\n  value = file({value})\n}}\n"));
+        let archive = archive(&files, &files.commit(), "", MOST).unwrap();
+        assert_eq!(archive.contains("data/x.json"), has_all, "{value}");
+    }
+}
+
+#[test]
 fn full_checkout_has_all_files() {
     let files = TestRepository::new();
     files.write("a/main.tf", "");

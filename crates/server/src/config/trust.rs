@@ -216,7 +216,7 @@ impl RemoteLimits {
             return Some(format!("the host `{host}` is a link-local address"));
         }
         let allowed = globs(self.git_hosts.iter().map(String::as_str)).unwrap_or_default();
-        (!allowed.is_match(host.to_string()))
+        (!allowed.is_match(&host.to_string()))
             .then(|| format!("the host `{host}` is not allowed by `--allowed-git-host`"))
     }
 }

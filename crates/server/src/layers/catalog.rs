@@ -22,6 +22,8 @@ pub struct LayerSource {
     pub path: String,
     /// What the configuration says.
     pub entry: Arc<LayerEntry>,
+    /// What people should know about it, in sentences.
+    pub notes: Vec<String>,
 }
 
 /// All layers by name.
@@ -78,6 +80,7 @@ impl Catalog {
                 let path = crate::mirror::join("", path).unwrap_or_default();
                 let of_module = reading.and_then(|reading| reading.state_keys.get(&name));
                 let of_module = of_module.and_then(|key| key.text(&entry, &path));
+                let notes = reading.and_then(|reading| reading.notes.get(&name));
                 members.entry(set).or_default().push(name.clone());
                 found.push((
                     set,
@@ -91,6 +94,7 @@ impl Catalog {
                         reference: reference(&entry).to_owned(),
                         path,
                         entry: Arc::clone(&entry),
+                        notes: notes.cloned().unwrap_or_default(),
                     },
                 ));
             }

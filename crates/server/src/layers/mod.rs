@@ -5,6 +5,7 @@
 //! layers of all repositories. [`read_include()`] reads configuration that is in a repository.
 
 mod catalog;
+mod files;
 mod include;
 mod read;
 mod resolve;
@@ -14,6 +15,7 @@ mod tests;
 mod windows;
 
 pub use catalog::{Catalog, LayerSource};
+pub use files::layer_files;
 pub use include::{IncludedFiles, read_include};
-pub use read::{Caches, Reading, origin, read, references};
+pub use read::{Caches, Heads, Reading, origin, read, references};
 pub use state_key::ModuleStateKey;

@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::files::layer_files;
 use super::state_key::ModuleStateKey;
 use crate::config::{Config, DEFAULT_REFERENCE, LayerEntry, generated_name};
 use crate::mirror::{
-    BackendCache, Dependencies, GitTree, Kind, ModuleBackend, ParentFiles, ReferenceCache,
-    TERRAGRUNT, Tree, TreeError, Walk, dependencies, digest, globs, join, matching, module_backend,
-    syntax,
+    BackendCache, Dependencies, GitTree, Kind, LayerFiles, ModuleBackend, ParentFiles,
+    ReferenceCache, TERRAGRUNT, Tree, TreeError, Walk, below, digest, globs, join, matching,
+    module_backend, needs, syntax,
 };
 use crate::model::{Commit, LayerName, Revision, Sighting};
 
@@ -52,6 +53,9 @@ pub struct Reading {
     /// The identity of the states that backends of modules name, as far as it is known.
     #[serde(default)]
     pub state_keys: BTreeMap<LayerName, ModuleStateKey>,
+    /// What people should know about layers, in sentences.
+    #[serde(default)]
+    pub notes: BTreeMap<LayerName, Vec<String>>,
     /// What is wrong with layer sets, in sentences.
     pub problems: Vec<String>,
 }
@@ -105,6 +109,29 @@ pub(super) fn reference(entry: &LayerEntry) -> &str {
     entry.reference.as_deref().unwrap_or(DEFAULT_REFERENCE)
 }
 
+/// The commits of [`references`].
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Heads {
+    /// By ref; `None` for refs that do not exist.
+    pub commits: BTreeMap<String, Option<Commit>>,
+    /// What people should know about a ref, in one sentence.
+    pub notes: BTreeMap<String, String>,
+}
+
+impl Heads {
+    /// Whether a reading at `other` finds the same.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.commits == other.commits && self.notes == other.notes
+    }
+}
+
+impl From<BTreeMap<String, Option<Commit>>> for Heads {
+    fn from(commits: BTreeMap<String, Option<Commit>>) -> Self {
+        Self { commits, ..Self::default() }
+    }
+}
+
 /// The layers and layer sets of a repository.
 fn entries<'a>(
     config: &'a Config,
@@ -123,8 +150,7 @@ pub(super) fn name_in_set(set: &str, directory: &str) -> Result<LayerName, Strin
     generated_name(set, directory).map_err(|error| error.to_string())
 }
 
-/// Reads a repository at these commits: the ones of [`references`], `None` for refs that do not
-/// exist.
+/// Reads a repository at these commits.
 ///
 /// # Errors
 /// If the repository cannot be read. A layer whose files cannot be used is [`Sighting::Invalid`].
@@ -132,16 +158,21 @@ pub fn read(
     config: &Config,
     repository: &str,
     mirror: &git2::Repository,
-    commits: &BTreeMap<String, Option<Commit>>,
+    heads: &Heads,
     caches: &mut Caches,
 ) -> Result<Reading, TreeError> {
     let mut reading = Reading { origin: origin(config, repository), ..Reading::default() };
+    for include in config.include_sources().iter().filter(|it| it.repository == repository) {
+        if let Some(note) = heads.notes.get(&include.reference) {
+            reading.problems.push(format!("the include `{include}`: {note}"));
+        }
+    }
     caches.begin();
     let mut trees = HashMap::new();
     // Many layers have the triggers of `defaults`.
     let mut matched = HashMap::new();
     for (name, entry) in entries(config, repository) {
-        let commit = commits.get(reference(entry)).cloned().flatten();
+        let commit = heads.commits.get(reference(entry)).cloned().flatten();
         // Layers of one commit share what was read of it.
         if let Some(commit) = commit.as_ref().filter(|commit| !trees.contains_key(*commit)) {
             let read = (GitTree::of(mirror, commit)?, ParentFiles::default());
@@ -195,15 +226,25 @@ pub fn read(
                     let references = &mut caches.references;
                     let seen = match &*triggers {
                         Ok(triggers) => {
-                            of_content(see(tree, commit, &path, triggers, parents, references))?
+                            let files = layer_files(entry, &path, triggers);
+                            of_content(see(tree, commit, &files, parents, references))?
                         }
                         Err(why) => Err(why.clone()),
                     };
                     // One layer that cannot be used does not stop the others.
-                    seen.unwrap_or_else(|why| Sighting::Invalid { commit: commit.clone(), why })
+                    let (sighting, note) = seen.unwrap_or_else(|why| {
+                        (Sighting::Invalid { commit: commit.clone(), why }, None)
+                    });
+                    if let Some(note) = note {
+                        reading.notes.entry(name.clone()).or_default().push(note);
+                    }
+                    sighting
                 }
                 _ => Sighting::RefMissing,
             };
+            if let Some(note) = heads.notes.get(reference(entry)) {
+                reading.notes.entry(name.clone()).or_default().push(note.clone());
+            }
             // Of two layers with one name, the first one is used.
             reading.sightings.entry(name).or_insert(sighting);
         }
@@ -221,18 +262,21 @@ fn of_content<T>(read: Result<T, TreeError>) -> Result<Result<T, String>, TreeEr
     }
 }
 
+/// What the commit has for a layer, and what people should know about that.
 fn see(
     tree: &GitTree<'_>,
     commit: &Commit,
-    path: &str,
-    triggers: &Dependencies,
+    files: &LayerFiles<'_>,
     parents: &mut ParentFiles,
     cache: &mut ReferenceCache,
-) -> Result<Sighting, TreeError> {
+) -> Result<(Sighting, Option<String>), TreeError> {
     let commit = commit.clone();
-    Ok(match dependencies(tree, path, triggers, parents, cache)? {
-        Some(found) => Sighting::Found(Revision { commit, digest: digest(&found) }),
-        None => Sighting::PathMissing { commit },
+    Ok(match needs(tree, files, parents, cache)? {
+        Some(found) => {
+            let digest = digest(&found.entries);
+            (Sighting::Found(Revision { commit, digest }), found.note)
+        }
+        None => (Sighting::PathMissing { commit }, None),
     })
 }
 
@@ -250,14 +294,18 @@ fn directories(
     });
     let globs = globs(paths).unwrap_or_default();
     let mut found = Vec::new();
-    let mut walk = Walk::from_root();
+    let mut walk = Walk::from("");
     while let Some(directory) = walk.pop()? {
         let mut has_module = false;
         for (name, entry) in tree.list(&directory)? {
             if entry.kind != Kind::Directory {
                 has_module |= syntax(&name).is_some() || name == TERRAGRUNT;
-            } else if name != ".terraform" {
-                walk.add(join(&directory, &name).unwrap_or_default());
+            } else if name != ".terraform"
+                && let Err(error) = walk.add(below(&directory, &name))
+            {
+                // The layers in other directories are not affected.
+                problems
+                    .push(format!("the layer set `{set}` looks at no deeper directories: {error}"));
             }
         }
         if has_module && globs.is_match(&directory) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::config::{Config, parse};
-use crate::layers::{Caches, Catalog, Reading, read, references};
+use crate::layers::{Caches, Catalog, Heads, Reading, read, references};
 use crate::test_repository::TestRepository;
 
 fn config(layers: &[&str]) -> Config {
@@ -16,7 +16,7 @@ fn config(layers: &[&str]) -> Config {
 fn reading(config: &Config, files: &TestRepository) -> Reading {
     let commit = files.commit();
     let commits = references(config, "infra").into_iter().map(|it| (it, Some(commit.clone())));
-    let commits = commits.collect();
+    let commits = Heads { commits: commits.collect(), ..Heads::default() };
     read(config, "infra", &files.repository, &commits, &mut Caches::default()).unwrap()
 }
 

@@ -25,10 +25,10 @@ fn repository() -> TestRepository {
 
 fn read_at(config: &Config, repository: &str, files: &TestRepository, commit: &Commit) -> Reading {
     let references = references(config, repository).into_iter();
-    let commits = references
+    let commits: BTreeMap<_, _> = references
         .map(|name| if name == "gone" { (name, None) } else { (name, Some(commit.clone())) })
         .collect();
-    read(config, repository, &files.repository, &commits, &mut Caches::default()).unwrap()
+    read(config, repository, &files.repository, &commits.into(), &mut Caches::default()).unwrap()
 }
 
 /// The layers of `config` after `files` were read.
@@ -113,7 +113,7 @@ fn only_an_error_in_the_commit_is_recorded() {
         "  a: {repository: infra, path: envs/dev}\n  b: {repository: infra, path: modules/a}\n",
     );
     let commit = files.commit();
-    let commits = BTreeMap::from([("HEAD".to_owned(), Some(commit.clone()))]);
+    let commits = BTreeMap::from([("HEAD".to_owned(), Some(commit.clone()))]).into();
     let object = |path: &str| {
         let root = files.repository.head().unwrap().peel_to_tree().unwrap();
         let id = root.get_path(path.as_ref()).unwrap().id().to_string();

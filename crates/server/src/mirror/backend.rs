@@ -8,8 +8,9 @@ use secrecy::SecretString;
 use serde_json::{Map, Value};
 
 use super::cache::Cache;
+use super::links::{Located, locate};
 use super::syntax::{Syntax, TERRAGRUNT, is_override, syntax};
-use super::tree::{Kind, Tree, TreeError, join};
+use super::tree::{Kind, Tree, TreeError};
 
 /// The largest file that is read, in bytes.
 const MOST: usize = 1024 * 1024;
@@ -56,17 +57,22 @@ pub fn module_backend(
     path: &str,
     cache: &mut BackendCache,
 ) -> Result<ModuleBackend, TreeError> {
-    let Some(directory) = tree.entry(path)? else { return Ok(ModuleBackend::Absent) };
+    let Located::At(path, directory) = locate(tree, "", path, &mut Vec::new())? else {
+        return Ok(ModuleBackend::Absent);
+    };
     if let Some(known) = cache.0.get(&directory.id) {
         return Ok(known.clone());
     }
-    let mut found = Blocks::default();
-    for (name, entry) in tree.list(path)? {
-        if !matches!(entry.kind, Kind::File | Kind::Executable) {
+    let (mut found, mut has_links) = (Blocks::default(), false);
+    for (name, entry) in tree.list(&path)? {
+        if syntax(&name).is_none() && name != TERRAGRUNT {
             continue;
         }
-        let Some(file) = join(path, &name) else { continue };
-        if syntax(&name).is_none() && name != TERRAGRUNT {
+        has_links |= entry.kind == Kind::Link;
+        let Located::At(file, entry) = locate(tree, &path, &name, &mut Vec::new())? else {
+            continue;
+        };
+        if !matches!(entry.kind, Kind::File | Kind::Executable) {
             continue;
         }
         // A file that cannot be read as text has no blocks.
@@ -79,7 +85,10 @@ pub fn module_backend(
         }
     }
     let backend = found.backend();
-    cache.0.insert(directory.id, backend.clone());
+    // What links lead to can change without the directory.
+    if !has_links {
+        cache.0.insert(directory.id, backend.clone());
+    }
     Ok(backend)
 }
 

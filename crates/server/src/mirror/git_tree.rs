@@ -12,6 +12,9 @@ use git2::{ErrorClass, ObjectType, Repository, TreeEntry};
 use super::tree::{Entry, Kind, Tree, TreeError};
 use crate::model::Commit;
 
+/// The longest target of a link, in bytes: what Linux allows.
+const LONGEST_TARGET: usize = 4096;
+
 /// The files of one commit.
 pub struct GitTree<'a> {
     repository: &'a Repository,
@@ -151,6 +154,20 @@ impl Tree for GitTree<'_> {
         if !matches!(found.kind, Kind::File | Kind::Executable) {
             return Ok(None);
         }
+        self.content(path, &found, most)
+    }
+
+    fn link(&self, path: &str) -> Result<Option<String>, TreeError> {
+        let Some(found) = self.entry(path)?.filter(|found| found.kind == Kind::Link) else {
+            return Ok(None);
+        };
+        self.content(path, &found, LONGEST_TARGET)
+    }
+}
+
+impl GitTree<'_> {
+    /// The content of a blob, if it has at most `most` bytes and is UTF-8.
+    fn content(&self, path: &str, found: &Entry, most: usize) -> Result<Option<String>, TreeError> {
         let failed = |error: git2::Error| failed(path, &error);
         let id = git2::Oid::from_str(&found.id).map_err(failed)?;
         // The size is known before the content is read.

@@ -5,7 +5,14 @@ mod cache;
 mod commit_title;
 mod digest;
 mod git_tree;
-mod references;
+mod globs;
+mod links;
+mod needs;
+#[cfg(test)]
+mod needs_tests;
+mod parents;
+mod reach;
+mod search;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -13,9 +20,10 @@ mod tree;
 
 pub use backend::{BackendBlock, BackendCache, ModuleBackend, module_backend};
 pub use commit_title::commit_title;
-pub use digest::{
-    Dependencies, InvalidGlob, ParentFiles, ReferenceCache, dependencies, digest, globs, matching,
-};
+pub use digest::{Dependencies, digest, matching};
 pub use git_tree::{GitTree, submodule_tree};
+pub use globs::{Globs, InvalidGlob, globs, never_matches};
+pub use needs::{LayerFiles, Needs, ReferenceCache, needs};
+pub use parents::ParentFiles;
 pub use syntax::{Syntax, TERRAGRUNT, syntax};
-pub use tree::{Entry, Kind, Tree, TreeError, Walk, join};
+pub use tree::{Entry, Kind, Tree, TreeError, Walk, below, check_depth, join};

@@ -78,6 +78,12 @@ pub trait Tree {
     /// # Errors
     /// If an object cannot be read.
     fn text(&self, path: &str, most: usize) -> Result<Option<String>, TreeError>;
+
+    /// The target of the symbolic link at `path`, if it is one and the target is UTF-8.
+    ///
+    /// # Errors
+    /// If an object cannot be read.
+    fn link(&self, path: &str) -> Result<Option<String>, TreeError>;
 }
 
 /// The most directories below each other that are looked at.
@@ -86,8 +92,11 @@ const DEEPEST: usize = 100;
 /// The most directories of a commit that are looked at.
 const MOST: usize = 100_000;
 
-/// The directories of a commit that are still to be looked at, from the root on. A small repository can
-/// contain directories without end, so there are limits.
+/// How much of a path that is too deep is shown, in characters.
+const SHOWN: usize = 60;
+
+/// The directories of a commit that are still to be looked at. A small repository can contain directories
+/// without end, so there are limits.
 #[derive(Debug)]
 pub struct Walk {
     waiting: Vec<String>,
@@ -95,21 +104,20 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// Begins at the root.
+    /// Begins at a directory.
     #[must_use]
-    pub fn from_root() -> Self {
-        Self::limited(MOST)
+    pub fn from(directory: &str) -> Self {
+        Self { waiting: vec![directory.to_owned()], left: MOST }
     }
 
-    fn limited(left: usize) -> Self {
-        Self { waiting: vec![String::new()], left }
-    }
-
-    /// Adds a directory, unless it is too deep.
-    pub fn add(&mut self, directory: String) {
-        if directory.matches('/').count() < DEEPEST {
-            self.waiting.push(directory);
-        }
+    /// Adds a directory.
+    ///
+    /// # Errors
+    /// If it is too deep.
+    pub fn add(&mut self, directory: String) -> Result<(), TreeError> {
+        check_depth(&directory)?;
+        self.waiting.push(directory);
+        Ok(())
     }
 
     /// The next directory.
@@ -125,6 +133,25 @@ impl Walk {
         self.left = left;
         Ok(Some(directory))
     }
+}
+
+/// Refuses a directory with too many above it.
+///
+/// # Errors
+/// If it is too deep.
+pub fn check_depth(directory: &str) -> Result<(), TreeError> {
+    if directory.matches('/').count() < DEEPEST {
+        return Ok(());
+    }
+    let shown: String = directory.chars().take(SHOWN).collect();
+    let why = format!("it has more than {DEEPEST} directories below each other");
+    Err(TreeError::Content { path: format!("{shown}…"), why })
+}
+
+/// The path of an entry of a directory.
+#[must_use]
+pub fn below(directory: &str, name: &str) -> String {
+    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
 }
 
 /// The path that `relative` leads to from `directory`, if that is inside the repository.
@@ -149,12 +176,20 @@ mod tests {
 
     #[test]
     fn walk_ends_at_its_limits() {
-        let mut walk = Walk::limited(2);
+        let mut walk = Walk::from("");
+        walk.left = 2;
         assert_eq!(walk.pop().unwrap().as_deref(), Some(""));
-        walk.add("a/".repeat(DEEPEST));
+        let error = walk.add("a/".repeat(DEEPEST)).unwrap_err().to_string();
+        let shown = "a/".repeat(SHOWN / 2);
+        assert_eq!(
+            error,
+            format!(
+                "cannot use `{shown}…` of the commit: it has more than 100 directories below each other"
+            )
+        );
         assert_eq!(walk.pop().unwrap(), None);
-        walk.add("a".to_owned());
-        walk.add("b".to_owned());
+        walk.add("a".to_owned()).unwrap();
+        walk.add("b".to_owned()).unwrap();
         assert_eq!(walk.pop().unwrap().as_deref(), Some("b"));
         assert!(matches!(walk.pop(), Err(TreeError::Content { .. })));
     }

@@ -28,8 +28,8 @@ struct LayerPage {
     name: String,
     state: StateWord,
     why: String,
-    /// What else keeps it from running.
-    other_reasons: Vec<String>,
+    /// What else keeps it from running, and what people should know.
+    notes: Vec<String>,
     facts: Vec<(&'static str, String)>,
     /// Whether infrastructure and state differ, and when that was checked.
     drift: (&'static str, Option<When>),
@@ -96,7 +96,10 @@ pub(super) async fn page<S: Store>(
         name: name.to_owned(),
         state: of_layer(&view),
         why: why(&view),
-        other_reasons: view.reasons.iter().skip(1).map(|reason| sentence(&reason.text)).collect(),
+        notes: {
+            let reasons = view.reasons.iter().skip(1).map(|reason| &reason.text);
+            reasons.chain(&view.notes).map(|text| sentence(text)).collect()
+        },
         facts: facts(state, &view).await,
         drift: (drift(&view), checked.map(|run| When::new(run.created.0, now))),
         next_look: view.next_look.map(|at| When::new(at.0, now)),

@@ -348,6 +348,7 @@ impl Desired {
                 && known.directories == reading.directories
                 && known.with_backend == reading.with_backend
                 && known.state_keys == reading.state_keys
+                && known.notes == reading.notes
                 && known.problems == reading.problems
         });
         readings.insert(repository.to_owned(), reading);

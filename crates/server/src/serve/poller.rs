@@ -23,7 +23,7 @@ use crate::attempts::{SecretError, Secrets};
 use crate::config::{Config, RepositoryEntry};
 use crate::data::DataDirectory;
 use crate::event::Event;
-use crate::layers::{Caches, Reading, read, references};
+use crate::layers::{Caches, Heads, Reading, read, references};
 use crate::metrics::PollDurations;
 use crate::mirror::TreeError;
 use crate::model::{Commit, LayerName};
@@ -115,7 +115,7 @@ pub(super) struct Poller<S> {
 /// A reading that needs not be repeated.
 struct Last {
     config: Arc<Config>,
-    references: BTreeMap<String, Option<Commit>>,
+    heads: Heads,
     reading: Reading,
 }
 
@@ -179,14 +179,15 @@ impl<S: Store + 'static> Poller<S> {
         if self.kept.is_empty() || !self.desired.wanted.awaited(&self.name).is_empty() {
             self.kept = self.store.commits().await?;
         }
-        let (config, references) = self.update(stop).await?;
-        let is_known = self.last.as_ref().is_some_and(|last| {
-            Arc::ptr_eq(&last.config, &config) && last.references == references
-        });
+        let (config, heads) = self.update(stop).await?;
+        let is_known = self
+            .last
+            .as_ref()
+            .is_some_and(|last| Arc::ptr_eq(&last.config, &config) && last.heads.is_same(&heads));
         if is_known {
             return Ok(());
         }
-        let reading = self.read(&config, &references).await?;
+        let reading = self.read(&config, &heads).await?;
         let sightings = self.desired.own_sightings(&self.name, &config, &reading);
         if self.store.observe(&self.name, readings, &sightings).await? == Outcome::Refused {
             // Another server has read something newer. The next poll reads it too.
@@ -209,26 +210,23 @@ impl<S: Store + 'static> Poller<S> {
             let event = if is_first { Event::FirstRead(layer) } else { Event::Changed(layer) };
             let _ = self.events.send(event);
         }
-        self.last = Some(Last { config, references, reading });
+        self.last = Some(Last { config, heads, reading });
         self.kept = self.store.commits().await?;
         Ok(())
     }
 
     /// Updates the mirror, and reads its includes, which can need further commits. Returns the
     /// configuration, and the commits that it needs.
-    async fn update(
-        &self,
-        stop: &Stop,
-    ) -> Result<(Arc<Config>, BTreeMap<String, Option<Commit>>), PollError> {
+    async fn update(&self, stop: &Stop) -> Result<(Arc<Config>, Heads), PollError> {
         for _ in 0..MOST_UPDATES {
             let config = self.desired.config();
             let entry = config.repositories.get(&self.name).ok_or(PollError::Removed)?;
-            let references = self.update_mirror(&config, &entry.entry, stop).await?;
+            let heads = self.update_mirror(&config, &entry.entry, stop).await?;
             let (desired, name) = (Arc::clone(&self.desired), self.name.clone());
-            let (directory, commits) = (self.directory(), references.clone());
+            let (directory, commits) = (self.directory(), heads.commits.clone());
             let work = move || read_includes(&desired, &directory, &name, &commits);
             if !blocking(move |_| work()).await? {
-                return Ok((config, references));
+                return Ok((config, heads));
             }
         }
         Err(PollError::Unsteady)
@@ -250,7 +248,7 @@ impl<S: Store + 'static> Poller<S> {
         let includes = self.desired.includes_of(&self.name);
         let valid = self.desired.valid_includes(&includes).into_iter().map(|(_, commit)| commit);
         let valid = valid.map(|commit| commit.to_string()).collect::<Vec<_>>();
-        let last = self.last.iter().flat_map(|last| last.references.values().flatten());
+        let last = self.last.iter().flat_map(|last| last.heads.commits.values().flatten());
         self.kept.iter().chain(last).map(ToString::to_string).chain(valid).collect()
     }
 
@@ -261,7 +259,7 @@ impl<S: Store + 'static> Poller<S> {
         config: &Config,
         entry: &RepositoryEntry,
         stop: &Stop,
-    ) -> Result<BTreeMap<String, Option<Commit>>, PollError> {
+    ) -> Result<Heads, PollError> {
         let begun = self.store.clock().await?;
         let needed = references(config, &self.name);
         let followed = self.desired.followed.branches(config, &self.name);
@@ -285,16 +283,18 @@ impl<S: Store + 'static> Poller<S> {
             found = self.fetch(config, entry, needed.clone(), stop).await;
             error = found.as_ref().err().map(PollError::describe).or(error);
         }
-        let heads = found.iter().flatten().filter(|(name, _)| followed.contains(*name));
+        let heads = found.iter().flat_map(|found| &found.commits);
+        let heads = heads.filter(|(name, _)| followed.contains(*name));
         let heads = heads.map(|(name, commit)| (name.clone(), commit.clone())).collect();
         self.desired.followed.found(&self.name, Polled { heads, error, begun });
         let mut found = found?;
         for commit in &commits {
-            if let Some(answer) = found.get(commit.as_str()) {
+            if let Some(answer) = found.commits.get(commit.as_str()) {
                 self.desired.wanted.found(&self.name, commit, answer.is_some());
             }
         }
-        found.retain(|name, _| needed.contains(name));
+        found.commits.retain(|name, _| needed.contains(name));
+        found.notes.retain(|name, _| needed.contains(name));
         Ok(found)
     }
 
@@ -304,7 +304,7 @@ impl<S: Store + 'static> Poller<S> {
         entry: &RepositoryEntry,
         references: BTreeSet<String>,
         stop: &Stop,
-    ) -> Result<BTreeMap<String, Option<Commit>>, PollError> {
+    ) -> Result<Heads, PollError> {
         let credentials = match entry.credentials.as_ref().map(|entry| entry.value.clone()) {
             None => GitCredentials::None,
             Some(entry) => {
@@ -332,26 +332,22 @@ impl<S: Store + 'static> Poller<S> {
         let update =
             tokio::time::timeout(DEADLINE, update).await.map_err(|_| PollError::TooSlow)??;
         let commits = update.references.into_iter();
-        Ok(commits.map(|(name, commit)| (name, commit.map(Commit::new))).collect())
+        let commits = commits.map(|(name, commit)| (name, commit.map(Commit::new))).collect();
+        Ok(Heads { commits, notes: update.notes })
     }
 
     fn directory(&self) -> PathBuf {
         self.settings.data.mirror(&self.name)
     }
 
-    async fn read(
-        &self,
-        config: &Arc<Config>,
-        references: &BTreeMap<String, Option<Commit>>,
-    ) -> Result<Reading, PollError> {
-        let (config, name, references) =
-            (Arc::clone(config), self.name.clone(), references.clone());
+    async fn read(&self, config: &Arc<Config>, heads: &Heads) -> Result<Reading, PollError> {
+        let (config, name, heads) = (Arc::clone(config), self.name.clone(), heads.clone());
         let (directory, caches) = (self.directory(), Arc::clone(&self.caches));
         let work = move || {
             let mirror = git2::Repository::open_bare(&directory)
                 .map_err(|error| PollError::Mirror(error.message().to_owned()))?;
             let mut caches = caches.lock().unwrap_or_else(PoisonError::into_inner);
-            Ok(read(&config, &name, &mirror, &references, &mut caches)?)
+            Ok(read(&config, &name, &mirror, &heads, &mut caches)?)
         };
         blocking(move |_| work()).await
     }

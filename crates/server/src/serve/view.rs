@@ -31,6 +31,8 @@ pub struct LayerView {
     pub phase: Phase,
     /// Why nothing is started.
     pub reasons: Vec<Reason>,
+    /// What people should know about the layer, in sentences.
+    pub notes: Vec<String>,
     /// What was read from the repository last.
     pub revision: Option<Revision>,
     /// What was planned last.
@@ -149,6 +151,7 @@ impl LayerView {
             path: source.map(|source| source.path.clone()),
             phase: decision.phase,
             reasons: decision.reasons.clone(),
+            notes: source.map(|source| source.notes.clone()).unwrap_or_default(),
             revision: snapshot.observation.as_ref().and_then(|known| known.revision().cloned()),
             planned_revision: planned.map(|run| run.revision.clone()),
             applied_revision: facts.applied.clone(),

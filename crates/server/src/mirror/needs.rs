@@ -1,0 +1,116 @@
+//! What a layer depends on, and what its attempts get.
+//!
+//! A layer depends on its directory, the local modules that it uses (and those that they use), what
+//! their files read, what symbolic links in all of that lead to, the files of parent directories that tools
+//! read, and the files that match its triggers. If it is not known what a module reads, it can read any
+//! file: attempts get the whole commit then, and without triggers the layer depends on all of it.
+
+use super::cache::Cache;
+use super::digest::Dependencies;
+use super::links::{Located, locate};
+use super::parents::ParentFiles;
+use super::reach::Findings;
+use super::search::Search;
+use super::syntax::TERRAGRUNT;
+use super::tree::{Kind, Tree, TreeError, below};
+
+/// What a configuration says about the files of a layer.
+#[derive(Clone, Debug)]
+pub struct LayerFiles<'a> {
+    /// The directory of the module.
+    pub path: &'a str,
+    /// Texts that the module gets: variables, and variables of its environment.
+    pub values: Vec<&'a str>,
+    /// The files that match its triggers ([`super::matching`]); `None` if it has no triggers.
+    pub triggers: Option<&'a Dependencies>,
+    /// Whether it is planned through Terragrunt.
+    pub is_terragrunt: bool,
+    /// Whether its attempts get all files in any case.
+    pub is_full: bool,
+}
+
+/// What a layer needs of a commit.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Needs {
+    /// What it depends on.
+    pub entries: Dependencies,
+    /// Whether attempts get all files, and not only those that it depends on.
+    pub is_full: bool,
+    /// Why attempts get all files although the configuration does not say so, in one sentence.
+    pub note: Option<String>,
+}
+
+/// What was read of directories, by their ids. It is the same for all layers and commits.
+#[derive(Debug, Default)]
+pub struct ReferenceCache {
+    /// `None` for directories whose files are links.
+    pub(super) findings: Cache<Option<Findings>>,
+    pub(super) links: Cache<Vec<String>>,
+}
+
+impl ReferenceCache {
+    /// Begins a reading of a repository. What the one before did not use is forgotten.
+    pub fn begin(&mut self) {
+        self.findings.begin();
+        self.links.begin();
+    }
+}
+
+/// What a layer needs, or `None` if it has no directory. `parents` belongs to the commit.
+///
+/// # Errors
+/// If an object cannot be read, or the commit cannot be used for the layer.
+pub fn needs(
+    tree: &impl Tree,
+    layer: &LayerFiles<'_>,
+    parents: &mut ParentFiles,
+    cache: &mut ReferenceCache,
+) -> Result<Option<Needs>, TreeError> {
+    let mut links = Vec::new();
+    let Located::At(root, entry) = locate(tree, "", layer.path, &mut links)? else {
+        return Ok(None);
+    };
+    if entry.kind != Kind::Directory {
+        return Ok(None);
+    }
+    let is_terragrunt = layer.is_terragrunt
+        || tree.entry(&below(&root, TERRAGRUNT))?.is_some()
+        || tree.entry(&below(&root, &format!("{TERRAGRUNT}.json")))?.is_some();
+    let mut search = Search::new(tree, cache, &root, is_terragrunt);
+    search.passed.extend(links);
+    search.found.insert(root.clone(), entry);
+    search.values(&layer.values)?;
+    for (path, entry) in parents.of(tree, &root, is_terragrunt)? {
+        search.take(path, entry);
+    }
+    search.run()?;
+    let triggers = layer.triggers.into_iter().flatten();
+    search.found.extend(triggers.map(|(path, entry)| (path.clone(), entry.clone())));
+    search.follow_links()?;
+    let (unknown, program) = (search.unknown.take(), search.program.take());
+    let is_full = layer.is_full || is_terragrunt || unknown.is_some() || program.is_some();
+    if is_full {
+        // All of it is checked, before an attempt gets it.
+        search.links_below("")?;
+    }
+    let mut entries = search.found;
+    if unknown.is_some() && layer.triggers.is_none() {
+        entries = tree.entry("")?.map(|root| (String::new(), root)).into_iter().collect();
+    }
+    let note = note(unknown, program, layer.triggers.is_some());
+    Ok(Some(Needs { entries, is_full, note }))
+}
+
+fn note(unknown: Option<String>, program: Option<String>, has_triggers: bool) -> Option<String> {
+    let get = "so attempts get all files of the commit";
+    if let Some(cause) = unknown {
+        let rest = if has_triggers {
+            "and commits plan the layer if they change what is known, or what matches `triggers`"
+        } else {
+            "and each commit that changes a file plans the layer; name what it depends on in `triggers`"
+        };
+        return Some(format!("it is not known what the module reads ({cause}), {get}, {rest}"));
+    }
+    program
+        .map(|cause| format!("it is not known what a program of the module reads ({cause}), {get}"))
+}
