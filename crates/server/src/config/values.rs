@@ -15,7 +15,7 @@ use super::document::{JobEntry, LayerEntry, RepositoryEntry};
 use super::entries::Placed;
 use super::error::ConfigError;
 use super::secrets::{self, relative};
-use crate::mirror::globs;
+use crate::mirror::{globs, never_matches};
 
 /// The shortest time between two polls.
 const SHORTEST_POLL: Duration = Duration::from_secs(1);
@@ -60,6 +60,11 @@ pub(super) fn layer(layer: &Placed<LayerEntry>) -> Vec<ConfigError> {
     for glob in entry.paths.iter().chain(&entry.triggers) {
         if let Err(error) = globs([glob.value.as_str()]) {
             errors.push(layer.error_in(glob, error.to_string()));
+        }
+    }
+    for glob in &entry.triggers {
+        if let Some(message) = never_matches(&glob.value) {
+            errors.push(layer.error_in(glob, message));
         }
     }
     if let Some(tool) = &entry.tool

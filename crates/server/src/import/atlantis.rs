@@ -175,13 +175,26 @@ fn triggers(
         }
         match in_repository(directory, pattern) {
             _ if OWN_FILES.contains(&pattern.trim_start_matches("./")) => {}
-            Some(glob) => globs.push(glob),
+            Some(glob) if glob.is_empty() => globs.push("**".to_owned()),
+            Some(glob) => {
+                // A pattern that matches a directory matches everything below it.
+                let below = (!names_files(&glob)).then(|| format!("{glob}/**"));
+                globs.push(glob);
+                globs.extend(below);
+            }
             None => {
                 notes.insert(format!("{name}: `{pattern}` leads out of the repository"));
             }
         }
     }
     (!globs.is_empty()).then_some(globs)
+}
+
+/// Whether a glob cannot match a directory that has something below it: it does so already, or it ends in an
+/// ending.
+fn names_files(glob: &str) -> bool {
+    let last = glob.rsplit('/').next().unwrap_or_default();
+    last == "**" || last.starts_with("*.") || last.starts_with("**.")
 }
 
 /// The variables of a workflow; its other steps become notes.

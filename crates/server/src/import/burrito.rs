@@ -200,6 +200,7 @@ fn triggers(
     let mut globs = Vec::new();
     for trigger in paths.iter().filter(|path| !path.is_empty()) {
         match in_repository(path, trigger) {
+            Some(glob) if glob.is_empty() => globs.push("**".to_owned()),
             // Without a glob, it is a directory or a file.
             Some(glob) if !glob.contains(['*', '?', '[']) => {
                 globs.extend([format!("{glob}/**"), glob]);

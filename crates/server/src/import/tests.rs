@@ -157,6 +157,27 @@ fn projects_of_atlantis_become_layers() {
 }
 
 #[test]
+fn patterns_of_atlantis_that_match_a_directory_match_what_is_below_it() {
+    for (pattern, expected) in [
+        ("../conf", vec!["conf", "conf/**"]),
+        ("../../lib/net/", vec![]),
+        ("../lib/net/", vec!["lib/net", "lib/net/**"]),
+        ("../lib/*", vec!["lib/*", "lib/*/**"]),
+        ("../lib/**", vec!["lib/**"]),
+        ("../lib/*.json", vec!["lib/*.json"]),
+        ("..", vec!["**"]),
+    ] {
+        let text = format!(
+            "version: 3\nprojects:\n- {{name: a, dir: a, autoplan: {{when_modified: ['{pattern}']}}}}\n"
+        );
+        let imported = atlantis(Path::new("atlantis.yaml"), &text, "https://a/b").unwrap();
+        let config = parse(&[(PathBuf::from("butler.yaml"), imported.yaml)]).unwrap();
+        let triggers = config.layers["a"].entry.triggers.iter();
+        assert_eq!(triggers.map(|it| &*it.value).collect::<Vec<_>>(), expected, "{pattern}");
+    }
+}
+
+#[test]
 fn other_files_are_refused_with_the_reason() {
     for (text, reason) in [
         ("repos: [{id: /.*/}]\n", "configuration of an Atlantis server"),

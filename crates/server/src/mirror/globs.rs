@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use regex_automata::meta::Regex;
 
+use super::tree::below;
+
 /// An invalid glob.
 #[derive(Debug, thiserror::Error)]
 #[error("`{glob}` is not a valid glob: {why}")]
@@ -171,10 +173,8 @@ pub fn never_matches(glob: &str) -> Option<String> {
         }
     }
     let mut right = parts.join("/");
-    if right.is_empty()
-        || glob.ends_with(['/', '.']) && !right.ends_with("**") && ends_in_directory(glob)
-    {
-        right.push_str(if right.is_empty() { "**" } else { "/**" });
+    if matches!(glob.rsplit('/').next(), Some("" | "." | "..")) && parts.last() != Some(&"**") {
+        right = below(&right, "**");
     }
     (right != glob).then(|| {
         format!(
@@ -182,11 +182,6 @@ pub fn never_matches(glob: &str) -> Option<String> {
              `./` and `/`, and do not end with `/`; write `{right}`"
         )
     })
-}
-
-/// Whether the last component is none.
-fn ends_in_directory(glob: &str) -> bool {
-    matches!(glob.rsplit('/').next(), Some("" | "." | ".."))
 }
 
 #[cfg(test)]
