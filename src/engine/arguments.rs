@@ -147,6 +147,11 @@ pub(super) fn workspaces() -> Vec<OsString> {
     words(&["workspace", "list"])
 }
 
+/// `state pull`.
+pub(super) fn pull_state() -> Vec<OsString> {
+    words(&["state", "pull"])
+}
+
 /// `state push` of a file. Does not lock the state if it is `locked` already.
 pub(super) fn push_state(file: &Path, locked: bool, lock_timeout: Duration) -> Vec<OsString> {
     let mut arguments = words(&["state", "push", "-no-color"]);

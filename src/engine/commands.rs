@@ -41,6 +41,16 @@ pub struct PlanFiles {
 }
 
 impl PlanFiles {
+    /// Removes the files before another plan has the same paths. A tool that saves into a new file is seen to have done
+    /// so.
+    pub fn remove(&self) {
+        for path in [&self.file, &self.json, &self.text] {
+            if let Err(error) = fs_err::remove_file(path) {
+                tracing::debug!(%error, "a file of a plan stays");
+            }
+        }
+    }
+
     /// Reads the JSON and copies it into the destination that `create` returns. `variables` are the names of the
     /// root module's sensitive variables. `create` is called again if the plan contains secrets that are new
     /// to `redactor`.

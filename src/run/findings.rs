@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::plan::plan_report::PlanReport;
 use crate::engine::Planned;
+use butler_protocol::backend::StateVersion;
 use butler_result::{
     ChangeCounts, ChangeOutcome, Incomplete, PlanCheck, PlannedChange, TestCounts,
 };
@@ -20,6 +21,12 @@ pub(super) struct Findings {
     pub(super) plan_report: Option<Result<PlanReport, String>>,
     /// What the program has said that checks the plan (`--after-plan`).
     pub(super) plan_check: Option<PlanCheck>,
+    /// Whether the plan contains changes, or a run that looks for drift found some.
+    pub(super) plan_changes: Option<bool>,
+    /// The version of the state: that of the plan, or the one that the run has left. `None` if it is not known.
+    pub(super) state: Option<StateVersion>,
+    /// Whether a check for drift compares the code with the state, because another program has written the state.
+    pub(super) compares_code: bool,
     /// Whether the plan has changes that a user can be asked to confirm.
     pub(super) awaits_confirmation: bool,
     /// Whether the run found changes or drift and ends with the exit code for them.

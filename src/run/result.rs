@@ -37,9 +37,12 @@ pub(super) fn build_result(
     }
     result.error = failure.map(Failure::problem);
     let looks_for_drift = spec.is_some_and(|spec| spec.operation.looks_for_drift());
-    result.plan_changes = findings.plan.as_ref().map(|Planned { summary, .. }| {
+    let of_plan = findings.plan.as_ref().map(|Planned { summary, .. }| {
         summary.has_changes() || looks_for_drift && !summary.drift.is_empty()
     });
+    result.plan_changes = findings.plan_changes.or(of_plan);
+    result.state = findings.state;
+    result.compares_code = findings.compares_code;
     result.counts = findings.counts;
     result.incomplete = findings.apply_outcome.as_ref().and_then(ApplyOutcome::incomplete);
     if let Some(Ok(mut plan)) = findings.plan_report {

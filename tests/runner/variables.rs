@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use butler_base::secret::PrivateDirectory;
+use butler_protocol::backend::StateReport;
 use butler_protocol::references::SecretSources;
 use butler_protocol::spec::{
     Operation, PlanFile, PlanPurpose, RunSpec, SensitiveValues, Source, TerraformSetup, Variable,
@@ -30,6 +31,7 @@ fn write(module: &TestModule, values: &[(&str, &str)]) -> (PrivateDirectory, Var
         plan_file: PlanFile::default(),
         plan_purpose: PlanPurpose::default(),
         force_unlock: None,
+        state_report: StateReport::Omit,
     };
     let inputs = resolve(&spec, &SecretSources::default()).unwrap();
     let private = PrivateDirectory::create(module.base(), "private-").unwrap();

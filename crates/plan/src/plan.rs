@@ -16,6 +16,8 @@ pub struct PlanSummary {
     pub counts: ChangeCounts,
     /// Resources that were changed outside of Terraform: address and action.
     pub drift: Vec<String>,
+    /// The same by what an apply of a plan that only refreshes does to the state: changed, or forgotten because deleted.
+    pub drift_counts: ChangeCounts,
     /// The number of outputs that change.
     pub outputs: u32,
     /// The number of resource instances after an apply.
@@ -114,7 +116,13 @@ impl SummaryBuilder {
     }
 
     fn note_drift(&mut self, ResourceChange { address, change, .. }: ResourceChange) {
-        self.summary.drift.extend(change.drift().map(|action| format!("{address} ({action})")));
+        let Some(action) = change.drift() else { return };
+        let counts = &mut self.summary.drift_counts;
+        match action {
+            "deleted" => counts.forget += 1,
+            _ => counts.change += 1,
+        }
+        self.summary.drift.push(format!("{address} ({action})"));
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use butler_base::error::FailureClass;
 use butler_base::event::Phase;
 use butler_base::secret::Redactor;
-use butler_protocol::backend::StateLock;
+use butler_protocol::backend::{StateLock, StateVersion};
 use butler_protocol::spec::Operation;
 
 use crate::change::{AttributeChange, Changes, PlannedChange};
@@ -52,6 +52,13 @@ pub struct RunResult {
     pub source_commit: Option<String>,
     /// Whether the plan contains changes, or a run that looks for drift found some.
     pub plan_changes: Option<bool>,
+    /// The version of the state: the one of a plan, or the one that an apply has left. Absent if it is not asked for or
+    /// not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateVersion>,
+    /// Whether a check for drift compares the code with the state, because another program has written the state.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub compares_code: bool,
     /// Resources by action: planned actions of a plan, completed actions of an apply or destroy.
     pub counts: Option<ChangeCounts>,
     /// The changes that an apply or destroy has not completed; absent if all are complete, if nothing
@@ -104,6 +111,8 @@ impl RunResult {
             source_directory: None,
             source_commit: None,
             plan_changes: None,
+            state: None,
+            compares_code: false,
             counts: None,
             incomplete: None,
             resources_after: None,

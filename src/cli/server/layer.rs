@@ -97,6 +97,14 @@ enum LayerCommand {
         #[arg(long)]
         wait: bool,
     },
+    /// Make a plan that writes what was changed outside of Terraform into the state; it is applied as any plan
+    Accept {
+        /// The layer
+        name: String,
+        /// Print the log of the plan until it is over; exit code 1 if it failed
+        #[arg(long)]
+        wait: bool,
+    },
     /// Make a plan that destroys everything of a layer; it needs an approval
     Destroy {
         /// The layer
@@ -186,6 +194,9 @@ impl LayerCommand {
             }
             Self::Apply { name, wait } => {
                 created(client, change(name, "apply").await?, *wait, log).await?
+            }
+            Self::Accept { name, wait } => {
+                created(client, change(name, "accept").await?, *wait, log).await?
             }
             Self::Retry { name, wait } => {
                 created(client, change(name, "retry").await?, *wait, log).await?

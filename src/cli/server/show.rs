@@ -38,9 +38,18 @@ fn noted(layer: &Value) -> String {
 /// Whether infrastructure and state differ, and how.
 fn drift(layer: &Value) -> String {
     match layer["driftKind"].as_str() {
+        Some("changed-outside") if layer["drift"] == "found" => {
+            "found (changed outside of this server)".to_owned()
+        }
         Some(kind) if layer["drift"] == "found" => format!("found ({kind})"),
         _ => text(&layer["drift"]),
     }
+}
+
+/// The entries of `drift.ignore` that name nothing.
+fn unmatched_ignores(layer: &Value) -> String {
+    let entries = layer["unmatchedIgnores"].as_array().into_iter().flatten();
+    entries.map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// A lock of Terraform: its id and holder, as far as they are known.
@@ -110,6 +119,7 @@ pub(super) fn layer(layer: &Value) -> String {
         ("planned", shown("plannedRevision")),
         ("applied", shown("appliedRevision")),
         ("drift", drift(layer)),
+        ("drift.ignore without effect", unmatched_ignores(layer)),
         ("tool", text(&layer["configuration"]["tool"])),
         ("strategy", text(&layer["configuration"]["strategy"])),
         ("backend", text(&layer["configuration"]["backend"]["type"])),

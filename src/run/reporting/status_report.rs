@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use butler_base::error::FailureClass;
 use butler_base::event::Phase;
-use butler_protocol::backend::StateLock;
+use butler_protocol::backend::{StateLock, StateVersion};
 use butler_protocol::configuration::StopStatus;
 use butler_result::{ChangeCounts, FinalStatus, RunResult, TestCounts, UndeliveredLogs};
 
@@ -28,6 +28,10 @@ pub(in crate::run) struct StatusReport<'a> {
     plan_summary: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     plan_changes: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'a StateVersion>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    compares_code: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     tests: Option<TestCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,6 +115,8 @@ impl<'a> StatusReport<'a> {
             resource_count_after: result.resources_after,
             plan_summary: (!summary.is_empty()).then(|| summary.join("\n")),
             plan_changes: result.plan_changes,
+            state: result.state.as_ref(),
+            compares_code: result.compares_code,
             tests: result.tests,
             error: result.error.as_ref().map(|problem| ReportedProblem {
                 phase: problem.phase,

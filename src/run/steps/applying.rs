@@ -6,6 +6,7 @@ use super::command_input::CommandInput;
 use super::fixed_variables::check_fixed_variables;
 use super::planning::{make_plan, run_after_plan};
 use super::saved_plan;
+use super::state_version::left_by_apply;
 use crate::engine::{AppliedChanges, Engine, PlanMode, Planned, ReportedResources};
 use crate::report::RunLog;
 use crate::run::directory::recovery;
@@ -44,6 +45,7 @@ pub(in crate::run) async fn apply(
     saved_plan::confirm(engine, input).await?;
     let _span = input.timeline.begin(Phase::Apply);
     if let Err((failure, reported)) = apply_plan(engine, plan, input).await {
+        findings.state = left_by_apply(engine, &input.options.state_report).await;
         // The state shows which changes were made before the failure.
         if let Some(applied) = applied_changes(engine, plan, &reported).await {
             findings.counts = Some(applied.counts);
@@ -68,7 +70,12 @@ pub(in crate::run) async fn apply(
     findings.apply_outcome = Some(ApplyOutcome::Complete);
     findings.summary = Some(format!("Applied: {}.", plan.summary.counts.done()));
     // After the apply has succeeded for the report: a failure here does not undo it.
-    read_outputs(engine, findings).await
+    let (version, read) = tokio::join!(
+        left_by_apply(engine, &input.options.state_report),
+        read_outputs(engine, findings)
+    );
+    findings.state = version;
+    read
 }
 
 /// Refuses values of variables that differ from those of a saved plan.
@@ -105,13 +112,8 @@ async fn applied_changes(
     plan: &Planned,
     reported: &ReportedResources,
 ) -> Option<AppliedChanges> {
-    let applied =
-        tokio::time::timeout(READING_AFTER_FAILURE, engine.read_applied_changes(plan, reported));
-    let applied = tokio::select! {
-        applied = applied => applied.ok(),
-        _ = grace_after_stop(engine) => None,
-    };
-    match applied {
+    let read = engine.read_applied_changes(plan, reported);
+    match within(engine, READING_AFTER_FAILURE, read).await {
         Some(Ok(applied)) => return Some(applied),
         Some(Err(error)) => {
             tracing::warn!(error = %chain(&error), "cannot read which changes were applied");
@@ -121,6 +123,18 @@ async fn applied_changes(
         ),
     }
     None
+}
+
+/// Waits for the result of `read`, at most for this time, and less after a stop.
+pub(super) async fn within<T>(
+    engine: &Engine<'_, RunLog>,
+    most: Duration,
+    read: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::select! {
+        read = tokio::time::timeout(most, read) => read.ok(),
+        _ = grace_after_stop(engine) => None,
+    }
 }
 
 /// Applies a plan. If the tool could not store the state, stores it now or reports where it is.

@@ -7,6 +7,7 @@ use super::planning::{make_plan, run_after_plan};
 use super::saved_plan::{self, PendingPlanFile};
 use super::state_location;
 use super::state_lock;
+use super::state_version;
 use super::workspace_choice::select_workspace;
 use crate::engine::{Engine, PlanMode};
 use crate::report::RunLog;
@@ -77,11 +78,19 @@ async fn plan_only(
     let mode = match input.options.purpose {
         PlanPurpose::Apply => PlanMode::Normal,
         PlanPurpose::Destroy => PlanMode::Destroy,
+        PlanPurpose::Accept => PlanMode::RefreshOnly,
     };
     let plan = make_plan(engine, mode, input, findings).await?;
-    findings.counts = Some(plan.summary.counts);
-    findings.summary = Some(plan.summary.line());
-    let has_changes = plan.summary.has_changes();
+    findings.state = state_version::planned_on(&input.options.state_report, &plan);
+    let summary = &plan.summary;
+    let (counts, line, has_changes) = if mode == PlanMode::RefreshOnly {
+        let has_changes = summary.has_changes() || !summary.drift.is_empty();
+        (summary.drift_counts, summary.drift_line(), has_changes)
+    } else {
+        (summary.counts, summary.line(), summary.has_changes())
+    };
+    (findings.counts, findings.summary) = (Some(counts), Some(line));
+    findings.plan_changes = Some(has_changes);
     findings.plan = Some(plan);
     // Before the plan is saved: a rejected plan must not be applied later.
     run_after_plan(input, findings).await?;
@@ -96,16 +105,30 @@ async fn plan_only(
     Ok(())
 }
 
-/// Plans with `-refresh-only` and reports changes that were made outside of Terraform.
+/// Plans with `-refresh-only` and reports changes that were made outside of Terraform. If another program has written
+/// the state since the last run that the registry knows, state and infrastructure can be equal and differ from the code:
+/// then the check is a normal plan.
 async fn check_drift(
     engine: &Engine<'_, RunLog>,
     input: &CommandInput<'_>,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
-    let plan = make_plan(engine, PlanMode::RefreshOnly, input, findings).await?;
+    let mut plan = make_plan(engine, PlanMode::RefreshOnly, input, findings).await?;
+    findings.state = state_version::planned_on(&input.options.state_report, &plan);
     findings.counts = Some(ChangeCounts::default());
     findings.summary = Some(plan.summary.drift_line());
-    findings.ends_with_changes = is_detailed(input) && !plan.summary.drift.is_empty();
+    let mut has_drift = !plan.summary.drift.is_empty();
+    if let Some(sentence) = state_version::foreign(&input.options.state_report, &findings.state) {
+        engine.log.announce(&sentence);
+        plan.files.remove();
+        plan = make_plan(engine, PlanMode::Normal, input, findings).await?;
+        findings.compares_code = true;
+        findings.counts = Some(plan.summary.counts);
+        findings.summary = Some(plan.summary.line());
+        has_drift = plan.summary.has_changes();
+    }
+    findings.plan_changes = Some(has_drift);
+    findings.ends_with_changes = is_detailed(input) && has_drift;
     findings.plan = Some(plan);
     Ok(())
 }

@@ -76,7 +76,7 @@ impl PendingPlanFile {
         let Self { path, before, reports, purpose } = self;
         let head = Head {
             operation: match purpose {
-                PlanPurpose::Apply => Operation::Apply,
+                PlanPurpose::Apply | PlanPurpose::Accept => Operation::Apply,
                 PlanPurpose::Destroy => Operation::Destroy,
             },
             tool: engine.tool.clone(),

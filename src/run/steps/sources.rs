@@ -26,6 +26,7 @@ use butler_base::error::{Advice, chain};
 use butler_base::event::Phase;
 use butler_base::http;
 use butler_base::secret::Redactor;
+use butler_protocol::backend::StateReport;
 use butler_protocol::configuration::{ConfigError, parse_config};
 use butler_protocol::spec::{
     LocalOptions, Operation, PlanFile, PlanPurpose, RequestedVersion, RunSpec, SensitiveValues,
@@ -218,6 +219,7 @@ fn plain_run<'settings>(
         options.plan_file = spec.plan_file.clone();
         options.purpose = spec.plan_purpose;
         options.force_unlock.clone_from(&spec.force_unlock);
+        options.state_report.clone_from(&spec.state_report);
     }
     Run {
         settings,
@@ -267,6 +269,7 @@ fn local_spec(module_dir: &Path, operation: Operation, tool: Option<RequestedVer
         plan_file: PlanFile::default(),
         plan_purpose: PlanPurpose::default(),
         force_unlock: None,
+        state_report: StateReport::Omit,
     }
 }
 

@@ -143,6 +143,7 @@ mod tests {
             plan_file: PlanFile::default(),
             plan_purpose: PlanPurpose::default(),
             force_unlock: None,
+            state_report: butler_protocol::backend::StateReport::Omit,
         };
         let inputs =
             super::super::resolve(&spec, &butler_protocol::references::SecretSources::default());

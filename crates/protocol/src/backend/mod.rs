@@ -11,6 +11,7 @@ mod kind;
 mod known_settings;
 mod state_key;
 mod state_lock;
+mod state_version;
 mod table;
 
 pub use endpoint::is_aws_host;
@@ -18,4 +19,5 @@ pub use kind::{BackendKind, LockLifetime, SettingsTranslation, StateLocation};
 pub use known_settings::SettingValue;
 pub use state_key::{StateKey, state_key};
 pub use state_lock::{Holder, InvalidLockId, LockId, StateLock};
+pub use state_version::{StateReport, StateVersion};
 pub use table::{LOCAL, UNKNOWN, is_public_setting, is_secret_setting, public_settings};

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::entries::{Entries, JsonText};
 use super::shape::problem;
-use crate::backend::{InvalidLockId, LockId};
+use crate::backend::{InvalidLockId, LockId, StateReport, StateVersion};
 use crate::spec::{
     ArchiveSource, Backend, EnvironmentVariable, GitCredentials, GitSource, Operation, PlanFile,
     PlanPurpose, RequestedVersion, RequestedVersionError, RunSpec, SecretReference,
@@ -71,8 +71,8 @@ pub enum ConfigError {
     /// `planFile` is incomplete, or the run applies nothing.
     #[error("`planFile` of the run cannot be used: {0}")]
     PlanFile(&'static str),
-    /// `planPurpose` is neither `apply` nor `destroy`.
-    #[error("`planPurpose` of the run is neither `apply` nor `destroy`")]
+    /// `planPurpose` is neither `apply` nor `destroy` nor `accept`.
+    #[error("`planPurpose` of the run is neither `apply` nor `destroy` nor `accept`")]
     PlanPurpose,
     /// `forceUnlock` is not the id of a lock, or the run is not a plan.
     #[error("`forceUnlock` of the run cannot be used: {0}")]
@@ -195,9 +195,13 @@ pub fn parse_config(json: &[u8]) -> Result<Parsed, ConfigError> {
             plan_purpose: match wire.plan_purpose.as_deref() {
                 None | Some("apply") => PlanPurpose::Apply,
                 Some("destroy") => PlanPurpose::Destroy,
+                Some("accept") => PlanPurpose::Accept,
                 Some(_) => return Err(ConfigError::PlanPurpose),
             },
             force_unlock: wire.force_unlock.map(|id| force_unlock(operation, id)).transpose()?,
+            state_report: wire
+                .state_report
+                .map_or(StateReport::Omit, |report| StateReport::Send { known: report.known }),
         },
         terraform_settings: wire.terraform_settings.map(|settings| settings.0),
         run_id: wire.run_id,
@@ -238,8 +242,14 @@ struct WireConfig {
     plan_file: Option<WirePlanFile>,
     plan_purpose: Option<String>,
     force_unlock: Option<String>,
+    state_report: Option<WireStateReport>,
     callbacks: Option<WireCallbacks>,
     final_statuses: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct WireStateReport {
+    known: Option<StateVersion>,
 }
 
 #[derive(Deserialize)]

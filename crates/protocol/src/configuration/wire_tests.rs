@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use secrecy::ExposeSecret as _;
 
 use super::{ConfigError, Parsed, parse_config};
+use crate::backend::{StateReport, StateVersion};
 use crate::spec::{PlanFile, PlanPurpose, SecretReference, SensitiveValues, Source};
 
 const MINIMAL: &str = r#"{"operation":"plan","source":{"gitRepo":"https://github.com/org/infra.git","gitRef":"v1.2.0"}}"#;
@@ -167,16 +168,30 @@ fn plan_file_is_applied_or_sent_by_the_operations_that_can() {
 }
 
 #[test]
-fn plan_is_for_an_apply_or_destroys() {
+fn plan_is_for_an_apply_or_destroys_or_accepts() {
     for (field, expected) in [
         (r#""planPurpose":null"#, PlanPurpose::Apply),
         (r#""planPurpose":"apply""#, PlanPurpose::Apply),
         (r#""planPurpose":"destroy""#, PlanPurpose::Destroy),
+        (r#""planPurpose":"accept""#, PlanPurpose::Accept),
     ] {
         assert_eq!(with(field).unwrap().spec.plan_purpose, expected);
     }
     let wrong = with(r#""planPurpose":"drift""#);
     assert!(matches!(wrong, Err(ConfigError::PlanPurpose)), "{wrong:?}");
+}
+
+#[test]
+fn version_of_the_state_is_reported_if_it_is_asked_for() {
+    let report = |field: &str| with(field).map(|parsed| parsed.spec.state_report);
+    assert_eq!(report(r#""stateReport":null"#).unwrap(), StateReport::Omit);
+    for none in [r#""stateReport":{}"#, r#""stateReport":{"known":null}"#] {
+        assert_eq!(report(none).unwrap(), StateReport::Send { known: None });
+    }
+    let known = StateVersion { lineage: "a-b".to_owned(), serial: 7 };
+    let given = r#""stateReport":{"known":{"lineage":"a-b","serial":7}}"#;
+    assert_eq!(report(given).unwrap(), StateReport::Send { known: Some(known) });
+    assert!(report(r#""stateReport":{"known":{"lineage":"a-b"}}"#).is_err());
 }
 
 #[test]

@@ -1,15 +1,15 @@
 //! The options of an operation in a local directory: those of Terraform's `plan` and `apply`, and the
 //! plan file.
 //!
-//! A run from a registry or a file sets only the plan file, its purpose, and the lock to remove: all else is the
-//! default.
+//! A run from a registry or a file sets only the plan file, its purpose, the lock to remove, and whether it reports the
+//! version of its state: all else is the default.
 
 use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::backend::LockId;
+use crate::backend::{LockId, StateReport};
 
 /// The options of `plan`, `apply`, `destroy` and similar commands.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +28,8 @@ pub struct LocalOptions {
     pub changes: ChangesExit,
     /// The state lock that is removed before the plan, if it is still held.
     pub force_unlock: Option<LockId>,
+    /// Whether the run reports the version of its state.
+    pub state_report: StateReport,
 }
 
 /// Terraform's options for a plan.
@@ -87,7 +89,7 @@ impl PlanningOptions {
     }
 }
 
-/// Whether a plan applies or destroys the configuration.
+/// Whether a plan applies or destroys the configuration, or accepts what was changed without it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum PlanPurpose {
     /// To apply the configuration.
@@ -95,6 +97,8 @@ pub enum PlanPurpose {
     Apply,
     /// To destroy all resources of the state.
     Destroy,
+    /// To write what was changed outside of Terraform into the state.
+    Accept,
 }
 
 /// Whether a plan refreshes the state first.

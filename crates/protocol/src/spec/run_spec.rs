@@ -10,7 +10,7 @@ use super::requested_version::RequestedVersion;
 use super::secret_reference::SecretReference;
 use super::sensitive_values::SensitiveValues;
 use super::terraform_settings::TerraformSetup;
-use crate::backend::LockId;
+use crate::backend::{LockId, StateReport};
 
 /// A run in the form that the phases need.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub struct RunSpec {
     pub plan_purpose: PlanPurpose,
     /// The state lock that is removed before the plan, if it is still held.
     pub force_unlock: Option<LockId>,
+    /// Whether the run reports the version of its state.
+    pub state_report: StateReport,
 }
 
 /// The source of a module's files.

@@ -17,7 +17,7 @@ use super::state::{ApiState, Shared};
 use super::state_lock;
 use crate::decision::usable;
 use crate::event::Event;
-use crate::model::{Action, Cause, NewRun, Phase, RunId};
+use crate::model::{Action, Cause, Facts, Layer, NewRun, Phase, Revision, RunId, Strategy};
 use crate::serve::RunView;
 use crate::store::{Outcome, Snapshot, Store};
 
@@ -67,6 +67,31 @@ pub(super) async fn destroy<S: Store>(
         return Err(ApiError::bad_request(message));
     }
     create(&state, &layer, Cause::Destroy { request: request_id(&headers)? }).await
+}
+
+/// `POST /layers/NAME/accept`: a plan that writes what was changed outside of Terraform into the state.
+pub(super) async fn accept<S: Store>(
+    State(state): State<Shared<S>>,
+    Path(layer): Path<String>,
+    headers: HeaderMap,
+) -> Result<Created, ApiError> {
+    create(&state, &layer, Cause::Accept { request: request_id(&headers)? }).await
+}
+
+/// Why nothing of a layer can be accepted, as the end of a sentence.
+fn why_not_accepted(layer: &Layer, facts: &Facts, revision: &Revision) -> Option<String> {
+    let name = &layer.name;
+    let is_applied = facts.applied.as_ref().is_some_and(|it| it.digest == revision.digest);
+    let has_drift = facts.drift.as_ref().is_some_and(|found| found.difference.is_some());
+    Some(match layer.strategy {
+        Strategy::PlanOnly => "the strategy of the layer is `plan-only`".to_owned(),
+        _ if !layer.has_backend => "the layer has no state backend".to_owned(),
+        _ if !is_applied => format!(
+            "its newest commit is not applied; `butler-runner layer plan {name}` shows what differs from it"
+        ),
+        _ if !has_drift => "the last check has found no drift".to_owned(),
+        Strategy::Approve | Strategy::Auto => return None,
+    })
 }
 
 /// Creates a plan of what was read last.
@@ -121,6 +146,13 @@ pub(crate) async fn insert<S: Store>(
     }
     if destroys && source.entry.is_terragrunt() {
         return Err(cannot(&"a plan through Terragrunt cannot be saved and applied"));
+    }
+    if matches!(cause, Cause::Accept { .. })
+        && state.store.run(&id).await?.is_none()
+        && let Some(why) = why_not_accepted(&source.configured.layer, &facts, &revision)
+    {
+        let message = format!("nothing of the layer `{name}` can be accepted: {why}");
+        return Err(ApiError::conflict(message));
     }
     let (action, change) = (Action::Plan, observation.change);
     let run = NewRun { id: id.clone(), action, cause, revision, change, destroys };

@@ -102,6 +102,12 @@ fn of_layers<S: Store + 'static>() -> Vec<Route<S>> {
             Shape::of::<RunView>().accepted().header("Idempotency-Key", key),
             post(planning::retry::<S>),
         ),
+        change(
+            "/layers/{layer}/accept",
+            "Makes a plan that writes what was changed outside of Terraform into the state.",
+            Shape::of::<RunView>().accepted().header("Idempotency-Key", key),
+            post(planning::accept::<S>),
+        ),
         administered(change(
             "/layers/{layer}/destroy",
             "Makes a plan that destroys everything, which needs an approval.",

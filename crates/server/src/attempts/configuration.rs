@@ -13,7 +13,7 @@ use super::secrets::{SecretError, Secrets};
 use crate::config::{EnvironmentValue, LayerEntry, SecretSource};
 use crate::data::DataDirectory;
 use crate::layers::LayerSource;
-use crate::model::{Action, Cause, Run, Strategy};
+use crate::model::{Action, Cause, Run, StateVersion, Strategy};
 use crate::store::AttemptId;
 
 /// The directory of each run of a layer, which is the same for a plan and its apply. Its name is one that
@@ -137,7 +137,11 @@ pub(super) fn configuration(
         }
         _ if is_saved(source, run) => {
             configuration["callbacks"]["planFileUrl"] = callback("plan-file").into();
-            let purpose = if run.destroys { "destroy" } else { "apply" };
+            let purpose = match run.cause {
+                _ if run.destroys => "destroy",
+                Cause::Accept { .. } => "accept",
+                _ => "apply",
+            };
             configuration["planPurpose"] = purpose.into();
         }
         _ => {}
@@ -162,6 +166,12 @@ pub(super) fn configuration(
         configuration["stateBackend"] = backend;
     }
     Ok(configuration)
+}
+
+/// The same configuration, which asks for the version of the state. `known` is the one that was left last.
+pub(super) fn with_state_report(mut configuration: Value, known: Option<StateVersion>) -> Value {
+    configuration["stateReport"] = json!({"known": known});
+    configuration
 }
 
 /// Whether the plan that `run` makes is saved: it may be applied later.

@@ -3,26 +3,28 @@
 //! The difference is cleaned before it is hashed: what the layer ignores is left out, so that the hash is
 //! the same while the same drift lasts, and only new drift is told.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use super::drift_ignore::Ignored;
 use crate::model::DriftKind;
 
 /// The parts of a plan that are about drift.
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Plan {
-    #[serde(default)]
-    resource_drift: Vec<ResourceDrift>,
-    #[serde(default)]
+    resource_drift: Vec<ResourceChange>,
+    resource_changes: Vec<ResourceChange>,
     output_changes: Map<String, Value>,
+    prior_state: State,
 }
 
-/// A resource that differs from the state.
+/// A resource that differs from the state, or that the plan changes.
 #[derive(Debug, Deserialize)]
-struct ResourceDrift {
+struct ResourceChange {
     address: String,
     previous_address: Option<String>,
     change: Change,
@@ -41,67 +43,174 @@ struct Change {
     after_sensitive: Value,
 }
 
+/// The state that the plan was made from. Large plans are reported without it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct State {
+    values: Values,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Values {
+    root_module: Module,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Module {
+    resources: Vec<Resource>,
+    child_modules: Vec<Self>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Resource {
+    address: String,
+    #[serde(default)]
+    values: Value,
+}
+
+/// What is compared with what.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Compared {
+    /// The infrastructure with the state.
+    State,
+    /// The code with the state, because another program has written the state.
+    Code,
+}
+
 /// What differs, in one word, and the hash of the difference if there is drift.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Found {
     pub(super) kind: DriftKind,
     pub(super) difference: Option<String>,
+    /// The hash of the difference between infrastructure and state, whatever is compared.
+    pub(super) of_state: Option<String>,
+    /// The entries of `drift.ignore` that name nothing of the layer.
+    pub(super) unmatched: Vec<String>,
 }
 
-/// What `plan`, the JSON of a plan that only refreshes, says about drift. `ignored` are addresses of
-/// modules, resources and attributes, such as `module.web`, `aws_instance.web` and `aws_instance.web.tags`.
+/// The differences of one resource: for each path, the value before and after.
+type Differences = BTreeMap<String, [Value; 2]>;
+
+/// What `plan`, the JSON of a plan, says about drift. `ignored` are entries of `drift.ignore`.
 ///
 /// # Errors
 /// If it is not the JSON of a plan.
-pub(super) fn find(plan: &[u8], ignored: &[String]) -> serde_json::Result<Found> {
+pub(super) fn find(
+    plan: &[u8],
+    ignored: &[String],
+    compared: Compared,
+) -> serde_json::Result<Found> {
     let plan: Plan = serde_json::from_slice(plan)?;
-    let (mut changes, mut has_moved) = (BTreeMap::new(), false);
-    // A change without effect differs only in what is ignored, or in nothing that the plan shows.
-    let mut has_no_effect = false;
-    for resource in plan.resource_drift {
-        let is_moved = resource.previous_address.as_ref().is_some_and(|it| *it != resource.address);
-        has_moved |= is_moved;
-        let actions = &resource.change.actions;
-        if actions.iter().all(|action| action == "no-op" || action == "read") {
-            continue;
-        }
-        let (mut differences, mut is_ignored) = (BTreeMap::new(), false);
-        let change = &resource.change;
-        compare(&resource.address, &change.before, &change.after, &mut |path, pair| {
-            if ignored.iter().any(|it| contains(it, &path)) {
-                is_ignored = true;
-            } else {
-                differences.insert(path, pair);
-            }
-        });
-        // Sensitive values are masked, so their change shows only in that something has changed.
-        let is_masked = has_true(&change.before_sensitive) || has_true(&change.after_sensitive);
-        let ignores_resource = ignored.iter().any(|it| contains(it, &resource.address));
-        if differences.is_empty() && is_masked && !is_ignored && !ignores_resource {
-            let sensitive = Value::from("(sensitive)");
-            differences.insert(resource.address.clone(), [sensitive.clone(), sensitive]);
-        }
-        if differences.is_empty() {
-            has_no_effect = true;
-        } else {
-            changes.insert(resource.address, (resource.change.actions, differences));
-        }
-    }
+    let ignored: Vec<Ignored> = ignored.iter().map(|entry| Ignored::new(entry)).collect();
+    let of_state = Differing::of(&plan.resource_drift, &ignored)?;
+    let differing = match compared {
+        Compared::State => of_state.clone(),
+        Compared::Code => Differing::of(&plan.resource_changes, &ignored)?,
+    };
     let has_outputs = plan.output_changes.values().any(|change| {
         let actions = change["actions"].as_array();
         actions.is_some_and(|actions| actions.iter().any(|action| action != "no-op"))
     });
-    let difference = (!changes.is_empty())
-        .then(|| serde_json::to_vec(&changes).map(|text| hex::encode(Sha256::digest(text))))
-        .transpose()?;
+    let Differing { difference, has_moved, has_no_effect } = differing;
     let kind = match (&difference, has_moved, has_outputs, has_no_effect) {
+        (Some(_), ..) if compared == Compared::Code => DriftKind::ChangedOutside,
         (Some(_), ..) => DriftKind::Changes,
         (None, true, ..) => DriftKind::MovedOnly,
         (None, false, true, _) => DriftKind::OutputsOnly,
         (None, false, false, true) => DriftKind::WithoutEffect,
         (None, false, false, false) => DriftKind::None,
     };
-    Ok(Found { kind, difference })
+    let unmatched = unmatched(&plan, &ignored);
+    Ok(Found { kind, difference, of_state: of_state.difference, unmatched })
+}
+
+/// How resources differ.
+#[derive(Clone, Debug)]
+struct Differing {
+    /// The hash of what is not ignored.
+    difference: Option<String>,
+    has_moved: bool,
+    /// Whether a resource differs only in what is ignored, or in nothing that the plan shows.
+    has_no_effect: bool,
+}
+
+impl Differing {
+    fn of(resources: &[ResourceChange], ignored: &[Ignored]) -> serde_json::Result<Self> {
+        let (mut changes, mut has_moved) = (BTreeMap::new(), false);
+        let mut has_no_effect = false;
+        for resource in resources {
+            let before = resource.previous_address.as_ref();
+            has_moved |= before.is_some_and(|before| *before != resource.address);
+            let actions = &resource.change.actions;
+            if actions.iter().all(|action| action == "no-op" || action == "read") {
+                continue;
+            }
+            let differences = differences(resource, ignored);
+            if differences.is_empty() {
+                has_no_effect = true;
+            } else {
+                changes.insert(&resource.address, (actions, differences));
+            }
+        }
+        let difference = (!changes.is_empty())
+            .then(|| serde_json::to_vec(&changes).map(|text| hex::encode(Sha256::digest(text))))
+            .transpose()?;
+        Ok(Self { difference, has_moved, has_no_effect })
+    }
+}
+
+/// What differs in a resource and is not ignored.
+fn differences(resource: &ResourceChange, ignored: &[Ignored]) -> Differences {
+    let (mut differences, mut is_ignored) = (Differences::new(), false);
+    let change = &resource.change;
+    compare(&resource.address, &change.before, &change.after, &mut |path, pair| {
+        if ignored.iter().any(|it| it.contains(&path)) {
+            is_ignored = true;
+        } else {
+            differences.insert(path, pair);
+        }
+    });
+    // Sensitive values are masked, so their change shows only in that something has changed.
+    let is_masked = has_true(&change.before_sensitive) || has_true(&change.after_sensitive);
+    let ignores_resource = ignored.iter().any(|it| it.contains(&resource.address));
+    if differences.is_empty() && is_masked && !is_ignored && !ignores_resource {
+        let sensitive = Value::from("(sensitive)");
+        differences.insert(resource.address.clone(), [sensitive.clone(), sensitive]);
+    }
+    differences
+}
+
+/// The entries that name nothing of the plan. None if the plan has no resources: then nothing is known.
+fn unmatched(plan: &Plan, ignored: &[Ignored]) -> Vec<String> {
+    let mut known: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for resource in plan.resource_drift.iter().chain(&plan.resource_changes) {
+        let attributes = known.entry(&resource.address).or_default();
+        for value in [&resource.change.before, &resource.change.after] {
+            attributes
+                .extend(value.as_object().into_iter().flat_map(Map::keys).map(String::as_str));
+        }
+    }
+    let mut modules = vec![&plan.prior_state.values.root_module];
+    while let Some(module) = modules.pop() {
+        for resource in &module.resources {
+            let attributes = known.entry(&resource.address).or_default();
+            let names = resource.values.as_object().into_iter().flat_map(Map::keys);
+            attributes.extend(names.map(String::as_str));
+        }
+        modules.extend(&module.child_modules);
+    }
+    if known.is_empty() {
+        return Vec::new();
+    }
+    let is_matched = |entry: &&Ignored| {
+        known
+            .iter()
+            .any(|(address, attributes)| entry.is_about(address, |it| attributes.contains(it)))
+    };
+    let without = ignored.iter().filter(|entry| !is_matched(entry));
+    without.map(|entry| entry.entry().to_owned()).collect()
 }
 
 /// Calls `differs` with the path and both values of each attribute that differs.
@@ -141,12 +250,6 @@ fn has_true(marks: &Value) -> bool {
     }
 }
 
-/// Whether `path` is `attribute`, or in it.
-fn contains(attribute: &str, path: &str) -> bool {
-    let rest = path.strip_prefix(attribute);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -168,8 +271,18 @@ mod tests {
     }
 
     fn found(plan: &Value, ignored: &[&str]) -> Found {
+        found_by(plan, ignored, Compared::State)
+    }
+
+    fn found_by(plan: &Value, ignored: &[&str], compared: Compared) -> Found {
         let ignored: Vec<String> = ignored.iter().map(|it| (*it).to_owned()).collect();
-        find(plan.to_string().as_bytes(), &ignored).unwrap()
+        let found = find(plan.to_string().as_bytes(), &ignored, compared).unwrap();
+        Found { unmatched: Vec::new(), of_state: None, ..found }
+    }
+
+    fn unmatched(plan: &Value, ignored: &[&str]) -> Vec<String> {
+        let ignored: Vec<String> = ignored.iter().map(|it| (*it).to_owned()).collect();
+        find(plan.to_string().as_bytes(), &ignored, Compared::State).unwrap().unmatched
     }
 
     #[test]
@@ -195,7 +308,7 @@ mod tests {
             let found = found(&plan("new"), &[ignored]);
             assert_eq!(
                 found,
-                Found { kind: DriftKind::WithoutEffect, difference: None },
+                Found { kind: DriftKind::WithoutEffect, ..Found::default() },
                 "{ignored}"
             );
         }
@@ -238,8 +351,63 @@ mod tests {
             (none, DriftKind::None),
             (json!({}), DriftKind::None),
         ] {
-            assert_eq!(found(&plan, &[]), Found { kind, difference: None }, "{plan}");
+            assert_eq!(found(&plan, &[]), Found { kind, ..Found::default() }, "{plan}");
         }
-        assert!(find(b"[", &[]).is_err());
+        assert!(find(b"[", &[], Compared::State).is_err());
+    }
+
+    #[test]
+    fn code_is_compared_with_a_state_that_another_program_has_written() {
+        let change = |actions: Value, before: Value, after: Value| {
+            let change = json!({"actions": actions, "before": before, "after": after});
+            json!({"resource_changes": [{"address": "files_file.a", "change": change}]})
+        };
+        let code = |plan: &Value, ignored: &[&str]| found_by(plan, ignored, Compared::Code);
+        let (old, new) = (json!({"content": "old"}), json!({"content": "new"}));
+        let updated = change(json!(["update"]), new.clone(), old.clone());
+        let removed = change(json!(["create"]), Value::Null, old.clone());
+        let (updated, removed) = (code(&updated, &[]), code(&removed, &[]));
+        for found in [&updated, &removed] {
+            assert_eq!(found.kind, DriftKind::ChangedOutside, "{found:?}");
+        }
+        assert_ne!(updated.difference, removed.difference);
+        let none = change(json!(["no-op"]), old.clone(), old.clone());
+        assert_eq!(code(&none, &[]), Found::default());
+        let ignored = change(json!(["update"]), new, old);
+        assert_eq!(code(&ignored, &["files_file.a.content"]).kind, DriftKind::WithoutEffect);
+        // What the infrastructure differs in is not what the code does.
+        let drift = plan("new").to_string();
+        assert_eq!(code(&plan("new"), &[]), Found::default());
+        let of_state = find(drift.as_bytes(), &[], Compared::Code).unwrap().of_state;
+        assert!(of_state.is_some());
+        assert_eq!(of_state, find(drift.as_bytes(), &[], Compared::State).unwrap().difference);
+    }
+
+    #[test]
+    fn entry_that_names_nothing_is_named() {
+        let entries = [
+            "files_file.a",
+            "files_file.a.content",
+            "files_file.b",
+            "files_file.a.typo",
+            "module.m",
+        ];
+        let wrong = ["files_file.b", "files_file.a.typo", "module.m"];
+        assert_eq!(unmatched(&plan("new"), &entries), wrong);
+        // Without drift, the state has the resources.
+        let resource = |address: &str| json!({"address": address, "values": {"content": "x"}});
+        let state = json!({"prior_state": {"values": {"root_module": {
+            "resources": [resource("files_file.a")],
+            "child_modules": [{"resources": [resource("module.m[0].files_file.c[\"x\"]")]}],
+        }}}});
+        let entries = [
+            "files_file.a[*].content",
+            "module.m[*].files_file.c[*].content",
+            "module.m",
+            "module.n",
+        ];
+        assert_eq!(unmatched(&state, &entries), ["files_file.a[*].content", "module.n"]);
+        // A large plan is reported without the state.
+        assert_eq!(unmatched(&json!({}), &entries), Vec::<String>::new());
     }
 }

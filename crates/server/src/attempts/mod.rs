@@ -4,6 +4,7 @@ mod archive_stream;
 mod configuration;
 mod directory;
 mod drift;
+mod drift_ignore;
 mod executor;
 mod executors;
 pub(crate) mod file_names;

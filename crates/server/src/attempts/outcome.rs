@@ -6,12 +6,12 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::directory::AttemptDirectory;
-use super::drift::{self, Found};
+use super::drift::{self, Compared, Found};
 use super::plan_file::PlanFiles;
 use crate::layers::Catalog;
 use crate::model::{
     Action, ChangeCounts, DriftKind, Ending, FailureClass, LayerName, LockId, Moment, PlanDigest,
-    SavedPlan, StateLock,
+    SavedPlan, StateLock, StateVersion,
 };
 use crate::store::AttemptResult;
 
@@ -26,6 +26,12 @@ pub(super) struct EndOfRun {
     pub(super) plan_changes: Option<bool>,
     #[serde(default)]
     pub(super) counts: Option<ChangeCounts>,
+    /// The version of the state.
+    #[serde(default)]
+    pub(super) state: Option<StateVersion>,
+    /// Whether a check for drift has compared the code with the state.
+    #[serde(default)]
+    pub(super) compares_code: bool,
     #[serde(default)]
     pub(super) error: Option<Problem>,
 }
@@ -79,6 +85,8 @@ impl EndOfRun {
             status,
             plan_changes: other.get("plan_changes").and_then(Value::as_bool),
             counts,
+            state: other.get("state").and_then(|state| StateVersion::deserialize(state).ok()),
+            compares_code: other.get("compares_code").and_then(Value::as_bool).unwrap_or_default(),
             error: Some(Problem {
                 class: class.and_then(|class| serde_json::from_value(class).ok()),
                 lock: of_error.remove("lock"),
@@ -115,8 +123,12 @@ impl EndOfRun {
         }
     }
 
-    /// What the store records, if this is the end of a run with the plan `plan`, or of a check that found
-    /// `drift`.
+    /// What is compared by the plan of a run with this action.
+    pub(super) const fn compared(&self) -> Compared {
+        if self.compares_code { Compared::Code } else { Compared::State }
+    }
+
+    /// What the store records, if this is the end of a run with the plan `plan`, which found `drift`.
     pub(super) fn result(
         &self,
         action: Action,
@@ -127,6 +139,7 @@ impl EndOfRun {
         if action.changes_infrastructure() {
             result.applied = self.counts;
         }
+        result.state.clone_from(&self.state);
         result.lock = self.error.as_ref().and_then(|problem| stored_lock(problem.lock.as_ref()?));
         if result.ending != Ending::Succeeded {
             return Some(result);
@@ -135,6 +148,7 @@ impl EndOfRun {
         let has_changes = self.plan_changes.unwrap_or(counts.total() > 0);
         match action {
             Action::Plan => {
+                result.state_difference = drift.and_then(|found| found.of_state);
                 result.plan = plan.map(|KeptPlan { digest, is_stored }| SavedPlan {
                     digest,
                     counts,
@@ -147,11 +161,16 @@ impl EndOfRun {
             }
             // Without its plan it is not known what differs, only whether something does.
             Action::Drift => {
-                let found = drift.unwrap_or_else(|| Found {
-                    kind: if has_changes { DriftKind::Changes } else { DriftKind::None },
-                    difference: has_changes.then(String::new),
-                });
+                let kind = match self.compared() {
+                    _ if !has_changes => DriftKind::None,
+                    Compared::State => DriftKind::Changes,
+                    Compared::Code => DriftKind::ChangedOutside,
+                };
+                let difference = has_changes.then(String::new);
+                let found = drift.unwrap_or_else(|| Found { kind, difference, ..Found::default() });
                 (result.drift_kind, result.difference) = (found.kind, found.difference);
+                result.compares_code = self.compares_code;
+                (result.state_difference, result.unmatched) = (found.of_state, found.unmatched);
             }
             Action::Apply | Action::Destroy | Action::Trigger => result.changed = has_changes,
         }
@@ -192,7 +211,8 @@ pub(super) fn left_by(directory: &AttemptDirectory, ignored: &[String]) -> Optio
         "destroy" => Action::Destroy,
         _ => return None,
     };
-    left.end.result(action, KeptPlan::of(directory), drift_of(directory, action, ignored))
+    let drift = drift_of(directory, action, ignored, left.end.compared());
+    left.end.result(action, KeptPlan::of(directory), drift)
 }
 
 /// What a layer does not count as drift.
@@ -201,17 +221,18 @@ pub(super) fn ignored_drift(catalog: &Catalog, layer: &LayerName) -> Vec<String>
     drift.map(|drift| drift.ignore.clone()).unwrap_or_default()
 }
 
-/// What a check for drift found, if `action` is one and its plan can be read.
+/// What a plan or a check for drift found, if `action` is one of them and its plan can be read.
 pub(super) fn drift_of(
     directory: &AttemptDirectory,
     action: Action,
     ignored: &[String],
+    compared: Compared,
 ) -> Option<Found> {
-    if action != Action::Drift {
+    if !matches!(action, Action::Plan | Action::Drift) {
         return None;
     }
     let plan = directory.plan_json().ok()??;
-    drift::find(&plan, ignored).ok()
+    drift::find(&plan, ignored, compared).ok()
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, watch};
 
 use super::archive_stream::stream;
-use super::configuration::{configuration, is_saved};
+use super::configuration::{configuration, is_saved, with_state_report};
 use super::directory::AttemptDirectory;
 use super::log_watch::LogWatch;
 use super::log_writer::{LogWriter, most_log};
@@ -280,13 +280,14 @@ impl<S: Store + 'static> StoreRegistry<S> {
             let (directory, limit) = (self.directory(id), self.most_log(&id.layer));
             let log = self.session(id, |session| session.log.clone());
             let (action, ignored) = (run.action, ignored_drift(&self.catalog.borrow(), &id.layer));
+            let compared = end.compared();
             let (plan, drift) = tokio::task::spawn_blocking(move || {
                 // The server was away for too long for some lines, but not for the end.
                 if let Err(error) = log.take_up(&directory, limit) {
                     let path = directory.path().display();
                     tracing::warn!(%path, %error, "cannot take up undelivered log lines");
                 }
-                let drift = drift_of(&directory, action, &ignored);
+                let drift = drift_of(&directory, action, &ignored, compared);
                 (KeptPlan::of(&directory), drift)
             })
             .await?;
@@ -347,10 +348,12 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
         if is_job {
             directory.record_begin()?;
         }
+        let known = self.store.snapshot(&id.layer, "", &[]).await?.facts.state;
         let made = {
             let (layer, id, run) = (Arc::clone(&layer), id.clone(), run.clone());
             let (data, secrets) = (self.data.clone(), self.secrets.clone());
-            blocking(move |_| configuration(&layer, &id, &run, &data, &secrets, is_job)).await
+            let made = move |_: &_| configuration(&layer, &id, &run, &data, &secrets, is_job);
+            blocking(made).await.map(|made| with_state_report(made, known))
         };
         let configuration = match made {
             Ok(configuration) => configuration,

@@ -277,7 +277,7 @@ pub struct DriftEntry {
     /// strategy says.
     pub repair: Option<bool>,
     /// Addresses of modules, resources and attributes that do not count as drift: `module.web`,
-    /// `aws_instance.web`, `aws_instance.web.tags`.
+    /// `aws_instance.web`, `aws_instance.web.tags`. `[*]` stands for all instances: `aws_instance.web[*].tags`.
     pub ignore: Vec<String>,
 }
 

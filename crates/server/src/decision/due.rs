@@ -82,7 +82,7 @@ impl<'a> Work<'a> {
             return Decision::blocked(Reason::new(Gate::Policy, text)).look_at(expires);
         }
         if let Some(why) = gates::why_approval(self.layer, &self.input.facts.runs, run) {
-            let reason = Reason::new(Gate::Approval, why.describe(plan));
+            let reason = Reason::new(Gate::Approval, why.describe(plan, run.accepts()));
             return Decision::rest(Phase::PendingTrigger).because(reason).look_at(expires);
         }
         if self.input.surroundings.breaker == Breaker::Open {
@@ -203,10 +203,21 @@ impl<'a> Work<'a> {
         Some(self.create(Action::Plan, Cause::Dependency { run, change: self.change }))
     }
 
-    /// A new plan after `run`. What destroys goes on to destroy.
+    /// A new plan after `run`. What destroys goes on to destroy. What a person wanted to accept can have changed since.
     fn replan(&self, run: &Run) -> Decision {
+        if self.accepts(run) && self.is_applied() {
+            let text = "the plan that accepts what was changed outside of Terraform no longer fits; `layer \
+                        accept` makes a new one";
+            return self.settled(Phase::Succeeded).because(Reason::new(Gate::Approval, text));
+        }
         let cause = Cause::Replan { run: run.id.clone() };
         self.create_at(Action::Plan, cause, self.revision, run.destroys)
+    }
+
+    /// Whether `run` accepts what was changed outside of Terraform, or applies the plan of a run that does.
+    fn accepts(&self, run: &Run) -> bool {
+        let runs = &self.input.facts.runs;
+        run.accepts() || runs.iter().any(|planned| planned.accepts() && run.applies(planned))
     }
 
     /// Who discarded the plan that `run` applies.

@@ -106,7 +106,7 @@ fn approval(input: &Input<'_>, layer: &Layer, run: &Run) -> Option<ClosedGate> {
     let runs = &input.facts.runs;
     let planned = runs.iter().rev().find(|planned| run.applies(planned))?;
     let (saved, why) = (planned.plan.as_ref()?, why_approval(layer, runs, planned)?);
-    Some(ClosedGate::until_an_event(Gate::Approval, why.describe(saved)))
+    Some(ClosedGate::until_an_event(Gate::Approval, why.describe(saved, planned.accepts())))
 }
 
 /// Why a person must approve a plan.
@@ -123,9 +123,18 @@ pub(crate) enum WhyApproval {
 }
 
 impl WhyApproval {
-    /// The sentence about the plan, which waits.
-    pub(super) fn describe(self, plan: &SavedPlan) -> String {
-        let summary = format!("waiting for approval: {}", plan.counts);
+    /// The sentence about the plan, which waits, and `accepts` what was changed outside of Terraform if it says so.
+    pub(super) fn describe(self, plan: &SavedPlan, accepts: bool) -> String {
+        let counts = plan.counts;
+        let summary = if accepts {
+            format!(
+                "waiting for approval: writes what was changed outside of Terraform into the state: {} changed, \
+                 {} deleted",
+                counts.change, counts.forget
+            )
+        } else {
+            format!("waiting for approval: {counts}")
+        };
         match self {
             Self::Destroys | Self::Strategy => summary,
             Self::DestroyLimit(limit) => format!("{summary}; `destroy-limit` is {limit}"),

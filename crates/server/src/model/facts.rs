@@ -1,6 +1,6 @@
 //! What the store knows about a layer and its surroundings.
 
-use super::{Action, Ending, LayerName, Moment, Revision, Run, RunId, StateLock};
+use super::{Action, Ending, LayerName, Moment, Revision, Run, RunId, StateLock, StateVersion};
 
 /// What happened to a layer.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -16,6 +16,9 @@ pub struct Facts {
     pub runs: Vec<Run>,
     /// What the last check for drift since the last apply found.
     pub drift: Option<DriftFinding>,
+    /// The version of the state that the last apply of this server has left, or that a plan has found to be what the
+    /// code says. A check for drift that finds another one looks for what another program has applied.
+    pub state: Option<StateVersion>,
     /// The lease on the layer's state. Its holder can be another layer.
     pub lease: Option<Lease>,
     /// The lock of the state that was reported last. None if an attempt has succeeded since: it has had the
@@ -64,6 +67,9 @@ pub struct DriftFinding {
     /// stays the same if the difference changes. Stores of earlier versions do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Moment>,
+    /// The entries of `drift.ignore` that name nothing of the layer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmatched: Vec<String>,
 }
 
 /// What a check for drift found to differ.
@@ -83,13 +89,15 @@ pub enum DriftKind {
     /// Nothing.
     #[default]
     None,
-    /// Resources. Only this is drift.
+    /// Resources. Only this and the next one are drift.
     Changes,
+    /// Resources that another program has applied, or removed from the state: state and code differ.
+    ChangedOutside,
     /// The addresses of resources.
     MovedOnly,
     /// Outputs.
     OutputsOnly,
-    /// What the layer ignores, or nothing that the plan shows.
+    /// What the layer ignores, what the code says already, or nothing that the plan shows.
     WithoutEffect,
 }
 

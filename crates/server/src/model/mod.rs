@@ -22,7 +22,7 @@ pub use attempt::{Attempt, Ending, Liveness, StopReason};
 pub use butler_base::error::FailureClass;
 pub use butler_base::moment::Moment;
 pub use butler_cluster::JobFailure;
-pub use butler_protocol::backend::{LockId, StateLock};
+pub use butler_protocol::backend::{LockId, StateLock, StateVersion};
 pub use decider::DeciderLease;
 pub use facts::{
     Breaker, BreakerFailure, DriftFinding, DriftKind, Facts, Former, Lease, OpenBreaker,

@@ -82,6 +82,11 @@ pub enum Cause {
         /// The `Idempotency-Key` of the request, or its id.
         request: String,
     },
+    /// A person accepts what was changed outside of Terraform. The plan writes that into the state.
+    Accept {
+        /// The `Idempotency-Key` of the request, or its id.
+        request: String,
+    },
     /// A person asked for the removal of a state lock whose holder has ended. The plan removes it first.
     Unlock {
         /// The `Idempotency-Key` of the request, or its id.
@@ -127,6 +132,7 @@ impl Cause {
             Self::Schedule { .. } => "schedule",
             Self::Person { .. } => "person",
             Self::Destroy { .. } => "destroy",
+            Self::Accept { .. } => "accept",
             Self::Unlock { .. } => "unlock",
             Self::Dependency { .. } => "dependency",
             Self::Replan { .. } => "replan",
@@ -141,7 +147,9 @@ impl Cause {
         match self {
             Self::Commit { change } => change.to_string(),
             Self::Schedule { due } => due.as_millis().to_string(),
-            Self::Person { request } | Self::Destroy { request } => request.clone(),
+            Self::Person { request } | Self::Destroy { request } | Self::Accept { request } => {
+                request.clone()
+            }
             Self::Unlock { request, lock } => format!("{lock}/{request}"),
             Self::Dependency { run, change } | Self::Drift { run, change } => {
                 format!("{run}/{change}")
@@ -155,7 +163,18 @@ impl Cause {
     /// Whether a person asked for the run. Such a run begins a new count of attempts.
     #[must_use]
     pub const fn is_person(&self) -> bool {
-        matches!(self, Self::Person { .. } | Self::Destroy { .. } | Self::Unlock { .. })
+        match self {
+            Self::Person { .. }
+            | Self::Destroy { .. }
+            | Self::Accept { .. }
+            | Self::Unlock { .. } => true,
+            Self::Commit { .. }
+            | Self::Schedule { .. }
+            | Self::Dependency { .. }
+            | Self::Replan { .. }
+            | Self::Drift { .. }
+            | Self::Plan { .. } => false,
+        }
     }
 }
 
@@ -282,6 +301,12 @@ impl Run {
     #[must_use]
     pub fn is_automatic_apply(&self) -> bool {
         self.action == Action::Apply && self.approved_by.is_none()
+    }
+
+    /// Whether it plans what writes changes outside of Terraform into the state.
+    #[must_use]
+    pub const fn accepts(&self) -> bool {
+        matches!(self.cause, Cause::Accept { .. })
     }
 
     /// Whether it applies the plan that `planned` has made.

@@ -59,7 +59,7 @@ pub(super) fn meanings(entry: &JournalEntry, known: &Known) -> Vec<Notification>
         JournalKind::DriftFound { .. } => one(
             NotificationEvent::Drift,
             format!("{layer}: drift found"),
-            "The infrastructure differs from the state in another way than before.",
+            "The infrastructure differs from what was applied, in another way than before.",
         ),
         JournalKind::DriftResolved => one(
             NotificationEvent::Resolved,

@@ -15,6 +15,7 @@ use super::run_row::RunRow;
 use super::state_words::{StateWord, has_drift, has_failed, of_layer, why};
 use super::when::When;
 use crate::api::{ApiError, ApiState, Browser, Role, Shared, in_force, layer_view};
+use crate::model::DriftKind;
 use crate::serve::{DriftView, LayerView, RunView, Timestamp};
 use crate::store::Store;
 
@@ -126,8 +127,11 @@ pub(super) async fn page<S: Store>(
     Ok(respond(status, &page))
 }
 
-const fn drift(view: &LayerView) -> &'static str {
+fn drift(view: &LayerView) -> &'static str {
     match view.drift {
+        DriftView::Found if view.drift_kind == Some(DriftKind::ChangedOutside) => {
+            "changed outside of this server"
+        }
         DriftView::Unknown => "nothing is applied",
         DriftView::Unchecked => "not checked since the last apply",
         DriftView::None => "none",
@@ -162,6 +166,10 @@ async fn facts<S>(state: &ApiState<S>, view: &LayerView) -> Vec<(&'static str, S
     for (label, revision) in revisions {
         let name = revision.as_ref().and_then(|_| names.next());
         facts.push((label, name.unwrap_or_else(|| "none".to_owned())));
+    }
+    if !view.unmatched_ignores.is_empty() {
+        facts
+            .push(("Entries of drift.ignore that name nothing", view.unmatched_ignores.join(", ")));
     }
     facts
 }

@@ -1,7 +1,7 @@
 //! The state of a layer or a run in words, with the style of its colour.
 
 use super::layout::sentence;
-use crate::model::{Action, ChangeCounts, Phase};
+use crate::model::{Action, ChangeCounts, DriftKind, Phase};
 use crate::serve::{DriftView, LayerView, RunView};
 
 /// A state in one or two words.
@@ -72,6 +72,10 @@ pub(super) fn why(view: &LayerView) -> String {
         Phase::ClosingOut => {
             let action = view.last_run.as_ref().map(|run| doing(run.action));
             format!("{} now.", action.unwrap_or("Running"))
+        }
+        _ if view.drift_kind == Some(DriftKind::ChangedOutside) && has_drift(view) => {
+            "The layer was changed outside of this server: another program has written its state."
+                .to_owned()
         }
         _ if has_drift(view) => {
             "Something was changed outside of Terraform; the configuration was not changed since."

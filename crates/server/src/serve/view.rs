@@ -43,6 +43,8 @@ pub struct LayerView {
     pub drift: DriftView,
     /// What the last check found to differ; absent if nothing was checked.
     pub drift_kind: Option<DriftKind>,
+    /// The entries of `drift.ignore` that name nothing of the layer, as the last check found.
+    pub unmatched_ignores: Vec<String>,
     /// The run of the last check.
     pub drift_run: Option<RunId>,
     /// The run whose plan waits for an approval.
@@ -157,6 +159,11 @@ impl LayerView {
             applied_revision: facts.applied.clone(),
             drift,
             drift_kind: facts.drift.as_ref().map(|found| found.kind),
+            unmatched_ignores: facts
+                .drift
+                .as_ref()
+                .map(|it| it.unmatched.clone())
+                .unwrap_or_default(),
             drift_run: facts.drift.as_ref().map(|found| found.run.clone()),
             waiting_run: waiting_run(snapshot, decision),
             lease: facts.lease.clone(),

@@ -40,7 +40,7 @@ use tokio::sync::watch;
 use crate::model::{
     Breaker, ChangeCounts, Closed, Commit, DriftKind, Ending, Facts, Former, JournalEntry,
     LayerName, Moment, NewRun, Observation, OpenBreaker, PlanDigest, Run, RunId, SavedPlan,
-    Sighting, StalePlan, StateLock, Upstream,
+    Sighting, StalePlan, StateLock, StateVersion, Upstream,
 };
 
 pub use any::{AnyStore, StorePlace};
@@ -109,6 +109,14 @@ pub struct AttemptResult {
     pub difference: Option<String>,
     /// What a check for drift found to differ.
     pub drift_kind: DriftKind,
+    /// The hash of the difference between infrastructure and state, if a plan or a check that compares the code found one.
+    pub state_difference: Option<String>,
+    /// Whether a check for drift has compared the code with the state, because another program has written the state.
+    pub compares_code: bool,
+    /// The entries of `drift.ignore` that name nothing of the layer, as a check for drift found.
+    pub unmatched: Vec<String>,
+    /// The version of the state: the one of a plan, or the one that an apply has left.
+    pub state: Option<StateVersion>,
     /// Whether an apply changed something.
     pub changed: bool,
     /// Why the plan that it was to apply is stale, if it ended because of that.
@@ -128,6 +136,10 @@ impl AttemptResult {
             applied: None,
             difference: None,
             drift_kind: DriftKind::None,
+            state_difference: None,
+            compares_code: false,
+            unmatched: Vec::new(),
+            state: None,
             changed: false,
             stale: None,
             lock: None,

@@ -6,9 +6,9 @@
 use super::needs::{Need, NewerRuns};
 use super::{AttemptId, AttemptResult, Note, Outcome};
 use crate::model::{
-    Action, Attempt, Cause, Closed, Commit, DriftFinding, Ending, LayerName, Liveness, Moment,
-    NewRun, Observation, PlanDigest, ReportedLock, Revision, Run, RunId, SavedPlan, Sighting,
-    StalePlan,
+    Action, Attempt, Cause, Closed, Commit, DriftFinding, DriftKind, Ending, LayerName, Liveness,
+    Moment, NewRun, Observation, PlanDigest, ReportedLock, Revision, Run, RunId, SavedPlan,
+    Sighting, StalePlan, StateVersion,
 };
 
 /// A breaker that a failed apply has opened.
@@ -33,6 +33,13 @@ pub(super) struct Record {
     /// The difference that was found last and is not known to be gone: it was told, and is not told again.
     #[serde(default)]
     pub(super) known_drift: Option<String>,
+    /// The difference between infrastructure and state of the last normal plan, if this plan was empty: the code says
+    /// already what the infrastructure is, so this difference is no drift.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) accepted_drift: Option<String>,
+    /// The version of the state that this server has left, or has found to be what the code says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) state: Option<StateVersion>,
     pub(super) paused_by: Option<String>,
     /// The lock of the state that was reported last, if no attempt has succeeded since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -178,6 +185,7 @@ impl Record {
         let made = note.apply(attempt, now);
         if made == Outcome::Made && note == Note::Begins {
             (self.applied, self.drift) = (None, None);
+            (self.state, self.accepted_drift) = (None, None);
         }
         made
     }
@@ -210,6 +218,7 @@ impl Record {
         run.plan = result.plan.map(|plan| SavedPlan { saved: now, ..plan });
         let is_empty = run.plan.as_ref().is_some_and(|plan| plan.is_empty) && !run.destroys;
         let (action, revision, destroys) = (run.action, run.revision.clone(), run.destroys);
+        let accepts = run.accepts();
         if let Some(attempt) = run.attempts.last_mut() {
             attempt.end = end;
             (attempt.reported, attempt.applied) = (result.reported, result.applied);
@@ -219,6 +228,12 @@ impl Record {
             self.reported_lock = Some(ReportedLock { run: id.run.clone(), destroys, lock });
         } else if ending == Ending::Succeeded {
             self.reported_lock = None;
+        }
+        let (state, difference) = (result.state.take(), result.difference.take());
+        let (unmatched, of_state) =
+            (std::mem::take(&mut result.unmatched), result.state_difference.take());
+        if began {
+            self.state.clone_from(&state);
         }
         if ending == Ending::Succeeded {
             if action == Action::Plan {
@@ -233,15 +248,24 @@ impl Record {
                     (self.applied, self.drift) = (None, None);
                     self.known_drift = None;
                 }
-                // A revision whose normal plan is empty is applied.
-                Action::Plan if is_empty => self.applied = Some((revision, now)),
+                Action::Plan if is_empty => {
+                    // A revision whose normal plan is empty is applied: the code says what the infrastructure is.
+                    if !accepts {
+                        self.applied = Some((revision, now));
+                        self.accepted_drift = of_state;
+                    }
+                    (self.drift, self.known_drift) = (None, None);
+                    self.state = state.or_else(|| self.state.take());
+                }
                 Action::Drift => {
-                    let difference = result.difference;
-                    let (run, kind) = (id.run.clone(), result.drift_kind);
-                    self.known_drift.clone_from(&difference);
-                    let earlier = self.drift.as_ref().and_then(|found| found.since);
-                    let since = difference.is_some().then(|| earlier.unwrap_or(now));
-                    self.drift = Some(DriftFinding { run, difference, kind, since });
+                    let (run, kind, since) = (id.run.clone(), result.drift_kind, None);
+                    let found = DriftFinding { run, difference, kind, since, unmatched };
+                    let found = if result.compares_code {
+                        self.compare_code(found, of_state)
+                    } else {
+                        self.compare_state(found)
+                    };
+                    self.find_drift(found, state, now);
                 }
                 Action::Plan | Action::Trigger => {}
             }
@@ -260,6 +284,43 @@ impl Record {
             self.changed = Some((sequence, id.run.clone()));
         }
         Outcome::Made
+    }
+
+    /// What a check has found that compares the infrastructure with the state. If the code says something else than the
+    /// state, it is drift that they are the same.
+    fn compare_state(&self, mut found: DriftFinding) -> DriftFinding {
+        let Some(accepted) = &self.accepted_drift else { return found };
+        match &found.difference {
+            Some(difference) if difference == accepted => {
+                (found.difference, found.kind) = (None, DriftKind::WithoutEffect);
+            }
+            Some(_) => {}
+            None => {
+                let undone = format!("undone {accepted}");
+                (found.difference, found.kind) = (Some(undone), DriftKind::Changes);
+            }
+        }
+        found
+    }
+
+    /// What a check has found that compares the code with the state. An empty plan says what any empty plan says.
+    fn compare_code(&mut self, found: DriftFinding, of_state: Option<String>) -> DriftFinding {
+        if found.difference.is_none() {
+            self.accepted_drift = of_state;
+        }
+        found
+    }
+
+    /// Records what a check has found in this version of the state.
+    fn find_drift(&mut self, mut found: DriftFinding, state: Option<StateVersion>, now: Moment) {
+        // What another program has written is known as soon as it is what the code says.
+        if found.kind != DriftKind::ChangedOutside {
+            self.state = state.or_else(|| self.state.take());
+        }
+        self.known_drift.clone_from(&found.difference);
+        let earlier = self.drift.as_ref().and_then(|found| found.since);
+        found.since = found.difference.is_some().then(|| earlier.unwrap_or(now));
+        self.drift = Some(found);
     }
 
     /// Approves the newest plan of the current change.

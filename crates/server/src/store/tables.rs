@@ -66,6 +66,7 @@ pub(super) fn snapshot(
             applied_at,
             runs: record.runs,
             drift: record.drift,
+            state: record.state,
             lease: tables.lease(state_key)?,
             reported_lock: record.reported_lock,
             paused_by: record.paused_by,

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use butler_server::model::{Cause, JournalKind, Run};
+use butler_server::model::{Cause, JournalKind, LayerName, Run};
 use butler_server::store::Store;
 
+use crate::terraform::Infrastructure;
 use crate::world::{World, now};
 
 /// What was told.
@@ -23,7 +24,9 @@ impl Alarms {
         match what {
             JournalKind::DriftFound { difference } => {
                 self.open.insert(layer, difference.clone());
-                if !self.found.insert((layer, difference.clone())) {
+                // What a commit has accepted can be undone more than once.
+                let is_undone = difference.starts_with("undone ");
+                if !self.found.insert((layer, difference.clone())) && !is_undone {
                     return Err(format!("drift {difference} of layer {layer} was told twice"));
                 }
                 Ok("drift was told")
@@ -32,7 +35,8 @@ impl Alarms {
                 let Some(ended) = self.open.remove(&layer) else {
                     return Err(format!("layer {layer} had no drift that could be resolved"));
                 };
-                if !self.resolved.insert((layer, ended.clone())) {
+                let is_undone = ended.starts_with("undone ");
+                if !self.resolved.insert((layer, ended.clone())) && !is_undone {
                     return Err(format!(
                         "the end of drift {ended} of layer {layer} was told twice"
                     ));
@@ -69,6 +73,24 @@ impl World {
         Ok(())
     }
 
+    /// The drift that a check of what is applied would tell now.
+    fn drift_of(&self, name: &LayerName, found: &Infrastructure) -> Option<String> {
+        let facts = now(self.store.inner.snapshot(name, "", &[])).unwrap().facts;
+        let applied = facts.applied?;
+        if facts.state.is_some() && facts.state != found.version() {
+            return found.difference_of_code(&applied.digest);
+        }
+        let told = found.told_drift();
+        match &found.accepted {
+            Some((code, number)) if *code == applied.digest => match told {
+                Some(told) if told == *number => None,
+                Some(told) => Some(told.to_string()),
+                None => Some(format!("undone {number}")),
+            },
+            _ => told.map(|number| number.to_string()),
+        }
+    }
+
     /// What is told about each layer that was checked after its drift changed last is what the infrastructure
     /// is like.
     pub(crate) fn check_alarms(&self) -> Result<(), String> {
@@ -91,8 +113,9 @@ impl World {
                     && run.has_succeeded()
                     && run.attempts.last().is_some_and(is_new)
             });
-            let (told, truth) = (self.alarms.open.get(&layer), infrastructure.told_drift());
-            if is_checked && told.cloned() != truth.map(|number| number.to_string()) {
+            let (told, truth) =
+                (self.alarms.open.get(&layer), self.drift_of(name, &infrastructure));
+            if is_checked && told != truth.as_ref() {
                 return Err(format!("the drift of {name} is {truth:?}, and {told:?} was told"));
             }
         }

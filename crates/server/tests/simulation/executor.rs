@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 
 use butler_server::controller::{Executor, ExecutorError, Probe};
-use butler_server::model::{AttemptToken, FailureClass, LayerName, Liveness, PlanDigest, RunId};
+use butler_server::model::{
+    AttemptToken, FailureClass, LayerName, Liveness, PlanDigest, RunId, StateVersion,
+};
 use butler_server::plans::PlanInputs;
 use butler_server::store::{AttemptId, AttemptResult};
 
@@ -82,6 +84,8 @@ pub(crate) struct Machine {
     pub(crate) plans: BTreeMap<PlanDigest, PlanFile>,
     /// What attempts were given that may save a plan, and what the server has recorded about that.
     pub(crate) configured: BTreeMap<AttemptKey, (Inputs, PlanInputs)>,
+    /// The version of the state that the server knew when each attempt began.
+    pub(crate) known: BTreeMap<AttemptKey, Option<StateVersion>>,
     /// The key of the state that each attempt was given.
     pub(crate) states: BTreeMap<AttemptKey, String>,
     /// How far each apply has come.
@@ -108,6 +112,7 @@ impl Default for Machine {
             infrastructure: BTreeMap::new(),
             plans: BTreeMap::new(),
             configured: BTreeMap::new(),
+            known: BTreeMap::new(),
             states: BTreeMap::new(),
             progress: BTreeMap::new(),
             files: BTreeSet::new(),

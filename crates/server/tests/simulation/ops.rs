@@ -148,13 +148,19 @@ pub(crate) enum Op {
     Limit { concurrency: u32 },
     /// Something changes the infrastructure, or what it has changed is undone.
     Drift { layer: usize, kind: Option<u8> },
+    /// Another program applies something, or removes resources from the state.
+    ApplyOutside { layer: usize, removes: bool },
+    /// A commit says what another program has changed.
+    CommitDrift { layer: usize },
+    /// A person accepts what another program has changed.
+    Accept { layer: usize },
     /// Old runs of a layer are removed.
     Prune { layer: usize },
 }
 
 impl Op {
     /// How many kinds there are.
-    pub(crate) const KINDS: usize = 40;
+    pub(crate) const KINDS: usize = 43;
 
     /// The kind, for the totals.
     pub(crate) const fn kind(&self) -> &'static str {
@@ -198,6 +204,9 @@ impl Op {
             Self::Rename { .. } => "rename",
             Self::Limit { .. } => "limit",
             Self::Drift { .. } => "drift",
+            Self::ApplyOutside { .. } => "apply outside",
+            Self::CommitDrift { .. } => "commit drift",
+            Self::Accept { .. } => "accept drift",
             Self::Prune { .. } => "prune",
         }
     }
@@ -207,7 +216,7 @@ impl Op {
         let server = random.usize(..2);
         let attempt = random.usize(..8);
         // Most of the time, time passes and servers decide.
-        match random.u32(..140) {
+        match random.u32(..144) {
             0..25 => Self::Pass,
             25..39 => Self::Advance { seconds: random.choice([1, 10, 30, 90, 700]).unwrap_or(1) },
             39..51 => Self::Poll,
@@ -278,6 +287,9 @@ impl Op {
                 let crash = random.bool().then_some(crash);
                 Self::Rename { layer, back: random.u8(..3) == 0, crash }
             }
+            138..140 => Self::ApplyOutside { layer, removes: random.bool() },
+            140 => Self::CommitDrift { layer },
+            141 => Self::Accept { layer },
             _ => Self::ClockJump { seconds: if random.bool() { 3600 } else { -3600 } },
         }
     }

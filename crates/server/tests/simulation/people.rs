@@ -1,7 +1,7 @@
 //! What people ask the server for, as the API does it.
 
 use butler_server::model::{
-    Action, Cause, Closed, NewRun, Phase, PlanDigest, Run, RunId, StopReason,
+    Action, Cause, Closed, NewRun, Phase, PlanDigest, Run, RunId, StopReason, Strategy,
 };
 use butler_server::store::{AttemptId, Note, Outcome, Store};
 
@@ -39,6 +39,14 @@ impl World {
 
     /// A person asks for a plan, or for one that destroys everything.
     pub(crate) fn ask_for_plan(&mut self, layer: usize, destroys: bool) {
+        self.ask_for(layer, |request| match destroys {
+            true => Cause::Destroy { request },
+            false => Cause::Person { request },
+        });
+    }
+
+    /// A person asks for a plan with this cause.
+    fn ask_for(&mut self, layer: usize, cause: impl FnOnce(String) -> Cause) {
         if self.waits_for_history(&self.layers[layer]) {
             return;
         }
@@ -47,8 +55,8 @@ impl World {
         let Some(observation) = snapshot.observation else { return };
         let Some(revision) = observation.revision().cloned() else { return };
         self.requests += 1;
-        let request = self.requests.to_string();
-        let cause = if destroys { Cause::Destroy { request } } else { Cause::Person { request } };
+        let cause = cause(self.requests.to_string());
+        let destroys = matches!(cause, Cause::Destroy { .. });
         let (action, change) = (Action::Plan, observation.change);
         let id = RunId::derived(&name, &revision.digest, action, &cause);
         let run = NewRun { id, action, cause, revision, change, destroys };
@@ -56,6 +64,19 @@ impl World {
         let _ = now(self.store.insert_run(&name, run.clone()));
         let _ = now(self.store.insert_run(&name, run));
         self.restart();
+    }
+
+    /// A person accepts the drift of a layer, which is refused unless drift of the newest commit is known.
+    pub(crate) fn accept_drift(&mut self, layer: usize) {
+        let snapshot = now(self.store.inner.snapshot(&self.name(layer), "", &[])).unwrap();
+        let has_drift = snapshot.facts.drift.is_some_and(|found| found.difference.is_some());
+        let read = snapshot.observation.as_ref().and_then(|read| read.revision());
+        let is_applied = snapshot.facts.applied.as_ref().map(|applied| &applied.digest)
+            == read.map(|revision| &revision.digest);
+        if has_drift && is_applied && self.layers[layer].layer.strategy != Strategy::PlanOnly {
+            self.executor.machine.lock().unwrap().count("drift was accepted");
+            self.ask_for(layer, |request| Cause::Accept { request });
+        }
     }
 
     /// A person asks for another try, which is refused unless something has failed.

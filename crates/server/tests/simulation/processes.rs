@@ -153,8 +153,10 @@ impl World {
             self.violation = Some(format!("plan {plan} is applied twice"));
         }
         let inputs = self.current_inputs(layer);
+        let known = now(self.store.inner.snapshot(&id.layer, "", &[])).unwrap().facts.state;
         let mut machine = self.executor.machine.lock().unwrap();
         machine.configured.insert(key_of(id), inputs);
+        machine.known.insert(key_of(id), known);
         machine.states.insert(key_of(id), self.layers[layer].state_key.clone());
         drop(machine);
         Stage::Working(self.new_work(id, elapsed))

@@ -4,7 +4,6 @@ use butler_server::model::{Action, Cause, DriftCheck, Gate, Phase, Sighting, Str
 use butler_server::store::Store;
 
 use crate::ops::{ChosenPlan, Op};
-use crate::terraform::Infrastructure;
 use crate::world::{World, now};
 
 /// Half-minutes until everything must be at rest: more than the longest waits of all layers
@@ -81,7 +80,10 @@ fn check_drift(world: &mut World) -> Result<(), String> {
     let before: Vec<_> = (0..world.layers.len()).map(|layer| checks(world, layer)).collect();
     for layer in 0..world.layers.len() {
         let kind = world.executor.machine.lock().unwrap().random.u8(..8);
-        world.change_outside(layer, (kind < 6).then_some(kind));
+        match kind {
+            7 => world.apply_outside(layer, false),
+            kind => world.change_outside(layer, (kind < 6).then_some(kind)),
+        }
     }
     for minute in 0..MINUTES_WITH_DRIFT {
         // Drift that was told is not told again under the new name.
@@ -192,9 +194,11 @@ fn is_nothing_forgotten(world: &World) -> Result<(), String> {
         let shares = world.layers.iter().filter(|other| other.state_key == layer.state_key);
         let machine = world.executor.machine.lock().unwrap();
         let infrastructure = machine.infrastructure.get(&layer.state_key);
-        let truth = infrastructure.and_then(Infrastructure::applied);
-        if is_applied && shares.count() == 1 && truth != Some(&revision.digest) {
-            return Err(format!("{name} is at rest, but {truth:?} is applied, not {revision:?}"));
+        // Another program can have applied something else since.
+        let is_true = infrastructure
+            .is_some_and(|found| found.outside.is_some() || found.is_applied(&revision.digest));
+        if is_applied && shares.count() == 1 && !is_true {
+            return Err(format!("{name} is at rest with {infrastructure:?}, not {revision:?}"));
         }
         drop(machine);
         if let Some(lease) = snapshot.facts.lease {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use butler_server::model::{
     Action, Cause, ChangeCounts, Digest, DriftKind, Ending, FailureClass, LayerName, Moment,
-    PlanDigest, Run, SavedPlan, StalePlan, Strategy,
+    PlanDigest, Run, SavedPlan, StalePlan, StateVersion, Strategy,
 };
 use butler_server::plans::PlanInputs;
 use butler_server::store::{AttemptId, AttemptResult};
@@ -36,6 +36,12 @@ pub(crate) struct Infrastructure {
     pub(crate) drift: Option<Drift>,
     /// When that was, or when it was undone.
     pub(crate) drift_changed: Moment,
+    /// The digest of which the code says that the infrastructure is as this drift has made it.
+    pub(crate) accepted: Option<(Digest, u64)>,
+    /// The number of the last apply by another program, if this server has applied nothing since.
+    pub(crate) outside: Option<u64>,
+    /// Whether the state has what a person has accepted, and the code does not say that.
+    has_accepted: bool,
 }
 
 impl Infrastructure {
@@ -43,6 +49,38 @@ impl Infrastructure {
     pub(crate) fn applied(&self) -> Option<&Digest> {
         let first = self.resources[0].as_ref();
         first.filter(|digest| self.resources.iter().all(|it| it.as_ref() == Some(*digest)))
+    }
+
+    /// Whether a normal plan of this digest is empty.
+    pub(crate) fn is_what_code_says(&self, digest: &Digest) -> bool {
+        let told = self.told_drift();
+        match &self.accepted {
+            Some((code, number)) if code == digest => told == Some(*number),
+            _ => self.applied() == Some(digest) && told.is_none() && !self.has_accepted,
+        }
+    }
+
+    /// Whether this digest is applied, or what is applied is what its code says.
+    pub(crate) fn is_applied(&self, digest: &Digest) -> bool {
+        let is_accepted = self.accepted.as_ref().is_some_and(|(code, _)| code == digest);
+        is_accepted || self.applied() == Some(digest)
+    }
+
+    /// The version of the state.
+    pub(crate) fn version(&self) -> Option<StateVersion> {
+        let lineage = "lineage".to_owned();
+        (self.serial > 0).then_some(StateVersion { lineage, serial: self.serial })
+    }
+
+    /// The difference that a check for drift tells which compares the code with the state.
+    pub(crate) fn difference_of_code(&self, digest: &Digest) -> Option<String> {
+        let what = match (self.outside, self.told_drift()) {
+            _ if self.is_what_code_says(digest) => return None,
+            (Some(outside), _) if self.applied() != Some(digest) => format!("outside {outside}"),
+            (_, Some(drift)) => format!("code {drift}"),
+            _ => format!("code of {digest}"),
+        };
+        Some(what)
     }
 
     /// What the last resource was made from. Applies change it last.
@@ -61,7 +99,10 @@ impl Infrastructure {
             self.serial += 1;
             progress.written += 1;
         } else {
-            self.resources[progress.changed] = (!file.destroys).then(|| file.digest.clone());
+            // The state gets what the infrastructure is.
+            if !file.accepts {
+                self.resources[progress.changed] = (!file.destroys).then(|| file.digest.clone());
+            }
             progress.changed += 1;
         }
     }
@@ -95,6 +136,8 @@ pub(crate) struct PlanFile {
     pub(crate) name: LayerName,
     pub(crate) digest: Digest,
     pub(crate) destroys: bool,
+    /// Whether it only writes what was changed outside into the state.
+    accepts: bool,
     pub(crate) serial: u64,
     /// What it was made from.
     pub(crate) inputs: Inputs,
@@ -110,6 +153,8 @@ impl PlanFile {
         let all = u32::try_from(resources).unwrap();
         if self.destroys {
             ChangeCounts { destroy: all, ..ChangeCounts::default() }
+        } else if self.accepts {
+            ChangeCounts { change: all, ..ChangeCounts::default() }
         } else {
             ChangeCounts { add: all, destroy: all.min(self.replaces), ..ChangeCounts::default() }
         }
@@ -140,8 +185,22 @@ impl World {
             return;
         }
         infrastructure.apply_next(&file, &mut progress);
-        if progress.has_made(RESOURCES) && infrastructure.drift.take().is_some() {
-            infrastructure.drift_changed = now;
+        if progress.has_made(RESOURCES) {
+            let drift = infrastructure.told_drift();
+            if infrastructure.drift.take().is_some() {
+                infrastructure.drift_changed = now;
+            }
+            if file.accepts {
+                // Of this digest, the code says what is in the state now.
+                let is_said = infrastructure
+                    .accepted
+                    .as_ref()
+                    .is_some_and(|(_, number)| Some(*number) == drift);
+                infrastructure.has_accepted |= drift.is_some() && !is_said;
+            } else {
+                (infrastructure.outside, infrastructure.has_accepted) = (None, false);
+                infrastructure.accepted = None;
+            }
         }
         machine.progress.insert(key_of(id), progress);
     }
@@ -162,7 +221,15 @@ impl World {
     fn ended(&self, id: &AttemptId, ending: Ending) -> AttemptResult {
         let file = self.applied_file(&self.run_of(id));
         let applied = file.map(|file| file.counts(self.progress(id).changed));
-        AttemptResult { applied, ..AttemptResult::ended(ending) }
+        let state = applied.and_then(|_| self.version_of(id));
+        AttemptResult { applied, state, ..AttemptResult::ended(ending) }
+    }
+
+    /// The version of the state that an attempt uses.
+    fn version_of(&self, id: &AttemptId) -> Option<StateVersion> {
+        let key = self.state_key(id);
+        let machine = self.executor.machine.lock().unwrap();
+        machine.infrastructure.get(&key).and_then(Infrastructure::version)
     }
 
     /// Terraform was asked to stop. It ends the change that it is making, and writes the state. Some
@@ -214,6 +281,44 @@ impl World {
             };
             Drift { number, kind }
         });
+    }
+
+    /// Another program applies something else to a layer, or removes its resources from the state.
+    pub(crate) fn apply_outside(&mut self, layer: usize, removes: bool) {
+        self.drifts += 1;
+        let (number, now) = (self.drifts, self.now());
+        let key = self.place_of_state(layer);
+        let mut machine = self.executor.machine.lock().unwrap();
+        let infrastructure = machine.infrastructure.entry(key).or_default();
+        // Nobody can begin a state while an apply of this server does.
+        if infrastructure.serial == 0 {
+            return;
+        }
+        let made_from = (!removes).then(|| Digest::new(format!("outside-{number}")));
+        infrastructure.resources =
+            [const { None }; RESOURCES].map(|_: Option<Digest>| made_from.clone());
+        infrastructure.serial += 1;
+        (infrastructure.outside, infrastructure.drift_changed) = (Some(number), now);
+        (infrastructure.accepted, infrastructure.has_accepted) = (None, false);
+        machine.count("another program applied something");
+    }
+
+    /// A commit says what another program has changed.
+    pub(crate) fn commit_drift(&mut self, layer: usize) {
+        let key = self.place_of_state(layer);
+        let drift = {
+            let machine = self.executor.machine.lock().unwrap();
+            machine
+                .infrastructure
+                .get(&key)
+                .and_then(|found| found.applied().is_some().then(|| found.told_drift()).flatten())
+        };
+        let Some(number) = drift else { return };
+        let digest = Digest::new(format!("accepts-{number}"));
+        self.commit_digest(layer, digest.clone());
+        let mut machine = self.executor.machine.lock().unwrap();
+        machine.count("a commit accepted drift");
+        machine.infrastructure.entry(key).or_default().accepted = Some((digest, number));
     }
 
     fn why_it_fails(&self, id: &AttemptId, run: &Run) -> Option<FailureClass> {
@@ -268,8 +373,10 @@ impl World {
         let infrastructure = machine.infrastructure.entry(key).or_default().clone();
         let is_empty = if run.destroys {
             infrastructure.resources.iter().all(Option::is_none)
+        } else if run.accepts() {
+            infrastructure.told_drift().is_none()
         } else {
-            infrastructure.applied() == Some(run.digest()) && infrastructure.told_drift().is_none()
+            infrastructure.is_what_code_says(run.digest())
         };
         let (inputs, recorded) = machine.configured[&key_of(id)].clone();
         let replaces = machine.random.u32(..2);
@@ -278,6 +385,7 @@ impl World {
             name: id.layer.clone(),
             digest: run.digest().clone(),
             destroys: run.destroys,
+            accepts: run.accepts(),
             serial: infrastructure.serial,
             inputs,
             recorded,
@@ -288,19 +396,37 @@ impl World {
         drop(machine);
         let (discarded, stale) = (None, None);
         let plan = SavedPlan { digest, counts, is_stored, is_empty, saved, discarded, stale };
-        AttemptResult { plan: Some(plan), ..AttemptResult::ended(Ending::Succeeded) }
+        AttemptResult {
+            plan: Some(plan),
+            state_difference: infrastructure.told_drift().map(|number| number.to_string()),
+            state: infrastructure.version(),
+            ..AttemptResult::ended(Ending::Succeeded)
+        }
     }
 
     fn check_drift(&mut self, id: &AttemptId, run: &Run) -> AttemptResult {
         let key = self.state_key(id);
         let mut machine = self.executor.machine.lock().unwrap();
+        let known = machine.known.get(&key_of(id)).cloned().flatten();
         let infrastructure = machine.infrastructure.entry(key).or_default();
-        let found = infrastructure.told_drift();
+        let told = infrastructure.told_drift().map(|number| number.to_string());
         let mut result = AttemptResult::ended(Ending::Succeeded);
-        result.drift_kind = infrastructure.drift.map_or(DriftKind::None, |drift| drift.kind);
-        result.difference = found.map(|number| number.to_string());
+        result.state = infrastructure.version();
+        result.state_difference.clone_from(&told);
+        // The runner compares the code with a state that another program has written.
+        result.compares_code = known.is_some() && known != result.state;
+        if result.compares_code {
+            result.difference = infrastructure.difference_of_code(run.digest());
+            let differs = result.difference.is_some();
+            result.drift_kind = if differs { DriftKind::ChangedOutside } else { DriftKind::None };
+        } else {
+            result.drift_kind = infrastructure.drift.map_or(DriftKind::None, |drift| drift.kind);
+            result.difference = told;
+        }
+        // If it is undone what a commit has accepted, the server tells it.
+        let may_be_undone = infrastructure.accepted.is_some();
         drop(machine);
-        if found.is_some() {
+        if result.difference.is_some() || may_be_undone {
             self.checks_with_drift.insert(run.id.clone());
         }
         result

@@ -306,6 +306,9 @@ impl World {
                 self.restart();
             }
             Op::Drift { layer, kind } => self.change_outside(layer % layers, kind),
+            Op::ApplyOutside { layer, removes } => self.apply_outside(layer % layers, removes),
+            Op::CommitDrift { layer } => self.commit_drift(layer % layers),
+            Op::Accept { layer } => self.accept_drift(layer % layers),
         }
     }
 

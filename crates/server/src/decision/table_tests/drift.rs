@@ -6,7 +6,13 @@ use Phase::{Failed, Noop, PendingTrigger, Succeeded, Superseded, Triggering};
 /// What a check has found.
 fn finding(run: RunId, difference: Option<&str>) -> DriftFinding {
     let kind = if difference.is_some() { DriftKind::Changes } else { DriftKind::None };
-    DriftFinding { run, difference: difference.map(str::to_owned), kind, since: None }
+    DriftFinding {
+        run,
+        difference: difference.map(str::to_owned),
+        kind,
+        since: None,
+        unmatched: Vec::new(),
+    }
 }
 
 pub(super) fn rows() -> Vec<Row> {
@@ -101,6 +107,7 @@ fn drift() -> Vec<Row> {
                     difference,
                     kind: DriftKind::Changes,
                     since: None,
+                    unmatched: Vec::new(),
                 });
             }),
             (PendingTrigger, "create plan drift", &[], false),

@@ -1,0 +1,25 @@
+//! Versions of a state.
+
+use serde::{Deserialize, Serialize};
+
+/// A version of a state. A serial is only comparable with one of the same lineage.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct StateVersion {
+    /// What the state was given when it was first written.
+    pub lineage: String,
+    /// How often it was written since.
+    pub serial: u64,
+}
+
+/// Whether a run reports the version of its state.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub enum StateReport {
+    /// It does not.
+    #[default]
+    Omit,
+    /// It does. A check for drift compares the version with the one that the registry knows.
+    Send {
+        /// The version that the last run has left, if the registry knows it.
+        known: Option<StateVersion>,
+    },
+}
