@@ -5,12 +5,14 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use serde_json::{Value, json};
 
 use super::client::{Client, Failure, part};
-use super::show::text;
+use super::show::{self, text};
 
 /// The newest plan of a layer.
 struct Planned {
     run: String,
     digest: String,
+    /// What it would change, in short.
+    changes: String,
 }
 
 impl Planned {
@@ -23,7 +25,9 @@ impl Planned {
                 "the layer {layer} has no plan; `butler-runner layer plan {layer}` makes one"
             )));
         };
-        Ok(Self { run: text(&run["id"]), digest: text(&run["planDigest"]) })
+        let (run, digest, changes) =
+            (text(&run["id"]), text(&run["planDigest"]), show::changes(run));
+        Ok(Self { run, digest, changes })
     }
 
     fn path(&self, what: &str) -> String {
@@ -53,6 +57,65 @@ pub(super) async fn approve(
     }
     let digest = given.unwrap_or(&planned.digest);
     client.post_json(&planned.path("approve"), &json!({"planDigest": digest})).await
+}
+
+/// The layers whose plan of this commit waits for an approval.
+pub(super) async fn waiting_since(client: &Client, commit: &str) -> Result<Vec<String>, Failure> {
+    let layers = client.list("/layers?waiting=approval").await?;
+    let mut names = Vec::new();
+    for layer in layers["items"].as_array().into_iter().flatten() {
+        let run = client.get(&format!("/runs/{}", part(&text(&layer["waitingRun"])))).await?;
+        if text(&run["commit"]).starts_with(commit) {
+            names.push(text(&layer["name"]));
+        }
+    }
+    if names.is_empty() {
+        return Err(Failure::refused(format!(
+            "no plan of the commit {commit} waits for an approval"
+        )));
+    }
+    Ok(names)
+}
+
+/// Approves the newest plans of several layers by one decision: those with the digests `given`, or those that a person
+/// has seen. Returns the runs that apply them.
+pub(super) async fn approve_several(
+    client: &Client,
+    layers: &[String],
+    given: &[String],
+) -> Result<Vec<Value>, Failure> {
+    let mut plans = Vec::new();
+    for layer in layers {
+        plans.push((layer, Planned::find(client, layer).await?));
+    }
+    let listed: Vec<String> = plans
+        .iter()
+        .map(|(layer, plan)| format!("{layer}  {}  {}", plan.changes, plan.digest))
+        .collect();
+    let listed = listed.join("\n");
+    if given.is_empty() && can_ask() {
+        tell(&format!("{listed}\n"));
+        let question = format!("Apply these {} plans? Only `yes` is accepted: ", plans.len());
+        if ask(&question) != "yes" {
+            return Err(Failure::refused("the plans were not approved"));
+        }
+    } else if plans.iter().any(|(_, plan)| !given.contains(&plan.digest)) {
+        return Err(Failure::usage(
+            "without a terminal, an approval needs --plan-digest for each plan",
+            format!("the newest plans are:\n{listed}"),
+        ));
+    }
+    let decision: serde_json::Map<String, Value> =
+        plans.into_iter().map(|(_, plan)| (plan.run, Value::from(plan.digest))).collect();
+    let answer = client.post_json("/approvals", &Value::Object(decision)).await?;
+    let (mut runs, mut refused) = (Vec::new(), Vec::new());
+    for item in answer["items"].as_array().into_iter().flatten() {
+        match item["error"].as_str() {
+            Some(why) => refused.push(why.to_owned()),
+            None => runs.push(item["applyRun"].clone()),
+        }
+    }
+    if refused.is_empty() { Ok(runs) } else { Err(Failure::refused(refused.join("; "))) }
 }
 
 /// Discards the newest plan of a layer. Returns its run.

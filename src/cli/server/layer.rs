@@ -43,6 +43,9 @@ enum LayerCommand {
         /// Only layers with this text in their name
         #[arg(long, value_name = "TEXT")]
         query: Option<String>,
+        /// Only layers that are no longer in the configuration, which are left out otherwise
+        #[arg(long)]
+        removed: bool,
     },
     /// Show a layer
     Show {
@@ -73,13 +76,20 @@ enum LayerCommand {
         #[arg(long)]
         wait: bool,
     },
-    /// Show the newest plan of a layer, ask, and apply exactly this plan
+    /// Show the newest plans of layers, ask, and apply exactly these plans
     Approve {
-        /// The layer
-        name: String,
-        /// Do not ask: approve the plan with this digest, as `run show` prints it
+        /// The layers
+        #[arg(value_name = "NAME", required_unless_present = "all")]
+        names: Vec<String>,
+        /// All layers whose plan waits for an approval
+        #[arg(long, requires = "from", conflicts_with = "names")]
+        all: bool,
+        /// With --all: only plans of this commit
+        #[arg(long, value_name = "COMMIT", requires = "all")]
+        from: Option<String>,
+        /// Do not ask: approve the plan with this digest, as `run show` prints it; for several layers once for each plan
         #[arg(long, value_name = "SHA256")]
-        plan_digest: Option<String>,
+        plan_digest: Vec<String>,
         /// Print the log of the apply until it is over; exit code 1 if it failed
         #[arg(long)]
         wait: bool,
@@ -127,6 +137,12 @@ enum LayerCommand {
         /// one that is held. First make sure that its holder has ended
         #[arg(long, value_name = "ID", conflicts_with = "force")]
         state_lock: Option<String>,
+    },
+    /// Remove the runs of a layer that is no longer in the configuration, and what is known of it; its infrastructure
+    /// and its state are left alone
+    Forget {
+        /// The layer
+        name: String,
     },
     /// List the runs of a layer, the newest first
     History {
@@ -180,11 +196,12 @@ impl LayerCommand {
         let change =
             async |name: &str, what: &str| client.post(&format!("{}/{what}", path(name))).await;
         Ok(match self {
-            Self::List { phase, repository, query } => {
+            Self::List { phase, repository, query, removed } => {
                 let mut pairs: Vec<String> =
                     phase.iter().map(|phase| format!("phase={}", part(phase))).collect();
                 pairs.extend(repository.iter().map(|it| format!("repository={}", part(it))));
                 pairs.extend(query.iter().map(|it| format!("q={}", part(it))));
+                pairs.extend(removed.then(|| "removed=true".to_owned()));
                 let layers = client.list(&format!("/layers?{}", pairs.join("&"))).await?;
                 Answer::new(layers, show::layers)
             }
@@ -201,9 +218,22 @@ impl LayerCommand {
             Self::Retry { name, wait } => {
                 created(client, change(name, "retry").await?, *wait, log).await?
             }
-            Self::Approve { name, plan_digest, wait } => {
-                let run = approve::approve(client, name, plan_digest.as_deref()).await?;
-                created(client, run, *wait, log).await?
+            Self::Approve { names, from, plan_digest, wait, .. } => {
+                let names = match from {
+                    Some(commit) => approve::waiting_since(client, commit).await?,
+                    None => names.clone(),
+                };
+                match &names[..] {
+                    [name] if plan_digest.len() < 2 => {
+                        let given = plan_digest.first().map(String::as_str);
+                        let run = approve::approve(client, name, given).await?;
+                        created(client, run, *wait, log).await?
+                    }
+                    names => {
+                        let runs = approve::approve_several(client, names, plan_digest).await?;
+                        several(client, runs, *wait, log).await?
+                    }
+                }
             }
             Self::Destroy { name, confirm, wait } => {
                 let run = approve::destroy(client, name, confirm.as_deref()).await?;
@@ -228,6 +258,7 @@ impl LayerCommand {
                 let runs = client.list(&format!("/runs?layer={}", part(name))).await?;
                 Answer::new(runs, show::runs)
             }
+            Self::Forget { name } => Answer::new(change(name, "forget").await?, show::forgotten),
             Self::Pause { name } => Answer::new(change(name, "pause").await?, show::paused),
             Self::Resume { name } => Answer::new(change(name, "resume").await?, show::paused),
         })
@@ -241,6 +272,23 @@ async fn created(client: &Client, run: Value, wait: bool, log: Log) -> Result<An
     }
     let Followed { run, code } = follow(client, &text(&run["id"]), None, log).await?;
     Ok(Answer { value: run, show: show::ended, code })
+}
+
+/// The answers to several approvals, whose runs are followed one after the other with `wait`.
+async fn several(
+    client: &Client,
+    runs: Vec<Value>,
+    wait: bool,
+    log: Log,
+) -> Result<Answer, Failure> {
+    let (mut items, mut code) = (Vec::new(), Exit::Success.code());
+    for run in runs {
+        let answer = created(client, run, wait, log).await?;
+        code = code.max(answer.code);
+        items.push(answer.value);
+    }
+    let value = serde_json::json!({"items": items});
+    Ok(Answer { value, show: show::approved, code })
 }
 
 /// Makes the server read the repository of a layer, and follows the plan that a commit causes.

@@ -55,6 +55,14 @@ enum Command {
         #[arg(long)]
         follow: bool,
     },
+    /// Let a run start although a window forbids it
+    OverrideWindow {
+        /// The run
+        id: String,
+        /// The reason, which is kept with the run
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+    },
     /// Cancel a run: it does not start, or its attempt is stopped
     Cancel {
         /// The run
@@ -87,6 +95,11 @@ impl Command {
             Self::Logs { id, attempt, follow: false } => return logs(client, id, *attempt).await,
             Self::Logs { id, attempt, follow: true } => {
                 return Ok(follow(client, id, *attempt, Log::Printed).await?.code);
+            }
+            Self::OverrideWindow { id, reason } => {
+                let path = format!("/runs/{}/override-window", part(id));
+                let body = serde_json::json!({"reason": reason});
+                (client.post_json(&path, &body).await?, show::run)
             }
             Self::Cancel { id, wait } => (cancel(client, id, *wait).await?, show::cancelled),
         };

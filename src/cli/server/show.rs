@@ -140,6 +140,22 @@ pub(super) fn created(run: &Value) -> String {
     format!("run {id} is queued; `butler-runner run logs {id}` shows its log")
 }
 
+/// The runs that apply plans which were approved together.
+pub(super) fn approved(answer: &Value) -> String {
+    let items = answer["items"].as_array().into_iter().flatten();
+    let row = |run: &Value| vec![text(&run["layer"]), text(&run["id"]), text(&run["phase"])];
+    let head = ["LAYER", "RUN", "PHASE"].map(str::to_owned).to_vec();
+    columns(&std::iter::once(head).chain(items.map(row)).collect::<Vec<_>>())
+}
+
+/// A layer that was forgotten.
+pub(super) fn forgotten(answer: &Value) -> String {
+    format!(
+        "{} is forgotten; its infrastructure and its state are left alone",
+        text(&answer["name"])
+    )
+}
+
 /// A run whose plan was discarded.
 pub(super) fn discarded(run: &Value) -> String {
     let (id, by) = (text(&run["id"]), text(&run["discardedBy"]));
@@ -278,6 +294,7 @@ pub(super) fn run(run: &Value) -> String {
         ("discarded by", text(&run["discardedBy"])),
         ("applied by run", text(&run["applyRun"])),
         ("approved by", text(&run["approvedBy"])),
+        ("window overridden by", overridden(run)),
         ("created", text(&run["created"])),
     ]
     .into_iter()
@@ -298,6 +315,15 @@ pub(super) fn run(run: &Value) -> String {
         }
     }
     columns(&rows)
+}
+
+/// Who lets a run start although a window is closed, and why.
+fn overridden(run: &Value) -> String {
+    let given = &run["windowOverride"];
+    match given["by"].as_str() {
+        Some(by) => format!("{by}: {}", text(&given["reason"])),
+        None => String::new(),
+    }
 }
 
 /// How many lines of the output of a program that has refused a plan are printed.

@@ -1,10 +1,12 @@
 //! What people decide about plans: apply them, or not.
 
+use std::collections::BTreeMap;
+
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::error::ApiError;
@@ -14,6 +16,7 @@ use super::state::{ApiState, Shared};
 use super::user::User;
 use crate::event::Event;
 use crate::model::{Action, Cause, Layer, LayerName, PlanDigest, Run, RunId, SavedPlan, Strategy};
+use crate::serve::RunView;
 use crate::store::{Outcome, Snapshot, Store};
 
 /// Which plan is approved.
@@ -31,16 +34,72 @@ pub(super) async fn approve<S: Store>(
     Path(id): Path<String>,
     Json(Approval { plan_digest }): Json<Approval>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
-    let (layer, planned) = runs::run(&state, &id).await?;
+    let run = approve_one(&state, &user, &id, &plan_digest).await?;
+    Ok((StatusCode::ACCEPTED, Json(json!(run))))
+}
+
+/// Applies the plan of a run if it has this digest. Returns the run that does.
+async fn approve_one<S: Store>(
+    state: &ApiState<S>,
+    user: &User,
+    id: &str,
+    plan_digest: &PlanDigest,
+) -> Result<RunView, ApiError> {
+    let (layer, planned) = runs::run(state, id).await?;
     let saved = plan_of(&planned)?;
-    if saved.digest != plan_digest {
+    if saved.digest != *plan_digest {
         return Err(ApiError::conflict(format!(
             "the plan of the run `{id}` has the digest {}, and you have approved another one: {}",
             saved.digest.as_str(),
             plan_digest.as_str()
         )));
     }
-    apply_plan(&state, &layer, &planned, saved, &user.name).await
+    apply_plan(state, &layer, &planned, saved, &user.name).await
+}
+
+/// The most plans of one decision.
+const MOST: usize = 200;
+
+/// The plans that one decision approves: the SHA-256 of each plan file, by the run that made the plan.
+pub(super) type Several = BTreeMap<RunId, PlanDigest>;
+
+/// What became of one of several approvals.
+#[derive(Debug, JsonSchema, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Approved {
+    /// The run that made the plan.
+    run: RunId,
+    /// The run that applies it, unless the approval was refused.
+    apply_run: Option<RunView>,
+    /// Why it was refused.
+    error: Option<String>,
+}
+
+/// `POST /approvals`: the plans of these runs are applied. Each one that cannot be has its reason, and does not keep the
+/// others from it. Refused if none can be.
+pub(super) async fn approve_several<S: Store>(
+    State(state): State<Shared<S>>,
+    Extension(user): Extension<User>,
+    Json(plans): Json<Several>,
+) -> Result<Json<Value>, ApiError> {
+    if plans.is_empty() || plans.len() > MOST {
+        let message = format!("a decision names 1 to {MOST} plans, and this one {}", plans.len());
+        return Err(ApiError::bad_request(message));
+    }
+    let (mut items, mut refused) = (Vec::new(), Vec::new());
+    for (run, digest) in plans {
+        let approved = approve_one(&state, &user, run.as_str(), &digest).await;
+        let (apply_run, error) = match approved {
+            Ok(apply) => (Some(apply), None),
+            Err(error) => (None, Some(error.parts().1.to_owned())),
+        };
+        refused.extend(error.clone());
+        items.push(Approved { run, apply_run, error });
+    }
+    if refused.len() == items.len() {
+        return Err(ApiError::conflict(refused.join("; ")));
+    }
+    Ok(Json(json!({"items": items, "next": null})))
 }
 
 /// `POST /layers/NAME/apply`: the newest plan of the layer is applied, which approves it.
@@ -64,7 +123,8 @@ pub(super) async fn apply<S: Store>(
              {layer}` shows it and asks"
         )));
     }
-    apply_plan(&state, &layer, planned, plan_of(planned)?, &user.name).await
+    let run = apply_plan(&state, &layer, planned, plan_of(planned)?, &user.name).await?;
+    Ok((StatusCode::ACCEPTED, Json(json!(run))))
 }
 
 /// Creates the run that applies a plan, or answers the one that exists.
@@ -74,7 +134,7 @@ async fn apply_plan<S: Store>(
     planned: &Run,
     saved: &SavedPlan,
     by: &str,
-) -> Result<(StatusCode, Json<Value>), ApiError> {
+) -> Result<RunView, ApiError> {
     let id = apply_id(layer, planned, saved);
     let source = configured(state, layer)?;
     let known = state.store.run(&id).await?;
@@ -104,7 +164,7 @@ async fn apply_plan<S: Store>(
         );
         return Err(ApiError::conflict(message));
     }
-    Ok((StatusCode::ACCEPTED, Json(json!(runs::view(state, layer, &run).await?))))
+    runs::view(state, layer, &run).await
 }
 
 /// The id of the run that applies a plan.

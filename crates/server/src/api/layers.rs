@@ -38,6 +38,8 @@ pub(crate) struct Filter {
     /// Only layers with this drift.
     #[schemars(with = "Option<DriftView>")]
     pub(crate) drift: Option<String>,
+    /// Only layers that are no longer in the configuration. They are left out otherwise.
+    pub(crate) removed: bool,
     /// Only layers of this repository.
     pub(crate) repository: Option<String>,
     /// Only layers with this text in their name.
@@ -58,6 +60,10 @@ impl Filter {
                 "waiting" => filter.waiting = Some(value),
                 "drift" => filter.drift = Some(value),
                 "repository" => filter.repository = Some(value),
+                "removed" => {
+                    one_of("removed", &value, &["true", "false"])?;
+                    filter.removed = value == "true";
+                }
                 "q" => filter.q = Some(value),
                 "after" => filter.after = Some(value),
                 "limit" => {
@@ -68,8 +74,8 @@ impl Filter {
                 }
                 _ => {
                     return Err(ApiError::bad_request(format!(
-                        "`{name}` is not a parameter: use phase, waiting, drift, repository, q, \
-                         limit or after"
+                        "`{name}` is not a parameter: use phase, waiting, drift, repository, removed, \
+                         q, limit or after"
                     )));
                 }
             }
@@ -99,7 +105,8 @@ impl Filter {
             "breaker" => view.is_held(),
             _ => view.waiting_run.is_some(),
         });
-        has_phase
+        self.removed == view.is_removed()
+            && has_phase
             && waits
             && is(&self.drift, view.drift.name())
             && is(&self.repository, view.repository.as_deref().unwrap_or_default())

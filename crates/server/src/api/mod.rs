@@ -13,6 +13,7 @@ mod configuration;
 mod error;
 mod events;
 mod followers;
+mod forget;
 mod health;
 mod hosts;
 mod layers;
@@ -38,6 +39,7 @@ pub(crate) mod tests;
 mod unlock;
 mod user;
 mod users;
+mod windows;
 
 pub(crate) use approvals::{apply_of, why_not};
 pub(crate) use authorize::permit;

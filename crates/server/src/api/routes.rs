@@ -15,6 +15,7 @@ use super::breaker::{BreakerView, ResetView};
 use super::error::ApiError;
 use super::events::EventView;
 use super::followers::{Looked, RunOnce, StageLogs, WhichStage};
+use super::forget::Forgotten;
 use super::hosts::check_address;
 use super::layers::{LayerInFull, PauseView};
 use super::logs::{Lines, LogView};
@@ -28,8 +29,8 @@ use super::state::{ApiState, Shared};
 use super::unlock::{Unlock, Unlocked};
 use super::user::{Role, UserView};
 use super::{
-    approvals, breaker, events, followers, health, layers, logs, metrics, planning, policy,
-    repositories, runs, unlock, users,
+    approvals, breaker, events, followers, forget, health, layers, logs, metrics, planning, policy,
+    repositories, runs, unlock, users, windows,
 };
 use crate::serve::{LayerView, RunView};
 use crate::store::Store;
@@ -131,6 +132,12 @@ fn of_layers<S: Store + 'static>() -> Vec<Route<S>> {
             post(unlock::unlock::<S>),
         )),
         administered(change(
+            "/layers/{layer}/forget",
+            "Removes the runs of a layer that is no longer in the configuration, and what is known of it.",
+            Shape::of::<Forgotten>(),
+            post(forget::forget::<S>),
+        )),
+        administered(change(
             "/layers/{layer}/pause",
             "Starts nothing more for a layer.",
             paused,
@@ -173,11 +180,23 @@ fn of_runs<S: Store + 'static>() -> Vec<Route<S>> {
             get(policy::policy::<S>),
         ),
         change(
+            "/approvals",
+            "Applies the plans of several runs, each if it is still the one with this digest.",
+            Shape::list::<approvals::Approved>().body::<approvals::Several>(),
+            post(approvals::approve_several::<S>),
+        ),
+        change(
             "/runs/{run}/approve",
             "Applies the plan of a run, if it is still the one with this digest.",
             Shape::of::<RunView>().accepted().body::<approvals::Approval>(),
             post(approvals::approve::<S>),
         ),
+        administered(change(
+            "/runs/{run}/override-window",
+            "Lets a run start although a window forbids it, with a reason that is kept.",
+            Shape::of::<RunView>().body::<windows::Override>(),
+            post(windows::override_window::<S>),
+        )),
         change(
             "/runs/{run}/discard",
             "Discards the plan of a run: it is never applied.",

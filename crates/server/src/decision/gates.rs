@@ -181,6 +181,9 @@ pub(super) const BREAKER_OPEN: &str = "automatic applies of all layers are stopp
     in a row have failed; approve the plan, or let an administrator reset the breaker";
 
 fn window(input: &Input<'_>, _: &Layer, run: &Run) -> Option<ClosedGate> {
+    if run.window_override.is_some() {
+        return None;
+    }
     let mut windows = input.surroundings.closed_windows.iter();
     let (_, end) = windows.find(|(action, _)| *action == run.action)?;
     let until =

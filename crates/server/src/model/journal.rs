@@ -69,6 +69,13 @@ pub enum JournalKind {
         /// The person.
         by: String,
     },
+    /// An administrator lets the run start although a window forbids it.
+    WindowOverridden {
+        /// The administrator.
+        by: String,
+        /// The reason, in the words of the administrator.
+        reason: String,
+    },
     /// A person discarded a plan.
     PlanDiscarded {
         /// The plan.

@@ -35,6 +35,6 @@ pub use names::{Commit, Digest, InvalidLayerName, LayerName, PlanDigest, RunId};
 pub use observation::{Observation, Revision, Sighting};
 pub use phase::{Gate, Phase, Reason};
 pub use plan::{ChangeCounts, SavedPlan, StalePlan};
-pub use run::{Action, Cause, Closed, NewRun, Run};
+pub use run::{Action, Cause, Closed, NewRun, Run, WindowOverride};
 pub use session::Session;
 pub use token::AttemptToken;

@@ -239,6 +239,20 @@ pub struct Run {
     pub plan: Option<SavedPlan>,
     /// Who approved the plan that this run applies. `None` if it is applied without approval.
     pub approved_by: Option<String>,
+    /// Who lets it start although a window is closed, and why. Runs of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_override: Option<WindowOverride>,
+}
+
+/// An administrator lets one run start although a window forbids its action.
+#[derive(
+    Clone, Debug, Eq, PartialEq, serde::Deserialize, serde::Serialize, schemars::JsonSchema,
+)]
+pub struct WindowOverride {
+    /// The administrator.
+    pub by: String,
+    /// The reason, in the words of the administrator.
+    pub reason: String,
 }
 
 impl Run {
@@ -247,7 +261,7 @@ impl Run {
     pub fn new(run: NewRun, created: Moment) -> Self {
         let NewRun { id, action, cause, revision, change, destroys } = run;
         let attempts = Vec::new();
-        let (closed, plan, approved_by) = (None, None, None);
+        let (closed, plan, approved_by, window_override) = (None, None, None, None);
         Self {
             id,
             action,
@@ -260,6 +274,7 @@ impl Run {
             closed,
             plan,
             approved_by,
+            window_override,
         }
     }
 

@@ -37,6 +37,7 @@ pub(super) const fn can_mean(kind: &JournalKind) -> bool {
         JournalKind::RevisionRead { .. }
         | JournalKind::RunCreated { .. }
         | JournalKind::PlanApproved { .. }
+        | JournalKind::WindowOverridden { .. }
         | JournalKind::PlanDiscarded { .. }
         | JournalKind::PlanStale { .. }
         | JournalKind::AttemptStarted

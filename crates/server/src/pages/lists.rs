@@ -203,6 +203,9 @@ fn text(what: &JournalKind) -> String {
         }
         JournalKind::BreakerReset { by } => format!("{by} allowed automatic applies again."),
         JournalKind::Renamed { from } => format!("The layer took over the history of {from}."),
+        JournalKind::WindowOverridden { by, reason } => {
+            format!("{by} let the run start although a window is closed: {reason}")
+        }
         JournalKind::Paused { by } => format!("{by} paused the layer."),
         JournalKind::Resumed => "The layer was resumed.".to_owned(),
     }

@@ -1,5 +1,6 @@
 //! `/`: what needs a person first, then all layers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -14,7 +15,8 @@ use super::layout::{Layout, Notice, respond};
 use super::message::error_page;
 use super::run_row::RunRow;
 use super::state_words::{
-    StateWord, has_drift, has_failed, is_held, is_running, of_layer, short, waits_for_approval, why,
+    StateWord, counts, has_drift, has_failed, is_held, is_running, of_layer, short,
+    waits_for_approval, why,
 };
 use crate::api::{ApiError, Browser, Filter, Role, Shared, breaker_problem};
 use crate::model::{Moment, Phase};
@@ -34,6 +36,8 @@ struct Overview {
     problems: Vec<String>,
     /// Whether the user may allow automatic applies again.
     may_reset_breaker: bool,
+    /// The plans that one commit made wait, for one decision about several of them.
+    batches: Vec<Batch>,
     groups: Vec<Group>,
     rows: Vec<Row>,
     /// How many layers the filter allows.
@@ -47,6 +51,13 @@ struct Overview {
     is_filtered: bool,
     /// The address of the next page; empty on the last one.
     next: String,
+}
+
+/// Plans that wait for an approval since the same commit.
+struct Batch {
+    commit: String,
+    /// Run, digest, layer and changes of each plan.
+    plans: Vec<(String, String, String, String)>,
 }
 
 /// Layers that need a person for the same reason.
@@ -97,7 +108,7 @@ impl Row {
 type Wanted = fn(&LayerView) -> bool;
 
 /// The states by which layers are filtered: the value, its text, and which layers are in it.
-const STATES: [(&str, &str, Wanted); 7] = [
+const STATES: [(&str, &str, Wanted); 8] = [
     ("approval", "waiting for approval", waits_for_approval),
     ("held", "held by the breaker", is_held),
     ("failed", "failed", has_failed),
@@ -105,7 +116,11 @@ const STATES: [(&str, &str, Wanted); 7] = [
     ("running", "running", is_running),
     ("waiting", "waiting for anything", |view| view.phase == Phase::PendingTrigger),
     ("done", "up to date", |view| matches!(view.phase, Phase::Noop | Phase::Succeeded)),
+    (REMOVED, "removed from the configuration", LayerView::is_removed),
 ];
+
+/// The state of layers that are no longer in the configuration. They are left out of all other lists.
+const REMOVED: &str = "removed";
 
 /// `GET /`. The parameters are those of the API's list of layers, and `state`.
 pub(super) async fn show<S: Store>(
@@ -133,7 +148,9 @@ pub(super) async fn page<S: Store>(
         pairs.iter().filter(|(_, value)| !value.is_empty()).cloned().collect();
     let chosen = given.iter().find(|(name, _)| name == "state").map(|(_, value)| value.clone());
     let (mut filter, wanted) = filter(&given)?;
+    filter.removed = chosen.as_deref() == Some(REMOVED);
     let views = state.views.all();
+    let configured: Vec<_> = views.iter().filter(|view| !view.is_removed()).cloned().collect();
     let is_filtered = given.iter().any(|(name, _)| name != "after");
     let is_first = filter.after.is_none() && !is_filtered;
     let after = filter.after.take();
@@ -153,6 +170,7 @@ pub(super) async fn page<S: Store>(
     });
     let breaker = breaker_problem(&*state.store).await?;
     let user = &browser.user;
+    let may_approve = user.role >= Role::Operator && user.may_change(None);
     let may_reset_breaker =
         breaker.is_some() && user.role == Role::Administrator && user.may_change(None);
     let mut problems = state.desired.problems();
@@ -165,10 +183,11 @@ pub(super) async fn page<S: Store>(
             .with(notice, "/"),
         problems,
         may_reset_breaker,
-        groups: if is_first { groups(&views, state.hosts.base(), now) } else { Vec::new() },
+        batches: if is_first && may_approve { batches(&configured) } else { Vec::new() },
+        groups: if is_first { groups(&configured, state.hosts.base(), now) } else { Vec::new() },
         rows: found.into_iter().map(|view| Row::new(view, now)).collect(),
         found: count,
-        all: views.len(),
+        all: configured.len(),
         states: STATES
             .iter()
             .map(|(value, text, _)| (*value, *text, chosen.as_deref() == Some(*value)))
@@ -199,6 +218,25 @@ fn filter(given: &[(String, String)]) -> Result<(Filter, Option<Wanted>), ApiErr
         })
     });
     Ok((Filter::parse(pairs)?, state.transpose()?))
+}
+
+/// The plans that wait, by commit, if a commit made several of them wait.
+fn batches(views: &[Arc<LayerView>]) -> Vec<Batch> {
+    let mut found: BTreeMap<(&str, &str), Vec<_>> = BTreeMap::new();
+    for view in views {
+        let Some(plan) = &view.waiting_plan else { continue };
+        let Some(digest) = &plan.plan_digest else { continue };
+        let key = (view.repository.as_deref().unwrap_or_default(), plan.commit.as_str());
+        let (run, layer) = (plan.id.to_string(), view.name.to_string());
+        let row = (run, digest.as_str().to_owned(), layer, counts(plan.counts));
+        found.entry(key).or_default().push(row);
+    }
+    let several = found.into_iter().filter(|(_, plans)| plans.len() > 1);
+    let batch = several.map(|((_, commit), mut plans)| {
+        plans.truncate(MOST);
+        Batch { commit: short(commit).to_owned(), plans }
+    });
+    batch.collect()
 }
 
 /// The layers that need a person, and those that run.

@@ -7,7 +7,7 @@ use crate::decision::{Input, is_over};
 use crate::layers::LayerSource;
 use crate::model::{
     Action, Attempt, ChangeCounts, Closed, Commit, Ending, LayerName, Phase, PlanDigest, Run,
-    RunId, StateLock, StopReason, Surroundings,
+    RunId, StateLock, StopReason, Surroundings, WindowOverride,
 };
 use crate::store::Snapshot;
 
@@ -49,6 +49,8 @@ pub struct RunView {
     pub apply_run: Option<RunId>,
     /// Who approved the plan that it applies.
     pub approved_by: Option<String>,
+    /// Who lets it start although a window is closed, and why.
+    pub window_override: Option<WindowOverride>,
     /// When it was created.
     pub created: Timestamp,
 }
@@ -133,6 +135,7 @@ impl RunView {
                 .find(|other| other.applies(run))
                 .map(|it| it.id.clone()),
             approved_by: run.approved_by.clone(),
+            window_override: run.window_override.clone(),
             created: Timestamp(run.created),
         }
     }

@@ -363,7 +363,12 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
             next = Some(next.map_or(again, |next| next.min(again)));
         }
         self.look_at(layer, next);
-        self.views.set(LayerView::new(layer, source, snapshot, &decision));
+        // A layer that a person has forgotten, and that is not configured, is not shown.
+        if source.is_none() && snapshot.observation.is_none() && snapshot.newest_run.is_none() {
+            self.views.remove(layer);
+        } else {
+            self.views.set(LayerView::new(layer, source, snapshot, &decision));
+        }
     }
 
     /// A slot that the layer does not take is offered to the next one.

@@ -10,7 +10,8 @@ use super::timestamp::Timestamp;
 use crate::decision::{Decision, waiting_runs};
 use crate::layers::LayerSource;
 use crate::model::{
-    Action, DriftKind, Gate, LayerName, Lease, Moment, Phase, Reason, Revision, RunId, Surroundings,
+    Action, DriftKind, Gate, LayerName, Lease, Moment, Phase, Reason, Revision, Run, RunId,
+    Surroundings,
 };
 use crate::store::Snapshot;
 
@@ -49,6 +50,9 @@ pub struct LayerView {
     pub drift_run: Option<RunId>,
     /// The run whose plan waits for an approval.
     pub waiting_run: Option<RunId>,
+    /// That run, with its plan.
+    #[serde(skip)]
+    pub waiting_plan: Option<RunView>,
     /// Who may use the state now.
     pub lease: Option<Lease>,
     /// The lock of the state that an attempt reported last, if none has succeeded since.
@@ -115,6 +119,12 @@ impl LayerView {
         }
     }
 
+    /// Whether it is no longer in the configuration.
+    #[must_use]
+    pub const fn is_removed(&self) -> bool {
+        self.repository.is_none()
+    }
+
     /// Whether the breaker is why the layer is blocked. It has not failed itself.
     #[must_use]
     pub fn is_held(&self) -> bool {
@@ -146,6 +156,7 @@ impl LayerView {
             (Some(found), _) if found.difference.is_some() => DriftView::Found,
             _ => DriftView::None,
         };
+        let waiting = waiting_run(snapshot, decision);
         Self {
             name: name.clone(),
             repository: source.map(|source| source.configured.repository.clone()),
@@ -165,7 +176,8 @@ impl LayerView {
                 .map(|it| it.unmatched.clone())
                 .unwrap_or_default(),
             drift_run: facts.drift.as_ref().map(|found| found.run.clone()),
-            waiting_run: waiting_run(snapshot, decision),
+            waiting_run: waiting.map(|run| run.id.clone()),
+            waiting_plan: waiting.map(|run| RunView::new(name, source, snapshot, run)),
             lease: facts.lease.clone(),
             state_lock: facts.reported_lock.as_ref().map(|it| LockView::new(&it.lock)),
             next_look: decision.next_look.map(Timestamp),
@@ -182,11 +194,11 @@ impl LayerView {
 
 /// The run whose plan waits for an approval. A plan that was discarded and a run that was cancelled have the
 /// same gate, but nothing waits for them.
-fn waiting_run(snapshot: &Snapshot, decision: &Decision) -> Option<RunId> {
+fn waiting_run<'a>(snapshot: &'a Snapshot, decision: &Decision) -> Option<&'a Run> {
     let is_gate = |reason: &Reason| reason.gate == Gate::Approval;
     let waits = decision.phase == Phase::PendingTrigger && decision.reasons.iter().any(is_gate);
     let planned = snapshot.facts.runs.iter().rev().find(|run| run.plan.is_some());
-    planned.filter(|_| waits).map(|run| run.id.clone())
+    planned.filter(|_| waits)
 }
 
 /// The views of all layers, by name.
@@ -230,7 +242,7 @@ impl Views {
     }
 
     /// Forgets a layer.
-    pub(super) fn remove(&self, name: &LayerName) {
+    pub(crate) fn remove(&self, name: &LayerName) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
     }
 

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::model::{
     Breaker, Closed, Commit, DeciderLease, Former, JournalEntry, LayerName, Moment, NewRun,
-    OpenBreaker, PlanDigest, Run, RunId, Session, Sighting, StoredFollower,
+    OpenBreaker, PlanDigest, Run, RunId, Session, Sighting, StoredFollower, WindowOverride,
 };
 
 /// What a transaction does.
@@ -162,6 +162,11 @@ impl<D: Database> Store for D {
             .await
     }
 
+    async fn forget(&self, layer: &LayerName) -> StoreResult<Outcome> {
+        let layer = layer.clone();
+        self.transaction(Access::Write, move |tables| transactions::forget(tables, &layer)).await
+    }
+
     async fn commits(&self) -> StoreResult<Vec<Commit>> {
         self.transaction(Access::Read, |tables| tables.commits()).await
     }
@@ -255,6 +260,19 @@ impl<D: Database> Store for D {
         let (layer, plan, by) = (layer.clone(), plan.clone(), by.to_owned());
         self.transaction(Access::Write, move |tables| {
             transactions::approve(tables, &layer, &plan, &by)
+        })
+        .await
+    }
+
+    async fn override_window(
+        &self,
+        layer: &LayerName,
+        run: &RunId,
+        given: WindowOverride,
+    ) -> StoreResult<Outcome> {
+        let (layer, run) = (layer.clone(), run.clone());
+        self.transaction(Access::Write, move |tables| {
+            transactions::override_window(tables, &layer, &run, given)
         })
         .await
     }

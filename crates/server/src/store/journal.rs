@@ -5,7 +5,7 @@
 //! probes have no entries.
 
 use super::record::{OpenedBreaker, Record};
-use crate::model::{Attempt, Cause, JournalChange, JournalKind, Observation, Run};
+use crate::model::{Attempt, Cause, JournalChange, JournalKind, Observation, Run, WindowOverride};
 
 /// What happened between `before` and `after`, in the order of the journal.
 pub(super) fn changes(before: &Record, after: &Record) -> Vec<JournalChange> {
@@ -71,6 +71,10 @@ fn changes_of_run(known: Option<&Run>, run: &Run) -> impl Iterator<Item = Journa
         }
         _ => None,
     };
+    let was_overridden = known.is_some_and(|known| known.window_override.is_some());
+    let overridden = run.window_override.clone().filter(|_| !was_overridden);
+    let overridden = overridden
+        .map(|WindowOverride { by, reason }| JournalKind::WindowOverridden { by, reason });
     let plan = |run: Option<&Run>| run.and_then(|run| run.plan.clone());
     let (before, after) = (plan(known), plan(Some(run)));
     let discarded = after.as_ref().and_then(|saved| {
@@ -85,7 +89,7 @@ fn changes_of_run(known: Option<&Run>, run: &Run) -> impl Iterator<Item = Journa
     });
     let was_closed = known.is_some_and(|known| known.closed.is_some());
     let closed = run.closed.filter(|_| !was_closed).map(|why| JournalKind::RunClosed { why });
-    [created, approved, discarded, stale, closed].into_iter().flatten()
+    [created, approved, overridden, discarded, stale, closed].into_iter().flatten()
 }
 
 fn changes_of_attempt(

@@ -123,6 +123,14 @@ impl Tables for Memory {
         Ok(())
     }
 
+    fn forget(&mut self, layer: &LayerName) -> StoreResult<()> {
+        if let Some(record) = self.layers.remove(layer) {
+            self.writes += 1;
+            self.order.retain(|id| record.runs.iter().all(|run| run.id != *id));
+        }
+        Ok(())
+    }
+
     fn commits(&mut self) -> StoreResult<Vec<Commit>> {
         let mut commits = BTreeSet::new();
         for record in self.layers.values() {

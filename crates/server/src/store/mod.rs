@@ -40,7 +40,7 @@ use tokio::sync::watch;
 use crate::model::{
     Breaker, ChangeCounts, Closed, Commit, DriftKind, Ending, Facts, Former, JournalEntry,
     LayerName, Moment, NewRun, Observation, OpenBreaker, PlanDigest, Run, RunId, SavedPlan,
-    Sighting, StalePlan, StateLock, StateVersion, Upstream,
+    Sighting, StalePlan, StateLock, StateVersion, Upstream, WindowOverride,
 };
 
 pub use any::{AnyStore, StorePlace};
@@ -232,6 +232,10 @@ pub trait Store: Cursors + Deciders + Followers + Sessions {
         keep: Keep,
     ) -> impl Future<Output = StoreResult<Vec<AttemptId>>> + Send;
 
+    /// Removes all facts and runs of a layer, as if it had never been there. Entries of the journal stay. Refused if it
+    /// has none, or if one of its attempts has not ended.
+    fn forget(&self, layer: &LayerName) -> impl Future<Output = StoreResult<Outcome>> + Send;
+
     /// The layers that have an attempt without an end, also those that are no longer configured.
     fn busy(&self) -> impl Future<Output = StoreResult<Vec<LayerName>>> + Send;
 
@@ -305,6 +309,15 @@ pub trait Store: Cursors + Deciders + Followers + Sessions {
         layer: &LayerName,
         plan: &PlanDigest,
         by: &str,
+    ) -> impl Future<Output = StoreResult<Outcome>> + Send;
+
+    /// Records that an administrator lets a run start although a window forbids its action. Refused if the run
+    /// does not wait, or was let already.
+    fn override_window(
+        &self,
+        layer: &LayerName,
+        run: &RunId,
+        given: WindowOverride,
     ) -> impl Future<Output = StoreResult<Outcome>> + Send;
 
     /// Records that a person discards a plan: it is never applied. Refused unless the plan can be applied, and no

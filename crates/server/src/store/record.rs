@@ -8,7 +8,7 @@ use super::{AttemptId, AttemptResult, Note, Outcome};
 use crate::model::{
     Action, Attempt, Cause, Closed, Commit, DriftFinding, DriftKind, Ending, LayerName, Liveness,
     Moment, NewRun, Observation, PlanDigest, ReportedLock, Revision, Run, RunId, SavedPlan,
-    Sighting, StalePlan, StateVersion,
+    Sighting, StalePlan, StateVersion, WindowOverride,
 };
 
 /// A breaker that a failed apply has opened.
@@ -355,6 +355,19 @@ impl Record {
         match self.run_mut(&id) {
             Some(run) if run.approved_by.is_none() && run.closed.is_none() => {
                 run.approved_by = Some(by.to_owned());
+                Outcome::Made
+            }
+            _ => Outcome::Refused,
+        }
+    }
+
+    /// Lets a run that waits start although a window forbids it.
+    pub(super) fn override_window(&mut self, run: &RunId, given: WindowOverride) -> Outcome {
+        match self.run_mut(run) {
+            Some(run)
+                if !run.is_over() && run.running().is_none() && run.window_override.is_none() =>
+            {
+                run.window_override = Some(given);
                 Outcome::Made
             }
             _ => Outcome::Refused,

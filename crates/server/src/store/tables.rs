@@ -9,7 +9,7 @@ use super::{
 };
 use crate::model::{
     Action, Attempt, Breaker, Cause, Closed, Facts, LayerName, Lease, NewRun, PlanDigest, RunId,
-    Sighting, Upstream,
+    Sighting, Upstream, WindowOverride,
 };
 
 /// Counts starts and ends of attempts. This is their order.
@@ -195,6 +195,15 @@ pub(super) fn approve(
     update(tables, layer, |record| record.approve(layer, plan, by, now))
 }
 
+pub(super) fn override_window(
+    tables: &mut dyn Tables,
+    layer: &LayerName,
+    run: &RunId,
+    given: WindowOverride,
+) -> StoreResult<Outcome> {
+    update(tables, layer, |record| record.override_window(run, given))
+}
+
 pub(super) fn discard(
     tables: &mut dyn Tables,
     layer: &LayerName,
@@ -223,6 +232,16 @@ pub(super) fn pause(
         Outcome::Made
     })?;
     Ok(())
+}
+
+pub(super) fn forget(tables: &mut dyn Tables, layer: &LayerName) -> StoreResult<Outcome> {
+    let runs = tables.record(layer)?.runs;
+    // Its attempt would report what nobody knows, and its lease would stay.
+    if runs.iter().any(|run| run.running().is_some()) || !tables.layers()?.contains(layer) {
+        return Ok(Outcome::Refused);
+    }
+    tables.forget(layer)?;
+    Ok(Outcome::Made)
 }
 
 pub(super) fn prune(

@@ -59,6 +59,9 @@ pub(super) trait Tables {
     /// Gives the facts and runs of a layer to another one, whose facts are replaced. It has no runs.
     fn rename(&mut self, from: &LayerName, to: &LayerName) -> StoreResult<()>;
 
+    /// Removes the facts and the runs of a layer.
+    fn forget(&mut self, layer: &LayerName) -> StoreResult<()>;
+
     /// Records a lease on a state that has none.
     fn insert_lease(&mut self, state_key: &str, lease: &Lease) -> StoreResult<()>;
 

@@ -8,7 +8,7 @@ use butler_follower::state::Record;
 use butler_registry::TokenHash;
 use butler_server::model::{
     Breaker, Closed, Commit, DeciderLease, Former, JournalEntry, LayerName, Moment, NewRun,
-    OpenBreaker, PlanDigest, Run, RunId, Session, Sighting, StoredFollower,
+    OpenBreaker, PlanDigest, Run, RunId, Session, Sighting, StoredFollower, WindowOverride,
 };
 use butler_server::store::{
     AttemptId, AttemptResult, Cursors, Deciders, EventFilter, Followers, Keep, MemoryStore, Note,
@@ -194,6 +194,10 @@ impl Store for FaultyStore {
         self.write(self.inner.prune(layer, keep)).await
     }
 
+    async fn forget(&self, layer: &LayerName) -> StoreResult<Outcome> {
+        self.write(self.inner.forget(layer)).await
+    }
+
     async fn commits(&self) -> StoreResult<Vec<Commit>> {
         self.up()?;
         self.inner.commits().await
@@ -250,6 +254,15 @@ impl Store for FaultyStore {
         by: &str,
     ) -> StoreResult<Outcome> {
         self.write(self.inner.approve(layer, plan, by)).await
+    }
+
+    async fn override_window(
+        &self,
+        layer: &LayerName,
+        run: &RunId,
+        given: WindowOverride,
+    ) -> StoreResult<Outcome> {
+        self.write(self.inner.override_window(layer, run, given)).await
     }
 
     async fn discard(

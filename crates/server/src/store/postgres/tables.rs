@@ -199,6 +199,12 @@ impl Tables for PostgresTables<'_> {
         self.execute("DELETE FROM butler_layers WHERE name = $1", &[&from])
     }
 
+    fn forget(&mut self, layer: &LayerName) -> StoreResult<()> {
+        let layer = layer.as_str();
+        self.execute("DELETE FROM butler_runs WHERE layer = $1", &[&layer])?;
+        self.execute("DELETE FROM butler_layers WHERE name = $1", &[&layer])
+    }
+
     fn commits(&mut self) -> StoreResult<Vec<Commit>> {
         let rows = self.query(
             "SELECT unnest(commits) COLLATE \"C\" FROM butler_layers

@@ -205,6 +205,13 @@ impl Tables for SqliteTables<'_> {
         Ok(())
     }
 
+    fn forget(&mut self, layer: &LayerName) -> StoreResult<()> {
+        for statement in ["DELETE FROM runs WHERE layer = ?", "DELETE FROM layers WHERE name = ?"] {
+            self.connection.prepare_cached(statement)?.execute([layer.as_str()])?;
+        }
+        Ok(())
+    }
+
     fn commits(&mut self) -> StoreResult<Vec<Commit>> {
         let mut select = self.connection.prepare_cached(COMMITS)?;
         let commits = select.query_map([], |row| Ok(Commit::new(row.get::<_, String>(0)?)))?;
