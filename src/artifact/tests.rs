@@ -302,7 +302,8 @@ fn plan_replaces_nothing_but_a_plan() {
     let scene = Scene::new();
     let (path, plan) = (scene.path("saved"), scene.path("plan"));
     let save = || save(&path, &scene.head(), Parts { plan: &plan, created: &[], owner: None });
-    for content in ["{\"version\": 4, \"resources\": []}", "PK\u{3}\u{4}tfplan", "x", "manifest.json.sha256"]
+    for content in
+        ["{\"version\": 4, \"resources\": []}", "PK\u{3}\u{4}tfplan", "x", "manifest.json.sha256"]
     {
         std::fs::write(&path, content).unwrap();
         let error = save().unwrap_err();

@@ -57,8 +57,8 @@ impl ChangeCounts {
     pub fn short(&self, minus: char) -> String {
         let rare = [(self.import, "import"), (self.moved, "move"), (self.forget, "forget")];
         let rare = rare.into_iter().filter(|(count, _)| *count > 0);
-        let rare: String = rare.map(|(count, word)| format!(", {count} {word}")).collect();
-        format!("+{} ~{} {minus}{}{rare}", self.add, self.change, self.destroy)
+        let all = format!("+{} ~{} {minus}{}", self.add, self.change, self.destroy);
+        rare.fold(all, |all, (count, word)| format!("{all}, {count} {word}"))
     }
 
     /// The actions that occur, `1 to import, 3 to add`, or `1 imported, 3 added` if they `are_done`. Empty without any.

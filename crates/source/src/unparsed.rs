@@ -55,10 +55,7 @@ pub fn lines_of_defaults(text: &str) -> impl Iterator<Item = &str> {
 
 /// The lines of `text` that assign values to variables that are `wanted`, by the names at the
 /// beginnings of lines that are not indented.
-pub fn lines_of_variables<'text>(
-    text: &'text str,
-    wanted: impl Fn(&str) -> bool,
-) -> impl Iterator<Item = &'text str> {
+pub fn lines_of_variables(text: &str, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
     let mut counts = true;
     text.lines().filter(move |line| {
         if !line.starts_with(char::is_whitespace)

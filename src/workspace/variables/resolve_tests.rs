@@ -25,6 +25,7 @@ fn spec(variables: &[(&str, Variable)]) -> RunSpec {
         plan_file: PlanFile::default(),
         plan_purpose: PlanPurpose::default(),
         force_unlock: None,
+        state_report: None,
     }
 }
 

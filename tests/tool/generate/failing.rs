@@ -170,7 +170,10 @@ async fn github_job_with_a_runner_that_does_not_start_reports_the_run_as_failed(
         let report = step(&done, "Report a run that did not start");
         assert_token_not_printed(&world, report.output.as_ref().expect("it is reported"));
         let summary = failure_report(&world);
-        assert!(summary.contains("while starting butler-runner"), "{kind:?} {options:?}: {summary}");
+        assert!(
+            summary.contains("while starting butler-runner"),
+            "{kind:?} {options:?}: {summary}"
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use secrecy::ExposeSecret as _;
 
-use super::{ConfigError, Parsed, parse_config};
+use super::{ConfigError, Parsed, StopStatus, parse_config};
 use crate::backend::{StateReport, StateVersion};
 use crate::spec::{PlanFile, PlanPurpose, SecretReference, SensitiveValues, Source};
 

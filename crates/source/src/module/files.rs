@@ -13,6 +13,7 @@ const MAX_READ: u64 = 16 * 1024 * 1024;
 
 /// A file that Terraform or `OpenTofu` would read.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent properties of a file")]
 pub(super) struct ConfigurationFile {
     pub(super) path: PathBuf,
     pub(super) name: String,

@@ -175,7 +175,7 @@ fn shown_text_is_the_same_for_lines_as_for_the_whole() {
         let text: String = (0..length)
             .map(|_| *random.choice(&['a', 'b', 'a', 'b', ' ', '\n']).unwrap())
             .collect();
-        let text: Vec<_> = text.split('\n').map(|line| flat(line)).collect();
+        let text: Vec<_> = text.split('\n').map(flat).collect();
         let text = text.join("\n").replace("\n\n\n", "\n");
         let text = text.trim_end_matches('\n');
         let lines = shown(&redactor, text);

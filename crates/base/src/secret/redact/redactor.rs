@@ -226,7 +226,7 @@ impl Redactor {
     pub(super) fn covered(&self, text: &[u8]) -> Vec<Range<usize>> {
         match self.state().search() {
             Search::Any(patterns) => patterns.covered(text),
-            Search::Everything => vec![0..text.len()],
+            Search::Everything => std::iter::once(0..text.len()).collect(),
             Search::Nothing | Search::Outdated => Vec::new(),
         }
     }

@@ -10,7 +10,7 @@ pub(super) fn once_more() -> Vec<Row> {
     let goes_on: Expected = (PendingTrigger, "create apply plan", &[], false);
     let person = || Cause::Person { request: "1".into() };
     vec![
-        ("apply failed, planned again", auto().with(|w| drop(w.replanned())), waits),
+        ("apply failed, planned again", auto().with(|w| _ = w.replanned()), waits),
         (
             "apply failed, planned again, empty plan",
             auto().with(|w| w.replanned().plan.as_mut().unwrap().is_empty = true),

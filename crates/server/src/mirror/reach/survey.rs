@@ -179,7 +179,7 @@ impl<'a> Survey<'a> {
         self.findings.references.push(Reference { start, path: path.to_owned(), role });
     }
 
-    pub(super) fn body(&mut self, body: &Body, place: Place) {
+    fn body(&mut self, body: &Body, place: Place) {
         for structure in body {
             match structure {
                 Structure::Attribute(attribute) => {
