@@ -78,7 +78,7 @@ impl Survey<'_> {
             self.flag(at, format!("the program of `{name}` can read any file"));
         } else if of_provider {
             let is_about_files = ["file", "dir", "path"].iter().any(|part| name.contains(part));
-            for argument in call.args.iter() {
+            for argument in &call.args {
                 let texts = self.values.texts(argument, &self.scope);
                 let is_known = texts.iter().all(|it| it.resolve(&Start::Root, true).is_ok());
                 if is_about_files && !is_known {

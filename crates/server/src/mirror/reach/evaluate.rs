@@ -77,7 +77,7 @@ pub(super) struct Values<'a> {
     depth: Cell<usize>,
 }
 
-impl<'a> Values<'a> {
+impl Values<'_> {
     pub(super) fn new(is_terragrunt: bool) -> Self {
         Self { is_terragrunt, ..Self::default() }
     }
@@ -307,7 +307,7 @@ fn member<'a>(mut value: &'a Expression, names: &[Option<&str>]) -> Option<&'a E
 /// The last name of a path.
 fn base_name(text: &PathText) -> PathText {
     let is_certain = match text.0.as_slice() {
-        [Part::Directory(_)] | [Part::Name | Part::Written] => true,
+        [Part::Directory(_) | Part::Name | Part::Written] => true,
         [.., Part::Text(last)] => {
             last.rsplit_once('/').is_some_and(|(_, name)| !name.is_empty() && !name.contains(".."))
         }

@@ -57,7 +57,7 @@ fn literal_arguments_of_functions_are_understood() {
         (r#"{ for f in fileset("../c", "*") : f => file("../c/${basename(f)}") }"#, "L ../c/"),
         (r#"[for k in ["a", "b"] : filemd5("${path.module}/${k}.txt")]"#, "M /a.txt, M /b.txt"),
         (r#"file("${path.module}/${terraform.workspace}.json")"#, "M /"),
-        (r#"filesha1(data.archive_file.zip.output_path)"#, ""),
+        (r"filesha1(data.archive_file.zip.output_path)", ""),
     ] {
         let names: Vec<&str> = expected.split(", ").collect();
         let found = of_value(value);
@@ -75,7 +75,7 @@ fn sorted(mut names: Vec<&str>) -> Vec<&str> {
 fn computed_paths_are_not_understood() {
     for value in [
         r#"fileset(var.directory, "*.yaml")"#,
-        r#"fileset(path.module, var.pattern)"#,
+        r"fileset(path.module, var.pattern)",
         r#"fileset(join("/", [path.module, "..", "conf"]), "*")"#,
         r#"fileset(format("%s/../conf", path.module), "*")"#,
         r#"fileset(replace(path.cwd, "envs/prod", "conf"), "*")"#,
@@ -93,8 +93,8 @@ fn computed_paths_are_not_understood() {
         r#"file("${path.module}/%{ if var.a }../%{ endif }b")"#,
         r#"file(jsondecode(file("a.json")).path)"#,
         r#"templatefile(coalesce(var.template, "a.tpl"), {})"#,
-        r#"templatestring(local.template, {})"#,
-        r#"provider::local::direxists(var.directory)"#,
+        r"templatestring(local.template, {})",
+        r"provider::local::direxists(var.directory)",
         r#"[for f in fileset(var.d, "*") : f]"#,
         r#"[for f in fileset("a", "../*") : file("x/${f}")]"#,
         r#"join("/", ["..", "conf"])"#,
@@ -117,9 +117,9 @@ fn values_that_are_not_paths_name_nothing() {
         r#""~> 1.0""#,
         r#"join(",", var.names)"#,
         r#"format("%s-%s", var.a, basename(path.cwd))"#,
-        r#"{ (var.a) = var.b }"#,
+        r"{ (var.a) = var.b }",
         r#"replace(var.a, ".", "-")"#,
-        r#"aws_s3_bucket.a.arn"#,
+        r"aws_s3_bucket.a.arn",
     ] {
         assert_eq!(of_value(value), "", "{value}");
     }
