@@ -61,26 +61,23 @@ impl<'value> Lines<'value> {
 fn is_ordinary(line: &str) -> bool {
     let line = line.trim_start_matches(['-', ' ']);
     let line = line.strip_prefix("export ").unwrap_or(line);
-    let bare = |text: &'_ str| text.trim_matches(is_decoration).to_owned();
-    match line.split_once([':', '=']) {
-        Some((key, value)) => {
-            let (key, value) = (bare(key), bare(value));
-            let lower = key.to_ascii_lowercase();
-            let is_open = !SECRET_KEYS.iter().any(|part| lower.contains(part));
-            is_key(&key) && (value.is_empty() || is_open && is_word(&value))
-        }
-        None => bare(line).is_empty() || is_word(&bare(line)),
-    }
+    let bare = |text: &str| text.trim_matches(is_decoration).to_owned();
+    let Some((key, value)) = line.split_once([':', '=']) else {
+        return bare(line).is_empty() || is_word(&bare(line));
+    };
+    // Without a space, `name:word` is a login. What ends with `=` is base64.
+    let is_assigned = match line.as_bytes()[key.len()] {
+        b':' => value.is_empty() || value.starts_with([' ', '"']),
+        _ => !bare(value).is_empty(),
+    };
+    let (key, value) = (bare(key), bare(value));
+    let lower = key.to_ascii_lowercase();
+    let is_open = value.is_empty() || !SECRET_KEYS.iter().any(|part| lower.contains(part));
+    is_assigned && is_word(&key) && is_open && (value.is_empty() || is_word(&value))
 }
 
 fn is_decoration(c: char) -> bool {
     !c.is_alphanumeric() && !matches!(c, '+' | '_' | '@' | '#' | '$' | '%' | '!' | '*' | '\\')
-}
-
-/// Whether `key` can be a name.
-fn is_key(key: &str) -> bool {
-    !key.is_empty()
-        && key.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/'))
 }
 
 /// Whether `word` is a word of letters, such as `Config`, `us-east`, `apps/v1` or `ServiceAccount`.
@@ -153,6 +150,11 @@ mod tests {
             "p@ssword",
             "pass word!",
             "abcdefghijklmnopqrstuvwxyz",
+            "admin:hunter",
+            "postgres:word",
+            "abcdefgh==",
+            "k3J9x2Lm/q=",
+            "x9Kd82hJ: word",
         ] {
             assert!(!is_ordinary(line), "{line}");
         }
@@ -177,6 +179,7 @@ mod tests {
         assert_eq!(Lines::of("users\n}\n"), Lines { own: vec!["users"], pairs: Vec::new() });
         assert_eq!(Lines::of("abc\n"), Lines::default());
         let two = Lines::of("alpha\nbravo");
+        assert_eq!(Lines::of("one: two\nadmin:hunter").own, ["admin:hunter"]);
         assert_eq!((two.own, two.pairs), (Vec::new(), vec!["alpha bravo".to_owned()]));
     }
 }
