@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(native, expected);
         let json = r#"{"variable": {"pin": {"sensitive": true, "default": {"a": ["b", 1]}},
             "open": {"default": "c"}, "null": {"sensitive": true, "default": null}}}"#;
-        let expected = pairs(&[("null", "null"), ("pin", r#"{"a":["b",1]}"#)]);
+        let expected = pairs(&[("null", "null"), ("pin", r#"{"a": ["b", 1]}"#)]);
         assert_eq!(found(&[("main.tf.json", json)], &[]), expected);
         let overridden = ("main_override.tf", "variable \"open\" {\n  sensitive = true\n}");
         let expected = ("open".to_owned(), "\"open-default\"".to_owned());
