@@ -1,7 +1,6 @@
 //! The commands of the tool, and their results.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::{BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -12,13 +11,16 @@ use tokio::sync::oneshot;
 use super::arguments::{self, PlanRequest};
 use super::diagnostics::Validation;
 use super::error::EngineError;
-use super::invocation::Engine;
+use super::invocation::{CommandEnd, Engine};
+use super::json_output::{json_offset, open_json};
+use super::locks::lock_output::LockSeeker;
 use super::locks::locking::{APPLY, LockingExit, UnfinishedCommand};
 use super::plan::applied::AppliedChanges;
 use super::plan::reported::ReportedResources;
+use super::test_results::cleanup::with_failed_cleanup;
 use super::test_results::counts::counts_of_junit;
 use super::test_results::junit::{read_junit, readable_junit};
-use super::watching::TestMessages;
+use super::watching::{OutputWatch, TestMessages};
 use butler_base::event::Stream;
 use butler_base::process::{Command, Output, Sink};
 use butler_base::secret::Redactor;
@@ -64,7 +66,7 @@ impl PlanFiles {
         content: Content,
         redactor: &Redactor,
     ) -> Result<(Survey, std::io::Result<CopiedPlan<W>>), EngineError> {
-        let open = || File::open(&self.json);
+        let open = || open_json(&self.json);
         read(open, create, variables, content, redactor).map_err(|source| match source.kind() {
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof => {
                 EngineError::Malformed { command: "show", source: serde_json::Error::io(source) }
@@ -103,6 +105,8 @@ pub struct TestResult {
     pub junit: Option<PathBuf>,
     /// Whether the tool has written a `JUnit` file that is not valid.
     pub is_broken: bool,
+    /// The resources that the clean-up has left.
+    pub left: Vec<String>,
 }
 
 impl<S: Sink> Engine<'_, S> {
@@ -169,7 +173,7 @@ impl<S: Sink> Engine<'_, S> {
         .await?;
         let open = |path: &Path| {
             let failed = |source| EngineError::Read { path: path.to_owned(), source };
-            File::open(path).map(BufReader::new).map_err(failed)
+            open_json(path).map(BufReader::new).map_err(failed)
         };
         AppliedChanges::compare(open(&plan.files.json)?, open(&state)?, reported)
             .map_err(|source| EngineError::Malformed { command: "show", source })
@@ -183,7 +187,9 @@ impl<S: Sink> Engine<'_, S> {
     pub async fn read_outputs(&self) -> Result<Vec<u8>, EngineError> {
         let mut command = self.command(arguments::output(), Output::Memory(MAX_OUTPUT));
         self.reduce_garbage_collection(&mut command);
-        let exit = self.run_ignoring_stop("output", &command).await?;
+        let mut exit = self.run_ignoring_stop("output", &command).await?;
+        let offset = json_offset(&exit.output);
+        exit.output.drain(..offset);
         serde_json::from_slice::<std::collections::BTreeMap<String, &serde_json::value::RawValue>>(
             &exit.output,
         )
@@ -211,11 +217,12 @@ impl<S: Sink> Engine<'_, S> {
     /// If it is stopped, or its output is not a validation. An invalid configuration is not an error.
     pub async fn validate(&self) -> Result<ValidationResult, EngineError> {
         let command = self.command(arguments::validate(), Output::Memory(MAX_OUTPUT));
-        let (exit, headline) = self.run("validate", &command).await?;
-        let validation: Validation = match serde_json::from_slice(&exit.output) {
+        let (exit, end) = self.run("validate", &command).await?;
+        let json = &exit.output[json_offset(&exit.output)..];
+        let validation: Validation = match serde_json::from_slice(json) {
             Ok(validation) => validation,
             Err(source) => {
-                self.check_exit("validate", &exit, headline, None)?;
+                self.check_exit("validate", &exit, end)?;
                 return Err(EngineError::Malformed { command: "validate", source });
             }
         };
@@ -235,19 +242,23 @@ impl<S: Sink> Engine<'_, S> {
         let file = writer.join("junit.xml");
         let junit = tool_writes.then(|| file.clone());
         let command = self.command(arguments::test(variables, junit.as_deref()), Output::Lines);
-        let (exit, counts) = if let Some(file) = &junit {
-            let (exit, headline) = self.run("test", &command).await?;
+        let (exit, counts, left) = if let Some(file) = &junit {
+            let (watch, seeker) = (OutputWatch::new(self.log), LockSeeker::now());
+            let exit = self.supervise("test", &command, &watch).await?;
+            let mut seen = watch.into_observed();
+            let left = std::mem::take(&mut seen.left_resources);
             // The file exists only if tests have run, even if it cannot be parsed.
             let xml = read_junit(file).ok();
             if xml.is_none() {
-                self.check_exit("test", &exit, headline, None)?;
+                self.check_exit("test", &exit, CommandEnd::of(seen, &seeker))?;
             }
-            (exit, xml.and_then(|xml| counts_of_junit(&readable_junit(&xml))))
+            (exit, xml.and_then(|xml| counts_of_junit(&readable_junit(&xml))), left)
         } else {
             let messages = TestMessages {
                 sink: self.log,
                 counts: Mutex::default(),
                 cases: Mutex::default(),
+                left: Mutex::default(),
                 interrupted: AtomicBool::default(),
             };
             let exit = self.supervise("test", &command, &messages).await?;
@@ -257,11 +268,31 @@ impl<S: Sink> Engine<'_, S> {
             {
                 tracing::warn!(%error, "no JUnit file");
             }
-            (exit, messages.counts.into_inner().unwrap_or_else(PoisonError::into_inner))
+            let counts = messages.counts.into_inner().unwrap_or_else(PoisonError::into_inner);
+            (exit, counts, messages.left.into_inner().unwrap_or_else(PoisonError::into_inner))
         };
-        let is_broken = junit.is_some() && counts.is_none();
-        let junit = Some(file).filter(|file| file.exists());
-        Ok(TestResult { passed: exit.status.success(), counts, junit, is_broken })
+        let (is_broken, left) = (junit.is_some() && counts.is_none(), left.into_addresses());
+        let junit = self.add_cleanup(file, &left);
+        Ok(TestResult { passed: exit.status.success(), counts, junit, is_broken, left })
+    }
+
+    /// The `JUnit` file, with the resources that the clean-up has left; none if there is no file.
+    fn add_cleanup(&self, file: PathBuf, left: &[String]) -> Option<PathBuf> {
+        if !file.exists() {
+            return None;
+        }
+        let xml = if left.is_empty() { None } else { read_junit(&file).ok() };
+        let amended = xml.and_then(|xml| with_failed_cleanup(&readable_junit(&xml), left));
+        let Some(xml) = amended else { return Some(file) };
+        // Not into the directory of the tools, where a tool can have put a link.
+        let amended = self.private.join("junit-with-clean-up.xml");
+        match fs_err::write(&amended, xml) {
+            Ok(()) => Some(amended),
+            Err(error) => {
+                tracing::warn!(%error, "the JUnit file does not name the resources that are left");
+                Some(file)
+            }
+        }
     }
 
     /// Runs a command that locks the state. Any exit code but 0 is an error.
@@ -272,10 +303,9 @@ impl<S: Sink> Engine<'_, S> {
         command: &Command,
     ) -> Result<(), Box<UnfinishedCommand>> {
         let locked = self.run_locking(name, operation, command).await?;
-        let LockingExit { exit, headline, blocking_lock, left, trace, reported } = locked;
-        let checked = self
-            .check_not_stopped(name, exit)
-            .and_then(|exit| self.check_exit(name, &exit, headline, blocking_lock));
+        let LockingExit { exit, end, left, trace, reported } = locked;
+        let checked =
+            self.check_not_stopped(name, exit).and_then(|exit| self.check_exit(name, &exit, end));
         checked.map_err(|mut error| {
             if let Some(left) = left {
                 error.set_left(left);

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::failures::cause::FailureCause;
 use super::locks::lock::LeftLock;
 use butler_base::cancel::StopReason;
 use butler_base::error::FailureClass;
@@ -10,22 +11,6 @@ use butler_protocol::backend::StateLock;
 
 /// The signal of the OOM killer. The runner's own SIGKILL belongs to a stop, which is a different error.
 const SIGKILL: i32 = butler_base::platform::Signal::SIGKILL as i32;
-
-/// Terraform's error if the state has changed since the plan was made.
-const STALE: &str = "Saved plan is stale";
-
-/// The same, if the state is another one.
-const OTHER_STATE: &str = "Saved plan does not match the given state";
-
-/// How the errors of `init` begin if a provider or a module cannot be downloaded. A source that does
-/// not exist has the same ones.
-const DOWNLOADS: [&str; 5] = [
-    "Failed to query available provider packages",
-    "Failed to install provider",
-    "Failed to resolve provider packages",
-    "Failed to download module",
-    "Could not download module",
-];
 
 /// How a command failed.
 #[derive(Debug, Default, Eq, PartialEq)]
@@ -36,8 +21,12 @@ pub struct FailedCommand {
     pub signal: Option<i32>,
     /// Whether the OOM killer killed it or one of its plugins, if that is known.
     pub out_of_memory: Option<OutOfMemory>,
-    /// The first error that it printed.
+    /// The summary of the error that it failed of.
     pub headline: Option<String>,
+    /// The first sentence of the detail of this error, redacted.
+    pub detail: Option<String>,
+    /// The cause of this error.
+    pub cause: FailureCause,
     /// The lock of another command, because of which it failed.
     pub lock: Option<StateLock>,
     /// Its own lock, if it was killed and the lock does not end with it.
@@ -59,12 +48,24 @@ impl std::fmt::Display for FailedCommand {
             (None, Some(signal), _) => write!(formatter, "was killed by signal {signal}")?,
             (None, None, _) => write!(formatter, "failed")?,
         }
-        match (&self.lock, &self.headline) {
-            (Some(lock), _) => write!(formatter, ": {lock}")?,
-            (None, Some(headline)) => write!(formatter, ": {headline}")?,
-            (None, None) => {}
+        if let Some(lock) = &self.lock {
+            write!(formatter, ": {lock}")?;
+        } else if let Some(problem) = joined(self.headline.clone(), self.detail.clone()) {
+            write!(formatter, ": {problem}")?;
         }
         self.left.as_ref().map_or(Ok(()), |left| write!(formatter, "; {left}"))
+    }
+}
+
+/// The summary of an error and the first sentence of its detail.
+pub(super) fn joined(headline: Option<String>, detail: Option<String>) -> Option<String> {
+    match (headline, detail) {
+        (Some(headline), Some(detail)) => {
+            // The tool may have wrapped a long summary.
+            let between = if headline.ends_with(',') { " " } else { ": " };
+            Some(format!("{}{between}{detail}", headline.trim_end_matches(['.', ':'])))
+        }
+        (headline, detail) => headline.or(detail),
     }
 }
 
@@ -198,14 +199,9 @@ impl FailedCommand {
         if self.signal == Some(SIGKILL) || self.out_of_memory.is_some() {
             return FailureClass::Platform;
         }
-        let headline = self.headline.as_deref().unwrap_or_default();
-        match command {
-            "apply" if headline == STALE || headline == OTHER_STATE => FailureClass::StalePlan,
-            "init" if DOWNLOADS.iter().any(|start| headline.starts_with(start)) => {
-                FailureClass::Network
-            }
-            "validate" => FailureClass::Syntax,
-            _ => FailureClass::Module,
+        match self.cause {
+            FailureCause::Unknown if command == "validate" => FailureClass::Syntax,
+            cause => cause.class(),
         }
     }
 
@@ -216,20 +212,17 @@ impl FailedCommand {
                 Some(id) => format!(
                     "{wait}; only when its holder is gone for good, run `{product} force-unlock {id}` in the module"
                 ),
-                None => format!("{wait}; it ends with the connection of its holder"),
+                None => format!(
+                    "{wait}; the backend does not report its holder, so look there if it stays"
+                ),
             });
-        }
-        if self.headline.as_deref() == Some(STALE) {
-            let stale =
-                "something else has changed the state since the plan was made: make a new plan";
-            return Some(stale.to_owned());
         }
         let for_memory = self.signal == Some(SIGKILL) || self.out_of_memory.is_some();
         let killed = for_memory.then(|| "give the job more memory".to_owned());
         let left = self.left.as_ref().and_then(|left| left.advice(product));
         match (killed, left) {
             (Some(killed), Some(left)) => Some(format!("{killed}; {left}")),
-            (killed, left) => killed.or(left),
+            (killed, left) => killed.or(left).or_else(|| self.cause.advice(product)),
         }
     }
 }
@@ -273,14 +266,7 @@ mod tests {
                 true,
             ),
         ] {
-            let failed = FailedCommand {
-                code,
-                signal,
-                out_of_memory,
-                headline: None,
-                lock: None,
-                left: None,
-            };
+            let failed = FailedCommand { code, signal, out_of_memory, ..FailedCommand::default() };
             assert_eq!(failed.to_string(), expected);
             let error = EngineError::Failed {
                 product: "terraform",

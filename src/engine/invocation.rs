@@ -4,15 +4,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::error::{EngineError, FailedCommand};
+use super::failures::printed::{PrintedErrors, PrintedFailure};
 use super::isolation::Isolation;
 use super::locks::killed_lock::KilledLock;
-use super::watching::OutputWatch;
+use super::locks::lock_output::LockSeeker;
+use super::watching::{ObservedOutput, OutputWatch};
 use super::wrapper::Wrapper;
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::platform::{Signal, signal_of};
 use butler_base::process::{
     Command, Environment, Exit, Grace, Inner, Input, Output, ProcessError, Sink, supervise,
 };
+use butler_base::secret::Redactor;
 use butler_protocol::backend::StateLock;
 use butler_protocol::spec::{Product, ToolRequest};
 
@@ -40,6 +43,8 @@ pub struct Engine<'run, S> {
     pub input: Input,
     /// The destination of their lines.
     pub log: &'run S,
+    /// Redacts what is quoted of their errors.
+    pub redactor: &'run Redactor,
     /// The stop of the run.
     pub stop: &'run Stop,
     /// The time between SIGTERM and SIGKILL.
@@ -48,6 +53,20 @@ pub struct Engine<'run, S> {
     pub lock_timeout: Duration,
     /// What to do about the lock of a killed command.
     pub killed_lock: KilledLock,
+}
+
+/// What a command has printed about its failure, if it failed.
+#[derive(Debug, Default)]
+pub(super) struct CommandEnd {
+    pub(super) errors: PrintedErrors,
+    /// The lock of another command.
+    pub(super) lock: Option<StateLock>,
+}
+
+impl CommandEnd {
+    pub(super) fn of(seen: ObservedOutput, seeker: &LockSeeker) -> Self {
+        Self { errors: seen.errors, lock: seen.lock.lock(seeker) }
+    }
 }
 
 impl<S: Sink> Engine<'_, S> {
@@ -108,8 +127,8 @@ impl<S: Sink> Engine<'_, S> {
         name: &'static str,
         command: &Command,
     ) -> Result<Exit, EngineError> {
-        let (exit, headline) = self.run(name, command).await?;
-        self.check_exit(name, &exit, headline, None)?;
+        let (exit, end) = self.run(name, command).await?;
+        self.check_exit(name, &exit, end)?;
         Ok(exit)
     }
 
@@ -119,23 +138,23 @@ impl<S: Sink> Engine<'_, S> {
         name: &'static str,
         command: &Command,
     ) -> Result<Exit, EngineError> {
-        let watch = OutputWatch::new(self.log);
+        let (watch, seeker) = (OutputWatch::new(self.log), LockSeeker::now());
         let exit = supervise(command, &watch, &Stop::new(), self.grace)
             .await
             .map_err(|source| EngineError::Process { command: name, source })?;
-        self.check_exit(name, &exit, watch.into_observed().headline, None)?;
+        self.check_exit(name, &exit, CommandEnd::of(watch.into_observed(), &seeker))?;
         Ok(exit)
     }
 
-    /// Runs a command. Also returns the first error that it printed.
+    /// Runs a command. Also returns what it printed about its failure.
     pub(super) async fn run(
         &self,
         name: &'static str,
         command: &Command,
-    ) -> Result<(Exit, Option<String>), EngineError> {
-        let watch = OutputWatch::new(self.log);
+    ) -> Result<(Exit, CommandEnd), EngineError> {
+        let (watch, seeker) = (OutputWatch::new(self.log), LockSeeker::now());
         let exit = self.supervise(name, command, &watch).await?;
-        Ok((exit, watch.into_observed().headline))
+        Ok((exit, CommandEnd::of(watch.into_observed(), &seeker)))
     }
 
     pub(super) async fn supervise(
@@ -196,18 +215,19 @@ impl<S: Sink> Engine<'_, S> {
         signal.is_some_and(|signal| !requests.contains(&signal))
     }
 
-    /// Any exit code but 0 is an error, with the first error that the command printed and the lock of another
-    /// command.
+    /// Any exit code but 0 is an error, with what the command printed about its failure.
     pub(super) fn check_exit(
         &self,
         command: &'static str,
         exit: &Exit,
-        headline: Option<String>,
-        lock: Option<StateLock>,
+        end: CommandEnd,
     ) -> Result<(), EngineError> {
         if exit.status.success() {
             return Ok(());
         }
+        let CommandEnd { errors, lock } = end;
+        let PrintedFailure { headline, detail, cause } =
+            errors.into_failure(exit.status.code(), self.redactor);
         let below = || {
             let tool = self.tool.product.executable();
             format!("something may have killed the {tool} that it started")
@@ -219,6 +239,8 @@ impl<S: Sink> Engine<'_, S> {
             signal: signal_of(exit.status),
             out_of_memory: exit.out_of_memory,
             headline,
+            detail,
+            cause,
             lock,
             left: None,
         });

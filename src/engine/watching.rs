@@ -7,36 +7,31 @@ use std::time::SystemTime;
 use serde::Deserialize;
 
 use super::diagnostics::Diagnostic;
+use super::failures::printed::PrintedErrors;
 use super::locks::lock_output::{LockMessage, lock_id_in_address, shows_end, shows_work};
 use super::plan::reported::ReportedResources;
+use super::test_results::cleanup::{FailedCleanup, LeftResources};
 use super::test_results::counts::counts_of_json_line;
 use super::test_results::junit::{JunitCases, TestFields};
 use butler_base::event::Stream;
 use butler_base::process::Sink;
 use butler_result::TestCounts;
 
-/// The longest headline that is used, in bytes. A longer one is ignored and not cut: it is redacted later, and
-/// a part of a secret is not recognised.
-const MAX_HEADLINE: usize = 2000;
-
 /// The line that Terraform and `OpenTofu` print on standard output at the first signal. At a second signal
 /// they exit immediately, without storing their state.
 const INTERRUPTED: &[u8] = b"Interrupt received.";
 
-/// A part of the first error of `init`, which only announces the following errors.
-const ANNOUNCEMENT: &str = " encountered problems during initiali";
-
-/// The text of an error in `line`, if it has one that is not too long.
-fn headline(line: &[u8]) -> Option<&[u8]> {
-    line.trim_ascii().strip_prefix(b"Error: ").filter(|text| text.len() <= MAX_HEADLINE)
+/// The summary of an error, if `line` is its first line.
+fn summary(line: &[u8]) -> Option<&[u8]> {
+    line.trim_ascii().strip_prefix(b"Error: ")
 }
 
 /// The facts that a command has printed.
 #[derive(Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an independent fact")]
 pub(super) struct ObservedOutput {
-    /// The first `Error: ...` of standard error.
-    pub(super) headline: Option<String>,
+    /// The errors on standard error.
+    pub(super) errors: PrintedErrors,
     /// The error about the lock of another command.
     pub(super) lock: LockMessage,
     /// When it first printed that it works, which it does only under its own lock.
@@ -53,6 +48,8 @@ pub(super) struct ObservedOutput {
     interrupted: bool,
     /// The resources that it has printed.
     pub(super) reported: ReportedResources,
+    /// The resources that the clean-up of tests has left.
+    pub(super) left_resources: LeftResources,
 }
 
 /// Passes lines on and records their facts.
@@ -90,10 +87,8 @@ impl<S: Sink> Sink for OutputWatch<'_, S> {
                 seen.reported.read_progress(line);
             }
             Stream::Stderr => {
-                if let Some(text) = headline(line) {
-                    if seen.headline.as_ref().is_none_or(|it| it.contains(ANNOUNCEMENT)) {
-                        seen.headline = Some(String::from_utf8_lossy(text).into_owned());
-                    }
+                seen.errors.read(line);
+                if let Some(text) = summary(line) {
                     seen.unsaved = text == b"Failed to save state";
                     if text == b"Error releasing the state lock" {
                         (seen.unreleased, seen.ended) = (true, false);
@@ -104,6 +99,7 @@ impl<S: Sink> Sink for OutputWatch<'_, S> {
                 }
                 seen.lock.read(line);
                 seen.reported.read_error(line);
+                seen.left_resources.read(line);
             }
         }
         drop(seen);
@@ -148,8 +144,8 @@ pub(super) struct LockQueryResult {
     pub(super) lock: LockMessage,
     /// Whether the state does not exist yet. The command reads it after it has taken the lock.
     pub(super) without_state: bool,
-    /// The first error.
-    pub(super) headline: Option<String>,
+    /// The errors.
+    pub(super) errors: PrintedErrors,
 }
 
 /// Reads the lines of a lock query, and drops them.
@@ -163,12 +159,12 @@ impl LockQuery {
 }
 
 impl Sink for LockQuery {
-    fn line(&self, _: Stream, line: &[u8]) {
+    fn line(&self, stream: Stream, line: &[u8]) {
         let mut result = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         result.without_state |= line.trim_ascii() == b"No state file was found!";
-        result.lock.read(line);
-        if result.headline.is_none() {
-            result.headline = headline(line).map(|it| String::from_utf8_lossy(it).into_owned());
+        if stream == Stream::Stderr {
+            result.lock.read(line);
+            result.errors.read(line);
         }
     }
 
@@ -183,6 +179,8 @@ pub(super) struct TestMessages<'sink, S> {
     pub(super) counts: Mutex<Option<TestCounts>>,
     /// The results of the single tests.
     pub(super) cases: Mutex<JunitCases>,
+    /// The resources that the clean-up has left.
+    pub(super) left: Mutex<LeftResources>,
     /// Whether the command has acknowledged a signal.
     pub(super) interrupted: AtomicBool,
 }
@@ -194,6 +192,7 @@ impl<S: Sink> Sink for TestMessages<'_, S> {
             #[serde(rename = "@message")]
             text: String,
             diagnostic: Option<Diagnostic>,
+            test_cleanup: Option<FailedCleanup>,
             #[serde(flatten)]
             fields: TestFields,
         }
@@ -205,6 +204,9 @@ impl<S: Sink> Sink for TestMessages<'_, S> {
         }
         let diagnostic = message.diagnostic.as_ref();
         self.cases.lock().unwrap_or_else(PoisonError::into_inner).add(message.fields, diagnostic);
+        if let Some(cleanup) = message.test_cleanup {
+            self.left.lock().unwrap_or_else(PoisonError::into_inner).add_all(cleanup);
+        }
         if let Some(diagnostic) = message.diagnostic {
             for line in diagnostic.lines() {
                 self.sink.line(Stream::Stderr, line.as_bytes());
@@ -254,34 +256,6 @@ mod tests {
             }
             assert!(watch.is_working());
             assert!(watch.into_observed().unreleased);
-        }
-    }
-
-    #[test]
-    fn headline_is_the_first_error_after_the_announcement_of_init() {
-        let announcement =
-            "Error: Terraform encountered problems during initialisation, including problems";
-        let of_opentofu =
-            "Error: OpenTofu encountered problems during initialization, including problems";
-        for (lines, expected) in [
-            (
-                &[
-                    announcement,
-                    "with the configuration, described below.",
-                    "Error: Missing name",
-                    "Error: Other",
-                ][..],
-                "Missing name",
-            ),
-            (&[of_opentofu, "Error: Missing name"], "Missing name"),
-            (&[announcement], &announcement["Error: ".len()..]),
-            (&["Error: One", "Error: Two"], "One"),
-        ] {
-            let watch = OutputWatch::new(&Discard);
-            for line in lines {
-                watch.line(Stream::Stderr, line.as_bytes());
-            }
-            assert_eq!(watch.into_observed().headline.as_deref(), Some(expected));
         }
     }
 

@@ -1,10 +1,25 @@
 //! Reads lines of the tool that are about its lock: work under the lock, its release, and the error about the
 //! lock of another command.
 //!
-//! Not all backends report the holder of a lock: `http` reports the holder's id and `pg` nothing. Both print
-//! the details of *this* command as if it were the holder, so these details are ignored.
+//! Not all backends report the holder of a lock: `http` reports the holder's id or nothing, `pg` nothing, and HCP
+//! Terraform the workspace. They print the details of *this* command as if it were the holder. So details are
+//! ignored if they can be those of the command itself: of this machine, and from a time after its start.
 
+use std::time::SystemTime;
+
+use super::trace::{own_name, parse_time};
+use crate::engine::failures::classify::says_that_lock_is_held;
 use butler_protocol::backend::{Holder, StateLock};
+
+/// The longest message of a backend that is read, in bytes.
+const MAX_MESSAGE: usize = 16 * 1024;
+
+/// Parts of the messages of backends that never report the holder.
+const SILENT: [&str; 3] = [
+    "Workspace is already locked",
+    "lready locked for workspace creation",
+    "failed to unmarshal body",
+];
 
 /// Whether `line` shows that the command works, which it does only while it holds its lock.
 pub(in crate::engine) fn shows_work(line: &[u8]) -> bool {
@@ -42,17 +57,31 @@ pub(in crate::engine) fn lock_id_in_address(line: &[u8]) -> Option<String> {
     parts.eq([8, 4, 4, 4, 12]).then(|| id.to_owned())
 }
 
+/// The command that printed an error about a lock.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct LockSeeker {
+    /// This machine's `user@host`.
+    pub(in crate::engine) who: Option<String>,
+    /// When the command was started.
+    pub(in crate::engine) begun: SystemTime,
+}
+
+impl LockSeeker {
+    /// A command that is started now.
+    pub(in crate::engine) fn now() -> Self {
+        Self { who: own_name(), begun: SystemTime::now() }
+    }
+}
+
 /// Reads the holder of a lock from the tool's standard error.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct LockMessage {
     /// Whether the lines belong to the error.
     within: bool,
-    /// Whether the state is locked. If not, it cannot be locked for another reason.
-    locked: bool,
-    /// Whether the details describe this command and not the holder.
-    details_are_own: bool,
-    /// The holder's id, if it is printed outside of the details.
-    named: Option<String>,
+    /// The message of the backend, in one line.
+    message: String,
+    /// Whether the details of a lock are printed.
+    has_details: bool,
     id: Option<String>,
     who: Option<String>,
     operation: Option<String>,
@@ -66,21 +95,27 @@ impl LockMessage {
         let text = text.trim_matches(|character: char| {
             character.is_whitespace() || matches!(character, '│' | '╷' | '╵')
         });
-        if text.ends_with("Error acquiring the state lock") {
-            *self = Self { within: true, ..Self::default() };
-        } else if !self.within {
+        if let Some(message) = beginning(text) {
+            *self = Self { within: true, message: message.to_owned(), ..Self::default() };
             return;
         }
-        if text.ends_with("acquires a state lock to protect the state from being written") {
+        if !self.within {
+            return;
+        }
+        if text.contains(" acquires a state lock to protect") || text.starts_with("Error: ") {
             self.within = false;
             return;
         }
-        self.details_are_own |= text.contains("Workspace is already locked")
-            || text.contains("Already locked for workspace creation");
-        self.locked |= text == "Lock Info:";
-        let word = text.split_whitespace().find_map(|word| word.strip_prefix("ID="));
-        if let Some(id) = word {
-            self.named = Some(id.to_owned());
+        if text == "Lock Info:" {
+            self.has_details = true;
+            return;
+        }
+        if !self.has_details {
+            if self.message.len() < MAX_MESSAGE {
+                self.message.push(' ');
+                self.message.push_str(&text[..text.floor_char_boundary(MAX_MESSAGE)]);
+            }
+            return;
         }
         let Some((name, value)) = text.split_once(':') else { return };
         let value = value.trim();
@@ -94,12 +129,15 @@ impl LockMessage {
         *field = (!value.is_empty()).then(|| value.to_owned());
     }
 
-    /// The lock, if the state is locked.
-    pub(in crate::engine) fn lock(self) -> Option<StateLock> {
-        self.locked.then_some(())?;
-        let is_credible = !self.details_are_own && (self.named.is_none() || self.named == self.id);
-        if !is_credible {
-            return Some(StateLock { id: self.named, holder: None });
+    /// The lock, if the state is locked. The details of the lock are the holder's only if they cannot be those
+    /// of the command itself.
+    pub(in crate::engine) fn lock(self, seeker: &LockSeeker) -> Option<StateLock> {
+        let named = self.named_id();
+        let is_own = self.has_own_details(named.as_deref(), seeker);
+        let is_held = says_that_lock_is_held(&self.message) || (self.has_details && !is_own);
+        is_held.then_some(())?;
+        if is_own || !self.has_details {
+            return Some(StateLock { id: named, holder: None });
         }
         let holder = match (self.who, self.operation, self.created) {
             (Some(who), Some(operation), Some(created)) => Some(Holder { who, operation, created }),
@@ -107,6 +145,40 @@ impl LockMessage {
         };
         Some(StateLock { id: self.id, holder })
     }
+
+    /// The holder's id in the message of a backend that also prints details: `http` prints `ID=` and the id,
+    /// HCP Terraform `lock ID:` and the workspace, which is the id that `force-unlock` takes.
+    fn named_id(&self) -> Option<String> {
+        let after = |mark: &str| Some(self.message.split_once(mark)?.1);
+        let id = after("(lock ID: \"").and_then(|rest| rest.split('"').next());
+        let id = id.or_else(|| after(" ID=").and_then(|rest| rest.split_whitespace().next()));
+        id.filter(|id| !id.is_empty()).map(str::to_owned)
+    }
+
+    /// Whether the details describe the command that could not get the lock.
+    fn has_own_details(&self, named: Option<&str>, seeker: &LockSeeker) -> bool {
+        if !self.has_details {
+            return false;
+        }
+        if named.is_some_and(|named| self.id.as_deref() != Some(named)) {
+            return true;
+        }
+        let is_silent = SILENT.iter().any(|text| self.message.contains(text));
+        // A run can give its tools a user of their own, so only the machine is compared.
+        let machine = |who: &str| who.rsplit_once('@').map(|(_, machine)| machine.to_owned());
+        let is_of_machine =
+            self.who.as_deref().and_then(machine) == seeker.who.as_deref().and_then(machine);
+        let is_new = self.created.as_deref().and_then(parse_time);
+        is_silent || is_of_machine && is_new.is_some_and(|created| created >= seeker.begun)
+    }
+}
+
+/// The message behind the beginning of an error about a lock, if `text` is the beginning of one.
+fn beginning(text: &str) -> Option<&str> {
+    const BEGINNINGS: [&str; 3] =
+        ["Error acquiring the state lock", "failed to lock ", "Error locking state: "];
+    let text = text.strip_prefix("Error: ").unwrap_or(text);
+    BEGINNINGS.iter().find_map(|beginning| text.strip_prefix(beginning))
 }
 
 #[cfg(test)]
@@ -124,9 +196,15 @@ mod tests {
     }
 
     fn read(text: &str) -> Option<StateLock> {
+        read_as("alice@elsewhere", text)
+    }
+
+    /// By a command of `who` that was started before all locks of the tests.
+    fn read_as(who: &str, text: &str) -> Option<StateLock> {
         let mut message = LockMessage::default();
         text.lines().for_each(|line| message.read(line.as_bytes()));
-        message.lock()
+        let begun = humantime::parse_rfc3339("2026-01-01T09:00:00Z").unwrap();
+        message.lock(&LockSeeker { who: Some(who.to_owned()), begun })
     }
 
     #[test]
@@ -190,8 +268,53 @@ mod tests {
         assert_eq!(read(&http), Some(id("theirs")));
         let repaired = message("HTTP remote state already locked:\n│ ID=theirs", "theirs");
         assert!(read(&repaired).unwrap().holder.is_some());
-        let pg = message("Workspace is already locked: default", "mine");
-        assert_eq!(read(&pg), Some(StateLock::default()));
+        for silent in [
+            "Workspace is already locked: default",
+            "Already locked for workspace creation: default",
+            "Cannot lock workspace; already locked for workspace creation:\n│ default",
+            "HTTP remote state already locked, failed to unmarshal body",
+            "HTTP remote state already locked, failed to read body",
+        ] {
+            // The command's own details are recognised by the machine and the time, and those of some
+            // backends also by the message.
+            assert_eq!(read_as("alice@host", &message(silent, "mine")), Some(StateLock::default()));
+        }
+        let unnamed = "Error: Error acquiring the state lock\n\nError message: HTTP remote state already \
+            locked, failed to unmarshal body\n\nTerraform acquires a state lock to protect";
+        assert_eq!(read(unnamed), Some(StateLock::default()));
+        let cloud = message("workspace already locked (lock ID: \"org/network\")", "mine");
+        for who in ["alice@host", "alice@elsewhere"] {
+            assert_eq!(read_as(who, &cloud), Some(id("org/network")));
+        }
+    }
+
+    #[test]
+    fn lock_that_cannot_be_asked_for_is_not_held() {
+        for failure in [
+            "dial tcp 10.0.0.1:5432: connect: connection refused",
+            "pq: permission denied for table states",
+            "pq: relation \"team.states\" does not exist",
+            "resource not found",
+        ] {
+            assert_eq!(read_as("root@host", &message(failure, "mine")), None, "{failure}");
+        }
+    }
+
+    #[test]
+    fn lock_of_this_machine_from_before_the_command_is_that_of_a_holder() {
+        let early =
+            message("state blob is already locked", "theirs").replace("10:00:00.5", "08:59:59.9");
+        assert!(read_as("alice@host", &early).unwrap().holder.is_some());
+        assert_eq!(read_as("alice@host", &early.replace("08:", "10:")), Some(StateLock::default()));
+    }
+
+    #[test]
+    fn lock_that_stops_init_is_read() {
+        let text = message("x", "theirs").replace(
+            "Error acquiring the state lock\n│ \n│ Error message: x",
+            "failed to lock s3 state: operation error DynamoDB: PutItem, ConditionalCheckFailedException: failed",
+        );
+        assert_eq!(read(&text).unwrap().id.as_deref(), Some("theirs"));
     }
 
     #[test]

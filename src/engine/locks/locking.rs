@@ -16,10 +16,12 @@ use futures_util::FutureExt;
 
 use super::killed_lock::KilledLock;
 use super::lock::LeftLock;
+use super::lock_output::LockSeeker;
 use super::trace::{LockTrace, own_name};
 use crate::engine::arguments;
 use crate::engine::error::{EngineError, FailedCommand};
-use crate::engine::invocation::Engine;
+use crate::engine::failures::printed::PrintedErrors;
+use crate::engine::invocation::{CommandEnd, Engine};
 use crate::engine::plan::reported::ReportedResources;
 use crate::engine::watching::{LockQuery, OutputWatch, WithoutAcknowledgement};
 use butler_base::cancel::{Step, Stop, StopReason};
@@ -37,9 +39,8 @@ pub(in crate::engine) const APPLY: &str = "OperationTypeApply";
 /// The end of a command that locks the state.
 pub(in crate::engine) struct LockingExit {
     pub(in crate::engine) exit: Exit,
-    pub(in crate::engine) headline: Option<String>,
-    /// The lock of another command, because of which it failed.
-    pub(in crate::engine) blocking_lock: Option<StateLock>,
+    /// The errors that it printed, and the lock of another command, because of which it failed.
+    pub(in crate::engine) end: CommandEnd,
     /// Its own lock, if it did not release it.
     pub(in crate::engine) left: Option<LeftLock>,
     pub(in crate::engine) trace: LockTrace,
@@ -49,8 +50,8 @@ pub(in crate::engine) struct LockingExit {
 
 /// The backend did not report which lock is held.
 pub(super) struct NoAnswer {
-    /// The first error that the query printed.
-    pub(super) headline: Option<String>,
+    /// The errors that the query printed.
+    pub(super) errors: PrintedErrors,
 }
 
 /// A command that failed or was stopped, and may have left its lock.
@@ -88,11 +89,11 @@ impl<S: Sink> Engine<'_, S> {
         command: &Command,
     ) -> Result<LockingExit, EngineError> {
         let watch = OutputWatch::new(self.log);
-        let begun = SystemTime::now();
+        let seeker = LockSeeker::now();
         let (exit, observed) = self.run_and_observe_lock(name, command, &watch).await?;
         let seen = watch.into_observed();
         let trace = LockTrace {
-            begun,
+            begun: seeker.begun,
             working: seen.working.filter(|_| !seen.ended),
             observed,
             named: seen.named,
@@ -102,7 +103,7 @@ impl<S: Sink> Engine<'_, S> {
         let died = self.wrapper.is_some()
             && !exit.status.success()
             && trace.working.is_some()
-            && seen.headline.is_none();
+            && seen.errors.is_empty();
         let killed = self.was_killed(&exit) || died;
         let left = match (self.killed_lock, killed || seen.unreleased) {
             (KilledLock::EndsWithTool, _) => exit.killed.then_some(LeftLock::Ended),
@@ -114,7 +115,7 @@ impl<S: Sink> Engine<'_, S> {
                     if trace.locks
                         && trace.working.is_some()
                         && operation == APPLY
-                        && seen.headline.is_none() =>
+                        && seen.errors.is_empty() =>
                 {
                     Some(LeftLock::Own { id: id.clone(), failure: None })
                 }
@@ -123,8 +124,7 @@ impl<S: Sink> Engine<'_, S> {
         };
         Ok(LockingExit {
             exit,
-            headline: seen.headline,
-            blocking_lock: seen.lock.lock(),
+            end: CommandEnd { errors: seen.errors, lock: seen.lock.lock(&seeker) },
             left,
             trace,
             reported: seen.reported,
@@ -225,8 +225,8 @@ impl<S: Sink> Engine<'_, S> {
         let watch = OutputWatch::new(self.log);
         let failure = match self.run_in_time("force-unlock", &command, &watch).await {
             Ok(Some(exit)) => {
-                let headline = watch.into_observed().headline;
-                self.check_exit("force-unlock", &exit, headline, None).err()
+                let end = CommandEnd::of(watch.into_observed(), &LockSeeker::now());
+                self.check_exit("force-unlock", &exit, end).err()
             }
             Ok(None) => {
                 let failure = Some("it took too long".to_owned());
@@ -246,14 +246,16 @@ impl<S: Sink> Engine<'_, S> {
     /// If the backend does not answer.
     pub(super) async fn query_lock(&self) -> Result<Option<StateLock>, NoAnswer> {
         let command = self.command(arguments::query_lock(), Output::Lines);
-        let query = LockQuery::default();
+        let (query, seeker) = (LockQuery::default(), LockSeeker::now());
         let exit = self.run_in_time("state rm", &command, &query).await;
-        let Ok(Some(exit)) = exit else { return Err(NoAnswer { headline: None }) };
+        let Ok(Some(exit)) = exit else {
+            return Err(NoAnswer { errors: PrintedErrors::default() });
+        };
         let result = query.into_result();
-        match result.lock.lock() {
+        match result.lock.lock(&seeker) {
             Some(lock) => Ok(Some(lock)),
             None if exit.status.success() || result.without_state => Ok(None),
-            None => Err(NoAnswer { headline: result.headline }),
+            None => Err(NoAnswer { errors: result.errors }),
         }
     }
 
@@ -276,6 +278,7 @@ impl<S: Sink> Engine<'_, S> {
         let arguments = arguments::push_state(file, locked, self.lock_timeout);
         let command = self.command(arguments, Output::Lines);
         let (watch, trace) = (OutputWatch::new(self.log), self.trace("state-push"));
+        let seeker = LockSeeker::now();
         let exit = self.run_until(NAME, &command, &watch, (Step::State, late)).await?;
         let seen = watch.into_observed();
         let may_be_left = (exit.is_none() || seen.unreleased)
@@ -283,7 +286,7 @@ impl<S: Sink> Engine<'_, S> {
             && self.killed_lock != KilledLock::EndsWithTool;
         let left = if may_be_left { Some(self.find_left_lock(&trace).await) } else { None };
         let checked = match exit {
-            Some(exit) => self.check_exit(NAME, &exit, seen.headline, seen.lock.lock()),
+            Some(exit) => self.check_exit(NAME, &exit, CommandEnd::of(seen, &seeker)),
             None => Err(EngineError::Failed {
                 product: self.program_name(),
                 command: NAME,

@@ -4,10 +4,13 @@
 //! than `force-unlock` gets. Between the answer and the removal, another command can remove the lock and take a
 //! new one, which `http` would remove too. Terraform has no command that could exclude that.
 
+use super::lock_output::LockSeeker;
 use super::locking::NoAnswer;
 use crate::engine::arguments;
-use crate::engine::error::{EngineError, FailedCommand};
-use crate::engine::invocation::Engine;
+use crate::engine::error::{EngineError, FailedCommand, joined};
+use crate::engine::failures::cause::FailureCause;
+use crate::engine::failures::printed::PrintedFailure;
+use crate::engine::invocation::{CommandEnd, Engine};
 use crate::engine::watching::OutputWatch;
 use butler_base::error::{Advice, FailureClass};
 use butler_base::process::{Output, Sink};
@@ -50,13 +53,15 @@ pub enum LockNotRemoved {
     /// The backend did not answer.
     #[error(
         "the state lock `{named}` is not removed, because the backend does not report which lock is held{}",
-        headline.as_ref().map(|text| format!(": {text}")).unwrap_or_default()
+        problem.as_ref().map(|text| format!(": {text}")).unwrap_or_default()
     )]
     NoAnswer {
         /// The lock that was to be removed.
         named: LockId,
         /// The error of the tool.
-        headline: Option<String>,
+        problem: Option<String>,
+        /// Its cause.
+        cause: FailureCause,
     },
     /// The tool could not remove it, or the run was stopped before that.
     #[error("the state lock `{named}` is not removed")]
@@ -100,7 +105,8 @@ impl Advice for LockNotRemoved {
     fn class(&self) -> Option<FailureClass> {
         match self {
             Self::Other { .. } | Self::Nameless { .. } => Some(FailureClass::Lock),
-            Self::NoAnswer { .. } => Some(FailureClass::Network),
+            Self::NoAnswer { cause: FailureCause::Unknown, .. } => Some(FailureClass::Network),
+            Self::NoAnswer { cause, .. } => Some(cause.class()),
             Self::Failed { source, .. } => source.class(),
         }
     }
@@ -123,14 +129,19 @@ impl<S: Sink> Engine<'_, S> {
                     None => LockNotRemoved::Nameless { named, held },
                 });
             }
-            Err(NoAnswer { headline }) => {
+            Err(NoAnswer { errors }) => {
                 let named = named.clone();
                 return Err(match self.stop.reason() {
                     Some(reason) => {
                         let source = self.stopped_error(NAME, reason, false);
                         LockNotRemoved::Failed { named, held: None, source }
                     }
-                    None => LockNotRemoved::NoAnswer { named, headline },
+                    None => {
+                        let PrintedFailure { headline, detail, cause } =
+                            errors.into_failure(None, self.redactor);
+                        let problem = joined(headline, detail);
+                        LockNotRemoved::NoAnswer { named, problem, cause }
+                    }
                 });
             }
         };
@@ -147,9 +158,12 @@ impl<S: Sink> Engine<'_, S> {
             return Err(self.stopped_error(NAME, reason, false));
         }
         let command = self.command(arguments::force_unlock(id.as_str()), Output::Lines);
-        let watch = OutputWatch::new(self.log);
+        let (watch, seeker) = (OutputWatch::new(self.log), LockSeeker::now());
         match self.run_in_time(NAME, &command, &watch).await? {
-            Some(exit) => self.check_exit(NAME, &exit, watch.into_observed().headline, None),
+            Some(exit) => {
+                let end = CommandEnd::of(watch.into_observed(), &seeker);
+                self.check_exit(NAME, &exit, end)
+            }
             None => Err(EngineError::Failed {
                 product: self.program_name(),
                 command: NAME,

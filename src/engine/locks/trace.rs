@@ -59,7 +59,7 @@ impl LockTrace {
 }
 
 /// Parses Go's `2026-01-02 03:04:05.678 +0000 UTC`.
-fn parse_time(text: &str) -> Option<SystemTime> {
+pub(super) fn parse_time(text: &str) -> Option<SystemTime> {
     let (date, rest) = text.split_once(' ')?;
     let (time, zone) = rest.split_once(' ')?;
     zone.starts_with("+0000").then_some(())?;

@@ -208,6 +208,7 @@ mod tests {
     async fn plan_is_shown_early_only_without_wrapper_and_tool_log_and_with_enough_memory() {
         let directory = tempfile::tempdir().unwrap();
         let (plan, stop) = (directory.path().join("plan.tfplan"), Stop::new());
+        let redactor = butler_base::secret::Redactor::new();
         let tool = ToolRequest { product: Product::Terraform, version: "1.11.4".parse().unwrap() };
         let engine = |wrapper: Option<Wrapper>, variable: &str| Engine {
             tool: &tool,
@@ -220,6 +221,7 @@ mod tests {
             environment: Environment::from_iter([(variable.into(), "1".into())]),
             input: Input::Nothing,
             log: &Discard,
+            redactor: &redactor,
             stop: &stop,
             grace: Grace { normal: Duration::ZERO, urgent: Duration::ZERO },
             lock_timeout: Duration::ZERO,

@@ -119,7 +119,7 @@ impl Case {
 }
 
 /// `text` with XML escapes.
-fn escape_xml(text: &str) -> String {
+pub(super) fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

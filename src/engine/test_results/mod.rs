@@ -1,4 +1,5 @@
 //! The results of `terraform test`.
 
+pub(super) mod cleanup;
 pub(super) mod counts;
 pub(super) mod junit;

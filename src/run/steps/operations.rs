@@ -14,6 +14,7 @@ use crate::report::RunLog;
 use crate::run::directory::recovery;
 use crate::run::failure::Failure;
 use crate::run::findings::Findings;
+use butler_base::error::FailureClass;
 use butler_base::event::Phase;
 use butler_protocol::spec::{ChangesExit, Operation, PlanFile, PlanPurpose};
 use butler_result::ChangeCounts;
@@ -147,7 +148,9 @@ async fn validate(
     let validated =
         engine.validate().await.map_err(|error| Failure::of_engine(Phase::Validate, &error))?;
     if !validated.valid {
-        return Err(Failure::because(Phase::Validate, validated.summary));
+        return Err(
+            Failure::because(Phase::Validate, validated.summary).classed(FailureClass::Syntax)
+        );
     }
     findings.summary = Some(validated.summary);
     Ok(())
@@ -170,6 +173,18 @@ async fn test(
     findings.junit = tested.junit;
     let summary =
         tested.counts.map_or_else(|| "no test results".to_owned(), |counts| counts.to_string());
+    if !tested.left.is_empty() {
+        let left = format!(
+            "the clean-up of the tests left resources that must be removed manually: {}",
+            tested.left.join(", ")
+        );
+        findings.summary = Some(format!("Tests: {summary}; {left}."));
+        let all_passed = tested.counts.is_some_and(|counts| counts.failed == 0);
+        let reason = if all_passed { left } else { format!("tests failed: {summary}; {left}") };
+        return Err(Failure::because(Phase::Test, reason)
+            .advise("look for these resources by their names: they are not in a state")
+            .classed(FailureClass::Module));
+    }
     if !tested.passed {
         return Err(Failure::because(Phase::Test, format!("tests failed: {summary}")));
     }

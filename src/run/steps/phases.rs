@@ -128,6 +128,7 @@ pub(in crate::run) async fn run_phases(
         environment,
         input: context.directory.tool_input(),
         log: context.log,
+        redactor: context.log.redactor(),
         stop: context.stop,
         grace: context.grace,
         lock_timeout: context.settings.lock_timeout,

@@ -1,0 +1,17 @@
+//! The meaning of the tool's errors: what a failed command has printed, its cause, the class of the cause and
+//! the hint.
+//!
+//! The texts of errors are not an interface of the tool, and differ between versions, backends, registries and
+//! providers. So the rules look for the words that all of them share: error codes of services, messages of Go's
+//! network library, HTTP statuses. `tests/data/tool-errors` has real texts with their causes.
+
+pub(super) mod cause;
+mod certain;
+pub(super) mod classify;
+mod http_status;
+pub(super) mod printed;
+mod sentence;
+mod summaries;
+mod symptoms;
+#[cfg(test)]
+mod table_tests;

@@ -1,0 +1,85 @@
+//! The figure of errors whose cause is right, over the texts in `tests/data/tool-errors`.
+
+use super::cause::FailureCause;
+use super::printed::PrintedErrors;
+use butler_base::error::FailureClass;
+use butler_base::secret::Redactor;
+
+/// The texts by the command that printed them. Those of `services` were collected after the rules were written.
+const TEXTS: [(&str, &str); 4] = [
+    ("init", include_str!("../../../tests/data/tool-errors/init.txt")),
+    ("plan", include_str!("../../../tests/data/tool-errors/plan.txt")),
+    ("apply", include_str!("../../../tests/data/tool-errors/apply.txt")),
+    ("services", include_str!("../../../tests/data/tool-errors/services.txt")),
+];
+
+/// The share of texts that must be right, in percent.
+const RIGHT: usize = 95;
+
+/// A text with its cause.
+struct Row {
+    name: String,
+    cause: String,
+    text: String,
+}
+
+fn rows() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (command, texts) in TEXTS {
+        for block in texts.split("=== ").skip(1) {
+            let (head, text) = block.split_once('\n').unwrap();
+            let (cause, source) = head.split_once(": ").unwrap();
+            let name = format!("{command}: {source}");
+            rows.push(Row { name, cause: cause.to_owned(), text: text.to_owned() });
+        }
+    }
+    rows
+}
+
+fn cause_of(text: &str) -> FailureCause {
+    let mut errors = PrintedErrors::default();
+    text.lines().for_each(|line| errors.read(line.as_bytes()));
+    errors.into_failure(Some(1), &Redactor::new()).cause
+}
+
+#[test]
+fn causes_of_real_errors_are_found() {
+    let rows = rows();
+    let wrong: Vec<_> = rows
+        .iter()
+        .filter_map(|Row { name, cause, text }| {
+            let found = cause_of(text);
+            (format!("{found:?}") != *cause)
+                .then(|| format!("{name}: {found:?} instead of {cause}"))
+        })
+        .collect();
+    let right = (rows.len() - wrong.len()) * 100 / rows.len();
+    assert!(rows.len() >= 120, "{} texts are too few", rows.len());
+    assert!(right >= RIGHT, "{right} % of {} are right; wrong:\n{}", rows.len(), wrong.join("\n"));
+}
+
+#[test]
+fn each_class_of_errors_has_texts_and_hints_are_sentences() {
+    let rows = rows();
+    let mut classes: Vec<_> = rows.iter().map(|row| cause_of(&row.text).class()).collect();
+    classes.dedup();
+    for class in [
+        FailureClass::Credentials,
+        FailureClass::Configuration,
+        FailureClass::Syntax,
+        FailureClass::Module,
+        FailureClass::Lock,
+        FailureClass::Network,
+        FailureClass::Platform,
+        FailureClass::StalePlan,
+    ] {
+        assert!(classes.contains(&class), "{class:?}");
+    }
+    for row in &rows {
+        let cause = cause_of(&row.text);
+        let advice = cause.advice("terraform").unwrap_or_default();
+        let is_module = matches!(cause.class(), FailureClass::Module | FailureClass::Syntax);
+        assert!(is_module || !advice.is_empty(), "{cause:?} has no hint");
+        assert!(!advice.ends_with('.'), "{advice}");
+    }
+}
