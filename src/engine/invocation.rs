@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::cli_arguments;
 use super::error::{EngineError, FailedCommand};
 use super::failures::printed::{PrintedErrors, PrintedFailure};
 use super::isolation::Isolation;
@@ -99,6 +100,8 @@ impl<S: Sink> Engine<'_, S> {
     }
 
     pub(super) fn command(&self, arguments: Vec<std::ffi::OsString>, output: Output) -> Command {
+        let mut environment = self.environment.clone();
+        cli_arguments::fit(&mut environment, &arguments);
         let (mut program, mut arguments, inner) = match &self.wrapper {
             None => (self.program.to_owned(), arguments, None),
             Some(wrapper) => {
@@ -114,7 +117,7 @@ impl<S: Sink> Engine<'_, S> {
             program,
             inner,
             arguments,
-            environment: self.environment.clone(),
+            environment,
             directory: Some(self.directory.to_owned()),
             input: self.input.clone(),
             output,

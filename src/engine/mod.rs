@@ -4,6 +4,7 @@
 //! state, never from text, because a module or a provisioner can print any text.
 
 mod arguments;
+mod cli_arguments;
 mod commands;
 mod diagnostics;
 mod environment;
