@@ -18,6 +18,9 @@ use crate::store::AttemptResult;
 /// How much of a text of a lock is stored, in characters. It is as long as the longest id.
 const MOST_OF_A_TEXT: usize = 200;
 
+/// How much of the reason of a failure is stored, in characters.
+const MOST_OF_A_FAILURE: usize = 500;
+
 /// The end of a run: the fields that the body of `POST status` and `result.json` have in common.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct EndOfRun {
@@ -44,6 +47,9 @@ pub(super) struct Problem {
     /// The lock of the state.
     #[serde(default)]
     pub(super) lock: Option<Value>,
+    /// The reason.
+    #[serde(default)]
+    pub(super) message: String,
 }
 
 /// The plan that an attempt has made.
@@ -79,7 +85,8 @@ impl EndOfRun {
             moved: rare("resources_to_move"),
             forget: rare("resources_to_forget"),
         });
-        let mut of_error = error.map(|error| error.other).unwrap_or_default();
+        let (message, mut of_error) =
+            error.map(|error| (error.message, error.other)).unwrap_or_default();
         let class = of_error.remove("class");
         Self {
             status,
@@ -90,6 +97,7 @@ impl EndOfRun {
             error: Some(Problem {
                 class: class.and_then(|class| serde_json::from_value(class).ok()),
                 lock: of_error.remove("lock"),
+                message,
             }),
         }
     }
@@ -142,6 +150,8 @@ impl EndOfRun {
         result.state.clone_from(&self.state);
         result.lock = self.error.as_ref().and_then(|problem| stored_lock(problem.lock.as_ref()?));
         if result.ending != Ending::Succeeded {
+            result.failure =
+                self.error.as_ref().and_then(|problem| stored_failure(&problem.message));
             return Some(result);
         }
         let counts = self.counts.unwrap_or_default();
@@ -187,6 +197,16 @@ fn stored_lock(reported: &Value) -> Option<StateLock> {
         *text = visible(text).take(MOST_OF_A_TEXT).collect();
     }
     Some(lock)
+}
+
+/// What is stored of the reason of a failure: its first line, without what could control a terminal.
+pub(super) fn stored_failure(reported: &str) -> Option<String> {
+    let line = reported.lines().next().unwrap_or_default().trim();
+    let mut shown: String = visible(line).take(MOST_OF_A_FAILURE).collect();
+    if shown.chars().count() == MOST_OF_A_FAILURE {
+        shown.push('…');
+    }
+    (!shown.is_empty()).then_some(shown)
 }
 
 /// What an attempt that has ended left in its directory, if it could not report it, or why it has no
@@ -285,6 +305,25 @@ mod tests {
         let end = EndOfRun::reported(serde_json::from_str(&report).unwrap());
         let result = end.result(Action::Apply, None, None).unwrap();
         assert_eq!(result.lock, Some(found));
+    }
+
+    #[test]
+    fn reason_of_a_failed_attempt_is_stored_as_one_line() {
+        let failure = |message: &str| {
+            let error = serde_json::json!({"message": message, "class": "network"});
+            let json = serde_json::json!({"status": "failed", "error": error}).to_string();
+            result(&json, Action::Plan).unwrap().failure
+        };
+        let reason = "`terraform init` failed with exit code 1: no such host";
+        assert_eq!(failure(reason).as_deref(), Some(reason));
+        assert_eq!(failure("no\u{1b}[1m\nmore").as_deref(), Some(r"no\u{1b}[1m"));
+        assert_eq!(failure("\n"), None);
+        assert_eq!(failure(&"ä".repeat(70_000)).unwrap().chars().count(), MOST_OF_A_FAILURE + 1);
+        // As the final status reports it.
+        let report = serde_json::json!({"status": "failed", "error": {"message": reason}});
+        let end = EndOfRun::reported(serde_json::from_value(report).unwrap());
+        assert_eq!(end.result(Action::Plan, None, None).unwrap().failure.as_deref(), Some(reason));
+        assert_eq!(result(r#"{"status": "succeeded"}"#, Action::Plan).unwrap().failure, None);
     }
 
     #[test]

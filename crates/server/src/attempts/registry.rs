@@ -24,7 +24,7 @@ use super::directory::AttemptDirectory;
 use super::log_watch::LogWatch;
 use super::log_writer::{LogWriter, most_log};
 use super::missing_files;
-use super::outcome::{EndOfRun, KeptPlan, drift_of, ignored_drift};
+use super::outcome::{EndOfRun, KeptPlan, drift_of, ignored_drift, stored_failure};
 use super::plan_file::PlanFiles;
 use super::secrets::Secrets;
 use super::source::Archive;
@@ -178,6 +178,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
         result: AttemptResult,
         why: String,
     ) -> RegistryFailure {
+        let result = AttemptResult { failure: stored_failure(&why), ..result };
         match self.fail(attempt, result, &why).await {
             Ok(()) => io::Error::other(why).into(),
             Err(error) => error,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::gates;
 use super::locks;
 use super::progress::{Failure, Progress, fraction, progress};
+use super::reported;
 use super::types::{Decision, Input, Step};
 use crate::model::{
     Action, Breaker, Cause, Closed, FailureClass, Gate, Layer, Moment, NewRun, Observation, Phase,
@@ -83,7 +84,11 @@ impl<'a> Work<'a> {
         }
         if let Some(why) = gates::why_approval(self.layer, &self.input.facts.runs, run) {
             let reason = Reason::new(Gate::Approval, why.describe(plan, run.accepts()));
-            return Decision::rest(Phase::PendingTrigger).because(reason).look_at(expires);
+            let waits = Decision::rest(Phase::PendingTrigger).because(reason).look_at(expires);
+            return match reported::why_planned_again(run, &self.input.facts.runs) {
+                Some(reason) => waits.because(reason),
+                None => waits,
+            };
         }
         if self.input.surroundings.breaker == Breaker::Open {
             let reason = Reason::new(Gate::Breaker, gates::BREAKER_OPEN);
@@ -111,7 +116,13 @@ impl<'a> Work<'a> {
 
     /// What follows a run that did not succeed.
     fn after_failure(&self, run: &Run, progress: Progress) -> Decision {
-        let decision = self.without_success(run, progress);
+        let mut decision = self.without_success(run, progress);
+        if decision.step.is_none()
+            && let Some(gate) = decision.reasons.last().map(|reason| reason.gate)
+            && let Some(reason) = reported::reason(run, gate)
+        {
+            decision = decision.because(reason);
+        }
         match locks::reason(self.input.name, run) {
             Some(reason) if decision.step.is_none() => decision.because(reason),
             _ => decision,

@@ -4,6 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::locks;
 use super::progress::follows_failed_apply;
+use super::reported;
 use super::types::{Decision, Input, NeededSlot, Step};
 use crate::model::{
     Action, Breaker, Cause, Gate, Layer, Moment, Phase, Reason, RepositorySlots, Run, SavedPlan,
@@ -53,6 +54,8 @@ pub(super) fn start(input: &Input<'_>, layer: &Layer, run: &Run, not_before: Mom
     if is_wait {
         let text = "the last attempt failed; it is retried after a wait";
         closed.push(ClosedGate::until(Gate::Retry, not_before, text));
+        let failure = reported::reason(run, Gate::Retry);
+        closed.extend(failure.map(|reason| ClosedGate { reason, opens: Some(not_before) }));
         let lock = locks::reason(input.name, run);
         closed.extend(lock.map(|reason| ClosedGate { reason, opens: Some(not_before) }));
     }

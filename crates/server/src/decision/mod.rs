@@ -13,6 +13,7 @@ mod locks;
 mod plan_files;
 mod progress;
 mod rename;
+mod reported;
 mod told;
 mod types;
 

@@ -46,6 +46,9 @@ pub struct Attempt {
     /// Attempts of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock: Option<StateLock>,
+    /// Why it failed, in the words that it reported. Attempts of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// Where it runs, for messages: a host or a Job.
     pub place: String,
     /// The repository that its layer had when it was recorded. Attempts of earlier versions have an
@@ -85,6 +88,7 @@ impl Attempt {
             applied: None,
             reported: None,
             lock: None,
+            failure: None,
             place,
             repository,
             token,

@@ -123,6 +123,8 @@ pub struct AttemptResult {
     pub stale: Option<StalePlan>,
     /// The lock of the state that it reported.
     pub lock: Option<StateLock>,
+    /// Why it failed, in one line that can be shown.
+    pub failure: Option<String>,
 }
 
 impl AttemptResult {
@@ -143,6 +145,7 @@ impl AttemptResult {
             changed: false,
             stale: None,
             lock: None,
+            failure: None,
         }
     }
 }

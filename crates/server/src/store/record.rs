@@ -223,6 +223,7 @@ impl Record {
             attempt.end = end;
             (attempt.reported, attempt.applied) = (result.reported, result.applied);
             attempt.lock.clone_from(&result.lock);
+            attempt.failure = result.failure;
         }
         if let Some(lock) = result.lock {
             self.reported_lock = Some(ReportedLock { run: id.run.clone(), destroys, lock });

@@ -381,3 +381,51 @@ fn reason_after_an_incomplete_apply_says_how_much_was_applied() {
         "the apply was cancelled after 2 of 3 changes; `layer plan` plans again"
     );
 }
+
+#[test]
+fn reasons_have_what_the_last_attempt_reported() {
+    let said = "`terraform init` failed with exit code 1: no such host";
+    let last = |ending: Ending, seconds: u64| {
+        let world = auto().with(|w| {
+            let plan = w.plan();
+            ended(plan, ending);
+            plan.attempts[0].failure = Some(said.to_owned());
+            w.now = NOW + secs(seconds);
+        });
+        let reason = world.decide().reasons.pop().unwrap();
+        (reason.gate, reason.text)
+    };
+    let expected = format!("the last attempt reported: {said}");
+    for (ending, gate) in [
+        (Ending::Failed(FailureClass::Credentials), Gate::Source),
+        (Ending::Failed(FailureClass::Policy), Gate::Policy),
+        (Ending::Failed(FailureClass::Network), Gate::Retry),
+    ] {
+        assert_eq!(last(ending, 0), (gate, expected.clone()), "{ending:?}");
+    }
+}
+
+#[test]
+fn plan_that_replaces_a_stale_one_says_why() {
+    let why = "the saved plan is not applied: variable `v` has another value";
+    let world = |ending: Ending| {
+        approve().with(|w| {
+            let apply = w.apply();
+            ended(apply, ending);
+            apply.attempts[0].failure = Some(why.to_owned());
+            let run = apply.id.clone();
+            let saved = w.facts.runs[0].plan.clone();
+            let plan = w.run(Action::Plan, Cause::Replan { run }, "new");
+            ended(plan, Ending::Succeeded);
+            plan.plan = saved.map(|plan| SavedPlan { digest: PlanDigest::new("p2"), ..plan });
+        })
+    };
+    let reasons = |ending: Ending| {
+        let reasons = world(ending).decide().reasons;
+        reasons.into_iter().map(|reason| reason.text).collect::<Vec<_>>().join("; ")
+    };
+    let stale = reasons(Ending::StalePlan);
+    assert!(stale.ends_with(&format!("planned again: {why}")), "{stale}");
+    let lost = reasons(Ending::Lost);
+    assert!(!lost.contains("planned again"), "{lost}");
+}
