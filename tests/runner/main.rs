@@ -38,6 +38,7 @@ mod stop;
 mod telemetry;
 mod terminal;
 mod terraform_settings;
+mod tool_errors;
 mod unprivileged;
 mod variables;
 mod work_directory;
