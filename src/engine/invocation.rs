@@ -14,7 +14,7 @@ use super::wrapper::Wrapper;
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::platform::{Signal, signal_of};
 use butler_base::process::{
-    Command, Environment, Exit, Grace, Inner, Input, Output, ProcessError, Sink, supervise,
+    Channel, Command, Environment, Exit, Grace, Inner, Input, Output, ProcessError, Sink, supervise,
 };
 use butler_base::secret::Redactor;
 use butler_protocol::backend::StateLock;
@@ -113,6 +113,12 @@ impl<S: Sink> Engine<'_, S> {
         if let Some(isolation) = &self.isolation {
             (program, arguments) = isolation.wrap(program, arguments);
         }
+        // A command that works on the state prints lines, and must come to its end without the runner, or it
+        // would lose what it has done, or leave a lock. The others are read by the runner only.
+        let channel = match output {
+            Output::Lines | Output::LinesAndFile(_) => Channel::File,
+            Output::File(_) | Output::Memory(_) => Channel::Pipe,
+        };
         Command {
             program,
             inner,
@@ -121,6 +127,7 @@ impl<S: Sink> Engine<'_, S> {
             directory: Some(self.directory.to_owned()),
             input: self.input.clone(),
             output,
+            channel,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod clean;
 mod disk;
+mod killed;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -115,7 +116,7 @@ impl Case {
     async fn next_run(&self, world: &mut World, left: &[PathBuf]) -> String {
         let in_use = self.next == NextRun::LeavesAlone;
         if !in_use {
-            // Processes that die of a closed pipe may need a moment.
+            // Processes that were just asked to end may need a moment.
             eventually("an end of all processes", || world.processes().is_empty()).await;
         }
         world.set("PATH", search_path());
@@ -190,13 +191,13 @@ fn config(world: &World, operation: &str) -> Value {
     config
 }
 
-/// Starts a run of `operation` with a stand-in that executes `act` and then waits in `command`.
-async fn waiting_in(world: &mut World, operation: &str, command: &str, act: &str) -> Child {
+/// Starts a run of `plan` with a stand-in that executes `act` and then waits in `command`.
+async fn waiting_in(world: &mut World, command: &str, act: &str) -> (Child, StandIn) {
     let tool = StandIn::install_waiting(world, command, act);
-    world.add_run(config(world, operation));
+    world.add_run(config(world, "plan"));
     let runner = world.execute().spawn().unwrap();
     tool.wait_until_running().await;
-    runner
+    (runner, tool)
 }
 
 #[tokio::test]
@@ -259,8 +260,9 @@ fn archive_end() -> String {
 async fn next_run_wipes_leftovers_of_a_kill_during_init_after_secrets_are_written() {
     let case = Case::named("init");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    let runner = waiting_in(&mut world, "plan", "init", "").await;
+    let (runner, tool) = waiting_in(&mut world, "init", "").await;
     let left = case.kill(&world, runner).await;
+    tool.resume();
     let files = files_with(&world.path("shm"), SECRET);
     assert_eq!(files.len(), 1, "{files:?}");
     assert_eq!(std::fs::metadata(&files[0]).unwrap().mode() & 0o777, 0o600);
@@ -273,8 +275,9 @@ async fn next_run_wipes_leftovers_of_a_kill_during_init_after_secrets_are_writte
 async fn next_run_wipes_leftovers_of_a_kill_during_plan() {
     let case = Case::named("plan");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    let runner = waiting_in(&mut world, "plan", "plan", "").await;
+    let (runner, tool) = waiting_in(&mut world, "plan", "").await;
     let left = case.kill(&world, runner).await;
+    tool.resume();
     case.next_run(&mut world, &left).await;
 }
 
@@ -293,6 +296,7 @@ async fn next_run_recovers_the_state_of_a_kill_during_apply() {
     let runner = world.execute().spawn().unwrap();
     tool.wait_until_running().await;
     let left = case.kill(&world, runner).await;
+    tool.resume();
     let said = case.next_run(&mut world, &left).await;
     let kept: Vec<_> = world.left_in("cache/recovery");
     assert_eq!(kept.len(), 1, "{kept:?}");
@@ -306,8 +310,7 @@ async fn next_run_recovers_the_state_of_a_kill_during_apply() {
 async fn next_run_keeps_leftovers_while_the_apply_of_a_killed_runner_continues() {
     let case = Case::named("apply, which goes on");
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    let act = "trap '' PIPE; exec > /dev/null 2>&1";
-    let tool = StandIn::install_waiting(&mut world, "apply", act);
+    let tool = StandIn::install_waiting(&mut world, "apply", "");
     world.add_run(config(&world, "apply"));
     let runner = world.execute().spawn().unwrap();
     tool.wait_until_running().await;

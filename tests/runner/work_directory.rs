@@ -43,6 +43,7 @@ async fn directory_of_a_killed_run_is_wiped_and_used_again() {
     let mut runner = world.execute().spawn().unwrap();
     tool.wait_until_running().await;
     runner.kill().await.unwrap();
+    tool.resume();
     let left = directory.join("left");
     std::fs::write(&left, "secret").unwrap();
     eventually("an end of all processes", || world.processes().is_empty()).await;

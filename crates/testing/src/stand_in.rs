@@ -1,5 +1,6 @@
 //! A stand-in for Terraform where timing and signals must be exact: a shell script that writes
-//! down what it was started with and which signals it got.
+//! down what it was started with and which signals it got. It ends with its world, even if its
+//! runner was killed.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -55,11 +56,11 @@ impl StandIn {
   {trap}
   echo 'planning'
   : > "$record/planning"
-  while :; do echo waiting; sleep 0.05; done ;;
+  while [ -e "$record" ]; do echo waiting; sleep 0.05; done ;;
 apply)
   {at_apply}
   : > "$record/planning"
-  while :; do echo waiting; sleep 0.05; done ;;"#
+  while [ -e "$record" ]; do echo waiting; sleep 0.05; done ;;"#
         );
         Self::write(world, &cases, "")
     }
@@ -72,7 +73,7 @@ apply)
   echo "$@" > "$record/arguments"
   {act}
   : > "$record/planning"
-  while [ ! -e "$record/go" ]; do echo waiting; sleep 0.02; done
+  while [ -e "$record" ] && [ ! -e "$record/go" ]; do echo waiting; sleep 0.02; done
   exit 1 ;;"#
         );
         Self::write(world, &cases, "")
@@ -84,7 +85,7 @@ apply)
             r#"{command})
   trap 'echo TERM >> "$record/signals"; echo stopping; exit 1' TERM
   : > "$record/planning"
-  while :; do echo waiting; sleep 0.05; done ;;"#
+  while [ -e "$record" ]; do echo waiting; sleep 0.05; done ;;"#
         );
         Self::write(world, &cases, NAMES_ITSELF)
     }

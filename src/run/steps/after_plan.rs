@@ -122,7 +122,7 @@ impl AfterPlanProgram<'_> {
             directory: None,
             input,
             output: Output::Lines,
-            inner: None,
+            ..Command::default()
         };
         let sink = LimitedOutput {
             log: self.log,

@@ -33,10 +33,11 @@ fn lines(paths: &[PathBuf], before: &str, after: &str) -> Vec<String> {
 #[tokio::test]
 async fn clean_wipes_leftovers_of_a_dead_runner_and_its_dry_run_lists_them() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
+    let (runner, tool) = super::waiting_in(&mut world, "plan", "").await;
     let living = clean(&world, &[]).await;
     assert_eq!((living.code, &*living.stdout), (Some(0), ""), "{}", living.stderr);
     let left = Case::named("plan").kill(&world, runner).await;
+    tool.resume();
     eventually("an end of all processes", || world.processes().is_empty()).await;
 
     let mut expected = lines(&left, "would wipe", &format!(", left over from run {RUN_ID}"));
@@ -60,8 +61,9 @@ async fn clean_wipes_leftovers_of_a_dead_runner_and_its_dry_run_lists_them() {
 #[tokio::test]
 async fn two_concurrent_cleans_wipe_each_leftover_once() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
+    let (runner, tool) = super::waiting_in(&mut world, "plan", "").await;
     let left = Case::named("plan").kill(&world, runner).await;
+    tool.resume();
     eventually("an end of all processes", || world.processes().is_empty()).await;
     let cleaned = futures_util::future::join_all((0..6).map(|_| clean(&world, &[]))).await;
     let said: Vec<_> = cleaned.iter().flat_map(|end| end.stdout.lines()).collect();
@@ -116,6 +118,7 @@ async fn clean_does_not_wipe_a_state_that_it_cannot_move_to_recovery() {
     let runner = world.execute().spawn().unwrap();
     tool.wait_until_running().await;
     let left = Case::named("apply, which could not store its state").kill(&world, runner).await;
+    tool.resume();
     eventually("an end of all processes", || world.processes().is_empty()).await;
     // Neither directory can hold a file: a file is in place of the first, and the second is
     // read-only.
@@ -153,8 +156,9 @@ async fn dry_run_of_clean_creates_no_directory() {
 async fn clean_does_not_enter_mounts_in_a_leftover() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
     let act = "mkdir mounted .terraform/mounted; echo hunter22 > .terraform/mounted.file";
-    let runner = super::waiting_in(&mut world, "plan", "plan", act).await;
+    let (runner, tool) = super::waiting_in(&mut world, "plan", act).await;
     let left = Case::named("plan").kill(&world, runner).await;
+    tool.resume();
     eventually("an end of all processes", || world.processes().is_empty()).await;
     let precious = MountedFiles::make(&world);
     let points = ["source/mounted", "data/mounted"].map(|name| left[0].join(name));
@@ -175,8 +179,9 @@ async fn clean_does_not_enter_mounts_in_a_leftover() {
 #[tokio::test]
 async fn leftovers_of_a_run_on_another_host_are_kept() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
+    let (runner, tool) = super::waiting_in(&mut world, "plan", "").await;
     let left = Case::named("plan").kill(&world, runner).await;
+    tool.resume();
     eventually("an end of all processes", || world.processes().is_empty()).await;
     let secrets = left[1].join("owner.lock");
     let said = std::fs::read_to_string(&secrets).unwrap();
@@ -201,8 +206,9 @@ async fn leftovers_of_a_run_on_another_host_are_kept() {
 #[tokio::test]
 async fn only_leftovers_of_this_host_are_wiped_if_locks_may_be_local_to_each_host() {
     let mut world = World::new(&[("main.tf", MODULE)]).await;
-    let runner = super::waiting_in(&mut world, "plan", "plan", "").await;
+    let (runner, tool) = super::waiting_in(&mut world, "plan", "").await;
     let left = Case::named("plan").kill(&world, runner).await;
+    tool.resume();
     eventually("an end of all processes", || world.processes().is_empty()).await;
     // A file system that is not local.
     let (tmp, moved) = (world.path("tmp"), world.path("moved"));

@@ -1,5 +1,5 @@
 //! The differences between operating systems, behind one set of names: `unix` and `windows`; and
-//! features of Linux only (`linux`, `landlock` and `users`), with the fallback for other systems (`other`).
+//! features of Linux only (`linux`, `landlock`, `output_file` and `users`), with the fallback for other systems (`other`).
 //!
 //! Callers may rely on this: each name exists on each system and is safe to call. The comment of a
 //! function states if a system lacks the feature. No other module depends on the operating system.
@@ -15,6 +15,10 @@ pub use linux::*;
 mod landlock;
 #[cfg(target_os = "linux")]
 pub use landlock::{landlock, readable_paths, restrict_process};
+#[cfg(target_os = "linux")]
+mod output_file;
+#[cfg(target_os = "linux")]
+pub use output_file::OutputFile;
 #[cfg(target_os = "linux")]
 mod users;
 #[cfg(target_os = "linux")]

@@ -167,6 +167,47 @@ pub fn has_keychain() -> bool {
 
 /// Processes are not adopted.
 #[must_use]
+/// Other systems have no file in memory without a name, so output goes through pipes.
+#[derive(Debug)]
+pub enum OutputFile {}
+
+impl OutputFile {
+    /// There is none.
+    #[must_use]
+    pub const fn create() -> Option<Self> {
+        None
+    }
+
+    /// See [`OutputFile`].
+    ///
+    /// # Errors
+    /// Never.
+    pub fn writer(&self) -> std::io::Result<File> {
+        match *self {}
+    }
+
+    /// See [`OutputFile`].
+    ///
+    /// # Errors
+    /// Never.
+    pub fn read_at(&self, _: &mut [u8], _: u64) -> std::io::Result<usize> {
+        match *self {}
+    }
+
+    /// See [`OutputFile`].
+    ///
+    /// # Errors
+    /// Never.
+    pub fn length(&self) -> std::io::Result<u64> {
+        match *self {}
+    }
+
+    /// See [`OutputFile`].
+    pub fn free(&self, _: u64) {
+        match *self {}
+    }
+}
+
 pub fn has_children() -> bool {
     false
 }

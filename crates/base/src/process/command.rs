@@ -74,6 +74,17 @@ pub enum Output {
     Memory(usize),
 }
 
+/// How a child's output reaches this process.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Channel {
+    /// Through pipes: if this process is killed, the child dies when it writes the next time.
+    #[default]
+    Pipe,
+    /// Through files in memory, so that the child goes on if this process is killed, and does not wait while this
+    /// process is stopped. Through pipes if the system has no such files; see [`crate::platform::OutputFile`].
+    File,
+}
+
 /// What a child reads from standard input.
 #[derive(Clone, Default)]
 pub enum Input {
@@ -124,4 +135,6 @@ pub struct Command {
     pub input: Input,
     /// Where its standard output goes.
     pub output: Output,
+    /// How its output reaches this process.
+    pub channel: Channel,
 }

@@ -2,10 +2,12 @@
 
 use std::cell::RefCell;
 
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::io::StreamReader;
 
 use super::Sink;
-use super::pump::{PumpTarget, Source, pump};
+use super::pump::{PumpTarget, pump};
+use super::source::Source;
 use crate::event::Stream;
 use butler_fuzz::Target;
 
@@ -22,7 +24,14 @@ impl Sink for Lines {
     }
 }
 
-impl<S, B> Source for StreamReader<S, B> where Self: tokio::io::AsyncRead + Unpin {}
+impl<S, B> Source for StreamReader<S, B>
+where
+    Self: AsyncRead + Unpin,
+{
+    async fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        AsyncReadExt::read(self, bytes).await
+    }
+}
 
 #[test]
 fn fuzz_framer_every_byte_arrives_once_in_its_line() {

@@ -20,10 +20,11 @@ mod pump;
 mod replace;
 mod running;
 mod sink;
+mod source;
 mod supervise;
 mod table;
 
-pub use command::{Command, Environment, Inner, Input, Output};
+pub use command::{Channel, Command, Environment, Inner, Input, Output};
 pub use descendants::{adopt_orphans, end_orphans, reap_orphans, run_helper};
 pub use detached::start_detached;
 pub use identity::ProcessIdentity;

@@ -1,16 +1,16 @@
-//! Reads a pipe and passes its bytes on: split into lines for the sink, unchanged into a file or
-//! memory.
+//! Reads a child's output and passes its bytes on: split into lines for the sink, unchanged into a
+//! file or memory.
 //!
 //! A pipe is read until its end even if its bytes are discarded: Terraform dies of a closed pipe.
 
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
 use super::Sink;
+use super::source::Source;
 use crate::event::Stream;
-use crate::platform::{self, Pipe};
 
 /// The size of a read: a pipe's default capacity on Linux.
 const CHUNK: usize = 64 * 1024;
@@ -37,26 +37,6 @@ const LITTLE: usize = 512;
 /// A read that returns more bytes is followed by the next read immediately, so that the writer does
 /// not have to wait.
 const MUCH: usize = CHUNK / 2;
-
-/// A source of bytes.
-pub(super) trait Source: AsyncRead + Unpin + Sized {
-    /// Does not read for the duration of `pause`.
-    ///
-    /// # Errors
-    /// If it cannot be read any more.
-    fn rest(self, pause: Duration) -> impl Future<Output = std::io::Result<Self>> {
-        async move {
-            tokio::time::sleep(pause).await;
-            Ok(self)
-        }
-    }
-}
-
-impl Source for Pipe {
-    async fn rest(self, pause: Duration) -> std::io::Result<Self> {
-        platform::rest(self, pause).await
-    }
-}
 
 /// How often a pipe is read.
 struct Pace {
@@ -240,12 +220,22 @@ mod tests {
     use std::cell::RefCell;
     use std::io::Write;
 
+    use tokio::io::AsyncReadExt;
     use tokio::net::unix::pipe;
 
     use super::*;
 
-    impl Source for &[u8] {}
-    impl Source for tokio::io::DuplexStream {}
+    impl Source for &[u8] {
+        async fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+            AsyncReadExt::read(self, bytes).await
+        }
+    }
+
+    impl Source for tokio::io::DuplexStream {
+        async fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+            AsyncReadExt::read(self, bytes).await
+        }
+    }
 
     /// Consumes the part of incomplete lines that `take` returns, and records all lines.
     struct Lines {

@@ -7,17 +7,19 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::descendants::{Group, end_orphans, spawn};
 use super::memory::{OomWatch, OutOfMemory};
 use super::pump::{PumpTarget, pump};
+use super::source::{Followed, OutputSource};
 use super::table::running_below;
-use super::{Command, Input, Output, Sink};
+use super::{Channel, Command, Input, Output, Sink};
 use crate::cancel::{Stop, StopReason};
 use crate::error::FailureClass;
 use crate::event::Stream;
 use crate::platform::fs::OpenOptionsExt;
-use crate::platform::{Pid, ask_to_end, stderr_pipe, stdout_pipe};
+use crate::platform::{OutputFile, Pid, ask_to_end, stderr_pipe, stdout_pipe};
 
 /// How long the pipes may stay open after the group is gone. Only a process that left the group can
 /// hold them, and it must not delay the run.
@@ -147,13 +149,13 @@ pub async fn supervise(
     }
     let file = output_file(command)?;
     let memory_watch = OomWatch::begin();
-    let (mut child, group) = start(command)?;
+    let drain = CancellationToken::new();
+    let Started { mut child, group, files } = start(command)?;
 
     let stdin = child.stdin.take();
     let lost = |source| ProcessError::Wait { program: command.program.clone(), source };
-    let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
-    let stderr = child.stderr.take().expect("stderr was asked to be a pipe");
-    let (stdout, stderr) = (stdout_pipe(stdout).map_err(lost)?, stderr_pipe(stderr).map_err(lost)?);
+    let has_files = files.is_some();
+    let (stdout, stderr) = sources(&mut child, files, &drain).map_err(lost)?;
     let memory = match command.output {
         Output::Memory(limit) => Some(limit),
         _ => None,
@@ -180,9 +182,15 @@ pub async fn supervise(
     group.finish();
     // Before the wait for the pipes, because the group may hold them.
     end_orphans().await;
+    drain.cancel();
     let (status, stopped, killed) = ended.map_err(lost)?;
     let (stdout, stderr) = match pumped {
         Some((stdout, stderr, ())) => (stdout, stderr),
+        // What is in the files has an end, and no process can delay it.
+        None if has_files => {
+            let (stdout, stderr, ()) = pumps.await;
+            (stdout, stderr)
+        }
         None => {
             if let Ok((stdout, stderr, ())) = tokio::time::timeout(PIPE_WAIT, pumps).await {
                 (stdout, stderr)
@@ -213,12 +221,30 @@ fn output_file(command: &Command) -> Result<Option<tokio::fs::File>, ProcessErro
         .map_err(|source| ProcessError::OutputFile { path: path.clone(), source })
 }
 
-fn start(command: &Command) -> Result<(Child, Group), ProcessError> {
+/// A child that was started.
+struct Started {
+    child: Child,
+    group: Group,
+    /// The files of its standard output and standard error, if they do not go through pipes.
+    files: Option<[OutputFile; 2]>,
+}
+
+fn start(command: &Command) -> Result<Started, ProcessError> {
     let failed = |source| ProcessError::Start { program: command.program.clone(), source };
     let input = match &command.input {
         // A pipe that is closed immediately replaces /dev/null, which an empty root does not have.
         Input::Nothing | Input::Bytes(_) => Stdio::piped(),
         Input::File(file) => file.try_clone().map_err(failed)?.into(),
+    };
+    let files = match command.channel {
+        Channel::Pipe => None,
+        Channel::File => OutputFile::create().zip(OutputFile::create()).map(<[_; 2]>::from),
+    };
+    let [stdout, stderr] = match &files {
+        None => [Stdio::piped(), Stdio::piped()],
+        Some([stdout, stderr]) => {
+            [stdout.writer().map_err(failed)?.into(), stderr.writer().map_err(failed)?.into()]
+        }
     };
     #[expect(clippy::disallowed_methods, reason = "one of four places that start processes")]
     let mut builder = tokio::process::Command::new(&command.program);
@@ -227,12 +253,29 @@ fn start(command: &Command) -> Result<(Child, Group), ProcessError> {
         .env_clear()
         .envs(command.environment.iter())
         .stdin(input)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+        .stdout(stdout)
+        .stderr(stderr);
     if let Some(directory) = &command.directory {
         builder.current_dir(directory);
     }
-    spawn(&mut builder).map_err(failed)
+    let (child, group) = spawn(&mut builder).map_err(failed)?;
+    Ok(Started { child, group, files })
+}
+
+/// Where standard output and standard error of a child are read. Files are read until the end that they have when
+/// `drain` is cancelled.
+fn sources(
+    child: &mut Child,
+    files: Option<[OutputFile; 2]>,
+    drain: &CancellationToken,
+) -> std::io::Result<(OutputSource, OutputSource)> {
+    if let Some(files) = files {
+        let [stdout, stderr] = Followed::both(files, drain).map(OutputSource::File);
+        return Ok((stdout, stderr));
+    }
+    let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
+    let stderr = child.stderr.take().expect("stderr was asked to be a pipe");
+    Ok((OutputSource::Pipe(stdout_pipe(stdout)?), OutputSource::Pipe(stderr_pipe(stderr)?)))
 }
 
 /// Writes `input` and closes the pipe. A child that does not read it is not an error.

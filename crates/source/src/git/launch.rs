@@ -88,13 +88,12 @@ pub(super) async fn execute<T: DeserializeOwned>(
         source: std::io::Error::other(error),
     })?;
     let command = Command {
-        inner: None,
         program: environment.executable.clone(),
         arguments: vec![FETCH_COMMAND.into()],
         environment: child_environment(environment, &task.access.scratch_home),
-        directory: None,
         input: Input::Bytes(input),
         output: Output::Memory(MAX_RESULT),
+        ..Command::default()
     };
     let exit = match supervise(&command, sink, stop, GRACE).await {
         Ok(exit) => exit,
