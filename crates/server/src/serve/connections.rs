@@ -1,7 +1,8 @@
-//! Serves the connections of people and programs.
+//! Serves the connections of people, programs and attempts.
 //!
-//! A client has a limited time for the head of each request, so that connections without a request do
-//! not use up the file descriptors of the server. Answers are not limited: streams of events go on.
+//! A client has a limited time for the head and for the body of each request, and for reading the
+//! answer, so that connections do not use up the file descriptors of the server. Answers that are read
+//! are not limited: streams of events go on.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -17,11 +18,27 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tower::ServiceExt;
 
+use super::slow_body::{BODY, timed};
 use crate::api::Peer;
 
 /// How long a client may take for the head of a request: of the first one after it has connected, and
 /// of each further one after the last answer.
-pub(super) const HEAD: Duration = Duration::from_secs(30);
+const HEAD: Duration = Duration::from_secs(30);
+
+/// How long a client may take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// For the head of a request.
+    pub(super) head: Duration,
+    /// For a small body. A large one may take longer.
+    pub(super) body: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { head: HEAD, body: BODY }
+    }
+}
 
 /// Serves `router` on each connection, and gives each request the address of its client ([`Peer`]).
 /// Connections outlive this future. Errors of `accept` are the listener's: it waits a second if the
@@ -29,17 +46,19 @@ pub(super) const HEAD: Duration = Duration::from_secs(30);
 pub(super) async fn serve_connections<L>(
     mut listener: L,
     router: Router,
-    head: Duration,
+    patience: Patience,
 ) -> Infallible
 where
     L: Listener<Addr = SocketAddr>,
 {
     let mut builder = Builder::new(TokioExecutor::new()).http1_only();
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(head);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(patience.head);
     loop {
         let (stream, peer) = listener.accept().await;
         let builder = builder.clone();
-        let service = router.clone().map_request(move |request| from_peer(request, Peer(peer)));
+        let service = router
+            .clone()
+            .map_request(move |request| from_peer(request, Peer(peer), patience.body));
         tokio::spawn(async move {
             // Not `serve_connection_with_upgrades`: it waits for the first bytes without a limit, to
             // find out the version of HTTP.
@@ -53,13 +72,13 @@ where
 }
 
 /// The request as the router expects it, with the address of its client.
-fn from_peer<B>(mut request: Request<B>, peer: Peer) -> Request<Body>
+fn from_peer<B>(mut request: Request<B>, peer: Peer, limit: Duration) -> Request<Body>
 where
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
     request.extensions_mut().insert(ConnectInfo(peer));
-    request.map(Body::new)
+    request.map(|body| timed(Body::new(body), limit))
 }
 
 #[cfg(test)]
@@ -73,6 +92,8 @@ mod tests {
     use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::{Mutex, mpsc};
 
+    use super::super::connection::LimitedListener;
+    use super::super::limits::{Limits, Places};
     use super::*;
 
     /// A limit that ends a test soon.
@@ -81,11 +102,15 @@ mod tests {
     /// More than any test takes: a connection that is not closed fails the test.
     const BOUND: Duration = Duration::from_mins(1);
 
-    /// A server with this limit. It answers `/` with the client's address, and `/events` with what is
-    /// sent to the channel.
-    async fn serve(head: Duration) -> (SocketAddr, mpsc::UnboundedSender<&'static str>) {
+    /// A server with these limits. It answers `/` with the client's address or with the length of what is
+    /// posted, `/large` with more than a connection buffers, and `/events` with what is sent to the channel.
+    async fn serve_with(
+        patience: Patience,
+        limits: Limits,
+    ) -> (SocketAddr, mpsc::UnboundedSender<&'static str>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
+        let listener = LimitedListener::new(listener, Places::new(limits, &[])).with_unread(SHORT);
         let (sender, events) = mpsc::unbounded_channel();
         let events = Arc::new(Mutex::new(events));
         let events = move || {
@@ -97,9 +122,20 @@ mod tests {
             async move { Sse::new(stream) }
         };
         let peer = async |ConnectInfo(Peer(peer)): ConnectInfo<Peer>| peer.to_string();
-        let router = Router::new().route("/", get(peer)).route("/events", get(events));
-        tokio::spawn(serve_connections(listener, router, head));
+        let posted = async |body: Bytes| body.len().to_string();
+        let large = async || vec![b'a'; 64 << 20];
+        let router = Router::new()
+            .route("/", get(peer).post(posted))
+            .route("/large", get(large))
+            .route("/events", get(events));
+        tokio::spawn(serve_connections(listener, router, patience));
         (address, sender)
+    }
+
+    /// A server with the limit [`SHORT`] for heads.
+    async fn serve() -> (SocketAddr, mpsc::UnboundedSender<&'static str>) {
+        let patience = Patience { head: SHORT, body: BOUND };
+        serve_with(patience, Limits { all: 100, per_address: 100 }).await
     }
 
     async fn connect(address: SocketAddr, sent: &str) -> TcpStream {
@@ -128,7 +164,7 @@ mod tests {
 
     #[tokio::test]
     async fn connection_without_a_complete_head_is_closed() {
-        let (address, _sender) = serve(SHORT).await;
+        let (address, _sender) = serve().await;
         for sent in ["", "GET / HT", "GET / HTTP/1.1\r\nHost: localhost\r\nAccept: te"] {
             let received = until_closed(connect(address, sent).await).await;
             assert!(!received.contains("200 OK"), "{sent}: {received}");
@@ -137,7 +173,7 @@ mod tests {
 
     #[tokio::test]
     async fn connection_is_closed_after_its_last_request() {
-        let (address, _sender) = serve(SHORT).await;
+        let (address, _sender) = serve().await;
         let stream = connect(address, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
         let own = stream.local_addr().unwrap().to_string();
         let received = until_closed(stream).await;
@@ -146,7 +182,7 @@ mod tests {
 
     #[tokio::test]
     async fn stream_of_events_outlives_the_limit() {
-        let (address, events) = serve(SHORT).await;
+        let (address, events) = serve().await;
         let mut stream = connect(address, "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
         events.send("first").unwrap();
         read_until(&mut stream, "data: first").await;
@@ -156,5 +192,61 @@ mod tests {
         read_until(&mut stream, "data: second").await;
         drop(events);
         until_closed(stream).await;
+    }
+
+    /// The head of a request with a body, and a part of the body.
+    const SLOW: &str = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\na";
+
+    #[tokio::test]
+    async fn connection_whose_body_does_not_arrive_is_closed() {
+        let patience = Patience { head: BOUND, body: SHORT };
+        let (address, _sender) = serve_with(patience, Limits { all: 9, per_address: 9 }).await;
+        let chunked =
+            "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na";
+        for sent in [SLOW, chunked] {
+            let received = until_closed(connect(address, sent).await).await;
+            assert!(received.starts_with("HTTP/1.1 400 "), "{received}");
+        }
+        let whole = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nab";
+        let mut stream = connect(address, whole).await;
+        read_until(&mut stream, "\r\n\r\n2").await;
+    }
+
+    #[tokio::test]
+    async fn client_that_does_not_read_its_answer_loses_the_connection() {
+        let patience = Patience { head: BOUND, body: BOUND };
+        let (address, _sender) = serve_with(patience, Limits { all: 1, per_address: 1 }).await;
+        let unread = connect(address, "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+        // The only place is free again when that connection is closed.
+        let mut stream = loop {
+            let mut stream = connect(address, "").await;
+            let sent = stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+            let mut first = [0; 1];
+            if sent.is_ok() && stream.read(&mut first).await.is_ok_and(|read| read == 1) {
+                break stream;
+            }
+        };
+        read_until(&mut stream, "200 OK").await;
+        drop(unread);
+    }
+
+    #[tokio::test]
+    async fn connections_beyond_the_limit_are_closed_and_the_place_is_free_again() {
+        let patience = Patience { head: BOUND, body: BOUND };
+        let (address, _sender) = serve_with(patience, Limits { all: 9, per_address: 2 }).await;
+        let mut held = vec![connect(address, SLOW).await, connect(address, "GET").await];
+        let mut refused = TcpStream::connect(address).await.unwrap();
+        let closed = tokio::time::timeout(BOUND, refused.read(&mut [0; 1])).await.unwrap();
+        assert!(!matches!(closed, Ok(1..)), "{closed:?}");
+        held.pop();
+        // The server may need a moment to notice.
+        loop {
+            let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let sent = stream.write_all(request.as_bytes()).await;
+            if sent.is_ok() && stream.read(&mut [0; 1]).await.is_ok_and(|read| read == 1) {
+                return;
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod address_file;
 mod config_files;
+mod connection;
 mod connections;
 mod copies;
 mod desired;
@@ -16,6 +17,7 @@ mod follower_requests;
 mod follower_tasks;
 mod includes;
 mod leadership;
+mod limits;
 mod listener;
 mod once;
 mod options;
@@ -31,6 +33,7 @@ mod retention;
 mod run_view;
 mod scheduler;
 mod server;
+mod slow_body;
 mod start_rate;
 mod stopping;
 mod timestamp;

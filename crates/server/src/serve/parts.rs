@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use axum::Router;
 use butler_base::cancel::Stop;
+use butler_base::platform::raise_open_files;
 use butler_cluster::CustomObject;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::connection::LimitedListener;
+use super::connections::{Patience, serve_connections};
 use super::copies::Copies;
 use super::desired::Desired;
 use super::leadership::{Leadership, lead};
+use super::limits::{Limits, Places, UNKNOWN_LIMIT};
 use super::listener::listen_to_attempts;
 use super::options::{Options, ServeError};
 use super::poller::{PollSettings, Poller};
@@ -45,6 +49,8 @@ pub(super) struct Parts {
     /// The name of this server among those that share the store.
     pub(super) name: String,
     pub(super) leadership: watch::Receiver<Leadership>,
+    /// How many files and connections this process can have open.
+    pub(super) descriptors: u64,
     /// Take the reports of attempts, and renew the lease of the server that decides, until the parts are dropped.
     pub(super) tasks: JoinSet<()>,
 }
@@ -106,6 +112,7 @@ pub(super) async fn prepare(
     options: Options,
     resources: Vec<Arc<CustomObject>>,
 ) -> Result<Prepared, ServeError> {
+    let descriptors = raise_open_files().unwrap_or(UNKNOWN_LIMIT);
     let failed = |source| ServeError::Data { path: options.data.clone(), source };
     let data = DataDirectory::create(&options.data).map_err(failed)?;
     let keys = match &options.key_file {
@@ -147,11 +154,11 @@ pub(super) async fn prepare(
     let reports = options.jobs.is_some().then(|| butler_registry::routes(Arc::clone(&registry)));
     let router = butler_registry::router(registry);
     let mut tasks = JoinSet::new();
-    tasks.spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "attempts cannot report any more");
-        }
-    });
+    let places = Places::new(Limits::of_attempts(descriptors), &[]);
+    let listener = LimitedListener::new(listener, places);
+    tasks.spawn(
+        async move { match serve_connections(listener, router, Patience::default()).await {} },
+    );
 
     let mut environment = options.environment;
     environment.set_default("BUTLER_CACHE_DIR", data.cache());
@@ -204,6 +211,7 @@ pub(super) async fn prepare(
         reports,
         name: place,
         leadership,
+        descriptors,
         tasks,
     };
     Ok((parts, scheduler, events))

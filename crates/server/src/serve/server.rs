@@ -10,12 +10,14 @@ use tokio::task::JoinHandle;
 
 use super::address_file::{AddressFile, reachable};
 use super::config_files::ConfigFiles;
-use super::connections::{HEAD, serve_connections};
+use super::connection::LimitedListener;
+use super::connections::{Patience, serve_connections};
 use super::desired::Desired;
 use super::follower_ci::CiRuns;
 use super::follower_objects::FollowerObjects;
 use super::follower_tasks::FollowerTasks;
 use super::leadership::Leadership;
+use super::limits::{Limits, Places};
 use super::listener::listen;
 use super::options::{Options, ServeError};
 use super::parts::{Parts, prepare};
@@ -43,6 +45,7 @@ pub async fn serve(
 ) -> Result<(), ServeError> {
     let (listen_at, config_files) = (options.listen, options.config_files.clone());
     let (hosts, stop_attempts) = (options.hosts.clone(), options.stop_attempts);
+    let trusted_proxies = hosts.trusted_proxies.clone();
     // The code signs in the administrator that exists without an access file, at the printed address. Forms
     // count only at the public URL, if there is one.
     let is_local = options.access_file.is_none() && hosts.public_url.is_none();
@@ -99,6 +102,8 @@ pub async fn serve(
     let address = listener.local_addr().map_err(ServeError::Serve)?;
     let receiver = Receiver {
         desired: Arc::clone(&parts.desired),
+    let places = Places::new(Limits::of_people(parts.descriptors), &trusted_proxies);
+    let listener = LimitedListener::new(listener, places);
         secrets: parts.polls.secrets.clone(),
         deliveries: Arc::clone(&parts.polls.deliveries),
     };
@@ -120,10 +125,11 @@ pub async fn serve(
     });
     let served = async {
         match acceptor {
+    let patience = Patience::default();
             Some(acceptor) => {
-                serve_connections(TlsListener::new(listener, acceptor), router, HEAD).await
+                serve_connections(TlsListener::new(listener, acceptor), router, patience).await
             }
-            None => serve_connections(listener, router, HEAD).await,
+            None => serve_connections(listener, router, patience).await,
         }
     };
     let (end_notifications, notifications) = start_notifications(&parts, setup);

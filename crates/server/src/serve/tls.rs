@@ -16,10 +16,11 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+
+use super::connection::{Connection, LimitedListener};
 
 /// How long a client may take for its handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -170,19 +171,19 @@ fn accepting(files: TlsFiles, interval: Duration) -> Result<TlsAcceptor, TlsErro
 
 /// Accepts connections whose handshake is done. Handshakes do not wait for each other.
 pub(super) struct TlsListener {
-    listener: TcpListener,
+    listener: LimitedListener,
     acceptor: TlsAcceptor,
-    handshakes: JoinSet<Option<(TlsStream<TcpStream>, SocketAddr)>>,
+    handshakes: JoinSet<Option<(TlsStream<Connection>, SocketAddr)>>,
 }
 
 impl TlsListener {
-    pub(super) fn new(listener: TcpListener, acceptor: TlsAcceptor) -> Self {
+    pub(super) fn new(listener: LimitedListener, acceptor: TlsAcceptor) -> Self {
         Self { listener, acceptor, handshakes: JoinSet::new() }
     }
 }
 
 impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
+    type Io = TlsStream<Connection>;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {

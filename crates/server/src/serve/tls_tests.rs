@@ -8,7 +8,9 @@ use openssl::pkey::PKey;
 use openssl::ssl::{SslConnector, SslMethod, SslVerifyMode};
 use openssl::x509::{X509, X509NameBuilder};
 use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
 
+use super::super::limits::{Limits, Places};
 use super::*;
 
 /// Writes a new certificate and its key.
@@ -52,7 +54,8 @@ fn presented(address: SocketAddr) -> Vec<u8> {
 async fn serve(files: &TlsFiles) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let acceptor = accepting(files.clone(), Duration::ZERO).unwrap();
-    let mut listener = TlsListener::new(listener, acceptor);
+    let places = Places::new(Limits { all: 100, per_address: 100 }, &[]);
+    let mut listener = TlsListener::new(LimitedListener::new(listener, places), acceptor);
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         loop {

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
-use nix::sys::resource::{Resource, getrlimit};
+use nix::libc::RLIM_INFINITY;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::statvfs::{FsFlags, statvfs};
 
 use crate::platform::Room;
@@ -31,6 +32,24 @@ pub fn room(path: &Path) -> Option<Room> {
 #[must_use]
 pub fn open_files() -> Option<u64> {
     getrlimit(Resource::RLIMIT_NOFILE).ok().map(|(soft, _)| soft)
+}
+
+/// The limit of the address space of this process and of its children in bytes; `None` if there is none.
+#[must_use]
+pub fn address_space() -> Option<u64> {
+    let (soft, _) = getrlimit(Resource::RLIMIT_AS).ok()?;
+    (soft != RLIM_INFINITY).then_some(soft)
+}
+
+/// Raises the limit of open files of this process to the most that it may have, and returns the limit, if it is known.
+/// Processes that it starts inherit the limit.
+#[must_use]
+pub fn raise_open_files() -> Option<u64> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).ok()?;
+    if soft < hard && setrlimit(Resource::RLIMIT_NOFILE, hard, hard).is_ok() {
+        return Some(hard);
+    }
+    Some(soft)
 }
 
 /// The environment of this process.

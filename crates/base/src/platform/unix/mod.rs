@@ -11,8 +11,8 @@ pub use children::{
     replace_process, rest, signal_of, stderr_pipe, stdout_pipe,
 };
 pub use machine::{
-    NULL_DEVICE, REPLACES_RUNNING, host_name, is_same_variable, open_files, os_string, room,
-    user_name, variables,
+    NULL_DEVICE, REPLACES_RUNNING, address_space, host_name, is_same_variable, open_files,
+    os_string, raise_open_files, room, user_name, variables,
 };
 pub use nix::sys::signal::Signal;
 pub use nix::unistd::Pid;

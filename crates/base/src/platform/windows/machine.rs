@@ -39,6 +39,18 @@ pub fn open_files() -> Option<u64> {
     None
 }
 
+/// None: the address space is not limited.
+#[must_use]
+pub fn address_space() -> Option<u64> {
+    None
+}
+
+/// None: see [`open_files`].
+#[must_use]
+pub fn raise_open_files() -> Option<u64> {
+    None
+}
+
 /// The environment of this process: names are in upper case, because they are not case-sensitive on
 /// Windows, and the home directory has the name that other systems use.
 #[must_use]

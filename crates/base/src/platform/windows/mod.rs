@@ -15,7 +15,7 @@ pub use console::{
     Changes, forget_typed, is_apart, is_in_foreground, is_the_platforms, suspend, typed_line,
 };
 pub use machine::{
-    NULL_DEVICE, REPLACES_RUNNING, host_name, is_same_variable, open_files, os_string, room,
-    user_name, variables,
+    NULL_DEVICE, REPLACES_RUNNING, address_space, host_name, is_same_variable, open_files,
+    os_string, raise_open_files, room, user_name, variables,
 };
 pub use signals::{Chores, Ending, Signal, StopSignals};
