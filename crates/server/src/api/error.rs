@@ -90,6 +90,16 @@ impl ApiError {
 
     /// 409: a person must act first.
     pub(super) fn conflict(message: impl Into<String>) -> Self {
+    /// 503: another server has not copied what it should have.
+    pub(super) fn not_copied(place: &str) -> Self {
+        let message = format!(
+            "the server `{place}` has not copied the log and the plan of this attempt to the object store"
+        );
+        let hint = "ask that server, or try again later; its log and its metric `butler_attempts_not_copied` tell \
+                    whether it reaches the object store";
+        Self { hint: Some(hint.to_owned()), ..Self::unavailable(message) }
+    }
+
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 

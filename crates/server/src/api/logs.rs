@@ -15,13 +15,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::error::ApiError;
-use super::runs::{attempt, directory, run, view};
+use super::runs::{COPIED_IN, attempt, directory, run, view};
 use super::state::Shared;
 use super::stream::{self, Batches, Reader};
 use crate::attempts::{AttemptDirectory, FollowedLog, LeftOut, LogPage, LogPart, LogPosition};
-use crate::model::Run;
+use crate::model::{Ending, Run};
 use crate::serve::RunView;
 use crate::store::{AttemptId, Store};
 
@@ -144,6 +145,8 @@ struct LogFollower<S> {
     /// Its log.
     log: FollowedLog,
     has_ended: bool,
+    /// When the run was first seen to be over although lines are missing.
+    over_since: Option<Instant>,
     /// Whether lines are as pages show them.
     is_shown: bool,
 }
@@ -181,6 +184,7 @@ impl<S: Store> LogFollower<S> {
             position,
             log,
             has_ended: false,
+            over_since: None,
             is_shown: lines.shown,
         })
     }
@@ -188,6 +192,14 @@ impl<S: Store> LogFollower<S> {
     async fn read_run(state: &Shared<S>, id: &str) -> Result<RunView, ApiError> {
         let (layer, known) = run(state, id).await?;
         view(state, &layer, &known).await
+    }
+
+    /// Whether the process of the attempt was started whose log is read.
+    async fn has_started(&self) -> Result<bool, ApiError> {
+        let (_, run) = run(&self.state, self.run.id.as_str()).await?;
+        let attempt = run.attempts.iter().find(|known| known.number == self.attempt);
+        let end = attempt.and_then(|attempt| attempt.end);
+        Ok(attempt.is_some() && !matches!(end, Some((Ending::NeverStarted, _))))
     }
 
     /// Where the attempt runs whose log is read.
@@ -237,6 +249,15 @@ impl<S: Store> LogFollower<S> {
         };
         if !is_over {
             return Ok(None);
+        }
+        let is_awaited = self.state.files.is_awaited(&id, self.place());
+        if is_awaited && self.has_started().await? {
+            // The last lines are still to come, from another server.
+            return if self.over_since.get_or_insert_with(Instant::now).elapsed() > COPIED_IN {
+                Err(ApiError::not_copied(self.place()))
+            } else {
+                Ok(None)
+            };
         }
         self.has_ended = true;
         let left_out = left_out(directory).await?;

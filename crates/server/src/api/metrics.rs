@@ -1,6 +1,5 @@
 //! `GET /metrics`: what the server measures, in the text format of Prometheus.
 
-use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::State;
@@ -36,7 +35,7 @@ fn exposition<S>(state: &ApiState<S>, running: usize, breaker: Breaker, now: Mom
     text.family(&BUILD_INFO);
     text.sample(&BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1);
     text.single(&DECIDES, u8::from(state.leadership.borrow().decides()));
-    text.single(&ATTEMPTS_NOT_COPIED, state.not_copied.load(Ordering::Relaxed));
+    text.single(&ATTEMPTS_NOT_COPIED, state.not_copied.count(tokio::time::Instant::now()));
     let views = state.views.all();
     let views = || views.iter().map(AsRef::as_ref);
     write_layers(views, now, &mut text);

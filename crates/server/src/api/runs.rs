@@ -1,6 +1,7 @@
 //! Requests about runs.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
 
 use axum::Json;
 use axum::extract::{Path, Query, State};
@@ -14,8 +15,8 @@ use super::error::ApiError;
 use super::state::{ApiState, Shared};
 use crate::attempts::AttemptDirectory;
 use crate::event::Event;
-use crate::model::{Closed, LayerName, Run, RunId, StopReason};
-use crate::serve::RunView;
+use crate::model::{Attempt, Closed, Ending, LayerName, Moment, Run, RunId, StopReason};
+use crate::serve::{RunView, Timestamp};
 use crate::store::{AttemptId, Note, Outcome, Store};
 
 /// The most runs of one answer.
@@ -145,10 +146,13 @@ pub(crate) fn attempt(run: &Run, asked: Option<u32>) -> Result<u32, ApiError> {
     found.ok_or_else(|| ApiError::not_found(format!("the run `{}` has no such attempt", run.id)))
 }
 
+/// How long another server may take to copy the first lines of an attempt, or its last ones.
+pub(super) const COPIED_IN: Duration = Duration::from_secs(15);
+
 /// The directory of an attempt of this run, with what another server has copied of it.
 ///
 /// # Errors
-/// If the object store does not answer.
+/// If the object store does not answer, or the other server has not copied in time what should be there.
 pub(crate) async fn directory<S>(
     state: &ApiState<S>,
     layer: LayerName,
@@ -158,7 +162,25 @@ pub(crate) async fn directory<S>(
     let attempt = run.attempts.iter().find(|attempt| attempt.number == number);
     let place = attempt.map_or("", |attempt| attempt.place.as_str());
     let id = AttemptId { layer, run: run.id.clone(), number };
-    Ok(state.files.of(&id, place).await?)
+    let directory = state.files.of(&id, place).await?;
+    if let Some(attempt) = attempt
+        && state.files.is_awaited(&id, place)
+        && is_late(attempt, directory.log().exists(), Timestamp::of(SystemTime::now()).0)
+    {
+        return Err(ApiError::not_copied(place));
+    }
+    Ok(directory)
+}
+
+/// Whether files of an attempt of another server are missing that should have been copied by now.
+fn is_late(attempt: &Attempt, has_log: bool, now: Moment) -> bool {
+    match attempt.end {
+        // It has left nothing.
+        Some((Ending::NeverStarted, _)) => false,
+        Some((_, ended)) => now.since(ended) > COPIED_IN,
+        // Lines follow while it runs.
+        None => !has_log && now.since(attempt.created) > COPIED_IN,
+    }
 }
 
 pub(super) async fn plan<S: Store>(
@@ -179,4 +201,34 @@ pub(super) async fn plan<S: Store>(
         .ok_or_else(|| ApiError::not_found(format!("the run `{id}` has no plan")))?;
     let kind = if wants_text { "text/plain; charset=utf-8" } else { "application/json" };
     Ok(([(header::CONTENT_TYPE, kind)], plan).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use butler_registry::TokenHash;
+
+    use super::*;
+
+    #[test]
+    fn missing_files_are_late_after_a_while() {
+        let at = |seconds: u64| Moment::from_millis(seconds * 1000);
+        let token = TokenHash::of("brce_test");
+        let running = Attempt::new(1, "b".into(), "infra".into(), token, 1, at(100), at(900));
+        let ended = |ending| Attempt { end: Some((ending, at(200))), ..running.clone() };
+        let (succeeded, lost) = (ended(Ending::Succeeded), ended(Ending::Lost));
+        let never = ended(Ending::NeverStarted);
+        for (name, attempt, has_log, now, late) in [
+            ("it has begun", &running, false, 110, false),
+            ("its first lines are missing", &running, false, 116, true),
+            ("lines follow", &running, true, 190, false),
+            ("it has ended", &succeeded, true, 210, false),
+            ("its last lines are missing", &succeeded, true, 216, true),
+            ("all lines are missing", &succeeded, false, 216, true),
+            ("a lost one", &lost, true, 300, true),
+            ("it was never started", &never, false, 900, false),
+            ("the clock of the other server is ahead", &running, false, 50, false),
+        ] {
+            assert_eq!(is_late(attempt, has_log, at(now)), late, "{name}");
+        }
+    }
 }

@@ -1,14 +1,13 @@
 //! What the handlers of the API need.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use tokio::sync::{mpsc, watch};
 
 use super::access::Access;
 use super::hosts::Hosts;
 use super::sign_in::SignIns;
-use crate::artifacts::AttemptFiles;
+use crate::artifacts::{AttemptFiles, NotCopied};
 use crate::attempts::LogWatch;
 use crate::data::DataDirectory;
 use crate::event::Event;
@@ -32,8 +31,8 @@ pub struct ApiState<S> {
     pub data: DataDirectory,
     /// Logs and plans.
     pub files: Arc<AttemptFiles>,
-    /// How many attempts of this server could not be copied to the object store.
-    pub not_copied: Arc<AtomicUsize>,
+    /// The attempts of this server that wait for the object store.
+    pub not_copied: Arc<NotCopied>,
     /// Makes the server decide about a layer.
     pub events: mpsc::UnboundedSender<Event>,
     /// Who may do what.

@@ -25,6 +25,9 @@ use super::address::{ArtifactsSettings, Provider};
 /// How long a request is repeated before it counts as failed. The copier repeats it after that.
 const RETRIES: Duration = Duration::from_secs(15);
 
+/// How long a request may take with all its repetitions: a chunk has at most 8 MiB.
+const DEADLINE: Duration = Duration::from_mins(1);
+
 /// The digits of the offset in the name of a chunk, so that names are listed in the order of chunks.
 const DIGITS: usize = 12;
 
@@ -115,11 +118,12 @@ impl Bucket {
     ) -> Result<u64, BucketError> {
         let (key, length) = (self.chunk(file, offset), content.len() as u64);
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
-        match self.store.put_opts(&key, content.into(), options).await {
+        match self.in_time(self.store.put_opts(&key, content.into(), options)).await? {
             Ok(_) => Ok(length),
             // An earlier request whose answer was lost, perhaps when the file was shorter.
             Err(Error::AlreadyExists { .. }) => {
-                self.store.head(&key).await.map(|known| known.size).map_err(|it| self.failed(&it))
+                let known = self.in_time(self.store.head(&key)).await?;
+                known.map(|known| known.size).map_err(|error| self.failed(&error))
             }
             Err(error) => Err(self.failed(&error)),
         }
@@ -136,7 +140,7 @@ impl Bucket {
         let below = self.key(directory);
         let mut found = BTreeMap::<_, BTreeMap<_, _>>::new();
         let mut objects = self.store.list(Some(&below));
-        while let Some(object) = objects.next().await {
+        while let Some(object) = self.in_time(objects.next()).await? {
             let object = object.map_err(|error| self.failed(&error))?;
             let parts = object.location.prefix_match(&below);
             let mut parts: Vec<_> =
@@ -160,13 +164,15 @@ impl Bucket {
         offset: u64,
     ) -> Result<Option<Vec<u8>>, BucketError> {
         let key = self.chunk(file, offset);
-        let found = match self.store.get_opts(&key, GetOptions::default()).await {
-            Ok(found) => found,
-            Err(Error::NotFound { .. }) => return Ok(None),
-            Err(error) => return Err(self.failed(&error)),
+        let content = async {
+            let found = self.store.get_opts(&key, GetOptions::default()).await?;
+            found.bytes().await
         };
-        let content = found.bytes().await.map_err(|error| self.failed(&error))?;
-        Ok(Some(content.into()))
+        match self.in_time(content).await? {
+            Ok(content) => Ok(Some(content.into())),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.failed(&error)),
+        }
     }
 
     /// Deletes everything below a directory.
@@ -177,13 +183,22 @@ impl Bucket {
         let below = self.key(directory);
         let keys = self.store.list(Some(&below)).map_ok(|object| object.location).boxed();
         let mut deleted = self.store.delete_stream(keys);
-        while let Some(deleted) = deleted.next().await {
+        while let Some(deleted) = self.in_time(deleted.next()).await? {
             match deleted {
                 Ok(_) | Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(self.failed(&error)),
             }
         }
         Ok(())
+    }
+
+    /// The answer to a request, or an error if there is none in time.
+    async fn in_time<T>(&self, request: impl Future<Output = T>) -> Result<T, BucketError> {
+        let answer = tokio::time::timeout(DEADLINE, request).await;
+        answer.map_err(|_| BucketError::Unavailable {
+            shown: self.shown.clone(),
+            why: format!("no answer within {} s", DEADLINE.as_secs()),
+        })
     }
 
     fn key(&self, path: &str) -> Key {

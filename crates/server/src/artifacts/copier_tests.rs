@@ -14,7 +14,7 @@ struct Servers {
     objects: Arc<Unreliable>,
     bucket: Arc<Bucket>,
     copier: Copier<MemoryStore>,
-    not_copied: Arc<AtomicUsize>,
+    not_copied: Arc<NotCopied>,
     other: AttemptFiles,
 }
 
@@ -25,11 +25,12 @@ impl Servers {
         let other = DataDirectory::create(&root.path().join("other")).unwrap();
         let store = Arc::new(MemoryStore::new(Arc::new(Moment::default)));
         let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
-        let seen = [("a".parse().unwrap(), Sighting::Found(revision))];
+        let seen =
+            ["a", "b"].map(|name| (name.parse().unwrap(), Sighting::Found(revision.clone())));
         assert_eq!(store.observe("infra", 0, &seen).await.unwrap(), Outcome::Made);
         let objects = Arc::new(Unreliable::new(Faults::None));
         let bucket = Arc::new(Bucket::of(objects.clone()));
-        let not_copied = Arc::<AtomicUsize>::default();
+        let not_copied = Arc::<NotCopied>::default();
         let copier = Self::copier(&store, &bucket, &data, &not_copied);
         let other = AttemptFiles::new(other.attempts(), "other".into(), Some(bucket.clone()));
         Self { _root: root, data, store, objects, bucket, copier, not_copied, other }
@@ -39,7 +40,7 @@ impl Servers {
         store: &Arc<MemoryStore>,
         bucket: &Arc<Bucket>,
         data: &DataDirectory,
-        not_copied: &Arc<AtomicUsize>,
+        not_copied: &Arc<NotCopied>,
     ) -> Copier<MemoryStore> {
         let (store, bucket, not_copied) = (store.clone(), bucket.clone(), not_copied.clone());
         Copier::new(store, bucket, data.attempts(), THIS_MACHINE.to_owned(), not_copied)
@@ -117,16 +118,55 @@ async fn object_store_that_is_away_gets_everything_when_it_is_back() {
     let attempt = servers.start().await;
     servers.objects.set(Faults::Away);
     assert_eq!(servers.copier.pass().await, 1);
-    assert_eq!(servers.not_copied.load(Ordering::Relaxed), 1);
+    assert_eq!(servers.not_copied.count(Instant::now()), 1);
     end(&servers.store, &attempt).await;
     let failed = servers.other.of(&attempt, THIS_MACHINE).await;
     assert!(matches!(failed, Err(BucketError::Unavailable { .. })), "{failed:?}");
     assert_eq!(servers.copier.pass().await, 1);
     servers.objects.set(Faults::None);
     assert_eq!(servers.copier.pass().await, 0);
-    assert_eq!(servers.not_copied.load(Ordering::Relaxed), 0);
+    assert_eq!(servers.not_copied.count(Instant::now()), 0);
     assert_eq!(servers.seen(&attempt, "log.jsonl").await.unwrap(), "one\n");
     assert_eq!(servers.seen(&attempt, "saved-plan").await.unwrap(), "x");
+}
+
+#[tokio::test(start_paused = true)]
+async fn request_that_is_never_answered_delays_no_other_and_is_counted() {
+    let servers = Servers::new().await;
+    let hangs = servers.start().await;
+    let other = start(&servers.store, &servers.data, "b", "2").await;
+    servers.write(&other, "log.jsonl", "one\n");
+    servers.objects.set(Faults::Silent(hangs.to_string()));
+    let (not_copied, store) = (servers.not_copied.clone(), servers.store.clone());
+    let log = AttemptDirectory::of(&servers.data.attempts(), &other).path().join("log.jsonl");
+    let mut copier = servers.copier;
+    let files = servers.other;
+    let seen = async |attempt: &AttemptId| {
+        let directory = files.of(attempt, THIS_MACHINE).await.unwrap();
+        std::fs::read_to_string(directory.path().join("log.jsonl")).ok()
+    };
+    let looks = async {
+        // Long enough for some deadlines of requests.
+        for round in 0..40 {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            let text = format!("one\n{}", "more\n".repeat(round));
+            assert_eq!(seen(&other).await, Some(text.clone()), "{round}");
+            assert_eq!(seen(&hangs).await, None);
+            std::fs::write(&log, text + "more\n").unwrap();
+            let expected = usize::from(round >= 2);
+            assert!(not_copied.count(Instant::now()) >= expected, "{round}");
+        }
+        assert_eq!(not_copied.count(Instant::now()), 1);
+        servers.objects.set(Faults::None);
+        end(&store, &hangs).await;
+        tokio::time::sleep(AWAY * 2).await;
+        assert_eq!(seen(&hangs).await.unwrap(), "one\n");
+        assert_eq!(not_copied.count(Instant::now()), 0);
+    };
+    tokio::select! {
+        () = copier.run() => unreachable!("it never ends"),
+        () = looks => {}
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -136,7 +176,7 @@ async fn copies_of_other_servers_are_not_copied_again() {
     end(&servers.store, &attempt).await;
     servers.copier.pass().await;
     servers.seen(&attempt, "log.jsonl").await.unwrap();
-    let (store, not_copied) = (servers.store.clone(), Arc::<AtomicUsize>::default());
+    let (store, not_copied) = (servers.store.clone(), Arc::<NotCopied>::default());
     let empty = Arc::new(Bucket::of(Arc::new(Unreliable::new(Faults::None))));
     let directory = servers.other.local(&attempt).path().parent().unwrap().to_owned();
     let mut copier = Copier::new(store, empty.clone(), directory, "other".into(), not_copied);

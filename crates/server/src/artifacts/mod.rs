@@ -10,6 +10,7 @@ mod attempt_copy;
 mod bucket;
 mod copier;
 mod files;
+mod not_copied;
 #[cfg(test)]
 pub(crate) mod unreliable;
 
@@ -18,3 +19,4 @@ pub(crate) use attempt_copy::prefix;
 pub use bucket::{Bucket, BucketError};
 pub use copier::Copier;
 pub use files::AttemptFiles;
+pub use not_copied::NotCopied;

@@ -24,6 +24,8 @@ pub(crate) enum Faults {
     Random(fastrand::Rng),
     /// Never, but others go on while they wait.
     Slow(fastrand::Rng),
+    /// Never, but writes of objects whose names contain this text are not answered.
+    Silent(String),
 }
 
 /// The object store.
@@ -45,7 +47,7 @@ impl Unreliable {
     /// Whether this request fails, and whether it is executed.
     fn fails(&self) -> (bool, bool) {
         match &mut *self.faults.lock().unwrap() {
-            Faults::None | Faults::Slow(_) => (false, true),
+            Faults::None | Faults::Slow(_) | Faults::Silent(_) => (false, true),
             Faults::Away => (true, false),
             Faults::Random(random) => {
                 let fails = random.bool();
@@ -84,6 +86,13 @@ impl fmt::Display for Unreliable {
 #[async_trait]
 impl ObjectStore for Unreliable {
     async fn put_opts(&self, at: &Path, what: PutPayload, how: PutOptions) -> Result<PutResult> {
+        let is_silent = match &*self.faults.lock().unwrap() {
+            Faults::Silent(text) => at.as_ref().contains(text.as_str()),
+            _ => false,
+        };
+        if is_silent {
+            return std::future::pending().await;
+        }
         self.request(self.objects.put_opts(at, what, how)).await
     }
 

@@ -72,6 +72,12 @@ impl AttemptLog {
         Self { path: directory.join(LOG), left_out: directory.join(LOG_LEFT_OUT) }
     }
 
+    /// Whether it has a line.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.path.exists()
+    }
+
     /// Appends the lines that come `after` this sequence number: a repeated batch is left out. From
     /// the line on that would make the file larger than `limit` bytes, lines are only counted.
     ///

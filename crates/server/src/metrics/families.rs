@@ -83,7 +83,7 @@ pub const ATTEMPTS_NOT_COPIED: Family = Family {
     name: "butler_attempts_not_copied",
     kind: Kind::Gauge,
     labels: &[],
-    help: "The attempts of this server whose files could not be copied to the object store when that was tried last.",
+    help: "The attempts of this server whose files could not be copied to the object store, or whose copy takes longer than 10 seconds.",
 };
 
 /// Layers by phase.

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use tokio::sync::Mutex;
 
-use crate::artifacts::{ArtifactsSettings, AttemptFiles, Bucket, BucketError, Copier};
+use crate::artifacts::{ArtifactsSettings, AttemptFiles, Bucket, BucketError, Copier, NotCopied};
 use crate::data::DataDirectory;
 use crate::store::Store;
 
@@ -20,13 +19,13 @@ pub(super) struct Copies<S> {
     pub(super) files: Arc<AttemptFiles>,
     /// The object store, if there is one.
     pub(super) bucket: Option<Arc<Bucket>>,
-    /// How many attempts could not be copied when that was tried last.
-    pub(super) not_copied: Arc<AtomicUsize>,
+    /// The attempts that wait for the object store.
+    pub(super) not_copied: Arc<NotCopied>,
     /// Locked by the one that copies.
     copier: Mutex<Option<Copier<S>>>,
 }
 
-impl<S: Store> Copies<S> {
+impl<S: Store + 'static> Copies<S> {
     /// The files of attempts in `data`. Those at `place` are copied as `settings` say.
     ///
     /// # Errors
@@ -39,7 +38,7 @@ impl<S: Store> Copies<S> {
         place: &str,
     ) -> Result<Self, BucketError> {
         let bucket = settings.map(|settings| Bucket::open(settings, ca_bundle)).transpose()?;
-        let (bucket, not_copied) = (bucket.map(Arc::new), Arc::<AtomicUsize>::default());
+        let (bucket, not_copied) = (bucket.map(Arc::new), Arc::<NotCopied>::default());
         let place = place.to_owned();
         let files = AttemptFiles::new(data.attempts(), place.clone(), bucket.clone());
         let copier = bucket.clone().map(|bucket| {
