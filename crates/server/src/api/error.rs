@@ -1,5 +1,7 @@
 //! Errors of the API: `{"error": {"code", "message", "hint"}}`.
 
+use std::io::{self, ErrorKind};
+
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -88,8 +90,6 @@ impl ApiError {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
-    /// 409: a person must act first.
-    pub(super) fn conflict(message: impl Into<String>) -> Self {
     /// 503: another server has not copied what it should have.
     pub(super) fn not_copied(place: &str) -> Self {
         let message = format!(
@@ -100,6 +100,8 @@ impl ApiError {
         Self { hint: Some(hint.to_owned()), ..Self::unavailable(message) }
     }
 
+    /// 409: a person must act first.
+    pub(super) fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "conflict", message)
     }
 
@@ -126,9 +128,20 @@ impl ApiError {
         Self { status, code, message: message.into(), hint: None }
     }
 
-    /// 500: the cause is logged, and not sent.
+    /// 503: no space is left for a change.
+    fn full(message: impl Into<String>) -> Self {
+        let hint = "free space in the data directory of the server or in its database, and try again; nothing was \
+                    changed";
+        let error = Self::new(StatusCode::SERVICE_UNAVAILABLE, "disk-full", message);
+        Self { hint: Some(hint.to_owned()), ..error }
+    }
+
+    /// 500: the cause is logged, and not sent, unless it is a full disk.
     pub(crate) fn internal(error: &(dyn std::error::Error + 'static)) -> Self {
         tracing::error!("a request failed: {}", butler_base::error::chain(error));
+        if is_full(error) {
+            return Self::full("the disk of the server is full");
+        }
         let message = "the server could not answer; its log has the cause";
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
     }
@@ -148,8 +161,20 @@ impl From<BucketError> for ApiError {
 
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
+        if let StoreError::Full(_) = &error {
+            tracing::error!("a request failed: {error}");
+            return Self::full("the disk of the server's store is full");
+        }
         Self::internal(&error)
     }
+}
+
+/// Whether a write has failed because no space is left.
+fn is_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |error| error.source()).any(|error| {
+        let system = error.downcast_ref::<io::Error>().map(io::Error::kind);
+        matches!(system, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+    })
 }
 
 impl IntoResponse for ApiError {
@@ -157,5 +182,36 @@ impl IntoResponse for ApiError {
         let Self { status, code, message, hint } = self;
         let body = json!({"error": {"code": code, "message": message, "hint": hint}});
         (status, Json(body)).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_disk_is_named_and_other_causes_are_not() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot write")]
+        struct Outer(#[source] io::Error);
+        let io = |kind: ErrorKind| io::Error::from(kind);
+        let nested = Outer(io(ErrorKind::StorageFull));
+        let wrapped = io::Error::new(ErrorKind::StorageFull, "failed to write to `/secret/path`");
+        let store: ApiError = StoreError::Full("`/secret/path`: its disk is full".into()).into();
+        let away: ApiError = StoreError::Unavailable("/secret/path".into()).into();
+        for (name, error, status) in [
+            ("full", ApiError::internal(&io(ErrorKind::StorageFull)), 503),
+            ("quota", ApiError::internal(&io(ErrorKind::QuotaExceeded)), 503),
+            ("a cause", ApiError::internal(&nested), 503),
+            ("with a path", ApiError::internal(&wrapped), 503),
+            ("the store", store, 503),
+            ("another store", away, 500),
+            ("denied", ApiError::internal(&io(ErrorKind::PermissionDenied)), 500),
+        ] {
+            let (found, message, hint) = error.parts();
+            assert_eq!(found.as_u16(), status, "{name}");
+            assert_eq!(message.contains("disk"), status == 503, "{name}: {message}");
+            assert!(!format!("{message} {hint:?}").contains("/secret/path"), "{name}");
+        }
     }
 }

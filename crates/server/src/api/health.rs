@@ -1,41 +1,94 @@
 //! Whether the server works, for those who watch it. These requests need no token, so answers
 //! contain no details; the log has them.
 
+use std::io::{self, Write};
+use std::path::Path;
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use butler_base::blocking::blocking;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::state::Shared;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
-/// How long the store may take.
+/// How long the store and the disk may take.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// The time between two looks at the disk. Each writes to it, and anyone may ask.
+const LOOK_AT_DISK: Duration = Duration::from_secs(5);
+
+/// What must fit on the disk, in bytes: some lines of a log, and a change of the store.
+const ROOM: usize = 64 << 10;
+
+/// What the last look at the disk has found.
+#[derive(Debug, Default)]
+pub struct DiskLook(Mutex<Option<(Instant, Result<(), String>)>>);
+
+impl DiskLook {
+    /// Whether `directory` can be written, as the last look has found, or a new one if that is too long ago.
+    async fn look(&self, directory: &Path) -> Result<(), String> {
+        let mut last = self.0.lock().await;
+        if let Some((at, found)) = &*last
+            && at.elapsed() < LOOK_AT_DISK
+        {
+            return found.clone();
+        }
+        let (shown, path) = (directory.display(), directory.to_owned());
+        let written = blocking(move |_| write_some(&path)).await;
+        let found = written.map_err(|error| format!("cannot write to `{shown}`: {error}"));
+        *last = Some((Instant::now(), found.clone()));
+        found
+    }
+}
+
+/// Writes a file without a name, so that nothing is left of it.
+fn write_some(directory: &Path) -> io::Result<()> {
+    let mut file = tempfile::tempfile_in(directory)?;
+    file.write_all(&vec![1; ROOM])?;
+    file.sync_data()
+}
 
 /// `GET /healthz`: the process answers.
 pub(super) async fn healthz() -> &'static str {
     "ok"
 }
 
-/// `GET /readyz`: the store answers too.
+/// `GET /readyz`: the store answers too, and the disk of the data directory can be written.
 pub(super) async fn readyz<S: Store>(State(state): State<Shared<S>>) -> (StatusCode, Json<Value>) {
-    readiness(&*state.store, &state.isolation, LIMIT).await
+    let disk = state.disk.look(state.data.root());
+    readiness(&*state.store, disk, &state.isolation, LIMIT).await
 }
 
 async fn readiness<S: Store>(
     store: &S,
+    disk: impl Future<Output = Result<(), String>>,
     isolation: &str,
     limit: Duration,
 ) -> (StatusCode, Json<Value>) {
-    let problem = match tokio::time::timeout(limit, store.busy()).await {
-        Ok(Ok(_)) => return (StatusCode::OK, Json(json!({"ok": true, "isolation": isolation}))),
-        Ok(Err(error)) => butler_base::error::chain(&error),
-        Err(_) => format!("the store did not answer within {limit:?}"),
+    let late = |what: &str| format!("{what} did not answer within {limit:?}");
+    let store = match tokio::time::timeout(limit, store.busy()).await {
+        Ok(Ok(_)) => None,
+        Ok(Err(error @ StoreError::Full(_))) => Some(("disk", error.to_string())),
+        Ok(Err(error)) => Some(("store", butler_base::error::chain(&error))),
+        Err(_) => Some(("store", late("the store"))),
     };
-    tracing::error!("the server is not ready: {problem}");
-    let body = json!({"ok": false, "isolation": isolation, "failed": "store"});
+    let problem = match store {
+        Some(problem) => Some(problem),
+        None => match tokio::time::timeout(limit, disk).await {
+            Ok(found) => found.err().map(|why| ("disk", why)),
+            Err(_) => Some(("disk", late("the disk of the data directory"))),
+        },
+    };
+    let Some((failed, why)) = problem else {
+        return (StatusCode::OK, Json(json!({"ok": true, "isolation": isolation})));
+    };
+    tracing::error!("the server is not ready: {why}");
+    let body = json!({"ok": false, "isolation": isolation, "failed": failed});
     (StatusCode::SERVICE_UNAVAILABLE, Json(body))
 }
 
@@ -51,15 +104,35 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store.sqlite");
         let store = SqliteStore::open(&path).unwrap();
+        let disk = || std::future::ready(Ok(()));
         // Another connection holds the lock of the database.
         let other = Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let (status, Json(body)) = readiness(&store, "landlock", Duration::from_millis(50)).await;
+        let (status, Json(body)) =
+            readiness(&store, disk(), "landlock", Duration::from_millis(50)).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(body, json!({"ok": false, "isolation": "landlock", "failed": "store"}));
         other.execute_batch("ROLLBACK").unwrap();
-        let (status, Json(body)) = readiness(&store, "landlock", Duration::from_mins(1)).await;
+        let (status, Json(body)) =
+            readiness(&store, disk(), "landlock", Duration::from_mins(1)).await;
         assert_eq!(status, StatusCode::OK);
         assert_eq!(body, json!({"ok": true, "isolation": "landlock"}));
+    }
+
+    #[tokio::test]
+    async fn server_is_not_ready_while_nothing_can_be_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&directory.path().join("store.sqlite")).unwrap();
+        let limit = Duration::from_mins(1);
+        let ready = async |look: &DiskLook, path: &Path| {
+            let (status, Json(body)) = readiness(&store, look.look(path), "none", limit).await;
+            (status.as_u16(), body["failed"].clone())
+        };
+        let look = DiskLook::default();
+        assert_eq!(ready(&look, directory.path()).await, (200, Value::Null));
+        // Each request would write otherwise.
+        let missing = directory.path().join("missing");
+        assert_eq!(ready(&look, &missing).await, (200, Value::Null));
+        assert_eq!(ready(&DiskLook::default(), &missing).await, (503, "disk".into()));
     }
 }

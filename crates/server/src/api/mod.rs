@@ -57,6 +57,7 @@ pub(crate) use state::Shared;
 
 pub use access::{Access, new_token};
 pub use error::ApiError;
+pub use health::DiskLook;
 pub use hosts::Hosts;
 pub use reached::Peer;
 pub use route::Route;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::access::Access;
+use super::health::DiskLook;
 use super::hosts::Hosts;
 use super::sign_in::SignIns;
 use crate::artifacts::{AttemptFiles, NotCopied};
@@ -29,6 +30,8 @@ pub struct ApiState<S> {
     pub desired: Arc<Desired>,
     /// Mirrors of repositories.
     pub data: DataDirectory,
+    /// Whether the data directory can be written.
+    pub disk: DiskLook,
     /// Logs and plans.
     pub files: Arc<AttemptFiles>,
     /// The attempts of this server that wait for the object store.

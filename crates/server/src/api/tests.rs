@@ -145,6 +145,7 @@ async fn tested_as(hosts: Hosts, access: Option<Access>, bucket: Option<Arc<Buck
             THIS_MACHINE.to_owned(),
             bucket,
         )),
+        disk: DiskLook::default(),
         not_copied: Arc::default(),
         events: sender,
         access: access.unwrap_or_else(|| Access::new(users)),

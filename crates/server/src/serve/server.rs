@@ -25,7 +25,7 @@ use super::reload::{reload, reload_followers};
 use super::resource_tasks::CustomResources;
 use super::stopping::end_attempts;
 use super::tls::{TlsListener, acceptor};
-use crate::api::{self, Access, ApiState, SignIns};
+use crate::api::{self, Access, ApiState, DiskLook, SignIns};
 use crate::followers::FollowerCluster;
 use crate::metrics::{NotificationMetrics, count_attempts};
 use crate::notifications::{Notifier, Setup};
@@ -93,6 +93,7 @@ pub async fn serve(
         followers: Arc::default(),
         follower_cluster: cluster,
         files: Arc::clone(&parts.copies.files),
+        disk: DiskLook::default(),
         not_copied: Arc::clone(&parts.copies.not_copied),
         deliveries: Arc::clone(&parts.polls.deliveries),
         notifications,
@@ -100,10 +101,10 @@ pub async fn serve(
     };
     let listener = listen(listen_at, &parts.data.port("listen")).await?;
     let address = listener.local_addr().map_err(ServeError::Serve)?;
-    let receiver = Receiver {
-        desired: Arc::clone(&parts.desired),
     let places = Places::new(Limits::of_people(parts.descriptors), &trusted_proxies);
     let listener = LimitedListener::new(listener, places);
+    let receiver = Receiver {
+        desired: Arc::clone(&parts.desired),
         secrets: parts.polls.secrets.clone(),
         deliveries: Arc::clone(&parts.polls.deliveries),
     };
@@ -123,9 +124,9 @@ pub async fn serve(
     let _address = AddressFile::write(parts.data.root(), &own).map_err(|error| {
         tracing::warn!(%error, "commands with the data directory do not find this server");
     });
+    let patience = Patience::default();
     let served = async {
         match acceptor {
-    let patience = Patience::default();
             Some(acceptor) => {
                 serve_connections(TlsListener::new(listener, acceptor), router, patience).await
             }

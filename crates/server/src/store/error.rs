@@ -8,6 +8,9 @@ pub enum StoreError {
     /// It does not answer. The change may have been made.
     #[error("the store does not answer: {0}")]
     Unavailable(String),
+    /// Its disk is full, so it takes no changes.
+    #[error("the store takes no changes: {0}")]
+    Full(String),
     /// It cannot be opened or created.
     #[error("cannot open the store `{}`: {why}", path.display())]
     Open {

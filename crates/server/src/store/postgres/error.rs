@@ -12,7 +12,11 @@ const READ_ONLY: &str = "; it is a replica or read-only: connect to the primary"
 
 impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
-        Self::Unavailable(of_database(&error))
+        let text = of_database(&error);
+        if error.code() == Some(&SqlState::DISK_FULL) {
+            return Self::Full(text);
+        }
+        Self::Unavailable(text)
     }
 }
 

@@ -168,6 +168,7 @@ impl PostgresStore {
         });
         made.await.map_err(|error| match error {
             StoreError::Unavailable(why) => self.unavailable(why),
+            StoreError::Full(why) => StoreError::Full(format!("`{}`: {why}", self.address)),
             error => error,
         })
     }

@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use crate::store::StoreError;
 
+/// What a user reads if no space is left.
+pub(super) const FULL: &str = "its disk is full; free space on it";
+
 impl From<rusqlite::Error> for StoreError {
     /// The path is added by the store ([`super::SqliteStore`]), which knows it.
     fn from(error: rusqlite::Error) -> Self {
@@ -20,15 +23,12 @@ impl From<rusqlite::Error> for StoreError {
             rusqlite::Error::SqliteFailure(failure, _)
                 if failure.code == rusqlite::ErrorCode::DiskFull
         );
-        let why = if is_full {
-            "its disk is full; free space on it".to_owned()
-        } else {
-            error.to_string()
-        };
         if is_damaged {
-            Self::Damaged { path: PathBuf::new(), why }
+            Self::Damaged { path: PathBuf::new(), why: error.to_string() }
+        } else if is_full {
+            Self::Full(FULL.to_owned())
         } else {
-            Self::Unavailable(why)
+            Self::Unavailable(error.to_string())
         }
     }
 }

@@ -19,9 +19,11 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use butler_base::platform::room;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tokio::sync::{oneshot, watch};
 
+use self::error::FULL;
 use self::tables::SqliteTables;
 use super::database::{Access, Database};
 use super::lock::{self, StoreLock};
@@ -204,10 +206,18 @@ fn configure(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "trusted_schema", false)
 }
 
+/// The space of a page of the database, in bytes: nothing is written with less.
+const PAGE: u64 = 4096;
+
 /// `error` with the path of the store.
 fn at(path: &Path, error: StoreError) -> StoreError {
     match error {
         StoreError::Damaged { why, .. } => StoreError::Damaged { path: path.to_owned(), why },
+        StoreError::Full(why) => StoreError::Full(format!("`{}`: {why}", path.display())),
+        // Without room for its index, SQLite reports an error of the system only.
+        StoreError::Unavailable(_) if room(path).is_some_and(|room| room.free < PAGE) => {
+            StoreError::Full(format!("`{}`: {FULL}", path.display()))
+        }
         StoreError::Unavailable(why) => {
             StoreError::Unavailable(format!("`{}`: {why}", path.display()))
         }

@@ -203,7 +203,7 @@ async fn full_disk_is_named_and_leaves_nothing_half_written() {
         (0..2000).map(|index| (format!("layer-{index}").parse().unwrap(), found("d1"))).collect();
     let readings = tested.store.readings("infra").await.unwrap();
     let full = tested.store.observe("infra", readings, &seen).await.unwrap_err();
-    assert!(matches!(full, StoreError::Unavailable(_)), "{full}");
+    assert!(matches!(full, StoreError::Full(_)), "{full}");
     let text = full.to_string();
     assert!(text.contains("store.sqlite`: its disk is full"), "{text}");
     assert_eq!(tested.store.readings("infra").await.unwrap(), readings);
