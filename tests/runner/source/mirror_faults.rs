@@ -195,6 +195,21 @@ async fn submodules_are_mirrored_recursively() {
 }
 
 #[tokio::test]
+async fn includes_in_gitmodules_are_not_read_for_a_mirror() {
+    let (inner, server) = (with_history(), GitServer::start());
+    let local = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(local.path(), "[submodule \"inner\"]\n\tupdate = none\n").unwrap();
+    let outer = Repository::create(&[MAIN]);
+    outer.add_submodule("inner", &server.url(&inner), &inner.head());
+    let modules = std::fs::read_to_string(outer.path().join(".gitmodules")).unwrap();
+    let include = format!("{modules}[include]\n\tpath = {}\n", local.path().display());
+    outer.commit("Include", &[(".gitmodules", &include)]);
+    let mirror = Mirror::of(&server.url(&outer), &["main"]);
+    assert_eq!(mirror.update().await.fetched, ["main"]);
+    assert_eq!(mirror.file(&inner.head(), "second.tf").as_deref(), Some(""));
+}
+
+#[tokio::test]
 async fn submodule_on_another_host_or_without_its_commit_fails_the_update() {
     let inner = with_history();
     let server = GitServer::start();

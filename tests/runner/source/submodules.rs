@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use butler_source::git::FetchError;
 
 use super::{Case, MAIN, TOKEN, with_history};
-use butler_testing::git_server::{GitServer, Repository};
+use butler_testing::git_server::{GitServer, Repository, git};
 
 #[tokio::test]
 async fn submodules_on_another_host_are_fetched_without_credentials() {
@@ -82,6 +82,43 @@ async fn submodules_with_file_urls_are_refused() {
         assert_eq!(std::fs::read_dir(victim.path()).unwrap().count(), 0, "{path}");
         assert!(!case.directory.path().join("escape").exists(), "{path}");
         assert!(!case.clone().join(".git/escape").exists(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn includes_in_gitmodules_are_not_read() {
+    let inner = with_history();
+    let (server, other) = (GitServer::start(), GitServer::start());
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    let elsewhere = format!("[submodule \"inner\"]\n\turl = {}\n", other.url(&inner));
+    std::fs::write(secret.path(), elsewhere).unwrap();
+    let local = secret.path().display();
+    for text in [
+        format!("[include]\n\tpath = {local}\n"),
+        format!("[INCLUDE] path = \"{local}\"\n"),
+        format!("[includeIf \"gitdir:/**\"]\n\tpath = {local}\n"),
+        format!("[include.x]\n[ include ]\n[include]\n\tpath = /nowhere\n\tpath = {local} ; no\n"),
+    ] {
+        let outer = Repository::create(&[MAIN]);
+        outer.add_submodule("inner", &server.url(&inner), &inner.head());
+        let modules = outer.path().join(".gitmodules");
+        let text = std::fs::read_to_string(&modules).unwrap() + &text;
+        outer.commit("Include", &[(".gitmodules", &text)]);
+        let case = Case::new(&server.url(&outer), "main");
+        match case.run().await {
+            Ok(checkout) => {
+                assert!(checkout.root.join("inner/second.tf").is_file(), "{text}");
+                let checked_out = std::fs::read_to_string(checkout.root.join(".gitmodules"));
+                assert_eq!(checked_out.unwrap(), text, "the file of the commit");
+                let status = git(&checkout.root, &["status", "--porcelain"]);
+                assert_eq!(status, "", "{text}");
+            }
+            Err(error) => {
+                assert!(text.contains("[ include ]"), "{text}: {error:?}");
+                assert!(matches!(error, FetchError::Git { .. }), "{error:?}");
+            }
+        }
+        assert!(other.requests().is_empty(), "{text}");
     }
 }
 

@@ -11,6 +11,7 @@ use git2::build::CheckoutBuilder;
 use git2::{ObjectType, Oid, Repository, Tree};
 
 use super::super::failure::FetchError;
+use super::gitmodules;
 
 /// The most directories below each other. More than a path of the system can have are refused by name.
 const MAX_DEPTH: usize = 500;
@@ -25,11 +26,15 @@ const MAX_SUBJECT: usize = 72;
 pub(super) fn check_out(repository: &Repository, commit: Oid) -> Result<(), FetchError> {
     let failed = |error| FetchError::git("check out the commit", &error);
     let commit = repository.find_commit(commit).map_err(failed)?;
-    let has_attributes = check_trees(repository, commit.tree().map_err(failed)?)?;
+    let tree = commit.tree().map_err(failed)?;
+    let harmless = gitmodules::without_includes(repository, &tree);
+    let harmless = harmless.map_err(|error| FetchError::git("read .gitmodules", &error))?;
+    let has_attributes = check_trees(repository, tree)?;
     let mut options = CheckoutBuilder::new();
     // libgit2 resolves the path of each file twice to see which attributes it has.
     options.disable_filters(!has_attributes && !has_global_conversion(repository));
-    repository.checkout_tree(commit.as_object(), Some(options.force())).map_err(failed)?;
+    let files = harmless.as_ref().map_or(commit.as_object(), Tree::as_object);
+    repository.checkout_tree(files, Some(options.force())).map_err(failed)?;
     repository.set_head_detached(commit.id()).map_err(failed)
 }
 

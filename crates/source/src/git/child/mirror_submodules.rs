@@ -5,11 +5,12 @@
 
 use std::path::Path;
 
-use git2::{Config, ObjectType, Oid, Repository};
+use git2::{ObjectType, Oid, Repository};
 
 use super::super::failure::FetchError;
 use super::super::login::Audience;
 use super::super::url::{RepositoryUrl, Scheme};
+use super::gitmodules::{self, Setting};
 use super::mirror_fetch::{Wanted, obtain};
 use super::submodules::MAX_DEPTH;
 use super::transfer::Transfer;
@@ -114,24 +115,21 @@ impl Submodules<'_> {
             return Ok(Vec::new());
         }
         let content = self.repository.find_blob(file.id())?;
-        // libgit2 parses files only.
-        let copy = self.transfer.scratch_home().join("gitmodules");
-        std::fs::write(&copy, content.content())
-            .map_err(|error| git2::Error::from_str(&error.to_string()))?;
-        let config = Config::open(&copy)?.snapshot()?;
+        let settings = gitmodules::settings(content.content())?;
+        let setting = |submodule: &str, key: &str| {
+            // The last one counts, as in git.
+            let mut all = settings.iter().rev();
+            let found = all.find(|it| it.submodule == submodule && it.key == key);
+            found.map(|it| it.value.clone()).unwrap_or_default()
+        };
         let mut entries = Vec::new();
-        config.entries(Some(r"^submodule\..*\.path$"))?.for_each(|found| {
-            let (Ok(name), Ok(path)) = (found.name(), found.value()) else { return };
-            let setting = |key: &str| {
-                let prefix = name.strip_suffix("path").unwrap_or(name);
-                config.get_string(&format!("{prefix}{key}")).unwrap_or_default()
-            };
+        for Setting { submodule, value, .. } in settings.iter().filter(|it| it.key == "path") {
             entries.push(Entry {
-                path: path.to_owned(),
-                url: setting("url"),
-                is_left_out: setting("update") == "none",
+                path: value.clone(),
+                url: setting(submodule, "url"),
+                is_left_out: setting(submodule, "update") == "none",
             });
-        })?;
+        }
         Ok(entries)
     }
 }

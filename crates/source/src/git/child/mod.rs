@@ -8,6 +8,7 @@ mod certificates;
 mod check_out;
 mod clone;
 mod explain;
+mod gitmodules;
 mod host_keys;
 mod local;
 mod mirror;

@@ -10,6 +10,7 @@ use git2::{Repository, Submodule, SubmoduleUpdate};
 use super::super::failure::FetchError;
 use super::super::url::{RepositoryUrl, Scheme};
 use super::check_out::check_out;
+use super::gitmodules;
 use super::progress::Progress;
 use super::transfer::Transfer;
 
@@ -41,6 +42,12 @@ struct Submodules<'a> {
 
 impl Submodules<'_> {
     fn update(&self, repository: &Repository, depth: usize) -> Result<(), FetchError> {
+        self.update_all(repository, depth)?;
+        gitmodules::restore(repository)
+            .map_err(|error| FetchError::git("write .gitmodules", &error))
+    }
+
+    fn update_all(&self, repository: &Repository, depth: usize) -> Result<(), FetchError> {
         let submodules =
             repository.submodules().map_err(|error| FetchError::git("read .gitmodules", &error))?;
         for mut submodule in submodules {

@@ -5,7 +5,6 @@
 //! fetched object is looked up afterwards.
 
 use std::cell::{Cell, RefCell};
-use std::path::Path;
 
 use git2::{
     AutotagOption, Direction, FetchOptions, Object, Oid, ProxyOptions, Remote, RemoteConnection,
@@ -74,11 +73,6 @@ impl<'task> Transfer<'task> {
             authenticator: Authenticator::new(access),
             has_certificates: Cell::new(false),
         }
-    }
-
-    /// A private directory for files of this fetch.
-    pub(super) fn scratch_home(&self) -> &Path {
-        &self.access.scratch_home
     }
 
     /// Fetches the commit of `reference` into `repository` and returns its id.
