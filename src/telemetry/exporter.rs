@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, Uri};
@@ -15,6 +16,9 @@ use butler_base::http::LazyClient;
 
 /// The default for `OTEL_SERVICE_NAME`.
 pub(super) const SERVICE: &str = "butler-runner";
+
+/// How long a request may take: the default of OpenTelemetry (`OTEL_EXPORTER_OTLP_TIMEOUT`).
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// The largest accepted response, in bytes. Collectors send a few bytes.
 const MAX_RESPONSE: usize = 1024 * 1024;
@@ -63,7 +67,9 @@ impl Transport {
     async fn send_and_record(self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let origin = origin(request.uri());
         self.status().origin = Some(origin.clone());
-        let answer = self.clone().send(request).await;
+        let answer = tokio::time::timeout(ANSWER, self.clone().send(request)).await;
+        let late = |_| Err(format!("no answer within {} s", ANSWER.as_secs()).into());
+        let answer = answer.unwrap_or_else(late);
         let problem = match &answer {
             Ok(answer) if answer.status().is_success() => None,
             Ok(answer) => Some(describe_refusal(answer.status())),

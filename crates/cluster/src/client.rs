@@ -19,6 +19,8 @@ use crate::outage::{Outage, OutageRetries};
 use crate::token_file::TokenFile;
 use butler_base::error::chain;
 
+/// How long the API server may send nothing. It ends a watch after 290 seconds without an event.
+const SILENCE: Duration = Duration::from_secs(295);
 /// The timeout of one attempt: longer than an API server under load needs.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// The timeout of a connection: longer than a working load balancer needs.
@@ -45,6 +47,7 @@ impl Cluster {
     ) -> Result<Self, ClusterError> {
         let mut config = kubeconfig::load_config(access).await?;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.read_timeout = Some(SILENCE);
         // The library does not log its retries; `send_with` does.
         config.default_retry = false;
         let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();

@@ -1,6 +1,7 @@
 //! Requests of the command line to a server.
 
 use std::io::ErrorKind;
+use std::time::Duration;
 
 use reqwest::{Method, RequestBuilder, Response};
 use secrecy::ExposeSecret;
@@ -22,6 +23,9 @@ pub(super) const UNREACHABLE: u8 = 4;
 
 /// The exit code if the server refuses the request.
 const REFUSED: u8 = 1;
+
+/// How long the server may take for an answer, and for a message of a stream: it sends a comment every 15 seconds.
+const ANSWER: Duration = Duration::from_mins(1);
 
 /// The exit codes, for `--help`.
 pub(super) const EXIT_CODES: &str = "Exit codes: 0 success; 1 refused or failed; 2 usage; 4 the server cannot be \
@@ -154,7 +158,7 @@ impl Client {
     pub(super) async fn post_json(&self, path: &str, body: &Value) -> Result<Value, Failure> {
         let request = self.request(Method::POST, path, "application/json").json(body);
         let answer = self.answer(request).await?;
-        json(&answer.text().await.map_err(|error| self.unreachable(&error))?)
+        json(&self.in_time(answer.text()).await?)
     }
 
     /// Follows `path` as server-sent events, behind the message with the id `last`.
@@ -168,7 +172,7 @@ impl Client {
 
     async fn send(&self, method: Method, path: &str, accept: &str) -> Result<String, Failure> {
         let answer = self.answer(self.request(method, path, accept)).await?;
-        answer.text().await.map_err(|error| self.unreachable(&error))
+        self.in_time(answer.text()).await
     }
 
     fn request(&self, method: Method, path: &str, accept: &str) -> RequestBuilder {
@@ -180,12 +184,12 @@ impl Client {
 
     /// Sends a request. Returns its answer if it is a success.
     async fn answer(&self, request: RequestBuilder) -> Result<Response, Failure> {
-        let answer = request.send().await.map_err(|error| self.unreachable(&error))?;
+        let answer = self.in_time(request.send()).await?;
         let status = answer.status();
         if status.is_success() {
             return Ok(answer);
         }
-        let text = answer.text().await.map_err(|error| self.unreachable(&error))?;
+        let text = self.in_time(answer.text()).await?;
         let error: Value = serde_json::from_str(&text).unwrap_or_default();
         let field = |name: &str| error["error"][name].as_str().map(str::to_owned);
         let is_access = matches!(status.as_u16(), 401 | 403);
@@ -196,6 +200,26 @@ impl Client {
             code: if is_access { UNREACHABLE } else { REFUSED },
             is_unanswered: false,
         })
+    }
+
+    /// What the server answers, if it does in time.
+    async fn in_time<T>(
+        &self,
+        answer: impl Future<Output = reqwest::Result<T>>,
+    ) -> Result<T, Failure> {
+        match tokio::time::timeout(ANSWER, answer).await {
+            Ok(answer) => answer.map_err(|error| self.unreachable(&error)),
+            Err(_) => Err(Failure {
+                message: format!(
+                    "the server {} has not answered within {} s",
+                    self.server(),
+                    ANSWER.as_secs()
+                ),
+                hint: Some("try again; `/readyz` of the server says whether it works".to_owned()),
+                code: UNREACHABLE,
+                is_unanswered: true,
+            }),
+        }
     }
 
     fn server(&self) -> &str {
@@ -232,7 +256,7 @@ pub(super) struct Message {
 }
 
 impl Messages {
-    /// The next message; `None` at the end of the connection.
+    /// The next message; `None` at the end of the connection, also if the server is silent for too long.
     pub(super) async fn next(&mut self) -> Option<Message> {
         loop {
             let end = self.received.windows(2).position(|bytes| bytes == b"\n\n");
@@ -246,7 +270,8 @@ impl Messages {
                 let data = serde_json::from_str(&data).unwrap_or_default();
                 return Some(Message { kind: field("event: "), id: field("id: "), data });
             }
-            self.received.extend_from_slice(&self.answer.chunk().await.ok()??);
+            let part = tokio::time::timeout(ANSWER, self.answer.chunk()).await.ok()?;
+            self.received.extend_from_slice(&part.ok()??);
         }
     }
 }
