@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, watch};
 use super::access::Access;
 use super::health::DiskLook;
 use super::hosts::Hosts;
+use super::rendered::Rendered;
 use super::sign_in::SignIns;
 use crate::artifacts::{AttemptFiles, NotCopied};
 use crate::attempts::LogWatch;
@@ -32,6 +33,8 @@ pub struct ApiState<S> {
     pub data: DataDirectory,
     /// Whether the data directory can be written.
     pub disk: DiskLook,
+    /// The plans on pages.
+    pub plans: Rendered,
     /// Logs and plans.
     pub files: Arc<AttemptFiles>,
     /// The attempts of this server that wait for the object store.

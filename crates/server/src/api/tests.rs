@@ -146,6 +146,7 @@ async fn tested_as(hosts: Hosts, access: Option<Access>, bucket: Option<Arc<Buck
             bucket,
         )),
         disk: DiskLook::default(),
+        plans: Rendered::default(),
         not_copied: Arc::default(),
         events: sender,
         access: access.unwrap_or_else(|| Access::new(users)),

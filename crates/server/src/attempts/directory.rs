@@ -286,6 +286,31 @@ impl AttemptDirectory {
         self.read_reported(PLAN_JSON, LEFT_PLAN_JSON)
     }
 
+    /// Opens the plan that the attempt reported, as JSON. A large one should not be in memory as a whole.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn open_plan_json(&self) -> io::Result<Option<fs::File>> {
+        for name in [PLAN_JSON, LEFT_PLAN_JSON] {
+            match fs::File::open(self.path.join(name)) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                opened => return opened.map(Some),
+            }
+        }
+        Ok(None)
+    }
+
+    /// What changes when a file of the result does: names, sizes and times.
+    #[must_use]
+    pub fn result_version(&self) -> String {
+        let of = |name: &str| {
+            let found = fs::metadata(self.path.join(name)).ok();
+            found.map(|found| (found.len(), found.modified().ok()))
+        };
+        let files = [PLAN_JSON, LEFT_PLAN_JSON, RESULT].map(of);
+        format!("{} {files:?}", self.path.display())
+    }
+
     /// The plan that the attempt reported, as text.
     ///
     /// # Errors

@@ -1,8 +1,11 @@
 //! What all pages have: the head, the navigation, and the headers of the answer.
 
+use std::convert::Infallible;
+
 use askama::Template;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, StatusCode, header};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{IntoResponse, Response};
 
 use super::assets::{SCRIPT_NAME, STYLE_NAME};
 use crate::api::{ApiError, ApiState, Browser, Role};
@@ -127,13 +130,60 @@ pub(super) fn sentence(text: &str) -> String {
     format!("{}{rest}{end}", first.unwrap_or_default())
 }
 
+/// A large part of a page, which is sent as it is and not copied into the page of each reader.
+pub(super) struct Placeholder {
+    /// Random, so that nothing else on the page is taken for the place.
+    mark: String,
+    content: Bytes,
+}
+
+impl Placeholder {
+    pub(super) fn new(content: Bytes) -> Self {
+        Self { mark: format!("<!-- {} -->", key()), content }
+    }
+}
+
+/// The place, when the page is made.
+impl std::fmt::Display for Placeholder {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.mark)
+    }
+}
+
 /// The answer with a page.
 pub(super) fn respond(status: StatusCode, page: &impl Template) -> Response {
+    match page.render() {
+        Ok(html) => answer(status, Body::from(html)),
+        Err(error) => ApiError::internal(&error).into_response(),
+    }
+}
+
+/// The answer with a page that has a large part.
+pub(super) fn respond_with(
+    status: StatusCode,
+    page: &impl Template,
+    large: &Placeholder,
+) -> Response {
     let html = match page.render() {
         Ok(html) => html,
         Err(error) => return ApiError::internal(&error).into_response(),
     };
-    let headers: [(HeaderName, &str); 5] = [
+    let start = html.find(&large.mark);
+    let html = Bytes::from(html);
+    let parts = match start {
+        Some(start) => {
+            let rest = html.slice(start + large.mark.len()..);
+            vec![html.slice(..start), large.content.clone(), rest]
+        }
+        None => vec![html],
+    };
+    let parts = parts.into_iter().map(Ok::<_, Infallible>);
+    answer(status, Body::from_stream(futures_util::stream::iter(parts)))
+}
+
+fn answer(status: StatusCode, html: Body) -> Response {
+    let headers: [(HeaderName, &str); 6] = [
+        (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::CACHE_CONTROL, "no-store"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -141,5 +191,5 @@ pub(super) fn respond(status: StatusCode, page: &impl Template) -> Response {
         (header::REFERRER_POLICY, "same-origin"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     ];
-    (status, headers, Html(html)).into_response()
+    (status, headers, html).into_response()
 }

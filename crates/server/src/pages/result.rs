@@ -1,9 +1,10 @@
 //! What an attempt has left about its run: its plan, diagnostics and timings, as HTML.
 
 use std::collections::BTreeSet;
-use std::io;
+use std::io::{self, BufReader, Seek, SeekFrom};
 use std::time::{Duration, SystemTime};
 
+use axum::body::Bytes;
 use butler_base::blocking::blocking;
 use butler_base::event::Phase;
 use butler_base::secret::Redactor;
@@ -12,9 +13,10 @@ use butler_result::{
     ChangeOutcome, Diagnostic, DiagnosticsSection, PhaseTiming, PlanSection, Timings, TimingsTable,
     visible,
 };
+use fs_err as fs;
 use serde::Deserialize;
 
-use crate::api::{PolicyView, policies};
+use crate::api::{PolicyView, Rendered, policies};
 use crate::attempts::AttemptDirectory;
 use crate::model::Action;
 
@@ -44,12 +46,12 @@ struct ProblemInFile {
 }
 
 /// What an apply that ended early has not completed.
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct IncompleteInFile {
     changes: Vec<ChangeInFile>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct ChangeInFile {
     address: String,
     outcome: ChangeOutcome,
@@ -72,7 +74,8 @@ struct PhaseInFile {
 /// What an attempt has left. Everything may be empty.
 #[derive(Debug, Default)]
 pub(super) struct AttemptResult {
-    pub(super) plan: String,
+    /// The plan, which gets into the page as it is, so that all who look at it share it.
+    pub(super) plan: Bytes,
     pub(super) diagnostics: String,
     pub(super) timings: String,
     pub(super) tool: String,
@@ -86,29 +89,37 @@ pub(super) struct AttemptResult {
 
 impl AttemptResult {
     /// Reads what an attempt of a run with this action has left.
-    pub(super) async fn read(directory: AttemptDirectory, action: Action) -> Self {
+    pub(super) async fn read(
+        directory: AttemptDirectory,
+        action: Action,
+        plans: &Rendered,
+    ) -> Self {
+        let of_plan = directory.clone();
         let read = blocking(move |_| {
             let file: Option<ResultFile> = directory.result().unwrap_or_default();
-            let incomplete = file.as_ref().and_then(|file| file.incomplete.as_ref());
-            let plan = directory
-                .plan_json()
-                .and_then(|plan| plan.map(|plan| plan_html(&plan, action, incomplete)).transpose());
-            (file, plan, policies(&directory))
+            (file, directory.result_version(), policies(&directory))
         });
-        let (file, plan, policies) = read.await;
+        let (file, version, policies) = read.await;
+        let incomplete = file.as_ref().and_then(|file| file.incomplete.clone());
+        let make = blocking(move |_| {
+            let html = of_plan.open_plan_json().and_then(|plan| {
+                plan.map(|plan| plan_html(&plan, action, incomplete.as_ref())).transpose()
+            });
+            html.map(|html| Bytes::from(html.unwrap_or_default()))
+        });
         // The log is there to read in any case.
         let mut problems = Vec::new();
+        let plan = plans.get(format!("{action:?} {version}"), make).await;
         let plan = plan.unwrap_or_else(|error| {
             problems.push(format!("The plan cannot be shown: {error}."));
-            None
+            Bytes::new()
         });
         let policies = policies.unwrap_or_else(|error| {
             problems.push(format!("What was said about the plan cannot be shown: {error}."));
             Vec::new()
         });
         let unreadable = problems.join(" ");
-        let result =
-            Self { plan: plan.unwrap_or_default(), policies, unreadable, ..Self::default() };
+        let result = Self { plan, policies, unreadable, ..Self::default() };
         match file {
             Some(file) => result.with(file),
             None => result,
@@ -150,18 +161,18 @@ impl AttemptResult {
 /// The plan as a difference. It was masked by the attempt. If its apply ended early, each change has its
 /// outcome.
 fn plan_html(
-    json: &[u8],
+    json: &fs::File,
     action: Action,
     incomplete: Option<&IncompleteInFile>,
 ) -> io::Result<String> {
     let redactor = Redactor::new();
-    let (_, copied) = butler_plan::read(
-        || Ok(json),
-        || Ok(io::sink()),
-        BTreeSet::new(),
-        Content::Clean,
-        &redactor,
-    )?;
+    let open = || {
+        let mut json = json;
+        json.seek(SeekFrom::Start(0))?;
+        Ok(BufReader::new(json))
+    };
+    let (_, copied) =
+        butler_plan::read(open, || Ok(io::sink()), BTreeSet::new(), Content::Clean, &redactor)?;
     let mut changes = copied?.changes?;
     if let Some(incomplete) = incomplete {
         for change in &mut changes.planned {

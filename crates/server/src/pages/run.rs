@@ -10,7 +10,7 @@ use axum::response::Response;
 
 use super::address::with_query;
 use super::commits::named;
-use super::layout::{Layout, Notice, respond, sentence};
+use super::layout::{Layout, Notice, Placeholder, respond_with, sentence};
 use super::log_view::LogView;
 use super::message::error_page;
 use super::result::AttemptResult;
@@ -42,6 +42,8 @@ struct RunPage {
     /// The run that applies this plan; may be empty.
     apply_run: String,
     result: AttemptResult,
+    /// The place of the plan.
+    plan: Placeholder,
     log: LogView,
     /// The address of the stream that follows the log; empty if there is nothing to follow.
     follow: String,
@@ -116,7 +118,7 @@ pub(super) async fn page<S: Store>(
             }
         };
         log = LogView::read(directory.clone(), shown.after).await?;
-        result = AttemptResult::read(directory, run.action).await;
+        result = AttemptResult::read(directory, run.action, &state.plans).await;
     }
     let may_decide =
         browser.user.role >= Role::Operator && browser.user.may_change(Some(layer.as_str()));
@@ -185,10 +187,11 @@ pub(super) async fn page<S: Store>(
         },
         attempt: of_attempt.clone(),
         attempts: run.attempts.iter().map(|it| (it.number, Some(it.number) == number)).collect(),
+        plan: Placeholder::new(std::mem::take(&mut result.plan)),
         result,
         log,
     };
-    Ok(respond(status, &page))
+    Ok(respond_with(status, &page, &page.plan))
 }
 
 /// Why a run is in its state.

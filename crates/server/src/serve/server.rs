@@ -25,7 +25,7 @@ use super::reload::{reload, reload_followers};
 use super::resource_tasks::CustomResources;
 use super::stopping::end_attempts;
 use super::tls::{TlsListener, acceptor};
-use crate::api::{self, Access, ApiState, DiskLook, SignIns};
+use crate::api::{self, Access, ApiState, DiskLook, Rendered, SignIns};
 use crate::followers::FollowerCluster;
 use crate::metrics::{NotificationMetrics, count_attempts};
 use crate::notifications::{Notifier, Setup};
@@ -94,6 +94,7 @@ pub async fn serve(
         follower_cluster: cluster,
         files: Arc::clone(&parts.copies.files),
         disk: DiskLook::default(),
+        plans: Rendered::default(),
         not_copied: Arc::clone(&parts.copies.not_copied),
         deliveries: Arc::clone(&parts.polls.deliveries),
         notifications,

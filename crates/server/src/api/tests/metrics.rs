@@ -57,6 +57,7 @@ async fn metrics_need_the_token_of_a_viewer_unless_they_are_open() {
         data: DataDirectory::at(tested.directory.path()),
         files: Arc::clone(&tested.state.files),
         disk: DiskLook::default(),
+        plans: Rendered::default(),
         not_copied: Arc::default(),
         events: mpsc::unbounded_channel().0,
         access: Access::new(Vec::new()),
