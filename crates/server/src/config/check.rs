@@ -111,7 +111,7 @@ fn includes(config: &Config, trust: &Trust) -> Vec<ConfigError> {
     // The error says that files of other people cannot have any.
     let all = config.include.iter().filter(|_| trust.repository_of_files().is_none());
     for include in all {
-        let IncludeEntry { repository, reference, path } = &include.entry;
+        let IncludeEntry { repository, reference, path, max_layers } = &include.entry;
         if !config.repositories.contains_key(&repository.value) {
             let names = config.repositories.keys().map(String::as_str);
             let message = unknown("repository", &repository.value, names);
@@ -123,6 +123,9 @@ fn includes(config: &Config, trust: &Trust) -> Vec<ConfigError> {
         }
         if !known.insert((&repository.value, reference, join("", &path.value))) {
             errors.push(include.error("the same include is given twice"));
+        }
+        if *max_layers == Some(0) {
+            errors.push(include.error("`max-layers` must be at least 1"));
         }
     }
     errors

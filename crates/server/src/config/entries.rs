@@ -10,6 +10,10 @@ use super::error::ConfigError;
 use super::sources::{DEFAULT_REFERENCE, IncludeEntry, IncludeSource};
 use crate::mirror::join;
 
+/// The most layers of a layer set, of an include, and of the custom resources of a namespace, unless it says another
+/// number.
+pub const MAX_LAYERS: u32 = 1_000;
+
 /// An entry, and where it stands.
 #[derive(Clone, Debug)]
 pub struct Placed<T> {
@@ -85,6 +89,8 @@ impl From<&IncludeSource> for IncludedFrom {
 pub struct Included {
     /// Where it is.
     pub source: IncludedFrom,
+    /// The most layers that it may define.
+    pub max_layers: u32,
     /// The names of its repositories.
     pub repositories: BTreeSet<String>,
     /// The names of its layers and layer sets.
@@ -97,18 +103,32 @@ impl Config {
     /// Where the configuration names further configuration.
     #[must_use]
     pub fn include_sources(&self) -> Vec<IncludeSource> {
-        let source = |include: &Placed<IncludeEntry>| {
-            let entry = &include.entry;
-            let repository = self.repositories.get(&entry.repository.value)?;
-            let reference = entry.reference.as_deref().unwrap_or(DEFAULT_REFERENCE);
-            Some(IncludeSource {
-                repository: entry.repository.value.clone(),
-                reference: reference.to_owned(),
-                path: join("", &entry.path.value)?,
-                url: repository.entry.url.value.clone(),
-            })
+        self.include.iter().filter_map(|include| self.source_of(&include.entry)).collect()
+    }
+
+    fn source_of(&self, entry: &IncludeEntry) -> Option<IncludeSource> {
+        let repository = self.repositories.get(&entry.repository.value)?;
+        let reference = entry.reference.as_deref().unwrap_or(DEFAULT_REFERENCE);
+        Some(IncludeSource {
+            repository: entry.repository.value.clone(),
+            reference: reference.to_owned(),
+            path: join("", &entry.path.value)?,
+            url: repository.entry.url.value.clone(),
+        })
+    }
+
+    /// The most layers that may be defined there.
+    #[must_use]
+    pub fn most_layers(&self, from: &IncludedFrom) -> u32 {
+        let given = match from {
+            IncludedFrom::Namespace(_) => None,
+            IncludedFrom::Repository(source) => {
+                let mut entries = self.include.iter().map(|include| &include.entry);
+                let entry = entries.find(|it| self.source_of(it).as_ref() == Some(source));
+                entry.and_then(|entry| entry.max_layers)
+            }
         };
-        self.include.iter().filter_map(source).collect()
+        given.unwrap_or(MAX_LAYERS)
     }
 
     /// How many includes have added something.

@@ -95,8 +95,15 @@ pub fn merge<'a>(
     let mut merged = own.clone();
     let mut errors = Vec::new();
     for (source, content) in includes {
+        let source = source.into();
+        let max_layers = own.most_layers(&source);
+        if let Some(error) = too_many(content, &source, max_layers) {
+            errors.push(error);
+            continue;
+        }
         merged.included.push(Included {
-            source: source.into(),
+            source,
+            max_layers,
             repositories: content.repositories.keys().cloned().collect(),
             layers: content.layers.keys().cloned().collect(),
             windows: content.windows.clone(),
@@ -109,4 +116,18 @@ pub fn merge<'a>(
         }
     }
     if errors.is_empty() { Ok(merged) } else { Err(errors) }
+}
+
+/// What is wrong if a source has more entries than it may have layers. Members of layer sets are counted when their
+/// repository is read.
+fn too_many(content: &Config, from: &IncludedFrom, most: u32) -> Option<ConfigError> {
+    let (count, last) = (content.layers.len(), content.layers.values().next_back()?);
+    let is_allowed = u32::try_from(count).is_ok_and(|count| count <= most);
+    let advice = match from {
+        IncludedFrom::Repository(_) => "define fewer, or raise `max-layers` of the include",
+        IncludedFrom::Namespace(_) => "define fewer",
+    };
+    (!is_allowed).then(|| {
+        last.error(format!("{count} layers are defined, and at most {most} are allowed; {advice}"))
+    })
 }

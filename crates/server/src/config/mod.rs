@@ -33,7 +33,7 @@ pub use document::{
     NotificationEntry, NotificationEvent, NotificationFormat, RepositoryEntry, RetriesEntry,
     SecretSource, TimeoutEntry, WebhookEntry, WebhookProvider, WindowEntry, schema,
 };
-pub use entries::{Config, Included, IncludedFrom, Placed};
+pub use entries::{Config, Included, IncludedFrom, MAX_LAYERS, Placed};
 pub use error::ConfigError;
 pub use include::{load_included, merge, parse_included, parse_namespace};
 pub(crate) use isolation::{STATES, local_backend_problem};

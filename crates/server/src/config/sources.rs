@@ -133,6 +133,9 @@ pub struct IncludeEntry {
     /// The branch, tag or commit; without it, the default branch.
     #[serde(rename = "ref")]
     pub reference: Option<String>,
+    /// The most layers that it may define, with the members of its layer sets; by default 1,000.
+    #[serde(rename = "max-layers")]
+    pub max_layers: Option<u32>,
     /// A YAML file in the repository, or a directory: all `*.yaml` and `*.yml` files in it, in the order
     /// of their names.
     #[schemars(with = "String")]

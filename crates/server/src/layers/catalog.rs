@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::budget::Budget;
 use super::read::{Reading, name_in_set, reference};
 use super::resolve;
 use super::state_key;
@@ -50,6 +51,7 @@ impl Catalog {
         for reading in readings.values() {
             catalog.problems.extend(reading.problems.iter().cloned());
         }
+        let mut budget = Budget::new(config);
         let mut members = BTreeMap::<&str, Vec<LayerName>>::new();
         let mut found = Vec::new();
         let windows = WindowsByName::new(config);
@@ -73,6 +75,11 @@ impl Catalog {
                     .filter_map(|path| Some((name_in_set(set, path).ok()?, path.as_str())))
                     .collect(),
             };
+            if let Err(problem) = budget.take(set, named.len()) {
+                catalog.problems.push(problem);
+                catalog.is_incomplete = true;
+                continue;
+            }
             for (name, path) in named {
                 let module_has = reading.is_none_or(|read| read.with_backend.contains(&name));
                 let has_backend = entry.backend.is_some() || module_has;

@@ -4,6 +4,7 @@
 //! [`read()`] finds out what a repository contains for them, and [`Catalog::new`] puts together the
 //! layers of all repositories. [`read_include()`] reads configuration that is in a repository.
 
+mod budget;
 mod catalog;
 mod files;
 mod include;

@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::budget::Budget;
 use super::files::layer_files;
 use super::state_key::ModuleStateKey;
-use crate::config::{Config, DEFAULT_REFERENCE, LayerEntry, generated_name};
+use crate::config::{Config, DEFAULT_REFERENCE, LayerEntry, MAX_LAYERS, generated_name};
 use crate::mirror::{
     BackendCache, Dependencies, GitTree, Kind, LayerFiles, ModuleBackend, ParentFiles,
     ReferenceCache, TERRAGRUNT, Tree, TreeError, Walk, below, digest, globs, join, matching,
@@ -18,9 +19,6 @@ use crate::model::{Commit, LayerName, Revision, Sighting};
 
 /// What names the layer of the repository's root.
 const ROOT: &str = "root";
-
-/// The most layers of one layer set, unless its configuration says otherwise.
-const MAX_LAYERS: u32 = 1_000;
 
 /// What directories contain, which is the same for all commits. It makes reading a further commit
 /// cheap.
@@ -168,6 +166,7 @@ pub fn read(
         }
     }
     caches.begin();
+    let mut budget = Budget::new(config);
     let mut trees = HashMap::new();
     // Many layers have the triggers of `defaults`.
     let mut matched = HashMap::new();
@@ -202,6 +201,11 @@ pub fn read(
                     reading.problems.push(problem);
                 }
             }
+        }
+        if let Err(problem) = budget.take(name, layers.len()) {
+            reading.problems.push(problem);
+            reading.directories.remove(name);
+            continue;
         }
         let triggers: Vec<&str> = entry.triggers.iter().map(|glob| glob.value.as_str()).collect();
         let triggers = match matched.entry((commit.clone(), triggers)) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use super::*;
-use crate::config::{Config, Included, IncludedFrom, of_repository, parse};
+use crate::config::{Config, Included, IncludedFrom, MAX_LAYERS, of_repository, parse};
 use crate::model::{Commit, LayerName, Sighting};
 use crate::test_repository::TestRepository;
 
@@ -264,6 +264,7 @@ include: [{repository: infra, path: butler.yaml}]
     let included = config(&format!("  dev: {{repository: infra, path: envs/dev}}\n{window}"));
     let mut all = own.clone();
     all.included.push(Included {
+        max_layers: MAX_LAYERS,
         source: (&own.include_sources()[0]).into(),
         repositories: BTreeSet::new(),
         layers: included.layers.keys().cloned().collect(),
@@ -287,6 +288,7 @@ fn layer_of_a_custom_resource_takes_neither_name_nor_state_from_others() {
     ));
     let mut all = own;
     all.included.push(Included {
+        max_layers: MAX_LAYERS,
         source: IncludedFrom::Namespace("team-a".to_owned()),
         repositories: BTreeSet::new(),
         layers: resource.layers.keys().cloned().collect(),
