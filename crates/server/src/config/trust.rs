@@ -1,7 +1,7 @@
 //! What a configuration may say that comes from outside of the server: from git, or from custom
 //! resources. A person who can write it must not be able to read the server's secrets or files.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Component, Path, PathBuf};
 
 use url::{Host, Url};
@@ -213,7 +213,7 @@ impl RemoteLimits {
             Host::Ipv6(address) => is_link_local((*address).into()),
         };
         if is_link_local {
-            return Some(format!("the host `{host}` is a link-local address"));
+            return Some(format!("the host `{host}` is a link-local address, or leads to one"));
         }
         let allowed = globs(self.git_hosts.iter().map(String::as_str)).unwrap_or_default();
         (!allowed.is_match(&host.to_string()))
@@ -249,12 +249,48 @@ fn canonical_below(path: &Path, directory: &Path) -> bool {
     }
 }
 
-/// Whether only machines on the same link, and the metadata services of clouds, have this address.
+/// Whether only machines on the same link, and the metadata services of clouds, have this address, or one of IPv4 to
+/// which this address of IPv6 leads.
 fn is_link_local(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => address.is_link_local(),
-        IpAddr::V6(address) => address.is_unicast_link_local(),
+        IpAddr::V6(address) => {
+            address.is_unicast_link_local()
+                || METADATA.contains(&address)
+                || translated(address).iter().any(Ipv4Addr::is_link_local)
+        }
     }
+}
+
+/// The metadata services of AWS and Google Cloud that have addresses of private networks of IPv6.
+const METADATA: [Ipv6Addr; 2] = [
+    Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
+    Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254),
+];
+
+/// The addresses of IPv4 to which a translator or tunnel would send what is meant for `address`.
+fn translated(address: Ipv6Addr) -> [Ipv4Addr; 7] {
+    let bytes = address.octets();
+    let at = |places: [usize; 4]| Ipv4Addr::from(places.map(|place| bytes[place]));
+    let only =
+        |is_prefix: bool, found: Ipv4Addr| if is_prefix { found } else { Ipv4Addr::BROADCAST };
+    let segments = address.segments();
+    // NAT64 for local use can have each length of a prefix (RFC 8215, RFC 6052).
+    let is_local_nat64 = segments[..3] == [0x64, 0xff9b, 1];
+    let is_teredo = segments[..2] == [0x2001, 0];
+    [
+        // The prefix of NAT64 can be any one of 96 bits, as that of ISATAP; the last 32 bits of other
+        // addresses are rarely like this.
+        at([12, 13, 14, 15]),
+        only(is_local_nat64, at([6, 7, 9, 10])),
+        only(is_local_nat64, at([7, 9, 10, 11])),
+        only(is_local_nat64, at([9, 10, 11, 12])),
+        // 6to4 (RFC 3056).
+        only(segments[0] == 0x2002, at([2, 3, 4, 5])),
+        // Teredo has the address of the client inverted (RFC 4380).
+        only(is_teredo, at([4, 5, 6, 7])),
+        only(is_teredo, Ipv4Addr::from_bits(!at([12, 13, 14, 15]).to_bits())),
+    ]
 }
 
 #[cfg(test)]
@@ -344,6 +380,7 @@ mod tests {
             (url("ssh://2852039166/a"), "is a link-local address"),
             (url("https://[fe80::1]/a"), "is a link-local address"),
             (url("https://[::ffff:169.254.1.1]/a"), "is a link-local address"),
+            (url("https://[64:ff9b::a9fe:a9fe]/a"), "is a link-local address"),
             (
                 repository("url: 'https://git.example.com/a', credentials: {token-env: A}"),
                 "`token-env` cannot be a variable of the server",
@@ -368,6 +405,38 @@ mod tests {
                 _ => found.len() == 1 && found[0].contains(expected),
             };
             assert!(is_expected, "{text}: {found:#?}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_lead_to_link_local_ones_are_known() {
+        for (address, expected) in [
+            ("169.254.169.254", true),
+            ("::ffff:169.254.169.254", true),
+            ("fe80::1", true),
+            ("::169.254.169.254", true),
+            ("::ffff:0:169.254.169.254", true),
+            ("64:ff9b::169.254.169.254", true),
+            ("64:ff9b:1::169.254.169.254", true),
+            ("64:ff9b:1:a9fe:a9:fe00::", true),
+            ("64:ff9b:1:5a9:fe:a9fe::", true),
+            ("64:ff9b:1:5:a9:fea9:fe00:0", true),
+            ("2001:db8:64::169.254.169.254", true),
+            ("fe80::5efe:169.254.169.254", true),
+            ("2001:db8::5efe:169.254.169.254", true),
+            ("2002:a9fe:a9fe::1", true),
+            ("2001:0:a9fe:a9fe::1", true),
+            ("2001:0:102:304:0:0:5601:5601", true),
+            ("fd00:ec2::254", true),
+            ("fd20:ce::254", true),
+            ("192.0.2.1", false),
+            ("64:ff9b::192.0.2.1", false),
+            ("2001:db8::1", false),
+            ("2002:c000:201::a9fe", false),
+            ("2001:db8:a9fe:a9fe::1", false),
+            ("fd00::7", false),
+        ] {
+            assert_eq!(is_link_local(address.parse().unwrap()), expected, "{address}");
         }
     }
 }
