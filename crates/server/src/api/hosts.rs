@@ -96,6 +96,10 @@ pub(super) async fn check_address(
     mut request: Request,
     next: Next,
 ) -> Response {
+    // A proxy and this server could read different ones (RFC 9112, section 3.2).
+    if request.headers().get_all(header::HOST).iter().count() > 1 {
+        return ApiError::bad_request("a request has one header `Host`").into_response();
+    }
     let reached = Reached::of(&request, hosts.is_tls, &hosts.trusted_proxies);
     if !hosts.allow(&reached.host) {
         return ApiError::misdirected(&reached.host).into_response();

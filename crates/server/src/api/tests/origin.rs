@@ -54,3 +54,26 @@ async fn page_of_another_origin_changes_nothing() {
         }
     }
 }
+
+#[tokio::test]
+async fn request_with_two_hosts_is_refused() {
+    let tested = tested().await;
+    for (hosts, status) in [
+        (&["localhost"][..], StatusCode::OK),
+        (&["localhost", "localhost"], StatusCode::BAD_REQUEST),
+        (&["localhost", "evil.test"], StatusCode::BAD_REQUEST),
+        (&["evil.test", "localhost"], StatusCode::BAD_REQUEST),
+    ] {
+        for path in ["/healthz", "/api/v1/layers", "/"] {
+            let token = format!("Bearer {}", token(Role::Viewer));
+            let mut request = Request::builder().uri(path).header("authorization", token);
+            for host in hosts {
+                request = request.header("host", *host);
+            }
+            let request = request.body(Body::empty()).unwrap();
+            let answer = tested.router.clone().oneshot(request).await.unwrap();
+            let is_refused = answer.status() == StatusCode::BAD_REQUEST;
+            assert_eq!(is_refused, status == StatusCode::BAD_REQUEST, "{path} {hosts:?}");
+        }
+    }
+}
