@@ -128,6 +128,7 @@ impl<S: Sink> Engine<'_, S> {
             input: self.input.clone(),
             output,
             channel,
+            session: self.isolation.as_ref().map(Isolation::session).unwrap_or_default(),
         }
     }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use butler_base::platform::fs::{AccessFlags, access};
 use butler_base::platform::{AllowedPaths, become_user, restrict_process};
-use butler_base::process::{Environment, become_program};
+use butler_base::process::{Environment, Session, become_program};
 
 /// The internal command of this executable that restricts itself.
 pub const ISOLATED_COMMAND: &str = "internal-isolated";
@@ -78,6 +78,14 @@ pub enum IsolationError {
 }
 
 impl Isolation {
+    /// The session of the tool. The kernel lets a process of another user continue the runner within one session.
+    pub(super) const fn session(&self) -> Session {
+        match self.restriction {
+            Restriction::Paths(_) => Session::Shared,
+            Restriction::User { .. } => Session::Own,
+        }
+    }
+
     /// The command that runs `program` with `arguments` in the isolation.
     pub(super) fn wrap(
         &self,

@@ -48,6 +48,7 @@ try execute-file '"$outside/program"'
 try write-beside-the-clone 'echo x > ../planted'
 try replace-a-part-of-the-run 'mv ../tool ../another && mv ../another ../tool'
 try signal 'kill -0 "$runner"'
+try continue-the-runner 'kill -CONT "$runner"'
 try use-a-terminal 'true < /dev/tty'
 "#;
 
@@ -148,7 +149,7 @@ async fn isolated_module_cannot_use_files_or_processes_outside() {
         let log = world.received().log_text();
         let mut expected = names(USE);
         if landlock() != Some(Landlock::FilesAndSignals) {
-            expected.insert(0, "signal");
+            expected.splice(0..0, ["signal", "continue-the-runner"]);
         }
         assert_eq!(deeds(&world), expected, "{log}");
         let outputs = &world.received().outputs[0]["outputs"];

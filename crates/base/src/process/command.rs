@@ -85,6 +85,17 @@ pub enum Channel {
     File,
 }
 
+/// The session of a child (setsid(2)).
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Session {
+    /// That of this process.
+    #[default]
+    Shared,
+    /// One of its own: the child has no terminal, and cannot send SIGCONT to processes of other users, which
+    /// the kernel allows within a session (kill(2)).
+    Own,
+}
+
 /// What a child reads from standard input.
 #[derive(Clone, Default)]
 pub enum Input {
@@ -137,4 +148,6 @@ pub struct Command {
     pub output: Output,
     /// How its output reaches this process.
     pub channel: Channel,
+    /// Its session.
+    pub session: Session,
 }

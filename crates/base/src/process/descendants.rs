@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::command::Session;
 use super::table::{Process, processes};
 use crate::platform::{
     Family, Pid, become_subreaper, child_pid, ended_child, has_children, is_alive, kill_child, reap,
@@ -85,12 +86,16 @@ pub fn adopt_orphans() {
 /// Starts a child and registers it for [`end_orphans`].
 pub(super) fn spawn(
     builder: &mut tokio::process::Command,
+    session: Session,
 ) -> std::io::Result<(tokio::process::Child, Group)> {
     children(|children| {
         if children.trust != Trust::NoProcess {
             builder.env(MARK, &children.mark);
         }
-        Family::prepare(builder);
+        match session {
+            Session::Shared => Family::prepare(builder),
+            Session::Own => Family::prepare_with_session(builder),
+        }
         let child = builder.spawn()?;
         let family = Family::of(&child)?;
         children.running.insert(family.leader());

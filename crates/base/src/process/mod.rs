@@ -24,7 +24,7 @@ mod source;
 mod supervise;
 mod table;
 
-pub use command::{Channel, Command, Environment, Inner, Input, Output};
+pub use command::{Channel, Command, Environment, Inner, Input, Output, Session};
 pub use descendants::{adopt_orphans, end_orphans, reap_orphans, run_helper};
 pub use detached::start_detached;
 pub use identity::ProcessIdentity;

@@ -258,7 +258,7 @@ fn start(command: &Command) -> Result<Started, ProcessError> {
     if let Some(directory) = &command.directory {
         builder.current_dir(directory);
     }
-    let (child, group) = spawn(&mut builder).map_err(failed)?;
+    let (child, group) = spawn(&mut builder, command.session).map_err(failed)?;
     Ok(Started { child, group, files })
 }
 

@@ -35,6 +35,14 @@ impl Family {
         builder.process_group(0);
     }
 
+    /// Makes the child of `builder` the leader of a group and of a session.
+    #[expect(unsafe_code, reason = "a session can only begin between fork and exec")]
+    pub fn prepare_with_session(builder: &mut Command) {
+        let begin = || nix::unistd::setsid().map(drop).map_err(std::io::Error::from);
+        // SAFETY: setsid(2) may be called there, and neither it nor its error allocates memory.
+        unsafe { builder.pre_exec(begin) };
+    }
+
     /// The group of a child that was prepared for it and has not been waited for.
     ///
     /// # Errors

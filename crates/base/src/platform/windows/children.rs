@@ -95,6 +95,11 @@ impl Family {
         builder.creation_flags(CREATE_NEW_PROCESS_GROUP | CREATE_SUSPENDED).kill_on_drop(true);
     }
 
+    /// The same: there are no sessions.
+    pub fn prepare_with_session(builder: &mut Command) {
+        Self::prepare(builder);
+    }
+
     /// The job of a child that was prepared for it and has not been waited for; resumes the child.
     ///
     /// # Errors
