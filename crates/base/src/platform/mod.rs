@@ -24,7 +24,8 @@ mod users;
 #[cfg(target_os = "linux")]
 pub use users::{
     become_user, end_processes_of_user, give_directory, is_user_mapped, kill_as_user,
-    let_users_enter, processes_of_user, share_with_group, user_change_problem,
+    let_users_enter, processes_of_user, remove_special_modes, share_with_group,
+    user_change_problem,
 };
 
 #[cfg(not(target_os = "linux"))]

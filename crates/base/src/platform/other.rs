@@ -94,6 +94,14 @@ pub fn give_directory(_: &Path, _: u32) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
+/// Other systems keep the modes.
+///
+/// # Errors
+/// Never.
+pub fn remove_special_modes(_: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
 /// See [`user_change_problem`].
 ///
 /// # Errors
@@ -159,14 +167,6 @@ pub async fn abandoned(_: &std::os::fd::OwnedFd) {
     std::future::pending::<()>().await;
 }
 
-/// Whether trusted certificates are in a keychain, or in Windows' certificate store.
-#[must_use]
-pub fn has_keychain() -> bool {
-    cfg!(any(target_os = "macos", windows))
-}
-
-/// Processes are not adopted.
-#[must_use]
 /// Other systems have no file in memory without a name, so output goes through pipes.
 #[derive(Debug)]
 pub enum OutputFile {}
@@ -208,6 +208,14 @@ impl OutputFile {
     }
 }
 
+/// Whether trusted certificates are in a keychain, or in Windows' certificate store.
+#[must_use]
+pub fn has_keychain() -> bool {
+    cfg!(any(target_os = "macos", windows))
+}
+
+/// Processes are not adopted.
+#[must_use]
 pub fn has_children() -> bool {
     false
 }

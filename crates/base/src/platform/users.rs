@@ -28,6 +28,12 @@ const NEEDED: [(&str, u64); 6] = [
 /// Whether users can create hard links to files that they cannot write (proc(5)).
 const PROTECTED_HARDLINKS: &str = "/proc/sys/fs/protected_hardlinks";
 
+/// The modes of a file that is executed as its owner or its group (chmod(2)).
+const SPECIAL: u32 = 0o6000;
+
+/// How deep directories are looked through: two descriptors are open for each level.
+const DEEPEST: usize = 200;
+
 /// How often processes are killed before they count as unkillable.
 const KILL_ATTEMPTS: usize = 100;
 const KILL_PAUSE: Duration = Duration::from_millis(20);
@@ -198,19 +204,43 @@ pub fn become_user(id: u32) -> io::Result<()> {
 
 /// Gives the directory `path` and everything in it to the user `id`; the directory itself gets mode 0700.
 /// Links are not followed, not even if a process replaces a directory by a link meanwhile. A file with
-/// another hard link keeps its owner: it can be one of another program.
+/// another hard link keeps its owner: it can be one of another program. No file keeps a mode with which
+/// others would execute it as its owner or group.
 ///
 /// # Errors
-/// If an owner cannot be changed.
+/// If an owner or a mode cannot be changed, or directories are nested too deep.
 pub fn give_directory(path: &Path, id: u32) -> io::Result<()> {
     let directory = open_as_is(path, OFlag::O_DIRECTORY)?;
     give_entry(&directory, id)?;
     set_mode(&directory, 0o700)?;
-    give_content(&directory, id)
+    for_each_entry(&directory, 1, &|entry| {
+        give_entry(entry, id)?;
+        remove_special_mode(entry)
+    })
 }
 
-/// Gives everything in `directory` to the user `id`. Has two descriptors open for each level.
-fn give_content(directory: &File, id: u32) -> io::Result<()> {
+/// Removes the modes from all files in the directory `path` with which others would execute them as their owner
+/// or group: a module can have left such a file. Links are not followed.
+///
+/// # Errors
+/// If a mode cannot be changed, or directories are nested too deep. A missing directory is no error.
+pub fn remove_special_modes(path: &Path) -> io::Result<()> {
+    match open_as_is(path, OFlag::O_DIRECTORY) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        directory => for_each_entry(&directory?, 1, &remove_special_mode),
+    }
+}
+
+/// Does something with everything in `directory`. Has two descriptors open for each level.
+fn for_each_entry(
+    directory: &File,
+    depth: usize,
+    act: &impl Fn(&File) -> io::Result<()>,
+) -> io::Result<()> {
+    if depth > DEEPEST {
+        let text = format!("directories are nested more than {DEEPEST} levels deep");
+        return Err(io::Error::other(text));
+    }
     for entry in std::fs::read_dir(by_descriptor(directory))? {
         let entry = entry?;
         let path = by_descriptor(directory).join(entry.file_name());
@@ -220,9 +250,9 @@ fn give_content(directory: &File, id: u32) -> io::Result<()> {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             found => found?,
         };
-        give_entry(&found, id)?;
+        act(&found)?;
         if is_directory {
-            give_content(&found, id)?;
+            for_each_entry(&found, depth + 1, act)?;
         }
     }
     Ok(())
@@ -235,6 +265,15 @@ fn give_entry(entry: &File, id: u32) -> io::Result<()> {
     }
     let (user, group) = (Some(Uid::from_raw(id)), Some(Gid::from_raw(id)));
     Ok(fchownat(entry, "", user, group, AtFlags::AT_EMPTY_PATH)?)
+}
+
+/// Also of a file with another hard link: the kernel lets nobody link a file of another user that has such a mode.
+fn remove_special_mode(entry: &File) -> io::Result<()> {
+    let found = entry.metadata()?;
+    if found.is_file() && found.mode() & SPECIAL != 0 {
+        set_mode(entry, found.mode() & 0o777)?;
+    }
+    Ok(())
 }
 
 /// Lets the group `id` use a file or directory of this user as its owner can, except for writing; of a
@@ -353,5 +392,47 @@ mod tests {
         }
         let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o777;
         assert_eq!([mode(&file), mode(&outside), mode(base.path())], [0o640, 0o600, 0o710]);
+    }
+
+    #[test]
+    fn no_file_is_executed_as_its_owner_afterwards() {
+        let base = tempfile::tempdir().unwrap();
+        let states = base.path().join("states");
+        std::fs::create_dir_all(states.join("a/b")).unwrap();
+        let outside = base.path().join("outside");
+        for (path, mode) in [
+            (states.join("plain"), 0o644),
+            (states.join("setuid"), 0o4755),
+            (states.join("a/setgid"), 0o2755),
+            (states.join("a/b/both"), 0o6711),
+            (states.join("linked"), 0o4755),
+            (outside.clone(), 0o4755),
+        ] {
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        }
+        std::fs::hard_link(states.join("linked"), states.join("a/again")).unwrap();
+        std::os::unix::fs::symlink(&outside, states.join("link")).unwrap();
+        remove_special_modes(&states).unwrap();
+        remove_special_modes(&base.path().join("missing")).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().mode() & 0o7777;
+        for (name, expected) in [
+            ("plain", 0o644),
+            ("setuid", 0o755),
+            ("a/setgid", 0o755),
+            ("a/b/both", 0o711),
+            ("linked", 0o755),
+        ] {
+            assert_eq!(mode(&states.join(name)), expected, "{name}");
+        }
+        assert_eq!(mode(&outside), 0o4755, "links are not followed");
+    }
+
+    #[test]
+    fn directories_that_are_nested_too_deep_are_an_error() {
+        let base = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(base.path().join("a/".repeat(DEEPEST + 1))).unwrap();
+        let error = remove_special_modes(base.path()).unwrap_err().to_string();
+        assert!(error.contains("nested more than"), "{error}");
     }
 }

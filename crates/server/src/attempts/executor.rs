@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use butler_base::blocking::blocking;
 use butler_base::error::{FailureClass, chain};
 use butler_base::platform::fs::{AccessFlags, access};
+use butler_base::platform::remove_special_modes;
 use butler_base::process::{Environment, start_detached};
 use secrecy::ExposeSecret;
 use tokio::sync::{mpsc, watch};
@@ -121,12 +123,18 @@ impl ProcessExecutor {
         let (events, attempt) = (self.events.clone(), attempt.clone());
         let executable = self.settings.executable.clone();
         let running = self.running.clone();
+        let states = self.settings.data.states().join(attempt.layer.as_str());
         running.send_modify(|running| *running += 1);
         tokio::spawn(async move {
             if let Err(error) = child.wait().await {
                 tracing::warn!(%error, "cannot wait for the process of an attempt");
             }
             until_ended(&directory).await;
+            // Copies of the data directory can get to places that others reach.
+            let modes = blocking(move |_| remove_special_modes(&states)).await;
+            if let Err(error) = modes {
+                tracing::warn!(%error, "cannot look for files that a module has left beside its state");
+            }
             if let Err(error) = tidy(&executable, &environment, &directory, &output).await {
                 tracing::warn!(%error, "cannot remove the temporary files of an attempt");
             }
@@ -174,6 +182,8 @@ impl ProcessExecutor {
         let all = leftovers.into_iter().map(|directory| async move {
             // One that has outlived its server is tidied up when it ends.
             until_ended(&directory).await;
+            let states = self.settings.data.states();
+            blocking(move |_| remove_special_modes(&states)).await?;
             let mut environment = self.settings.environment.clone();
             set_directories(&mut environment, &directory);
             // A killed server can have created the token and not this file.
