@@ -12,7 +12,7 @@ use super::locks::lock_output::LockSeeker;
 use super::watching::{ObservedOutput, OutputWatch};
 use super::wrapper::Wrapper;
 use butler_base::cancel::{Stop, StopReason};
-use butler_base::platform::{Signal, signal_of};
+use butler_base::platform::{Signal, address_space, signal_of};
 use butler_base::process::{
     Channel, Command, Environment, Exit, Grace, Inner, Input, Output, ProcessError, Sink, supervise,
 };
@@ -245,6 +245,7 @@ impl<S: Sink> Engine<'_, S> {
         };
         let is_below = exit.status.code().is_some() && self.was_killed(exit);
         let headline = headline.or_else(|| is_below.then(below));
+        let headline = headline.or_else(|| limited_address_space(address_space()?));
         let failed = Box::new(FailedCommand {
             code: exit.status.code(),
             signal: signal_of(exit.status),
@@ -256,5 +257,36 @@ impl<S: Sink> Engine<'_, S> {
             left: None,
         });
         Err(EngineError::Failed { product: self.program_name(), command, failed })
+    }
+}
+
+/// The address space that a tool written in Go and its providers need at least, in bytes.
+const LEAST_ADDRESS_SPACE: u64 = 2 << 30;
+
+/// Why a tool ends without an error of its own if its address space is limited to so many bytes: Go reserves some, and
+/// prints an internal message if it cannot.
+fn limited_address_space(limit: u64) -> Option<String> {
+    (limit < LEAST_ADDRESS_SPACE).then(|| {
+        format!(
+            "the address space of a process is limited to {} MiB (`ulimit -v`, RLIMIT_AS), and the tool and its \
+             providers need at least {} MiB",
+            limit >> 20,
+            LEAST_ADDRESS_SPACE >> 20
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_address_space_is_named() {
+        for (limit, named) in [(100 << 20, true), (2 << 30, false), (u64::MAX, false)] {
+            let text = limited_address_space(limit);
+            assert_eq!(text.is_some(), named, "{limit}: {text:?}");
+        }
+        let text = limited_address_space(100 << 20).unwrap();
+        assert!(text.contains("limited to 100 MiB (`ulimit -v`"), "{text}");
     }
 }
