@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::budget::Budget;
-use super::read::{Reading, name_in_set, reference};
+use super::naming::members_of;
+use super::read::{Reading, reference};
 use super::resolve;
 use super::state_key;
 use super::windows::WindowsByName;
@@ -67,24 +68,31 @@ impl Catalog {
             let directories = reading.and_then(|reading| reading.directories.get(set));
             catalog.is_incomplete |= entry.path.is_none() && directories.is_none();
             let paths = directories.into_iter().flatten();
-            let named: Vec<(LayerName, &str)> = match &entry.path {
-                Some(path) => {
-                    set.parse().ok().map(|name| (name, path.value.as_str())).into_iter().collect()
-                }
-                None => paths
-                    .filter_map(|path| Some((name_in_set(set, path).ok()?, path.as_str())))
+            let named: Vec<(LayerName, String, Option<String>)> = match (&entry.path, reading) {
+                (Some(path), _) => set
+                    .parse()
+                    .ok()
+                    .map(|name| (name, path.value.clone(), None))
+                    .into_iter()
                     .collect(),
+                (None, Some(reading)) => {
+                    let paths: Vec<String> = paths.cloned().collect();
+                    let (members, _) = members_of(config, set, &entry, &paths, &reading.homes);
+                    members.into_iter().map(|it| (it.name, it.path, it.conflict)).collect()
+                }
+                (None, None) => Vec::new(),
             };
             if let Err(problem) = budget.take(set, named.len()) {
                 catalog.problems.push(problem);
                 catalog.is_incomplete = true;
                 continue;
             }
-            for (name, path) in named {
+            for (name, path, conflict) in named {
                 let module_has = reading.is_none_or(|read| read.with_backend.contains(&name));
                 let has_backend = entry.backend.is_some() || module_has;
-                let layer = resolve::layer(name.clone(), &entry, has_backend);
-                let path = crate::mirror::join("", path).unwrap_or_default();
+                let mut layer = resolve::layer(name.clone(), &entry, has_backend);
+                layer.conflict = conflict;
+                let path = crate::mirror::join("", &path).unwrap_or_default();
                 let of_module = reading.and_then(|reading| reading.state_keys.get(&name));
                 let of_module = of_module.and_then(|key| key.text(&entry, &path));
                 let notes = reading.and_then(|reading| reading.notes.get(&name));
@@ -193,10 +201,13 @@ impl Catalog {
                     names.iter().filter(|other| *other != name).map(LayerName::as_str).collect();
                 let others = others.join("`, `");
                 if let Some(source) = self.layers.get_mut(name) {
-                    Arc::make_mut(source).configured.layer.conflict = Some(format!(
-                        "the layer has the same state as `{others}`; give each a backend key or a \
-                         workspace of its own"
-                    ));
+                    let conflict = &mut Arc::make_mut(source).configured.layer.conflict;
+                    conflict.get_or_insert_with(|| {
+                        format!(
+                            "the layer has the same state as `{others}`; give each a backend key or a \
+                             workspace of its own"
+                        )
+                    });
                 }
             }
         }

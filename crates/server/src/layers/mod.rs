@@ -8,6 +8,7 @@ mod budget;
 mod catalog;
 mod files;
 mod include;
+mod naming;
 mod read;
 mod resolve;
 mod state_key;

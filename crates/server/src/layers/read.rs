@@ -8,8 +8,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::budget::Budget;
 use super::files::layer_files;
+use super::naming::{members_of, settle};
 use super::state_key::ModuleStateKey;
-use crate::config::{Config, DEFAULT_REFERENCE, LayerEntry, MAX_LAYERS, generated_name};
+use crate::config::{Config, DEFAULT_REFERENCE, LayerEntry, MAX_LAYERS};
 use crate::mirror::{
     BackendCache, Dependencies, GitTree, Kind, LayerFiles, ModuleBackend, ParentFiles,
     ReferenceCache, TERRAGRUNT, Tree, TreeError, Walk, below, digest, globs, join, matching,
@@ -17,8 +18,6 @@ use crate::mirror::{
 };
 use crate::model::{Commit, LayerName, Revision, Sighting};
 
-/// What names the layer of the repository's root.
-const ROOT: &str = "root";
 
 /// What directories contain, which is the same for all commits. It makes reading a further commit
 /// cheap.
@@ -43,6 +42,9 @@ pub struct Reading {
     pub origin: String,
     /// The directories that match the globs of each layer set, by its name.
     pub directories: BTreeMap<String, Vec<String>>,
+    /// The directories that the names of members of layer sets belong to, also of directories that are gone.
+    #[serde(default)]
+    pub homes: BTreeMap<LayerName, String>,
     /// What was found for each layer. The store has it too.
     #[serde(skip)]
     pub sightings: BTreeMap<LayerName, Sighting>,
@@ -114,6 +116,8 @@ pub struct Heads {
     pub commits: BTreeMap<String, Option<Commit>>,
     /// What people should know about a ref, in one sentence.
     pub notes: BTreeMap<String, String>,
+    /// [`Reading::homes`] of the reading before.
+    pub homes: BTreeMap<LayerName, String>,
 }
 
 impl Heads {
@@ -141,13 +145,6 @@ fn entries<'a>(
     })
 }
 
-/// The name of the layer for a directory of a layer set. Only the set of a quick start has no name.
-pub(super) fn name_in_set(set: &str, directory: &str) -> Result<LayerName, String> {
-    let set = (!set.is_empty()).then_some(set);
-    let directory = if directory.is_empty() { ROOT } else { directory };
-    generated_name(set, directory).map_err(|error| error.to_string())
-}
-
 /// Reads a repository at these commits.
 ///
 /// # Errors
@@ -159,7 +156,8 @@ pub fn read(
     heads: &Heads,
     caches: &mut Caches,
 ) -> Result<Reading, TreeError> {
-    let mut reading = Reading { origin: origin(config, repository), ..Reading::default() };
+    let (origin, homes) = (origin(config, repository), heads.homes.clone());
+    let mut reading = Reading { origin, homes, ..Reading::default() };
     for include in config.include_sources().iter().filter(|it| it.repository == repository) {
         if let Some(note) = heads.notes.get(&include.reference) {
             reading.problems.push(format!("the include `{include}`: {note}"));
@@ -188,12 +186,11 @@ pub fn read(
             let found = of_content(directories(tree, name, entry, &mut reading.problems))?;
             match found {
                 Ok(directories) => {
-                    for directory in &directories {
-                        match name_in_set(name, directory) {
-                            Ok(name) => layers.push((name, directory.clone())),
-                            Err(problem) => reading.problems.push(problem),
-                        }
-                    }
+                    let (members, problems) =
+                        members_of(config, name, entry, &directories, &reading.homes);
+                    reading.problems.extend(problems);
+                    settle(&mut reading.homes, &members);
+                    layers.extend(members.into_iter().map(|member| (member.name, member.path)));
                     reading.directories.insert(name.to_owned(), directories);
                 }
                 Err(why) => {

@@ -26,6 +26,8 @@ pub struct Desired {
     includes: Mutex<Includes>,
     catalog: watch::Sender<Arc<Catalog>>,
     readings: Mutex<BTreeMap<String, Reading>>,
+    /// The directories of names that an earlier server knew, by repository.
+    homes: Mutex<BTreeMap<String, BTreeMap<LayerName, String>>>,
     polls: Mutex<BTreeMap<String, Poll>>,
     /// How many polls of each repository have begun and ended.
     counts: Mutex<BTreeMap<String, PollCounts>>,
@@ -91,6 +93,7 @@ impl Desired {
             config: watch::Sender::new(Arc::new(config)),
             catalog: watch::Sender::new(Arc::new(catalog)),
             readings: Mutex::default(),
+            homes: Mutex::default(),
             polls: Mutex::default(),
             counts: Mutex::default(),
             due: Mutex::default(),
@@ -307,11 +310,23 @@ impl Desired {
         let config = self.config();
         let known = config.repositories.keys().filter_map(|name| {
             let reading: Reading = remembered::recall(&data.mirror(name), READING)?;
+            let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+            homes.insert(name.clone(), reading.homes.clone());
             // Other globs or another repository have other directories.
             (reading.origin == origin(&config, name)).then(|| (name.clone(), reading))
         });
         self.readings.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
         self.put_together();
+    }
+
+    /// The directories that names of layers belong to, as far as that is known of a repository.
+    pub(super) fn homes(&self, repository: &str) -> BTreeMap<LayerName, String> {
+        self.homes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(repository)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// The layers of `reading` that belong to `repository`. Of layers with one name, the catalog uses
@@ -349,8 +364,12 @@ impl Desired {
                 && known.with_backend == reading.with_backend
                 && known.state_keys == reading.state_keys
                 && known.notes == reading.notes
+                && known.homes == reading.homes
                 && known.problems == reading.problems
         });
+        let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+        homes.insert(repository.to_owned(), reading.homes.clone());
+        drop(homes);
         readings.insert(repository.to_owned(), reading);
         drop(readings);
         if !is_same {

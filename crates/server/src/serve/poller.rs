@@ -333,7 +333,8 @@ impl<S: Store + 'static> Poller<S> {
             tokio::time::timeout(DEADLINE, update).await.map_err(|_| PollError::TooSlow)??;
         let commits = update.references.into_iter();
         let commits = commits.map(|(name, commit)| (name, commit.map(Commit::new))).collect();
-        Ok(Heads { commits, notes: update.notes })
+        let homes = self.desired.homes(&self.name);
+        Ok(Heads { commits, notes: update.notes, homes })
     }
 
     fn directory(&self) -> PathBuf {
