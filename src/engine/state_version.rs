@@ -33,7 +33,7 @@ impl<S: Sink> Engine<'_, S> {
 
 /// The version of the state from which a plan was made; `None` if it cannot be read, for example because the tool has
 /// encrypted the plan, or if there was no state.
-#[must_use] 
+#[must_use]
 pub fn planned_version(plan: &Path) -> Option<StateVersion> {
     let mut archive = zip::ZipArchive::new(File::open(plan).ok()?).ok()?;
     of_state(archive.by_name(STATE).ok()?)

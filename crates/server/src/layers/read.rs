@@ -18,7 +18,6 @@ use crate::mirror::{
 };
 use crate::model::{Commit, LayerName, Revision, Sighting};
 
-
 /// What directories contain, which is the same for all commits. It makes reading a further commit
 /// cheap.
 #[derive(Debug, Default)]

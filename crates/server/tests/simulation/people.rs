@@ -39,7 +39,9 @@ impl World {
 
     /// A person asks for a plan, or for one that destroys everything.
     pub(crate) fn ask_for_plan(&mut self, layer: usize, destroys: bool) {
-        self.ask_for(layer, |request| if destroys { Cause::Destroy { request } } else { Cause::Person { request } });
+        self.ask_for(layer, |request| {
+            if destroys { Cause::Destroy { request } } else { Cause::Person { request } }
+        });
     }
 
     /// A person asks for a plan with this cause.

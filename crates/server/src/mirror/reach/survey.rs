@@ -50,7 +50,9 @@ pub(in crate::mirror) fn survey_files(files: &[(String, String)], is_terragrunt:
         } else {
             hcl_edit::parser::parse_body(text).ok()
         };
-        if let Some(body) = body { bodies.push((name, text, body)) } else {
+        if let Some(body) = body {
+            bodies.push((name, text, body))
+        } else {
             let what = "the file cannot be parsed".to_owned();
             let cause = Cause { file: name.clone(), line: None, what };
             findings.unknown.get_or_insert(cause);
