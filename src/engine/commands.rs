@@ -217,7 +217,7 @@ impl<S: Sink> Engine<'_, S> {
     /// If it is stopped, or its output is not a validation. An invalid configuration is not an error.
     pub async fn validate(&self) -> Result<ValidationResult, EngineError> {
         let command = self.command(arguments::validate(), Output::Memory(MAX_OUTPUT));
-        let (exit, end) = self.run("validate", &command).await?;
+        let (exit, end) = self.run("validate", &command, self.log).await?;
         let json = &exit.output[json_offset(&exit.output)..];
         let validation: Validation = match serde_json::from_slice(json) {
             Ok(validation) => validation,

@@ -11,9 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use super::arguments;
 use super::error::EngineError;
 use super::invocation::Engine;
-use super::watching::OutputWatch;
 use butler_base::event::Stream;
-use butler_base::process::{Command, Exit, Output, Sink};
+use butler_base::process::{Command, Output, Sink};
 use butler_base::trust::open_regular;
 
 /// The variable that selects a workspace.
@@ -69,38 +68,28 @@ impl<S: Sink> Engine<'_, S> {
     async fn init_in_workspace(&self, mut command: Command) -> Result<FoundWorkspace, EngineError> {
         let selected_before = self.selected_workspace();
         let held = HeldErrors::new(self.log);
-        let (exit, headline) = self.run_held(&command, &held).await?;
-        if !exit.status.success() && is_about_missing_workspace(headline.as_deref()) {
+        let (exit, end) = self.run("init", &command, &held).await?;
+        if !exit.status.success() && is_about_missing_workspace(held.first_error().as_deref()) {
             command.environment.set(WORKSPACE_VARIABLE, DEFAULT_WORKSPACE);
             let again = HeldErrors::new(self.log);
-            let (second, problem) = self.run_held(&command, &again).await?;
+            let (second, end) = self.run("init", &command, &again).await?;
             // A backend without a default workspace: the first error says what is missing.
-            let helps = second.status.success() || !is_about_missing_workspace(problem.as_deref());
+            let helps = second.status.success()
+                || !is_about_missing_workspace(again.first_error().as_deref());
             if helps {
                 held.discard();
                 drop(again);
-                self.check_exit("init", &second, problem, None)?;
+                self.check_exit("init", &second, end)?;
                 return Ok(FoundWorkspace::New);
             }
             again.discard();
         }
         drop(held);
-        self.check_exit("init", &exit, headline, None)?;
+        self.check_exit("init", &exit, end)?;
         // If the only workspace of a backend is another one, `init` selects that one.
         let selected = self.selected_workspace();
         let is_new = selected != selected_before && selected.as_deref() == Some(DEFAULT_WORKSPACE);
         Ok(if is_new { FoundWorkspace::New } else { FoundWorkspace::Existing })
-    }
-
-    /// Runs a command with its standard error in `held`. Also returns the first error that it printed.
-    async fn run_held(
-        &self,
-        command: &Command,
-        held: &HeldErrors<'_, S>,
-    ) -> Result<(Exit, Option<String>), EngineError> {
-        let watch = OutputWatch::new(held);
-        let exit = self.supervise("init", command, &watch).await?;
-        Ok((exit, watch.into_observed().headline))
     }
 
     /// The workspace that Terraform has selected in the data directory, which `TF_WORKSPACE` overrides.
@@ -149,6 +138,15 @@ impl<'sink, S: Sink> HeldErrors<'sink, S> {
 
     fn take(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The first error among the lines.
+    fn first_error(&self) -> Option<String> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.iter().find_map(|line| {
+            let line = String::from_utf8_lossy(line);
+            line.trim().strip_prefix("Error: ").map(str::to_owned)
+        })
     }
 
     fn pass_on(&self) {
@@ -214,18 +212,23 @@ mod tests {
         let lines = Lines::default();
         let shown = || lines.0.lock().unwrap().clone();
         let held = HeldErrors::new(&lines);
-        held.line(Stream::Stderr, b"error");
+        held.line(Stream::Stderr, b"");
+        assert_eq!(held.first_error(), None);
+        held.line(Stream::Stderr, b"Error: one");
+        held.line(Stream::Stderr, b"Error: two");
+        assert_eq!(held.first_error().as_deref(), Some("one"));
         held.line(Stream::Stdout, b"output");
         assert_eq!(shown(), ["Stdout output"]);
         drop(held);
-        assert_eq!(shown(), ["Stdout output", "Stderr error"]);
+        let errors = ["Stdout output", "Stderr ", "Stderr Error: one", "Stderr Error: two"];
+        assert_eq!(shown(), errors);
         let held = HeldErrors::new(&lines);
         held.line(Stream::Stderr, b"missing");
         held.discard();
-        assert_eq!(shown().len(), 2);
+        assert_eq!(shown().len(), 4);
         let held = HeldErrors::new(&lines);
         held.line(Stream::Stderr, &vec![b'x'; MAX_HELD + 1]);
-        assert_eq!(shown().len(), 3, "more than the limit is passed on at once");
+        assert_eq!(shown().len(), 5, "more than the limit is passed on at once");
         held.discard();
     }
 

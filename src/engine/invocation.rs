@@ -138,7 +138,7 @@ impl<S: Sink> Engine<'_, S> {
         name: &'static str,
         command: &Command,
     ) -> Result<Exit, EngineError> {
-        let (exit, end) = self.run(name, command).await?;
+        let (exit, end) = self.run(name, command, self.log).await?;
         self.check_exit(name, &exit, end)?;
         Ok(exit)
     }
@@ -157,13 +157,14 @@ impl<S: Sink> Engine<'_, S> {
         Ok(exit)
     }
 
-    /// Runs a command. Also returns what it printed about its failure.
+    /// Runs a command whose lines go to `sink`. Also returns what it printed about its failure.
     pub(super) async fn run(
         &self,
         name: &'static str,
         command: &Command,
+        sink: &impl Sink,
     ) -> Result<(Exit, CommandEnd), EngineError> {
-        let (watch, seeker) = (OutputWatch::new(self.log), LockSeeker::now());
+        let (watch, seeker) = (OutputWatch::new(sink), LockSeeker::now());
         let exit = self.supervise(name, command, &watch).await?;
         Ok((exit, CommandEnd::of(watch.into_observed(), &seeker)))
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::*;
 use butler_base::error::Advice;
+use butler_protocol::backend::StateReport;
 use butler_protocol::references::ReferenceError;
 use butler_protocol::spec::{
     Operation, PlanFile, PlanPurpose, SecretReference, Source, TerraformSetup,
@@ -25,7 +26,7 @@ fn spec(variables: &[(&str, Variable)]) -> RunSpec {
         plan_file: PlanFile::default(),
         plan_purpose: PlanPurpose::default(),
         force_unlock: None,
-        state_report: None,
+        state_report: StateReport::Omit,
     }
 }
 
