@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use butler_source::git::FetchError;
+use butler_source::git::{FetchError, SourceError};
 
 use super::{Case, MAIN, TOKEN, with_history};
 use butler_testing::git_server::{GitServer, Repository, git};
@@ -115,7 +115,9 @@ async fn includes_in_gitmodules_are_not_read() {
             }
             Err(error) => {
                 assert!(text.contains("[ include ]"), "{text}: {error:?}");
-                assert!(matches!(error, FetchError::Git { .. }), "{error:?}");
+                let is_of_git =
+                    matches!(error, SourceError::Fetch { source: FetchError::Git { .. }, .. });
+                assert!(is_of_git, "{error:?}");
             }
         }
         assert!(other.requests().is_empty(), "{text}");
