@@ -379,7 +379,7 @@ mod tests {
             (url("ssh://169.254.169.254/a"), "is a link-local address"),
             (url("ssh://2852039166/a"), "is a link-local address"),
             (url("https://[fe80::1]/a"), "is a link-local address"),
-            (url("https://[::ffff:169.254.1.1]/a"), "is a link-local address"),
+            (url("https://[::ffff:a9fe:101]/a"), "is a link-local address"),
             (url("https://[64:ff9b::a9fe:a9fe]/a"), "is a link-local address"),
             (
                 repository("url: 'https://git.example.com/a', credentials: {token-env: A}"),
