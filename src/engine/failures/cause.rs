@@ -34,7 +34,7 @@ pub enum FailureCause {
     HostKey,
     /// Credentials are missing.
     CredentialsMissing,
-    /// Credentials are no longer valid.
+    /// Credentials have expired.
     CredentialsExpired,
     /// Credentials are wrong or have too few permissions.
     CredentialsRefused,

@@ -4,7 +4,7 @@ use semver::Version;
 
 use butler_protocol::spec::{Constraint, ModuleLimit, core};
 
-/// What limits the versions of a product.
+/// A limit of the versions of a product.
 #[derive(Clone, Copy)]
 pub(super) enum Limit<'a> {
     /// A constraint of a user or a version file.

@@ -36,7 +36,7 @@ impl OutputFile {
             error => Err(error),
         });
         let file = file.ok()?;
-        // A process that opens `/dev/stdout` again appends too: nobody must write over its lines.
+        // A process that opens `/dev/stdout` again appends too: otherwise two writers overwrite lines.
         fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND)).ok()?;
         Some(Self(file.into()))
     }
@@ -86,7 +86,7 @@ mod tests {
     fn memory_of_bytes_that_were_read_is_freed_and_later_ones_stay() {
         let output = OutputFile::create().unwrap();
         let mut writer = output.writer().unwrap();
-        writer.write_all(&[b'a'; 1 << 20]).unwrap();
+        writer.write_all(&vec![b'a'; 1 << 20]).unwrap();
         writer.write_all(b"end").unwrap();
         let blocks = || output.0.metadata().unwrap().blocks();
         assert!(blocks() * 512 >= 1 << 20);

@@ -223,7 +223,7 @@ pub fn give_directory(path: &Path, id: u32) -> io::Result<()> {
 /// or group: a module can have left such a file. Links are not followed.
 ///
 /// # Errors
-/// If a mode cannot be changed, or directories are nested too deep. A missing directory is no error.
+/// If a mode cannot be changed, or directories are nested too deep. A missing directory is not an error.
 pub fn remove_special_modes(path: &Path) -> io::Result<()> {
     match open_as_is(path, OFlag::O_DIRECTORY) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -267,7 +267,7 @@ fn give_entry(entry: &File, id: u32) -> io::Result<()> {
     Ok(fchownat(entry, "", user, group, AtFlags::AT_EMPTY_PATH)?)
 }
 
-/// Also of a file with another hard link: the kernel lets nobody link a file of another user that has such a mode.
+/// Also of a file with another hard link: the kernel refuses hard links to files of other users that have such a mode.
 fn remove_special_mode(entry: &File) -> io::Result<()> {
     let found = entry.metadata()?;
     if found.is_file() && found.mode() & SPECIAL != 0 {

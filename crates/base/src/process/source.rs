@@ -120,7 +120,7 @@ impl Source for Followed {
     }
 }
 
-/// Where a child's output comes from.
+/// The pipe or file from which one output of a child is read.
 pub(super) enum OutputSource {
     Pipe(Pipe),
     File(Followed),
@@ -142,7 +142,8 @@ impl Source for OutputSource {
     }
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use std::io::Write;
 

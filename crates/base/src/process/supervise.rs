@@ -262,7 +262,7 @@ fn start(command: &Command) -> Result<Started, ProcessError> {
     Ok(Started { child, group, files })
 }
 
-/// Where standard output and standard error of a child are read. Files are read until the end that they have when
+/// The sources of standard output and standard error of a child. Files are read until the end that they have when
 /// `drain` is cancelled.
 fn sources(
     child: &mut Child,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A version of a state. A serial is only comparable with one of the same lineage.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct StateVersion {
-    /// What the state was given when it was first written.
+    /// The identity of the state, which it gets when it is first written.
     pub lineage: String,
     /// How often it was written since.
     pub serial: u64,

@@ -56,7 +56,7 @@ const NAME_WORDS: [&str; 38] = [
     "tokens",
 ];
 
-/// Where absolute paths of files begin.
+/// The directories below `/` in which a file with a value is expected.
 const FILE_ROOTS: [&str; 13] = [
     "builds/", "dev/", "etc/", "home/", "mnt/", "opt/", "root/", "run/", "secrets/", "srv/",
     "tmp/", "usr/", "var/",

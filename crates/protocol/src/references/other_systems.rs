@@ -39,7 +39,7 @@ const BEGINNINGS: [&str; 32] = [
     "ENC[",
 ];
 
-/// What a text between delimiters stands for in a template, which nothing has filled in.
+/// The delimiters of placeholders in templates. A value with them was not filled in.
 const TEMPLATES: [(&str, &str); 6] =
     [("${", "}"), ("$(", ")"), ("$[", "]"), ("{{", "}}"), ("((", "))"), ("<path:", ">")];
 

@@ -16,7 +16,7 @@ pub const FIRST_WITH_TOFU_FILES: Version = Version::new(1, 8, 0);
 /// The first `OpenTofu` that ignores `required_version` in `*.tf`.
 const FIRST_WITH_LANGUAGE: Version = Version::new(1, 12, 0);
 
-/// Where a constraint is written.
+/// The kind of file or block that contains a constraint.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ConstraintPlace {
     /// `required_version` in a `*.tf`.
@@ -32,7 +32,7 @@ pub enum ConstraintPlace {
 pub struct RequiredVersion {
     /// The constraint, as it is written.
     pub text: String,
-    /// Where it is written.
+    /// The kind of file or block that contains it.
     pub place: ConstraintPlace,
     /// The name of the file.
     pub file: String,
@@ -65,7 +65,7 @@ impl RequiredVersions {
         Self { constraints: texts.iter().map(constraint).collect(), needs_tofu: false }
     }
 
-    /// What limits the versions of `product`; `None` if nothing does.
+    /// The limit of the versions of `product`; `None` if there is none.
     ///
     /// # Errors
     /// If one of the constraints cannot be read.
@@ -123,7 +123,7 @@ pub fn reads_tofu_files(tool: &ToolRequest) -> bool {
     tool.product == Product::OpenTofu && core(&tool.version) >= FIRST_WITH_TOFU_FILES
 }
 
-/// What limits the versions of one product. A prerelease is judged by its core, as Terraform and `OpenTofu` do.
+/// A limit of the versions of one product. A prerelease is judged by its core, as Terraform and `OpenTofu` do.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ModuleLimit {
     /// The constraints, by the first version that they are for.
@@ -180,7 +180,7 @@ mod tests {
             place,
             file: file.to_owned(),
             is_override: file.contains("override"),
-            is_replaced: file.starts_with("replaced") && file.ends_with(".tf"),
+            is_replaced: file == "replaced.tf",
         }
     }
 
@@ -201,6 +201,7 @@ mod tests {
     #[test]
     fn constraint_limits_the_versions_that_read_it() {
         use Product::{OpenTofu, Terraform};
+        use std::slice::from_ref;
         let versions = ["1.6.0", "1.7.1", "1.8.0", "1.11.4", "1.12.0", "1.13.0"];
         let tf = required("a.tf", TerraformFile, "~> 1.7.0");
         let tofu = required("b.tofu", TofuFile, "< 1.12");
@@ -208,18 +209,18 @@ mod tests {
         let replaced = required("replaced.tf", TerraformFile, "= 1.7.1");
         let by_override = required("d_override.tf", TerraformFile, ">= 1.11");
         for (constraints, product, expected) in [
-            (&[tf.clone()][..], Terraform, &["1.7.1"][..]),
-            (&[tf.clone()], OpenTofu, &["1.7.1", "1.12.0", "1.13.0"]),
-            (&[tofu.clone()], Terraform, &versions),
-            (&[tofu.clone()], OpenTofu, &["1.6.0", "1.7.1", "1.8.0", "1.11.4"]),
-            (&[tf.clone(), tofu], OpenTofu, &["1.7.1"]),
-            (&[language.clone()], Terraform, &versions),
-            (&[language.clone()], OpenTofu, &["1.12.0", "1.13.0"]),
-            (&[tf.clone(), language], OpenTofu, &["1.12.0", "1.13.0"]),
-            (&[replaced.clone()], Terraform, &["1.7.1"]),
-            (&[replaced], OpenTofu, &["1.7.1", "1.8.0", "1.11.4", "1.12.0", "1.13.0"]),
+            (from_ref(&tf), Terraform, &["1.7.1"][..]),
+            (from_ref(&tf), OpenTofu, &["1.7.1", "1.12.0", "1.13.0"]),
+            (from_ref(&tofu), Terraform, &versions),
+            (from_ref(&tofu), OpenTofu, &["1.6.0", "1.7.1", "1.8.0", "1.11.4"]),
+            (&[tf.clone(), tofu.clone()], OpenTofu, &["1.7.1"]),
+            (from_ref(&language), Terraform, &versions),
+            (from_ref(&language), OpenTofu, &["1.12.0", "1.13.0"]),
+            (&[tf.clone(), language.clone()], OpenTofu, &["1.12.0", "1.13.0"]),
+            (from_ref(&replaced), Terraform, &["1.7.1"]),
+            (from_ref(&replaced), OpenTofu, &["1.7.1", "1.8.0", "1.11.4", "1.12.0", "1.13.0"]),
             (&[tf.clone(), by_override.clone()], Terraform, &["1.11.4", "1.12.0", "1.13.0"]),
-            (&[tf, by_override], OpenTofu, &["1.11.4", "1.12.0", "1.13.0"]),
+            (&[tf.clone(), by_override], OpenTofu, &["1.11.4", "1.12.0", "1.13.0"]),
         ] {
             assert_eq!(allowed(constraints, product, &versions), expected, "{constraints:?}");
         }

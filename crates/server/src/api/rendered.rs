@@ -34,13 +34,13 @@ impl Rendered {
         if let Some(known) = self.known(&key) {
             return Ok(known);
         }
-        let made = make.await?;
+        let part = make.await?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back((key, made.clone()));
+        kept.push_back((key, part.clone()));
         while kept.iter().map(|(_, part)| part.len()).sum::<usize>() > MOST {
             kept.pop_front();
         }
-        Ok(made)
+        Ok(part)
     }
 
     fn known(&self, key: &str) -> Option<Bytes> {
@@ -61,7 +61,7 @@ mod tests {
         let (made, at_once, most) = <(AtomicUsize, AtomicUsize, AtomicUsize)>::default();
         let (parts, made_of, at_once_of, most_of) = (&rendered, &made, &at_once, &most);
         let ask = |key: &'static str| async move {
-            let make = async {
+            let one = async {
                 made_of.fetch_add(1, Ordering::Relaxed);
                 let others = at_once_of.fetch_add(1, Ordering::Relaxed);
                 most_of.fetch_max(others + 1, Ordering::Relaxed);
@@ -69,7 +69,7 @@ mod tests {
                 at_once_of.fetch_sub(1, Ordering::Relaxed);
                 Ok(Bytes::from(key))
             };
-            parts.get(key.to_owned(), make).await.unwrap()
+            parts.get(key.to_owned(), one).await.unwrap()
         };
         let keys = ["a", "b", "a", "a", "c", "b", "a", "c"];
         let all = futures_util::future::join_all(keys.map(ask)).await;
@@ -82,11 +82,11 @@ mod tests {
         let rendered = Rendered::default();
         let ask = async |key: &str, length: usize| {
             let mut is_made = false;
-            let make = async {
+            let one = async {
                 is_made = true;
                 Ok(Bytes::from(vec![b'a'; length]))
             };
-            assert_eq!(rendered.get(key.to_owned(), make).await.unwrap().len(), length);
+            assert_eq!(rendered.get(key.to_owned(), one).await.unwrap().len(), length);
             is_made
         };
         assert!(ask("old", MOST / 2).await);

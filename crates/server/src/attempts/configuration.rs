@@ -169,7 +169,7 @@ pub(super) fn configuration(
 }
 
 /// The same configuration, which asks for the version of the state. `known` is the one that was left last.
-pub(super) fn with_state_report(mut configuration: Value, known: Option<StateVersion>) -> Value {
+pub(super) fn with_state_report(mut configuration: Value, known: Option<&StateVersion>) -> Value {
     configuration["stateReport"] = json!({"known": known});
     configuration
 }

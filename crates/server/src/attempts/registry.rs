@@ -354,7 +354,7 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
             let (layer, id, run) = (Arc::clone(&layer), id.clone(), run.clone());
             let (data, secrets) = (self.data.clone(), self.secrets.clone());
             let made = move |_: &_| configuration(&layer, &id, &run, &data, &secrets, is_job);
-            blocking(made).await.map(|made| with_state_report(made, known))
+            blocking(made).await.map(|made| with_state_report(made, known.as_ref()))
         };
         let configuration = match made {
             Ok(configuration) => configuration,

@@ -304,6 +304,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a table")]
     fn configuration_of_other_people_reaches_only_what_it_may() {
         let base = tempfile::tempdir().unwrap();
         let base = base.path().canonicalize().unwrap();

@@ -19,7 +19,7 @@ pub struct InvalidGlob {
 pub struct Globs(Option<Regex>);
 
 impl Globs {
-    /// Whether there is no glob.
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
@@ -162,13 +162,12 @@ pub fn never_matches(glob: &str) -> Option<String> {
     let mut parts = Vec::new();
     for part in glob.split('/') {
         match part {
-            "" | "." => {}
             ".." if parts.pop().is_none() => {
                 return Some(format!(
                     "`{glob}` matches nothing, because it leads out of the repository"
                 ));
             }
-            ".." => {}
+            "" | "." | ".." => {}
             part => parts.push(part),
         }
     }

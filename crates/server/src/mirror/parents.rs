@@ -15,6 +15,9 @@ const TERRAGRUNT: &str = "terragrunt.";
 /// The endings of files with settings of tools.
 const ENDINGS: [&str; 2] = [".hcl", ".hcl.json"];
 
+/// The ending of texts in Markdown.
+const MARKDOWN: &str = ".md";
+
 /// Files for people. Terragrunt can read any other file of a parent directory.
 const PROSE: [&str; 8] = [
     "changelog",
@@ -83,5 +86,5 @@ pub(super) fn is_variable_file(name: &str) -> bool {
 fn is_prose(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let stem = name.split('.').next().unwrap_or_default();
-    name.ends_with(".md") || PROSE.contains(&stem)
+    name.ends_with(MARKDOWN) || PROSE.contains(&stem)
 }

@@ -261,7 +261,7 @@ impl<'a, T: Tree> Search<'a, T> {
         Ok(())
     }
 
-    /// Adds what links in the entries lead to, until there are no further ones.
+    /// Adds the targets of links in the entries, and of links in those.
     pub(super) fn follow_links(&mut self) -> Result<(), TreeError> {
         let mut waiting: Vec<(String, Kind)> =
             self.found.iter().map(|(path, entry)| (path.clone(), entry.kind)).collect();
@@ -319,7 +319,7 @@ impl<'a, T: Tree> Search<'a, T> {
 /// Whether Terragrunt reads a file with this name.
 fn is_hcl(name: &str) -> bool {
     let is_lock = name == ".terraform.lock.hcl";
-    !is_lock && (name.ends_with(".hcl") || name.ends_with(".hcl.json"))
+    !is_lock && [".hcl", ".hcl.json"].iter().any(|ending| name.ends_with(ending))
 }
 
 fn unreadable(file: String) -> Findings {

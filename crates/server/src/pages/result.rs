@@ -119,7 +119,7 @@ impl AttemptResult {
             Vec::new()
         });
         let unreadable = problems.join(" ");
-        let result = Self { plan, policies, unreadable, ..Self::default() };
+        let result = Self { plan, unreadable, policies, ..Self::default() };
         match file {
             Some(file) => result.with(file),
             None => result,

@@ -1,8 +1,9 @@
 //! Listens, decides and answers until the server is stopped.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use axum::Router;
 use butler_base::cancel::Stop;
 use secrecy::SecretString;
 use tokio::sync::{oneshot, watch};
@@ -104,27 +105,15 @@ pub async fn serve(
     let address = listener.local_addr().map_err(ServeError::Serve)?;
     let places = Places::new(Limits::of_people(parts.descriptors), &trusted_proxies);
     let listener = LimitedListener::new(listener, places);
-    let receiver = Receiver {
-        desired: Arc::clone(&parts.desired),
-        secrets: parts.polls.secrets.clone(),
-        deliveries: Arc::clone(&parts.polls.deliveries),
-    };
     let code = with_code.then(|| state.sign_ins.new_code()).transpose().map_err(failed)?;
     let state = Arc::new(state);
     let following = follow(&parts, &state, followers_file, bundle, resources);
-    let mut others = webhooks::router(Arc::new(receiver)).merge(pages::router(Arc::clone(&state)));
-    if let Some(reports) = parts.reports.take() {
-        others = others.merge(reports);
-    }
-    let router = api::router(state, others);
+    let router = api::router(Arc::clone(&state), other_routes(&mut parts, &state));
     let scheme = if acceptor.is_some() { "https" } else { "http" };
     // A certificate is seldom for the address of a listener.
     let own = public_url.filter(|_| acceptor.is_some()).map(String::from);
     let own = own.unwrap_or_else(|| format!("{scheme}://{}/", reachable(address)));
-    // Commands can still be given `--server`.
-    let _address = AddressFile::write(parts.data.root(), &own).map_err(|error| {
-        tracing::warn!(%error, "commands with the data directory do not find this server");
-    });
+    let _address = publish_address(parts.data.root(), &own);
     let patience = Patience::default();
     let served = async {
         match acceptor {
@@ -159,6 +148,31 @@ pub async fn serve(
     let _ = notifications.await;
     parts.resign().await;
     Ok(())
+}
+
+/// The routes beside those of the API: webhooks, pages, and reports of attempts.
+fn other_routes(parts: &mut Parts, state: &Arc<ApiState<AnyStore>>) -> Router {
+    let receiver = Receiver {
+        desired: Arc::clone(&parts.desired),
+        secrets: parts.polls.secrets.clone(),
+        deliveries: Arc::clone(&parts.polls.deliveries),
+    };
+    let others = webhooks::router(Arc::new(receiver)).merge(pages::router(Arc::clone(state)));
+    match parts.reports.take() {
+        Some(reports) => others.merge(reports),
+        None => others,
+    }
+}
+
+/// Tells commands with the same data directory the address of this server, as long as the value exists.
+fn publish_address(root: &Path, address: &str) -> Option<AddressFile> {
+    let written = AddressFile::write(root, address);
+    // Commands can still be given `--server`.
+    written
+        .inspect_err(|error| {
+            tracing::warn!(%error, "commands with the data directory do not find this server");
+        })
+        .ok()
 }
 
 /// Looks at followers, reads their registry again when it changes, and takes custom resources. Never ends.

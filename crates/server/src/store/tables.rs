@@ -236,7 +236,7 @@ pub(super) fn pause(
 
 pub(super) fn forget(tables: &mut dyn Tables, layer: &LayerName) -> StoreResult<Outcome> {
     let runs = tables.record(layer)?.runs;
-    // Its attempt would report what nobody knows, and its lease would stay.
+    // Otherwise its attempt would report to a run that does not exist, and its lease would stay.
     if runs.iter().any(|run| run.running().is_some()) || !tables.layers()?.contains(layer) {
         return Ok(Outcome::Refused);
     }

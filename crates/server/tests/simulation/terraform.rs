@@ -290,7 +290,7 @@ impl World {
         let key = self.place_of_state(layer);
         let mut machine = self.executor.machine.lock().unwrap();
         let infrastructure = machine.infrastructure.entry(key).or_default();
-        // Nobody can begin a state while an apply of this server does.
+        // No other program can begin a state while an apply of this server does.
         if infrastructure.serial == 0 {
             return;
         }

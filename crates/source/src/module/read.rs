@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use butler_protocol::spec::Product;
 
-    /// What limits the versions of `product`, as text.
+    /// The limit of the versions of `product`, as text.
     fn limit(module: &Module, product: Product) -> String {
         let limit = module.required_versions.limit(product).unwrap();
         limit.map(|limit| limit.to_string()).unwrap_or_default()

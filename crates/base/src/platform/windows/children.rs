@@ -55,7 +55,7 @@ impl Pid {
         self.0.cast_signed()
     }
 
-    /// That of this process.
+    /// The number of this process.
     #[must_use]
     pub fn this() -> Self {
         Self(std::process::id())
@@ -95,7 +95,7 @@ impl Family {
         builder.creation_flags(CREATE_NEW_PROCESS_GROUP | CREATE_SUSPENDED).kill_on_drop(true);
     }
 
-    /// The same: there are no sessions.
+    /// The same: Windows does not have sessions of processes.
     pub fn prepare_with_session(builder: &mut Command) {
         Self::prepare(builder);
     }

@@ -1,4 +1,4 @@
-//! Function calls: which ones read files, and which ones make a path that nobody can foresee.
+//! Function calls: which ones read files, and which ones make a path that is not known before the plan.
 
 use hcl_edit::expr::{Expression, FuncCall};
 use hcl_edit::repr::Span as _;
@@ -102,7 +102,7 @@ impl Survey<'_> {
 
     fn is_path_of_terragrunt(&self, call: &FuncCall) -> bool {
         self.values.is_terragrunt
-            && terragrunt::texts(call.name.name.as_str(), call, None).is_some()
+            && terragrunt::texts(call.name.name.as_str(), call, false).is_some()
     }
 
     /// Whether a path, or a part of one, is in an argument.

@@ -109,7 +109,6 @@ impl Values<'_> {
             Expression::HeredocTemplate(heredoc) => self.template(&heredoc.template, scope),
             Expression::Parenthesis(inner) => self.texts(inner.inner(), scope),
             Expression::Null(_) => vec![PathText::text("")],
-            Expression::Number(_) | Expression::Bool(_) => vec![PathText::name()],
             Expression::Conditional(either) => {
                 let mut texts = self.texts(&either.true_expr, scope);
                 texts.extend(self.texts(&either.false_expr, scope));
@@ -121,8 +120,11 @@ impl Values<'_> {
             }
             Expression::Traversal(traversal) => self.traversal(traversal, scope),
             Expression::FuncCall(call) => self.call(call, scope),
-            // The results of operators are numbers and truth values.
-            Expression::UnaryOp(_) | Expression::BinaryOp(_) => vec![PathText::name()],
+            // The results of operators are numbers and truth values too.
+            Expression::Number(_)
+            | Expression::Bool(_)
+            | Expression::UnaryOp(_)
+            | Expression::BinaryOp(_) => vec![PathText::name()],
             Expression::Array(_) | Expression::Object(_) | Expression::ForExpr(_) => {
                 vec![PathText::unknown()]
             }
@@ -193,7 +195,7 @@ impl Values<'_> {
         let name = call.name.name.as_str();
         let argument = |index| call.args.get(index).map(|it| self.texts(it, scope));
         if self.is_terragrunt
-            && let Some(texts) = terragrunt::texts(name, call, argument(0))
+            && let Some(texts) = terragrunt::texts(name, call, call.args.get(0).is_some())
         {
             return texts;
         }

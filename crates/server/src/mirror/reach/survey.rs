@@ -19,6 +19,9 @@ const FILES: [&str; 2] = ["local_file", "local_sensitive_file"];
 const PROGRAMS: [&str; 4] =
     ["external", "shell_script", "shell_sensitive_script", "shell_script_resource"];
 
+/// The ending of files in JSON.
+const JSON: &str = ".json";
+
 /// What a block is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Place {
@@ -45,13 +48,13 @@ pub(in crate::mirror) fn survey_files(files: &[(String, String)], is_terragrunt:
             continue;
         }
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let body = if name.ends_with(".json") {
+        let body = if name.ends_with(JSON) {
             json::body(text)
         } else {
             hcl_edit::parser::parse_body(text).ok()
         };
         if let Some(body) = body {
-            bodies.push((name, text, body))
+            bodies.push((name, text, body));
         } else {
             let what = "the file cannot be parsed".to_owned();
             let cause = Cause { file: name.clone(), line: None, what };
@@ -66,7 +69,7 @@ pub(in crate::mirror) fn survey_files(files: &[(String, String)], is_terragrunt:
         }
     }
     for (name, text, body) in &bodies {
-        let mut survey = Survey::new(name, (!name.ends_with(".json")).then_some(text), &values);
+        let mut survey = Survey::new(name, (!name.ends_with(JSON)).then_some(text), &values);
         survey.body(body, Place::Other);
         findings.extend(survey.findings);
     }
@@ -101,7 +104,7 @@ pub(in crate::mirror) fn survey_values<'a>(
     for (name, text) in files.iter().filter(|(_, text)| can_name_path(text)) {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut survey = Survey::new(name, None, &values);
-        if name.ends_with(".json") {
+        if name.ends_with(JSON) {
             match json::values(text) {
                 Some(values) => values.iter().for_each(|value| survey.value(value)),
                 None => survey.flag(None, "the file cannot be parsed".to_owned()),

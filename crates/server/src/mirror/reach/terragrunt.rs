@@ -12,17 +12,14 @@ pub(super) const READERS: [&str; 3] =
 /// The function that runs a program.
 pub(super) const PROGRAM: &str = "run_cmd";
 
-/// The texts that a call can be, if it is a function of Terragrunt.
-pub(super) fn texts(
-    name: &str,
-    call: &FuncCall,
-    first: Option<Vec<PathText>>,
-) -> Option<Vec<PathText>> {
+/// The texts that a call can be, if it is a function of Terragrunt. With an argument, some of them give other paths.
+pub(super) fn texts(name: &str, call: &FuncCall, has_argument: bool) -> Option<Vec<PathText>> {
     let start = |start| Some(vec![PathText::directory(start)]);
     match name {
         "get_repo_root" | "get_path_to_repo_root" => start(Start::Repository),
-        "get_terragrunt_dir" | "get_original_terragrunt_dir" => start(Start::Root),
-        "get_working_dir" => start(Start::Root),
+        "get_terragrunt_dir" | "get_original_terragrunt_dir" | "get_working_dir" => {
+            start(Start::Root)
+        }
         "get_parent_terragrunt_dir" => start(Start::Parent(None)),
         "find_in_parent_folders" => Some(parent(call, true)),
         "dirname" => match call.args.get(0) {
@@ -33,7 +30,7 @@ pub(super) fn texts(
             }
             _ => None,
         },
-        "path_relative_to_include" | "get_path_from_repo_root" if first.is_none() => {
+        "path_relative_to_include" | "get_path_from_repo_root" if !has_argument => {
             Some(vec![PathText::name()])
         }
         _ => None,
