@@ -17,6 +17,7 @@ use butler_protocol::spec::{
 use butler_source::git::GitEnvironment;
 
 /// Everything that is known before the run starts.
+#[expect(clippy::struct_excessive_bools, reason = "independent settings")]
 pub struct Settings {
     /// The origin of the run.
     pub source: RunSource,

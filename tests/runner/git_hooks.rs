@@ -47,15 +47,6 @@ impl Hooked {
         text(&output.stdout)
     }
 
-    /// Writes a hook that executes `command`, in which `$runner` is the runner.
-    fn hook(&self, git_directory: &Path, name: &str, command: &str) {
-        let hook = git_directory.join("hooks").join(name);
-        std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
-        let script = format!("#!/bin/sh\nrunner='{}'\n{command}\n", runner_path().display());
-        std::fs::write(&hook, script).unwrap();
-        std::fs::set_permissions(hook, PermissionsExt::from_mode(0o755)).unwrap();
-    }
-
     fn repository(&self) -> PathBuf {
         self.world.path("repository")
     }
@@ -74,6 +65,15 @@ impl Hooked {
     }
 }
 
+/// Writes a hook that executes `command`, in which `$runner` is the runner.
+fn write_hook(git_directory: &Path, name: &str, command: &str) {
+    let hook = git_directory.join("hooks").join(name);
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    let script = format!("#!/bin/sh\nrunner='{}'\n{command}\n", runner_path().display());
+    std::fs::write(&hook, script).unwrap();
+    std::fs::set_permissions(hook, PermissionsExt::from_mode(0o755)).unwrap();
+}
+
 #[tokio::test]
 async fn run_in_a_commit_hook_leaves_the_commit_as_it_is() {
     for (command, linked) in [
@@ -83,7 +83,7 @@ async fn run_in_a_commit_hook_leaves_the_commit_as_it_is() {
     ] {
         let hooked = Hooked::new().await;
         let repository = hooked.repository();
-        hooked.hook(&repository.join(".git"), "pre-commit", command);
+        write_hook(&repository.join(".git"), "pre-commit", command);
         let mut directory = repository.clone();
         if linked {
             directory = hooked.world.path("linked");
@@ -108,7 +108,7 @@ async fn run_in_a_hook_of_a_push_fetches_modules() {
     let module = hooked.repository().join("app");
     // In a quarantine, git refuses to write any reference, also those of a clone.
     let command = format!("exec \"$runner\" validate '{}'", module.display());
-    hooked.hook(&bare, "pre-receive", &command);
+    write_hook(&bare, "pre-receive", &command);
     hooked.git_successfully(&hooked.repository(), &["push", "--quiet", shown, "main"]);
     assert!(module.join(".terraform/modules/called/main.tf").exists());
 }

@@ -131,17 +131,14 @@ impl<S: Sink> Engine<'_, S> {
             }
             Err(NoAnswer { errors }) => {
                 let named = named.clone();
-                return Err(match self.stop.reason() {
-                    Some(reason) => {
-                        let source = self.stopped_error(NAME, reason, false);
-                        LockNotRemoved::Failed { named, held: None, source }
-                    }
-                    None => {
-                        let PrintedFailure { headline, detail, cause } =
-                            errors.into_failure(None, self.redactor);
-                        let problem = joined(headline, detail);
-                        LockNotRemoved::NoAnswer { named, problem, cause }
-                    }
+                return Err(if let Some(reason) = self.stop.reason() {
+                    let source = self.stopped_error(NAME, reason, false);
+                    LockNotRemoved::Failed { named, held: None, source }
+                } else {
+                    let PrintedFailure { headline, detail, cause } =
+                        errors.into_failure(None, self.redactor);
+                    let problem = joined(headline, detail);
+                    LockNotRemoved::NoAnswer { named, problem, cause }
                 });
             }
         };

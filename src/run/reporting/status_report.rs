@@ -46,6 +46,7 @@ pub(in crate::run) struct StatusReport<'a> {
 
 /// The counts of actions that are in few plans. A number that is 0 is omitted.
 #[derive(Debug, Default, Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of the API")]
 struct RareCounts {
     #[serde(skip_serializing_if = "Option::is_none")]
     resources_to_replace: Option<u32>,

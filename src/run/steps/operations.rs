@@ -59,8 +59,8 @@ pub(in crate::run) async fn run_operation(
 
     match operation {
         Operation::Plan => plan_only(engine, input, findings).await,
-        Operation::Apply => apply(engine, PlanMode::Normal, input, findings).await,
-        Operation::Destroy => apply(engine, PlanMode::Destroy, input, findings).await,
+        Operation::Apply => Box::pin(apply(engine, PlanMode::Normal, input, findings)).await,
+        Operation::Destroy => Box::pin(apply(engine, PlanMode::Destroy, input, findings)).await,
         Operation::Refresh => refresh(engine, input, findings).await,
         Operation::DriftCheck => check_drift(engine, input, findings).await,
         Operation::Validate => validate(engine, input, findings).await,
@@ -119,7 +119,9 @@ async fn check_drift(
     findings.counts = Some(ChangeCounts::default());
     findings.summary = Some(plan.summary.drift_line());
     let mut has_drift = !plan.summary.drift.is_empty();
-    if let Some(sentence) = state_version::foreign(&input.options.state_report, &findings.state) {
+    if let Some(sentence) =
+        state_version::foreign(&input.options.state_report, findings.state.as_ref())
+    {
         engine.log.announce(&sentence);
         plan.files.remove();
         plan = make_plan(engine, PlanMode::Normal, input, findings).await?;

@@ -20,7 +20,7 @@ pub(super) fn planned_on(report: &StateReport, plan: &Planned) -> Option<StateVe
 }
 
 /// The sentence about a state that another program has written since the version that the registry knows.
-pub(super) fn foreign(report: &StateReport, found: &Option<StateVersion>) -> Option<String> {
+pub(super) fn foreign(report: &StateReport, found: Option<&StateVersion>) -> Option<String> {
     let (StateReport::Send { known: Some(known) }, Some(found)) = (report, found) else {
         return None;
     };
@@ -65,13 +65,13 @@ mod tests {
     fn only_another_version_than_the_known_one_is_foreign() {
         let version = |lineage: &str, serial| StateVersion { lineage: lineage.to_owned(), serial };
         let foreign = |known: Option<StateVersion>, found: Option<StateVersion>| {
-            foreign(&StateReport::Send { known }, &found)
+            foreign(&StateReport::Send { known }, found.as_ref())
         };
         let known = || Some(version("a", 4));
         assert_eq!(foreign(known(), known()), None);
         assert_eq!(foreign(None, known()), None);
         assert_eq!(foreign(known(), None), None);
-        assert_eq!(super::foreign(&StateReport::Omit, &known()), None);
+        assert_eq!(super::foreign(&StateReport::Omit, known().as_ref()), None);
         for (found, said) in [
             (version("a", 5), "serial is 5 instead of 4"),
             // As after a rollback.

@@ -363,8 +363,8 @@ fn name_without_a_key_means_the_key_with_the_name_of_the_variable() {
         std::fs::create_dir_all(directory.path().join(name)).unwrap();
         std::fs::write(directory.path().join(name).join("x"), format!("of {name}")).unwrap();
     }
-    let mut sources = SecretSources::default();
-    sources.directory = Some(directory.path().to_owned());
+    let sources =
+        SecretSources { directory: Some(directory.path().to_owned()), ..SecretSources::default() };
     for (variable, expected) in [
         (secret("\"DB_PW\""), "of DB_PW"),
         (secret("\"db-creds\""), "of db-creds"),
