@@ -11,6 +11,7 @@ pub mod cancel;
 pub mod error;
 pub mod event;
 pub mod http;
+pub mod json;
 pub mod moment;
 pub mod pace;
 pub mod paths;

@@ -1,10 +1,7 @@
 //! The members of a JSON object and the elements of an array, as unparsed JSON text.
 
-use std::fmt;
 use std::io::Result;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The members of an object in their order, without their content.
@@ -32,36 +29,9 @@ impl<'a> Members<'a> {
 }
 
 pub(super) fn members(json: &RawValue) -> Result<Members<'_>> {
-    Ok(serde_json::from_str(json.get())?)
+    Ok(Members(butler_base::json::members(json.get())?))
 }
 
 pub(super) fn elements(json: &RawValue) -> Result<Vec<&RawValue>> {
     Ok(serde_json::from_str(json.get())?)
-}
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        struct MembersVisitor;
-
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Members<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(
-                self,
-                mut map: A,
-            ) -> std::result::Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-
-        deserializer.deserialize_map(MembersVisitor)
-    }
 }

@@ -8,7 +8,6 @@
 mod fuzz_tests;
 pub mod git;
 pub mod hcl;
-pub mod members;
 pub mod module;
 pub mod unparsed;
 mod version_files;

@@ -15,9 +15,9 @@ use crate::run::failure::Failure;
 use crate::run::masking::collected::decimal_number;
 use butler_base::error::FailureClass;
 use butler_base::event::Phase;
+use butler_base::json::members;
 use butler_protocol::spec::Assignment;
 use butler_source::hcl::{expression_as_json, json_string, literal_as_json};
-use butler_source::members::members;
 use butler_source::module::{FileText, Module, TypeKind, read_text};
 
 /// The longest part of a value that a message shows, in bytes.
@@ -80,7 +80,7 @@ fn in_file(path: &Path) -> Result<Vec<FixedVariable>, Failure> {
     let text = if path.is_file() { read_text(path).ok() } else { None };
     let Some(FileText::Whole(text)) = text else { return Err(failed()) };
     let values: Vec<(String, Option<String>)> = if path.extension().is_some_and(|it| it == "json") {
-        let members = members(&text).ok_or_else(failed)?;
+        let members = members(&text).map_err(|_| failed())?;
         members.into_iter().map(|(name, json)| (name, Some(json.get().to_owned()))).collect()
     } else {
         let body = hcl_edit::parser::parse_body(&text).map_err(|_| failed())?;
@@ -195,7 +195,7 @@ fn is_same(one: &str, other: &str) -> bool {
     let kind = |json: &str| json.bytes().next().unwrap_or_default();
     match (kind(one), kind(other)) {
         (b'{', b'{') => match (members(one), members(other)) {
-            (Some(mut one), Some(mut other)) => {
+            (Ok(mut one), Ok(mut other)) => {
                 one.sort_by(|(a, _), (b, _)| a.cmp(b));
                 other.sort_by(|(a, _), (b, _)| a.cmp(b));
                 one.len() == other.len()

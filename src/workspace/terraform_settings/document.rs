@@ -5,13 +5,12 @@
 //! contains a value.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::error::Problem;
+use butler_base::json::members;
 use butler_source::hcl::nests_too_deep;
 
 /// The deepest nesting, as in all JSON that the runner parses.
@@ -105,44 +104,16 @@ impl Json {
                 Value::List(nodes.collect::<Result<_, _>>()?)
             }
             Some(b'{') => {
-                let Members(members) = serde_json::from_str(json).map_err(broken)?;
                 let mut map = Map::default();
-                for (name, member) in members {
+                for (name, member) in members(json).map_err(broken)? {
                     let node = self.node(member.get())?;
-                    map.add(node.line, name.into_owned(), node)?;
+                    map.add(node.line, name, node)?;
                 }
                 Value::Map(map.entries)
             }
             _ => Value::Number(json.to_owned()),
         };
         Ok(Node { line, value })
-    }
-}
-
-/// The members of an object in their order. A name can be duplicate.
-struct Members<'text>(Vec<(Cow<'text, str>, &'text RawValue)>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MembersVisitor;
-
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Members<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, &'de RawValue>()? {
-                    members.push((Cow::Owned(name), value));
-                }
-                Ok(Members(members))
-            }
-        }
-
-        deserializer.deserialize_map(MembersVisitor)
     }
 }
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use secrecy::SecretString;
 
+use butler_base::json::members;
 use butler_source::hcl::{expression_texts, is_literal};
-use butler_source::members::members;
 use butler_source::module::{FileText, Module, read_text};
 use butler_source::unparsed;
 
@@ -103,7 +103,7 @@ impl AssignedSecrets {
     }
 
     fn read_json(&mut self, text: &str, module: &Module) -> bool {
-        let Some(members) = members(text) else { return false };
+        let Ok(members) = members(text) else { return false };
         let secrets = members.into_iter().filter(|(name, _)| module.is_secret(name));
         self.values.extend(secrets.map(|(name, json)| (name, SecretString::from(json.get()))));
         true

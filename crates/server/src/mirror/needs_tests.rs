@@ -2,31 +2,13 @@
 
 use std::os::unix::fs::symlink;
 
+use super::tests::needs_at;
 use super::*;
-use crate::model::Commit;
 use crate::test_repository::TestRepository;
-
-fn found(
-    files: &TestRepository,
-    commit: &Commit,
-    path: &str,
-    triggers: &[&str],
-) -> Result<Option<Needs>, TreeError> {
-    let tree = GitTree::of(&files.repository, commit).unwrap();
-    let matched = matching(&tree, &globs(triggers.iter().copied()).unwrap()).unwrap();
-    let layer = LayerFiles {
-        path,
-        values: Vec::new(),
-        triggers: (!triggers.is_empty()).then_some(&matched),
-        is_terragrunt: false,
-        is_full: false,
-    };
-    needs(&tree, &layer, &mut ParentFiles::default(), &mut ReferenceCache::default())
-}
 
 /// What the layer `envs/prod` depends on.
 fn paths(files: &TestRepository) -> Vec<String> {
-    let needs = found(files, &files.commit(), "envs/prod", &[]).unwrap().unwrap();
+    let needs = needs_at(files, &files.commit(), "envs/prod", &[]).unwrap().unwrap();
     assert_eq!(needs.note, None);
     assert!(!needs.is_full);
     needs.entries.into_keys().collect()
@@ -50,8 +32,8 @@ fn layer_needs_everything_if_a_path_is_computed() {
         files.write("conf/a.yaml", "");
         files.write("other/x", "");
         let commit = files.commit();
-        let needs = found(&files, &commit, "envs/prod", &[]).unwrap().unwrap();
-        let with_triggers = found(&files, &commit, "envs/prod", &["other/*"]).unwrap().unwrap();
+        let needs = needs_at(&files, &commit, "envs/prod", &[]).unwrap().unwrap();
+        let with_triggers = needs_at(&files, &commit, "envs/prod", &["other/*"]).unwrap().unwrap();
         let keys = |needs: &Needs| needs.entries.keys().cloned().collect::<Vec<_>>();
         assert_eq!((needs.is_full, with_triggers.is_full), (!known, !known));
         if known {
@@ -89,7 +71,7 @@ fn modules_that_are_used_are_looked_at_too() {
     // A path without `path.module` begins in the directory of the layer.
     assert_eq!(paths(&files), ["envs/prod", "envs/x.json", "modules/a"]);
     files.write("modules/a/main.tf", "output \"o\" {\n  value = file(var.path)\n}\n");
-    let needs = found(&files, &files.commit(), "envs/prod", &[]).unwrap().unwrap();
+    let needs = needs_at(&files, &files.commit(), "envs/prod", &[]).unwrap().unwrap();
     assert!(needs.note.unwrap().contains("`modules/a/main.tf`, line 2"));
     files.write(
         "modules/a/main.tf",
@@ -98,7 +80,7 @@ fn modules_that_are_used_are_looked_at_too() {
     files.write("modules/a/a.tpl", "${file(\"../x.json\")}");
     assert_eq!(paths(&files), ["envs/prod", "envs/x.json", "modules/a", "modules/a/a.tpl"]);
     files.write("modules/a/a.tpl", "${file(path)}");
-    let needs = found(&files, &files.commit(), "envs/prod", &[]).unwrap().unwrap();
+    let needs = needs_at(&files, &files.commit(), "envs/prod", &[]).unwrap().unwrap();
     assert!(needs.note.unwrap().contains("`modules/a/a.tpl`, line 1"));
 }
 
@@ -110,7 +92,7 @@ fn program_of_a_provisioner_gets_all_files_but_does_not_change_the_digest() {
         "resource \"terraform_data\" \"a\" {\n  provisioner \"local-exec\" {\n    command = \"../../run\"\n  }\n}\n",
     );
     files.write("run", "");
-    let needs = found(&files, &files.commit(), "envs/prod", &[]).unwrap().unwrap();
+    let needs = needs_at(&files, &files.commit(), "envs/prod", &[]).unwrap().unwrap();
     assert!(needs.is_full);
     assert_eq!(needs.entries.into_keys().collect::<Vec<_>>(), ["envs/prod", "run"]);
     assert!(needs.note.unwrap().contains("line 2: the program of `local-exec` can read any file"));
@@ -160,7 +142,7 @@ fn layer_and_module_can_be_links() {
     link(&files, "envs", "real");
     link(&files, "module", "modules/m");
     link(&files, "envs-of/prod", "../envs/a");
-    let needs = found(&files, &files.commit(), "envs-of/prod", &[]).unwrap().unwrap();
+    let needs = needs_at(&files, &files.commit(), "envs-of/prod", &[]).unwrap().unwrap();
     let keys: Vec<_> = needs.entries.into_keys().collect();
     assert_eq!(keys, ["envs", "envs-of/prod", "module", "modules/m", "modules/n", "real/a"]);
 }
@@ -188,7 +170,7 @@ fn link_out_of_the_repository_is_named() {
         link(&files, "envs/prod/shared", "../../shared");
         link(&files, "unused/y", "/etc/passwd");
         link(&files, path, target);
-        let error = found(&files, &files.commit(), "envs/prod", &[]).unwrap_err();
+        let error = needs_at(&files, &files.commit(), "envs/prod", &[]).unwrap_err();
         assert!(matches!(error, TreeError::Content { .. }), "{error:?}");
         let expected = format!(
             "cannot use `{path}` of the commit: the link leads out of the repository; replace it by what it \
@@ -203,7 +185,7 @@ fn link_that_the_layer_does_not_reach_does_not_matter() {
     let files = TestRepository::new();
     files.write("envs/prod/main.tf", "output \"o\" {\n  value = file(var.a)\n}\n");
     link(&files, "other/link", "/etc/passwd");
-    assert!(found(&files, &files.commit(), "envs/prod", &[]).unwrap().unwrap().is_full);
+    assert!(needs_at(&files, &files.commit(), "envs/prod", &[]).unwrap().unwrap().is_full);
 }
 
 #[test]
@@ -214,9 +196,9 @@ fn directories_that_are_too_deep_are_named() {
     files.write("deep/main.tf", "");
     files.commit();
     let commit = files.commit_deep("deep", 2_000);
-    assert!(found(&files, &commit, "good", &[]).unwrap().is_some());
+    assert!(needs_at(&files, &commit, "good", &[]).unwrap().is_some());
     for path in ["deep", "full"] {
-        let error = found(&files, &commit, path, &[]).unwrap_err().to_string();
+        let error = needs_at(&files, &commit, path, &[]).unwrap_err().to_string();
         assert!(error.starts_with("cannot use `deep/a/a/"), "{error}");
         assert!(error.ends_with("it has more than 100 directories below each other"), "{error}");
     }
@@ -260,12 +242,12 @@ fn units_of_terragrunt_count_files_of_parents_that_are_no_prose() {
     files.write("modules/a/main.tf", "module \"b\" {\n  source = \"../b\"\n}\n");
     files.write("modules/b/main.tf", "");
     files.write("other/x", "");
-    let needs = found(&files, &files.commit(), "live/prod", &[]).unwrap().unwrap();
+    let needs = needs_at(&files, &files.commit(), "live/prod", &[]).unwrap().unwrap();
     assert!(needs.is_full && needs.note.is_none());
     let keys: Vec<_> = needs.entries.into_keys().collect();
     assert_eq!(keys, ["live/common.yaml", "live/prod", "live/root.hcl", "modules/a", "modules/b"]);
     files.write("live/root.hcl", "locals {\n  a = run_cmd(\"x\")\n}\n");
-    let needs = found(&files, &files.commit(), "live/prod", &[]).unwrap().unwrap();
+    let needs = needs_at(&files, &files.commit(), "live/prod", &[]).unwrap().unwrap();
     assert_eq!(needs.entries.into_keys().collect::<Vec<_>>(), [""]);
     assert!(needs.note.unwrap().contains("`live/root.hcl`, line 2: the program of `run_cmd`"));
 }

@@ -35,7 +35,7 @@ fn digest_at(
     needs_at(files, commit, path, triggers).unwrap().map(|needs| digest(&needs.entries))
 }
 
-fn needs_at(
+pub(super) fn needs_at(
     files: &TestRepository,
     commit: &Commit,
     path: &str,

@@ -10,7 +10,7 @@ use super::declaration::{BackendBlock, BlockSetting};
 use super::findings::{Findings, PartialDeclaration};
 use super::native::quoted_type_kind;
 use crate::hcl::json_string;
-use crate::members::members;
+use butler_base::json::members;
 
 /// The properties of an object.
 type Body<'text> = Vec<(String, &'text RawValue)>;
@@ -96,7 +96,7 @@ fn values<'text>(body: &Body<'text>, name: &str) -> impl Iterator<Item = &'text 
 /// The object, or the objects of the array.
 fn objects(value: &RawValue) -> Vec<Body<'_>> {
     match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
-        Ok(list) => list.into_iter().filter_map(|value| members(value.get())).collect(),
+        Ok(list) => list.into_iter().filter_map(|value| members(value.get()).ok()).collect(),
         Err(_) => members(value.get()).into_iter().collect(),
     }
 }

@@ -9,10 +9,12 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The members of the object `json`; none if it is not an object.
-#[must_use]
-pub fn members(json: &str) -> Option<Vec<(String, &RawValue)>> {
-    serde_json::from_str::<Members<'_>>(json).ok().map(|members| members.0)
+/// The members of the object `json`.
+///
+/// # Errors
+/// If it is not an object.
+pub fn members(json: &str) -> serde_json::Result<Vec<(String, &RawValue)>> {
+    serde_json::from_str::<Members<'_>>(json).map(|members| members.0)
 }
 
 struct Members<'a>(Vec<(String, &'a RawValue)>);
@@ -56,7 +58,7 @@ mod tests {
     #[test]
     fn only_a_whole_object_has_members_at_any_depth() {
         for json in ["", "[]", "1", "{", "{}x", r#"{"a": 1,}"#, r#"{"a" 1}"#] {
-            assert!(members(json).is_none(), "{json}");
+            assert!(members(json).is_err(), "{json}");
         }
         let deep = format!("{{\"a\": {}{}}}", "[".repeat(100_000), "]".repeat(100_000));
         assert_eq!(members(&deep).unwrap().len(), 1);
