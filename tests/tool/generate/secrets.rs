@@ -60,7 +60,7 @@ async fn run_in_gitlab_and_jenkins_receives_the_forwarded_secrets() {
     let releases = Releases::that_starts_the_runner();
     let gitlab = gitlab_script(&generate("gitlab-ci", &options()).expect_success().stdout);
     let pipeline = generate("jenkins", &options()).expect_success().stdout;
-    let line = "                DB_PASSWORD = credentials('PROD_PASSWORD')\n";
+    let line = "string(variable: 'DB_PASSWORD', credentialsId: 'PROD_PASSWORD'),\n";
     assert!(pipeline.contains(line), "{pipeline}");
     for is_jenkins in [false, true] {
         let world = run_with_secret(&releases).await;

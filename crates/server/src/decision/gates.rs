@@ -150,7 +150,7 @@ impl WhyApproval {
 }
 
 /// Why the plan that `planned` has saved must be approved by a person, if it must. `runs` are those of the layer, the
-/// oldest first.
+/// oldest first, with `planned` or up to it.
 pub(crate) fn why_approval(layer: &Layer, runs: &[Run], planned: &Run) -> Option<WhyApproval> {
     let plan = planned.plan.as_ref()?;
     let over_limit = layer.destroy_limit.filter(|limit| plan.counts.removed() > *limit);

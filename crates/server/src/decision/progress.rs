@@ -150,10 +150,11 @@ fn may_have_changed(run: &Run) -> bool {
 
 /// Whether an apply has failed before `planned` after it may have changed something, for the same change. Then the
 /// plan is not applied by itself: what made one apply fail would make the next one fail, too. A success ends that, and
-/// a person who asks for a run. `runs` are those of the layer, the oldest first.
+/// a person who asks for a run. `runs` are those of the layer, the oldest first, with `planned` or up to it.
 pub(super) fn follows_failed_apply(runs: &[Run], planned: &Run) -> bool {
-    let older = runs.iter().rev().skip_while(|run| run.id != planned.id);
-    for run in older.filter(|run| run.change == planned.change) {
+    let older = runs.split(|run| run.id == planned.id).next().unwrap_or_default();
+    let latest_first = std::iter::once(planned).chain(older.iter().rev());
+    for run in latest_first.filter(|run| run.change == planned.change) {
         if may_have_changed(run) {
             return true;
         }

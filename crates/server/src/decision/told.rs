@@ -30,6 +30,5 @@ pub(crate) fn needs_approval(layer: &Layer, older: &[Run], run: &Run) -> Option<
         && !plan.is_empty
         && plan.is_stored
         && gates::no_backend(layer, action).is_none();
-    let runs = [older, std::slice::from_ref(run)].concat();
-    gates::why_approval(layer, &runs, run).filter(|_| can_be_applied)
+    gates::why_approval(layer, older, run).filter(|_| can_be_applied)
 }

@@ -311,7 +311,7 @@ pub(crate) struct Scenario {
 impl Scenario {
     pub(crate) fn from_seed(seed: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
-        let layers: Vec<LayerKind> = (0..random.usize(1..5))
+        let mut layers: Vec<LayerKind> = (0..random.usize(1..5))
             .map(|index| LayerKind {
                 strategy: *random
                     .choice(&[Strategy::Auto, Strategy::Approve, Strategy::PlanOnly])
@@ -330,6 +330,14 @@ impl Scenario {
                 after: (0..index).filter(|_| random.u8(..3) == 0).collect(),
             })
             .collect();
+        // An outage, which opens the breaker: it fails the applies of all layers, and no person approves them.
+        if random.u8(..4) == 0 {
+            for layer in &mut layers {
+                (layer.strategy, layer.fails) = (Strategy::Auto, Fails::Applies);
+                (layer.destroy_limit, layer.shares_state) = (None, false);
+                layer.after.clear();
+            }
+        }
         let starts_per_minute = *random.choice(&[1, 3, 60]).unwrap_or(&1);
         let concurrency = random.u32(2..4);
         let count = random.usize(20..160);
