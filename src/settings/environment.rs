@@ -38,7 +38,8 @@ pub struct Environment {
 
 impl Environment {
     /// Reads the environment of this process. Must be called first in the process, because `git2` sets variables.
-    /// The variables of [`LOCAL_TO_A_REPOSITORY`] are left out, so that no child of this process inherits them.
+    /// The variables that tie git to one repository (`GIT_DIR` and the like) are left out, so that no child of this
+    /// process inherits them.
     #[must_use]
     pub fn capture() -> Self {
         #[expect(clippy::disallowed_methods, reason = "this is the one place")]

@@ -74,7 +74,7 @@ async fn workspaces_of_a_pg_backend_are_created() {
     let settings = json!({"conn_str": server.connection_string(), "schema_name": "network"});
     assert_created_once(&json!({"type": "pg", "config": settings})).await;
     let names = "SELECT name FROM network.states ORDER BY name";
-    assert_eq!(server.query(names), ["blue", "default", "green", "red"]);
+    assert_eq!(server.query(names), ["blue", "green", "red"]);
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn other_errors_of_init_are_reported_once() {
     let end = run_in(&world, &backend, ("plan", "blue"), true).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let log = world.received().log_text();
-    assert_eq!(log.matches("Unclosed configuration block").count(), 1, "{log}");
+    assert_eq!(log.matches("on broken.tf line 1").count(), 1, "{log}");
 }
 
 #[tokio::test]

@@ -224,18 +224,23 @@ async fn mirror_follows_new_commits_force_pushes_and_deleted_branches() {
 }
 
 #[tokio::test]
-async fn mirror_prefers_a_tag_to_a_branch_and_a_commit_id_to_both() {
+async fn mirror_prefers_a_branch_to_a_tag_and_a_commit_id_to_both() {
     let repository = with_history();
     let (head, older) = (repository.head(), repository.git(&["rev-parse", "HEAD~1"]));
     repository.git(&["branch", "both"]);
     repository.git(&["tag", "both", "HEAD~1"]);
     repository.git(&["update-ref", &format!("refs/heads/{older}"), &head]);
     let server = GitServer::start();
+    let expected = expected(&[
+        ("both", Some(&*head)),
+        ("refs/heads/both", Some(&*head)),
+        ("refs/tags/both", Some(&*older)),
+        (&older, Some(&older)),
+    ]);
+    let names = ["both", "refs/heads/both", "refs/tags/both", &older];
     for url in [server.url(&repository), repository.url()] {
-        let update = Mirror::of(&url, &["both", "refs/heads/both", &older]).update().await;
-        let references =
-            [("both", Some(&*older)), ("refs/heads/both", Some(&*head)), (&older, Some(&older))];
-        assert_eq!(update.references, expected(&references));
+        let update = Mirror::of(&url, &names).update().await;
+        assert_eq!(update.references, expected);
     }
 }
 
