@@ -55,7 +55,7 @@ async fn attempt_never_has_fewer_files_than_a_clone_without_saying_so() {
         ("above", each("", "fileset(\"${dirname(path.cwd)}/conf\", \"*.yaml\")"), true),
         (
             "replaced",
-            each("", "fileset(replace(path.cwd, \"replaced\", \"conf\"), \"*.yaml\")"),
+            each("", "fileset(replace(path.cwd, \"/replaced\", \"/conf\"), \"*.yaml\")"),
             true,
         ),
     ];
@@ -108,7 +108,6 @@ output \"data\" {
     link("../chain.tfvars", "c/x.auto.tfvars");
     link("shared.tfvars", "chain.tfvars");
     link("c", "linked");
-    link("/etc/hostname", "d/hostname");
     repository.commit("Add links", &[]);
     installation.configure(&format!(
         "repositories: {{infra: {{url: '{}'}}}}
@@ -123,17 +122,20 @@ layers:
 ",
         repository.url()
     ));
-    let pass = installation.once(&[]).await;
-    let table = text(&pass);
-    for (layer, expected) in [
-        ("a ", "Succeeded"),
-        ("b ", "1 to add"),
-        ("b-full ", "1 to add"),
-        ("c ", "1 to add"),
-        ("d ", "cannot use `d/hostname` of the commit: the link leads out of the repository"),
-        ("linked ", "1 to add"),
-    ] {
-        let row = table.lines().find(|line| line.starts_with(layer)).unwrap();
-        assert!(row.contains(expected), "{table}");
-    }
+    let assert_rows = async |rows: [(&str, &str); 6]| {
+        let table = text(&installation.once(&[]).await);
+        for (layer, expected) in rows {
+            let row = table.lines().find(|line| line.starts_with(layer)).unwrap();
+            assert!(row.contains(expected), "{table}");
+        }
+    };
+    let planned = ["b ", "b-full ", "c ", "d ", "linked "].map(|layer| (layer, "1 to add"));
+    let [b, b_full, c, d, linked] = planned;
+    assert_rows([("a ", "Succeeded"), b, b_full, c, d, linked]).await;
+
+    // It concerns each layer whose attempts get it, and no other one.
+    link("/etc/hostname", "d/hostname");
+    repository.commit("Add a link that leads out", &[]);
+    let refused = "cannot use `d/hostname` of the commit: the link leads out of the repository";
+    assert_rows([("a ", refused), b, ("b-full ", refused), c, ("d ", refused), linked]).await;
 }

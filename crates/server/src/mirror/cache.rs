@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use super::reach::Findings;
+
 /// Values by the id of a directory. It keeps those that were used since the last [`Cache::begin`].
 #[derive(Debug)]
 pub(super) struct Cache<T> {
@@ -30,6 +32,25 @@ impl<T> Cache<T> {
 
     pub(super) fn insert(&mut self, id: String, value: T) {
         self.used.insert(id, value);
+    }
+}
+
+/// What was read of directories, by their ids. It is the same for all layers and commits.
+#[derive(Debug, Default)]
+pub struct ReferenceCache {
+    /// `None` for directories whose files are links.
+    pub(super) findings: Cache<Option<Findings>>,
+    pub(super) links: Cache<Vec<String>>,
+    /// Commits whose links all stay in the repository.
+    pub(super) checked: Cache<()>,
+}
+
+impl ReferenceCache {
+    /// Begins a reading of a repository. What the one before did not use is forgotten.
+    pub fn begin(&mut self) {
+        self.findings.begin();
+        self.links.begin();
+        self.checked.begin();
     }
 }
 

@@ -5,11 +5,10 @@
 //! read, and the files that match its triggers. If it is not known what a module reads, it can read any
 //! file: attempts get the whole commit then, and without triggers the layer depends on all of it.
 
-use super::cache::Cache;
+use super::cache::ReferenceCache;
 use super::digest::Dependencies;
 use super::links::{Located, locate};
 use super::parents::ParentFiles;
-use super::reach::Findings;
 use super::search::Search;
 use super::syntax::TERRAGRUNT;
 use super::tree::{Kind, Tree, TreeError, below};
@@ -38,22 +37,6 @@ pub struct Needs {
     pub is_full: bool,
     /// Why attempts get all files although the configuration does not say so, in one sentence.
     pub note: Option<String>,
-}
-
-/// What was read of directories, by their ids. It is the same for all layers and commits.
-#[derive(Debug, Default)]
-pub struct ReferenceCache {
-    /// `None` for directories whose files are links.
-    pub(super) findings: Cache<Option<Findings>>,
-    pub(super) links: Cache<Vec<String>>,
-}
-
-impl ReferenceCache {
-    /// Begins a reading of a repository. What the one before did not use is forgotten.
-    pub fn begin(&mut self) {
-        self.findings.begin();
-        self.links.begin();
-    }
 }
 
 /// What a layer needs, or `None` if it has no directory. `parents` belongs to the commit.
@@ -91,7 +74,7 @@ pub fn needs(
     let is_full = layer.is_full || is_terragrunt || unknown.is_some() || program.is_some();
     if is_full {
         // All of it is checked, before an attempt gets it.
-        search.links_below("")?;
+        search.check_all_links()?;
     }
     let mut entries = search.found;
     if unknown.is_some() && layer.triggers.is_none() {

@@ -181,10 +181,16 @@ fn link_out_of_the_repository_is_named() {
 }
 
 #[test]
-fn link_that_the_layer_does_not_reach_does_not_matter() {
+fn link_that_attempts_do_not_get_does_not_matter() {
     let files = TestRepository::new();
-    files.write("envs/prod/main.tf", "output \"o\" {\n  value = file(var.a)\n}\n");
+    files.write("envs/prod/main.tf", "");
     link(&files, "other/link", "/etc/passwd");
+    link(&files, "other/inside", "../envs/prod");
+    assert!(!needs_at(&files, &files.commit(), "envs/prod", &[]).unwrap().unwrap().is_full);
+    files.write("envs/prod/main.tf", "output \"o\" {\n  value = file(var.a)\n}\n");
+    let error = needs_at(&files, &files.commit(), "envs/prod", &[]).unwrap_err().to_string();
+    assert!(error.contains("`other/link` of the commit: the link leads out"), "{error}");
+    std::fs::remove_file(files.path().join("other/link")).unwrap();
     assert!(needs_at(&files, &files.commit(), "envs/prod", &[]).unwrap().unwrap().is_full);
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::cache::ReferenceCache;
 use super::digest::Dependencies;
 use super::links::{Located, locate};
-use super::needs::ReferenceCache;
 use super::parents::is_variable_file;
 use super::reach::{
     Cause, Findings, Reference, Role, Start, survey_file, survey_files, survey_values,
@@ -286,11 +286,27 @@ impl<'a, T: Tree> Search<'a, T> {
         Ok(())
     }
 
+    /// Checks where the links of the whole commit lead.
+    ///
+    /// # Errors
+    /// If an object cannot be read, a link leads out of the repository, or the directories are too deep or too many.
+    pub(super) fn check_all_links(&mut self) -> Result<(), TreeError> {
+        let Some(root) = self.tree.entry("")? else { return Ok(()) };
+        if self.cache.checked.get(&root.id).is_some() {
+            return Ok(());
+        }
+        for link in self.links_below("")? {
+            locate(self.tree, "", &link, &mut Vec::new())?;
+        }
+        self.cache.checked.insert(root.id, ());
+        Ok(())
+    }
+
     /// The links below a directory.
     ///
     /// # Errors
     /// If an object cannot be read, or the directories are too deep or too many.
-    pub(super) fn links_below(&mut self, path: &str) -> Result<Vec<String>, TreeError> {
+    fn links_below(&mut self, path: &str) -> Result<Vec<String>, TreeError> {
         let Some(entry) = self.tree.entry(path)? else { return Ok(Vec::new()) };
         let full = |known: &Vec<String>| known.iter().map(|link| below(path, link)).collect();
         if let Some(known) = self.cache.links.get(&entry.id) {
