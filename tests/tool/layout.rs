@@ -38,6 +38,7 @@ const BASE: &[&[&str]] = &[
         "cancel",
         "error",
         "event",
+        "json",
         "moment",
         "pace",
         "paths",

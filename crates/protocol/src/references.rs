@@ -6,6 +6,7 @@
 
 mod form;
 mod other_systems;
+mod words;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,7 +17,8 @@ use secrecy::{ExposeSecret, SecretString};
 use zeroize::Zeroizing;
 
 use crate::spec::{SecretReference, SensitiveValues};
-use form::{Form, Parts, form, is_dns_label, is_part};
+use form::{Form, Parts, form};
+use words::{is_dns_label, is_part};
 
 /// The largest secret in a file, in bytes. Kubernetes does not allow larger ones.
 const MAX_SECRET_SIZE: u64 = 1024 * 1024;

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::command_input::CommandInput;
 use super::fixed_variables::check_fixed_variables;
+use super::grace::{grace_after_stop, within};
 use super::planning::{make_plan, run_after_plan};
 use super::saved_plan;
 use super::state_version::left_by_apply;
@@ -13,13 +14,9 @@ use crate::run::directory::recovery;
 use crate::run::failure::Failure;
 use crate::run::findings::{ApplyOutcome, Findings};
 use butler_base::blocking::blocking;
-use butler_base::cancel::{Step, StopReason};
 use butler_base::error::chain;
 use butler_base::event::Phase;
 use butler_result::ChangeCounts;
-
-/// How long state and outputs may be read after the registry has ended the run.
-const READING_AFTER_CANCEL: Duration = Duration::from_secs(3);
 
 /// How long the state may be read after a failed apply.
 const READING_AFTER_FAILURE: Duration = Duration::from_mins(1);
@@ -125,18 +122,6 @@ async fn applied_changes(
     None
 }
 
-/// Waits for the result of `read`, at most for this time, and less after a stop.
-pub(super) async fn within<T>(
-    engine: &Engine<'_, RunLog>,
-    most: Duration,
-    read: impl Future<Output = T>,
-) -> Option<T> {
-    tokio::select! {
-        read = tokio::time::timeout(most, read) => read.ok(),
-        _ = grace_after_stop(engine) => None,
-    }
-}
-
 /// Applies a plan. If the tool could not store the state, stores it now or reports where it is.
 ///
 /// # Errors
@@ -177,15 +162,4 @@ async fn read_outputs(engine: &Engine<'_, RunLog>, findings: &mut Findings) -> R
     };
     findings.outputs = Some(outputs);
     Ok(())
-}
-
-/// Completes when the time for reading state and outputs after a stop is over.
-async fn grace_after_stop(engine: &Engine<'_, RunLog>) -> StopReason {
-    let late = engine.stop.overdue(Step::State);
-    let reason = engine.stop.requested().await;
-    tokio::select! {
-        () = late => {}
-        () = tokio::time::sleep(READING_AFTER_CANCEL), if engine.stop.run_is_over() => {}
-    }
-    reason
 }

@@ -6,6 +6,7 @@ pub(super) mod approval;
 pub(super) mod command_input;
 pub(super) mod engine_setup;
 pub(super) mod fixed_variables;
+mod grace;
 pub(super) mod handover;
 pub(super) mod init;
 pub(super) mod isolation;

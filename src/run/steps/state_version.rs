@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::applying::within;
+use super::grace::within;
 use crate::engine::{Engine, Planned, planned_version};
 use crate::report::RunLog;
 use butler_base::error::chain;

@@ -1,7 +1,7 @@
 //! References of other systems: how Vault, cloud providers, password managers, CI systems and encryption tools name a
 //! secret in a text. The runner cannot read them, and none of them is the secret itself.
 
-use super::form::{is_upper_snake_case, is_word, names_a_secret};
+use super::words::{is_upper_snake_case, is_word, names_a_secret};
 
 /// Beginnings that only references have.
 const BEGINNINGS: [&str; 32] = [

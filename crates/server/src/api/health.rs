@@ -1,57 +1,18 @@
 //! Whether the server works, for those who watch it. These requests need no token, so answers
 //! contain no details; the log has them.
 
-use std::io::{self, Write};
-use std::path::Path;
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use butler_base::blocking::blocking;
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
-use tokio::time::Instant;
 
 use super::state::Shared;
 use crate::store::{Store, StoreError};
 
 /// How long the store and the disk may take.
 const LIMIT: Duration = Duration::from_secs(5);
-
-/// The time between two looks at the disk. Each writes to it, and anyone may ask.
-const LOOK_AT_DISK: Duration = Duration::from_secs(5);
-
-/// What must fit on the disk, in bytes: some lines of a log, and a change of the store.
-const ROOM: usize = 64 << 10;
-
-/// What the last look at the disk has found.
-#[derive(Debug, Default)]
-pub struct DiskLook(Mutex<Option<(Instant, Result<(), String>)>>);
-
-impl DiskLook {
-    /// Whether `directory` can be written, as the last look has found, or a new one if that is too long ago.
-    async fn look(&self, directory: &Path) -> Result<(), String> {
-        let mut last = self.0.lock().await;
-        if let Some((at, found)) = &*last
-            && at.elapsed() < LOOK_AT_DISK
-        {
-            return found.clone();
-        }
-        let (shown, path) = (directory.display(), directory.to_owned());
-        let written = blocking(move |_| write_some(&path)).await;
-        let found = written.map_err(|error| format!("cannot write to `{shown}`: {error}"));
-        *last = Some((Instant::now(), found.clone()));
-        found
-    }
-}
-
-/// Writes a file without a name, so that nothing is left of it.
-fn write_some(directory: &Path) -> io::Result<()> {
-    let mut file = tempfile::tempfile_in(directory)?;
-    file.write_all(&vec![1; ROOM])?;
-    file.sync_data()
-}
 
 /// `GET /healthz`: the process answers.
 pub(super) async fn healthz() -> &'static str {
@@ -94,8 +55,11 @@ async fn readiness<S: Store>(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use rusqlite::Connection;
 
+    use super::super::disk::DiskLook;
     use super::*;
     use crate::store::SqliteStore;
 

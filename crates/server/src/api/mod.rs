@@ -10,6 +10,7 @@ mod approvals;
 mod authorize;
 mod breaker;
 mod configuration;
+mod disk;
 mod error;
 mod events;
 mod followers;
@@ -57,8 +58,8 @@ pub(crate) use session::{Browser, SentBy, begin, browser, forget};
 pub(crate) use state::Shared;
 
 pub use access::{Access, new_token};
+pub use disk::DiskLook;
 pub use error::ApiError;
-pub use health::DiskLook;
 pub use hosts::Hosts;
 pub use reached::Peer;
 pub use rendered::Rendered;

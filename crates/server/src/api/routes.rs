@@ -261,13 +261,13 @@ fn of_the_server<S: Store + 'static>() -> Vec<Route<S>> {
         ),
         read(
             "/breaker",
-            "Shows whether failures in a row have stopped automatic applies, and which ones.",
+            "Shows whether failures of several layers in a row have stopped automatic applies, and which ones.",
             Shape::of::<BreakerView>(),
             get(breaker::show::<S>),
         ),
         administered(change(
             "/breaker/reset",
-            "Allows automatic applies again, after failures in a row have stopped them.",
+            "Allows automatic applies again, after failures of several layers in a row have stopped them.",
             Shape::of::<ResetView>(),
             post(breaker::reset::<S>),
         )),

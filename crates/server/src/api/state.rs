@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::access::Access;
-use super::health::DiskLook;
+use super::disk::DiskLook;
 use super::hosts::Hosts;
 use super::rendered::Rendered;
 use super::sign_in::SignIns;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::budget::Budget;
 use super::naming::members_of;
-use super::read::{Reading, reference};
-use super::resolve;
+use super::read::Reading;
+use super::resolve::{self, reference};
 use super::state_key;
 use super::windows::WindowsByName;
 use crate::config::{Config, LayerEntry};

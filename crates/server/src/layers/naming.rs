@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest as _, Sha256};
 
-use super::read::reference;
+use super::resolve::reference;
 use crate::config::{Config, LayerEntry, generated_name};
 use crate::mirror::join;
 use crate::model::LayerName;

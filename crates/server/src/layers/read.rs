@@ -9,8 +9,9 @@ use sha2::{Digest as _, Sha256};
 use super::budget::Budget;
 use super::files::layer_files;
 use super::naming::{members_of, settle};
+use super::resolve::reference;
 use super::state_key::ModuleStateKey;
-use crate::config::{Config, DEFAULT_REFERENCE, LayerEntry, MAX_LAYERS};
+use crate::config::{Config, LayerEntry, MAX_LAYERS};
 use crate::mirror::{
     BackendCache, Dependencies, GitTree, Kind, LayerFiles, ModuleBackend, ParentFiles,
     ReferenceCache, TERRAGRUNT, Tree, TreeError, Walk, below, digest, globs, join, matching,
@@ -101,11 +102,6 @@ pub fn references(config: &Config, repository: &str) -> BTreeSet<String> {
     let includes = config.include_sources().into_iter();
     let of_includes = includes.filter(|it| it.repository == repository).map(|it| it.reference);
     of_layers.chain(of_includes).collect()
-}
-
-/// The ref of a layer.
-pub(super) fn reference(entry: &LayerEntry) -> &str {
-    entry.reference.as_deref().unwrap_or(DEFAULT_REFERENCE)
 }
 
 /// The commits of [`references`].

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::config::LayerEntry;
+use crate::config::{DEFAULT_REFERENCE, LayerEntry};
 use crate::model::{DriftCheck, Layer, LayerName, SavedPlan, Strategy, Timeouts};
 
 /// The time between two checks for drift.
@@ -45,4 +45,9 @@ pub(super) fn layer(name: LayerName, entry: &LayerEntry, has_backend: bool) -> L
         formerly: None,
         conflict: None,
     }
+}
+
+/// The ref of a layer.
+pub(super) fn reference(entry: &LayerEntry) -> &str {
+    entry.reference.as_deref().unwrap_or(DEFAULT_REFERENCE)
 }
