@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use super::marks::{PieceVisitor, hides_nothing, visit_terraform_value};
 use super::plan::PlanSummary;
 use super::walk::{PlanVisitor, Walk};
-use butler_base::secret::{Redactor, scalars};
+use butler_base::secret::{Redactor, scalars, secret_lines};
 
 /// The shortest line of a value that is redacted elsewhere, in characters.
 const MIN_LENGTH: usize = 12;
@@ -127,7 +127,7 @@ impl PieceVisitor for MarkedValues<'_> {
             Section::Other => false,
         };
         for text in scalars(json).filter(|_| counts) {
-            for line in text.expose_secret().lines().map(str::trim) {
+            for line in secret_lines(text.expose_secret()) {
                 if !is_unlikely_by_chance(line) || self.redactor.hides(line) {
                     continue;
                 }

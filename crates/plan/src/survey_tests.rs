@@ -68,6 +68,8 @@ fn short_values_and_words_are_not_secrets_and_the_number_is_limited() {
     let values = |value: &Value| json!({"resource_changes": [change("x.y", &json!({"v": value}), &json!({"v": true}))]});
     for (value, found) in [
         (json!("5432\nlong enough-1\n"), &["long enough-1"][..]),
+        (json!("kind: Configuration\ntoken: hunter22-token"), &["token: hunter22-token"]),
+        (json!("kind: Configuration"), &["kind: Configuration"]),
         (json!("PostgreSQLengine"), &[]),
         (json!("hunter22-24"), &[]),
         (json!("123456789012345"), &[]),

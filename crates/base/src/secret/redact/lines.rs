@@ -57,6 +57,12 @@ impl<'value> Lines<'value> {
     }
 }
 
+/// The lines of `value` that are secrets of their own. An ordinary line of several is not.
+#[must_use]
+pub fn secret_lines(value: &str) -> Vec<&str> {
+    Lines::of(value).own
+}
+
 /// Whether `line` is a word or a key, or a key with a word: `users:`, `kind: Config`, `"type": "x",`.
 fn is_ordinary(line: &str) -> bool {
     let line = line.trim_start_matches(['-', ' ']);
