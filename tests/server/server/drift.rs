@@ -4,17 +4,19 @@ use super::files::Files;
 use super::*;
 use butler_testing::files_provider::FilesProvider;
 
+/// The files of the module, with this content of the first one.
+fn module(managed: &Path, first: &str) -> String {
+    let paths = ["one", "two"].map(|name| managed.join(name));
+    FilesProvider::module(&[(&paths[0], first), (&paths[1], "second")])
+}
+
 /// A layer whose first check for drift is due a few seconds after its apply: the moment depends on the name.
 const EARLY: &str = "files19";
 
 /// A server that has applied two files.
 async fn applied(drift: &str) -> Files {
     let drift = format!("drift: {{every: 1m, {drift}}}");
-    let module = |managed: &Path| {
-        let paths = ["one", "two"].map(|name| managed.join(name));
-        FilesProvider::module(&[(&paths[0], "first"), (&paths[1], "second")])
-    };
-    let files = Files::serve(EARLY, &drift, module).await;
+    let files = Files::serve(EARLY, &drift, |managed| module(managed, "first")).await;
     files.installation.until(EARLY, "Succeeded", 2).await;
     assert_eq!((&*files.content("one"), &*files.content("two")), ("first", "second"));
     files
@@ -59,4 +61,109 @@ async fn ignored_attributes_are_no_drift() {
     // Nothing repairs it, and nothing was told.
     assert_eq!(files.content("one"), "changed by hand");
     assert_eq!(events(&files.installation), Vec::<String>::new());
+}
+
+/// Runs `terraform` in another checkout of `module`, with the state of the layer.
+fn terraform_elsewhere(files: &Files, module: &str, arguments: &[&str]) {
+    let checkout = tempfile::tempdir().unwrap();
+    let state = files.installation.data().join("states").join(EARLY).join("terraform.tfstate");
+    let backend =
+        format!("terraform {{\n  backend \"local\" {{ path = \"{}\" }}\n}}\n", state.display());
+    std::fs::write(checkout.path().join("main.tf"), module).unwrap();
+    std::fs::write(checkout.path().join("backend.tf"), backend).unwrap();
+    for arguments in [&["init", "-input=false"], arguments] {
+        let output = std::process::Command::new("terraform")
+            .args(arguments)
+            .current_dir(checkout.path())
+            .env("TF_CLI_CONFIG_FILE", files.provider.configuration())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+    }
+}
+
+async fn until_drift(files: &Files, drift: &str, kind: &str) {
+    let layer = || files.installation.layer(EARLY);
+    eventually(&format!("drift {drift} ({kind})"), || {
+        let layer = layer();
+        layer["drift"] == drift && layer["driftKind"] == kind
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn apply_by_another_program_is_found_and_undone_by_a_person() {
+    let files = applied("repair: false").await;
+    let other = module(&files.managed, "from a laptop");
+    terraform_elsewhere(&files, &other, &["apply", "-auto-approve", "-input=false"]);
+    until_drift(&files, "found", "changed-outside").await;
+    assert_eq!(files.content("one"), "from a laptop");
+    assert_eq!(events(&files.installation), ["drift-found"]);
+
+    // A person applies what the code says.
+    assert!(files.installation.ask(&["layer", "plan", EARLY, "--wait"]).status.success());
+    assert!(files.installation.ask(&["layer", "apply", EARLY, "--wait"]).status.success());
+    eventually("the content of the code", || files.content("one") == "first").await;
+    eventually("the end of the drift", || files.installation.layer(EARLY)["drift"] == "unchecked")
+        .await;
+    assert_eq!(events(&files.installation), ["drift-found", "drift-resolved"]);
+}
+
+#[tokio::test]
+async fn resource_that_was_removed_from_the_state_is_found() {
+    let files = applied("repair: false").await;
+    terraform_elsewhere(
+        &files,
+        &module(&files.managed, "first"),
+        &["state", "rm", "files_file.f1"],
+    );
+    until_drift(&files, "found", "changed-outside").await;
+    assert_eq!(files.content("two"), "second");
+}
+
+#[tokio::test]
+async fn apply_by_another_program_is_repaired_if_the_layer_says_so() {
+    let files = applied("repair: true").await;
+    let other = module(&files.managed, "from a laptop");
+    terraform_elsewhere(&files, &other, &["apply", "-auto-approve", "-input=false"]);
+    eventually("a repair", || files.content("one") == "first").await;
+    files.installation.until(EARLY, "Succeeded", 5).await;
+    assert_eq!(files.actions(EARLY), ["apply", "plan", "drift", "apply", "plan"]);
+    assert_eq!(events(&files.installation), ["drift-found", "drift-resolved"]);
+}
+
+#[tokio::test]
+async fn drift_that_a_person_accepts_is_written_into_the_state() {
+    let files = applied("repair: false").await;
+    let refused = files.installation.ask(&["layer", "accept", EARLY]);
+    assert_eq!(refused.status.code(), Some(1), "{}", text(&refused));
+    files.write("one", "changed by hand");
+    until_drift(&files, "found", "changes").await;
+
+    let accepted = files.installation.ask(&["layer", "accept", EARLY, "--wait"]);
+    assert!(accepted.status.success(), "{}", text(&accepted));
+    eventually("an approved apply", || {
+        let _ = files.installation.ask(&["layer", "approve", EARLY]);
+        files.installation.layer(EARLY)["drift"] == "unchecked"
+    })
+    .await;
+    assert_eq!(files.content("one"), "changed by hand");
+    assert_eq!(events(&files.installation), ["drift-found", "drift-resolved"]);
+    let state = files.installation.data().join("states").join(EARLY).join("terraform.tfstate");
+    assert!(std::fs::read_to_string(state).unwrap().contains("changed by hand"));
+}
+
+#[tokio::test]
+async fn drift_that_a_commit_accepts_ends_with_an_empty_plan() {
+    let files = applied("repair: false").await;
+    files.write("one", "changed by hand");
+    until_drift(&files, "found", "changes").await;
+    let says = module(&files.managed, "changed by hand");
+    files.repository.commit("Say what was changed", &[("module/main.tf", &says)]);
+    assert!(files.installation.ask(&["layer", "sync", EARLY, "--wait"]).status.success());
+    eventually("the end of the drift", || files.installation.layer(EARLY)["drift"] == "unchecked")
+        .await;
+    assert_eq!(files.content("one"), "changed by hand");
+    assert_eq!(events(&files.installation), ["drift-found", "drift-resolved"]);
+    assert_eq!(files.actions(EARLY), ["plan", "drift", "apply", "plan"]);
 }

@@ -9,7 +9,7 @@ pub(super) struct Files {
     pub(super) repository: Repository,
     pub(super) managed: PathBuf,
     /// Its mirror exists as long as the server runs.
-    _provider: FilesProvider,
+    pub(super) provider: FilesProvider,
 }
 
 impl Files {
@@ -43,7 +43,7 @@ layers:
         let sources = format!("{{filesystemMirror: {{path: '{}'}}}}", mirror.display());
         let settings = format!("terraformrc: {{providerInstallation: {sources}}}\n");
         std::fs::write(installation.path("settings.yaml"), settings).unwrap();
-        let mut files = Self { installation, repository, managed, _provider: provider };
+        let mut files = Self { installation, repository, managed, provider };
         files.start().await;
         files
     }
