@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use butler_server::model::{Cause, JournalKind, LayerName, Run};
+use butler_server::model::{Cause, Facts, JournalKind, Revision, Run};
 use butler_server::store::Store;
 
 use crate::terraform::Infrastructure;
@@ -74,9 +74,7 @@ impl World {
     }
 
     /// The drift that a check of what is applied would tell now.
-    fn drift_of(&self, name: &LayerName, found: &Infrastructure) -> Option<String> {
-        let facts = now(self.store.inner.snapshot(name, "", &[])).unwrap().facts;
-        let applied = facts.applied?;
+    fn drift_of(facts: &Facts, applied: &Revision, found: &Infrastructure) -> Option<String> {
         if facts.state.is_some() && facts.state != found.version() {
             return found.difference_of_code(&applied.digest);
         }
@@ -113,8 +111,11 @@ impl World {
                     && run.has_succeeded()
                     && run.attempts.last().is_some_and(is_new)
             });
-            let (told, truth) =
-                (self.alarms.open.get(&layer), self.drift_of(name, &infrastructure));
+            // After a failed apply, drift is resolved by what a person starts next.
+            let facts = now(self.store.inner.snapshot(name, "", &[])).unwrap().facts;
+            let Some(applied) = &facts.applied else { continue };
+            let told = self.alarms.open.get(&layer);
+            let truth = Self::drift_of(&facts, applied, &infrastructure);
             if is_checked && told != truth.as_ref() {
                 return Err(format!("the drift of {name} is {truth:?}, and {told:?} was told"));
             }

@@ -147,6 +147,14 @@ fn plans_that_wait() -> Vec<Needed> {
             &[(0, 1)],
         ),
         (
+            "the path is missing, and an apply is retried when it is back",
+            auto().with(|w| {
+                ended(w.apply(), Ending::Failed(FailureClass::Network));
+                w.observation.as_mut().unwrap().sighting = Sighting::RefMissing;
+            }),
+            &[(0, 1)],
+        ),
+        (
             "the layer left the configuration",
             approve().with(|w| {
                 w.planned();
