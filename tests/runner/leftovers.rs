@@ -19,7 +19,7 @@ use butler_testing::terraform::machine_terraform;
 use butler_testing::world::{MODULE, RUN_ID, World, eventually, files_with};
 
 /// A value of the run that may be in the run's own directories only.
-const SECRET: &str = "hunter22-very-secret";
+const SECRET: &str = "hunter22-very-hidden";
 
 /// The point at which the runner is killed.
 struct Case {

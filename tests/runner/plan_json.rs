@@ -87,7 +87,7 @@ output "password" {
 
 /// Texts that must not be visible anywhere. The last is the SHA-256 of `computed`.
 const SECRETS: [&str; 11] = [
-    "secret-given",
+    "hidden-given",
     "secret-0-default",
     "987654321",
     "secret-1-constant",
@@ -107,7 +107,7 @@ fn found(text: &str) -> Vec<&'static str> {
 async fn module_with_generated_secrets(operation: &str) -> (World, Value) {
     let world = World::new(&[("main.tf", SECRETIVE), ("child/main.tf", CHILD)]).await;
     let mut config = world.config(operation);
-    config["variables"]["given"] = json!({"value": "secret-given", "sensitive": true});
+    config["variables"]["given"] = json!({"value": "hidden-given", "sensitive": true});
     (world, config)
 }
 
@@ -348,7 +348,7 @@ async fn plan_is_reduced_if_the_registry_rejects_its_size() {
         Fault { method: "POST", endpoint: "plan", status: 413, times: 1 },
     ]);
     let mut config = world.config("plan");
-    config["variables"]["given"] = json!({"value": "secret-given", "sensitive": true});
+    config["variables"]["given"] = json!({"value": "hidden-given", "sensitive": true});
     let end = world.run(config).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert_eq!(world.statuses(), ["running", "succeeded"]);

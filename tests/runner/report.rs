@@ -61,7 +61,7 @@ output "secret" {
 "#;
 
 /// Texts that must not be visible anywhere.
-const SECRETS: [&str; 3] = ["secret-given", "secret-of-the-module", "secret-of-the-output"];
+const SECRETS: [&str; 3] = ["hidden-given", "secret-of-the-module", "secret-of-the-output"];
 
 /// A module in a local directory.
 struct ModuleRun {
@@ -89,7 +89,7 @@ impl ModuleRun {
         let words = ["execute", "--local", "--operation", operation, "--module-dir"];
         let words = [&words, &[module.to_str().unwrap()][..], arguments].concat();
         let mut command = self.world.command(&words);
-        command.env("TF_VAR_given", "secret-given").env("TF_VAR_step", step.to_string());
+        command.env("TF_VAR_given", "hidden-given").env("TF_VAR_step", step.to_string());
         self.world.end(&command.output().await.unwrap())
     }
 }

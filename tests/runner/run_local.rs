@@ -181,7 +181,7 @@ output "password" { value = var.password }
     let mut config = world.config("apply");
     config["variables"] = json!({
         "number": {"value": "NUMBER"},
-        "password": {"value": "hunter22-secret", "sensitive": true},
+        "password": {"value": "hunter22-hidden", "sensitive": true},
     });
     let number = "1234567890123456789012345678901234567890.5";
     let config = config.to_string().replace("\"NUMBER\"", number);
@@ -232,7 +232,7 @@ run "bad" {
 "#;
     let world = World::new(&[("main.tf", MODULE), ("main.tftest.hcl", test)]).await;
     let mut config = world.config("test");
-    config["variables"] = json!({"name": {"value": "hunter22-secret", "sensitive": true}});
+    config["variables"] = json!({"name": {"value": "hunter22-hidden", "sensitive": true}});
     config["envVars"] = json!({"TF_VAR_kind": {"value": "testsuite", "sensitive": true}});
     let (end, reports) = from_file(&world, &config.to_string()).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);

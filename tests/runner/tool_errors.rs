@@ -11,11 +11,11 @@ use butler_testing::ports::HeldPort;
 use butler_testing::stand_in::{AtPlan, StandIn};
 use butler_testing::world::{MODULE, World};
 
-/// A state server. Requests of `/get/CODE` get that status, and locks of `/lock/CODE`.
+/// A state server. Requests of `…/get/CODE` get that status, and locks of `…/lock/CODE`.
 async fn state_server() -> Server {
     let answer = |method: Method, uri: Uri| async move {
-        let mut parts = uri.path().trim_matches('/').split('/');
-        let (kind, code) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let mut parts = uri.path().rsplit('/');
+        let (code, kind) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
         let fails = kind == "get" || method.as_str() == "LOCK";
         let code = if fails { code.parse().unwrap_or(500) } else { 404 };
         (StatusCode::from_u16(code).unwrap(), "not JSON").into_response()
@@ -40,7 +40,7 @@ async fn failed_plan(backend: &Value) -> (String, String, String) {
 async fn failure_of_a_state_server_has_its_class_its_detail_and_a_hint() {
     let server = state_server().await;
     let closed = HeldPort::new();
-    let of = |path: &str| http(&format!("{}{path}", server.endpoint()));
+    let of = |path: &str| http(&format!("{}/{path}", server.endpoint()));
     for (backend, class, said, hint) in [
         (of("get/401"), "credentials", "requires auth", "credentials"),
         (of("get/403"), "credentials", "invalid auth", "permissions"),
@@ -71,7 +71,7 @@ async fn failure_of_a_state_server_has_its_class_its_detail_and_a_hint() {
 async fn command_that_gets_no_lock_is_not_named_as_its_holder() {
     let server = state_server().await;
     for code in ["423", "409"] {
-        let backend = http(&format!("{}lock/{code}", server.endpoint()));
+        let backend = http(&format!("{}/lock/{code}", server.endpoint()));
         let (class, message, advice) = failed_plan(&backend).await;
         assert_eq!(class, "lock", "{message}");
         assert!(message.contains("the state is locked; its backend does not report"), "{message}");
@@ -82,7 +82,8 @@ async fn command_that_gets_no_lock_is_not_named_as_its_holder() {
 #[tokio::test]
 async fn postgresql_that_refuses_a_login_is_a_failure_of_credentials() {
     let server = Postgres::start();
-    let wrong = server.connection_string().replacen("postgres:", "postgres:no", 1);
+    let wrong =
+        server.connection_string().replacen("postgres://postgres:", "postgres://postgres:no", 1);
     assert_ne!(wrong, server.connection_string());
     let backend = json!({"type": "pg", "config": {"conn_str": wrong}});
     let (class, message, advice) = failed_plan(&backend).await;

@@ -89,7 +89,7 @@ fn run_file_with_a_wrong_type_is_rejected_with_field_and_type() {
 async fn secret_in_the_reason_of_a_failure_is_masked_in_every_document() {
     let module = "variable \"password\" {}\n";
     let mut world = World::new(&[("main.tf", module)]).await;
-    let act = "echo 'Error: cannot log in with hunter22-secret' >&2";
+    let act = "echo 'Error: cannot log in with hunter22-hidden' >&2";
     StandIn::install(&mut world, AtPlan::Do(act));
     let documents = [
         "reports/status.json",
@@ -103,7 +103,7 @@ async fn secret_in_the_reason_of_a_failure_is_masked_in_every_document() {
     world.set("BUTLER_SUMMARY", world.path("summary.md"));
     world.set("BUTLER_REPORT", world.path("page.html"));
     let mut config = world.config("plan");
-    config["variables"]["password"] = json!({"value": "hunter22-secret", "sensitive": true});
+    config["variables"]["password"] = json!({"value": "hunter22-hidden", "sensitive": true});
     let end = world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     let (message, _) = world.last_error();

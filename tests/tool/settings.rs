@@ -166,6 +166,8 @@ fn every_flag_of_the_command_line_is_a_setting() {
         "--all",
         "--stage",
         "--raw",
+        "--reason",
+        "--removed",
     ];
     let mut waiting = vec![command];
     while let Some(command) = waiting.pop() {

@@ -77,6 +77,8 @@ impl Repository {
         let entry = format!("[submodule \"{path}\"]\n\tpath = {path}\n\turl = {url}\n");
         text.push_str(&entry);
         std::fs::write(&modules, text).unwrap();
+        // Without it, the next commit would remove the submodule.
+        std::fs::create_dir_all(self.path().join(path)).unwrap();
         let entry = format!("160000,{commit},{path}");
         self.git(&["update-index", "--add", "--cacheinfo", &entry]);
         self.git(&["add", ".gitmodules"]);

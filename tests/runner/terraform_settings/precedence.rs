@@ -189,12 +189,12 @@ async fn token_of_the_settings_file_overrides_the_environment_but_not_the_run() 
     );
 
     let mut config = world.config("plan");
-    config["envVars"] = json!({(variable): {"value": "hunter22-of-the-run", "sensitive": true}});
+    config["envVars"] = json!({(variable): {"value": "hunter22_of_the_run", "sensitive": true}});
     let end = world.run(config).await;
     assert_succeeded(&end);
     let asked = registry.requests();
     let versions = asked.iter().rfind(|(path, _)| path.ends_with("/versions")).unwrap();
-    assert_eq!(versions.1.as_deref(), Some("Bearer hunter22-of-the-run"));
+    assert_eq!(versions.1.as_deref(), Some("Bearer hunter22_of_the_run"));
     expect![[r"
         `terraformrc.credentials.127.0.0.1:PORT` of the settings file is ignored: the run's `TF_TOKEN_127.0.0.1:PORT` counts
         `~/.terraformrc` of the environment is ignored: the settings file counts

@@ -91,7 +91,7 @@ async fn secrets_in_diagnostics_are_masked_and_runner_warnings_included() {
     let world = World::new(&[("main.tf", module)]).await;
     let mut config = world.config("plan");
     config["variables"] = json!({
-        "a": {"value": "hunter22-secret", "sensitive": true},
+        "a": {"value": "hunter22-hidden", "sensitive": true},
         "b": {"value": "xy", "sensitive": true},
     });
     let (_, result) = run_with(&world, config).await;

@@ -44,7 +44,7 @@ output "lines" { value = "one\ntwo" }
 "#;
     let (world, reports) = job(&[("main.tf", MODULE), ("more.tf", more)]).await;
     let mut config = world.config("apply");
-    config["variables"] = json!({"password": {"value": "hunter22-secret", "sensitive": true}});
+    config["variables"] = json!({"password": {"value": "hunter22-hidden", "sensitive": true}});
     let end = world.run(config).await;
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert_eq!(names(&reports), ["outputs.env", "result.json", "terraform.json", "timings.txt"]);
@@ -177,7 +177,7 @@ async fn test_run_of_an_older_terraform_writes_a_junit_file() {
     }
     let mut config = world.config("test");
     config["terraformVersion"] = json!("1.9.8");
-    config["variables"] = json!({"name": {"value": "hunter22-secret", "sensitive": true}});
+    config["variables"] = json!({"name": {"value": "hunter22-hidden", "sensitive": true}});
     let end = world.run(config).await;
     assert_eq!(end.code, Some(1), "{}", end.stderr);
     assert_eq!(names(&reports), ["junit.xml", "result.json", "timings.txt"]);

@@ -58,7 +58,8 @@ async fn renamed_layer_keeps_its_history_and_its_state() {
     // The state is used: there is nothing to add.
     assert!(installation.ask(&["layer", "plan", "new", "--wait"]).status.success());
     let plan = installation.runs("new")[0].clone();
-    assert_eq!(plan["counts"], serde_json::json!({"add": 0, "change": 0, "destroy": 0}), "{plan}");
+    let counts = plan["counts"].as_object().unwrap();
+    assert!(counts.values().all(|count| *count == 0), "{plan}");
 
     // What stays in the file changes nothing.
     assert_eq!(installation.terminate().await, Some(0));

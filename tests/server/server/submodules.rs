@@ -46,8 +46,13 @@ layers:
         assert!(row.contains(&format!("{add} to add")), "{table}");
     }
     assert_eq!(attempts(&installation.data()).len(), 6);
-    // A trigger of `policy`, and a file in a parent directory of `inside`.
+    // A trigger of `policy`, which no tool reads in the parent directory of `inside`.
     update("README.md", "more");
+    let pass = installation.once(&[]).await;
+    assert!(pass.status.success(), "{}", text(&pass));
+    assert_eq!(attempts(&installation.data()).len(), 7);
+    // A file that tools read in a parent directory of `inside`.
+    update("common.tfvars", "");
     let pass = installation.once(&[]).await;
     assert!(pass.status.success(), "{}", text(&pass));
     assert_eq!(attempts(&installation.data()).len(), 8);

@@ -26,6 +26,8 @@ fn generated(target: &str) -> String {
 fn runner_environment(script: &str, variables: &Map<String, Value>) -> BTreeMap<String, String> {
     let shown = script.replace("exec butler-runner execute", "exec env");
     assert_ne!(shown, script, "the runner is not started:\n{script}");
+    // No runner is installed here, so that it cannot be started before.
+    let shown = shown.replace("butler-runner -V ", "true ");
     let variables = variables.iter().map(|(name, value)| (name, value.as_str().unwrap()));
     let mut command = Command::new("/bin/sh");
     command.args(["-e", "-c", &shown]).env_clear().envs(variables).env("PATH", "/usr/bin:/bin");

@@ -52,6 +52,12 @@ fn install_recording_curl(world: &World) -> PathBuf {
     world.path("noting")
 }
 
+/// Does that for the steps of a GitHub job. Steps add their own lines to the file.
+fn put_recording_curl_on_path(world: &World) {
+    let line = format!("{}\n", install_recording_curl(world).display());
+    std::fs::write(world.path("GITHUB_PATH"), line).unwrap();
+}
+
 /// PATH with this directory first.
 fn path_with(directory: PathBuf) -> std::ffi::OsString {
     let mut paths = vec![directory];
@@ -71,11 +77,7 @@ async fn github_job_with_a_failed_installation_or_login_reports_the_run_as_faile
             let world = world("plan", &releases).await;
             releases.site.inject_fault(&archive(), Fault::Missing);
             let (mut job, steps) = kind.job(&world, &event, &["--oidc=aws"]);
-            std::fs::write(
-                world.path("GITHUB_PATH"),
-                install_recording_curl(&world).to_str().unwrap(),
-            )
-            .unwrap();
+            put_recording_curl_on_path(&world);
             job.failing.extend(failing);
             let done = job.execute(&steps).await;
             releases.site.remove_faults();
@@ -101,8 +103,7 @@ async fn github_job_that_is_cancelled_before_the_runner_starts_reports_the_run_a
     for kind in Kind::ALL {
         let world = world("plan", &releases).await;
         let (mut job, steps) = kind.job(&world, &dispatched(&aws), &["--oidc=aws"]);
-        std::fs::write(world.path("GITHUB_PATH"), install_recording_curl(&world).to_str().unwrap())
-            .unwrap();
+        put_recording_curl_on_path(&world);
         job.cancelled_in = Some("Log in to AWS");
         let done = job.execute(&steps).await;
         assert_eq!(step(&done, "Execute the run").outcome, "skipped");
@@ -123,8 +124,7 @@ async fn github_job_with_a_missing_image_reports_the_run_as_failed() {
     let docker = "#!/bin/sh\n[ \"$1\" != run ] || touch \"$HOME/was-run\"\nexit 1\n";
     executable(&world.path("noting/docker"), docker);
     let (mut job, steps) = Kind::Workflow.job(&world, &by_hand(), &["--image"]);
-    std::fs::write(world.path("GITHUB_PATH"), install_recording_curl(&world).to_str().unwrap())
-        .unwrap();
+    put_recording_curl_on_path(&world);
     let done = job.execute(&steps).await;
     assert_eq!(step(&done, "Execute the run").outcome, "failure");
     assert!(!world.path("home/was-run").exists());
@@ -162,8 +162,7 @@ async fn github_job_with_a_runner_that_does_not_start_reports_the_run_as_failed(
         let world = world("plan", &releases).await;
         executable(&world.path("noting/docker"), DOCKER_WITHOUT_CONTAINERS);
         let (mut job, steps) = kind.job(&world, &by_hand(), options);
-        std::fs::write(world.path("GITHUB_PATH"), install_recording_curl(&world).to_str().unwrap())
-            .unwrap();
+        put_recording_curl_on_path(&world);
         let done = job.execute(&steps).await;
         assert_eq!(step(&done, "Execute the run").outcome, "failure");
         assert_eq!(step(&done, "Keep the report").outcome, "skipped");

@@ -8,7 +8,7 @@ use butler_testing::git_server::GitServer;
 use butler_testing::world::{MODULE, RunEnd, World, merge, sequence};
 
 /// A secret in every configuration, which no output may contain.
-const SECRET: &str = "hunter22-secret";
+const SECRET: &str = "hunter22-hidden";
 
 /// The file that a command in a configuration would create. It is replaced by a path in the test's
 /// own directory.

@@ -107,12 +107,16 @@ fn image_without_arguments_executes_a_run_only_if_settings_name_one() {
         ("BUTLER_TOKEN", TOKEN),
         ("BUTLER_TOKEN_FILE", "/run/token"),
         ("BUTLER_CONFIG", "/nonexistent/run.json"),
-        ("BUTLER_LOCAL", "true"),
     ] {
         let output = installed.container(&[]).env(name, value).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{name}: what is missing is said: {output:?}");
         assert!(output.stderr.starts_with(b"error: "), "{name}: {output:?}");
     }
+    // A local run plans the working directory by default.
+    let output = installed.container(&[]).env("BUTLER_LOCAL", "true").output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("holds no Terraform configuration"), "{said}");
 }
 
 #[test]

@@ -175,7 +175,7 @@ pub struct LayerEntry {
     pub pass_env: Vec<Spanned<String>>,
     /// The state backend.
     pub backend: Option<BackendEntry>,
-    /// The workspace.
+    /// The workspace. It is created if it does not exist.
     pub workspace: Option<String>,
     /// Checks for drift of an applied layer.
     pub drift: Option<DriftEntry>,
@@ -277,7 +277,7 @@ pub struct DriftEntry {
     /// strategy says.
     pub repair: Option<bool>,
     /// Addresses of modules, resources and attributes that do not count as drift: `module.web`,
-    /// `aws_instance.web`, `aws_instance.web.tags`. `[*]` stands for all instances: `aws_instance.web[*].tags`.
+    /// `aws_instance.web`, `aws_instance.web.tags`. `[*]` means all instances: `aws_instance.web[*].tags`.
     pub ignore: Vec<String>,
 }
 
