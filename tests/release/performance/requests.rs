@@ -75,7 +75,7 @@ async fn small_run_sends_few_requests_over_few_connections() {
         ("validate", &[][..]),
         ("plan", &["POST plan"]),
         ("apply", &["POST plan", "POST outputs"]),
-        ("destroy", &["POST plan", "POST outputs"]),
+        ("destroy", &["POST plan"]),
     ] {
         let sent = meter.run(&world, operation).await;
         assert_eq!(sent.names, sequence(reports), "{operation}");
