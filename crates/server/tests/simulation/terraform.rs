@@ -283,11 +283,24 @@ impl World {
         });
     }
 
+    /// Whether an apply works on the state with this key.
+    fn is_applied_now(&self, key: &str) -> bool {
+        let processes = self.executor.machine.lock().unwrap().processes.clone();
+        processes.iter().filter(|process| process.uses_state()).any(|process| {
+            let id = &process.id;
+            self.run_of(id).action.changes_infrastructure() && self.state_key(id) == key
+        })
+    }
+
     /// Another program applies something else to a layer, or removes its resources from the state.
     pub(crate) fn apply_outside(&mut self, layer: usize, removes: bool) {
         self.drifts += 1;
         let (number, now) = (self.drifts, self.now());
         let key = self.place_of_state(layer);
+        // An apply of this server has locked the state.
+        if self.is_applied_now(&key) {
+            return;
+        }
         let mut machine = self.executor.machine.lock().unwrap();
         let infrastructure = machine.infrastructure.entry(key).or_default();
         // No other program can begin a state while an apply of this server does.
