@@ -24,9 +24,7 @@ impl Alarms {
         match what {
             JournalKind::DriftFound { difference } => {
                 self.open.insert(layer, difference.clone());
-                // What a commit has accepted can be undone more than once.
-                let is_undone = difference.starts_with("undone ");
-                if !self.found.insert((layer, difference.clone())) && !is_undone {
+                if !self.found.insert((layer, difference.clone())) && !comes_again(&difference) {
                     return Err(format!("drift {difference} of layer {layer} was told twice"));
                 }
                 Ok("drift was told")
@@ -35,8 +33,7 @@ impl Alarms {
                 let Some(ended) = self.open.remove(&layer) else {
                     return Err(format!("layer {layer} had no drift that could be resolved"));
                 };
-                let is_undone = ended.starts_with("undone ");
-                if !self.resolved.insert((layer, ended.clone())) && !is_undone {
+                if !self.resolved.insert((layer, ended.clone())) && !comes_again(&ended) {
                     return Err(format!(
                         "the end of drift {ended} of layer {layer} was told twice"
                     ));
@@ -46,6 +43,12 @@ impl Alarms {
             _ => Ok(""),
         }
     }
+}
+
+/// Whether the same difference can be found again after its end: what a commit has accepted can be undone more than
+/// once, and a layer with the same state can apply its own code each time.
+fn comes_again(difference: &str) -> bool {
+    ["undone ", "code of "].iter().any(|begin| difference.starts_with(begin))
 }
 
 impl World {
