@@ -42,9 +42,10 @@ use crate::metrics::AttemptMetrics;
 use crate::model::{
     AttemptToken, Commit, Digest, Ending, LayerName, Moment, Revision, RunId, Sighting,
 };
+use crate::model::THIS_MACHINE;
 use crate::serve::{Desired, Leadership, Views};
 use crate::store::{
-    AttemptId, AttemptResult, MemoryStore, Note, Outcome, StartRequest, Store, THIS_MACHINE,
+    AttemptId, AttemptResult, MemoryStore, Note, Outcome, StartRequest, Store,
 };
 
 /// A server without processes.

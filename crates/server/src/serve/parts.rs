@@ -30,8 +30,9 @@ use crate::attempts::{
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::metrics::AttemptMetrics;
+use crate::model::THIS_MACHINE;
 use crate::plans::PlanKeys;
-use crate::store::{AnyStore, Deciders as _, Store, THIS_MACHINE};
+use crate::store::{AnyStore, Deciders as _, Store};
 
 /// The parts of a server. Its scheduler works beside them.
 pub(super) struct Parts {

@@ -47,7 +47,6 @@ pub use any::{AnyStore, StorePlace};
 pub use beside::{Cursors, Deciders, Followers, Sessions};
 pub use error::{StoreError, StoreResult};
 pub use memory::MemoryStore;
-pub(crate) use migrate::THIS_MACHINE;
 pub use migrate::{Migrated, migrate};
 pub use note::{Note, Outcome};
 pub use postgres::{AddressError, PostgresAddress, PostgresStore};
