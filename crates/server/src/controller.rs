@@ -121,6 +121,8 @@ pub struct Limits {
     pub starts_again: Duration,
     /// Whether the layer has not been at rest since the server started.
     pub is_first_pass: bool,
+    /// The namespace that may define the layer, if its custom resources are not known yet.
+    pub unlisted: Option<String>,
     /// Why nothing is started, for example because the disk is nearly full.
     pub no_starts: Option<String>,
     /// The fence of this server's right to decide, if several servers share the store.
@@ -137,6 +139,7 @@ impl Limits {
             starts_left: u32::MAX,
             starts_again: Duration::ZERO,
             is_first_pass: false,
+            unlisted: None,
             no_starts: None,
             fence: None,
         }
@@ -191,6 +194,7 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
                 .unwrap_or_default(),
             breaker: snapshot.breaker,
             former,
+            unlisted: self.limits.unlisted.clone(),
             no_starts: self.limits.no_starts.clone(),
             start_waits_for: snapshot.facts.runs.iter().find_map(|run| {
                 let number = run.running()?.number;

@@ -87,7 +87,7 @@ impl ApiError {
     }
 
     /// 503: something outside of the server does not answer.
-    pub(super) fn unavailable(message: String) -> Self {
+    pub(crate) fn unavailable(message: String) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 

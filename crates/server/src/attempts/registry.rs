@@ -105,8 +105,9 @@ impl<S: Store + 'static> StoreRegistry<S> {
             return Ok(Arc::clone(layer));
         }
         // The server was just started. The attempt asks again.
-        if catalog.is_incomplete {
-            return Err(io::Error::other("the repositories have not been read yet").into());
+        if catalog.may_be_missing(&attempt.layer) {
+            let why = "what defines the layer has not been read yet";
+            return Err(io::Error::other(why).into());
         }
         let why = format!("the layer `{}` is no longer in the configuration", attempt.layer);
         Err(self.refuse(attempt, FailureClass::Configuration, why).await)

@@ -43,7 +43,7 @@ use crate::model::{
     Sighting, StalePlan, StateLock, StateVersion, Upstream, WindowOverride,
 };
 
-pub use any::{AnyStore, StorePlace};
+pub use any::{AnyStore, StoreOpening, StorePlace};
 pub use beside::{Cursors, Deciders, Followers, Sessions};
 pub use error::{StoreError, StoreResult};
 pub use memory::MemoryStore;
