@@ -73,6 +73,7 @@ pub use resources::{
     Condition, ConditionStatus, CustomObject, KnownResources, ResourceKey, ResourceKind,
     ResourceStatus, WatchedResources, definitions,
 };
+pub use secret_data::SecretUnread;
 pub use status::{Progress, create, status};
 pub use values::{object_name, quantity};
 pub use watch_jobs::{ChangedJob, JobNews, watch_jobs};

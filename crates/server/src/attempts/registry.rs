@@ -12,7 +12,7 @@ use butler_base::blocking::blocking;
 use butler_base::error::{FailureClass, chain};
 use butler_base::event::LogLine;
 use butler_registry::{
-    Found, PlanReport, Recorded, Registry, RegistryFailure, Report, StatusReport,
+    Found, NoAnswer, PlanReport, Recorded, Registry, RegistryFailure, Report, StatusReport,
 };
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -106,8 +106,8 @@ impl<S: Store + 'static> StoreRegistry<S> {
         }
         // The server was just started. The attempt asks again.
         if catalog.may_be_missing(&attempt.layer) {
-            let why = "what defines the layer has not been read yet";
-            return Err(io::Error::other(why).into());
+            let why = format!("what defines the layer `{}` has not been read yet", attempt.layer);
+            return Err(NoAnswer::NotYet(why).into());
         }
         let why = format!("the layer `{}` is no longer in the configuration", attempt.layer);
         Err(self.refuse(attempt, FailureClass::Configuration, why).await)
@@ -181,7 +181,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
     ) -> RegistryFailure {
         let result = AttemptResult { failure: stored_failure(&why), ..result };
         match self.fail(attempt, result, &why).await {
-            Ok(()) => io::Error::other(why).into(),
+            Ok(()) => NoAnswer::Ended(format!("attempt {attempt}: {why}")).into(),
             Err(error) => error,
         }
     }
@@ -360,7 +360,12 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
         let configuration = match made {
             Ok(configuration) => configuration,
             Err(error) => {
-                return Err(self.refuse(id, FailureClass::Credentials, chain(&error)).await);
+                let class = if error.is_temporary() {
+                    FailureClass::Network
+                } else {
+                    FailureClass::Credentials
+                };
+                return Err(self.refuse(id, class, chain(&error)).await);
             }
         };
         if is_saved(&layer, run) {

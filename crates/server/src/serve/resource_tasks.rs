@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use butler_cluster::{KnownResources, NativeObjects, ResourceKey, ResourceKind, WatchedResources};
+use butler_cluster::{
+    KnownResources, NativeObjects, ResourceKey, ResourceKind, SecretUnread, WatchedResources,
+};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -62,7 +64,10 @@ impl CustomResources {
         let watched = WatchedResources::new(options.resources.clone());
         let (reader, runtime) = (Arc::clone(access), Handle::current());
         options.secrets.read_cluster(Arc::new(move |namespace, name| {
-            runtime.block_on(async { reader.objects().await?.secret(namespace, name).await })
+            runtime.block_on(async {
+                let cluster = reader.objects().await.map_err(SecretUnread::away)?;
+                cluster.secret(namespace, name).await
+            })
         }));
         Ok(Some(Self { access: Arc::clone(access), watched }))
     }
