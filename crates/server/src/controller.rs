@@ -21,7 +21,7 @@ use crate::windows::{Window, closed_actions};
 /// Starts, stops and finds the processes of attempts.
 pub trait Executor: Send + Sync {
     /// Starts the process of a recorded attempt. The process itself asks the store before it does
-    /// anything, so a start that is late or repeated is harmless.
+    /// anything, so a start that is late or repeated is harmless. `timeout` is when the attempt is asked to stop.
     ///
     /// # Errors
     /// If the process may not have been started.
@@ -29,6 +29,7 @@ pub trait Executor: Send + Sync {
         &self,
         attempt: &AttemptId,
         token: &AttemptToken,
+        timeout: Duration,
     ) -> impl Future<Output = Result<(), ExecutorError>> + Send;
 
     /// Asks the process to stop.
@@ -339,7 +340,7 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
         if self.store.start_attempt(request).await? == Outcome::Refused {
             return Ok(Outcome::Refused);
         }
-        self.executor.launch(&id, &token).await?;
+        self.executor.launch(&id, &token, timeout).await?;
         Ok(self.store.note(&id, Note::Heartbeat).await?)
     }
 }

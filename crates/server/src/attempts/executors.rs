@@ -2,6 +2,7 @@
 //! other executor before.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::directory::AttemptDirectory;
 use super::executor::{ProcessExecutor, has_commit};
@@ -46,13 +47,18 @@ impl Executors {
 }
 
 impl Executor for Executors {
-    async fn launch(&self, attempt: &AttemptId, token: &AttemptToken) -> Result<(), ExecutorError> {
+    async fn launch(
+        &self,
+        attempt: &AttemptId,
+        token: &AttemptToken,
+        timeout: Duration,
+    ) -> Result<(), ExecutorError> {
         match &self.jobs {
             Some(jobs) => {
-                jobs.launch(attempt, token);
+                jobs.launch(attempt, token, timeout);
                 Ok(())
             }
-            None => self.processes.launch(attempt, token).await,
+            None => self.processes.launch(attempt, token, timeout).await,
         }
     }
 

@@ -269,8 +269,9 @@ impl<S: Store + 'static> StoreRegistry<S> {
         let AttemptOfRun { id, run, attempt: known } = attempt;
         let end = EndOfRun::reported(report);
         let status = end.status.clone();
-        if end.is_interrupted() && known.stop.is_none() && self.directory(id).is_job() {
-            // Only the cluster knows why it sent the signal. The account of the run is there already.
+        let is_job = self.directory(id).is_job();
+        if end.leaves_reason_to_cluster() && known.stop.is_none() && is_job {
+            // Only the cluster knows why it sent the signal, or what its node lacks. The account of the run is there already.
             let noted = self.hear(id).await?;
             let _ = self.events.send(Event::Exited(id.clone()));
             return Ok(match noted {
@@ -295,6 +296,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
             .await?;
             match end.result(run.action, plan, drift) {
                 Some(result) => {
+                    let result = if is_job { result.of_job() } else { result };
                     if matches!(result.ending, Ending::Failed(_)) {
                         self.explain_missing_files(attempt).await;
                     }

@@ -122,7 +122,12 @@ struct NoStarts {
 }
 
 impl Executor for NoStarts {
-    async fn launch(&self, _: &AttemptId, _: &AttemptToken) -> Result<(), ExecutorError> {
+    async fn launch(
+        &self,
+        _: &AttemptId,
+        _: &AttemptToken,
+        _: std::time::Duration,
+    ) -> Result<(), ExecutorError> {
         Ok(())
     }
 

@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout};
 use super::directory::AttemptDirectory;
 use super::job_options::{JobSettings, LABEL, LAYER, start_timeout};
 use super::log_writer::LogWriter;
-use super::outcome::{ignored_drift, left_by};
+use super::outcome::{ignored_drift, left_by, stored_failure};
 use crate::controller::{ExecutorError, Probe};
 use crate::data::DataDirectory;
 use crate::event::Event;
@@ -115,13 +115,13 @@ impl JobExecutor {
     }
 
     /// Creates the Job of a recorded attempt, beside all else: the API server can be slow.
-    pub(super) fn launch(&self, attempt: &AttemptId, token: &AttemptToken) {
+    pub(super) fn launch(&self, attempt: &AttemptId, token: &AttemptToken, timeout: Duration) {
         let (shared, attempt) = (Arc::clone(&self.shared), attempt.clone());
         let token = token.secret().clone();
         let stop = Stop::new();
         lock(&shared.creating).insert(attempt.clone(), stop.clone());
         tokio::spawn(async move {
-            let started = shared.start(&attempt, &token, &stop).await;
+            let started = shared.start(&attempt, &token, timeout, &stop).await;
             if let Err(error) = &started {
                 shared.record_failure(&attempt, error);
             }
@@ -168,12 +168,14 @@ impl JobExecutor {
         let directory = shared.directory(attempt);
         // The server has not created the Job, or has deleted it. The pod can take its time to disappear. A runner that
         // has begun all the same is asked about: the answer to the creation can be lost.
-        if let Some(ending) = directory.failed_start().filter(|_| !directory.has_begun()) {
-            return ended(AttemptResult::ended(ending));
+        if let Some(result) = directory.failed_start().filter(|_| !directory.has_begun()) {
+            return ended(result);
         }
         // All that it has reported but its final status.
         let catalog = shared.catalog.borrow().clone();
-        let left = || left_by(&directory, &ignored_drift(&catalog, &attempt.layer));
+        let left = || {
+            left_by(&directory, &ignored_drift(&catalog, &attempt.layer)).map(AttemptResult::of_job)
+        };
         let name = job_name(attempt);
         let state = match shared.ask(Box::pin(shared.cluster.job_state(&name))).await {
             Ok(state) => state,
@@ -204,9 +206,12 @@ impl JobExecutor {
                 }
             },
             JobState::Ended(end) => match left() {
-                Some(result) if is_interrupted(&result) && end.failure != JobFailure::Ended => {
-                    shared.write_end(attempt, &end);
-                    ended(AttemptResult { ending: Ending::Job(end.failure), ..result })
+                Some(result)
+                    if leaves_reason_to_cluster(&result) && end.failure != JobFailure::Ended =>
+                {
+                    let of_cluster = shared.end(attempt, &end);
+                    let failure = of_cluster.failure.or(result.failure);
+                    ended(AttemptResult { ending: of_cluster.ending, failure, ..result })
                 }
                 Some(result) => ended(result),
                 None => shared.ended_without_report(attempt, &end),
@@ -290,7 +295,7 @@ impl Shared {
         if is_incomplete && self.delete(attempt, name).await {
             tracing::warn!(run = %attempt.run, "the Job `{name}` is deleted: its token may not exist");
             let ending = Ending::Job(JobFailure::Incomplete);
-            record_end(&directory, attempt, ending);
+            record_end(&directory, attempt, ending, "");
             return ended(AttemptResult::ended(ending));
         }
         let limit = self.layer(attempt).map(|layer| start_timeout(&layer.entry));
@@ -306,7 +311,7 @@ impl Shared {
         let why = wait.why.as_deref().unwrap_or("the cluster does not say why");
         let summary = format!("the pod did not begin within {limit}: {why}");
         let end = JobEnd { failure: wait.failure(), summary };
-        record_end(&directory, attempt, Ending::Job(end.failure));
+        record_end(&directory, attempt, Ending::Job(end.failure), &end.summary);
         self.ended_without_report(attempt, &end)
     }
 
@@ -325,17 +330,19 @@ impl Shared {
     }
 
     fn ended_without_report(&self, attempt: &AttemptId, end: &JobEnd) -> Probe {
-        self.write_end(attempt, end);
-        ended(AttemptResult::ended(Ending::Job(end.failure)))
+        ended(self.end(attempt, end))
     }
 
-    /// Writes into the log why the cluster ended an attempt.
-    fn write_end(&self, attempt: &AttemptId, end: &JobEnd) {
-        let text = format!("Error: {}", end.summary);
+    /// The end of an attempt that the cluster has ended, whose reason is written into its log.
+    fn end(&self, attempt: &AttemptId, end: &JobEnd) -> AttemptResult {
+        let advice = end.failure.advice().map(|advice| format!("; {advice}")).unwrap_or_default();
+        let why = format!("{}{advice}", end.summary);
         let log = self.directory(attempt).log();
-        if let Err(error) = LogWriter::default().append_own(&log, text) {
+        if let Err(error) = LogWriter::default().append_own(&log, format!("Error: {why}")) {
             tracing::warn!(run = %attempt.run, %error, "cannot write why an attempt ended to its log");
         }
+        let failure = stored_failure(&why);
+        AttemptResult { failure, ..AttemptResult::ended(Ending::Job(end.failure)) }
     }
 
     /// Asks the API server, unless it did not answer a moment ago.
@@ -383,14 +390,14 @@ fn attempt_of(job: &ChangedJob) -> Option<AttemptId> {
 }
 
 /// Records why a Job was deleted, for the next probe.
-fn record_end(directory: &AttemptDirectory, attempt: &AttemptId, ending: Ending) {
-    if let Err(error) = directory.record_failed_start(ending) {
+fn record_end(directory: &AttemptDirectory, attempt: &AttemptId, ending: Ending, why: &str) {
+    if let Err(error) = directory.record_failed_start(ending, why) {
         tracing::error!(run = %attempt.run, %error, "cannot record why a Job was deleted");
     }
 }
 
-/// Whether a signal ended the run, for which its cluster has the reason.
-fn is_interrupted(result: &AttemptResult) -> bool {
+/// Whether a signal or its machine ended the run, for which its cluster has the reason.
+fn leaves_reason_to_cluster(result: &AttemptResult) -> bool {
     result.ending == Ending::Failed(FailureClass::Platform)
 }
 
