@@ -25,9 +25,10 @@ use butler_base::secret::{Redactor, redact_json};
 /// the start, and with the library's default it needs 4 MB.
 const BUFFERED_LINES: usize = 4096;
 
-/// These libraries log each failed request, even if a retry succeeds, and their callers log outages themselves. So
-/// their events are logged only with `-vv`, or if the filter names them.
-const TALKATIVE: [&str; 2] = ["kube_client", "object_store"];
+/// The libraries whose events are logged: this one says that no connection can be accepted. Others log each failed
+/// request with everything that came back, even if a retry succeeds, and their callers log outages themselves, once. So
+/// their events are logged only with `-vv`, or if the filter names the library.
+const HEARD: [&str; 1] = ["axum"];
 
 /// The flags for the log, which every subcommand has.
 pub(super) struct LogFlags;
@@ -142,11 +143,11 @@ where
     // The settings have checked the filter.
     let filter = EnvFilter::try_new(&logging.filter).unwrap_or_default();
     let logs_all = filter.max_level_hint() == Some(LevelFilter::TRACE);
-    let left_out = TALKATIVE.map(|name| (name, !logs_all && !logging.filter.contains(name)));
+    let names = logging.filter.clone();
     let filter = filter.and(filter_fn(move |metadata| {
-        let is_left_out =
-            |&(name, left_out): &(&str, bool)| left_out && metadata.target().starts_with(name);
-        may_be_logged(metadata) && !left_out.iter().any(is_left_out)
+        let library = metadata.target().split("::").next().unwrap_or_default();
+        let is_heard = is_own(metadata) || HEARD.contains(&library) || names.contains(library);
+        may_be_logged(metadata) && (logs_all || is_heard)
     }));
     let (redactor, reader) = (redactor.clone(), logging.reader);
     let lines = fmt::layer().with_writer(writer);
@@ -177,7 +178,12 @@ where
 /// Whether an event may be logged with any filter. Events of libraries below `info` may not, because their traces
 /// contain requests, and with them the token.
 fn may_be_logged(metadata: &Metadata<'_>) -> bool {
-    *metadata.level() <= Level::INFO || metadata.target().starts_with("butler_")
+    *metadata.level() <= Level::INFO || is_own(metadata)
+}
+
+/// Whether an event is not that of a library.
+fn is_own(metadata: &Metadata<'_>) -> bool {
+    metadata.target().starts_with("butler_")
 }
 
 #[cfg(test)]
@@ -243,22 +249,25 @@ mod tests {
     }
 
     #[test]
-    fn events_of_talkative_libraries_are_logged_only_on_request() {
+    fn events_of_libraries_are_logged_only_on_request() {
         for (filter, of_kubernetes, of_objects) in [
             ("info", false, false),
             ("debug", false, false),
+            ("warn", false, false),
             ("trace", true, true),
-            ("info,kube_client=error", true, false),
+            ("info,kube_client=error,kube_runtime=warn", true, false),
             ("info,object_store=info", false, true),
         ] {
             let text = logged(LogFormat::Text, filter, || {
                 tracing::error!(target: "kube_client::client::builder", "failed with error x");
                 tracing::info!(target: "object_store::client::retry", "backing off");
-                tracing::error!(target: "another_library", "logged");
+                tracing::error!(target: "axum::serve", "cannot accept");
+                tracing::error!(target: "another_library", "of another library");
             });
             assert_eq!(text.contains("failed with error"), of_kubernetes, "{filter}: {text}");
             assert_eq!(text.contains("backing off"), of_objects, "{filter}: {text}");
-            assert!(text.contains("logged"), "{text}");
+            assert!(text.contains("cannot accept"), "{text}");
+            assert_eq!(text.contains("of another library"), filter == "trace", "{filter}: {text}");
         }
     }
 

@@ -196,7 +196,11 @@ impl FailedCommand {
         if self.lock.is_some() {
             return FailureClass::Lock;
         }
-        if self.signal == Some(SIGKILL) || self.out_of_memory.is_some() {
+        if self.out_of_memory.is_some() {
+            return FailureClass::OutOfMemory;
+        }
+        // Who has sent it is not known.
+        if self.signal == Some(SIGKILL) {
             return FailureClass::Platform;
         }
         match self.cause {
@@ -274,6 +278,8 @@ mod tests {
                 failed: Box::new(failed),
             };
             assert_eq!(error.advice().is_some(), advice, "{expected}");
+            let is_known = error.class() == Some(FailureClass::OutOfMemory);
+            assert_eq!(is_known, out_of_memory.is_some(), "{expected}");
         }
     }
 }

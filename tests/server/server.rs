@@ -40,6 +40,7 @@ mod resources;
 mod restarts;
 mod servers;
 mod ssh;
+mod starting;
 mod state_locks;
 mod stopping;
 mod store;
@@ -159,6 +160,12 @@ impl Installation {
 
     /// Starts the server with its command line behind `words`, for example those of `unshare`.
     async fn serve_behind(&mut self, words: &[&str], arguments: &[String]) {
+        let starting = self.start_behind(words, arguments);
+        self.until_ready(starting).await;
+    }
+
+    /// Starts the server with its command line behind `words`, and does not wait for it.
+    fn start_behind(&self, words: &[&str], arguments: &[String]) -> Child {
         let mut log = std::fs::OpenOptions::new();
         let log = log.create(true).append(true).open(self.path("server.log")).unwrap();
         let mut command = self.command(&["serve"]);
@@ -170,14 +177,23 @@ impl Installation {
             command = wrapped(&command, words);
             command.current_dir(self.directory.path());
         }
-        let mut process = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
+        command.stdout(Stdio::piped()).stderr(log).spawn().unwrap()
+    }
+
+    /// Waits until the server is ready.
+    async fn until_ready(&mut self, mut process: Child) {
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let ready = lines.next_line().await.unwrap();
-        let log = std::fs::read_to_string(self.path("server.log")).unwrap();
+        let log = self.server_log();
         let ready = ready.unwrap_or_else(|| panic!("the server has ended: {log}"));
         let address = ready.strip_prefix("listening on ").unwrap().trim_end_matches('/');
         self.server = Some(Running { process, address: address.to_owned() });
         self.held.clear();
+    }
+
+    /// What the server has logged.
+    fn server_log(&self) -> String {
+        std::fs::read_to_string(self.path("server.log")).unwrap()
     }
 
     /// Keeps the ports of the server that has ended from other programs.
@@ -286,9 +302,15 @@ impl Installation {
 
     /// Waits until the only problem contains these texts.
     async fn until_problem(&self, texts: &[&str]) {
-        eventually(&format!("the problem {texts:?}"), || {
+        self.until_problems(1, texts).await;
+    }
+
+    /// Waits until there are this many problems, and each of them contains these texts.
+    async fn until_problems(&self, count: usize, texts: &[&str]) {
+        eventually(&format!("{count} problems {texts:?}"), || {
             let found = self.problems();
-            found.len() == 1 && texts.iter().all(|text| found[0].contains(text))
+            let is_said = |problem: &String| texts.iter().all(|text| problem.contains(text));
+            found.len() == count && found.iter().all(is_said)
         })
         .await;
     }

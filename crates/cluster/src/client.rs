@@ -9,6 +9,7 @@ use std::time::Duration;
 use kube::Client;
 use kube::client::{Body, ClientBuilder};
 use tower::filter::FilterLayer;
+use tower::util::MapResponseLayer;
 
 use crate::access::ClusterAccess;
 use crate::classify;
@@ -16,6 +17,7 @@ use crate::error::{ClusterError, Request};
 use crate::kubeconfig;
 use crate::names::JobName;
 use crate::outage::{Outage, OutageRetries};
+use crate::retry_after::RetryAfter;
 use crate::token_file::TokenFile;
 use butler_base::error::chain;
 
@@ -32,6 +34,7 @@ pub struct Cluster {
     pub(crate) client: Client,
     pub(crate) server: String,
     pub(crate) namespace: String,
+    pub(crate) retry_after: RetryAfter,
     outage: Arc<Outage>,
 }
 
@@ -57,6 +60,13 @@ impl Cluster {
         })?;
         let builder = ClientBuilder::try_from(config)
             .map_err(|error| classify::classify_setup_error(error, &server))?;
+        let retry_after = RetryAfter::default();
+        let noted = retry_after.clone();
+        let builder =
+            builder.with_layer(&MapResponseLayer::new(move |response: http::Response<_>| {
+                noted.note(&response);
+                response
+            }));
         let client = match token {
             None => builder.build(),
             Some(file) => {
@@ -66,12 +76,13 @@ impl Cluster {
                 builder.with_layer(&FilterLayer::new(authorize)).build()
             }
         };
-        Ok(Self::from_client(client, server, namespace))
+        Ok(Self { retry_after, ..Self::from_client(client, server, namespace) })
     }
 
     /// The cluster at `server`, to which `client` sends requests.
     pub(crate) fn from_client(client: Client, server: String, namespace: String) -> Self {
-        Self { client, server, namespace, outage: Arc::default() }
+        let (retry_after, outage) = (RetryAfter::default(), Arc::default());
+        Self { client, server, namespace, retry_after, outage }
     }
 
     /// The address of the API server.
@@ -127,7 +138,7 @@ impl Cluster {
                     why: format!("no answer within {} s", REQUEST_TIMEOUT.as_secs()),
                 },
             };
-            let Some(pause) = retries.pause(&error) else {
+            let Some(pause) = retries.pause(&error, self.retry_after.left()) else {
                 if error.is_rejection() {
                     self.outage.end(request);
                 }

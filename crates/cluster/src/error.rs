@@ -247,6 +247,23 @@ impl ClusterError {
         matches!(self, Self::NoResponse { .. } | Self::Failing { .. })
     }
 
+    /// Whether only another configuration can help: no request was sent.
+    #[must_use]
+    pub const fn is_of_configuration(&self) -> bool {
+        matches!(
+            self,
+            Self::NoCluster { .. }
+                | Self::NoKubeconfig { .. }
+                | Self::NoContext { .. }
+                | Self::Unreadable { .. }
+                | Self::Unparsable { .. }
+                | Self::Kubeconfig { .. }
+                | Self::Account(_)
+                | Self::Client { .. }
+                | Self::ProxyProtocol { .. }
+        )
+    }
+
     /// What has failed if a run cannot be started because of this error.
     #[must_use]
     pub fn failure(&self) -> JobFailure {

@@ -35,6 +35,23 @@ pub enum JobFailure {
 }
 
 impl JobFailure {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Image,
+        Self::Setup,
+        Self::Quota,
+        Self::NoRoom,
+        Self::OutOfMemory,
+        Self::Evicted,
+        Self::NodeLost,
+        Self::Deadline,
+        Self::Refused,
+        Self::Access,
+        Self::Unreachable,
+        Self::Incomplete,
+        Self::Ended,
+    ];
+
     /// Whether the same thing can succeed later without a change.
     #[must_use]
     pub const fn is_retried(self) -> bool {
@@ -71,6 +88,17 @@ impl JobFailure {
         }
     }
 
+    /// What a person does about it, in the imperative, if the same start can never succeed.
+    #[must_use]
+    pub const fn advice(self) -> Option<&'static str> {
+        match self {
+            Self::OutOfMemory => Some("increase `memory` of the layer's `job`"),
+            Self::Deadline => Some("increase `timeout` of the layer"),
+            Self::Setup => Some("create what is missing in the namespace of the Jobs"),
+            _ => None,
+        }
+    }
+
     /// What failed, for a sentence: "failed because {}".
     #[must_use]
     pub const fn describe(self) -> &'static str {
@@ -88,6 +116,30 @@ impl JobFailure {
             Self::Access => "the cluster does not allow the server to create Jobs",
             Self::Incomplete => "the objects of its Job were not all created",
             Self::Ended => "its pod ended without a report",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documented_table_has_each_failure_in_its_words_and_whether_it_is_tried_again() {
+        let page = include_str!("../../../docs/server-kubernetes.md");
+        let rows: Vec<Vec<&str>> = page
+            .lines()
+            .skip_while(|line| !line.starts_with("| what happened | page and API say |"))
+            .skip(2)
+            .take_while(|line| line.starts_with('|'))
+            .map(|line| line.split('|').map(str::trim).collect())
+            .collect();
+        let described = rows.iter().map(|row| row[2].trim_matches('`'));
+        assert!(described.eq(JobFailure::ALL.map(JobFailure::describe)), "{rows:#?}");
+        for (row, failure) in rows.iter().zip(JobFailure::ALL) {
+            assert_eq!(row[3].starts_with("yes"), failure.is_retried(), "{row:?}");
+            // What is repeated must be able to succeed without a person.
+            assert!(failure.advice().is_none() || !failure.is_retried(), "{row:?}");
         }
     }
 }

@@ -16,10 +16,10 @@ use crate::events::Warnings;
 use crate::failure::JobFailure;
 use crate::names::JobName;
 use crate::outage::OutageRetries;
-use crate::outcome::{RunHistory, Verdict, end_condition, verdict};
+use crate::outcome::{KILLED, RunHistory, Verdict, end_condition, verdict};
 use crate::pod::{
-    Stage, disruption_reason, ended, is_image_wait, is_on_silent_node, node, stage, wait_reason,
-    was_rejected,
+    Stage, disruption_reason, ended, is_deleted, is_image_wait, is_on_silent_node, node, stage,
+    wait_reason, was_rejected,
 };
 use crate::watch::ObservedObject;
 
@@ -231,7 +231,8 @@ fn failure(job: &Job, pod: Option<&Pod>) -> JobFailure {
         return JobFailure::OutOfMemory;
     }
     let condition = end_condition(job).and_then(|condition| condition.reason.as_deref());
-    if condition == Some("DeadlineExceeded") {
+    let of_pod = pod.and_then(disruption_reason);
+    if condition == Some("DeadlineExceeded") || of_pod == Some("DeadlineExceeded") {
         // Before its container has started, it is more useful to know what it waited for.
         let waited = pod.and_then(wait_reason);
         return match waited {
@@ -242,13 +243,17 @@ fn failure(job: &Job, pod: Option<&Pod>) -> JobFailure {
     if pod.is_some_and(was_rejected) {
         return JobFailure::NoRoom;
     }
-    if let Some(reason) = pod.and_then(disruption_reason) {
+    if let Some(reason) = of_pod {
         let is_of_node =
             matches!(reason, "DeletionByPodGC" | "DeletionByTaintManager" | "NodeLost");
         return if is_of_node { JobFailure::NodeLost } else { JobFailure::Evicted };
     }
     match pod {
         None if condition == Some("PodFailurePolicy") => JobFailure::NodeLost,
+        // SIGKILL from outside of the container, without a reason of the cluster: see `outcome_of_runner`.
+        Some(pod) if state.is_some_and(|state| state.exit_code == KILLED) && !is_deleted(pod) => {
+            JobFailure::OutOfMemory
+        }
         _ => JobFailure::Ended,
     }
 }

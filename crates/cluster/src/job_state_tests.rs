@@ -59,13 +59,6 @@ fn state(job: Option<&Job>, pod: Option<&Pod>) -> JobState {
     state_of(job, &pods, NOW.parse().unwrap())
 }
 
-fn failure_at(job: &Job, pod: Option<&Pod>) -> JobFailure {
-    match state(Some(job), pod) {
-        JobState::Ended(end) => end.failure,
-        other => panic!("{other:?}"),
-    }
-}
-
 #[test]
 fn job_waits_until_its_runner_begins() {
     let since = LONG_AGO.parse().unwrap();
@@ -111,39 +104,196 @@ fn pod_on_a_node_that_does_not_answer_may_still_run() {
     assert_eq!(state(None, Some(&silent)), expected);
 }
 
-#[test]
-fn each_end_has_a_class() {
-    let failed = |reason: &str| job(&[("Failed", reason)]);
-    let limit = failed("BackoffLimitExceeded");
-    let memory = ended(137, "OOMKilled", LONG_AGO);
-    assert_eq!(failure_at(&limit, Some(&memory)), JobFailure::OutOfMemory);
-    let stopped = ended(143, "Error", LONG_AGO);
-    let deadline = failed("DeadlineExceeded");
-    assert_eq!(failure_at(&deadline, Some(&stopped)), JobFailure::Deadline);
-    assert_eq!(failure_at(&deadline, None), JobFailure::Deadline);
-    let evicted = pod(&json!({"phase": "Failed", "reason": "Evicted", "message": "disk"}));
-    assert_eq!(failure_at(&failed("PodFailurePolicy"), Some(&evicted)), JobFailure::Evicted);
-    let target = |reason: &str| {
-        let condition = json!([{"type": "DisruptionTarget", "status": "True", "reason": reason}]);
-        pod(&json!({"phase": "Failed", "conditions": condition}))
-    };
-    let policy = failed("PodFailurePolicy");
-    for (reason, expected) in [
-        ("EvictionByEvictionAPI", JobFailure::Evicted),
-        ("PreemptionByScheduler", JobFailure::Evicted),
-        ("TerminationByKubelet", JobFailure::Evicted),
-        ("DeletionByPodGC", JobFailure::NodeLost),
-        ("DeletionByTaintManager", JobFailure::NodeLost),
-    ] {
-        assert_eq!(failure_at(&policy, Some(&target(reason))), expected, "{reason}");
+/// A pod whose runner has ended like this, with the rest of its status.
+fn ended_with(code: i32, reason: &str, rest: &Value) -> Pod {
+    let mut pod = ended(code, reason, LONG_AGO);
+    let mut status = serde_json::to_value(pod.status.take()).unwrap();
+    status.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
+    pod.status = Some(serde_json::from_value(status).unwrap());
+    pod
+}
+
+/// A pod whose cluster removes it for this reason.
+fn target(reason: &str) -> Value {
+    json!({"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]})
+}
+
+/// What the server records of a Job, whether it has ended or waits for too long.
+fn class(job: &Job, pod: Option<&Pod>) -> JobFailure {
+    match state(Some(job), pod) {
+        JobState::Ended(end) => end.failure,
+        JobState::Waiting(wait) => wait.failure(),
+        other => panic!("{other:?}"),
     }
-    // The node and its pod are gone.
-    assert_eq!(failure_at(&policy, None), JobFailure::NodeLost);
-    let rejected = pod(&json!({"phase": "Failed", "reason": "OutOfcpu"}));
-    assert_eq!(failure_at(&limit, Some(&rejected)), JobFailure::NoRoom);
-    assert_eq!(failure_at(&limit, Some(&ended(1, "Error", LONG_AGO))), JobFailure::Ended);
-    let complete = job(&[("Complete", "CompletionsReached")]);
-    assert_eq!(failure_at(&complete, Some(&ended(0, "Completed", LONG_AGO))), JobFailure::Ended);
+}
+
+/// The rows of the table of failures in docs/server-kubernetes.md that a Job or its pod can cause, in its order, each with
+/// the shapes that clusters give it.
+#[test]
+fn each_row_of_the_documented_table_has_its_class() {
+    let failed = |reason: &str| job(&[("Failed", reason)]);
+    let (open, limit) = (job(&[]), failed("BackoffLimitExceeded"));
+    let (deadline, policy) = (failed("DeadlineExceeded"), failed("PodFailurePolicy"));
+    let ends = job(&[("FailureTarget", "DeadlineExceeded")]);
+    let status = |status: Value| Some(pod(&status));
+    let evicted = json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."});
+    let deleted = {
+        let mut pod = ended(137, "Error", LONG_AGO);
+        pod.metadata.deletion_timestamp = Some(Time(LONG_AGO.parse().unwrap()));
+        pod
+    };
+    for (what, job, pod, expected) in [
+        ("no image", &open, Some(waiting("ImagePullBackOff")), JobFailure::Image),
+        (
+            "no image until the deadline",
+            &deadline,
+            Some(waiting("ErrImagePull")),
+            JobFailure::Image,
+        ),
+        ("no Secret", &open, Some(waiting("CreateContainerConfigError")), JobFailure::Setup),
+        (
+            "no Secret until the deadline",
+            &deadline,
+            Some(waiting("CreateContainerConfigError")),
+            JobFailure::Setup,
+        ),
+        (
+            "no node has the resources",
+            &limit,
+            status(json!({"phase": "Failed", "reason": "OutOfcpu"})),
+            JobFailure::NoRoom,
+        ),
+        (
+            "no node has the memory",
+            &limit,
+            status(json!({"phase": "Failed", "reason": "OutOfmemory"})),
+            JobFailure::NoRoom,
+        ),
+        // The kernel kills the whole container: cgroups v2, and process 1 with cgroups v1.
+        (
+            "memory, the container",
+            &limit,
+            Some(ended(137, "OOMKilled", LONG_AGO)),
+            JobFailure::OutOfMemory,
+        ),
+        (
+            "memory, before the Job says so",
+            &open,
+            Some(ended(137, "OOMKilled", LONG_AGO)),
+            JobFailure::OutOfMemory,
+        ),
+        // The kernel kills a child, and the runner ends by itself: cgroups v1, and v2 with `singleProcessOOMKill`.
+        ("memory, a child", &limit, Some(ended(1, "OOMKilled", LONG_AGO)), JobFailure::OutOfMemory),
+        // The container's runtime has missed the event, or the whole node was out of memory.
+        ("memory, missed", &limit, Some(ended(137, "Error", LONG_AGO)), JobFailure::OutOfMemory),
+        (
+            "memory, missed, no reason",
+            &limit,
+            Some(ended(137, "", LONG_AGO)),
+            JobFailure::OutOfMemory,
+        ),
+        ("evicted before it began", &policy, Some(pod(&evicted)), JobFailure::Evicted),
+        ("evicted, killed", &policy, Some(ended_with(137, "Error", &evicted)), JobFailure::Evicted),
+        ("evicted, ended", &policy, Some(ended_with(143, "Error", &evicted)), JobFailure::Evicted),
+        (
+            "evicted, without a policy",
+            &limit,
+            Some(ended_with(137, "Error", &evicted)),
+            JobFailure::Evicted,
+        ),
+        (
+            "evicted, unknown",
+            &policy,
+            Some(ended_with(137, "ContainerStatusUnknown", &evicted)),
+            JobFailure::Evicted,
+        ),
+        ("drained", &policy, status(target("EvictionByEvictionAPI")), JobFailure::Evicted),
+        ("preempted", &policy, status(target("PreemptionByScheduler")), JobFailure::Evicted),
+        (
+            "preempted by the kubelet",
+            &policy,
+            status(json!({"phase": "Failed", "reason": "Preempting"})),
+            JobFailure::Evicted,
+        ),
+        (
+            "the node shuts down",
+            &policy,
+            Some(ended_with(143, "Error", &target("TerminationByKubelet"))),
+            JobFailure::Evicted,
+        ),
+        ("the node is gone", &policy, status(target("DeletionByPodGC")), JobFailure::NodeLost),
+        (
+            "the node is tainted",
+            &policy,
+            status(target("DeletionByTaintManager")),
+            JobFailure::NodeLost,
+        ),
+        (
+            "the node is lost",
+            &limit,
+            status(json!({"phase": "Failed", "reason": "NodeLost"})),
+            JobFailure::NodeLost,
+        ),
+        ("the node and its pod are gone", &policy, None, JobFailure::NodeLost),
+        ("deadline, ended", &deadline, Some(ended(143, "Error", LONG_AGO)), JobFailure::Deadline),
+        (
+            "deadline, killed after its grace period",
+            &deadline,
+            Some(ended(137, "Error", LONG_AGO)),
+            JobFailure::Deadline,
+        ),
+        (
+            "deadline, the Job ends",
+            &ends,
+            Some(ended(143, "Error", LONG_AGO)),
+            JobFailure::Deadline,
+        ),
+        ("deadline, no pod", &deadline, None, JobFailure::Deadline),
+        (
+            "deadline of the pod",
+            &limit,
+            status(json!({"phase": "Failed", "reason": "DeadlineExceeded"})),
+            JobFailure::Deadline,
+        ),
+        (
+            "deadline of the pod, killed",
+            &limit,
+            Some(ended_with(137, "Error", &json!({"reason": "DeadlineExceeded"}))),
+            JobFailure::Deadline,
+        ),
+        ("no report", &limit, Some(ended(1, "Error", LONG_AGO)), JobFailure::Ended),
+        ("no report, killed because it was deleted", &limit, Some(deleted), JobFailure::Ended),
+        (
+            "no report of a success",
+            &job_complete(),
+            Some(ended(0, "Completed", LONG_AGO)),
+            JobFailure::Ended,
+        ),
+        (
+            "no report, unknown",
+            &limit,
+            Some(ended(137, "ContainerStatusUnknown", LONG_AGO)),
+            JobFailure::Ended,
+        ),
+    ] {
+        assert_eq!(class(job, pod.as_ref()), expected, "{what}");
+    }
+}
+
+fn job_complete() -> Job {
+    job(&[("Complete", "CompletionsReached")])
+}
+
+#[test]
+fn summary_of_a_container_without_memory_says_so() {
+    let limit = job(&[("Failed", "BackoffLimitExceeded")]);
+    for (code, reason) in [(137, "OOMKilled"), (1, "OOMKilled"), (137, "Error"), (137, "")] {
+        let JobState::Ended(end) = state(Some(&limit), Some(&ended(code, reason, LONG_AGO))) else {
+            panic!("{code} {reason}");
+        };
+        assert!(end.summary.contains("out of memory"), "{}", end.summary);
+        assert_eq!(end.failure.advice(), Some("increase `memory` of the layer's `job`"));
+    }
 }
 
 #[test]

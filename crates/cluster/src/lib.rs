@@ -36,10 +36,12 @@ mod outage;
 mod outcome;
 mod pod;
 mod resources;
+mod retry_after;
 mod secret;
 mod secret_data;
 mod status;
 mod token_file;
+mod unreadable;
 mod values;
 mod variable;
 mod watch;
@@ -68,9 +70,10 @@ pub use options::{
 };
 pub use outcome::{Outcome, OutcomeSource};
 pub use resources::{
-    Condition, ConditionStatus, CustomObject, ListError, ResourceKey, ResourceKind, ResourceStatus,
-    WatchedResources, definitions,
+    Condition, ConditionStatus, CustomObject, KnownResources, ResourceKey, ResourceKind,
+    ResourceStatus, WatchedResources, definitions,
 };
+pub use secret_data::SecretUnread;
 pub use status::{Progress, create, status};
 pub use values::{object_name, quantity};
-pub use watch_jobs::{ChangedJob, watch_jobs};
+pub use watch_jobs::{ChangedJob, JobNews, watch_jobs};

@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::classify::classify_request_error;
 use crate::client::Cluster;
+use crate::unreadable::Unreadable;
 
 /// The name under which the cluster remembers which fields are set here.
 const FIELD_MANAGER: &str = "butler-runner";
@@ -172,6 +173,11 @@ impl NativeObjects {
         }
     }
 
+    /// The cluster.
+    pub(crate) const fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     /// The client, and the namespace that is meant.
     pub(crate) fn place<'a>(&'a self, namespace: Option<&'a str>) -> (Client, &'a str) {
         (self.cluster.client.clone(), namespace.unwrap_or(&self.cluster.namespace))
@@ -185,6 +191,17 @@ impl NativeObjects {
         match in_time(async { request.await.map_err(|error| self.described(&error)) }).await {
             Ok(answer) => Ok(answer),
             Err(Problem::Refusal { why, .. } | Problem::Temporary(why)) => Err(why),
+        }
+    }
+
+    /// The answer to a request, or why there is none, with what a repetition needs.
+    pub(crate) async fn readable<T>(
+        &self,
+        request: impl Future<Output = kube::Result<T>>,
+    ) -> Result<T, Unreadable> {
+        match tokio::time::timeout(ANSWER, request).await {
+            Ok(answer) => answer.map_err(|error| self.cluster.unreadable(&error)),
+            Err(_) => Err(Unreadable { code: None, why: no_answer(), retry_after: None }),
         }
     }
 
@@ -270,9 +287,11 @@ fn is_absence(status: &Status, name: &str) -> bool {
 
 async fn in_time<T>(request: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
     let answer = tokio::time::timeout(ANSWER, request).await;
-    answer.unwrap_or_else(|_| {
-        Err(Problem::Temporary(format!("no answer within {} s", ANSWER.as_secs())))
-    })
+    answer.unwrap_or_else(|_| Err(Problem::Temporary(no_answer())))
+}
+
+fn no_answer() -> String {
+    format!("no answer within {} s", ANSWER.as_secs())
 }
 
 #[cfg(test)]

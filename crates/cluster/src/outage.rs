@@ -66,8 +66,13 @@ impl OutageRetries {
         self.was_accepted = true;
     }
 
-    /// The pause before the next attempt; `None` if a retry cannot help.
-    pub(crate) fn pause(&mut self, error: &ClusterError) -> Option<Duration> {
+    /// The pause before the next attempt; `None` if a retry cannot help. `asked` is the pause that the API server has
+    /// asked for in a header.
+    pub(crate) fn pause(
+        &mut self,
+        error: &ClusterError,
+        asked: Option<Duration>,
+    ) -> Option<Duration> {
         // An API server that has just started has not loaded its permissions yet, and a proxy in front of
         // an unavailable server returns its own errors.
         if !(error.is_outcome_unknown() || self.was_accepted && error.may_be_temporary()) {
@@ -75,7 +80,8 @@ impl OutageRetries {
         }
         let (since, pauses) = self.since.get_or_insert_with(|| (Instant::now(), backoff().build()));
         let pause = pauses.next().unwrap_or(LONGEST_PAUSE);
-        let pause = pause.max(error.retry_after().unwrap_or_default());
+        let asked = error.retry_after().max(asked).unwrap_or_default();
+        let pause = pause.max(asked);
         (since.elapsed() + pause <= self.limit).then_some(pause)
     }
 }
@@ -138,14 +144,14 @@ mod tests {
     async fn a_response_in_between_resets_the_outage_limit() {
         let mut retries = OutageRetries::for_run();
         for _ in 0..3 {
-            assert!(retries.pause(&silent()).is_some());
+            assert!(retries.pause(&silent(), None).is_some());
             tokio::time::advance(RUN_LIMIT.checked_sub(LONGEST_PAUSE).unwrap()).await;
-            assert!(retries.pause(&silent()).is_some(), "not longer than the limit");
+            assert!(retries.pause(&silent(), None).is_some(), "not longer than the limit");
             retries.reset();
         }
-        assert!(retries.pause(&silent()).is_some());
+        assert!(retries.pause(&silent(), None).is_some());
         tokio::time::advance(RUN_LIMIT + Duration::from_secs(1)).await;
-        assert_eq!(retries.pause(&silent()), None);
+        assert_eq!(retries.pause(&silent(), None), None);
     }
 
     #[test]
@@ -154,12 +160,12 @@ mod tests {
             || ClusterError::Forbidden { request: REQUEST, namespace: "runs".to_owned() };
         let mut retries = OutageRetries::for_run();
         retries.reset();
-        assert_eq!(retries.pause(&forbidden()), None);
+        assert_eq!(retries.pause(&forbidden(), None), None);
         retries.mark_accepted();
-        assert!(retries.pause(&forbidden()).is_some());
+        assert!(retries.pause(&forbidden(), None).is_some());
         let missing =
             ClusterError::NoJob { name: crate::JobName::for_run("7"), namespace: "a".into() };
-        assert_eq!(retries.pause(&missing), None);
+        assert_eq!(retries.pause(&missing, None), None);
     }
 
     #[test]
@@ -171,6 +177,9 @@ mod tests {
             retry_after: Some(Duration::from_secs(20)),
         };
         let mut retries = OutageRetries::for_request();
-        assert_eq!(retries.pause(&busy), Some(Duration::from_secs(20)));
+        assert_eq!(retries.pause(&busy, None), Some(Duration::from_secs(20)));
+        // A proxy sends only the header.
+        let asked = Some(Duration::from_secs(25));
+        assert_eq!(retries.pause(&silent(), asked), asked);
     }
 }

@@ -13,7 +13,7 @@ use crate::watch::ObservedObject;
 const FAILED: u8 = 1;
 
 /// The exit code after SIGKILL.
-const KILLED: i32 = 137;
+pub(crate) const KILLED: i32 = 137;
 
 /// The outcome of a run, as far as the cluster reports it.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -206,6 +206,13 @@ fn outcome_of_runner(state: &ContainerStateTerminated, why: Option<&str>) -> Out
                 )
             };
             (summary, Some("give it more with --memory".to_owned()))
+        }
+        "" | "Error" if state.exit_code == KILLED && why.is_none() => {
+            // Nothing in the container can kill its first process, and the cluster names every reason of its own. Some
+            // kubelets miss that the kernel did it.
+            let summary = "the runner was killed (exit code 137), and the cluster does not say why: most likely the \
+                           container or its node was out of memory";
+            (summary.to_owned(), Some("give it more with --memory".to_owned()))
         }
         "" | "Error" | "Completed" => (format!("the runner ended with exit code {code}"), None),
         other => {

@@ -136,6 +136,11 @@ pub(crate) fn was_rejected(pod: &Pod) -> bool {
     container(pod).is_none() && (reason.starts_with("OutOf") || REJECTIONS.contains(&reason))
 }
 
+/// Whether the pod is being deleted.
+pub(crate) fn is_deleted(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
 /// The name of the pod's node.
 pub(crate) fn node(pod: &Pod) -> Option<&str> {
     pod.spec.as_ref()?.node_name.as_deref()

@@ -90,6 +90,24 @@ pub enum Recorded {
     Over,
 }
 
+/// Why a request has no answer, although the store works.
+#[derive(Debug)]
+pub enum NoAnswer {
+    /// The run was ended for this reason, because it can never get what it asks for.
+    Ended(String),
+    /// What is asked for is not known yet. The runner asks again.
+    NotYet(String),
+}
+
+impl std::fmt::Display for NoAnswer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Ended(why) | Self::NotYet(why)) = self;
+        formatter.write_str(why)
+    }
+}
+
+impl Error for NoAnswer {}
+
 /// Why a store cannot answer. The cause is logged, and never sent to the runner.
 #[derive(Debug)]
 pub struct RegistryFailure(Box<dyn Error + Send + Sync>);
@@ -98,6 +116,11 @@ impl RegistryFailure {
     /// The error and its causes in one line.
     pub(crate) fn chain(&self) -> String {
         butler_base::error::chain(&*self.0)
+    }
+
+    /// Why there is no answer, if the store works.
+    pub(crate) fn no_answer(&self) -> Option<&NoAnswer> {
+        self.0.downcast_ref()
     }
 }
 

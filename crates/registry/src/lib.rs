@@ -13,7 +13,7 @@ mod report;
 mod router;
 mod token;
 
-pub use contract::{Found, Recorded, Registry, RegistryFailure};
+pub use contract::{Found, NoAnswer, Recorded, Registry, RegistryFailure};
 pub use read::{BATCH_LIMIT, BODY_LIMIT, PLAN_FILE_LIMIT};
 pub use report::{PlanReport, Report, StatusError, StatusReport};
 pub use router::{router, routes};

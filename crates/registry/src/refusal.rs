@@ -4,7 +4,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use super::RegistryFailure;
+use super::{NoAnswer, RegistryFailure};
 
 /// A request that is refused.
 #[derive(Debug)]
@@ -48,8 +48,15 @@ impl Refusal {
 /// The runner gets no details: they may contain values of other runs.
 impl From<RegistryFailure> for Refusal {
     fn from(failure: RegistryFailure) -> Self {
-        tracing::error!(error = failure.chain(), "the store of the registry failed");
         let message = "the registry cannot answer; its log has the reason";
+        match failure.no_answer() {
+            Some(NoAnswer::Ended(why)) => tracing::warn!("a run was ended: {why}"),
+            Some(NoAnswer::NotYet(why)) => {
+                tracing::debug!("a run must ask again: {why}");
+                return Self::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", message);
+            }
+            None => tracing::error!(error = failure.chain(), "the store of the registry failed"),
+        }
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL", message)
     }
 }

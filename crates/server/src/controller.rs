@@ -21,7 +21,7 @@ use crate::windows::{Window, closed_actions};
 /// Starts, stops and finds the processes of attempts.
 pub trait Executor: Send + Sync {
     /// Starts the process of a recorded attempt. The process itself asks the store before it does
-    /// anything, so a start that is late or repeated is harmless.
+    /// anything, so a start that is late or repeated is harmless. `timeout` is when the attempt is asked to stop.
     ///
     /// # Errors
     /// If the process may not have been started.
@@ -29,6 +29,7 @@ pub trait Executor: Send + Sync {
         &self,
         attempt: &AttemptId,
         token: &AttemptToken,
+        timeout: Duration,
     ) -> impl Future<Output = Result<(), ExecutorError>> + Send;
 
     /// Asks the process to stop.
@@ -121,6 +122,8 @@ pub struct Limits {
     pub starts_again: Duration,
     /// Whether the layer has not been at rest since the server started.
     pub is_first_pass: bool,
+    /// The namespace that may define the layer, if its custom resources are not known yet.
+    pub unlisted: Option<String>,
     /// Why nothing is started, for example because the disk is nearly full.
     pub no_starts: Option<String>,
     /// The fence of this server's right to decide, if several servers share the store.
@@ -137,6 +140,7 @@ impl Limits {
             starts_left: u32::MAX,
             starts_again: Duration::ZERO,
             is_first_pass: false,
+            unlisted: None,
             no_starts: None,
             fence: None,
         }
@@ -191,6 +195,7 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
                 .unwrap_or_default(),
             breaker: snapshot.breaker,
             former,
+            unlisted: self.limits.unlisted.clone(),
             no_starts: self.limits.no_starts.clone(),
             start_waits_for: snapshot.facts.runs.iter().find_map(|run| {
                 let number = run.running()?.number;
@@ -335,7 +340,7 @@ impl<'a, S: Store, E: Executor> Controller<'a, S, E> {
         if self.store.start_attempt(request).await? == Outcome::Refused {
             return Ok(Outcome::Refused);
         }
-        self.executor.launch(&id, &token).await?;
+        self.executor.launch(&id, &token, timeout).await?;
         Ok(self.store.note(&id, Note::Heartbeat).await?)
     }
 }

@@ -27,7 +27,12 @@ enum Crash {
 }
 
 impl Executor for States {
-    async fn launch(&self, attempt: &AttemptId, _: &AttemptToken) -> Result<(), ExecutorError> {
+    async fn launch(
+        &self,
+        attempt: &AttemptId,
+        _: &AttemptToken,
+        _: Duration,
+    ) -> Result<(), ExecutorError> {
         self.launched.lock().unwrap().push(attempt.clone());
         Ok(())
     }

@@ -8,11 +8,9 @@ use crate::attempts::AttemptDirectory;
 use crate::data::{DataAccess, DataDirectory};
 use crate::model::{
     Action, Cause, ChangeCounts, Commit, Digest, Ending, LayerName, Moment, NewRun, PlanDigest,
-    Revision, RunId, SavedPlan,
+    Revision, RunId, SavedPlan, THIS_MACHINE,
 };
-use crate::store::{
-    AttemptId, AttemptResult, MemoryStore, Outcome, StartRequest, Store as _, THIS_MACHINE,
-};
+use crate::store::{AttemptId, AttemptResult, MemoryStore, Outcome, StartRequest, Store as _};
 
 /// Starts the first attempt of a new plan of the first change, with a plan in its directory.
 pub(crate) async fn start(

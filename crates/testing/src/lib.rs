@@ -25,6 +25,7 @@ pub mod browser;
 pub mod canned;
 pub mod ci_server;
 pub mod cloud_storage;
+pub mod curl;
 pub mod deployed;
 pub mod documented;
 pub mod empty_root;

@@ -134,8 +134,11 @@ impl Postgres {
         Self { directory, port: HeldPort::new(), user }
     }
 
-    /// Starts the server.
-    fn launch(&self) {
+    /// Starts the server, also after a crash.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn launch(&self) {
         let options = format!(
             "-p {} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off",
             self.port()

@@ -1,13 +1,13 @@
 //! The watch of a server: what it tells about Jobs when connections break, versions expire, events are repeated,
 //! and the API server restarts.
 
-use std::pin::Pin;
 use std::time::Duration;
 
-use butler_cluster::{ChangedJob, Cluster, ClusterAccess, KubeconfigFiles, watch_jobs};
-use futures_util::{Stream, StreamExt as _};
+use butler_cluster::{Cluster, ClusterAccess, JobNews, KubeconfigFiles, watch_jobs};
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use butler_testing::api_server::{ApiServer, FaultEffect, NAMESPACE};
 use butler_testing::world::eventually;
@@ -18,7 +18,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// A cluster, and what is told about its Jobs.
 struct Watch {
     cluster: ApiServer,
-    told: Pin<Box<dyn Stream<Item = ChangedJob> + Send>>,
+    told: mpsc::Receiver<JobNews>,
+    _task: JoinSet<()>,
     _directory: TempDir,
 }
 
@@ -33,8 +34,10 @@ impl Watch {
             ..ClusterAccess::default()
         };
         let connected = Cluster::connect(&access, None).await.unwrap();
-        let told = Box::pin(watch_jobs(&connected, "team=ours"));
-        let mut watch = Self { cluster, told, _directory: directory };
+        let (sender, told) = mpsc::channel(1);
+        let mut task = JoinSet::new();
+        task.spawn(async move { watch_jobs(&connected, "team=ours", &sender).await });
+        let mut watch = Self { cluster, told, _task: task, _directory: directory };
         // From the list, and from the watch that follows it.
         for name in ["first", "open"] {
             watch.put(name, "ours", "Complete");
@@ -68,9 +71,18 @@ impl Watch {
 
     /// Waits until a Job is told. No other one is told before.
     async fn tells(&mut self, name: &str) {
-        let told = tokio::time::timeout(PATIENCE, self.told.next()).await;
-        let told = told.unwrap_or_else(|_| panic!("{name} is never told")).unwrap();
-        assert_eq!(told.run, name);
+        loop {
+            if let JobNews::Changed(job) = self.next(name).await {
+                assert_eq!(job.run, name);
+                return;
+            }
+        }
+    }
+
+    /// The next news, which should be this.
+    async fn next(&mut self, expected: &str) -> JobNews {
+        let told = tokio::time::timeout(PATIENCE, self.told.recv()).await;
+        told.unwrap_or_else(|_| panic!("{expected} is never told")).unwrap()
     }
 
     /// How often Jobs were listed.
@@ -124,7 +136,7 @@ async fn bookmark_keeps_a_watch_without_events_from_expiring() {
     cluster.break_watches();
     // Nothing is told before the connection is open again, because nothing has happened.
     tokio::select! {
-        told = watch.told.next() => panic!("{told:?} is told"),
+        told = watch.told.recv() => panic!("{told:?} is told"),
         () = eventually("another watch", || watches() > before) => {}
     }
     watch.put("second", "ours", "Complete");
@@ -158,4 +170,22 @@ async fn api_server_that_restarts_is_watched_again() {
         watch.tells(name).await;
     }
     assert_eq!(watch.lists(), lists + 2);
+}
+
+#[tokio::test]
+async fn outage_of_a_watch_is_told_once_and_its_end_without_a_change_of_a_job() {
+    let mut watch = Watch::start().await;
+    let away = FaultEffect::Status(503, "ServiceUnavailable", "the server is starting");
+    watch.cluster.faults("GET", "/jobs?watch", away.clone(), 3);
+    // The list after it.
+    watch.cluster.faults("GET", "/jobs", away, 1);
+    watch.cluster.break_watches();
+    let JobNews::Unwatched { objects, why } = watch.next("an outage").await else {
+        panic!("no outage is told");
+    };
+    assert_eq!((&*objects, &*why), ("jobs", "the server is starting (503)"));
+    assert_eq!(watch.next("its end").await, JobNews::Watched { objects });
+    for name in ["first", "open"] {
+        watch.tells(name).await;
+    }
 }

@@ -172,6 +172,9 @@ async fn plan_and_apply_are_jobs_that_report_over_tls() {
         assert_eq!(run["counts"]["add"], 1, "{run}");
         let log = site.log(run);
         assert!(log.contains(expected), "{log}");
+        let shown = text(&site.installation.ask(&["run", "show", run["id"].as_str().unwrap()]));
+        assert!(shown.contains("on the cluster, as a Job"), "{shown}");
+        assert!(!shown.contains("this machine"), "{shown}");
     }
     let state = backend.state().unwrap();
     assert_eq!(state["resources"][0]["type"], "terraform_data", "{state}");

@@ -1,6 +1,8 @@
 //! Repositories, layers and followers as custom resources. The cluster is a stand-in ([`ApiServer`]); the git server,
 //! Terraform and the server are real.
 
+mod starts;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
@@ -267,41 +269,4 @@ async fn status_is_written_across_conflicts_slow_caches_and_watches_that_break()
     site.until("layers", "other", "Ready", "True").await;
     let log = std::fs::read_to_string(site.installation.path("server.log")).unwrap();
     assert_eq!(log.matches("cannot write the status of Layer team-a/other").count(), 1, "{log}");
-}
-
-#[tokio::test]
-async fn server_that_cannot_read_custom_resources_ends_and_says_what_to_do() {
-    let site = Site::new().await;
-    let login = site.installation.path("kubeconfig");
-    for (fault, expected) in [
-        (
-            FaultEffect::Status(
-                403,
-                "Forbidden",
-                "User \"butler\" cannot list resource \"layers\"",
-            ),
-            "cannot list layers in the namespace `team-a`: User \"butler\" cannot list resource",
-        ),
-        (
-            FaultEffect::Status(
-                404,
-                "NotFound",
-                "the server could not find the requested resource",
-            ),
-            "could not find",
-        ),
-    ] {
-        site.cluster.fault("GET", "/layers", fault);
-        let mut command = site.installation.command(&["serve", "--listen", "127.0.0.1:0"]);
-        let output = command.args(arguments()).env("KUBECONFIG", &login).output().await.unwrap();
-        let printed = text(&output);
-        assert_eq!(output.status.code(), Some(1), "{printed}");
-        assert!(printed.contains(expected), "{printed}");
-        assert!(printed.contains("generate server --resources team-a"), "{printed}");
-        assert!(!site.installation.data().join("butler.db").exists(), "before anything is written");
-    }
-    let mut command = site.installation.command(&["serve", "--once"]);
-    let output = command.args(arguments()).env("KUBECONFIG", &login).output().await.unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output));
-    assert!(text(&output).contains("--resources") && text(&output).contains("--once"));
 }

@@ -18,8 +18,10 @@ pub enum FailureClass {
     Lock,
     /// A server could not be reached.
     Network,
-    /// The machine failed: disk full, memory, eviction.
+    /// The machine failed: disk full, eviction.
     Platform,
+    /// The kernel ended a process because the limit of memory was reached.
+    OutOfMemory,
     /// The program that checks plans has refused the plan.
     Policy,
     /// The saved plan no longer fits the state, the tool or the files: only a new plan can go on.
@@ -39,6 +41,8 @@ impl FailureClass {
             | Self::Syntax
             | Self::Module
             | Self::Policy
+            // The same memory is not enough the next time either.
+            | Self::OutOfMemory
             | Self::StalePlan => false,
         }
     }
@@ -54,6 +58,7 @@ impl FailureClass {
             Self::Lock => "the state is locked",
             Self::Network => "a server could not be reached",
             Self::Platform => "the machine or node failed",
+            Self::OutOfMemory => "it was out of memory",
             Self::Policy => "the program that checks plans (`after-plan`) has refused the plan",
             Self::StalePlan => "the saved plan no longer fits",
             Self::Stopped => "a signal stopped the run",

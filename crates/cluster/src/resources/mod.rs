@@ -5,10 +5,13 @@
 
 mod kinds;
 mod object;
+mod outages;
 mod status;
+mod watched;
 mod write;
 
 pub(crate) use kinds::GROUP;
 pub use kinds::{ResourceKind, definitions};
-pub use object::{CustomObject, ListError, ResourceKey, WatchedResources};
+pub use object::{CustomObject, ResourceKey};
 pub use status::{Condition, ConditionStatus, ResourceStatus};
+pub use watched::{KnownResources, WatchedResources};

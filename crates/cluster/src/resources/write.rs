@@ -3,8 +3,9 @@
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::object::{CustomObject, api};
+use super::object::CustomObject;
 use super::status::ResourceStatus;
+use super::watched::api;
 use crate::native::NativeObjects;
 
 impl NativeObjects {

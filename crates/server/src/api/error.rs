@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::artifacts::BucketError;
+use crate::model::server_of;
 use crate::store::StoreError;
 
 /// An answer other than success.
@@ -86,14 +87,15 @@ impl ApiError {
     }
 
     /// 503: something outside of the server does not answer.
-    pub(super) fn unavailable(message: String) -> Self {
+    pub(crate) fn unavailable(message: String) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
     /// 503: another server has not copied what it should have.
     pub(super) fn not_copied(place: &str) -> Self {
         let message = format!(
-            "the server `{place}` has not copied the log and the plan of this attempt to the object store"
+            "the server `{}` has not copied the log and the plan of this attempt to the object store",
+            server_of(place)
         );
         let hint = "ask that server, or try again later; its log and its metric `butler_attempts_not_copied` tell \
                     whether it reaches the object store";

@@ -30,10 +30,11 @@ pub(super) async fn forget<S: Store>(
         );
         return Err(ApiError::conflict(message));
     }
-    // Members of layer sets are unknown until their repository was read.
-    if state.desired.catalogs().borrow().is_incomplete {
+    // Members of layer sets are unknown until their repository was read, and custom resources until they were listed.
+    if state.desired.catalogs().borrow().may_be_missing(&name) {
         let message = format!(
-            "the layer `{name}` can be in a repository that was not read yet; ask again when all were read"
+            "the layer `{name}` can be in a repository or a namespace that was not read yet; ask again when all were \
+             read"
         );
         return Err(ApiError::conflict(message));
     }

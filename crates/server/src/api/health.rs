@@ -19,10 +19,18 @@ pub(super) async fn healthz() -> &'static str {
     "ok"
 }
 
-/// `GET /readyz`: the store answers too, and the disk of the data directory can be written.
+/// `GET /readyz`: the store answers too, and the disk of the data directory can be written. A part that fails for itself
+/// is named, and the server is ready all the same.
 pub(super) async fn readyz<S: Store>(State(state): State<Shared<S>>) -> (StatusCode, Json<Value>) {
     let disk = state.disk.look(state.data.root());
-    readiness(&*state.store, disk, &state.isolation, LIMIT).await
+    let (status, mut body) = readiness(&*state.store, disk, &state.isolation, LIMIT).await;
+    // The server works for all that does not need this part.
+    if status.is_success()
+        && let Some(part) = state.desired.ailing.first()
+    {
+        body["failed"] = part.as_str().into();
+    }
+    (status, body)
 }
 
 async fn readiness<S: Store>(

@@ -62,7 +62,7 @@ pub struct ApiState<S> {
     /// What people ask of followers.
     pub followers: Arc<FollowerRequests>,
     /// The cluster of followers.
-    pub follower_cluster: FollowerCluster,
+    pub follower_cluster: Arc<FollowerCluster>,
     /// What git hosts told about commits.
     pub deliveries: Arc<Deliveries>,
     /// The deliveries of notifications.

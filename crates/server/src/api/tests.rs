@@ -39,13 +39,12 @@ use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::LayerSource;
 use crate::metrics::AttemptMetrics;
+use crate::model::THIS_MACHINE;
 use crate::model::{
     AttemptToken, Commit, Digest, Ending, LayerName, Moment, Revision, RunId, Sighting,
 };
 use crate::serve::{Desired, Leadership, Views};
-use crate::store::{
-    AttemptId, AttemptResult, MemoryStore, Note, Outcome, StartRequest, Store, THIS_MACHINE,
-};
+use crate::store::{AttemptId, AttemptResult, MemoryStore, Note, Outcome, StartRequest, Store};
 
 /// A server without processes.
 pub(crate) struct Tested {
@@ -159,7 +158,7 @@ async fn tested_as(hosts: Hosts, access: Option<Access>, bucket: Option<Arc<Buck
         transactions: Arc::default(),
         log_watch: Arc::default(),
         followers: Arc::default(),
-        follower_cluster: crate::followers::FollowerCluster::default(),
+        follower_cluster: Arc::default(),
         deliveries: Arc::default(),
         notifications: Arc::default(),
         metrics_open: false,

@@ -20,7 +20,7 @@ use super::bucket::{Bucket, BucketError};
 use super::not_copied::NotCopied;
 use crate::attempts::{AttemptDirectory, PlanFiles};
 use crate::data::names;
-use crate::model::RunId;
+use crate::model::{RunId, server_of};
 use crate::store::Store;
 
 /// The time between two looks at the attempts: a reader at another server sees lines of a log so much later.
@@ -264,7 +264,7 @@ impl<S: Store> Source<S> {
             Ok(Some((_, run))) => {
                 let attempt = run.attempts.iter().find(|attempt| attempt.number == number);
                 match attempt {
-                    Some(attempt) if attempt.place != self.place => Attempt::Other,
+                    Some(attempt) if server_of(&attempt.place) != self.place => Attempt::Other,
                     Some(attempt) if attempt.end.is_some() => Attempt::Ended,
                     // It may be about to be recorded.
                     _ => Attempt::Running,

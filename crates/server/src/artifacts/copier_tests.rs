@@ -2,8 +2,9 @@ use super::super::files::AttemptFiles;
 use super::super::unreliable::{Faults, Unreliable};
 use super::*;
 use crate::data::DataDirectory;
+use crate::model::THIS_MACHINE;
 use crate::model::{Commit, Digest, Moment, Revision, Sighting};
-use crate::store::{AttemptId, MemoryStore, Outcome, THIS_MACHINE};
+use crate::store::{AttemptId, MemoryStore, Outcome};
 use crate::test_attempts::{end, start};
 
 /// A server, the object store, and another server with the same store.

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::attempt_copy::{copy_in, is_complete_copy};
 use super::bucket::{Bucket, BucketError};
 use crate::attempts::AttemptDirectory;
+use crate::model::server_of;
 use crate::store::AttemptId;
 
 /// The time between two looks at an attempt of another server that is not copied completely. All who ask for it
@@ -55,7 +56,7 @@ impl AttemptFiles {
         let directory = self.local(attempt);
         let Some(bucket) = &self.bucket else { return Ok(directory) };
         // Its directory can be lost, with the disk of a server whose store is elsewhere.
-        let is_here = place == self.own && directory.path().exists();
+        let is_here = server_of(place) == self.own && directory.path().exists();
         if is_here || is_complete_copy(&directory) {
             return Ok(directory);
         }
@@ -71,7 +72,8 @@ impl AttemptFiles {
     /// Whether another server has not copied all files of an attempt yet, as far as this one has seen.
     #[must_use]
     pub fn is_awaited(&self, attempt: &AttemptId, place: &str) -> bool {
-        self.bucket.is_some() && place != self.own && !is_complete_copy(&self.local(attempt))
+        let is_of_other = server_of(place) != self.own;
+        self.bucket.is_some() && is_of_other && !is_complete_copy(&self.local(attempt))
     }
 
     fn look(&self, attempt: &AttemptId) -> Look {

@@ -14,10 +14,11 @@ use super::file_names::{
     AFTER_PLAN, JOB, LEFT_PLAN_JSON, LEFT_PLAN_TEXT, PLAN_JSON, PLAN_TEXT, RESULT,
 };
 use super::log::AttemptLog;
+use super::outcome::stored_failure;
 use crate::config::STATES;
 use crate::data::{DataAccess, set_mode, write_private};
 use crate::model::{Ending, PlanDigest};
-use crate::store::AttemptId;
+use crate::store::{AttemptId, AttemptResult};
 
 /// The file that says that the runner of a Job has asked for its configuration.
 const BEGUN: &str = "begun.json";
@@ -31,6 +32,13 @@ pub(super) struct RecordedJob {
     pub(super) server: String,
     /// Whether all of its objects were created, as far as the server knows.
     pub(super) is_complete: bool,
+}
+
+/// How an attempt ended that could not be started, and why.
+#[derive(Deserialize, Serialize)]
+struct FailedStart {
+    ending: Ending,
+    why: String,
 }
 
 /// The file that says why no process could be started.
@@ -348,13 +356,18 @@ impl AttemptDirectory {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn record_failed_start(&self, ending: Ending) -> io::Result<()> {
-        self.write_json(FAILED_START, &ending)
+    pub(super) fn record_failed_start(&self, ending: Ending, why: &str) -> io::Result<()> {
+        self.write_json(FAILED_START, &FailedStart { ending, why: why.to_owned() })
     }
 
-    /// Why nothing could be started.
-    pub(super) fn failed_start(&self) -> Option<Ending> {
-        self.read_json(FAILED_START).ok().flatten()
+    /// How the attempt ended, if nothing could be started.
+    pub(super) fn failed_start(&self) -> Option<AttemptResult> {
+        if let Ok(Some(FailedStart { ending, why })) = self.read_json(FAILED_START) {
+            let failure = stored_failure(&why);
+            return Some(AttemptResult { failure, ..AttemptResult::ended(ending) });
+        }
+        // As earlier versions wrote it.
+        self.read_json(FAILED_START).ok().flatten().map(AttemptResult::ended)
     }
 
     /// The SHA-256 of the plan that the attempt reported.

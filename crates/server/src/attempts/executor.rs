@@ -319,14 +319,20 @@ pub(crate) fn is_any_alive(attempts: &Path) -> std::io::Result<bool> {
 }
 
 impl Executor for ProcessExecutor {
-    async fn launch(&self, attempt: &AttemptId, token: &AttemptToken) -> Result<(), ExecutorError> {
+    async fn launch(
+        &self,
+        attempt: &AttemptId,
+        token: &AttemptToken,
+        _: Duration,
+    ) -> Result<(), ExecutorError> {
         let Err(error) = self.start(attempt, token) else { return Ok(()) };
         // The attempt ends as one whose process has left this.
         let directory = self.directory(attempt);
-        let text = format!("Error: cannot start the attempt: {}", chain(&error));
+        let why = format!("cannot start the attempt: {}", chain(&error));
+        let text = format!("Error: {why}");
         LogWriter::default()
             .append_own(&directory.log(), text.clone())
-            .and_then(|()| directory.record_failed_start(Ending::Failed(error.class())))
+            .and_then(|()| directory.record_failed_start(Ending::Failed(error.class()), &why))
             .and_then(|()| directory.tidy())
             .map_err(|_| ExecutorError(text))?;
         // The receiver is gone when the server stops.

@@ -16,7 +16,7 @@ async fn attempt_whose_process_cannot_be_started_ends_with_the_reason_in_its_log
     let (sender, mut events) = mpsc::unbounded_channel();
     let executor = ProcessExecutor::new(settings, sender);
     let id = AttemptId { layer: "a".parse().unwrap(), run: RunId::new("r"), number: 1 };
-    executor.launch(&id, &AttemptToken::random().unwrap()).await.unwrap();
+    executor.launch(&id, &AttemptToken::random().unwrap(), Duration::from_mins(1)).await.unwrap();
     assert!(matches!(events.try_recv(), Ok(Event::Exited(ended)) if ended == id));
     let Probe::Ended(result) = executor.probe(&id).await else { panic!("it has not ended") };
     assert_eq!(result.ending, Ending::Failed(FailureClass::Platform));

@@ -2,13 +2,14 @@
 //! other executor before.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::directory::AttemptDirectory;
 use super::executor::{ProcessExecutor, has_commit};
 use super::jobs::JobExecutor;
 use crate::controller::{Executor, ExecutorError, Probe};
 use crate::data::DataDirectory;
-use crate::model::{AttemptToken, Commit, LayerName, Liveness};
+use crate::model::{AttemptToken, Commit, LayerName, Liveness, as_job, server_of};
 use crate::store::AttemptId;
 
 /// Both executors.
@@ -18,17 +19,21 @@ pub struct Executors {
     processes: Arc<ProcessExecutor>,
     /// Starts all attempts, if it is there.
     jobs: Option<JobExecutor>,
+    /// The place of what is started.
+    place: String,
 }
 
 impl Executors {
     /// Starts Jobs if `jobs` is given, and processes otherwise.
     #[must_use]
-    pub const fn new(
+    pub fn new(
         data: DataDirectory,
         processes: Arc<ProcessExecutor>,
         jobs: Option<JobExecutor>,
     ) -> Self {
-        Self { data, processes, jobs }
+        let own = processes.place();
+        let place = if jobs.is_some() { as_job(own) } else { own.to_owned() };
+        Self { data, processes, jobs, place }
     }
 
     /// Waits until all processes that were started have ended. Jobs are not waited for.
@@ -42,13 +47,18 @@ impl Executors {
 }
 
 impl Executor for Executors {
-    async fn launch(&self, attempt: &AttemptId, token: &AttemptToken) -> Result<(), ExecutorError> {
+    async fn launch(
+        &self,
+        attempt: &AttemptId,
+        token: &AttemptToken,
+        timeout: Duration,
+    ) -> Result<(), ExecutorError> {
         match &self.jobs {
             Some(jobs) => {
-                jobs.launch(attempt, token);
+                jobs.launch(attempt, token, timeout);
                 Ok(())
             }
-            None => self.processes.launch(attempt, token).await,
+            None => self.processes.launch(attempt, token, timeout).await,
         }
     }
 
@@ -92,7 +102,11 @@ impl Executor for Executors {
     }
 
     fn place(&self) -> &str {
-        self.processes.place()
+        &self.place
+    }
+
+    fn reaches(&self, place: &str) -> bool {
+        server_of(place) == self.processes.place()
     }
 
     fn has_commit(&self, repository: &str, commit: &Commit) -> bool {

@@ -26,9 +26,10 @@ const KEEP: Duration = Duration::from_hours(1);
 /// The time for Terraform to end after a signal.
 const GRACE: Duration = Duration::from_mins(1);
 
-/// How much longer a Job may be active than its attempt, which the server stops before. As long as no server takes its
-/// reports, its runner waits.
-const BEYOND_TIMEOUT: Duration = Duration::from_hours(24);
+/// How much longer a Job may be active than its attempt, which the server stops before. It is for a server that is away
+/// at that time: its runner waits until a server takes its reports, and another server may have to be started on another
+/// node.
+const BEYOND_TIMEOUT: Duration = Duration::from_mins(30);
 
 /// What the pods of all attempts get: few requests, because there can be many of them, and reports that wait for a
 /// server that is replaced.
@@ -67,7 +68,7 @@ pub(super) fn start_timeout(entry: &LayerEntry) -> Duration {
     given.map_or(START_TIMEOUT, |span| span.0)
 }
 
-/// The options of the Job of an attempt.
+/// The options of the Job of an attempt, which is asked to stop after `timeout`.
 ///
 /// # Errors
 /// What the layer says and a Job cannot have.
@@ -75,6 +76,7 @@ pub(super) fn job_options(
     settings: &JobSettings,
     attempt: &AttemptId,
     layer: &LayerSource,
+    timeout: Duration,
 ) -> Result<JobOptions, String> {
     let entry = &layer.entry;
     if let Some(problem) = problem(entry) {
@@ -82,8 +84,6 @@ pub(super) fn job_options(
     }
     let job = entry.job.clone().unwrap_or_default();
     let label = LABEL.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let timeouts = layer.configured.layer.timeouts;
-    let longest = timeouts.plan.max(timeouts.apply);
     let mut variables: Vec<(String, String)> =
         VARIABLES.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     variables.extend(settings.variables.iter().cloned());
@@ -95,7 +95,7 @@ pub(super) fn job_options(
         namespace: settings.namespace.clone(),
         image: settings.image.clone(),
         pull_secrets: settings.pull_secrets.clone(),
-        deadline: longest + BEYOND_TIMEOUT,
+        deadline: timeout + BEYOND_TIMEOUT,
         grace: GRACE,
         keep: job.keep.map_or(KEEP, |keep| keep.0),
         resources: Resources { cpu: text(job.cpu, "500m"), memory: text(job.memory, "2Gi") },
@@ -156,6 +156,9 @@ mod tests {
     use crate::layers::Catalog;
     use crate::model::RunId;
 
+    /// That of the attempts of these tests.
+    const TIMEOUT: Duration = Duration::from_hours(2);
+
     fn layer(keys: &str) -> Arc<LayerSource> {
         let text = format!(
             "repositories: {{r: {{url: 'file:///r'}}}}\nlayers: {{l: {{repository: r, path: a, {keys}}}}}"
@@ -177,18 +180,19 @@ mod tests {
             variables: vec![("BUTLER_MIRROR".to_owned(), "https://mirror".to_owned())],
         };
         let attempt = AttemptId { layer: "l".parse().unwrap(), run: RunId::new("run"), number: 1 };
-        job_options(&settings, &attempt, &layer(keys))
+        job_options(&settings, &attempt, &layer(keys), TIMEOUT)
     }
 
     #[test]
-    fn job_is_what_its_layer_says_and_outlives_its_timeouts() {
+    fn job_is_what_its_layer_says_and_outlives_its_own_timeout_by_little() {
         let options = options(
             "timeout: {plan: 2h, apply: 5h}, job: {cpu: '2', memory: 8Gi, service-account: tf, \
              env-from: [aws], cache-claim: cache, egress-ports: [5432], node-selector: {pool: tf}, \
              tolerations: ['dedicated=tf:NoSchedule'], keep: 2h}",
         )
         .unwrap();
-        assert_eq!(options.deadline, Duration::from_hours(5) + BEYOND_TIMEOUT);
+        // The other timeout is longer.
+        assert_eq!(options.deadline, TIMEOUT + Duration::from_mins(30));
         assert_eq!(options.resources, Resources { cpu: "2".into(), memory: "8Gi".into() });
         assert_eq!(options.service_account.as_deref(), Some("tf"));
         assert!(!options.mount_account_token);

@@ -1,6 +1,7 @@
 //! How an attempt ended, from what it reported or left.
 
 use butler_base::error::visible;
+use butler_cluster::JobFailure;
 use butler_registry::StatusReport;
 use serde::Deserialize;
 use serde_json::Value;
@@ -107,10 +108,16 @@ impl EndOfRun {
         self.ending().is_some()
     }
 
+    /// Whether only the cluster of a Job knows why the run failed: a signal ended it, or its machine failed.
+    pub(super) fn leaves_reason_to_cluster(&self) -> bool {
+        self.is_interrupted()
+            || self.status == "failed" && self.class() == Some(FailureClass::Platform)
+    }
+
     /// Whether a signal ended the run.
     ///
     /// A runner reports `failed` if it was stopped before it knew that this registry takes `cancelled`.
-    pub(super) fn is_interrupted(&self) -> bool {
+    fn is_interrupted(&self) -> bool {
         let is_stop = self.class() == Some(FailureClass::Stopped);
         self.status == "cancelled" || self.status == "failed" && is_stop
     }
@@ -188,6 +195,15 @@ impl EndOfRun {
     }
 }
 
+impl AttemptResult {
+    /// The same of an attempt that was a Job: its memory is that of its container, whoever has noticed that it was used up.
+    pub(super) fn of_job(self) -> Self {
+        let is_memory = self.ending == Ending::Failed(FailureClass::OutOfMemory);
+        let ending = if is_memory { Ending::Job(JobFailure::OutOfMemory) } else { self.ending };
+        Self { ending, ..self }
+    }
+}
+
 /// What is stored of a lock that an attempt reported. The backend decides about its texts, so they are shortened,
 /// and an id that cannot be an argument of `force-unlock` is left out.
 fn stored_lock(reported: &Value) -> Option<StateLock> {
@@ -220,8 +236,8 @@ pub(super) fn left_by(directory: &AttemptDirectory, ignored: &[String]) -> Optio
         #[serde(flatten)]
         end: EndOfRun,
     }
-    if let Some(ending) = directory.failed_start() {
-        return Some(AttemptResult::ended(ending));
+    if let Some(result) = directory.failed_start() {
+        return Some(result);
     }
     let left: Left = directory.result().ok()??;
     let action = match left.operation.as_str() {
@@ -278,6 +294,36 @@ mod tests {
             let json = format!(r#"{{"status": "failed"{class}}}"#);
             assert_eq!(ending(&json), Some(Ending::Failed(expected)));
         }
+    }
+
+    #[test]
+    fn cluster_is_asked_why_a_job_was_ended_and_its_memory_is_that_of_its_container() {
+        let failed = |class: &str| {
+            let json = format!(r#"{{"status": "failed", "error": {{"class": "{class}"}}}}"#);
+            let end: EndOfRun = serde_json::from_str(&json).unwrap();
+            let result = end.result(Action::Apply, None, None).unwrap();
+            (end.leaves_reason_to_cluster(), result.of_job().ending)
+        };
+        let memory = Ending::Job(JobFailure::OutOfMemory);
+        assert_eq!(failed("out-of-memory"), (false, memory));
+        assert_eq!(failed("platform"), (true, Ending::Failed(FailureClass::Platform)));
+        assert_eq!(failed("stopped"), (true, Ending::Failed(FailureClass::Platform)));
+        assert_eq!(failed("network"), (false, Ending::Failed(FailureClass::Network)));
+        // Of a newer runner.
+        assert_eq!(failed("unknown-class"), (false, Ending::Failed(FailureClass::Module)));
+    }
+
+    #[test]
+    fn attempt_that_was_not_started_says_why_also_as_earlier_versions_wrote_it() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = AttemptDirectory::at(root.path());
+        let ending = Ending::Job(JobFailure::Setup);
+        directory.record_failed_start(ending, "no Secret `git`").unwrap();
+        let result = left_by(&directory, &[]).unwrap();
+        assert_eq!((result.ending, result.failure.as_deref()), (ending, Some("no Secret `git`")));
+        std::fs::write(root.path().join("failed-start.json"), r#"{"job": "setup"}"#).unwrap();
+        let result = left_by(&directory, &[]).unwrap();
+        assert_eq!((result.ending, result.failure), (ending, None));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use butler_base::blocking::blocking;
 use butler_base::error::{FailureClass, chain};
 use butler_base::event::LogLine;
 use butler_registry::{
-    Found, PlanReport, Recorded, Registry, RegistryFailure, Report, StatusReport,
+    Found, NoAnswer, PlanReport, Recorded, Registry, RegistryFailure, Report, StatusReport,
 };
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -105,8 +105,9 @@ impl<S: Store + 'static> StoreRegistry<S> {
             return Ok(Arc::clone(layer));
         }
         // The server was just started. The attempt asks again.
-        if catalog.is_incomplete {
-            return Err(io::Error::other("the repositories have not been read yet").into());
+        if catalog.may_be_missing(&attempt.layer) {
+            let why = format!("what defines the layer `{}` has not been read yet", attempt.layer);
+            return Err(NoAnswer::NotYet(why).into());
         }
         let why = format!("the layer `{}` is no longer in the configuration", attempt.layer);
         Err(self.refuse(attempt, FailureClass::Configuration, why).await)
@@ -180,7 +181,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
     ) -> RegistryFailure {
         let result = AttemptResult { failure: stored_failure(&why), ..result };
         match self.fail(attempt, result, &why).await {
-            Ok(()) => io::Error::other(why).into(),
+            Ok(()) => NoAnswer::Ended(format!("attempt {attempt}: {why}")).into(),
             Err(error) => error,
         }
     }
@@ -268,8 +269,9 @@ impl<S: Store + 'static> StoreRegistry<S> {
         let AttemptOfRun { id, run, attempt: known } = attempt;
         let end = EndOfRun::reported(report);
         let status = end.status.clone();
-        if end.is_interrupted() && known.stop.is_none() && self.directory(id).is_job() {
-            // Only the cluster knows why it sent the signal. The account of the run is there already.
+        let is_job = self.directory(id).is_job();
+        if end.leaves_reason_to_cluster() && known.stop.is_none() && is_job {
+            // Only the cluster knows why it sent the signal, or what its node lacks. The account of the run is there already.
             let noted = self.hear(id).await?;
             let _ = self.events.send(Event::Exited(id.clone()));
             return Ok(match noted {
@@ -294,6 +296,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
             .await?;
             match end.result(run.action, plan, drift) {
                 Some(result) => {
+                    let result = if is_job { result.of_job() } else { result };
                     if matches!(result.ending, Ending::Failed(_)) {
                         self.explain_missing_files(attempt).await;
                     }
@@ -359,7 +362,12 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
         let configuration = match made {
             Ok(configuration) => configuration,
             Err(error) => {
-                return Err(self.refuse(id, FailureClass::Credentials, chain(&error)).await);
+                let class = if error.is_temporary() {
+                    FailureClass::Network
+                } else {
+                    FailureClass::Credentials
+                };
+                return Err(self.refuse(id, class, chain(&error)).await);
             }
         };
         if is_saved(&layer, run) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use butler_cluster::SecretUnread;
 use butler_protocol::spec::GitCredentials;
 use fs_err as fs;
 use secrecy::{ExposeSecret, SecretString};
@@ -18,7 +19,7 @@ pub type ReadVariable = Arc<dyn Fn(&str) -> Option<SecretString> + Send + Sync>;
 
 /// Reads the values of a Secret, by namespace and name. It blocks.
 pub type ReadSecret =
-    Arc<dyn Fn(&str, &str) -> Result<BTreeMap<String, SecretString>, String> + Send + Sync>;
+    Arc<dyn Fn(&str, &str) -> Result<BTreeMap<String, SecretString>, SecretUnread> + Send + Sync>;
 
 /// Reads secrets at the moment in which they are needed, so that one that was rotated needs no
 /// restart.
@@ -51,17 +52,31 @@ pub enum SecretError {
         used_by: String,
     },
     /// Its Secret.
-    #[error("cannot use the Secret `{namespace}/{name}` that {used_by} needs: {why}")]
+    #[error("cannot use {}the Secret `{namespace}/{name}` that {used_by} needs: {}", of_key(key.as_deref()), problem.why)]
     Secret {
         /// The namespace of the Secret.
         namespace: String,
         /// The name of the Secret.
         name: String,
+        /// The key that is needed, if it is a single one.
+        key: Option<String>,
         /// What needs it.
         used_by: String,
         /// Why.
-        why: String,
+        problem: SecretUnread,
     },
+}
+
+fn of_key(key: Option<&str>) -> String {
+    key.map(|key| format!("the key `{key}` of ")).unwrap_or_default()
+}
+
+impl SecretError {
+    /// Whether it may be readable later without a change.
+    #[must_use]
+    pub const fn is_temporary(&self) -> bool {
+        matches!(self, Self::Secret { problem: SecretUnread { is_temporary: true, .. }, .. })
+    }
 }
 
 impl std::fmt::Debug for Secrets {
@@ -105,9 +120,11 @@ impl Secrets {
             }),
             SecretSource::Secret(SecretReference { name, key, namespace }) => {
                 let of = SecretName { name: name.clone(), namespace: namespace.clone() };
-                let mut values = self.values(&of, used_by)?;
-                let found = values.remove(key).map(|value| without_line_end(value.expose_secret()));
-                found.ok_or_else(|| problem(&of, used_by, format!("it has no key `{key}`")))
+                let key = Some(key.as_str());
+                let mut values = self.values(&of, key, used_by)?;
+                let found = key.and_then(|key| values.remove(key));
+                let found = found.map(|value| without_line_end(value.expose_secret()));
+                found.ok_or_else(|| problem(&of, key, used_by, missing("it has no such key")))
             }
         }
     }
@@ -149,7 +166,7 @@ impl Secrets {
         of: &SecretName,
         used_by: &str,
     ) -> Result<GitCredentials, SecretError> {
-        let mut values = self.values(of, used_by)?;
+        let mut values = self.values(of, None, used_by)?;
         let mut take = |key: &str| {
             let value = values.remove(key)?;
             Some(without_line_end(value.expose_secret()))
@@ -168,17 +185,18 @@ impl Secrets {
             return Ok(ssh_key(key, &hosts));
         }
         let why = "it must have the key `token`, or `username` and `password`, or `ssh-privatekey` and `known_hosts`";
-        Err(problem(of, used_by, why.to_owned()))
+        Err(problem(of, None, used_by, missing(why)))
     }
 
     fn values(
         &self,
         of: &SecretName,
+        key: Option<&str>,
         used_by: &str,
     ) -> Result<BTreeMap<String, SecretString>, SecretError> {
         let read = self.cluster.as_ref().map(|read| read(&of.namespace, &of.name));
-        let read = read.unwrap_or_else(|| Err("the server uses no cluster".to_owned()));
-        read.map_err(|why| problem(of, used_by, why))
+        let read = read.unwrap_or_else(|| Err(missing("the server uses no cluster")));
+        read.map_err(|unread| problem(of, key, used_by, unread))
     }
 
     fn file(path: &Path) -> std::io::Result<SecretString> {
@@ -203,9 +221,19 @@ fn without_line_end(text: &str) -> SecretString {
     text.strip_suffix('\r').unwrap_or(text).into()
 }
 
-fn problem(of: &SecretName, used_by: &str, why: String) -> SecretError {
-    let (namespace, name) = (of.namespace.clone(), of.name.clone());
-    SecretError::Secret { namespace, name, used_by: used_by.to_owned(), why }
+fn problem(
+    of: &SecretName,
+    key: Option<&str>,
+    used_by: &str,
+    problem: SecretUnread,
+) -> SecretError {
+    let (namespace, name, used_by) = (of.namespace.clone(), of.name.clone(), used_by.to_owned());
+    SecretError::Secret { namespace, name, key: key.map(str::to_owned), used_by, problem }
+}
+
+/// Only a change can help.
+fn missing(why: &str) -> SecretUnread {
+    SecretUnread { why: why.to_owned(), is_temporary: false }
 }
 
 #[cfg(test)]
@@ -218,7 +246,7 @@ mod tests {
         let mut secrets = Secrets::new(Arc::new(|_: &str| None));
         secrets.read_cluster(Arc::new(move |namespace: &str, name: &str| {
             if (namespace, name) != ("team-a", "git") {
-                return Err(format!("secrets \"{name}\" not found"));
+                return Err(missing("it does not exist"));
             }
             let one = |(key, value): (&String, &String)| (key.clone(), value.as_str().into());
             Ok(values.iter().map(one).collect())
@@ -270,11 +298,11 @@ mod tests {
         for (source, expected) in [
             (
                 key("git", "other"),
-                "cannot use the Secret `team-a/git` that a needs: it has no key `other`",
+                "cannot use the key `other` of the Secret `team-a/git` that a needs: it has no such key",
             ),
             (
                 key("none", "db"),
-                "cannot use the Secret `team-a/none` that a needs: secrets \"none\" not found",
+                "cannot use the key `db` of the Secret `team-a/none` that a needs: it does not exist",
             ),
         ] {
             assert_eq!(secrets.read(&source, "a").unwrap_err().to_string(), expected);

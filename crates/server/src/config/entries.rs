@@ -67,6 +67,8 @@ pub struct Config {
     pub defaults: Option<LayerEntry>,
     /// What includes and custom resources have added.
     pub included: Vec<Included>,
+    /// The namespaces whose custom resources are not known yet.
+    pub unlisted: BTreeSet<String>,
 }
 
 /// Where configuration of other people is.
@@ -163,11 +165,24 @@ impl Config {
         of_namespaces.any(|included| included.layers.contains(name))
     }
 
+    /// Whether a custom resource that is not known yet can have this name.
+    #[must_use]
+    pub fn is_unlisted(&self, name: &str) -> bool {
+        namespace_of(name).is_some_and(|namespace| self.unlisted.contains(namespace))
+    }
+
     /// Whether an include has defined the repository.
     #[must_use]
     pub fn is_included_repository(&self, name: &str) -> bool {
         self.included.iter().any(|included| included.repositories.contains(name))
     }
+}
+
+/// The namespace of the custom resource that defines something with this name, if one does. Names of namespaces have no
+/// dots.
+#[must_use]
+pub(crate) fn namespace_of(name: &str) -> Option<&str> {
+    name.split_once('.').map(|(namespace, _)| namespace)
 }
 
 impl LayerEntry {

@@ -33,6 +33,7 @@ pub use document::{
     NotificationEntry, NotificationEvent, NotificationFormat, RepositoryEntry, RetriesEntry,
     SecretSource, TimeoutEntry, WebhookEntry, WebhookProvider, WindowEntry, schema,
 };
+pub(crate) use entries::namespace_of;
 pub use entries::{Config, Included, IncludedFrom, MAX_LAYERS, Placed};
 pub use error::ConfigError;
 pub use include::{load_included, merge, parse_included, parse_namespace};

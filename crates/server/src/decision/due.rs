@@ -150,7 +150,8 @@ impl<'a> Work<'a> {
                 Decision::blocked(Reason::new(Gate::Retry, text))
             }
             Progress::Failed(failure) => {
-                Decision::rest(Phase::Failed).because(failed(action, failure))
+                let part = run.partly_applied(&self.input.facts.runs);
+                Decision::rest(Phase::Failed).because(failed(action, failure, part))
             }
             Progress::Closed(Closed::Cancelled) => {
                 let part = run.partly_applied(&self.input.facts.runs);
@@ -282,11 +283,21 @@ impl<'a> Work<'a> {
     }
 }
 
-fn failed(action: &str, failure: Failure) -> Reason {
-    let text = format!(
-        "the {action} failed because {}; it is not retried: push a fix, or use `layer plan`",
-        failure.describe()
-    );
+/// Why nothing follows a run that failed for good, `after` a part of its changes.
+fn failed(action: &str, failure: Failure, after: Option<String>) -> Reason {
+    let why = failure.describe();
+    let text = match failure.reached_limit() {
+        Some(advice) => {
+            let after = after.map(|part| format!(" after {part}")).unwrap_or_default();
+            format!(
+                "the {action} failed{after} because {why}; it is not planned again by itself: {advice}, then use \
+                 `layer plan`"
+            )
+        }
+        None => format!(
+            "the {action} failed because {why}; it is not retried: push a fix, or use `layer plan`"
+        ),
+    };
     let is_refused = matches!(failure, Failure::Class(FailureClass::Policy));
     Reason::new(if is_refused { Gate::Policy } else { Gate::Source }, text)
 }

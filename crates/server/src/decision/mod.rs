@@ -39,6 +39,13 @@ pub fn decide(input: &Input<'_>) -> Decision {
         return attempts::watch(input, run, attempt);
     }
     let Some(layer) = input.layer else {
+        if let Some(namespace) = &input.surroundings.unlisted {
+            let text = format!(
+                "the custom resources of the namespace `{namespace}` cannot be listed, so it is not known what the layer \
+                 wants; nothing is started until they are listed"
+            );
+            return Decision::blocked(Reason::new(Gate::Source, text));
+        }
         // Runs that wait stay open, so that a layer that comes back goes on with them.
         let text = "the layer is no longer in the configuration; its infrastructure is left alone";
         return Decision::rest(Phase::Skipped).because(Reason::new(Gate::Source, text));

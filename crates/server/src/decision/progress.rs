@@ -79,6 +79,18 @@ impl Failure {
         })
     }
 
+    /// What there must be more of before the same thing can succeed, in the imperative, if it has reached a limit.
+    pub(super) const fn reached_limit(self) -> Option<&'static str> {
+        Some(match self {
+            Self::TimedOut => "increase `timeout` of the layer",
+            Self::Class(FailureClass::OutOfMemory) => "give it more memory",
+            Self::Job(failure @ (JobFailure::OutOfMemory | JobFailure::Deadline)) => {
+                return failure.advice();
+            }
+            _ => return None,
+        })
+    }
+
     /// What went wrong, for a sentence: "failed: {}".
     pub(super) const fn describe(self) -> &'static str {
         match self {
@@ -108,6 +120,10 @@ pub(super) fn progress(input: &Input<'_>, layer: &Layer, run: &Run) -> Progress 
             _ => Progress::Succeeded,
         };
     };
+    // The same time and the same memory are not enough for a new plan and its apply either.
+    if failure.reached_limit().is_some() {
+        return Progress::Failed(failure);
+    }
     let needs_plan = may_have_changed(run) || failure == Failure::Stale;
     let is_retried = match failure {
         Failure::Class(class) => class.is_retried(),

@@ -29,9 +29,25 @@ enum Login {
     None,
     Done(Arc<NativeObjects>),
     Failed {
-        why: String,
+        error: LoginError,
         at: Instant,
     },
+}
+
+/// The cluster cannot be used.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct LoginError {
+    /// Why.
+    pub why: String,
+    /// Whether only another configuration can help.
+    pub is_permanent: bool,
+}
+
+impl LoginError {
+    const fn temporary(why: String) -> Self {
+        Self { why, is_permanent: false }
+    }
 }
 
 impl FollowerCluster {
@@ -46,36 +62,59 @@ impl FollowerCluster {
     /// # Errors
     /// If it cannot be used, in a sentence. The login is tried again after ten seconds.
     pub async fn objects(&self) -> Result<Arc<NativeObjects>, String> {
+        self.login().await.map_err(|error| error.why)
+    }
+
+    /// The objects of the cluster.
+    ///
+    /// # Errors
+    /// If it cannot be used. The login is tried again after ten seconds.
+    pub async fn login(&self) -> Result<Arc<NativeObjects>, LoginError> {
         let mut login = self.login.lock().await;
         match &*login {
             Login::Done(objects) => return Ok(Arc::clone(objects)),
-            Login::Failed { why, at } if at.elapsed() < AGAIN => return Err(why.clone()),
+            Login::Failed { error, at } if at.elapsed() < AGAIN => return Err(error.clone()),
             Login::Failed { .. } | Login::None => {}
         }
-        match self.connect().await {
+        match log_in(&self.access, None).await {
             Ok(cluster) => {
                 let objects = Arc::new(NativeObjects::new(cluster));
                 *login = Login::Done(Arc::clone(&objects));
                 Ok(objects)
             }
-            Err(why) => {
-                *login = Login::Failed { why: why.clone(), at: Instant::now() };
-                Err(why)
+            Err(error) => {
+                *login = Login::Failed { error: error.clone(), at: Instant::now() };
+                Err(error)
             }
         }
     }
+}
 
-    /// Logs in on a thread of its own, because a program that a login needs blocks its thread.
-    async fn connect(&self) -> Result<Cluster, String> {
-        let (access, runtime) = (self.access.clone(), Handle::current());
-        let connecting =
-            spawn_blocking(move || runtime.block_on(Box::pin(Cluster::connect(&access, None))));
-        match timeout(LOGIN, connecting).await {
-            Ok(Ok(connected)) => connected.map_err(|error| chain(&error)),
-            Ok(Err(error)) => Err(format!("cannot log in to the cluster: {error}")),
-            Err(_) => {
-                Err(format!("the login to the cluster did not end within {} s", LOGIN.as_secs()))
-            }
+/// Logs in to a cluster on a thread of its own, because a program that a login needs blocks its thread.
+///
+/// # Errors
+/// If the cluster cannot be used.
+pub(crate) async fn log_in(
+    access: &ClusterAccess,
+    namespace: Option<&str>,
+) -> Result<Cluster, LoginError> {
+    let (access, namespace) = (access.clone(), namespace.map(str::to_owned));
+    let runtime = Handle::current();
+    let connecting = spawn_blocking(move || {
+        runtime.block_on(Box::pin(Cluster::connect(&access, namespace.as_deref())))
+    });
+    match timeout(LOGIN, connecting).await {
+        Ok(Ok(connected)) => connected.map_err(|error| LoginError {
+            why: chain(&error),
+            is_permanent: error.is_of_configuration(),
+        }),
+        Ok(Err(error)) => {
+            Err(LoginError::temporary(format!("cannot log in to the cluster: {error}")))
+        }
+        Err(_) => {
+            let limit = LOGIN.as_secs();
+            let why = format!("the login to the cluster did not end within {limit} s");
+            Err(LoginError::temporary(why))
         }
     }
 }

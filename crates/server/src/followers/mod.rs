@@ -6,7 +6,8 @@ mod copies;
 mod look;
 mod surroundings;
 
-pub use cluster::FollowerCluster;
+pub(crate) use cluster::log_in;
+pub use cluster::{FollowerCluster, LoginError};
 pub use copies::Copies;
 pub use look::FollowerLooks;
 pub use surroundings::{BranchHead, Surroundings, Wanted};

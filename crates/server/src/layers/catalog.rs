@@ -9,7 +9,7 @@ use super::read::Reading;
 use super::resolve::{self, reference};
 use super::state_key;
 use super::windows::WindowsByName;
-use crate::config::{Config, LayerEntry};
+use crate::config::{Config, LayerEntry, namespace_of};
 use crate::controller::ConfiguredLayer;
 use crate::model::{Formerly, LayerName};
 
@@ -38,6 +38,8 @@ pub struct Catalog {
     /// Whether members of layer sets are missing because their repository was not read yet, or because
     /// the set cannot be used.
     pub is_incomplete: bool,
+    /// The namespaces whose custom resources are not known yet.
+    pub unlisted: BTreeSet<String>,
     /// The layers of each layer set, and each other layer alone, by the name in the configuration. Layers whose name
     /// an earlier one has are missing.
     pub members: BTreeMap<String, Vec<LayerName>>,
@@ -48,7 +50,7 @@ impl Catalog {
     /// repository that was not read yet are missing.
     #[must_use]
     pub fn new(config: &Config, readings: &BTreeMap<String, Reading>) -> Self {
-        let mut catalog = Self::default();
+        let mut catalog = Self { unlisted: config.unlisted.clone(), ..Self::default() };
         for reading in readings.values() {
             catalog.problems.extend(reading.problems.iter().cloned());
         }
@@ -134,6 +136,21 @@ impl Catalog {
         catalog
     }
 
+    /// Whether a layer that is missing here may all the same be one: what would define it is not known yet.
+    #[must_use]
+    pub fn may_be_missing(&self, name: &LayerName) -> bool {
+        let is_missing = !self.layers.contains_key(name);
+        is_missing && (self.is_incomplete || self.unlisted_namespace(name).is_some())
+    }
+
+    /// The namespace that may define a layer that is missing here, if its custom resources are not known yet.
+    #[must_use]
+    pub fn unlisted_namespace(&self, name: &LayerName) -> Option<&str> {
+        let namespace = namespace_of(name.as_str())?;
+        let is_missing = !self.layers.contains_key(name);
+        self.unlisted.get(namespace).filter(|_| is_missing).map(String::as_str)
+    }
+
     /// The layers that come after `layer`.
     pub fn dependents<'a>(&'a self, layer: &'a LayerName) -> impl Iterator<Item = LayerName> + 'a {
         let all = self.layers.iter();
@@ -170,7 +187,6 @@ impl Catalog {
 
     /// A name that a layer of a set has again is not a former one.
     fn find_former_names(&mut self) {
-        let is_certain = !self.is_incomplete;
         let given = |source: &LayerSource| source.entry.formerly.as_ref()?.value.parse().ok();
         let all = self.layers.iter();
         let former: Vec<(LayerName, LayerName)> =
@@ -181,7 +197,10 @@ impl Catalog {
                     "the layer `{name}` does not take over the history of `{formerly}`, which is still \
                      a layer"
                 ));
-            } else if let Some(source) = self.layers.get_mut(&name) {
+                continue;
+            }
+            let is_certain = !self.may_be_missing(&formerly);
+            if let Some(source) = self.layers.get_mut(&name) {
                 let formerly = Formerly { name: formerly, is_certain };
                 Arc::make_mut(source).configured.layer.formerly = Some(formerly);
             }

@@ -187,6 +187,12 @@ fn former_name_is_certain_when_all_layer_sets_are_known_and_is_not_one_of_theirs
     assert_eq!(of(&read), Some(("www".to_owned(), true)));
     let successors: Vec<_> = read.successors(&"www".parse().unwrap()).collect();
     assert_eq!(successors, ["web".parse().unwrap()]);
+    for (former, is_certain) in [("team-b.www", false), ("team-a.www", true), ("www", true)] {
+        let mut gone = config(&layers.replace("FORMER", former));
+        gone.unlisted.insert("team-b".to_owned());
+        let expected = Some((former.to_owned(), is_certain));
+        assert_eq!(of(&catalog(&gone, "infra", &files)), expected);
+    }
     let member = catalog(&config(&layers.replace("FORMER", "set.envs.dev")), "infra", &files);
     assert_eq!(of(&member), None);
     assert!(member.problems[0].contains("`set.envs.dev`, which is still a layer"));

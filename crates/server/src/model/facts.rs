@@ -139,6 +139,9 @@ pub struct Surroundings {
     pub breaker: Breaker,
     /// The layer whose history this one takes over first, if it has one.
     pub former: Option<Former>,
+    /// The namespace that may define the layer, if the layer is not configured and the custom resources of the namespace
+    /// are not known yet.
+    pub unlisted: Option<String>,
     /// Why nothing is started on this machine, for example because its disk is nearly full.
     pub no_starts: Option<String>,
     /// Whether this server can look for the attempt that runs, and stop it. Otherwise the server that started it
@@ -162,6 +165,7 @@ impl Default for Surroundings {
             closed_windows: Vec::new(),
             breaker: Breaker::Closed,
             former: None,
+            unlisted: None,
             no_starts: None,
             reaches_attempt: true,
             start_waits_for: None,

@@ -217,8 +217,7 @@ impl<S: Store + 'static, T: Transport> Outbox<S, T> {
     /// which is waited for.
     async fn catalog(&self, layer: &LayerName) -> Arc<Catalog> {
         let mut catalogs = self.shared.catalogs.clone();
-        let is_known =
-            |catalog: &Arc<Catalog>| catalog.layers.contains_key(layer) || !catalog.is_incomplete;
+        let is_known = |catalog: &Arc<Catalog>| !catalog.may_be_missing(layer);
         let mut receivers = self.receivers.clone();
         tokio::select! {
             _ = catalogs.wait_for(is_known) => {}

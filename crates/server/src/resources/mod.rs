@@ -17,4 +17,4 @@ mod tests;
 pub use choice::Refusal;
 pub use resolve::{Clash, Resources, TakenResource};
 pub use schemas::definitions;
-pub use status::{Holds, Observed, status};
+pub use status::{Holds, Observed, status, status_of_held};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use butler_cluster::{CustomObject, ResourceKey, ResourceKind};
+use butler_cluster::{CustomObject, KnownResources, ResourceKey, ResourceKind};
 use butler_follower::config::Follower;
 use serde_json::Value;
 
@@ -57,18 +57,22 @@ pub struct Resources {
     followers: Vec<Follower>,
     /// What has changed since the repository with this name was read.
     unread: Vec<(ResourceKey, String)>,
+    /// The namespaces whose resources are not known.
+    unlisted: BTreeSet<String>,
 }
 
 impl Resources {
-    /// Takes the resources that the cluster has. Returns whether they want something else than before.
-    pub fn replace(&mut self, objects: Vec<Arc<CustomObject>>) -> bool {
+    /// Takes the resources that the cluster has, as far as they are known. Returns whether they want something else than
+    /// before, or others are unknown.
+    pub fn replace(&mut self, known: impl Into<KnownResources>) -> bool {
+        let KnownResources { objects, unlisted, .. } = known.into();
         // Most changes are those of their status, which the server has written.
         let wanted = |all: &[Arc<CustomObject>]| {
             let one = |it: &Arc<CustomObject>| (it.key.clone(), it.uid.clone(), it.generation);
             all.iter().map(one).collect::<Vec<_>>()
         };
-        let is_other = wanted(&self.objects) != wanted(&objects);
-        self.objects = objects;
+        let is_other = wanted(&self.objects) != wanted(&objects) || self.unlisted != unlisted;
+        (self.objects, self.unlisted) = (objects, unlisted);
         is_other
     }
 
@@ -76,6 +80,12 @@ impl Resources {
     #[must_use]
     pub fn objects(&self) -> &[Arc<CustomObject>] {
         &self.objects
+    }
+
+    /// The namespaces whose resources are not known.
+    #[must_use]
+    pub const fn unlisted(&self) -> &BTreeSet<String> {
+        &self.unlisted
     }
 
     /// What the namespaces define, by their names.
@@ -157,8 +167,12 @@ impl Resources {
     /// The same if neither `config` nor `limits` have changed: namespaces whose resources want what they wanted, and are
     /// used, are not read again. A change of one resource would otherwise cost as much as the first reading of all.
     pub fn resolve_changed(&mut self, config: &Config, limits: &RemoteLimits) -> bool {
-        let (objects, notes) = (std::mem::take(&mut self.objects), std::mem::take(&mut self.notes));
-        let mut found = Self { objects, notes, ..Self::default() };
+        let mut found = Self {
+            objects: std::mem::take(&mut self.objects),
+            notes: std::mem::take(&mut self.notes),
+            unlisted: std::mem::take(&mut self.unlisted),
+            ..Self::default()
+        };
         let mut namespaces: BTreeMap<String, BTreeMap<ResourceKey, Value>> = BTreeMap::new();
         for object in &found.objects {
             let namespace = namespaces.entry(object.key.namespace.clone()).or_default();

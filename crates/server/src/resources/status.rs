@@ -45,6 +45,28 @@ impl Observed {
     }
 }
 
+/// The status of `object` at `now`, as long as it is not known what all resources of its namespace want.
+#[must_use]
+pub fn status_of_held(object: &CustomObject, now: &str) -> ResourceStatus {
+    let mut status = object.status.clone().unwrap_or_default();
+    let before = status.condition("Ready").filter(|it| it.status == ConditionStatus::Unknown);
+    let ready = Condition {
+        kind: "Ready".to_owned(),
+        status: ConditionStatus::Unknown,
+        observed_generation: object.generation,
+        last_transition_time: before
+            .map_or_else(|| now.to_owned(), |it| it.last_transition_time.clone()),
+        reason: "NotListed".to_owned(),
+        message: "the server cannot list all resources of the namespace, and starts nothing for its layers until then"
+            .to_owned(),
+    };
+    match status.conditions.iter_mut().find(|condition| condition.kind == ready.kind) {
+        Some(condition) => *condition = ready,
+        None => status.conditions.push(ready),
+    }
+    status
+}
+
 /// The status of `object` at `now`. `observed` is missing if no generation of it is in force.
 #[must_use]
 pub fn status(

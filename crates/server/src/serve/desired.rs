@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use butler_cluster::{CustomObject, ResourceKey, ResourceKind};
+use butler_cluster::{KnownResources, ResourceKey, ResourceKind};
 use tokio::sync::{Notify, watch};
 
+use super::ailing::{Ailing, Part};
 use super::followed::Followed;
 use super::includes::Includes;
 use super::remembered::{self, READING};
@@ -41,6 +42,8 @@ pub struct Desired {
     pub followed: Followed,
     /// The commits that polls fetch in addition.
     pub wanted: WantedCommits,
+    /// What does not work now in the server's surroundings.
+    pub ailing: Arc<Ailing>,
 }
 
 /// The last poll of a repository.
@@ -101,6 +104,7 @@ impl Desired {
             unread: Mutex::default(),
             followed: Followed::default(),
             wanted: WantedCommits::default(),
+            ailing: Arc::default(),
         }
     }
 
@@ -135,10 +139,11 @@ impl Desired {
     }
 
     /// Takes the custom resources of the cluster. It can be repeated: what they need can be there now.
-    pub(super) fn take_resources(&self, objects: Vec<Arc<CustomObject>>) {
+    pub(super) fn take_resources(&self, mut known: KnownResources) {
+        self.ailing.set(Part::Resources, std::mem::take(&mut known.problems));
         let mut includes = self.includes();
         let before: Vec<String> = includes.resources().problems().collect();
-        let config = includes.take_resources(objects);
+        let config = includes.take_resources(known);
         for problem in includes.resources().problems().filter(|it| !before.contains(it)) {
             tracing::warn!("a custom resource is not used: {problem}");
         }
@@ -281,8 +286,10 @@ impl Desired {
         let includes = self.include_errors();
         let followers = self.followed.errors();
         let resources: Vec<String> = self.includes().resources().problems().collect();
+        let ailing = self.ailing.sentences();
         errors
             .into_iter()
+            .chain(ailing)
             .chain(followers)
             .chain(includes)
             .chain(resources)

@@ -1,20 +1,20 @@
 //! The layers that a configuration and its includes mean.
 
-use std::collections::BTreeMap;
-
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use butler_cluster::{CustomObject, ResourceKey, ResourceKind};
+use butler_cluster::{CustomObject, KnownResources, ResourceKey, ResourceKind};
 use butler_follower::config::Source;
 use serde_json::json;
 
+use super::ailing::Part;
 use super::desired::Desired;
 use super::followed::repository_of;
 use super::remembered;
 use crate::config::{Config, IncludedFrom, RemoteLimits, merge, parse};
 use crate::data::DataDirectory;
 use crate::layers::{Reading, origin};
-use crate::model::{Commit, Sighting};
+use crate::model::{Commit, LayerName, Sighting};
 
 #[test]
 fn name_of_two_repositories_is_recorded_for_the_first_one_only() {
@@ -211,10 +211,11 @@ fn resource_that_has_changed_is_read_after_the_next_poll_of_its_repository() {
             Arc::new(CustomObject { key, uid, generation, resource_version, spec, status: None })
         };
         let repository = json!({"url": "https://git.example.com/a.git"});
-        desired.take_resources(vec![
+        let objects = vec![
             object(key(ResourceKind::Repository, "infra"), 1, repository),
             object(layer.clone(), generation, json!({"repository": "infra", "path": path})),
-        ]);
+        ];
+        desired.take_resources(objects.into());
     };
     let poll = |error: Option<&str>| {
         desired.poll_begins("team-a.infra");
@@ -264,14 +265,15 @@ fn resource_has_no_name_conflict_with_configuration_that_is_not_the_newest() {
         name: "infra".to_owned(),
     };
     let url = json!("https://git.example.com/infra.git");
-    desired.take_resources(vec![Arc::new(CustomObject {
+    let object = CustomObject {
         key: key.clone(),
         uid: "1".to_owned(),
         generation: 1,
         resource_version: "1".to_owned(),
         spec: [("url".to_owned(), url)].into_iter().collect(),
         status: None,
-    })]);
+    };
+    desired.take_resources(vec![Arc::new(object)].into());
     let conflicts = || desired.taken_resources()[&key].refusal.is_some();
     let same = "repositories: {team.infra: {url: 'https://git.example.com/other.git'}}";
     assert!(!conflicts());
@@ -288,4 +290,34 @@ fn resource_has_no_name_conflict_with_configuration_that_is_not_the_newest() {
     let text = OWN.replace("{repository: infra, path: a}, ", "");
     desired.configure(parse(&[("butler.yaml".into(), text)]).unwrap()).unwrap();
     assert!(!conflicts());
+}
+
+#[test]
+fn layers_of_a_namespace_that_is_not_listed_are_unknown_and_not_removed() {
+    let desired = Desired::new(Config::default(), RemoteLimits::default());
+    let name = |name: &str| name.parse::<LayerName>().unwrap();
+    let may_be_missing = |layer: &str| desired.catalogs().borrow().may_be_missing(&name(layer));
+    assert!(!may_be_missing("team-b.web"));
+    let problem = "cannot list layers in the namespace `team-b`".to_owned();
+    let unlisted: BTreeSet<String> = ["team-b".to_owned()].into();
+    desired.take_resources(KnownResources {
+        unlisted: unlisted.clone(),
+        problems: vec![problem.clone()],
+        ..KnownResources::default()
+    });
+    for (layer, expected) in [("team-b.web", true), ("team-a.web", false), ("team-b", false)] {
+        assert_eq!(may_be_missing(layer), expected, "{layer}");
+        let catalog = desired.catalogs().borrow().clone();
+        assert_eq!(catalog.unlisted_namespace(&name(layer)).is_some(), expected, "{layer}");
+    }
+    assert!(desired.config().is_unlisted("team-b.infra"), "its mirror is kept");
+    assert!(desired.problems().contains(&problem));
+    assert_eq!(desired.ailing.first(), Some(Part::Resources));
+    // Another configuration changes nothing about that.
+    desired.configure(Config::default()).unwrap();
+    assert!(may_be_missing("team-b.web"));
+    assert_eq!(desired.config().unlisted, unlisted);
+    desired.take_resources(KnownResources::default());
+    assert!(!may_be_missing("team-b.web"));
+    assert_eq!(desired.ailing.first(), None);
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use butler_base::cancel::Stop;
+use butler_cluster::KnownResources;
 use tokio::sync::mpsc;
 use url::Url;
 
@@ -59,7 +60,7 @@ async fn decide(mut options: Options, root: &Path, stop: &Stop) -> Result<DryRun
         repository.entry.concurrency = None;
     }
     let desired = Arc::new(Desired::new(options.config, options.limits));
-    recall(&desired, &data, Vec::new());
+    recall(&desired, &data, KnownResources::default());
     let views = Arc::new(Views::default());
     let (sender, mut events) = mpsc::unbounded_channel();
     let polls = Arc::new(PollSettings {
@@ -121,7 +122,12 @@ struct NoStarts {
 }
 
 impl Executor for NoStarts {
-    async fn launch(&self, _: &AttemptId, _: &AttemptToken) -> Result<(), ExecutorError> {
+    async fn launch(
+        &self,
+        _: &AttemptId,
+        _: &AttemptToken,
+        _: std::time::Duration,
+    ) -> Result<(), ExecutorError> {
         Ok(())
     }
 

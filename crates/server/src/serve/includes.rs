@@ -2,9 +2,8 @@
 //! force, and what is wrong with newer content. It reads and writes nothing.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use butler_cluster::{CustomObject, ResourceKey};
+use butler_cluster::{KnownResources, ResourceKey};
 
 use crate::config::{
     Config, ConfigError, IncludeSource, IncludedFrom, RemoteLimits, merge, parse_included,
@@ -116,15 +115,17 @@ impl Includes {
         }
     }
 
-    /// Takes the custom resources of the cluster. Returns the configuration if repositories or layers have changed.
-    pub(super) fn take_resources(&mut self, objects: Vec<Arc<CustomObject>>) -> Option<Config> {
-        if !self.resources.replace(objects) && !self.resources.has_refusals() {
+    /// Takes the custom resources of the cluster. Returns the configuration if repositories or layers have changed, or
+    /// other ones are unknown.
+    pub(super) fn take_resources(&mut self, known: KnownResources) -> Option<Config> {
+        let is_listed_anew = *self.resources.unlisted() != known.unlisted;
+        if !self.resources.replace(known) && !self.resources.has_refusals() {
             return None;
         }
         let contents = self.contents.iter().map(|(source, it)| (source, &it.config));
         let beside = merge(&self.own, contents).ok()?;
         let is_other = self.resources.resolve_changed(&beside, &self.limits);
-        if is_other { self.merged(&beside).ok() } else { None }
+        if is_other || is_listed_anew { self.merged(&beside).ok() } else { None }
     }
 
     /// The newest own configuration is another one now.
@@ -165,7 +166,8 @@ impl Includes {
 
     fn merged(&self, beside: &Config) -> Result<Config, Vec<ConfigError>> {
         let all = self.resources.configs().iter();
-        merge(beside, all.map(|(name, config)| (IncludedFrom::Namespace(name.clone()), config)))
+        let all = all.map(|(name, config)| (IncludedFrom::Namespace(name.clone()), config));
+        Ok(Config { unlisted: self.resources.unlisted().clone(), ..merge(beside, all)? })
     }
 
     fn parse(

@@ -1,6 +1,7 @@
 //! The running server: polls repositories, decides about layers, and answers requests.
 
 mod address_file;
+mod ailing;
 mod config_files;
 mod connection;
 mod connections;
@@ -35,6 +36,7 @@ mod scheduler;
 mod server;
 mod slow_body;
 mod start_rate;
+mod starting;
 mod stopping;
 mod timestamp;
 mod tls;
@@ -43,6 +45,7 @@ mod waiting;
 mod wanted_commits;
 
 pub use address_file::{ServerOfData, server_of};
+pub use ailing::{Ailing, Part};
 pub use config_files::ConfigFiles;
 pub use desired::{Desired, Poll, PollResults};
 pub use dry_run::{DryRun, dry_run};

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use butler_base::cancel::Stop;
+use butler_cluster::KnownResources;
 
 use super::leadership::LIFETIME;
 use super::options::{Options, ServeError};
-use super::parts::prepare;
+use super::parts::{Ground, prepare};
 use super::poller::poll_each;
 use super::scheduler::until;
+use super::starting::Essentials;
 use super::stopping::end_attempts;
 use super::view::Views;
 use crate::model::RunId;
@@ -37,7 +39,10 @@ pub async fn once(mut options: Options, stop: &Stop) -> Result<Pass, ServeError>
     // The next pass would be limited again.
     options.starts_per_minute = u32::MAX;
     let stop_attempts = options.stop_attempts;
-    let (mut parts, mut scheduler, mut events) = prepare(options, Vec::new()).await?;
+    let ground = Ground::of(&options)?;
+    let essentials = Essentials::open(&options, &ground.data).await?;
+    let prepared = prepare(options, ground, essentials, KnownResources::default()).await?;
+    let (mut parts, mut scheduler, mut events) = prepared;
     if parts.store.is_shared() {
         let lease = parts.store.decide(&parts.name, LIFETIME).await?;
         if lease.holder != parts.name {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use butler_base::process::Environment;
-use butler_cluster::{ClusterAccess, ClusterError};
+use butler_cluster::ClusterAccess;
 use butler_follower::config::Registry;
 use butler_source::git::GitEnvironment;
 
@@ -17,6 +17,7 @@ use crate::artifacts::{ArtifactsSettings, BucketError};
 use crate::attempts::{JobSettings, Secrets};
 use crate::config::{Config, ConfigError, RemoteLimits};
 use crate::data::DataAccess;
+use crate::followers::LoginError;
 use crate::plans::KeyError;
 use crate::store::{StoreError, StorePlace};
 
@@ -115,7 +116,7 @@ pub enum ServeError {
     Artifacts(#[from] BucketError),
     /// The cluster of attempts that are Jobs.
     #[error("cannot use the Kubernetes cluster")]
-    Cluster(#[from] ClusterError),
+    Cluster(#[from] LoginError),
     /// The custom resources.
     #[error("cannot use the custom resources: {0}")]
     Resources(String),
@@ -130,6 +131,18 @@ pub enum ServeError {
     /// The server stopped answering.
     #[error("the server cannot accept connections any more")]
     Serve(#[source] std::io::Error),
+}
+
+impl ServeError {
+    /// Whether a start can succeed later without a change of anything.
+    #[must_use]
+    pub const fn is_temporary(&self) -> bool {
+        match self {
+            Self::Store(error) => error.is_away(),
+            Self::Cluster(error) => !error.is_permanent,
+            _ => false,
+        }
+    }
 }
 
 /// One error in each line.

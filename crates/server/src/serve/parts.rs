@@ -6,10 +6,11 @@ use std::sync::Arc;
 use axum::Router;
 use butler_base::cancel::Stop;
 use butler_base::platform::raise_open_files;
-use butler_cluster::CustomObject;
+use butler_cluster::{Cluster, KnownResources};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
+use super::ailing::Ailing;
 use super::connection::LimitedListener;
 use super::connections::{Patience, serve_connections};
 use super::copies::Copies;
@@ -22,6 +23,7 @@ use super::poller::{PollSettings, Poller};
 use super::read_includes::recall;
 use super::retention::remove_old;
 use super::scheduler::{Capacity, Scheduler, Shared};
+use super::starting::Essentials;
 use super::view::Views;
 use crate::attempts::{
     AttemptSettings, Executors, JobExecutor, JobSettings, LogWatch, PlanFiles, ProcessExecutor,
@@ -30,8 +32,9 @@ use crate::attempts::{
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::metrics::AttemptMetrics;
+use crate::model::THIS_MACHINE;
 use crate::plans::PlanKeys;
-use crate::store::{AnyStore, Deciders as _, Store, THIS_MACHINE};
+use crate::store::{AnyStore, Deciders as _, Store};
 
 /// The parts of a server. Its scheduler works beside them.
 pub(super) struct Parts {
@@ -106,21 +109,41 @@ impl Parts {
 /// The parts, the scheduler, and what happens.
 pub(super) type Prepared = (Parts, Scheduler<AnyStore, Executors>, mpsc::UnboundedReceiver<Event>);
 
-/// Opens the store, listens for attempts, and makes everything else.
+/// What is on this machine: the data directory, and the keys of saved plans. Nothing has to be waited for.
+pub(super) struct Ground {
+    pub(super) data: DataDirectory,
+    keys: PlanKeys,
+}
+
+impl Ground {
+    /// Creates what does not exist.
+    ///
+    /// # Errors
+    /// If something cannot be used.
+    pub(super) fn of(options: &Options) -> Result<Self, ServeError> {
+        let failed = |source| ServeError::Data { path: options.data.clone(), source };
+        let data = DataDirectory::create(&options.data).map_err(failed)?;
+        let keys = match &options.key_file {
+            Some(path) => PlanKeys::at(path)?,
+            None => PlanKeys::at_or_new(&data.plan_key())?,
+        };
+        Ok(Self { data, keys })
+    }
+}
+
+/// Listens for attempts, and makes everything else.
 /// The desired state is that of `options` and of these custom resources.
 pub(super) async fn prepare(
     options: Options,
-    resources: Vec<Arc<CustomObject>>,
+    ground: Ground,
+    essentials: Essentials,
+    resources: KnownResources,
 ) -> Result<Prepared, ServeError> {
     let descriptors = raise_open_files().unwrap_or(UNKNOWN_LIMIT);
     let failed = |source| ServeError::Data { path: options.data.clone(), source };
-    let data = DataDirectory::create(&options.data).map_err(failed)?;
-    let keys = match &options.key_file {
-        Some(path) => PlanKeys::at(path)?,
-        None => PlanKeys::at_or_new(&data.plan_key())?,
-    };
+    let Ground { data, keys } = ground;
     let bundle = options.ca_bundle.as_deref();
-    let store = Arc::new(AnyStore::open(options.store, &data.store(), bundle).await?);
+    let store = Arc::new(essentials.store);
     // After the store is locked: another server that runs here needs its own modes.
     let data = data.with_access(options.access).map_err(failed)?;
     // Attempts of earlier versions have this name, which only the one server of their store reads.
@@ -170,7 +193,8 @@ pub(super) async fn prepare(
         endpoint: format!("http://{address}"),
         environment,
     };
-    let executor = executors(attempts, options.jobs, &sender, &mut tasks).await?;
+    let jobs = options.jobs.zip(essentials.jobs);
+    let executor = executors(attempts, jobs, &sender, &desired.ailing, &mut tasks)?;
     let views = Arc::new(Views::default());
     let capacity =
         Capacity { concurrency: options.concurrency, starts_per_minute: options.starts_per_minute };
@@ -218,10 +242,11 @@ pub(super) async fn prepare(
 }
 
 /// What starts attempts: processes, or Jobs if `jobs` is given. Temporary files of earlier attempts are removed meanwhile.
-async fn executors(
+fn executors(
     settings: AttemptSettings,
-    jobs: Option<JobSettings>,
+    jobs: Option<(JobSettings, Cluster)>,
     sender: &mpsc::UnboundedSender<Event>,
+    ailing: &Arc<Ailing>,
     tasks: &mut JoinSet<()>,
 ) -> Result<Executors, ServeError> {
     let (data, catalog) = (settings.data.clone(), settings.catalog.clone());
@@ -233,14 +258,12 @@ async fn executors(
             tracing::warn!(%error, "cannot remove the temporary files of attempts");
         }
     });
-    let jobs = match jobs {
-        Some(settings) => {
-            let jobs =
-                JobExecutor::connect(settings, data.clone(), catalog, sender.clone()).await?;
-            tasks.spawn(jobs.watch());
-            Some(jobs)
-        }
-        None => None,
-    };
+    let jobs = jobs.map(|(settings, cluster)| {
+        let ailing = Arc::clone(ailing);
+        JobExecutor::new(settings, cluster, data.clone(), catalog, sender.clone(), ailing)
+    });
+    if let Some(jobs) = &jobs {
+        tasks.spawn(jobs.watch());
+    }
     Ok(Executors::new(data, processes, jobs))
 }

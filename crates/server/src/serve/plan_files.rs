@@ -21,7 +21,7 @@ pub(super) async fn remove_plan_files<S: Store>(
     for (layer, attempts) in attempts_with_plans(store, data).await? {
         let source = catalog.layers.get(&layer);
         // Perhaps a member of a layer set whose repository was not read yet.
-        if catalog.is_incomplete && source.is_none() {
+        if catalog.may_be_missing(&layer) {
             continue;
         }
         let snapshot = store.snapshot(&layer, "", &[]).await?;

@@ -4,9 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
-use butler_cluster::CustomObject;
+use butler_cluster::KnownResources;
 
 use super::desired::Desired;
 use super::remembered::{self, INCLUDES};
@@ -45,7 +44,7 @@ pub(super) fn read_includes(
 
 /// Takes what an earlier server has read, and custom resources, so that all layers are known before any repository
 /// is read. Includes that were in force keep the names that resources have since then.
-pub(super) fn recall(desired: &Desired, data: &DataDirectory, resources: Vec<Arc<CustomObject>>) {
+pub(super) fn recall(desired: &Desired, data: &DataDirectory, resources: KnownResources) {
     recall_includes(desired, data);
     desired.take_resources(resources);
     desired.recall(data);

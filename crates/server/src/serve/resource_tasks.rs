@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use butler_cluster::{CustomObject, NativeObjects, ResourceKey, ResourceKind, WatchedResources};
+use butler_cluster::{
+    KnownResources, NativeObjects, ResourceKey, ResourceKind, SecretUnread, WatchedResources,
+};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -15,7 +17,7 @@ use super::options::{Options, ServeError};
 use super::resource_status::Known;
 use super::view::Views;
 use crate::followers::FollowerCluster;
-use crate::resources::status;
+use crate::resources::{status, status_of_held};
 use crate::store::Followers;
 
 /// How long further changes are waited for: `kubectl apply` of a directory makes many.
@@ -30,36 +32,64 @@ const AGAIN: Duration = Duration::from_mins(1);
 /// The time until a status is written again that the cluster has refused.
 const AFTER_REFUSAL: Duration = Duration::from_secs(10);
 
+/// The time until a login is tried again that has failed.
+const LOGIN_AGAIN: Duration = Duration::from_secs(10);
+
 /// Why the last writes have failed, and when they are tried again.
 type Refused = BTreeMap<ResourceKey, (String, Instant)>;
 
 /// Custom resources of a cluster.
 pub(super) struct CustomResources {
-    cluster: Arc<NativeObjects>,
-    watched: Arc<WatchedResources>,
+    access: Arc<FollowerCluster>,
+    watched: WatchedResources,
 }
 
 impl CustomResources {
-    /// Lists the resources of `options`, whose Secrets can be read from now on.
+    /// The resources of `options`, if there are any. Their Secrets can be read from now on.
     ///
     /// # Errors
-    /// If the cluster cannot be reached, or does not allow it.
+    /// If the configuration of the cluster cannot be used.
     pub(super) async fn connect(
-        access: &FollowerCluster,
+        access: &Arc<FollowerCluster>,
         options: &mut Options,
-    ) -> Result<(Option<Self>, Vec<Arc<CustomObject>>), ServeError> {
+    ) -> Result<Option<Self>, ServeError> {
         if options.resources.is_empty() {
-            return Ok((None, Vec::new()));
+            return Ok(None);
         }
-        let cluster = access.objects().await.map_err(ServeError::Resources)?;
-        let watched = WatchedResources::list(&cluster, options.resources.clone()).await;
-        let watched = watched.map_err(|error| ServeError::Resources(error.to_string()))?;
-        let (reader, runtime) = (Arc::clone(&cluster), Handle::current());
+        if let Err(error) = access.login().await
+            && error.is_permanent
+        {
+            return Err(ServeError::Resources(error.why));
+        }
+        let watched = WatchedResources::new(options.resources.clone());
+        let (reader, runtime) = (Arc::clone(access), Handle::current());
         options.secrets.read_cluster(Arc::new(move |namespace, name| {
-            runtime.block_on(reader.secret(namespace, name))
+            runtime.block_on(async {
+                let cluster = reader.objects().await.map_err(SecretUnread::away)?;
+                cluster.secret(namespace, name).await
+            })
         }));
-        let objects = watched.objects();
-        Ok((Some(Self { cluster, watched: Arc::new(watched) }), objects))
+        Ok(Some(Self { access: Arc::clone(access), watched }))
+    }
+
+    /// Lists the resources, as far as that is possible now.
+    pub(super) async fn list(&self) -> KnownResources {
+        match self.access.login().await {
+            Ok(cluster) => self.watched.list(&cluster).await,
+            Err(error) => self.watched.cannot_log_in(&error.why),
+        }
+        self.watched.known()
+    }
+
+    /// The cluster, as soon as there is a login.
+    async fn cluster(&self) -> Arc<NativeObjects> {
+        loop {
+            match self.access.login().await {
+                Ok(cluster) => return cluster,
+                Err(error) => self.watched.cannot_log_in(&error.why),
+            }
+            tokio::time::sleep(LOGIN_AGAIN).await;
+        }
     }
 
     /// Takes each change, and writes what comes of it. Never ends.
@@ -75,30 +105,33 @@ impl CustomResources {
                 // What a resource that is not used needs can be there without a change of resources.
                 let _ = tokio::time::timeout(AGAIN, self.watched.changed()).await;
                 tokio::time::sleep(SETTLES).await;
-                desired.take_resources(self.watched.objects());
+                desired.take_resources(self.watched.known());
             }
         };
         let write = async {
+            let cluster = self.cluster().await;
             let mut refused = Refused::new();
             // Servers that do not decide would write what they do not know.
             while leadership.wait_for(|leadership| leadership.decides()).await.is_ok() {
-                self.write(desired, views, store, &mut refused).await;
+                self.write(&cluster, desired, views, store, &mut refused).await;
                 tokio::time::sleep(WRITES).await;
             }
             std::future::pending::<()>().await;
         };
-        tokio::join!(self.watched.watch(&self.cluster), take, write);
+        let watch = async { self.watched.watch(&*self.cluster().await).await };
+        tokio::join!(watch, take, write);
     }
 
     /// Writes each status that has changed. `refused` is why the last writes have failed.
     async fn write<S: Followers>(
         &self,
+        cluster: &NativeObjects,
         desired: &Desired,
         views: &Views,
         store: &S,
         refused: &mut Refused,
     ) {
-        let objects = self.watched.objects();
+        let KnownResources { objects, held, .. } = self.watched.known();
         let has_followers = objects.iter().any(|it| it.key.kind == ResourceKind::Follower);
         let stored = if has_followers { store.followers().await } else { Ok(Vec::new()) };
         // The store says itself why it does not answer.
@@ -107,23 +140,29 @@ impl CustomResources {
         let known = Known::new(desired, views, records.collect());
         let taken = desired.taken_resources();
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        refused.retain(|key, _| taken.contains_key(key));
-        for object in &objects {
+        let is_written = |key: &ResourceKey| objects.iter().chain(&held).any(|it| it.key == *key);
+        refused.retain(|key, _| is_written(key));
+        let of_objects = objects.iter().filter_map(|object| {
             let key = &object.key;
             // A newer generation is taken first.
-            let Some(taken) = taken.get(key).filter(|taken| taken.is_of(object)) else { continue };
+            let taken = taken.get(key).filter(|taken| taken.is_of(object))?;
             let observed = taken.is_in_force.then(|| known.of(key));
-            let status = status(object, taken.refusal.as_ref(), observed.as_ref(), &now);
+            Some((object, status(object, taken.refusal.as_ref(), observed.as_ref(), &now)))
+        });
+        let of_held = held.iter().map(|object| (object, status_of_held(object, &now)));
+        for (object, status) in of_objects.chain(of_held) {
+            let key = &object.key;
             let waits = refused.get(key).is_some_and(|(_, next)| *next > Instant::now());
             if waits || object.status.as_ref() == Some(&status) {
                 continue;
             }
-            match self.cluster.write_status(object, &status).await {
+            match cluster.write_status(object, &status).await {
                 Ok(()) => {
                     refused.remove(key);
                 }
                 Err(why) => {
-                    if refused.get(key).is_none_or(|(known, _)| *known != why) {
+                    // An outage has one reason for all.
+                    if refused.values().all(|(known, _)| *known != why) {
                         tracing::warn!("cannot write the status of {key}: {why}");
                     }
                     refused.insert(key.clone(), (why, Instant::now() + AFTER_REFUSAL));

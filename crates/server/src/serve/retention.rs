@@ -69,7 +69,8 @@ pub(super) async fn remove_old<S: Store>(
         }
         let mirrors = data.mirrors();
         let removed = blocking(move |_| {
-            let is_used = |name: &str| config.repositories.contains_key(name);
+            let is_used =
+                |name: &str| config.repositories.contains_key(name) || config.is_unlisted(name);
             remove_unused_mirrors(&mirrors, is_used, SystemTime::now())
         });
         if let Err(error) = removed.await {
@@ -105,7 +106,7 @@ async fn remove_old_runs<S: Store>(
     };
     for layer in layers {
         // Perhaps a member of a layer set whose repository was not read yet: its history is not known.
-        if catalog.is_incomplete && !catalog.layers.contains_key(&layer) {
+        if catalog.may_be_missing(&layer) {
             continue;
         }
         let history = catalog.layers.get(&layer).and_then(|source| source.entry.history);

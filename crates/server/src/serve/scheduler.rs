@@ -252,7 +252,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         let configured = source.as_ref().map(|source| &source.configured);
         let (store, executor) = (Arc::clone(&self.store), Arc::clone(&self.executor));
         let limits = self.limits(self.first_pass.contains(layer));
-        let limits = self.limits_of(source.as_deref(), &limits);
+        let limits = self.limits_of(layer, source.as_deref(), &limits);
         let controller = Controller::new(&*store, &*executor, limits);
         let mut frees_others = false;
         let mut last_step = None;
@@ -270,7 +270,11 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
                 self.wake_all().await;
             }
             let Some(step) = decision.step.clone().filter(|step| self.makes(step)) else {
-                if let Err(error) = controller.remove_plans(layer, configured, &snapshot).await {
+                // What is not known to be a layer any more can be one with a plan that waits.
+                let may_be_missing = self.catalog.borrow().may_be_missing(layer);
+                if !may_be_missing
+                    && let Err(error) = controller.remove_plans(layer, configured, &snapshot).await
+                {
                     tracing::warn!(%layer, %error, "cannot read which plan files are needed");
                 }
                 self.looked(layer, source.as_deref(), &snapshot, decision);
@@ -367,7 +371,9 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         if source.is_none() && snapshot.observation.is_none() && snapshot.newest_run.is_none() {
             self.views.remove(layer);
         } else {
-            self.views.set(LayerView::new(layer, source, snapshot, &decision));
+            let mut view = LayerView::new(layer, source, snapshot, &decision);
+            view.is_unlisted = self.catalog.borrow().unlisted_namespace(layer).is_some();
+            self.views.set(view);
         }
     }
 

@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use butler_base::cancel::Stop;
+use butler_cluster::KnownResources;
 use secrecy::SecretString;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -12,7 +14,6 @@ use tokio::task::JoinHandle;
 use super::address_file::{AddressFile, reachable};
 use super::config_files::ConfigFiles;
 use super::connection::LimitedListener;
-use super::connections::{Patience, serve_connections};
 use super::desired::Desired;
 use super::follower_ci::CiRuns;
 use super::follower_objects::FollowerObjects;
@@ -21,18 +22,24 @@ use super::leadership::Leadership;
 use super::limits::{Limits, Places};
 use super::listener::listen;
 use super::options::{Options, ServeError};
-use super::parts::{Parts, prepare};
+use super::parts::{Ground, Parts, prepare};
 use super::reload::{reload, reload_followers};
 use super::resource_tasks::CustomResources;
+use super::scheduler::Scheduler;
+use super::starting::{Essentials, serve_http};
 use super::stopping::end_attempts;
-use super::tls::{TlsListener, acceptor};
+use super::tls::acceptor;
 use crate::api::{self, Access, ApiState, DiskLook, Rendered, SignIns};
+use crate::controller::Executor;
 use crate::followers::FollowerCluster;
 use crate::metrics::{NotificationMetrics, count_attempts};
 use crate::notifications::{Notifier, Setup};
 use crate::pages;
-use crate::store::AnyStore;
+use crate::store::{AnyStore, StoreError, StoreResult};
 use crate::webhooks::{self, Receiver};
+
+/// The time until a store that was away is asked again.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// Serves until `stop`. Attempts go on after that, or are ended ([`Options::stop_attempts`]). `ready`
 /// is called with the URL, and with the one-time code if one was made, when the server answers, and can show every layer that the store knows.
@@ -56,14 +63,23 @@ pub async fn serve(
     let ca_bundle = options.ca_bundle.clone();
     let followers_file = options.followers_file.clone();
     let follower_token_file = options.follower_token_file.take();
-    let cluster = FollowerCluster::new(options.cluster.clone());
+    let cluster = Arc::new(FollowerCluster::new(options.cluster.clone()));
     let bundle = ca_bundle.clone();
     // Read before anything is written.
     let of_file = options.access_file.as_deref().map(Access::of_file);
     let of_file = of_file.transpose().map_err(ServeError::Access)?;
     let acceptor = options.tls.clone().map(acceptor).transpose()?;
-    let (resources, objects) = CustomResources::connect(&cluster, &mut options).await?;
-    let (mut parts, mut scheduler, mut events) = prepare(options, objects).await?;
+    let resources = CustomResources::connect(&cluster, &mut options).await?;
+    let ground = Ground::of(&options)?;
+    let essentials = Essentials::wait(&options, &ground.data, acceptor.clone(), stop).await?;
+    let Some(essentials) = essentials else { return Ok(()) };
+    // After the wait: what was listed before it would be old.
+    let known = match &resources {
+        Some(resources) => resources.list().await,
+        None => KnownResources::default(),
+    };
+    let prepared = prepare(options, ground, essentials, known).await?;
+    let (mut parts, mut scheduler, mut events) = prepared;
     parts.desired.log_include_errors();
     let failed = |source| ServeError::Data { path: parts.data.root().to_owned(), source };
     let administrator = || Access::administrator(&parts.data.administrator_token());
@@ -114,21 +130,21 @@ pub async fn serve(
     let own = public_url.filter(|_| acceptor.is_some()).map(String::from);
     let own = own.unwrap_or_else(|| format!("{scheme}://{}/", reachable(address)));
     let _address = publish_address(parts.data.root(), &own);
-    let patience = Patience::default();
-    let served = async {
-        match acceptor {
-            Some(acceptor) => {
-                serve_connections(TlsListener::new(listener, acceptor), router, patience).await
-            }
-            None => serve_connections(listener, router, patience).await,
-        }
-    };
+    let mut served = Box::pin(serve_http(listener, acceptor, router));
     let (end_notifications, notifications) = start_notifications(&parts, setup);
-    scheduler.find_attempts().await?;
-    scheduler.look_at_all().await?;
+    let begun = begin(&mut scheduler).await;
+    if begun.as_ref().is_err_and(StoreError::is_away) {
+        tokio::select! {
+            never = &mut served => match never {},
+            begun = begin_again(&mut scheduler) => begun?,
+            _ = stop.requested() => {}
+        }
+    } else {
+        begun?;
+    }
     ready(&format!("{scheme}://{address}/"), code.as_ref());
     tokio::select! {
-        never = served => match never {},
+        never = &mut served => match never {},
         () = parts.copies.run() => {}
         () = scheduler.run(&mut events) => {}
         () = parts.poll_all(stop) => {}
@@ -148,6 +164,27 @@ pub async fn serve(
     let _ = notifications.await;
     parts.resign().await;
     Ok(())
+}
+
+/// Looks at everything once.
+async fn begin<E: Executor>(scheduler: &mut Scheduler<AnyStore, E>) -> StoreResult<()> {
+    scheduler.find_attempts().await?;
+    scheduler.look_at_all().await
+}
+
+/// The same as [`begin`], after it has failed because the store was away.
+async fn begin_again<E: Executor>(scheduler: &mut Scheduler<AnyStore, E>) -> StoreResult<()> {
+    tracing::warn!("the store does not answer; the server waits for it, and tries again");
+    loop {
+        tokio::time::sleep(AGAIN).await;
+        match begin(scheduler).await {
+            Err(error) if error.is_away() => tracing::debug!("{error}"),
+            begun => {
+                tracing::info!("the store answers again");
+                return begun;
+            }
+        }
+    }
 }
 
 /// The routes beside those of the API: webhooks, pages, and reports of attempts.

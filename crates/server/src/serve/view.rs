@@ -21,7 +21,7 @@ use crate::store::Snapshot;
 pub struct LayerView {
     /// Its name.
     pub name: LayerName,
-    /// Its repository; absent if the layer is no longer in the configuration.
+    /// Its repository; absent if the layer is no longer in the configuration, or its custom resource is not known yet.
     pub repository: Option<String>,
     /// Its branch or tag.
     #[serde(rename = "ref")]
@@ -63,6 +63,9 @@ pub struct LayerView {
     pub last_run: Option<RunView>,
     /// Who paused the layer.
     pub paused_by: Option<String>,
+    /// Whether a custom resource that is not known yet may define it.
+    #[serde(skip)]
+    pub is_unlisted: bool,
     /// When each run was created that waits for its first or next attempt.
     #[serde(skip)]
     pub waiting_runs: Vec<Moment>,
@@ -122,7 +125,7 @@ impl LayerView {
     /// Whether it is no longer in the configuration.
     #[must_use]
     pub const fn is_removed(&self) -> bool {
-        self.repository.is_none()
+        self.repository.is_none() && !self.is_unlisted
     }
 
     /// Whether the breaker is why the layer is blocked. It has not failed itself.
@@ -186,6 +189,7 @@ impl LayerView {
                 .as_ref()
                 .map(|run| RunView::new(name, source, snapshot, run)),
             paused_by: facts.paused_by.clone(),
+            is_unlisted: false,
             drift_since: facts.drift.as_ref().and_then(|found| found.since),
             waiting_runs: waiting_runs(&input).map(|run| run.created).collect(),
         }

@@ -1,6 +1,6 @@
 //! The store of a server, whichever database has it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -33,7 +33,7 @@ enum Kind {
     /// The lock keeps a second server away from the data directory.
     Postgres(
         Box<PostgresStore>,
-        #[expect(dead_code, reason = "held until it is dropped")] StoreLock,
+        #[expect(dead_code, reason = "held until it is dropped")] Arc<StoreLock>,
     ),
 }
 
@@ -48,15 +48,7 @@ impl AnyStore {
         file: &Path,
         ca_bundle: Option<&Path>,
     ) -> StoreResult<Self> {
-        check_place(file, matches!(place, StorePlace::Sqlite))?;
-        Ok(Self(match place {
-            StorePlace::Sqlite => Kind::Sqlite(SqliteStore::open(file)?),
-            StorePlace::Postgres(address) => {
-                let lock = StoreLock::take(file)?;
-                let store = PostgresStore::open(*address, ca_bundle).await?;
-                Kind::Postgres(Box::new(store), lock)
-            }
-        }))
+        StoreOpening::new(place, file)?.open(ca_bundle).await
     }
 
     /// Whether other servers can use it.
@@ -72,6 +64,43 @@ impl AnyStore {
             Kind::Sqlite(store) => store.durations(),
             Kind::Postgres(store, _) => store.durations(),
         }
+    }
+}
+
+/// A store that is being opened. The data directory belongs to it, also while its database is away.
+#[derive(Debug)]
+pub struct StoreOpening {
+    file: PathBuf,
+    /// The database with its lock, unless it is the file.
+    postgres: Option<(Box<PostgresAddress>, Arc<StoreLock>)>,
+}
+
+impl StoreOpening {
+    /// Takes the data directory for the store, which is not opened yet.
+    ///
+    /// # Errors
+    /// If another server uses the directory, or its facts are in the other database.
+    pub fn new(place: StorePlace, file: &Path) -> StoreResult<Self> {
+        check_place(file, matches!(place, StorePlace::Sqlite))?;
+        let postgres = match place {
+            StorePlace::Sqlite => None,
+            StorePlace::Postgres(address) => Some((address, Arc::new(StoreLock::take(file)?))),
+        };
+        Ok(Self { file: file.to_owned(), postgres })
+    }
+
+    /// Opens the store. It can be tried again.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`] and [`PostgresStore::open`].
+    pub async fn open(&self, ca_bundle: Option<&Path>) -> StoreResult<AnyStore> {
+        Ok(AnyStore(match &self.postgres {
+            None => Kind::Sqlite(SqliteStore::open(&self.file)?),
+            Some((address, lock)) => {
+                let store = PostgresStore::open((**address).clone(), ca_bundle).await?;
+                Kind::Postgres(Box::new(store), Arc::clone(lock))
+            }
+        }))
     }
 }
 

@@ -27,6 +27,14 @@ pub enum StoreError {
         /// What failed.
         why: String,
     },
+    /// The database cannot be reached now.
+    #[error("the store `{address}` does not answer: {why}")]
+    Away {
+        /// Its address, without a password.
+        address: String,
+        /// What failed.
+        why: String,
+    },
     /// Another server uses it.
     #[error("the store `{}` is used by {holder}; stop that server, or use another `--data`", path.display())]
     InUse {
@@ -59,6 +67,14 @@ pub enum StoreError {
         /// The newest version that is known.
         known: u32,
     },
+}
+
+impl StoreError {
+    /// Whether it does not answer now, and can answer later without a change of anything.
+    #[must_use]
+    pub const fn is_away(&self) -> bool {
+        matches!(self, Self::Away { .. } | Self::Unavailable(_))
+    }
 }
 
 /// The result of a transaction.

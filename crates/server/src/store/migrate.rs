@@ -8,12 +8,10 @@ use super::sqlite::{self, SqliteStore};
 use super::stored_row::StoredRow;
 use super::{StoreError, StoreResult};
 use crate::data::DataDirectory;
+use crate::model::{THIS_MACHINE, as_job, server_of};
 
 /// Names of files with this behind that of the store have facts that were moved.
 const MIGRATED: &str = ".migrated-";
-
-/// The place of attempts that were started by a server that did not share its store.
-pub(crate) const THIS_MACHINE: &str = "this machine";
 
 /// What was moved.
 #[derive(Debug, Eq, PartialEq)]
@@ -80,8 +78,12 @@ pub async fn migrate(
 fn with_place(row: StoredRow, server: &str) -> StoredRow {
     match row {
         StoredRow::Run(layer, mut run, state, is_read) => {
-            for attempt in run.attempts.iter_mut().filter(|it| it.place == THIS_MACHINE) {
-                server.clone_into(&mut attempt.place);
+            for attempt in &mut run.attempts {
+                if attempt.place == THIS_MACHINE {
+                    server.clone_into(&mut attempt.place);
+                } else if server_of(&attempt.place) == THIS_MACHINE {
+                    attempt.place = as_job(server);
+                }
             }
             StoredRow::Run(layer, run, state, is_read)
         }

@@ -43,11 +43,10 @@ use crate::model::{
     Sighting, StalePlan, StateLock, StateVersion, Upstream, WindowOverride,
 };
 
-pub use any::{AnyStore, StorePlace};
+pub use any::{AnyStore, StoreOpening, StorePlace};
 pub use beside::{Cursors, Deciders, Followers, Sessions};
 pub use error::{StoreError, StoreResult};
 pub use memory::MemoryStore;
-pub(crate) use migrate::THIS_MACHINE;
 pub use migrate::{Migrated, migrate};
 pub use note::{Note, Outcome};
 pub use postgres::{AddressError, PostgresAddress, PostgresStore};

@@ -145,7 +145,12 @@ pub(crate) struct SimulatedExecutor {
 }
 
 impl Executor for SimulatedExecutor {
-    async fn launch(&self, attempt: &AttemptId, _: &AttemptToken) -> Result<(), ExecutorError> {
+    async fn launch(
+        &self,
+        attempt: &AttemptId,
+        _: &AttemptToken,
+        _: std::time::Duration,
+    ) -> Result<(), ExecutorError> {
         let mut machine = self.machine.lock().unwrap();
         if machine.node_is_down {
             machine.count("a start got no answer");

@@ -16,7 +16,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
 
 use super::shared::Shared;
-use crate::processes::in_directory;
+use crate::processes::{in_directory, tree};
 
 /// Kills all processes of the node's containers, as the kernel does with a container. Children of a
 /// killed runner would continue otherwise.
@@ -28,6 +28,16 @@ pub(super) fn kill_all(shared: &Shared) {
     }
     for process in in_directory(&shared.node) {
         let _ = kill(process.pid, Signal::SIGKILL);
+    }
+}
+
+/// Kills Terraform in the container whose first process is `runner`, as the kernel kills one process of several.
+pub(super) fn kill_terraform(runner: Pid) {
+    for process in tree(runner) {
+        let name = std::fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+        if name.trim() == "terraform" {
+            let _ = kill(process, Signal::SIGKILL);
+        }
     }
 }
 

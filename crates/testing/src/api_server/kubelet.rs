@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::process::Child;
 
-use super::container::{kill_all, start};
+use super::container::{kill_all, kill_terraform, start};
 use super::object::now;
 use super::shared::{NAMESPACE, PodCourse, Shared};
 
@@ -123,8 +123,14 @@ async fn run(
     };
     let process = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap());
     match happened {
-        Some(PodCourse::OutOfMemory) => {
+        Some(course @ (PodCourse::OutOfMemory | PodCourse::Killed)) => {
             kill_all(shared);
+            let status = child.wait().await.unwrap();
+            let reason = (course == PodCourse::OutOfMemory).then_some("OOMKilled");
+            Some(ended(shared, name, status, reason).await)
+        }
+        Some(PodCourse::ChildOutOfMemory) => {
+            kill_terraform(process);
             let status = child.wait().await.unwrap();
             Some(ended(shared, name, status, Some("OOMKilled")).await)
         }

@@ -38,7 +38,8 @@ use shared::Shared;
 pub struct ApiServer {
     endpoint: String,
     authority: Authority,
-    server: JoinHandle<()>,
+    /// `None` while it is away.
+    server: Mutex<Option<JoinHandle<()>>>,
     shared: Arc<Shared>,
 }
 
@@ -71,12 +72,34 @@ impl ApiServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("https://{}", listener.local_addr().unwrap());
         let authority = Authority::create();
-        let acceptor =
-            if by_certificate { authority.mutual_acceptor() } else { authority.acceptor() };
+        let cluster = Self { endpoint, authority, server: Mutex::default(), shared };
+        cluster.serve(listener);
+        cluster
+    }
+
+    fn serve(&self, listener: TcpListener) {
+        let acceptor = if self.shared.by_certificate {
+            self.authority.mutual_acceptor()
+        } else {
+            self.authority.acceptor()
+        };
         let listener = TlsListener { listener, acceptor };
-        let router = server::router(Arc::clone(&shared));
+        let router = server::router(Arc::clone(&self.shared));
         let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { endpoint, authority, server, shared }
+        *self.server.lock().unwrap() = Some(server);
+    }
+
+    /// Accepts no connection any more.
+    pub async fn go_away(&self) {
+        let server = self.server.lock().unwrap().take().unwrap();
+        server.abort();
+        // The port is free afterwards.
+        let _ = server.await;
+    }
+
+    /// Accepts connections again, at the same address.
+    pub async fn come_back(&self) {
+        self.serve(TcpListener::bind(self.address()).await.unwrap());
     }
 
     /// A kubeconfig with this user, and with these fields in the cluster's entry.
@@ -371,7 +394,9 @@ fn custom_path(plural: &str, namespace: &str, name: &str) -> String {
 
 impl Drop for ApiServer {
     fn drop(&mut self) {
-        self.server.abort();
+        if let Some(server) = self.server.lock().unwrap().take() {
+            server.abort();
+        }
         container::kill_all(&self.shared);
     }
 }

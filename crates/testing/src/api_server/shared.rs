@@ -63,6 +63,10 @@ pub enum PodCourse {
     Evicted,
     /// The container exceeds its memory limit: the kernel kills it.
     OutOfMemory,
+    /// The same, and the container's runtime does not notice that it was the memory.
+    Killed,
+    /// The container exceeds its memory limit: the kernel kills Terraform, and the runner ends by itself.
+    ChildOutOfMemory,
     /// The Job's deadline has passed.
     Deadline,
     /// The node and its pod are lost.

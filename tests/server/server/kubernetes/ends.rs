@@ -55,6 +55,8 @@ async fn ends(course: PodCourse, outcome: &str, line: &str) {
     let run = site.installation.runs("a").remove(0);
     assert_eq!(of(&run), outcome, "{run}");
     eventually("the reason", || site.reasons().contains(outcome)).await;
+    // In the words of the cluster, and what can be done about it.
+    eventually("the cluster's words", || site.reasons().contains(line)).await;
     let log = site.log(&run);
     assert!(log.lines().last().is_some_and(|last| last.contains(line)), "{log}");
     site.installation.until_free("a").await;
@@ -64,6 +66,49 @@ async fn ends(course: PodCourse, outcome: &str, line: &str) {
 async fn job_without_enough_memory_says_so() {
     let line = "the container was out of memory (OOMKilled)";
     ends(PodCourse::OutOfMemory, OUT_OF_MEMORY, line).await;
+}
+
+#[tokio::test]
+async fn job_without_enough_memory_says_so_also_if_the_container_was_not_told() {
+    let line =
+        "the container or its node was out of memory; increase `memory` of the layer's `job`";
+    ends(PodCourse::Killed, OUT_OF_MEMORY, line).await;
+}
+
+#[tokio::test]
+async fn job_whose_terraform_was_killed_for_its_memory_says_so() {
+    let line =
+        "a process of its own was killed because the container was out of memory (OOMKilled)";
+    ends(PodCourse::ChildOutOfMemory, OUT_OF_MEMORY, line).await;
+}
+
+#[tokio::test]
+async fn apply_without_enough_memory_is_not_planned_and_applied_again() {
+    let backend = HttpBackend::start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let begun = directory.path().join("begun");
+    let module = format!(
+        "resource \"terraform_data\" \"one\" {{
+  provisioner \"local-exec\" {{
+    command = \"touch {} && sleep 600\"
+  }}
+}}
+",
+        begun.display()
+    );
+    let state = backend.config();
+    let layer = format!("strategy: auto, backend: {{type: http, config: {state}}}");
+    let mut site = Site::new(&module, &layer).await;
+    site.start().await;
+    eventually("an apply that has begun", || begun.exists()).await;
+    site.cluster.course(PodCourse::OutOfMemory);
+    site.installation.until("a", "Failed", 2).await;
+    let run = site.installation.runs("a").remove(0);
+    assert_eq!((&run["action"], of(&run)), (&"apply".into(), OUT_OF_MEMORY), "{run}");
+    eventually("the reason", || site.reasons().contains("it is not planned again by itself")).await;
+    let layer = site.installation.layer("a");
+    assert_eq!((&layer["phase"], &layer["nextLook"]), (&"Failed".into(), &Value::Null), "{layer}");
+    assert!(site.reasons().contains("increase `memory` of the layer's `job`"), "{layer}");
 }
 
 #[tokio::test]
@@ -107,6 +152,12 @@ async fn pod_that_cannot_begin_is_a_reason_of_its_layer_and_has_a_limit() {
         assert!(of(&run).starts_with(outcome), "{run}");
         let log = site.log(&run);
         assert!(log.contains("the pod did not begin within 6s: "), "{log}");
+        // The reason names what was missing.
+        eventually("the reason", || {
+            let reasons = site.reasons();
+            reasons.contains("did not begin within") && reasons.contains(sentence)
+        })
+        .await;
         // The Job of the attempt is deleted, so its pod cannot begin later.
         let name = |job: &Value| job["metadata"]["annotations"]["butler.dev/run-id"].clone();
         let id = format!("{}-1", run["id"].as_str().unwrap());

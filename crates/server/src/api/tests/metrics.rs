@@ -69,7 +69,7 @@ async fn metrics_need_the_token_of_a_viewer_unless_they_are_open() {
         transactions: Arc::default(),
         log_watch: Arc::default(),
         followers: Arc::default(),
-        follower_cluster: crate::followers::FollowerCluster::default(),
+        follower_cluster: Arc::default(),
         deliveries: Arc::default(),
         notifications: Arc::default(),
         metrics_open: true,

@@ -3,6 +3,7 @@
 //! The name of a Job is derived from its attempt, so it is found again after a restart, and the cluster refuses a
 //! second one. A watch tells which Jobs have changed; without it, the server asks when an attempt is silent.
 
+mod outage;
 mod start;
 
 use std::collections::{HashMap, HashSet};
@@ -12,9 +13,9 @@ use std::time::Duration;
 use butler_base::cancel::{Stop, StopReason};
 use butler_base::error::chain;
 use butler_cluster::{
-    Cluster, ClusterError, JobEnd, JobFailure, JobName, JobState, JobWait, watch_jobs,
+    ChangedJob, Cluster, ClusterError, JobEnd, JobFailure, JobName, JobNews, JobState, JobWait,
+    watch_jobs,
 };
-use futures_util::StreamExt as _;
 use jiff::Timestamp;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
@@ -22,19 +23,24 @@ use tokio::time::{Instant, timeout};
 use super::directory::AttemptDirectory;
 use super::job_options::{JobSettings, LABEL, LAYER, start_timeout};
 use super::log_writer::LogWriter;
-use super::outcome::{ignored_drift, left_by};
+use super::outcome::{ignored_drift, left_by, stored_failure};
 use crate::controller::{ExecutorError, Probe};
 use crate::data::DataDirectory;
 use crate::event::Event;
 use crate::layers::{Catalog, LayerSource};
 use crate::model::{AttemptToken, Ending, FailureClass, Liveness, RunId};
+use crate::serve::Ailing;
 use crate::store::{AttemptId, AttemptResult};
+use outage::{JobsOutage, QUESTIONS};
 
 /// How long one question to the API server may take. All decisions wait for it.
 const QUESTION: Duration = Duration::from_secs(10);
 
 /// How long an API server that did not answer is not asked again.
 const SILENCE: Duration = Duration::from_secs(30);
+
+/// How many changes of Jobs can wait to be heard.
+const NEWS: usize = 64;
 
 /// How long after the creation of a Job the server looks at it, also if no watch tells of a change.
 const FIRST_LOOK: Duration = Duration::from_secs(10);
@@ -59,6 +65,7 @@ struct Shared {
     waits: Mutex<HashMap<AttemptId, String>>,
     /// When the API server did not answer last.
     silent: Mutex<Option<Instant>>,
+    outage: JobsOutage,
 }
 
 impl std::fmt::Debug for JobExecutor {
@@ -68,18 +75,16 @@ impl std::fmt::Debug for JobExecutor {
 }
 
 impl JobExecutor {
-    /// Selects the cluster and the login. Sends no request.
-    ///
-    /// # Errors
-    /// If no cluster is configured, or its configuration cannot be used.
-    pub async fn connect(
+    /// Starts Jobs in this cluster. Sends no request yet.
+    #[must_use]
+    pub fn new(
         settings: JobSettings,
+        cluster: Cluster,
         data: DataDirectory,
         catalog: watch::Receiver<Arc<Catalog>>,
         events: mpsc::UnboundedSender<Event>,
-    ) -> Result<Self, ClusterError> {
-        let namespace = settings.namespace.as_deref();
-        let cluster = Cluster::connect(&settings.access, namespace).await?;
+        ailing: Arc<Ailing>,
+    ) -> Self {
         let shared = Shared {
             settings,
             cluster,
@@ -90,36 +95,33 @@ impl JobExecutor {
             complete: Mutex::default(),
             waits: Mutex::default(),
             silent: Mutex::default(),
+            outage: JobsOutage::new(ailing),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Self { shared: Arc::new(shared) }
     }
 
     /// Tells when Jobs may have ended, or wait for something. Never ends.
     pub fn watch(&self) -> impl Future<Output = ()> + Send + use<> {
         let shared = Arc::clone(&self.shared);
         async move {
-            let mut changed = Box::pin(watch_jobs(&shared.cluster, LABEL));
-            while let Some(job) = changed.next().await {
-                let layer = job.annotations.get(LAYER).and_then(|layer| layer.parse().ok());
-                let run = job.run.rsplit_once('-');
-                let run = run.and_then(|(run, number)| Some((run, number.parse().ok()?)));
-                if let (Some(layer), Some((run, number))) = (layer, run) {
-                    let attempt = AttemptId { layer, run: RunId::new(run), number };
-                    // The receiver is gone when the server stops.
-                    let _ = shared.events.send(Event::Exited(attempt));
+            let (sender, mut news) = mpsc::channel(NEWS);
+            let hear = async {
+                while let Some(news) = news.recv().await {
+                    shared.hear(news);
                 }
-            }
+            };
+            tokio::join!(watch_jobs(&shared.cluster, LABEL, &sender), hear, shared.ask_again());
         }
     }
 
     /// Creates the Job of a recorded attempt, beside all else: the API server can be slow.
-    pub(super) fn launch(&self, attempt: &AttemptId, token: &AttemptToken) {
+    pub(super) fn launch(&self, attempt: &AttemptId, token: &AttemptToken, timeout: Duration) {
         let (shared, attempt) = (Arc::clone(&self.shared), attempt.clone());
         let token = token.secret().clone();
         let stop = Stop::new();
         lock(&shared.creating).insert(attempt.clone(), stop.clone());
         tokio::spawn(async move {
-            let started = shared.start(&attempt, &token, &stop).await;
+            let started = shared.start(&attempt, &token, timeout, &stop).await;
             if let Err(error) = &started {
                 shared.record_failure(&attempt, error);
             }
@@ -166,17 +168,20 @@ impl JobExecutor {
         let directory = shared.directory(attempt);
         // The server has not created the Job, or has deleted it. The pod can take its time to disappear. A runner that
         // has begun all the same is asked about: the answer to the creation can be lost.
-        if let Some(ending) = directory.failed_start().filter(|_| !directory.has_begun()) {
-            return ended(AttemptResult::ended(ending));
+        if let Some(result) = directory.failed_start().filter(|_| !directory.has_begun()) {
+            return ended(result);
         }
         // All that it has reported but its final status.
         let catalog = shared.catalog.borrow().clone();
-        let left = || left_by(&directory, &ignored_drift(&catalog, &attempt.layer));
+        let left = || {
+            left_by(&directory, &ignored_drift(&catalog, &attempt.layer)).map(AttemptResult::of_job)
+        };
         let name = job_name(attempt);
         let state = match shared.ask(Box::pin(shared.cluster.job_state(&name))).await {
             Ok(state) => state,
             Err(error) => {
-                tracing::warn!(run = %attempt.run, "cannot ask for the Job `{name}`: {error}");
+                // Each attempt asks several times a minute. The outage is told once.
+                tracing::debug!(run = %attempt.run, "cannot ask for the Job `{name}`: {error}");
                 return Probe::Liveness(Liveness::Unknown);
             }
         };
@@ -201,9 +206,12 @@ impl JobExecutor {
                 }
             },
             JobState::Ended(end) => match left() {
-                Some(result) if is_interrupted(&result) && end.failure != JobFailure::Ended => {
-                    shared.write_end(attempt, &end);
-                    ended(AttemptResult { ending: Ending::Job(end.failure), ..result })
+                Some(result)
+                    if leaves_reason_to_cluster(&result) && end.failure != JobFailure::Ended =>
+                {
+                    let of_cluster = shared.end(attempt, &end);
+                    let failure = of_cluster.failure.or(result.failure);
+                    ended(AttemptResult { ending: of_cluster.ending, failure, ..result })
                 }
                 Some(result) => ended(result),
                 None => shared.ended_without_report(attempt, &end),
@@ -223,6 +231,38 @@ impl JobExecutor {
 }
 
 impl Shared {
+    /// Asks again while questions have failed, also if no attempt has one any more: the outage would never end. Never ends.
+    async fn ask_again(&self) {
+        let nothing = JobName::for_run("nothing");
+        loop {
+            tokio::time::sleep(SILENCE).await;
+            if self.outage.has(QUESTIONS) {
+                // What comes of it is noted.
+                let _ = self.ask(Box::pin(self.cluster.job_state(&nothing))).await;
+            }
+        }
+    }
+
+    fn hear(&self, news: JobNews) {
+        match news {
+            JobNews::Changed(job) => {
+                if let Some(attempt) = attempt_of(&job) {
+                    // The receiver is gone when the server stops.
+                    let _ = self.events.send(Event::Exited(attempt));
+                }
+            }
+            JobNews::Unwatched { objects, why } => {
+                let sentence = format!(
+                    "cannot watch {objects} in the namespace `{}`: {why}; the server notices the end of an attempt up \
+                     to a minute late",
+                    self.cluster.namespace()
+                );
+                self.outage.begins(objects, sentence);
+            }
+            JobNews::Watched { objects } => self.outage.ends(&objects),
+        }
+    }
+
     fn directory(&self, attempt: &AttemptId) -> AttemptDirectory {
         AttemptDirectory::of(&self.data.attempts(), attempt)
     }
@@ -255,7 +295,7 @@ impl Shared {
         if is_incomplete && self.delete(attempt, name).await {
             tracing::warn!(run = %attempt.run, "the Job `{name}` is deleted: its token may not exist");
             let ending = Ending::Job(JobFailure::Incomplete);
-            record_end(&directory, attempt, ending);
+            record_end(&directory, attempt, ending, "");
             return ended(AttemptResult::ended(ending));
         }
         let limit = self.layer(attempt).map(|layer| start_timeout(&layer.entry));
@@ -271,7 +311,7 @@ impl Shared {
         let why = wait.why.as_deref().unwrap_or("the cluster does not say why");
         let summary = format!("the pod did not begin within {limit}: {why}");
         let end = JobEnd { failure: wait.failure(), summary };
-        record_end(&directory, attempt, Ending::Job(end.failure));
+        record_end(&directory, attempt, Ending::Job(end.failure), &end.summary);
         self.ended_without_report(attempt, &end)
     }
 
@@ -290,17 +330,19 @@ impl Shared {
     }
 
     fn ended_without_report(&self, attempt: &AttemptId, end: &JobEnd) -> Probe {
-        self.write_end(attempt, end);
-        ended(AttemptResult::ended(Ending::Job(end.failure)))
+        ended(self.end(attempt, end))
     }
 
-    /// Writes into the log why the cluster ended an attempt.
-    fn write_end(&self, attempt: &AttemptId, end: &JobEnd) {
-        let text = format!("Error: {}", end.summary);
+    /// The end of an attempt that the cluster has ended, whose reason is written into its log.
+    fn end(&self, attempt: &AttemptId, end: &JobEnd) -> AttemptResult {
+        let advice = end.failure.advice().map(|advice| format!("; {advice}")).unwrap_or_default();
+        let why = format!("{}{advice}", end.summary);
         let log = self.directory(attempt).log();
-        if let Err(error) = LogWriter::default().append_own(&log, text) {
+        if let Err(error) = LogWriter::default().append_own(&log, format!("Error: {why}")) {
             tracing::warn!(run = %attempt.run, %error, "cannot write why an attempt ended to its log");
         }
+        let failure = stored_failure(&why);
+        AttemptResult { failure, ..AttemptResult::ended(Ending::Job(end.failure)) }
     }
 
     /// Asks the API server, unless it did not answer a moment ago.
@@ -321,22 +363,41 @@ impl Shared {
         if is_unanswered {
             *lock(&self.silent) = Some(Instant::now());
         }
-        match answer {
+        let answer = match answer {
             Ok(answer) => answer.map_err(|error| chain(&error)),
             Err(_) => Err(format!("no answer within {} s", QUESTION.as_secs())),
+        };
+        match &answer {
+            Ok(_) => self.outage.ends(QUESTIONS),
+            Err(why) => {
+                let sentence = format!(
+                    "cannot ask the cluster for Jobs in the namespace `{}`: {why}; attempts go on, and their ends are \
+                     noticed later",
+                    self.cluster.namespace()
+                );
+                self.outage.begins(QUESTIONS.to_owned(), sentence);
+            }
         }
+        answer
     }
 }
 
+/// The attempt of a Job.
+fn attempt_of(job: &ChangedJob) -> Option<AttemptId> {
+    let layer = job.annotations.get(LAYER)?.parse().ok()?;
+    let (run, number) = job.run.rsplit_once('-')?;
+    Some(AttemptId { layer, run: RunId::new(run), number: number.parse().ok()? })
+}
+
 /// Records why a Job was deleted, for the next probe.
-fn record_end(directory: &AttemptDirectory, attempt: &AttemptId, ending: Ending) {
-    if let Err(error) = directory.record_failed_start(ending) {
+fn record_end(directory: &AttemptDirectory, attempt: &AttemptId, ending: Ending, why: &str) {
+    if let Err(error) = directory.record_failed_start(ending, why) {
         tracing::error!(run = %attempt.run, %error, "cannot record why a Job was deleted");
     }
 }
 
-/// Whether a signal ended the run, for which its cluster has the reason.
-fn is_interrupted(result: &AttemptResult) -> bool {
+/// Whether a signal or its machine ended the run, for which its cluster has the reason.
+fn leaves_reason_to_cluster(result: &AttemptResult) -> bool {
     result.ending == Ending::Failed(FailureClass::Platform)
 }
 

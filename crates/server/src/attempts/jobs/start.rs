@@ -57,6 +57,7 @@ impl Shared {
         &self,
         attempt: &AttemptId,
         token: &secrecy::SecretString,
+        timeout_of_run: Duration,
         stop: &Stop,
     ) -> Result<(), StartError> {
         let directory = self.directory(attempt);
@@ -72,8 +73,8 @@ impl Shared {
             let problem = format!("the layer `{}` is not in the configuration", attempt.layer);
             return Err(StartError::Configuration(problem));
         };
-        let options =
-            job_options(&self.settings, attempt, &layer).map_err(StartError::Configuration)?;
+        let options = job_options(&self.settings, attempt, &layer, timeout_of_run);
+        let options = options.map_err(StartError::Configuration)?;
         let end = Instant::now() + start_timeout(&layer.entry);
         loop {
             let run = Run {
@@ -124,11 +125,12 @@ impl Shared {
     pub(super) fn record_failure(&self, attempt: &AttemptId, error: &StartError) {
         lock(&self.waits).remove(attempt);
         let directory = self.directory(attempt);
-        let text = format!("Error: cannot start the attempt: {}", error.text());
+        let why = format!("cannot start the attempt: {}", error.text());
+        let text = format!("Error: {why}");
         tracing::warn!(run = %attempt.run, "{text}");
         let recorded = LogWriter::default()
             .append_own(&directory.log(), text)
-            .and_then(|()| directory.record_failed_start(error.ending()));
+            .and_then(|()| directory.record_failed_start(error.ending(), &why));
         if let Err(error) = recorded {
             tracing::error!(run = %attempt.run, %error, "cannot record why an attempt was not started");
         }

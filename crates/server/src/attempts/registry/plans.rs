@@ -12,7 +12,7 @@ use super::super::directory::AttemptDirectory;
 use super::super::file_names::PLAN_INPUTS;
 use super::super::plan_file::{PlanFileError, PlanOwner};
 use super::{AttemptOfRun, StoreRegistry};
-use crate::model::{Action, Cause, Ending, PlanDigest, Run, StalePlan};
+use crate::model::{Action, Cause, Ending, PlanDigest, Run, StalePlan, server_of};
 use crate::plans::{KeyError, PlanInputs};
 use crate::store::{AttemptId, AttemptResult, Note, Outcome, Store};
 
@@ -112,7 +112,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
         let directory = self.files.of(&id, &made_by.place).await?;
         let is_recent = made_by.end.is_some_and(|(_, at)| snapshot.now.since(at) < COPIED_LATER);
         if is_recent && self.files.is_awaited(&id, &made_by.place) {
-            let place = &made_by.place;
+            let place = server_of(&made_by.place);
             let why =
                 format!("the server `{place}` has not copied the plan to the object store yet");
             return Err(io::Error::other(why).into());

@@ -17,6 +17,23 @@ pub(super) fn rows() -> Vec<Row> {
             (Skipped, "", &[Gate::Source], false),
         ),
         (
+            "its custom resource cannot be listed",
+            auto().with(|w| {
+                w.layer = None;
+                w.surroundings.unlisted = Some("team-b".into());
+            }),
+            (Blocked, "", &[Gate::Source], false),
+        ),
+        (
+            "plan waits, its custom resource cannot be listed",
+            auto().with(|w| {
+                w.plan();
+                w.layer = None;
+                w.surroundings.unlisted = Some("team-b".into());
+            }),
+            (Blocked, "", &[Gate::Source], false),
+        ),
+        (
             "paused",
             auto().with(|w| w.facts.paused_by = Some("ana".into())),
             (Skipped, "", &[Gate::Pause], false),

@@ -3,6 +3,14 @@
 use super::*;
 use Phase::{Blocked, Failed, Noop, PendingTrigger, Succeeded, Triggering};
 
+/// An apply that has begun, and has ended like this some time ago.
+fn began_and_ended(world: &mut World, ending: Ending) {
+    let apply = world.apply();
+    ended(apply, ending);
+    apply.attempts[0].began = true;
+    world.now = NOW + secs(20);
+}
+
 /// Plans after an apply that has failed after it may have changed something.
 #[expect(clippy::too_many_lines, reason = "a table")]
 pub(super) fn once_more() -> Vec<Row> {
@@ -199,13 +207,38 @@ pub(super) fn rows() -> Vec<Row> {
         ),
         (
             "apply timed out after it began, wait over",
-            auto().with(|w| {
-                let apply = w.apply();
-                ended(apply, Ending::Stopped(StopReason::TimedOut));
-                apply.attempts[0].began = true;
-                w.now = NOW + secs(20);
-            }),
+            auto().with(|w| began_and_ended(w, Ending::Stopped(StopReason::TimedOut))),
+            (Failed, "", &[Gate::Source], false),
+        ),
+        (
+            "apply was out of memory after it began, wait over",
+            auto().with(|w| began_and_ended(w, Ending::Failed(FailureClass::OutOfMemory))),
+            (Failed, "", &[Gate::Source], false),
+        ),
+        (
+            "apply whose container was out of memory, wait over",
+            auto().with(|w| began_and_ended(w, Ending::Job(JobFailure::OutOfMemory))),
+            (Failed, "", &[Gate::Source], false),
+        ),
+        (
+            "apply whose Job exceeded its deadline, wait over",
+            auto().with(|w| began_and_ended(w, Ending::Job(JobFailure::Deadline))),
+            (Failed, "", &[Gate::Source], false),
+        ),
+        (
+            "apply whose pod was evicted, wait over",
+            auto().with(|w| began_and_ended(w, Ending::Job(JobFailure::Evicted))),
             (PendingTrigger, "create plan replan", &[], false),
+        ),
+        (
+            "plan was out of memory",
+            auto().with(|w| ended(w.plan(), Ending::Failed(FailureClass::OutOfMemory))),
+            (Failed, "", &[Gate::Source], false),
+        ),
+        (
+            "plan whose container was out of memory",
+            auto().with(|w| ended(w.plan(), Ending::Job(JobFailure::OutOfMemory))),
+            (Failed, "", &[Gate::Source], false),
         ),
         (
             "apply was cancelled after it began",

@@ -19,7 +19,7 @@ use butler_registry::TokenHash;
 
 use crate::model::{
     Attempt, Breaker, ChangeCounts, Commit, Digest, DriftCheck, DriftFinding, DriftKind, Ending,
-    FailureClass, Former, Formerly, LayerName, Lease, Liveness, NewRun, PlanDigest,
+    FailureClass, Former, Formerly, JobFailure, LayerName, Lease, Liveness, NewRun, PlanDigest,
     RepositorySlots, RunId, SavedPlan, StalePlan, StateLock, StopReason, Strategy, Surroundings,
     Timeouts, Upstream,
 };

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::Scheduler;
 use crate::controller::{Executor, Limits};
 use crate::layers::LayerSource;
+use crate::model::LayerName;
 use crate::store::Store;
 
 /// The least free space of the data directory with which attempts are started, in bytes.
@@ -35,11 +36,17 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
     }
 
     /// What can run of this layer now.
-    pub(super) fn limits_of(&self, source: Option<&LayerSource>, limits: &Limits) -> Limits {
+    pub(super) fn limits_of(
+        &self,
+        layer: &LayerName,
+        source: Option<&LayerSource>,
+        limits: &Limits,
+    ) -> Limits {
         let state = source.filter(|source| self.shared.is_some() && has_state_in_data(source));
         let no_starts = state.map(|_| STATE_OF_ONE_SERVER.to_owned());
         Limits {
             repository_concurrency: self.repository_concurrency(source),
+            unlisted: self.catalog.borrow().unlisted_namespace(layer).map(str::to_owned),
             no_starts: no_starts.or_else(|| limits.no_starts.clone()),
             ..limits.clone()
         }

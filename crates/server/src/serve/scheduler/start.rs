@@ -48,7 +48,7 @@ impl<S: Store, E: Executor> Scheduler<S, E> {
         let limits = self.limits(true);
         for name in &all {
             let source = catalog.layers.get(name).map(|source| &**source);
-            let limits = self.limits_of(source, &limits);
+            let limits = self.limits_of(name, source, &limits);
             let controller = Controller::new(&*store, &*executor, limits);
             let configured = source.map(|source| &source.configured);
             let (snapshot, decision) = controller.decide(name, configured).await?;

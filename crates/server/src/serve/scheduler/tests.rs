@@ -45,7 +45,12 @@ impl Machine {
 }
 
 impl Executor for Machine {
-    async fn launch(&self, attempt: &AttemptId, _: &AttemptToken) -> Result<(), ExecutorError> {
+    async fn launch(
+        &self,
+        attempt: &AttemptId,
+        _: &AttemptToken,
+        _: Duration,
+    ) -> Result<(), ExecutorError> {
         if self.is_broken.load(Ordering::Relaxed) {
             return Err(ExecutorError("the disk is broken".to_owned()));
         }

@@ -1,9 +1,12 @@
 //! What errors of PostgreSQL mean.
 
 use std::error::Error;
+use std::io::{self, ErrorKind};
 
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::SqlState;
+
+use super::PostgresAddress;
 
 use crate::store::StoreError;
 
@@ -39,6 +42,59 @@ pub(super) fn of_database(error: &tokio_postgres::Error) -> String {
     format!("{}{advice}", answer.message())
 }
 
+/// Why a database cannot be used: whether it is away now, or refuses.
+pub(super) fn of_opening(address: &PostgresAddress, error: &tokio_postgres::Error) -> StoreError {
+    let (address, why) = (address.to_string(), of_database(error));
+    if is_away(error) {
+        StoreError::Away { address, why }
+    } else {
+        StoreError::Connect { address, why }
+    }
+}
+
+/// Why there is no first connection to a database.
+pub(super) fn of_first_connection(address: &PostgresAddress, error: PoolError) -> StoreError {
+    match error {
+        PoolError::Backend(error) => of_opening(address, &error),
+        error @ PoolError::Timeout(_) => {
+            StoreError::Away { address: address.to_string(), why: with_causes(&error) }
+        }
+        error => address.failed(&error),
+    }
+}
+
+/// Whether the same connection can succeed later without a change: nothing listens, the network or the name of the host
+/// fails, or the server starts, ends or has no connection left. Everything else is an answer about who asks for what.
+fn is_away(error: &tokio_postgres::Error) -> bool {
+    if let Some(code) = error.code() {
+        return is_away_code(code.code());
+    }
+    let mut cause = error.source();
+    while let Some(this) = cause {
+        if let Some(system) = this.downcast_ref::<io::Error>() {
+            // A certificate that is not trusted, and a replica that takes no writes.
+            return !matches!(system.kind(), ErrorKind::InvalidData | ErrorKind::PermissionDenied);
+        }
+        cause = this.source();
+    }
+    // The library tells the last one only by its text.
+    error.is_closed() || error.to_string().starts_with("timeout")
+}
+
+/// Whether an answer with this code says that the server is not ready. The codes are those of the appendix "PostgreSQL
+/// Error Codes".
+fn is_away_code(code: &str) -> bool {
+    match code {
+        // A violation of the protocol, with which poolers say everything that they do not like.
+        "08P01" => false,
+        // Too many connections, and other limits.
+        "53200" | "53300" | "53400" => true,
+        // It ends, has crashed, or starts.
+        "57P01" | "57P02" | "57P03" => true,
+        code => code.starts_with("08"),
+    }
+}
+
 /// Why there is no connection.
 pub(super) fn of_pool(error: PoolError) -> String {
     match error {
@@ -64,4 +120,31 @@ pub(super) fn with_causes(error: &dyn Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_that_is_not_ready_is_away_and_one_that_refuses_is_not() {
+        for (code, is_away) in [
+            (SqlState::CANNOT_CONNECT_NOW, true),
+            (SqlState::ADMIN_SHUTDOWN, true),
+            (SqlState::CRASH_SHUTDOWN, true),
+            (SqlState::TOO_MANY_CONNECTIONS, true),
+            (SqlState::CONNECTION_FAILURE, true),
+            (SqlState::SQLSERVER_REJECTED_ESTABLISHMENT_OF_SQLCONNECTION, true),
+            (SqlState::PROTOCOL_VIOLATION, false),
+            (SqlState::INVALID_PASSWORD, false),
+            (SqlState::INVALID_AUTHORIZATION_SPECIFICATION, false),
+            (SqlState::INVALID_CATALOG_NAME, false),
+            (SqlState::INSUFFICIENT_PRIVILEGE, false),
+            (SqlState::READ_ONLY_SQL_TRANSACTION, false),
+            (SqlState::DATABASE_DROPPED, false),
+            (SqlState::SYNTAX_ERROR, false),
+        ] {
+            assert_eq!(is_away_code(code.code()), is_away, "{code:?}");
+        }
+    }
 }

@@ -94,10 +94,10 @@ impl PostgresStore {
             .runtime(Runtime::Tokio1)
             .build()
             .map_err(|error| address.failed(&error))?;
-        let failed = |why| StoreError::Connect { address: address.to_string(), why };
-        let mut client = pool.get().await.map_err(|error| failed(error::of_pool(error)))?;
+        let client = pool.get().await;
+        let mut client = client.map_err(|error| error::of_first_connection(&address, error))?;
         let found = schema::migrate(&mut client).await;
-        let found = found.map_err(|error| failed(error::of_database(&error)))?;
+        let found = found.map_err(|error| error::of_opening(&address, &error))?;
         drop(client);
         if found > schema::newest() {
             let path = address.to_string().into();
