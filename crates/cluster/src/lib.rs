@@ -28,6 +28,7 @@ mod log;
 mod manifest;
 mod names;
 mod native;
+mod native_lists;
 mod native_logs;
 mod network;
 mod notices;

@@ -189,7 +189,9 @@ async fn existing(cluster: &NativeObjects, object: &Value) -> Result<Option<Valu
     match cluster.read(NativeObject::of(object)).await {
         Reading::Found(found) => Ok(Some(found)),
         Reading::Absent => Ok(None),
-        Reading::Unknown { why } => Err(format!("cannot read {}: {why}", title(object))),
+        Reading::Denied { why } | Reading::Unknown { why } => {
+            Err(format!("cannot read {}: {why}", title(object)))
+        }
     }
 }
 
@@ -300,7 +302,7 @@ async fn until_ready(cluster: &NativeObjects, objects: &[Value]) -> Result<(), S
                 format!("{ready} of {} servers are ready", found["spec"]["replicas"])
             }
             Reading::Absent => "it was removed".to_owned(),
-            Reading::Unknown { why } => why,
+            Reading::Denied { why } | Reading::Unknown { why } => why,
         };
         if Instant::now() >= end {
             let title = title(workload);

@@ -31,10 +31,16 @@ fn roles(followers: &InstalledFollowers, server: &str) -> String {
     for object in &followers.objects {
         let rules = namespaces.entry(&object.namespace).or_default();
         let (group, plural) = resource(&object.api_version, &object.kind);
+        let is_pipeline_run = group == "tekton.dev" && object.kind == "PipelineRun";
+        let tekton = group.clone();
         let verbs = rules.entry((group, plural, Vec::new())).or_default();
         verbs.insert("get");
         if object.is_created {
             verbs.insert("create");
+        }
+        // What `follower status` shows of a `PipelineRun`.
+        if is_pipeline_run {
+            rules.entry((tekton, "taskruns".to_owned(), Vec::new())).or_default().insert("list");
         }
         // `follower logs` reads those of the pods that the object has.
         if pod_label(&object.kind).is_some() {
