@@ -56,7 +56,7 @@ pub use failure::JobFailure;
 pub use follow::{Follower, follow};
 pub use installation::{
     CommandJob, FOLLOWER_JOB_NAME, FOLLOWER_TOKEN_SECRET, FollowedKind, Installation,
-    InstalledFollowers, InstalledResources, InstalledServer, InstalledServerError,
+    InstalledFollowers, InstalledResources, InstalledServer, InstalledServerError, RoleNames,
     ServerCertificate, SharedStore,
 };
 pub use job_state::{JobEnd, JobState, JobWait};

@@ -7,6 +7,7 @@ use kube::core::{GroupVersion, GroupVersionKind};
 use kube::discovery::ApiResource;
 
 use super::options::{Installation, InstalledFollowers, Values};
+use super::role_names::RoleNames;
 use crate::native_logs::pod_label;
 use crate::yaml::scalar_text;
 
@@ -23,6 +24,13 @@ pub(super) fn values(installation: &Installation, block: impl Fn(&str) -> String
         ("followers-variable", variable.to_owned()),
         ("followers-roles", roles(followers, &installation.namespace)),
     ]
+}
+
+/// The namespaces of what the stages create and read, and of the copies.
+pub(super) fn namespaces(installation: &Installation) -> BTreeSet<&str> {
+    let Some(followers) = &installation.followers else { return BTreeSet::new() };
+    let of_copies = (!followers.copies.is_empty()).then_some(followers.namespace.as_str());
+    followers.objects.iter().map(|object| object.namespace.as_str()).chain(of_copies).collect()
 }
 
 /// A Role and its binding for each namespace.
@@ -63,7 +71,7 @@ fn roles(followers: &InstalledFollowers, server: &str) -> String {
 
 fn role(namespace: &str, rules: &Rules, server: &str) -> String {
     // Servers of several namespaces can have followers in one.
-    let name = format!("butler-followers-{server}");
+    let name = RoleNames::of(server).followers;
     let (namespace, server) = (scalar_text(namespace), scalar_text(server));
     let mut text = format!(
         "# What the stages of followers create and read in this namespace, and the copies of their state.
