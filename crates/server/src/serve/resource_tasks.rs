@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use butler_cluster::{CustomObject, NativeObjects, ResourceKey, ResourceKind, WatchedResources};
+use futures_util::{StreamExt as _, stream};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -23,6 +24,9 @@ const SETTLES: Duration = Duration::from_millis(200);
 
 /// The time between two writes of what has changed in the status.
 const WRITES: Duration = Duration::from_secs(2);
+
+/// How many statuses are written at the same time. A cluster needs some time for each of them.
+const WRITERS: usize = 16;
 
 /// The time between two looks at resources that are not used.
 const AGAIN: Duration = Duration::from_mins(1);
@@ -108,6 +112,7 @@ impl CustomResources {
         let taken = desired.taken_resources();
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         refused.retain(|key, _| taken.contains_key(key));
+        let mut due = Vec::new();
         for object in &objects {
             let key = &object.key;
             // A newer generation is taken first.
@@ -115,10 +120,18 @@ impl CustomResources {
             let observed = taken.is_in_force.then(|| known.of(key));
             let status = status(object, taken.refusal.as_ref(), observed.as_ref(), &now);
             let waits = refused.get(key).is_some_and(|(_, next)| *next > Instant::now());
-            if waits || object.status.as_ref() == Some(&status) {
-                continue;
+            if !waits && object.status.as_ref() != Some(&status) {
+                due.push((Arc::clone(object), status));
             }
-            match self.cluster.write_status(object, &status).await {
+        }
+        let cluster = &self.cluster;
+        let writes = stream::iter(due).map(|(object, status)| async move {
+            (cluster.write_status(&object, &status).await, object)
+        });
+        let mut written = std::pin::pin!(writes.buffer_unordered(WRITERS));
+        while let Some((result, object)) = written.next().await {
+            let key = &object.key;
+            match result {
                 Ok(()) => {
                     refused.remove(key);
                 }
