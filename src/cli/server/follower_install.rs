@@ -64,7 +64,7 @@ impl Install {
         }
         let access = self.cluster.access(environment);
         let keeps_config = !self.installation.has_config();
-        let objects = match self.installation.installation().and_then(|installation| {
+        let objects = match self.installation.installation(environment).and_then(|installation| {
             let certificate = new_certificate(&installation)?;
             parsed(&installation.to_yaml(&certificate))
         }) {

@@ -40,7 +40,7 @@ struct ServeFlags;
 
 impl Selection for ServeFlags {
     fn has(setting: &Setting) -> bool {
-        setting.section != Section::Client
+        !matches!(setting.section, Section::Client | Section::Installation)
     }
 
     fn table() -> impl Iterator<Item = &'static Setting> {

@@ -85,6 +85,7 @@ impl Installation {
                 optional(self.public_url.as_ref().map(|url| variable("BUTLER_PUBLIC_URL", url))),
             ),
             ("ingress-namespace", optional(self.ingress_namespace.as_ref().map(ingress))),
+            ("egress-ports", egress_ports(&self.egress_ports)),
             ("obsolete-roles", obsolete_roles::comment(self)),
             ("config", block(self.config.as_deref().unwrap_or(NO_LAYERS))),
             ("not-after", certificate.not_after.to_string()),
@@ -94,6 +95,12 @@ impl Installation {
         ]);
         filled(&values)
     }
+}
+
+/// The entries of a network policy for these ports.
+fn egress_ports(ports: &[u16]) -> String {
+    let ports = ports.iter().map(|port| format!("        - port: {port}\n          protocol: TCP"));
+    ports.collect::<Vec<_>>().join("\n")
 }
 
 /// The template with these values.
@@ -157,6 +164,7 @@ mod tests {
             ingress_namespace: Some("ingress".to_owned()),
             storage: "10Gi".to_owned(),
             storage_class: Some("fast".to_owned()),
+            egress_ports: vec![443, 3000],
             shared: None,
             config: None,
             followers: None,
@@ -187,6 +195,10 @@ mod tests {
         for value in ["replicas: 3", "shared", "6432", "s3://bucket/prefix"] {
             assert!(text.contains(value), "{value}");
         }
+        for port in [443, 3000] {
+            assert!(text.contains(&format!("        - port: {port}\n          protocol: TCP\n")));
+        }
+        assert!(!text.contains("port: 22\n"), "{text}");
         let mut minimal = installation;
         (minimal.pull_secret, minimal.public_url) = (None, None);
         (minimal.ingress_namespace, minimal.storage_class) = (None, None);
