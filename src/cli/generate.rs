@@ -158,7 +158,7 @@ impl Generate {
     pub(super) fn run(self, log: Arguments, environment: &Environment) -> u8 {
         match self.target {
             Target::Kubernetes(kubernetes) => kubernetes.run(log, environment),
-            Target::Server(server) => server.run(),
+            Target::Server(server) => server.run(environment),
             Target::GitHubActions(wrapper) => wrapper.write(github_actions),
             Target::AzurePipelines(wrapper) => wrapper.write(azure_pipelines),
             Target::BitbucketPipelines(wrapper) => wrapper.write(bitbucket_pipelines),

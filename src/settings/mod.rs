@@ -16,6 +16,7 @@ mod doctor;
 mod environment;
 mod error;
 mod git_environment;
+mod installation;
 mod jobs;
 mod mirrors;
 mod parse;
@@ -43,6 +44,7 @@ pub use cluster::{cluster_access, cluster_template};
 pub use doctor::{DoctorSettings, RegistryAccess};
 pub use environment::Environment;
 pub use error::SettingsError;
+pub use installation::egress_ports;
 pub use mirrors::{KEYS_OF_OTHER_TOOLS, MIRRORS_OF_OTHER_TOOLS, OtherToolMirror};
 pub use parse::{bytes, interval};
 pub use resolved::{

@@ -55,6 +55,8 @@ pub enum Section {
     Server,
     /// How a command reaches a server.
     Client,
+    /// What differs between installations of a server in a cluster.
+    Installation,
 }
 
 impl Section {
@@ -71,6 +73,7 @@ impl Section {
             Self::Log => "Log",
             Self::Server => "Server",
             Self::Client => "Server to ask",
+            Self::Installation => "Installation",
         }
     }
 }

@@ -34,11 +34,13 @@ fn help_describes_each_setting_completely() {
     };
     let (of_execute, of_tool) = (help(&["execute"]), help(&["tool", "install"]));
     let (of_serve, of_layer) = (help(&["serve"]), help(&["layer", "list"]));
+    let of_installation = help(&["generate", "server"]);
     for setting in SETTINGS.iter().chain(SERVER_SETTINGS) {
         let help = match setting.section {
             Section::Lifecycle => &of_tool,
             Section::Server => &of_serve,
             Section::Client => &of_layer,
+            Section::Installation => &of_installation,
             _ => &of_execute,
         };
         let variables = setting.variables.join(", ");

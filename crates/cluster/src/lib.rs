@@ -28,6 +28,7 @@ mod log;
 mod manifest;
 mod names;
 mod native;
+mod native_lists;
 mod native_logs;
 mod network;
 mod notices;
@@ -57,7 +58,7 @@ pub use failure::JobFailure;
 pub use follow::{Follower, follow};
 pub use installation::{
     CommandJob, FOLLOWER_JOB_NAME, FOLLOWER_TOKEN_SECRET, FollowedKind, Installation,
-    InstalledFollowers, InstalledResources, InstalledServer, InstalledServerError,
+    InstalledFollowers, InstalledResources, InstalledServer, InstalledServerError, RoleNames,
     ServerCertificate, SharedStore,
 };
 pub use job_state::{JobEnd, JobState, JobWait};

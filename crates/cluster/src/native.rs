@@ -22,6 +22,9 @@ use crate::unreadable::Unreadable;
 /// The name under which the cluster remembers which fields are set here.
 const FIELD_MANAGER: &str = "butler-runner";
 
+/// The code of a refusal because of a kind that is not there: not implemented.
+const NO_KIND: u16 = 501;
+
 /// How long one request may take.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -59,6 +62,11 @@ pub enum Reading {
     Found(Value),
     /// It does not exist.
     Absent,
+    /// The cluster refuses it, or does not have the kind: somebody has to change that.
+    Denied {
+        /// Why.
+        why: String,
+    },
     /// It could not be read.
     Unknown {
         /// Why.
@@ -84,11 +92,19 @@ pub enum Creation {
 }
 
 /// Why a request has no result.
-enum Problem {
+pub(crate) enum Problem {
     /// The cluster answered that it does not want it.
     Refusal { code: u16, why: String },
     /// It may be another time.
     Temporary(String),
+}
+
+impl Problem {
+    pub(crate) fn into_why(self) -> String {
+        match self {
+            Self::Refusal { why, .. } | Self::Temporary(why) => why,
+        }
+    }
 }
 
 /// Reads and creates objects of a cluster.
@@ -130,7 +146,11 @@ impl NativeObjects {
                 }
             }
             Ok(None) => Reading::Absent,
-            Err(Problem::Refusal { why, .. } | Problem::Temporary(why)) => Reading::Unknown { why },
+            // It is about something else, such as the namespace.
+            Err(Problem::Refusal { code: 404, why } | Problem::Temporary(why)) => {
+                Reading::Unknown { why }
+            }
+            Err(Problem::Refusal { why, .. }) => Reading::Denied { why },
         }
     }
 
@@ -167,10 +187,7 @@ impl NativeObjects {
             applied.metadata.managed_fields = None;
             serde_json::to_value(applied).map_err(|error| Problem::Temporary(chain(&error)))
         };
-        match in_time(applying).await {
-            Ok(applied) => Ok(applied),
-            Err(Problem::Refusal { why, .. } | Problem::Temporary(why)) => Err(why),
-        }
+        in_time(applying).await.map_err(Problem::into_why)
     }
 
     /// The cluster.
@@ -188,10 +205,8 @@ impl NativeObjects {
         &self,
         request: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, String> {
-        match in_time(async { request.await.map_err(|error| self.described(&error)) }).await {
-            Ok(answer) => Ok(answer),
-            Err(Problem::Refusal { why, .. } | Problem::Temporary(why)) => Err(why),
-        }
+        let answer = async { request.await.map_err(|error| self.described(&error)) };
+        in_time(answer).await.map_err(Problem::into_why)
     }
 
     /// The answer to a request, or why there is none, with what a repetition needs.
@@ -206,7 +221,10 @@ impl NativeObjects {
     }
 
     /// The requests for objects of this kind.
-    async fn api(&self, object: NativeObject<'_>) -> Result<Api<DynamicObject>, Problem> {
+    pub(crate) async fn api(
+        &self,
+        object: NativeObject<'_>,
+    ) -> Result<Api<DynamicObject>, Problem> {
         let (resource, has_namespace) = self.kind(object).await?;
         let (client, namespace) = self.place(object.namespace);
         Ok(if has_namespace {
@@ -216,7 +234,10 @@ impl NativeObjects {
         })
     }
 
-    async fn kind(&self, object: NativeObject<'_>) -> Result<(ApiResource, bool), Problem> {
+    pub(crate) async fn kind(
+        &self,
+        object: NativeObject<'_>,
+    ) -> Result<(ApiResource, bool), Problem> {
         let key = (object.api_version.to_owned(), object.kind.to_owned());
         let known = self.kinds.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         if let Some(known) = known {
@@ -234,7 +255,7 @@ impl NativeObjects {
             };
             if is_missing {
                 let why = format!("the cluster has no kind `{kind}` in `{version}`; install it, or correct the template");
-                Problem::Refusal { code: 404, why }
+                Problem::Refusal { code: NO_KIND, why }
             } else {
                 self.problem(object, &error)
             }
@@ -246,7 +267,7 @@ impl NativeObjects {
     }
 
     /// What an error means for a repetition. An object that exists is told apart from another conflict by its reason.
-    fn problem(&self, object: NativeObject<'_>, error: &kube::Error) -> Problem {
+    pub(crate) fn problem(&self, object: NativeObject<'_>, error: &kube::Error) -> Problem {
         match error {
             // The answer is not about an object: the path of the kind is not served any more. It is looked up again.
             kube::Error::Api(status) if status.code == 404 && status.reason != "NotFound" => {
@@ -280,12 +301,14 @@ impl NativeObjects {
 }
 
 /// Whether an answer says that the object does not exist. One about something else has another name, or none.
-fn is_absence(status: &Status, name: &str) -> bool {
+pub(crate) fn is_absence(status: &Status, name: &str) -> bool {
     let names = status.details.as_ref().is_some_and(|details| details.name == name);
     status.code == 404 && status.reason == "NotFound" && names
 }
 
-async fn in_time<T>(request: impl Future<Output = Result<T, Problem>>) -> Result<T, Problem> {
+pub(crate) async fn in_time<T>(
+    request: impl Future<Output = Result<T, Problem>>,
+) -> Result<T, Problem> {
     let answer = tokio::time::timeout(ANSWER, request).await;
     answer.unwrap_or_else(|_| Err(Problem::Temporary(no_answer())))
 }

@@ -111,7 +111,7 @@ async fn kind_that_the_cluster_does_not_have_is_named() {
     let cluster = Answering::new(200, &object());
     for (api_version, kind) in [("argoproj.io/v1alpha1", "Application"), ("v1", "Nod")] {
         let unknown = NativeObject { api_version, kind, ..RUN };
-        let Reading::Unknown { why } = cluster.objects.read(unknown).await else {
+        let Reading::Denied { why } = cluster.objects.read(unknown).await else {
             panic!("{kind} is known")
         };
         let expected = format!("the cluster has no kind `{kind}` in `{api_version}`; install it");
@@ -160,4 +160,25 @@ async fn answer_to_a_creation_says_whether_a_repetition_can_help() {
         let post = "POST /apis/tekton.dev/v1/namespaces/ci/pipelineruns".to_owned();
         assert_eq!(cluster.requests().iter().filter(|it| **it == post).count(), 1, "{code}");
     }
+}
+
+/// Whether a person has to change something.
+#[tokio::test]
+async fn reading_that_is_refused_is_told_apart_from_one_that_is_possible_later() {
+    let denied = |why: &str| Reading::Denied { why: why.to_owned() };
+    let unknown = |why: &str| Reading::Unknown { why: why.to_owned() };
+    for (code, body, expected) in [
+        (403, status(403, "Forbidden", "cannot get"), denied("cannot get")),
+        (401, status(401, "Unauthorized", "who?"), unknown("who? (401)")),
+        (429, status(429, "TooManyRequests", "later"), unknown("later (429)")),
+        (503, status(503, "ServiceUnavailable", "etcd is away"), unknown("etcd is away (503)")),
+    ] {
+        assert_eq!(Answering::new(code, &body).objects.read(RUN).await, expected, "{code}");
+    }
+    let list = json!({"kind": "PipelineRunList", "apiVersion": "tekton.dev/v1", "metadata": {}, "items": [object()]});
+    let cluster = Answering::new(200, &list);
+    let listed = cluster.objects.labelled(RUN, "tekton.dev/pipelineRun=web-1").await;
+    assert_eq!(listed, Ok(vec![object()]));
+    let cluster = Answering::new(403, &status(403, "Forbidden", "cannot list"));
+    assert_eq!(cluster.objects.labelled(RUN, "a=b").await, Err("cannot list".to_owned()));
 }

@@ -79,7 +79,8 @@ impl Selection for RunFlags {
             | Section::Lifecycle
             | Section::Log
             | Section::Server
-            | Section::Client => false,
+            | Section::Client
+            | Section::Installation => false,
         }
     }
 }

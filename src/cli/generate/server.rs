@@ -20,8 +20,12 @@ use url::Url;
 
 use super::destination::{Destination, Readers};
 use super::values::{digest, endpoint, image, text};
-use crate::cli::output::complain;
+use crate::cli::flags::{Flags, Selection};
+use crate::cli::output::{complain, refuse};
 use crate::exit::Exit;
+use crate::settings::{
+    Environment, SERVER_SETTINGS, Section, Setting, SettingsError, egress_ports,
+};
 
 /// The namespace of a server, if no other one is named.
 pub(in crate::cli) const NAMESPACE: &str = "butler-system";
@@ -88,6 +92,8 @@ pub(in crate::cli) struct InstallationFlags {
     /// The object store for logs and plans, which the servers share
     #[arg(long, value_name = "URL", requires = "shared_secret", value_parser = artifacts)]
     artifacts: Option<String>,
+    #[command(flatten)]
+    settings: Flags<InstallationSettings>,
     /// The size of the volume of a server, for its store, mirrors, logs and plans
     #[arg(long, value_name = "QUANTITY", default_value = "10Gi", value_parser = quantity)]
     storage: String,
@@ -96,9 +102,22 @@ pub(in crate::cli) struct InstallationFlags {
     storage_class: Option<String>,
 }
 
+/// The settings of an installation.
+struct InstallationSettings;
+
+impl Selection for InstallationSettings {
+    fn has(setting: &Setting) -> bool {
+        setting.section == Section::Installation
+    }
+
+    fn table() -> impl Iterator<Item = &'static Setting> {
+        SERVER_SETTINGS.iter().copied()
+    }
+}
+
 impl Server {
-    pub(in crate::cli) fn run(self) -> u8 {
-        let made = self.installation.installation().and_then(|installation| {
+    pub(in crate::cli) fn run(self, environment: &Environment) -> u8 {
+        let made = self.installation.installation(environment).and_then(|installation| {
             let certificate = new_certificate(&installation)?;
             Ok(installation.to_yaml(&certificate))
         });
@@ -113,6 +132,8 @@ impl Server {
 pub(in crate::cli) enum InstallationError {
     /// What is wrong with its files.
     Files(Vec<String>),
+    /// Its settings.
+    Settings(SettingsError),
     /// Its certificate.
     Certificate(String),
 }
@@ -127,6 +148,7 @@ impl InstallationError {
                 }
                 Exit::Usage.code()
             }
+            Self::Settings(error) => refuse(error),
             Self::Certificate(error) => {
                 complain(&format!("cannot make a certificate: {error}"), None);
                 Exit::Failed.code()
@@ -148,8 +170,13 @@ impl InstallationFlags {
     /// The installation.
     ///
     /// # Errors
-    /// Everything that is wrong with its files.
-    pub(in crate::cli) fn installation(self) -> Result<Installation, InstallationError> {
+    /// Everything that is wrong with its files and settings.
+    pub(in crate::cli) fn installation(
+        self,
+        environment: &Environment,
+    ) -> Result<Installation, InstallationError> {
+        let egress_ports = egress_ports(&self.settings.into_arguments(), environment)
+            .map_err(InstallationError::Settings)?;
         let config =
             self.config.as_ref().map(read).transpose().map_err(InstallationError::Files)?;
         let followers = self.followers.as_deref().map(followers).transpose();
@@ -193,6 +220,7 @@ impl InstallationFlags {
             ingress_namespace: self.ingress_namespace,
             storage: self.storage,
             storage_class: self.storage_class,
+            egress_ports,
             config,
             followers,
             follower_token,

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use butler_follower::Phase;
-use butler_follower::status::{FollowerStatus, status_table};
+use butler_follower::status::{FollowerStatus, evidence_table, status_table};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -136,6 +136,7 @@ impl Answer {
         for follower in followers.iter().take(MOST_TIMINGS) {
             let FollowerStatus { id, message, timings, .. } = follower;
             let _ = write!(text, "\n{id}: {message}\n{}", timings.table());
+            text.push_str(&evidence_table(follower).unwrap_or_default());
         }
         if followers.len() > MOST_TIMINGS {
             text.push_str("\n`--follower ID` shows the timings of the others\n");

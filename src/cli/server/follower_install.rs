@@ -1,6 +1,5 @@
 //! `follower plan` and `follower apply`: the server and its registry of followers in a Kubernetes cluster.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -11,7 +10,9 @@ use clap::Args;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use crate::cli::columns::columns;
+use super::install_differences::{differences, table};
+use super::installed::{existing, title};
+use super::obsolete_roles::obsolete_roles;
 use crate::cli::generate::server::{InstallationError, InstallationFlags, new_certificate};
 use crate::cli::kubernetes::job::ClusterFlags;
 use crate::cli::output::{complain, print};
@@ -32,10 +33,6 @@ const CONFIG_KEY: &str = "/data/butler.yaml";
 /// The key of the certificate of an authority.
 const CA_KEY: &str = "/data/ca.crt";
 
-/// The fields that the cluster sets.
-const OF_THE_CLUSTER: [&str; 5] =
-    ["resourceVersion", "generation", "uid", "creationTimestamp", "managedFields"];
-
 /// What is installed, and where.
 #[derive(Args)]
 pub(super) struct Install {
@@ -54,15 +51,6 @@ pub(super) enum Change {
     Made { wait: bool },
 }
 
-/// What happens to an object.
-#[derive(Eq, PartialEq)]
-enum Difference {
-    Created,
-    /// With the paths of the fields that change.
-    Changed(Vec<String>),
-    Unchanged,
-}
-
 impl Install {
     /// Shows how the cluster differs from the installation, or makes it equal.
     pub(super) fn run(self, change: Change, environment: &Environment) -> u8 {
@@ -76,7 +64,7 @@ impl Install {
         }
         let access = self.cluster.access(environment);
         let keeps_config = !self.installation.has_config();
-        let objects = match self.installation.installation().and_then(|installation| {
+        let objects = match self.installation.installation(environment).and_then(|installation| {
             let certificate = new_certificate(&installation)?;
             parsed(&installation.to_yaml(&certificate))
         }) {
@@ -87,13 +75,18 @@ impl Install {
             let cluster = Cluster::connect(&access, None).await.map_err(|error| chain(&error))?;
             let cluster = NativeObjects::new(cluster);
             check_kind(&cluster, &objects).await?;
+            let obsolete = obsolete_roles(&cluster, &objects).await;
             let objects = keep_existing(&cluster, objects, keeps_config).await?;
             let differences = Box::pin(differences(&cluster, &objects)).await?;
-            let printed = print(table(&objects, &differences).as_bytes());
+            let printed = print(table(&objects, &differences, &obsolete).as_bytes());
             let Change::Made { wait } = change else { return Ok(printed) };
             for object in &objects {
                 let applied = Box::pin(cluster.apply(object, false)).await;
                 applied.map_err(|why| format!("cannot apply {}: {why}", title(object)))?;
+            }
+            for object in &obsolete {
+                let deleted = cluster.delete(object).await;
+                deleted.map_err(|why| format!("cannot delete {}: {why}", title(object)))?;
             }
             if wait {
                 until_ready(&cluster, &objects).await?;
@@ -118,11 +111,6 @@ fn parsed(text: &str) -> Result<Vec<Value>, InstallationError> {
     let objects = documents.map(serde_saphyr::from_str);
     let objects: Result<_, _> = objects.collect();
     objects.map_err(|error: serde_saphyr::Error| InstallationError::Files(vec![error.to_string()]))
-}
-
-fn title(object: &Value) -> String {
-    let NativeObject { kind, namespace, name, .. } = NativeObject::of(object);
-    namespace.map_or_else(|| format!("{kind} {name}"), |it| format!("{kind} {it}/{name}"))
 }
 
 /// Keeps what an update must not replace: the certificate, which running attempts trust, the token of Jobs, and a
@@ -185,14 +173,6 @@ fn authority_of(secret: &Value) -> Result<Value, String> {
     })
 }
 
-async fn existing(cluster: &NativeObjects, object: &Value) -> Result<Option<Value>, String> {
-    match cluster.read(NativeObject::of(object)).await {
-        Reading::Found(found) => Ok(Some(found)),
-        Reading::Absent => Ok(None),
-        Reading::Unknown { why } => Err(format!("cannot read {}: {why}", title(object))),
-    }
-}
-
 /// One server has a Deployment, and several have a `StatefulSet`. Both behind one Service would be two installations.
 async fn check_kind(cluster: &NativeObjects, objects: &[Value]) -> Result<(), String> {
     let Some(workload) = objects.iter().find(|object| is_workload(object)) else { return Ok(()) };
@@ -213,78 +193,6 @@ fn is_workload(object: &Value) -> bool {
     object["kind"] == "Deployment" || object["kind"] == "StatefulSet"
 }
 
-/// What the cluster says would happen to each object.
-async fn differences(
-    cluster: &NativeObjects,
-    objects: &[Value],
-) -> Result<Vec<Difference>, String> {
-    let mut found = Vec::new();
-    for object in objects {
-        found.push(match existing(cluster, object).await? {
-            None => Difference::Created,
-            Some(current) => {
-                let applied = Box::pin(cluster.apply(object, true)).await;
-                let applied =
-                    applied.map_err(|why| format!("cannot change {}: {why}", title(object)))?;
-                let mut paths = Vec::new();
-                changed_paths("", &of_people(current), &of_people(applied), &mut paths);
-                if paths.is_empty() { Difference::Unchanged } else { Difference::Changed(paths) }
-            }
-        });
-    }
-    Ok(found)
-}
-
-/// The object without what the cluster sets.
-fn of_people(mut object: Value) -> Value {
-    if let Some(fields) = object.as_object_mut() {
-        fields.remove("status");
-    }
-    if let Some(metadata) = object["metadata"].as_object_mut() {
-        for field in OF_THE_CLUSTER {
-            metadata.remove(field);
-        }
-    }
-    object
-}
-
-/// The paths at which two objects differ.
-fn changed_paths(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
-    match (old, new) {
-        (Value::Object(before), Value::Object(after)) => {
-            let keys: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-            for key in keys {
-                changed_paths(&format!("{path}.{key}"), &old[key], &new[key], found);
-            }
-        }
-        (old, new) if old != new => found.push(path.to_owned()),
-        _ => {}
-    }
-}
-
-fn table(objects: &[Value], differences: &[Difference]) -> String {
-    let head = ["CHANGE", "KIND", "NAMESPACE", "NAME", "FIELDS"].map(str::to_owned).to_vec();
-    let (mut created, mut changed) = (0, 0);
-    let rows = objects.iter().zip(differences).map(|(object, difference)| {
-        let NativeObject { kind, namespace, name, .. } = NativeObject::of(object);
-        let (word, fields) = match difference {
-            Difference::Created => {
-                created += 1;
-                ("create", String::new())
-            }
-            Difference::Changed(paths) => {
-                changed += 1;
-                ("change", paths.join(" "))
-            }
-            Difference::Unchanged => ("none", String::new()),
-        };
-        let namespace = namespace.unwrap_or_default();
-        [word, kind, namespace, name, &fields].map(str::to_owned).to_vec()
-    });
-    let rows: Vec<_> = std::iter::once(head).chain(rows).collect();
-    format!("{}\n{created} to create, {changed} to change\n", columns(&rows))
-}
-
 /// Waits until the new server answers.
 async fn until_ready(cluster: &NativeObjects, objects: &[Value]) -> Result<(), String> {
     let workload = objects
@@ -300,7 +208,7 @@ async fn until_ready(cluster: &NativeObjects, objects: &[Value]) -> Result<(), S
                 format!("{ready} of {} servers are ready", found["spec"]["replicas"])
             }
             Reading::Absent => "it was removed".to_owned(),
-            Reading::Unknown { why } => why,
+            Reading::Denied { why } | Reading::Unknown { why } => why,
         };
         if Instant::now() >= end {
             let title = title(workload);
@@ -328,15 +236,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn differences_are_named_by_their_paths() {
-        let mut found = Vec::new();
-        let old = json!({"spec": {"replicas": 1, "a": [1]}, "data": {"x": "1"}});
-        let new = json!({"spec": {"replicas": 2, "a": [1]}, "data": {"y": "1"}});
-        changed_paths("", &old, &new, &mut found);
-        assert_eq!(found, [".data.x", ".data.y", ".spec.replicas"]);
-    }
 
     #[test]
     fn workload_is_ready_if_all_replicas_are_new_and_ready() {

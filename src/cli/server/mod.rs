@@ -10,7 +10,10 @@ mod follower;
 mod follower_client;
 mod follower_install;
 mod follower_job;
+mod install_differences;
+mod installed;
 mod layer;
+mod obsolete_roles;
 mod run;
 mod serve;
 mod show;
@@ -37,7 +40,7 @@ struct ServeFlags;
 
 impl Selection for ServeFlags {
     fn has(setting: &Setting) -> bool {
-        setting.section != Section::Client
+        !matches!(setting.section, Section::Client | Section::Installation)
     }
 
     fn table() -> impl Iterator<Item = &'static Setting> {

@@ -457,3 +457,15 @@ pub const SERVER_TOKEN_FILE: Setting = Setting {
     example: "/run/secrets/butler-server-token",
     section: Section::Client,
 };
+
+/// `--egress-port` of `generate server`, `follower plan` and `follower apply`.
+pub const EGRESS_PORT: Setting = Setting {
+    noun: "port",
+    flags: &["--egress-port"],
+    variables: &["BUTLER_EGRESS_PORT"],
+    kind: Kind::Values("PORT"),
+    default: "443, 22 and 6443",
+    help: "A port that the NetworkPolicy of an installed server allows it to connect to, for repositories, notifications, object stores and the API server; can be repeated, and replaces the default ports. DNS and --database-port are always allowed",
+    example: "443",
+    section: Section::Installation,
+};

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::visit::Visit;
 use super::*;
-use butler_testing::api_server::ApiServer;
+use butler_testing::api_server::{ApiServer, FaultEffect};
 
 /// The chain of a follower, with the kinds of objects of a usual delivery.
 const CHAIN: &str = r#"
@@ -132,6 +132,26 @@ impl Lane {
         self.end("pipeline", "/apis/tekton.dev/v1/namespaces/ci/pipelineruns", status).await
     }
 
+    /// Tekton starts a task of a `PipelineRun`, which takes nine seconds.
+    fn task_run(&self, pipeline_run: &str, task: &str) {
+        let name = format!("{pipeline_run}-{task}");
+        let labels = json!({"tekton.dev/pipelineRun": pipeline_run, "tekton.dev/pipelineTask": task});
+        let status = json!({
+            "startTime": "2026-03-01T10:00:00Z", "completionTime": "2026-03-01T10:00:09Z",
+            "conditions": [{"type": "Succeeded", "status": "True", "reason": "Succeeded"}],
+        });
+        self.cluster.put(
+            &format!("/apis/tekton.dev/v1/namespaces/ci/taskruns/{name}"),
+            json!({"metadata": {"name": name, "labels": labels}, "status": status}),
+        );
+    }
+
+    /// The name of the only `PipelineRun`, when it is there.
+    async fn pipeline_run(&self) -> String {
+        eventually("a PipelineRun", || !self.cluster.names("pipelineruns").is_empty()).await;
+        self.cluster.names("pipelineruns").remove(0)
+    }
+
     fn mirror(&self, pending: bool) {
         let data =
             json!({"pendingFlush": pending.to_string(), "githubInSync": (!pending).to_string()});
@@ -175,9 +195,11 @@ async fn follower_delivers_a_commit_through_native_objects_also_after_the_server
     lane.application("Progressing");
     lane.deployment("another");
     lane.serve().await;
+    lane.task_run(&lane.pipeline_run().await, "build");
+    lane.task_run("another", "test");
     lane.end_pipeline("True").await;
     eventually("the gate of Argo CD", || {
-        lane.status()["message"].as_str().unwrap().contains("Application argocd/web")
+        lane.status()["message"].as_str().unwrap().contains("Application argocd/web is Progressing")
     })
     .await;
     lane.application("Healthy");
@@ -199,13 +221,28 @@ async fn follower_delivers_a_commit_through_native_objects_also_after_the_server
     assert_eq!(pipeline["evidence"]["$.status.reusedServices"], "[\"api\"]");
     let copies = lane.cluster.all("configmaps");
     let copy = copies.iter().find(|it| it["metadata"]["name"] == "butler-follower-web").unwrap();
-    let copy: Value = serde_json::from_str(copy["data"]["state.json"].as_str().unwrap()).unwrap();
+    let copied = copy["data"]["state.json"].as_str().unwrap();
+    let copy: Value = serde_json::from_str(copied).unwrap();
     assert_eq!(copy["succeeded"], *commit);
+    let started = copy["timings"]["startedAt"].as_str().unwrap();
+    assert!(started.starts_with("20") && started.ends_with('Z'), "{started}");
+    assert!(copied.lines().count() > 50 && copied.lines().all(|it| it.len() < 300), "{copied}");
     // People read the same.
     let shown = lane.installation.ask(&["follower", "status"]);
     let shown = text(&shown);
-    for words in ["web", "kubernetes", "Noop", &commit[..12], "STAGE TIMINGS", "git-mirror", "argo"]
-    {
+    for words in [
+        "web",
+        "kubernetes",
+        "Noop",
+        &commit[..12],
+        "STAGE TIMINGS",
+        "git-mirror",
+        "argo",
+        "task-run      pipeline/build  9.0s",
+        "REUSE",
+        "$.status.reusedServices",
+        "[\"api\"]",
+    ] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     let visit = Visit::signed_in(&lane.installation).await;
@@ -217,6 +254,47 @@ async fn follower_delivers_a_commit_through_native_objects_also_after_the_server
     for phase in ["Triggering", "ClosingOut", "Succeeded", "Noop"] {
         assert!(events.contains(phase), "{phase}: {events}");
     }
+}
+
+#[tokio::test]
+async fn pipeline_that_failed_is_told_in_its_words_also_if_the_mirror_is_out_of_sync_again() {
+    let lane = Lane::start(CHAIN).await;
+    lane.mirror(false);
+    lane.end_job("image", "Complete").await;
+    lane.end_job("publish", "Complete").await;
+    lane.pipeline_run().await;
+    lane.mirror(true);
+    let tasks = "Tasks Completed: 1 (Failed: 1, Cancelled 0), Skipped: 2";
+    let condition =
+        json!({"type": "Succeeded", "status": "False", "reason": "Failed", "message": tasks});
+    let path = "/apis/tekton.dev/v1/namespaces/ci/pipelineruns";
+    lane.end("pipeline", path, json!({"conditions": [condition]})).await;
+    let status = lane.until("Failed").await;
+    let message = status["message"].as_str().unwrap();
+    assert!(message.contains(&format!("failed: {tasks}")) && !message.contains("$."), "{message}");
+    assert!(message.contains("ConfigMap ci/mirror-web has `pendingFlush` true"), "{message}");
+    assert_eq!(status["stages"][3]["progress"], "failed");
+    assert_eq!(lane.cluster.names("pipelineruns").len(), 1, "the gate holds a new attempt");
+    lane.mirror(false);
+    eventually("a new attempt", || lane.cluster.names("pipelineruns").len() == 2).await;
+}
+
+#[tokio::test]
+async fn follower_whose_object_is_refused_is_blocked_with_the_reason_also_after_a_restart() {
+    let slow = CHAIN.replace("first: 2s, longest: 10s", "first: 1h, longest: 1h");
+    let mut lane = Lane::prepared("1s", &slow).await;
+    let why = "jobs.batch is forbidden: exceeded quota";
+    lane.cluster.faults("POST", "/jobs", FaultEffect::Status(403, "Forbidden", why), 1);
+    lane.serve().await;
+    for _ in 0..2 {
+        let status = lane.until("Blocked").await;
+        assert!(status["message"].as_str().unwrap().contains(why), "{status}");
+        assert_eq!(status["stages"][0]["progress"], "refused");
+        lane.installation.kill().await;
+        lane.serve().await;
+    }
+    let (code, shown) = lane.follower("run-once", &["--confirm"]).await;
+    assert!(code == Some(0) && shown.contains("is submitted"), "{shown}");
 }
 
 #[tokio::test]

@@ -270,3 +270,38 @@ async fn status_is_written_across_conflicts_slow_caches_and_watches_that_break()
     let log = std::fs::read_to_string(site.installation.path("server.log")).unwrap();
     assert_eq!(log.matches("cannot write the status of Layer team-a/other").count(), 1, "{log}");
 }
+
+#[tokio::test]
+async fn followers_that_are_refused_are_blocked_and_statuses_are_written_side_by_side() {
+    let mut site = Site::new().await;
+    // Writes that waited for each other would never be answered.
+    site.cluster.gather("PATCH", "/status", 8);
+    let pod = json!({"apiVersion": "v1", "kind": "Pod"});
+    let check = json!([{"path": "$.status.phase", "equals": "Succeeded"}]);
+    let stage = json!({"name": "a", "kind": "job", "create": pod, "succeeded": check});
+    let source = json!({"repository": "infra", "branch": "main"});
+    let wrong = json!({"source": source, "adapter": {"kubernetes": {"stages": [stage]}}});
+    let names: Vec<_> = (0..12).map(|number| format!("wrong-{number}")).collect();
+    for name in &names {
+        site.cluster.custom("followers", "team-a", name, wrong.clone());
+    }
+    site.serve().await;
+    for name in &names {
+        let (_, why) = site.until("followers", name, "Ready", "False").await;
+        assert!(why.contains("cannot use `Pod`"), "{why}");
+        assert_eq!(site.status("followers", name)["phase"], "Blocked");
+    }
+    for words in [&["follower", "status"][..], &["follower", "status", "--live"]] {
+        let followers = site.installation.json(words)["followers"].clone();
+        let followers = followers.as_array().unwrap();
+        assert_eq!(followers.len(), names.len());
+        for follower in followers {
+            assert_eq!(follower["phase"], "Blocked");
+            assert!(follower["message"].as_str().unwrap().contains("cannot use `Pod`"));
+        }
+    }
+    let one = site.installation.json(&["follower", "status", "--follower", "team-a.wrong-0"]);
+    assert_eq!(one["followers"][0]["phase"], "Blocked");
+    let events = site.installation.ask(&["follower", "events", "--follower", "team-a.wrong-0"]);
+    assert!(text(&events).contains("the definition of `team-a.wrong-0` is refused: "));
+}

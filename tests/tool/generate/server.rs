@@ -32,6 +32,10 @@ const EVERYTHING: &[&str] = &[
     "50Gi",
     "--storage-class",
     "fast",
+    "--egress-port",
+    "443",
+    "--egress-port",
+    "16443",
 ];
 
 /// Servers that share a database.

@@ -138,7 +138,7 @@ impl InstalledServer {
                     return found.ok_or(InstalledServerError::NoToken { namespace });
                 }
                 Reading::Absent => {}
-                Reading::Unknown { why } => {
+                Reading::Denied { why } | Reading::Unknown { why } => {
                     unknown.get_or_insert((kind, why));
                 }
             }

@@ -7,6 +7,7 @@ use kube::core::{GroupVersion, GroupVersionKind};
 use kube::discovery::ApiResource;
 
 use super::options::{Installation, InstalledFollowers, Values};
+use super::role_names::RoleNames;
 use crate::native_logs::pod_label;
 use crate::yaml::scalar_text;
 
@@ -25,16 +26,29 @@ pub(super) fn values(installation: &Installation, block: impl Fn(&str) -> String
     ]
 }
 
+/// The namespaces of what the stages create and read, and of the copies.
+pub(super) fn namespaces(installation: &Installation) -> BTreeSet<&str> {
+    let Some(followers) = &installation.followers else { return BTreeSet::new() };
+    let of_copies = (!followers.copies.is_empty()).then_some(followers.namespace.as_str());
+    followers.objects.iter().map(|object| object.namespace.as_str()).chain(of_copies).collect()
+}
+
 /// A Role and its binding for each namespace.
 fn roles(followers: &InstalledFollowers, server: &str) -> String {
     let mut namespaces: BTreeMap<&str, Rules> = BTreeMap::new();
     for object in &followers.objects {
         let rules = namespaces.entry(&object.namespace).or_default();
         let (group, plural) = resource(&object.api_version, &object.kind);
+        let is_pipeline_run = group == "tekton.dev" && object.kind == "PipelineRun";
+        let tekton = group.clone();
         let verbs = rules.entry((group, plural, Vec::new())).or_default();
         verbs.insert("get");
         if object.is_created {
             verbs.insert("create");
+        }
+        // What `follower status` shows of a `PipelineRun`.
+        if is_pipeline_run {
+            rules.entry((tekton, "taskruns".to_owned(), Vec::new())).or_default().insert("list");
         }
         // `follower logs` reads those of the pods that the object has.
         if pod_label(&object.kind).is_some() {
@@ -57,7 +71,7 @@ fn roles(followers: &InstalledFollowers, server: &str) -> String {
 
 fn role(namespace: &str, rules: &Rules, server: &str) -> String {
     // Servers of several namespaces can have followers in one.
-    let name = format!("butler-followers-{server}");
+    let name = RoleNames::of(server).followers;
     let (namespace, server) = (scalar_text(namespace), scalar_text(server));
     let mut text = format!(
         "# What the stages of followers create and read in this namespace, and the copies of their state.

@@ -4,9 +4,11 @@ mod certificate;
 mod command_job;
 mod follower_token;
 mod followers;
+mod obsolete_roles;
 mod one_server;
 mod options;
 mod resources;
+mod role_names;
 mod several_servers;
 
 use openssl::error::ErrorStack;
@@ -19,6 +21,7 @@ pub use command_job::{
 pub use options::{
     FollowedKind, Installation, InstalledFollowers, InstalledResources, SharedStore,
 };
+pub use role_names::RoleNames;
 
 use crate::yaml::scalar_text;
 
@@ -82,6 +85,8 @@ impl Installation {
                 optional(self.public_url.as_ref().map(|url| variable("BUTLER_PUBLIC_URL", url))),
             ),
             ("ingress-namespace", optional(self.ingress_namespace.as_ref().map(ingress))),
+            ("egress-ports", egress_ports(&self.egress_ports)),
+            ("obsolete-roles", obsolete_roles::comment(self)),
             ("config", block(self.config.as_deref().unwrap_or(NO_LAYERS))),
             ("not-after", certificate.not_after.to_string()),
             ("ca", indented(&certificate.ca)),
@@ -90,6 +95,12 @@ impl Installation {
         ]);
         filled(&values)
     }
+}
+
+/// The entries of a network policy for these ports.
+fn egress_ports(ports: &[u16]) -> String {
+    let ports = ports.iter().map(|port| format!("        - port: {port}\n          protocol: TCP"));
+    ports.collect::<Vec<_>>().join("\n")
 }
 
 /// The template with these values.
@@ -153,6 +164,7 @@ mod tests {
             ingress_namespace: Some("ingress".to_owned()),
             storage: "10Gi".to_owned(),
             storage_class: Some("fast".to_owned()),
+            egress_ports: vec![443, 3000],
             shared: None,
             config: None,
             followers: None,
@@ -183,12 +195,67 @@ mod tests {
         for value in ["replicas: 3", "shared", "6432", "s3://bucket/prefix"] {
             assert!(text.contains(value), "{value}");
         }
+        for port in [443, 3000] {
+            assert!(text.contains(&format!("        - port: {port}\n          protocol: TCP\n")));
+        }
+        assert!(!text.contains("port: 22\n"), "{text}");
         let mut minimal = installation;
         (minimal.pull_secret, minimal.public_url) = (None, None);
         (minimal.ingress_namespace, minimal.storage_class) = (None, None);
         let text = minimal.to_yaml(&certificate);
         assert!(!text.contains("\n\n"), "an empty value leaves no empty line");
         assert!(!text.contains("storageClassName") && !text.contains("PULL_SECRET"), "{text}");
+    }
+
+    /// `kubectl apply` deletes nothing, so the file says how.
+    #[test]
+    fn roles_of_earlier_installations_are_named_with_the_command_that_deletes_them() {
+        let object = |namespace: &str, kind: &str| FollowedKind {
+            namespace: namespace.to_owned(),
+            api_version: "tekton.dev/v1".to_owned(),
+            kind: kind.to_owned(),
+            is_created: true,
+        };
+        let followers = InstalledFollowers {
+            registry: "followers: []\n".to_owned(),
+            namespace: "ci".to_owned(),
+            copies: vec!["butler-follower-web".to_owned()],
+            objects: vec![
+                object("web", "PipelineRun"),
+                object("web", "Other"),
+                object("a\nb", "B"),
+            ],
+        };
+        let resources = InstalledResources {
+            namespaces: vec!["team-a".to_owned()],
+            git_hosts: Vec::new(),
+            definitions: Vec::new(),
+        };
+        let printed = |followers, resources| {
+            let installation = Installation { followers, resources, ..installation() };
+            let certificate = installation.certificate(jiff::civil::date(2026, 1, 31)).unwrap();
+            installation.to_yaml(&certificate)
+        };
+        let none = printed(None, None);
+        let all = printed(Some(followers), Some(resources));
+        let command =
+            "#   kubectl delete role,rolebinding -A --field-selector 'metadata.name=butler";
+        for (text, selectors) in [
+            (&none, ["-followers-system'", "-resources-system'"]),
+            (
+                &all,
+                [
+                    "-followers-system,metadata.namespace!=ci,metadata.namespace!=web'",
+                    "-resources-system,metadata.namespace!=team-a'",
+                ],
+            ),
+        ] {
+            let commands: Vec<_> = text.lines().filter(|line| line.starts_with(command)).collect();
+            assert_eq!(commands, selectors.map(|selector| format!("{command}{selector}")));
+        }
+        // TaskRuns of the PipelineRuns are read too.
+        let rule = "    resources: [taskruns]\n    verbs: [list]\n";
+        assert_eq!((all.matches(rule).count(), none.matches(rule).count()), (1, 0), "{all}");
     }
 
     #[test]

@@ -81,6 +81,8 @@ pub struct Installation {
     pub storage: String,
     /// The class of the volume; the default is that of the cluster.
     pub storage_class: Option<String>,
+    /// The ports that the network policy of the server allows it to connect to, beside those of DNS and the database.
+    pub egress_ports: Vec<u16>,
     /// The configuration of the server, as YAML.
     pub config: Option<String>,
     /// The followers of the registry.

@@ -2,6 +2,7 @@
 
 use super::followers::binding;
 use super::options::{Installation, Values};
+use super::role_names::RoleNames;
 use crate::resources::{GROUP, ResourceKind};
 use crate::yaml::{document, scalar_text};
 
@@ -36,7 +37,7 @@ fn role(namespace: &str, server: &str) -> String {
     let status = plurals.iter().map(|plural| format!("{plural}/status")).collect::<Vec<_>>();
     let (plurals, status) = (plurals.join(", "), status.join(", "));
     // Servers of several namespaces can use the resources of one.
-    let name = format!("butler-resources-{server}");
+    let name = RoleNames::of(server).resources;
     let (namespace, server) = (scalar_text(namespace), scalar_text(server));
     format!(
         "# The resources in this namespace that are part of the desired state. The server writes their status only.

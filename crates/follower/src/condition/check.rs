@@ -49,6 +49,11 @@ impl Condition {
         self.first_open(object).is_none()
     }
 
+    /// The checks.
+    pub(super) fn checks(&self) -> impl Iterator<Item = &Check> {
+        self.0.iter()
+    }
+
     /// The first check that does not hold.
     #[must_use]
     pub fn first_open(&self, object: &Value) -> Option<&Check> {
@@ -70,7 +75,8 @@ impl Check {
         !values.is_empty() && values.into_iter().all(|value| self.passes(value, object))
     }
 
-    fn passes(&self, value: &Value, object: &Value) -> bool {
+    /// Whether one of the values at the path passes.
+    pub(super) fn passes(&self, value: &Value, object: &Value) -> bool {
         match &self.test {
             Test::Equals(expected) => value == expected,
             Test::In(expected) => expected.contains(value),

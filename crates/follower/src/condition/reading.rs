@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::check::Condition;
 use super::path::JsonPath;
+use super::words;
 use crate::commit::Commit;
 use crate::text::shorten;
 
@@ -40,16 +41,19 @@ pub enum Reading {
     /// The stage is complete.
     Complete,
     /// The stage failed.
-    Failed,
-    /// The object is not ready; the path that is waited for.
+    Failed {
+        /// How, after the name of the object: `failed: Tasks Completed: 1 (Failed: 1)`.
+        said: String,
+    },
+    /// The object is not ready.
     Unfinished {
-        /// The first path whose check does not hold.
-        path: String,
+        /// What it is instead, after its name: `is OutOfSync`.
+        said: String,
     },
     /// The object does not show the source commit.
     OtherCommit {
-        /// The path at which another value is.
-        path: String,
+        /// What it shows, after its name.
+        said: String,
     },
 }
 
@@ -65,24 +69,27 @@ impl Closeout {
         let other = self.source_commit.iter().find(|path| !shows_commit(path));
         let is_about_commit = other.is_none() || owner == Owner::Follower;
         // An object for which both conditions hold is inconsistent; the safe reading counts.
-        if is_about_commit && self.failed.as_ref().is_some_and(|failed| failed.holds(object)) {
-            return Reading::Failed;
+        let failed = self.failed.as_ref().filter(|failed| failed.holds(object));
+        if let Some(failed) = failed.filter(|_| is_about_commit) {
+            return Reading::Failed { said: words::failed(failed, object) };
         }
         if let Some(path) = other {
-            return Reading::OtherCommit { path: path.to_string() };
+            return Reading::OtherCommit { said: words::other_commit(path, object, commit) };
         }
         match self.succeeded.first_open(object) {
             None => Reading::Complete,
-            Some(check) => Reading::Unfinished { path: check.path.to_string() },
+            Some(check) => Reading::Unfinished { said: words::open(check, object) },
         }
     }
 
-    /// The compact evidence of reuse: a path and its values as JSON of limited length.
+    /// The compact evidence of reuse: a path and its values as JSON of limited length. What the object does not have
+    /// is looked for in its parts, such as the `TaskRun`s of a `PipelineRun`; the first one that has it counts.
     #[must_use]
-    pub fn evidence(&self, object: &Value) -> BTreeMap<String, String> {
+    pub fn evidence(&self, object: &Value, parts: &[Value]) -> BTreeMap<String, String> {
         let found = self.reuse.iter().filter_map(|path| {
-            let text = match path.select(object)[..] {
-                [] => return None,
+            let all = std::iter::once(object).chain(parts);
+            let values = all.map(|it| path.select(it)).find(|values| !values.is_empty())?;
+            let text = match values[..] {
                 [Value::String(text)] => shorten(text, LONGEST_EVIDENCE),
                 [value] => shorten(&value.to_string(), LONGEST_EVIDENCE),
                 ref values => shorten(&serde_json::json!(values).to_string(), LONGEST_EVIDENCE),
@@ -121,18 +128,25 @@ mod tests {
     fn object_of_another_commit_is_neither_complete_nor_failed() {
         let commit = Commit::parse(&"a".repeat(40)).unwrap();
         let read = |phase: &str, commit_of_object: Option<&str>| {
-            let object = json!({"phase": phase, "commit": commit_of_object});
+            let mut object = json!({"phase": phase});
+            if let Some(commit) = commit_of_object {
+                object["commit"] = json!(commit);
+            }
             closeout().read(&object, &commit, Owner::OtherController)
         };
         let own = Some(commit.as_str());
         assert_eq!(read("Done", own), Reading::Complete);
-        assert_eq!(read("Broken", own), Reading::Failed);
-        assert_eq!(read("Busy", own), Reading::Unfinished { path: "$.phase".to_owned() });
-        let other = Reading::OtherCommit { path: "$.commit".to_owned() };
+        assert_eq!(read("Broken", own), Reading::Failed { said: "is Broken".to_owned() });
+        assert_eq!(read("Busy", own), Reading::Unfinished { said: "is Busy".to_owned() });
         for phase in ["Done", "Broken"] {
             // An abbreviation could be another commit.
-            for commit in [None, Some("bbb"), own.map(|commit| &commit[..12])] {
-                assert_eq!(read(phase, commit), other);
+            for other in [None, Some("bbb"), own.map(|commit| &commit[..12])] {
+                let shown = other.map_or_else(
+                    || "it has no `commit`".to_owned(),
+                    |it| format!("`commit` is {it}"),
+                );
+                let said = format!("does not show commit aaaaaaaaaaaa: {shown}");
+                assert_eq!(read(phase, other), Reading::OtherCommit { said });
             }
         }
     }
@@ -142,16 +156,28 @@ mod tests {
         let commit = Commit::parse(&"a".repeat(40)).unwrap();
         let read =
             |phase: &str| closeout().read(&json!({"phase": phase}), &commit, Owner::Follower);
-        assert_eq!(read("Broken"), Reading::Failed);
-        assert_eq!(read("Done"), Reading::OtherCommit { path: "$.commit".to_owned() });
+        assert!(matches!(read("Broken"), Reading::Failed { .. }));
+        assert!(matches!(read("Done"), Reading::OtherCommit { .. }));
     }
 
     #[test]
     fn evidence_of_reuse_is_compact() {
         let object = json!({"reused": ["api", "web"], "image": "x".repeat(5000)});
-        let evidence = closeout().evidence(&object);
+        let evidence = closeout().evidence(&object, &[]);
         assert_eq!(evidence["$.reused[*]"], r#"["api","web"]"#);
         assert_eq!(evidence["$.image"].chars().count(), LONGEST_EVIDENCE);
         assert_eq!(evidence.len(), 2);
+    }
+
+    #[test]
+    fn evidence_that_the_object_does_not_have_is_that_of_its_first_part_with_it() {
+        let parts = [
+            json!({"image": ""}),
+            json!({"reused": ["api"], "image": "a"}),
+            json!({"reused": ["web"]}),
+        ];
+        let evidence = closeout().evidence(&json!({"image": "b"}), &parts);
+        assert_eq!(evidence["$.reused[*]"], "api");
+        assert_eq!(evidence["$.image"], "b");
     }
 }

@@ -19,6 +19,7 @@ mod tests;
 
 pub use error::ConfigError;
 pub use preset::Preset;
+pub(crate) use registry::DEFAULT_BUDGET;
 pub use registry::{Adapter, Budget, BudgetOrigin, Controller, Follower, Registry, Source};
 pub use stage::{
     CiJob, CiPlace, ExternalRun, SecretReference, Stage, StageKind, StageWork, TokenSource,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::stage::Stage;
 
 /// The budget of a source change unless the file sets another one.
-pub(super) const DEFAULT_BUDGET: Duration = Duration::from_mins(2);
+pub(crate) const DEFAULT_BUDGET: Duration = Duration::from_mins(2);
 
 /// The followers and the settings of their controller. By default, there are none.
 #[derive(Clone, Debug, Default, PartialEq)]

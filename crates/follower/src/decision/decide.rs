@@ -6,7 +6,7 @@
 
 use super::pass::Pass;
 use super::types::{Action, Decision, Head, Input};
-use super::verdict::Outcome;
+use super::verdict::{Outcome, Rest};
 use crate::commit::Commit;
 use crate::config::Follower;
 use crate::object::{ObjectReference, Purpose};
@@ -126,7 +126,7 @@ fn run_pass(input: &Input<'_>, record: Record, commit: Commit) -> Decision {
     let watch = input.now + input.controller.watch;
     let poll = input.now + input.controller.poll;
     let (phase, why, next_look) = match outcome {
-        Outcome::Rest { phase, why, look } => (phase, why, look),
+        Outcome::Rest(Rest { phase, why, look }) => (phase, why, look),
         Outcome::Submit { index } => {
             let name = &input.follower.stages[index].name;
             if let Some(hold) = pass.hold() {

@@ -1,9 +1,11 @@
 //! What happens next to a follower.
 
+mod chain;
 mod decide;
 mod outcome;
 mod pass;
 mod standing;
+mod tasks;
 mod types;
 mod verdict;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::pass::Pass;
-use super::verdict::{Outcome, Standing};
+use super::verdict::{Outcome, Rest, Standing};
 use crate::phase::Phase;
 use crate::state::StageProgress;
 use butler_base::moment::Moment;
@@ -37,6 +37,9 @@ impl Pass<'_> {
                 };
                 self.rest(phase, format!("stage `{name}` is unknown: {why}"), watch)
             }
+            Standing::Denied(why) => {
+                self.rest(Phase::Blocked, format!("stage `{name}` is unknown: {why}"), poll)
+            }
             Standing::Refused(why) => self.refused(index, &why),
             Standing::Failed(why) => self.failed(index, &why, StillRuns::No),
             Standing::TimedOut(why) => self.failed(index, &why, StillRuns::Yes),
@@ -63,7 +66,7 @@ impl Pass<'_> {
     }
 
     fn rest(&self, phase: Phase, why: String, after: Duration) -> Outcome {
-        Outcome::Rest { phase, why, look: self.input.now + after }
+        Outcome::Rest(Rest { phase, why, look: self.input.now + after })
     }
 
     /// An object that the cluster refused is submitted again under its name after a wait.
@@ -150,7 +153,7 @@ impl Pass<'_> {
     /// Rests until `moment`, but looks meanwhile: the object can recover.
     fn rest_until(&self, phase: Phase, why: String, moment: Moment) -> Outcome {
         let look = moment.min(self.input.now + self.input.controller.poll);
-        Outcome::Rest { phase, why, look }
+        Outcome::Rest(Rest { phase, why, look })
     }
 }
 

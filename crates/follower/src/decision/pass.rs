@@ -1,7 +1,6 @@
 //! One pass over the chain of a follower.
 
-use super::types::{Action, Head, Input, Request, Submission};
-use super::verdict::{Outcome, Standing};
+use super::types::{Action, Head, Input, Request, Sighting, Submission};
 use crate::commit::Commit;
 use crate::config::StageWork;
 use crate::object::{ObjectReference, Purpose};
@@ -20,6 +19,8 @@ pub(super) struct Pass<'a> {
     objects: Vec<ObjectReference>,
     /// Sentences about stages that do not hold the chain.
     pub(super) notes: Vec<String>,
+    /// Whether an earlier stage holds the chain.
+    pub(super) is_held: bool,
 }
 
 impl<'a> Pass<'a> {
@@ -42,55 +43,18 @@ impl<'a> Pass<'a> {
                 stage.object(&purpose_of(&input.follower.id, known, &commit))
             });
         let objects = objects.collect();
-        Self { input, record, commit, objects, notes: Vec::new() }
-    }
-
-    /// What the chain needs next.
-    pub(super) fn run(&mut self) -> Outcome {
-        for index in 0..self.input.follower.stages.len() {
-            if self.last_created().is_none_or(|last| index > last) {
-                self.record.timings.closeout_started_at.get_or_insert(self.input.now);
-            }
-            let standing = self.standing(index);
-            let outcome = if self.input.follower.stages[index].is_required {
-                self.required(index, standing)
-            } else {
-                self.optional(index, standing)
-            };
-            if let Some(outcome) = outcome {
-                return outcome;
-            }
-        }
-        Outcome::Complete
-    }
-
-    /// An optional stage is started once and never waited for. A submission that had no effect is repeated.
-    fn optional(&mut self, index: usize, standing: Standing) -> Option<Outcome> {
-        let stage = &self.record.stages[index];
-        let was_seen = !matches!(stage.progress, StageProgress::Waiting | StageProgress::Submitted);
-        match standing {
-            Standing::Due if !was_seen => {
-                return Some(Outcome::Submit { index });
-            }
-            Standing::Failed(why)
-            | Standing::TimedOut(why)
-            | Standing::Refused(why)
-            | Standing::Missing(why) => {
-                self.notes
-                    .push(format!("the optional stage `{}` is not complete: {why}", stage.name));
-            }
-            Standing::Complete
-            | Standing::Due
-            | Standing::Settling
-            | Standing::Running(_)
-            | Standing::Unreadable(_) => {}
-        }
-        None
+        Self { input, record, commit, objects, notes: Vec::new(), is_held: false }
     }
 
     /// The object of a stage for the commit and the stored attempt.
     pub(super) fn object(&self, index: usize) -> &ObjectReference {
         &self.objects[index]
+    }
+
+    /// Whether the object of a stage was read, and exists.
+    pub(super) fn is_found(&self, index: usize) -> bool {
+        let sighting = self.input.observations.objects.get(self.object(index));
+        matches!(sighting, Some(Sighting::Found(_)))
     }
 
     fn purpose(&self, index: usize) -> Purpose<'_> {
@@ -189,9 +153,6 @@ impl<'a> Pass<'a> {
             timings.started_at = is_first.then_some(now);
             timings.is_start_unknown = !is_first;
         }
-        if Some(index) == self.last_created() {
-            self.record.timings.closeout_started_at.get_or_insert(now);
-        }
         let stage = &mut self.record.stages[index];
         stage.progress = StageProgress::Submitted;
         stage.submitted_at = Some(now);
@@ -229,9 +190,12 @@ impl<'a> Pass<'a> {
             stage.is_confirmed = is_confirmed && index == first;
         }
         self.record.in_flight = None;
+        let is_before_closeout = first < self.closeout().end;
         let timings = &mut self.record.timings;
         timings.finished_at = None;
-        timings.closeout_started_at = None;
+        if is_before_closeout {
+            (timings.closeout_started_at, timings.closeout_finished_at) = (None, None);
+        }
         if self.record.is_closed_out {
             // A delivered commit is delivered again: this is a run of its own.
             let status_read_millis = timings.status_read_millis;

@@ -5,20 +5,17 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::pass::Pass;
+use super::tasks::summaries;
 use super::types::Sighting;
 use super::verdict::Standing;
 use crate::condition::{Owner, Reading};
 use crate::object::ObjectReference;
 use crate::state::{InFlight, StageProgress};
-use crate::text::shorten;
-
-/// The letters of the message of a run.
-const MESSAGE: usize = 300;
 
 /// How long a submitted object may be invisible. Caches of the cluster lag behind.
 const SUBMISSION_GRACE: Duration = Duration::from_secs(30);
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
     /// How far the stage is. Updates its record.
     pub(super) fn standing(&mut self, index: usize) -> Standing {
         let sighting = self.input.observations.objects.get(self.object(index));
@@ -27,14 +24,19 @@ impl Pass<'_> {
         } else {
             self.standing_of_observed(index, sighting)
         };
-        if let Standing::Running(why)
-        | Standing::Failed(why)
-        | Standing::TimedOut(why)
-        | Standing::Refused(why)
-        | Standing::Missing(why)
-        | Standing::Unreadable(why) = &standing
-        {
-            self.record.stages[index].message.clone_from(why);
+        let stage = &mut self.record.stages[index];
+        match &standing {
+            // Why it was refused is in the record only, once the server that submitted it has ended.
+            Standing::Denied(_) | Standing::Unreadable(_)
+                if stage.progress == StageProgress::Refused => {}
+            Standing::Running(why)
+            | Standing::Failed(why)
+            | Standing::TimedOut(why)
+            | Standing::Refused(why)
+            | Standing::Missing(why)
+            | Standing::Denied(why)
+            | Standing::Unreadable(why) => stage.message.clone_from(why),
+            Standing::Complete | Standing::Due | Standing::Settling => {}
         }
         standing
     }
@@ -61,18 +63,24 @@ impl Pass<'_> {
                 Standing::Refused(why)
             }
             Some(Sighting::Absent) => self.standing_of_absent(index),
-            Some(Sighting::Unknown { .. }) | None => match progress {
-                StageProgress::Failed => Standing::Failed(format!("{object} failed")),
+            Some(Sighting::Unknown { .. } | Sighting::Denied { .. }) | None => match progress {
+                StageProgress::Failed => Standing::Failed(self.known(index, "failed")),
                 StageProgress::TimedOut => {
-                    Standing::TimedOut(format!("{object} did not end in time"))
+                    Standing::TimedOut(self.known(index, "did not end in time"))
                 }
                 StageProgress::Waiting
                 | StageProgress::Refused
                 | StageProgress::Submitted
                 | StageProgress::Running
-                | StageProgress::Complete => Standing::Unreadable(unreadable(&object, sighting)),
+                | StageProgress::Complete => unreadable(&object, sighting),
             },
         }
+    }
+
+    /// What was said of the object when it could be read, otherwise `ended`.
+    fn known(&self, index: usize, ended: &str) -> String {
+        let message = &self.record.stages[index].message;
+        if message.is_empty() { format!("{} {ended}", self.object(index)) } else { message.clone() }
     }
 
     /// How far a stage is whose object does not exist.
@@ -82,11 +90,11 @@ impl Pass<'_> {
         match stage.progress {
             StageProgress::Complete => Standing::Complete,
             // An attempt that failed is not repeated under its name after its object was removed.
-            StageProgress::Failed => Standing::Failed(format!("{object} failed")),
+            StageProgress::Failed => Standing::Failed(self.known(index, "failed")),
             StageProgress::TimedOut => {
                 Standing::Failed(format!("{object} did not end in time, and was removed"))
             }
-            StageProgress::Refused => Standing::Refused(format!("{object} was refused")),
+            StageProgress::Refused => Standing::Refused(self.known(index, "was refused")),
             StageProgress::Submitted
                 if stage
                     .submitted_at
@@ -116,9 +124,8 @@ impl Pass<'_> {
                 ))
             }
             // Another controller creates this object, so nothing of the follower can be refused.
-            Some(Sighting::Unknown { .. } | Sighting::Refused { .. }) | None => {
-                Standing::Unreadable(unreadable(&object, sighting))
-            }
+            Some(Sighting::Unknown { .. } | Sighting::Denied { .. } | Sighting::Refused { .. })
+            | None => unreadable(&object, sighting),
         }
     }
 
@@ -126,7 +133,6 @@ impl Pass<'_> {
     fn adopt(&mut self, index: usize) {
         let object = self.object(index).clone();
         let now = self.input.now;
-        let is_last = Some(index) == self.last_created();
         let stage = &mut self.record.stages[index];
         if stage.progress == StageProgress::Waiting {
             stage.is_reused = true;
@@ -137,9 +143,6 @@ impl Pass<'_> {
         let since = *stage.started_at.get_or_insert(now);
         self.record.triggered = Some(self.commit.clone());
         self.record.in_flight = Some(InFlight { stage: stage.name.clone(), object, since });
-        if is_last {
-            self.record.timings.closeout_started_at.get_or_insert(now);
-        }
     }
 
     /// Reads an object that exists.
@@ -147,10 +150,10 @@ impl Pass<'_> {
         let spec = &self.input.follower.stages[index];
         let object = self.object(index).clone();
         let owner = if spec.creates() { Owner::Follower } else { Owner::OtherController };
-        let reading = spec.closeout.read(value, &self.commit, owner);
-        let waits_for = match reading {
+        let tasks = self.read_tasks(index);
+        let waits_for = match spec.closeout.read(value, &self.commit, owner) {
             Reading::Complete => {
-                let evidence = spec.closeout.evidence(value);
+                let evidence = spec.closeout.evidence(value, tasks);
                 self.end(index, StageProgress::Complete);
                 let stage = &mut self.record.stages[index];
                 stage.evidence = evidence;
@@ -158,17 +161,12 @@ impl Pass<'_> {
                 stage.message.clear();
                 return Standing::Complete;
             }
-            Reading::Failed => {
+            Reading::Failed { said } => {
                 self.end(index, StageProgress::Failed);
-                let why = said(&object, value).map_or_else(String::new, |said| format!(": {said}"));
-                return Standing::Failed(format!("{object} failed{why}"));
+                return Standing::Failed(format!("{object} {said}"));
             }
-            Reading::Unfinished { path } => match said(&object, value) {
-                Some(said) => format!("{object} is not ready: {said}"),
-                None => format!("{object} is not ready: see {path}"),
-            },
-            Reading::OtherCommit { path } => {
-                format!("{object} does not show commit {} at {path}", self.commit.short())
+            Reading::Unfinished { said } | Reading::OtherCommit { said } => {
+                format!("{object} {said}")
             }
         };
         let now = self.input.now;
@@ -179,13 +177,32 @@ impl Pass<'_> {
             // An object that was lost and submitted again has its whole time again.
             stage.submitted_at.unwrap_or_else(|| *stage.started_at.get_or_insert(now))
         };
-        if now.since(since) >= spec.timeout {
+        // A gate behind another one can wait for it; an object that runs does not.
+        let counts = spec.creates() || !self.is_held;
+        if counts && now.since(since) >= spec.timeout {
             self.end(index, StageProgress::TimedOut);
             let timeout = humantime::format_duration(spec.timeout);
             return Standing::TimedOut(format!("{waits_for}; it did not end within {timeout}"));
         }
         self.reopen(index, StageProgress::Running);
         Standing::Running(waits_for)
+    }
+
+    /// Takes the summaries of the `TaskRun`s of a stage, and returns them in full.
+    fn read_tasks(&mut self, index: usize) -> &'a [Value] {
+        let tasks = self.input.observations.task_runs.get(self.object(index));
+        match tasks {
+            Some(Ok(tasks)) => {
+                self.record.stages[index].tasks = summaries(tasks);
+                tasks
+            }
+            Some(Err(why)) => {
+                let object = self.object(index);
+                self.notes.push(format!("the TaskRuns of {object} cannot be read: {why}"));
+                &[]
+            }
+            None => &[],
+        }
     }
 
     /// Records the end of a stage. The first time that it was seen counts.
@@ -217,17 +234,16 @@ impl Pass<'_> {
     }
 }
 
-/// What a run says about itself. Messages of objects of the cluster are read by people, at the object.
-fn said(object: &ObjectReference, value: &Value) -> Option<String> {
-    let message = value.pointer("/status/message").filter(|_| object.is_run())?.as_str()?;
-    (!message.is_empty()).then(|| shorten(message, MESSAGE))
-}
-
-fn unreadable(object: &ObjectReference, sighting: Option<&Sighting>) -> String {
+fn unreadable(object: &ObjectReference, sighting: Option<&Sighting>) -> Standing {
     match sighting {
-        Some(Sighting::Unknown { why }) => format!("{object} cannot be read: {why}"),
+        Some(Sighting::Denied { why }) => {
+            Standing::Denied(format!("{object} cannot be read: {why}"))
+        }
+        Some(Sighting::Unknown { why }) => {
+            Standing::Unreadable(format!("{object} cannot be read: {why}"))
+        }
         Some(Sighting::Refused { .. } | Sighting::Found(_) | Sighting::Absent) | None => {
-            format!("{object} has not been read")
+            Standing::Unreadable(format!("{object} has not been read"))
         }
     }
 }

@@ -38,6 +38,9 @@ pub struct Observations {
     /// The objects that [`objects_to_read`](super::objects_to_read) named. Other objects are ignored,
     /// such as those of an earlier commit.
     pub objects: BTreeMap<ObjectReference, Sighting>,
+    /// The `TaskRun`s of those that are `PipelineRun`s, or why they could not be read. They decide nothing: they are
+    /// what people see of a `PipelineRun`.
+    pub task_runs: BTreeMap<ObjectReference, Result<Vec<Value>, String>>,
     /// How long reading took.
     pub read_took: Option<Duration>,
 }
@@ -65,6 +68,12 @@ pub enum Sighting {
     Absent,
     /// The cluster or the CI system refused the last submission, and a repetition cannot help.
     Refused {
+        /// Why.
+        why: String,
+    },
+    /// It cannot be read until somebody changes something: the cluster or the CI system refuses it, or does not
+    /// have its kind.
+    Denied {
         /// Why.
         why: String,
     },

@@ -23,19 +23,14 @@ pub(super) enum Standing {
     Missing(String),
     /// Its object could not be read, so neither its presence nor its absence is known.
     Unreadable(String),
+    /// Its object may not be read, or the cluster does not have its kind: somebody has to change that.
+    Denied(String),
 }
 
 /// What the chain needs next.
 pub(super) enum Outcome {
     /// Nothing can be done now.
-    Rest {
-        /// The phase.
-        phase: Phase,
-        /// Why.
-        why: String,
-        /// When to look again.
-        look: Moment,
-    },
+    Rest(Rest),
     /// The object of this stage is submitted.
     Submit {
         /// The stage.
@@ -50,4 +45,14 @@ pub(super) enum Outcome {
     },
     /// Each required stage is complete.
     Complete,
+}
+
+/// What holds while nothing can be done.
+pub(super) struct Rest {
+    /// The phase.
+    pub(super) phase: Phase,
+    /// Why.
+    pub(super) why: String,
+    /// When to look again.
+    pub(super) look: Moment,
 }

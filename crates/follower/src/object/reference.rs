@@ -32,6 +32,12 @@ impl ObjectReference {
         Self { api_version, kind, namespace: None, name }
     }
 
+    /// Whether it is a Tekton `PipelineRun`, which has `TaskRun`s.
+    #[must_use]
+    pub fn is_pipeline_run(&self) -> bool {
+        self.kind == "PipelineRun" && self.api_version.starts_with("tekton.dev/")
+    }
+
     /// Whether it is a run, and not an object of the cluster.
     #[must_use]
     pub fn is_run(&self) -> bool {

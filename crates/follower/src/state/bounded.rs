@@ -1,10 +1,13 @@
-//! The copy of a record for a `ConfigMap`: JSON of limited size.
+//! The copy of a record for a `ConfigMap`: JSON of limited size, for people. Nothing reads it back.
 
 use std::collections::BTreeMap;
 
-use super::record::{MOST_EVENTS, Record, StageRecord};
+use serde_json::Value;
+
+use super::record::{MOST_EVENTS, Record, StageRecord, TaskRecord};
 use crate::object::ObjectReference;
 use crate::text::shorten;
+use butler_base::moment::Moment;
 
 /// The most bytes of a copy.
 pub const COPY_LIMIT: usize = 64 * 1024;
@@ -27,48 +30,92 @@ const STAGES: usize = 64;
 /// The most pieces of evidence of one stage.
 const PIECES: usize = 16;
 
+/// The most tasks of one stage.
+const TASKS: usize = 32;
+
 /// The letters of a name. Names of Kubernetes have at most 253.
 const NAME: usize = 253;
 
-/// The copy of `record`: valid JSON of at most [`COPY_LIMIT`] bytes, which deserializes as a record.
-/// Texts are shortened. If that is not enough, the copy loses its events first, then the details of the oldest
-/// stages, then these stages.
+/// The members of a record that are points in time.
+const TIMES: [&str; 9] = [
+    "at",
+    "closeoutFinishedAt",
+    "closeoutStartedAt",
+    "finishedAt",
+    "observedAt",
+    "openSince",
+    "since",
+    "startedAt",
+    "submittedAt",
+];
+
+/// The copy of `record`: JSON of several lines and of at most [`COPY_LIMIT`] bytes, with times as text (RFC 3339) and
+/// without what is not known. Texts are shortened. If that is not enough, the copy loses its events first, then the
+/// details of the oldest stages, then these stages.
 #[must_use]
 pub fn bounded_copy(record: &Record) -> String {
+    let fitting = |copy: &Record| Some(printed(copy)).filter(|text| text.len() <= COPY_LIMIT);
     let mut copy = shortened(record, MESSAGE[0]);
-    let text = serialized(&copy);
-    if text.len() <= COPY_LIMIT {
+    if let Some(text) = fitting(&copy) {
         return text;
     }
     copy.events.clear();
-    let mut size = serialized(&copy).len();
-    for stage in &mut copy.stages {
-        if size <= COPY_LIMIT {
-            break;
+    let without_details = |count: &usize| {
+        let mut copy = copy.clone();
+        for stage in &mut copy.stages[..*count] {
+            (stage.evidence, stage.tasks) = (BTreeMap::new(), Vec::new());
+            stage.message.clear();
         }
-        size -= serialized(stage).len();
-        stage.evidence = BTreeMap::new();
-        stage.message = String::new();
-        size += serialized(stage).len();
+        copy
+    };
+    let counts: Vec<usize> = (0..=copy.stages.len()).collect();
+    let too_large = counts.partition_point(|count| fitting(&without_details(count)).is_none());
+    if let Some(count) = counts.get(too_large) {
+        return printed(&without_details(count));
     }
-    if size <= COPY_LIMIT {
-        return serialized(&copy);
-    }
+    copy = without_details(&copy.stages.len());
     copy = Record { stages: copy.stages, events: Vec::new(), ..shortened(record, MESSAGE[1]) };
-    while !copy.stages.is_empty() {
-        let text = serialized(&copy);
-        if text.len() <= COPY_LIMIT {
+    loop {
+        // Without stages, only a few texts of limited length are left.
+        if let Some(text) =
+            fitting(&copy).or_else(|| copy.stages.is_empty().then(|| printed(&copy)))
+        {
             return text;
         }
         let oldest = copy.stages.len().div_ceil(4);
         copy.stages.drain(..oldest);
     }
-    // Without stages, only a few texts of limited length are left.
-    serialized(&copy)
 }
 
-fn serialized(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).expect("records have text keys and no failing serializers")
+/// The text for people.
+fn printed(record: &Record) -> String {
+    let mut value =
+        serde_json::to_value(record).expect("records have text keys and no failing serializers");
+    make_readable(&mut value);
+    format!("{value:#}")
+}
+
+/// Writes times as text, and leaves out what is not known.
+fn make_readable(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members.iter_mut() {
+                match member.as_u64().filter(|_| TIMES.contains(&name.as_str())) {
+                    Some(millis) => *member = Moment::from_millis(millis).to_string().into(),
+                    None => make_readable(member),
+                }
+            }
+            members.retain(|_, member| match member {
+                Value::Null => false,
+                Value::String(text) => !text.is_empty(),
+                Value::Array(values) => !values.is_empty(),
+                Value::Object(members) => !members.is_empty(),
+                Value::Bool(_) | Value::Number(_) => true,
+            });
+        }
+        Value::Array(values) => values.iter_mut().for_each(make_readable),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn shortened(record: &Record, message: usize) -> Record {
@@ -120,10 +167,22 @@ fn shortened_stage(stage: &StageRecord, message: usize) -> StageRecord {
         is_confirmed: stage.is_confirmed,
         is_reused: stage.is_reused,
         message: shorten(&stage.message, message),
+        tasks: stage.tasks.iter().take(TASKS).map(|task| shortened_task(task, message)).collect(),
         evidence: evidence
             .map(|(path, value)| (shorten(path, EVIDENCE), shorten(value, EVIDENCE)))
             .collect(),
         ..StageRecord::new(&shorten(&stage.name, NAME), stage.kind, stage.attempt)
+    }
+}
+
+fn shortened_task(task: &TaskRecord, message: usize) -> TaskRecord {
+    TaskRecord {
+        name: shorten(&task.name, NAME),
+        object: shorten(&task.object, NAME),
+        message: shorten(&task.message, message),
+        progress: task.progress,
+        started_at: task.started_at,
+        finished_at: task.finished_at,
     }
 }
 
@@ -133,8 +192,7 @@ mod tests {
     use crate::commit::Commit;
     use crate::config::StageKind;
     use crate::phase::Phase;
-    use crate::state::{Event, Failure, InFlight};
-    use butler_base::moment::Moment;
+    use crate::state::{Event, Failure, InFlight, RunTimings, StageProgress};
 
     /// A record in which each text is `text`.
     fn record(stages: usize, text: &str) -> Record {
@@ -143,6 +201,17 @@ mod tests {
             object: Some(text.to_owned()),
             message: text.to_owned(),
             evidence: (0..9).map(|index| (format!("{index}{text}"), text.to_owned())).collect(),
+            tasks: vec![
+                TaskRecord {
+                    name: text.to_owned(),
+                    object: text.to_owned(),
+                    progress: StageProgress::Failed,
+                    started_at: Some(Moment::from_millis(1)),
+                    finished_at: None,
+                    message: text.to_owned(),
+                };
+                3
+            ],
             ..StageRecord::new(text, StageKind::Job, u32::MAX)
         };
         let object = ObjectReference {
@@ -185,8 +254,8 @@ mod tests {
                 for stages in [0, 1, 40, 80] {
                     let text = bounded_copy(&record(stages, &unit.repeat(length)));
                     assert!(text.len() <= COPY_LIMIT, "{}", text.len());
-                    let copy: Record = serde_json::from_str(&text).unwrap();
-                    assert!(copy.target.is_some() && copy.in_flight.is_some());
+                    let copy: Value = serde_json::from_str(&text).unwrap();
+                    assert!(copy["target"].is_string() && copy["inFlight"].is_object());
                 }
             }
         }
@@ -196,25 +265,54 @@ mod tests {
     fn small_record_is_copied_completely() {
         for stages in [0, 1, 3] {
             let record = record(stages, &"short ".repeat(40));
-            let copy: Record = serde_json::from_str(&bounded_copy(&record)).unwrap();
-            assert_eq!(copy.message, record.message);
-            assert_eq!(copy.stages.len(), stages);
+            let copy: Value = serde_json::from_str(&bounded_copy(&record)).unwrap();
+            assert_eq!(copy["message"], record.message);
+            assert_eq!(copy["stages"].as_array().map_or(0, Vec::len), stages);
+            assert_eq!(copy["events"].as_array().unwrap().len(), record.events.len());
         }
-        let record = record(3, "short");
-        let copy: Record = serde_json::from_str(&bounded_copy(&record)).unwrap();
-        assert_eq!(copy, record);
+    }
+
+    #[test]
+    fn copy_has_a_line_for_each_member_and_times_that_people_read() {
+        let at = Some(Moment::from_millis(1_700_000_000_123));
+        let mut record = record(1, "short");
+        record.observed_at = at;
+        record.timings = RunTimings {
+            started_at: at,
+            closeout_started_at: at,
+            closeout_finished_at: at,
+            finished_at: at,
+            ..RunTimings::default()
+        };
+        for stage in &mut record.stages {
+            (stage.submitted_at, stage.started_at) = (at, at);
+            (stage.finished_at, stage.open_since) = (at, at);
+            (stage.tasks[0].started_at, stage.tasks[0].finished_at) = (at, at);
+        }
+        record.failure.as_mut().unwrap().at = at.unwrap();
+        record.in_flight.as_mut().unwrap().since = at.unwrap();
+        for event in &mut record.events {
+            event.at = at.unwrap();
+        }
+        let text = bounded_copy(&record);
+        assert!(!text.contains("1700000000"), "{text}");
+        assert_eq!(text.matches("2023-11-14T22:13:20Z").count(), 13 + MOST_EVENTS, "{text}");
+        assert!(text.lines().count() > 40 && text.lines().all(|line| line.len() < 120), "{text}");
+        assert!(!text.contains("null") && !text.contains("\"\""), "{text}");
     }
 
     #[test]
     fn details_of_the_oldest_stages_are_dropped_first() {
-        let copy: Record =
+        let copy: Value =
             serde_json::from_str(&bounded_copy(&record(30, &"x".repeat(200)))).unwrap();
-        assert_eq!(copy.stages.len(), 30);
-        assert!(copy.stages[0].evidence.is_empty() && !copy.stages[29].evidence.is_empty());
-        let copy: Record =
+        assert_eq!(copy["stages"].as_array().unwrap().len(), 30);
+        assert!(copy["stages"][0]["evidence"].is_null());
+        assert!(copy["stages"][29]["evidence"].is_object());
+        let copy: Value =
             serde_json::from_str(&bounded_copy(&record(9000, &"x".repeat(200)))).unwrap();
-        assert_eq!(copy.stages.last().unwrap().attempt, 8999);
-        assert!(copy.stages[0].attempt > 0);
+        let stages = copy["stages"].as_array().unwrap();
+        assert_eq!(stages.last().unwrap()["attempt"], 8999);
+        assert!(stages[0]["attempt"].as_u64().unwrap() > 0);
     }
 
     #[test]

@@ -6,4 +6,5 @@ mod record;
 pub use bounded::{COPY_LIMIT, bounded_copy, copy_name};
 pub use record::{
     Event, Failure, InFlight, MOST_EVENTS, Record, RunTimings, StageProgress, StageRecord,
+    TaskRecord,
 };

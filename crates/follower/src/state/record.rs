@@ -121,6 +121,35 @@ pub struct StageRecord {
     /// Evidence that earlier results were reused: a JSON path and its compact value.
     #[serde(default)]
     pub evidence: BTreeMap<String, String>,
+    /// The `TaskRun`s of a `PipelineRun`, in the order in which they began.
+    #[serde(default)]
+    pub tasks: Vec<TaskRecord>,
+}
+
+/// What is stored of a `TaskRun`. Its times are those of Tekton.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskRecord {
+    /// The name of the task in its pipeline.
+    pub name: String,
+    /// The name of the `TaskRun`.
+    pub object: String,
+    /// How far it is.
+    pub progress: StageProgress,
+    /// When it began.
+    pub started_at: Option<Moment>,
+    /// When it ended.
+    pub finished_at: Option<Moment>,
+    /// What it waits for, or why it failed.
+    pub message: String,
+}
+
+impl TaskRecord {
+    /// The time from the start to the end, or to `now`.
+    #[must_use]
+    pub fn duration(&self, now: Moment) -> Option<Duration> {
+        Some(self.finished_at.unwrap_or(now).since(self.started_at?))
+    }
 }
 
 /// How far a stage is.
@@ -181,8 +210,10 @@ pub struct RunTimings {
     pub started_at: Option<Moment>,
     /// Whether an object was there before a start was stored. Then the start stays unknown.
     pub is_start_unknown: bool,
-    /// When the last object of the chain was submitted or found, and only its end is waited for.
+    /// When only Argo CD and workloads were waited for.
     pub closeout_started_at: Option<Moment>,
+    /// When they were ready, if the chain goes on after that.
+    pub closeout_finished_at: Option<Moment>,
     /// When each required stage was complete, or a stage failed.
     pub finished_at: Option<Moment>,
     /// How long the last reading of all objects took, in milliseconds.
@@ -197,10 +228,11 @@ impl RunTimings {
         Some(self.finished_at.unwrap_or(now).since(self.started_at?))
     }
 
-    /// The time of the closeout, or of its part until `now`.
+    /// The time of the closeout, which is the wait for Argo CD and workloads, or of its part until `now`.
     #[must_use]
     pub fn closeout(&self, now: Moment) -> Option<Duration> {
-        Some(self.finished_at.unwrap_or(now).since(self.closeout_started_at?))
+        let end = self.closeout_finished_at.or(self.finished_at).unwrap_or(now);
+        Some(end.since(self.closeout_started_at?))
     }
 }
 
@@ -256,6 +288,7 @@ impl StageRecord {
             open_since: None,
             message: String::new(),
             evidence: BTreeMap::new(),
+            tasks: Vec::new(),
         }
     }
 

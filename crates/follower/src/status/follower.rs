@@ -7,7 +7,7 @@ use super::stage::{FailureStatus, InFlightStatus, StageStatus};
 use super::table::Table;
 use super::timings::Timings;
 use crate::commit::Commit;
-use crate::config::Follower;
+use crate::config::{Budget, BudgetOrigin, DEFAULT_BUDGET, Follower};
 use crate::phase::Phase;
 use crate::state::Record;
 use butler_base::moment::Moment;
@@ -80,6 +80,35 @@ impl FollowerStatus {
             config_refs: follower.config_refs.clone(),
             message: record.map(|record| record.message.clone()).unwrap_or_default(),
             next: next_commands(&follower.id, phase),
+        }
+    }
+}
+
+impl FollowerStatus {
+    /// The status of a follower that the server does not use, because its definition is refused.
+    #[must_use]
+    pub fn refused(id: &str, why: &str, now: Moment) -> Self {
+        let unknown = || "-".to_owned();
+        let budget = Budget { limit: DEFAULT_BUDGET, origin: BudgetOrigin::Default };
+        Self {
+            id: id.to_owned(),
+            phase: Phase::Blocked,
+            adapter: unknown(),
+            repository: unknown(),
+            branch: unknown(),
+            observed: None,
+            target: None,
+            triggered: None,
+            succeeded: None,
+            in_flight: None,
+            attempts: 0,
+            failure: None,
+            budget_source: budget.origin.as_str().to_owned(),
+            timings: Timings::new(None, budget, now),
+            stages: Vec::new(),
+            config_refs: Vec::new(),
+            message: format!("the definition of the follower is refused: {why}"),
+            next: Vec::new(),
         }
     }
 }

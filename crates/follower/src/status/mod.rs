@@ -1,6 +1,7 @@
 //! What people and programs read of followers: the status, and the timings.
 
 mod events;
+mod evidence;
 mod follower;
 mod stage;
 mod table;
@@ -10,6 +11,7 @@ mod timings;
 mod tests;
 
 pub use events::events_table;
+pub use evidence::evidence_table;
 pub use follower::{FollowerStatus, status_table};
-pub use stage::{EventStatus, FailureStatus, InFlightStatus, StageStatus};
+pub use stage::{EventStatus, FailureStatus, InFlightStatus, StageStatus, TaskStatus};
 pub use timings::{TimingRow, Timings};

@@ -9,7 +9,7 @@ use crate::commit::Commit;
 use crate::config::StageKind;
 use crate::object::ObjectReference;
 use crate::phase::Phase;
-use crate::state::{Event, Failure, InFlight, StageProgress, StageRecord};
+use crate::state::{Event, Failure, InFlight, StageProgress, StageRecord, TaskRecord};
 use butler_base::moment::Moment;
 
 /// An object that is submitted or runs.
@@ -76,6 +76,41 @@ pub struct StageStatus {
     pub message: String,
     /// Evidence that earlier results were reused: a JSON path and its compact value.
     pub evidence: BTreeMap<String, String>,
+    /// The `TaskRun`s of a `PipelineRun`, in the order in which they began.
+    #[serde(default)]
+    pub tasks: Vec<TaskStatus>,
+}
+
+/// A `TaskRun` of a `PipelineRun`.
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskStatus {
+    /// The name of the task in its pipeline.
+    pub name: String,
+    /// The name of the `TaskRun`.
+    pub object: String,
+    /// How far it is.
+    pub progress: StageProgress,
+    /// When it began, in UTC.
+    pub started_at: Option<String>,
+    /// When it ended, in UTC.
+    pub finished_at: Option<String>,
+    /// What it waits for, or why it failed.
+    pub message: String,
+}
+
+impl TaskStatus {
+    fn new(task: &TaskRecord) -> Self {
+        let time = |moment: Option<Moment>| moment.map(|moment| moment.to_string());
+        Self {
+            name: task.name.clone(),
+            object: task.object.clone(),
+            progress: task.progress,
+            started_at: time(task.started_at),
+            finished_at: time(task.finished_at),
+            message: task.message.clone(),
+        }
+    }
 }
 
 impl StageStatus {
@@ -92,6 +127,7 @@ impl StageStatus {
             finished_at: time(stage.finished_at),
             message: stage.message.clone(),
             evidence: stage.evidence.clone(),
+            tasks: stage.tasks.iter().map(TaskStatus::new).collect(),
         }
     }
 }

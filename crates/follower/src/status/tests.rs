@@ -3,7 +3,7 @@ use crate::commit::Commit;
 use crate::config::{Registry, StageKind};
 use crate::object::ObjectReference;
 use crate::phase::Phase;
-use crate::state::{InFlight, Record, StageProgress, StageRecord};
+use crate::state::{InFlight, Record, StageProgress, StageRecord, TaskRecord};
 use butler_base::moment::Moment;
 
 fn at(second: u64) -> Moment {
@@ -92,11 +92,64 @@ fn stage_timings_have_a_row_for_each_kind() {
     assert_eq!(names, expected);
 }
 
+fn task(name: &str, from: Option<u64>, until: Option<u64>, progress: StageProgress) -> TaskRecord {
+    TaskRecord {
+        name: name.to_owned(),
+        object: format!("web-1-{name}"),
+        progress,
+        started_at: from.map(at),
+        finished_at: until.map(at),
+        message: String::new(),
+    }
+}
+
+#[test]
+fn task_runs_of_a_pipeline_run_have_rows_with_their_own_times() {
+    let mut record = record();
+    let mut pipeline = stage("deploy", StageKind::PipelineRun, Some(160), None);
+    pipeline.tasks = vec![
+        task("clone", Some(162), Some(165), StageProgress::Complete),
+        task("test", Some(165), None, StageProgress::Running),
+        task("push", None, None, StageProgress::Waiting),
+    ];
+    record.stages.push(pipeline);
+    let timings = timings(&record, 200);
+    let tasks = timings.rows.iter().filter(|row| row.row == "task-run");
+    let tasks: Vec<_> = tasks.map(|row| (row.stage.as_deref().unwrap(), row.seconds)).collect();
+    let expected =
+        [("deploy/clone", Some(3.0)), ("deploy/test", Some(35.0)), ("deploy/push", None)];
+    assert_eq!(tasks, expected);
+    assert!(timings.table().contains("task-run      deploy/clone  3.0s    complete"));
+    let status = FollowerStatus::new(&registry().followers[0], Some(&record), at(200));
+    let json = serde_json::to_value(&status).unwrap();
+    assert_eq!(json["stages"][2]["tasks"][0]["object"], "web-1-clone");
+    assert_eq!(json["stages"][2]["tasks"][1]["startedAt"], "1970-01-01T00:02:45Z");
+}
+
+#[test]
+fn text_of_the_status_shows_evidence_of_reuse() {
+    let mut record = record();
+    let status =
+        |record: &Record| FollowerStatus::new(&registry().followers[0], Some(record), at(200));
+    assert_eq!(evidence_table(&status(&record)), None);
+    let reused = "$.status.results[?(@.name=='reusedServices')].value";
+    let values = [(reused.to_owned(), "[\"api\",\"web\"]".to_owned())];
+    record.stages[1].evidence = values.into();
+    let table = evidence_table(&status(&record)).unwrap();
+    assert!(table.starts_with("REUSE\nSTAGE  EVIDENCE"), "{table}");
+    let row = table.lines().nth(2).unwrap();
+    let cells: Vec<_> = row.split("  ").map(str::trim).filter(|it| !it.is_empty()).collect();
+    assert_eq!(cells, ["test", reused, "[\"api\",\"web\"]"]);
+}
+
 #[test]
 fn table_of_timings_is_bounded() {
     let mut record = record();
     record.stages = vec![stage(&"x".repeat(9000), StageKind::Argo, None, None); 5000];
-    assert!(timings(&record, 0).table().len() < 16 * 1024);
+    let mut long = stage("deploy", StageKind::PipelineRun, None, None);
+    long.tasks = vec![task(&"y".repeat(900), None, None, StageProgress::Waiting); 500];
+    record.stages.push(long);
+    assert!(timings(&record, 0).table().len() < 32 * 1024);
 }
 
 #[test]

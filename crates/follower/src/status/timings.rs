@@ -18,6 +18,9 @@ use butler_base::moment::Moment;
 /// The most rows of stages in a table.
 const MOST_STAGES: usize = 64;
 
+/// The most rows of `TaskRun`s in a table.
+const MOST_TASKS: usize = 64;
+
 /// The timings of a source change.
 #[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,7 +45,7 @@ pub struct Timings {
 pub struct TimingRow {
     /// What is measured: `total`, `status-read`, `closeout`, or a kind of stage.
     pub row: String,
-    /// The stage's name.
+    /// The stage's name; for a `TaskRun` of a `PipelineRun`, followed by that of its task: `STAGE/TASK`.
     pub stage: Option<String>,
     /// The time. `None` if it is not known.
     pub seconds: Option<f64>,
@@ -67,6 +70,10 @@ impl Timings {
             let of_kind = stages.iter().filter(|stage| stage.kind == kind);
             let before = rows.len();
             rows.extend(of_kind.map(|stage| TimingRow::of_stage(stage, now)));
+            if kind == StageKind::TaskRun {
+                let tasks = stages.iter().flat_map(|stage| TimingRow::of_tasks(stage, now));
+                rows.extend(tasks.take(MOST_TASKS));
+            }
             if rows.len() == before {
                 rows.push(TimingRow::new(kind.as_str(), None));
             }
@@ -121,6 +128,14 @@ impl TimingRow {
             is_reused: stage.is_reused,
             ..Self::new(stage.kind.as_str(), stage.duration(now))
         }
+    }
+
+    fn of_tasks(stage: &StageRecord, now: Moment) -> impl Iterator<Item = Self> {
+        stage.tasks.iter().map(move |task| Self {
+            stage: Some(format!("{}/{}", shorten(&stage.name, 63), shorten(&task.name, 63))),
+            progress: Some(task.progress),
+            ..Self::new(StageKind::TaskRun.as_str(), task.duration(now))
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Failures and retries.
 
+use butler_follower::state::StageProgress;
 use butler_follower::{Phase, Request};
 use serde_json::json;
 
@@ -215,4 +216,125 @@ fn layer_that_failed_is_planned_again_only_if_a_person_confirms_it() {
     // The layer recovers by itself, too.
     bench.object("run")["status"] = json!({"phase": "succeeded"});
     assert_eq!(bench.look().phase, Phase::Succeeded);
+}
+
+/// A gate holds what comes after it, and does not hide how that ends.
+#[test]
+fn gate_that_opens_again_does_not_hide_that_a_later_stage_failed() {
+    let flush = |bench: &mut Bench, is_pending: bool| {
+        bench.object("flush")["status"] =
+            json!({"pendingFlush": is_pending, "githubInSync": !is_pending});
+    };
+    let mut bench = Bench::with(&gate_before_pipeline());
+    bench.look();
+    bench.object("image")["status"] = job("Complete");
+    assert_eq!(bench.look().action.unwrap().stage, "pipeline");
+    flush(&mut bench, true);
+    bench.wait(5);
+    let decision = bench.look();
+    assert_eq!((decision.phase, decision.action), (Phase::ClosingOut, None));
+    bench.object("pipeline")["status"] = pipeline("False");
+    for _ in 0..5 {
+        bench.wait(60);
+        let decision = bench.look();
+        // A new attempt waits for the gate, also if a person asks for one.
+        assert_eq!((decision.phase, decision.action), (Phase::Failed, None));
+        let reason = &decision.reasons[0];
+        for words in ["stage `pipeline` failed", "stage `flush` is not complete"] {
+            assert!(reason.contains(words), "{words}: {reason}");
+        }
+        let stage = bench.record.stage("pipeline").unwrap();
+        assert_eq!((stage.progress, stage.attempt), (StageProgress::Failed, 1));
+        assert_eq!(bench.record.failure.as_ref().unwrap().count, 1);
+        assert_eq!(bench.ask(Request::Confirmed).phase, Phase::Failed);
+    }
+    flush(&mut bench, false);
+    assert_eq!(bench.look().phase, Phase::PendingTrigger);
+    let action = bench.look().action.unwrap();
+    assert_eq!((action.stage.as_str(), action.attempt), ("pipeline", 2));
+}
+
+#[test]
+fn gate_that_opens_again_hides_no_stage_that_has_begun() {
+    type Change = fn(&mut Bench);
+    let complete: Change = |bench| bench.object("pipeline")["status"] = pipeline("True");
+    let degraded: Change = |bench| {
+        bench.object("pipeline")["status"] = pipeline("True");
+        bench.look_with_gate(false);
+        bench.object("sync")["status"]["health"]["status"] = json!("Degraded");
+    };
+    let refused: Change = |bench| {
+        let object = bench.reference("pipeline");
+        bench.objects.remove(&object);
+        bench.refused.push(object);
+    };
+    let late: Change = |bench| bench.wait(700);
+    let lost: Change = |bench| {
+        bench.object("pipeline")["status"] = pipeline("False");
+        bench.record = butler_follower::state::Record::new("web");
+    };
+    let removed: Change = |bench| {
+        let object = bench.reference("pipeline");
+        bench.objects.remove(&object);
+        bench.wait(60);
+    };
+    for (change, phase, stage, progress) in [
+        (complete, Phase::ClosingOut, "pipeline", StageProgress::Complete),
+        (degraded, Phase::Failed, "sync", StageProgress::Failed),
+        (refused, Phase::Blocked, "pipeline", StageProgress::Refused),
+        (late, Phase::Failed, "pipeline", StageProgress::TimedOut),
+        (lost, Phase::Failed, "pipeline", StageProgress::Failed),
+        (removed, Phase::ClosingOut, "pipeline", StageProgress::Running),
+    ] {
+        let mut bench = Bench::with(&gate_before_pipeline());
+        bench.look();
+        bench.object("image")["status"] = job("Complete");
+        bench.look();
+        bench.look();
+        change(&mut bench);
+        let submitted = bench.submitted.len();
+        bench.look_with_gate(true);
+        assert_eq!((bench.record.phase, bench.submitted.len()), (phase, submitted), "{stage}");
+        assert_eq!(bench.record.stage(stage).unwrap().progress, progress, "{stage} {progress:?}");
+        assert!(bench.record.message.contains("stage `flush` is not complete"), "{progress:?}");
+    }
+}
+
+/// Gates can wait for each other, so the time of one behind an open one does not run.
+#[test]
+fn gate_behind_an_open_one_does_not_time_out_and_both_failures_are_told() {
+    let mut bench = Bench::with(&gate_before_pipeline());
+    bench.deliver();
+    bench.object("sync")["status"]["sync"]["status"] = json!("OutOfSync");
+    bench.look_with_gate(true);
+    bench.wait(300);
+    bench.look_with_gate(false);
+    assert_eq!(bench.record.phase, Phase::ClosingOut);
+    bench.look_with_gate(true);
+    bench.wait(400);
+    bench.look_with_gate(true);
+    assert_eq!(bench.record.phase, Phase::ClosingOut, "{}", bench.record.message);
+    bench.object("sync")["status"]["health"]["status"] = json!("Degraded");
+    bench.wait(4000);
+    bench.look_with_gate(true);
+    assert_eq!(bench.record.phase, Phase::Failed);
+    for words in ["stage `flush` failed", "stage `sync` failed: Application ci/web is Degraded"] {
+        assert!(bench.record.message.contains(words), "{words}: {}", bench.record.message);
+    }
+}
+
+impl Bench {
+    /// Looks while the gate of the mirror is open or closed.
+    fn look_with_gate(&mut self, is_open: bool) {
+        self.object("flush")["status"] = json!({"pendingFlush": is_open, "githubInSync": !is_open});
+        self.look();
+    }
+}
+
+/// The usual chain, whose gate of the mirror is before the pipeline and has an hour.
+fn gate_before_pipeline() -> String {
+    let (start, rest) = CHAIN.split_at(CHAIN.find("          - name: pipeline").unwrap());
+    let (pipeline, rest) = rest.split_at(rest.find("          - name: flush").unwrap());
+    let (flush, rest) = rest.split_at(rest.find("          - name: sync").unwrap());
+    format!("{start}{}{pipeline}{rest}", flush.replace("10m", "1h"))
 }

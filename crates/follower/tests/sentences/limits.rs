@@ -1,7 +1,6 @@
 //! The budget, the stored state, and the status.
 
 use butler_follower::Phase;
-use butler_follower::state::bounded_copy;
 use butler_follower::status::{FollowerStatus, status_table};
 use serde_json::json;
 
@@ -26,8 +25,9 @@ fn status_needs_only_the_stored_record() {
     let mut bench = Bench::new();
     bench.look();
     bench.objects.clear();
-    let copy = serde_json::from_str(&bounded_copy(&bench.record)).unwrap();
-    let status = FollowerStatus::new(bench.follower(), Some(&copy), bench.now);
+    let stored = serde_json::to_string(&bench.record).unwrap();
+    let stored = serde_json::from_str(&stored).unwrap();
+    let status = FollowerStatus::new(bench.follower(), Some(&stored), bench.now);
     assert_eq!(status.phase, Phase::Triggering);
     assert!(status.in_flight.is_some());
 }

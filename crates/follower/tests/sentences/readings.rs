@@ -1,6 +1,8 @@
 //! Objects that are missing, refused or not readable, and the way out of each phase.
 
+use butler_follower::state::StageProgress;
 use butler_follower::{Head, Phase, Request};
+use serde_json::json;
 
 use crate::support::{Bench, commit, job, pipeline, ready};
 
@@ -71,6 +73,75 @@ fn refused_object_blocks_and_is_submitted_again_after_a_wait() {
     bench.wait(30);
     let action = bench.look().action.unwrap();
     assert_eq!((action.object, action.attempt), (image, 1));
+}
+
+/// Another server can have submitted it, or this one has started again.
+#[test]
+fn reason_of_a_refusal_is_in_the_record() {
+    let mut bench = Bench::new();
+    let image = bench.look().action.unwrap().object;
+    bench.objects.remove(&image);
+    bench.refused.push(image.clone());
+    bench.look();
+    bench.refused.clear();
+    for is_unreadable in [false, true, false] {
+        bench.unreadable = if is_unreadable { vec![image.clone()] } else { Vec::new() };
+        let decision = bench.look();
+        assert_eq!(decision.phase, Phase::Blocked);
+        let said = &bench.record.stages[0].message;
+        assert!(said.contains("was refused: forbidden"), "{said}");
+    }
+    assert!(bench.record.message.contains("was refused: forbidden"), "{}", bench.record.message);
+}
+
+/// The cluster refuses it, or does not have the kind.
+#[test]
+fn object_that_may_not_be_read_blocks_with_its_reason() {
+    for stage in ["image", "sync"] {
+        let mut bench = Bench::new();
+        bench.denied.push(bench.reference(stage));
+        if stage == "sync" {
+            bench.deliver();
+        }
+        let decision = bench.look();
+        assert_eq!((decision.phase, decision.action), (Phase::Blocked, None), "{stage}");
+        let reason = &decision.reasons[0];
+        assert!(reason.contains("no permission") && reason.contains(stage), "{reason}");
+        assert!(bench.record.stage(stage).unwrap().message.contains("no permission"));
+        bench.denied.clear();
+        assert_ne!(bench.look().phase, Phase::Blocked);
+    }
+}
+
+#[test]
+fn task_runs_of_a_pipeline_run_are_summarised_and_decide_nothing() {
+    let mut bench = Bench::new();
+    bench.look();
+    bench.object("image")["status"] = job("Complete");
+    bench.look();
+    let failed = json!({
+        "metadata": {"name": "web-1-build", "labels": {"tekton.dev/pipelineTask": "build"}},
+        "status": {
+            "startTime": "1970-01-01T00:16:50Z",
+            "conditions": [{"type": "Succeeded", "status": "False", "message": "exit code 1"}],
+            "results": [{"name": "reused", "value": "api"}],
+        },
+    });
+    let pipeline_run = bench.reference("pipeline");
+    bench.task_runs.insert(pipeline_run.clone(), Ok(vec![failed]));
+    assert_eq!(bench.look().phase, Phase::ClosingOut);
+    let [build] = &bench.record.stage("pipeline").unwrap().tasks[..] else { panic!() };
+    assert_eq!((&*build.name, &*build.object), ("build", "web-1-build"));
+    assert_eq!((build.progress, &*build.message), (StageProgress::Failed, "exit code 1"));
+    assert_eq!(build.started_at.unwrap().as_millis(), 1_010_000);
+    // What could not be read again stays known, and the reason is told.
+    bench.task_runs.insert(pipeline_run, Err("no permission to list".to_owned()));
+    bench.object("pipeline")["status"] = pipeline("True");
+    bench.look();
+    let stage = bench.record.stage("pipeline").unwrap();
+    assert_eq!((stage.progress, stage.tasks.len()), (StageProgress::Complete, 1));
+    let said = "the TaskRuns of PipelineRun ci/web-pipeline-";
+    assert!(bench.record.message.contains(said), "{}", bench.record.message);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use butler_follower::state::{Record, RunTimings};
 use butler_follower::status::Timings;
 
-use crate::support::{Bench, commit, job, pipeline, ready};
+use crate::support::{Bench, CHAIN, commit, job, pipeline, ready};
 
 fn timings(bench: &Bench) -> Timings {
     Timings::new(Some(&bench.record), bench.follower().budget, bench.now)
@@ -34,7 +34,7 @@ fn total_runs_from_the_first_submission_to_the_closeout() {
     assert_eq!(row(&bench, "job"), Some(7.0));
     assert_eq!(row(&bench, "pipeline-run"), Some(20.0));
     assert_eq!(row(&bench, "runtime"), Some(40.0));
-    assert_eq!(row(&bench, "closeout"), Some(60.0));
+    assert_eq!(row(&bench, "closeout"), Some(40.0));
     assert_eq!(row(&bench, "status-read"), Some(0.02));
 }
 
@@ -58,6 +58,66 @@ fn reused_object_is_a_stage_observation_and_not_the_total() {
     bench.look();
     assert_eq!(timings(&bench).total_seconds, None);
     assert!(timings(&bench).table().contains("job           image     8.0s   complete, reused"));
+}
+
+/// A Job that runs, or a gate of another kind, is no part of the closeout.
+#[test]
+fn closeout_is_the_wait_for_argo_and_the_runtime_only() {
+    let smoke =
+        "          - {name: smoke, preset: job, create: {apiVersion: batch/v1, kind: Job}}\n";
+    let flush = CHAIN.find("          - name: flush").unwrap();
+    let sync = CHAIN.find("          - name: sync").unwrap();
+    let after = format!("{CHAIN}{smoke}");
+    let between = format!("{}{smoke}{}", &CHAIN[..sync], &CHAIN[sync..]);
+    let none = CHAIN[..flush].to_owned();
+    for (chain, expected) in [(after, Some(40.0)), (between, Some(40.0)), (none, None)] {
+        let mut bench = Bench::with(&chain);
+        let has_gates = expected.is_some();
+        let mut is_waiting = 0;
+        for _ in 0..100 {
+            let decision = bench.look();
+            if decision.phase == butler_follower::Phase::Succeeded {
+                break;
+            }
+            if let Some(action) = decision.action {
+                bench.wait(20);
+                let status =
+                    if action.stage == "pipeline" { pipeline("True") } else { job("Complete") };
+                bench.object(&action.stage)["status"] = status;
+            } else if has_gates {
+                bench.wait(10);
+                is_waiting += 1;
+                if is_waiting == 4 {
+                    *bench.object("ready") = ready(&commit('a'));
+                }
+            }
+        }
+        bench.wait(1000);
+        bench.look();
+        assert_eq!(row(&bench, "closeout"), expected, "{chain}");
+    }
+}
+
+#[test]
+fn failed_pipeline_has_no_closeout_and_a_retry_begins_it_anew() {
+    let mut bench = Bench::new();
+    bench.look();
+    bench.object("image")["status"] = job("Complete");
+    bench.look();
+    bench.wait(30);
+    bench.object("pipeline")["status"] = pipeline("False");
+    bench.look();
+    assert_eq!(row(&bench, "closeout"), None);
+    bench.wait(60);
+    bench.look();
+    bench.look();
+    bench.wait(30);
+    bench.object("pipeline")["status"] = pipeline("True");
+    bench.look();
+    bench.wait(15);
+    *bench.object("ready") = ready(&commit('a'));
+    bench.look();
+    assert_eq!(row(&bench, "closeout"), Some(15.0));
 }
 
 #[test]

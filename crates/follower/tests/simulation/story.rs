@@ -231,13 +231,18 @@ impl Story {
         let mut observations = Observations {
             head,
             objects: BTreeMap::new(),
+            task_runs: BTreeMap::new(),
             read_took: Some(Duration::from_millis(self.random.u64(0..2000))),
         };
         let follower = &self.registry.followers[0];
         for (_, reference) in objects_to_read(follower, &self.record, &observations.head) {
             let mut sighting = self.cluster.read(&reference, self.now);
             if happens(&mut self.random, self.faults.unreadable) {
-                sighting = Sighting::Unknown { why: "timeout".to_owned() };
+                sighting = if self.random.bool() {
+                    Sighting::Unknown { why: "timeout".to_owned() }
+                } else {
+                    Sighting::Denied { why: "forbidden".to_owned() }
+                };
             }
             if !happens(&mut self.random, self.faults.omitted) {
                 observations.objects.insert(reference, sighting);

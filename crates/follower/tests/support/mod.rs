@@ -77,7 +77,9 @@ pub(crate) struct Bench {
     pub(crate) head: Head,
     pub(crate) objects: BTreeMap<ObjectReference, Value>,
     pub(crate) unreadable: Vec<ObjectReference>,
+    pub(crate) denied: Vec<ObjectReference>,
     pub(crate) refused: Vec<ObjectReference>,
+    pub(crate) task_runs: BTreeMap<ObjectReference, Result<Vec<Value>, String>>,
     pub(crate) submitted: Vec<Action>,
     pub(crate) now: Moment,
 }
@@ -96,7 +98,9 @@ impl Bench {
             head: Head::Found(commit('a')),
             objects: BTreeMap::new(),
             unreadable: Vec::new(),
+            denied: Vec::new(),
             refused: Vec::new(),
+            task_runs: BTreeMap::new(),
             submitted: Vec::new(),
             now: Moment::from_millis(1_000_000),
         };
@@ -139,6 +143,9 @@ impl Bench {
             if self.unreadable.contains(reference) {
                 return Sighting::Unknown { why: "connection refused".to_owned() };
             }
+            if self.denied.contains(reference) {
+                return Sighting::Denied { why: "no permission".to_owned() };
+            }
             if self.refused.contains(reference) {
                 return Sighting::Refused { why: "forbidden".to_owned() };
             }
@@ -150,6 +157,7 @@ impl Bench {
         Observations {
             head: self.head.clone(),
             objects: objects.map(|(_, object)| (object.clone(), sighting(&object))).collect(),
+            task_runs: self.task_runs.clone(),
             read_took: Some(Duration::from_millis(20)),
         }
     }

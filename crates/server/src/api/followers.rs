@@ -34,7 +34,7 @@ pub(super) async fn list<S: Store>(
     Ok(Json(json!({"items": items, "next": null, "problems": problems})))
 }
 
-/// All followers, in the order of the registry.
+/// All followers, in the order of the registry, and then those whose definition is refused.
 pub(crate) async fn statuses<S: Store>(
     state: &ApiState<S>,
 ) -> Result<Vec<FollowerStatus>, ApiError> {
@@ -45,7 +45,19 @@ pub(crate) async fn statuses<S: Store>(
         let known = stored.iter().find(|known| known.record.follower == follower.id);
         FollowerStatus::new(follower, known.map(|known| &known.record), now)
     });
-    Ok(statuses.collect())
+    let refused = state.desired.refused_followers().into_iter();
+    let refused = refused.map(|(id, why)| FollowerStatus::refused(&id, &why, now));
+    Ok(statuses.chain(refused).collect())
+}
+
+/// The status of a follower whose definition is refused.
+async fn refused<S: Store>(
+    state: &ApiState<S>,
+    id: &str,
+) -> Result<Option<FollowerStatus>, ApiError> {
+    let refused = state.desired.refused_followers().into_iter().find(|(refused, _)| refused == id);
+    let Some((id, why)) = refused else { return Ok(None) };
+    Ok(Some(FollowerStatus::refused(&id, &why, state.store.clock().await?)))
 }
 
 /// `GET /followers/ID`.
@@ -53,6 +65,9 @@ pub(super) async fn show<S: Store>(
     State(state): State<Shared<S>>,
     Path(id): Path<String>,
 ) -> Result<Json<FollowerStatus>, ApiError> {
+    if let Some(refused) = refused(&state, &id).await? {
+        return Ok(Json(refused));
+    }
     let follower = follower(&state, &id)?;
     let stored = state.store.follower(&id).await?;
     let now = state.store.clock().await?;
@@ -204,6 +219,9 @@ pub(super) async fn run<S: Store>(
         (false, true) => Request::DryRun,
         (false, false) => Request::Unconfirmed,
     };
+    if let Some(follower) = refused(&state, &id).await? {
+        return Ok(Json(Looked { follower, submitted: None }));
+    }
     let follower = follower(&state, &id)?;
     read_branch(&state, &follower).await?;
     let decision = match state.followers.ask(&id, request).await? {
@@ -255,6 +273,10 @@ fn follower<S>(state: &ApiState<S>, id: &str) -> Result<Follower, ApiError> {
     let registry = state.desired.followed.registries().borrow().clone();
     let found = registry.followers.iter().find(|follower| follower.id == id);
     found.cloned().ok_or_else(|| {
+        let mut refused = state.desired.refused_followers().into_iter();
+        if let Some((_, why)) = refused.find(|(refused, _)| refused == id) {
+            return ApiError::conflict(format!("the definition of `{id}` is refused: {why}"));
+        }
         ApiError::not_found(format!(
             "the registry of followers (`--followers`) does not have `{id}`"
         ))

@@ -71,8 +71,8 @@ mod tests {
         let mut record = Record::new("web");
         let first = copies.next("ci", &record).unwrap();
         assert_eq!(first["metadata"]["name"], "butler-follower-web");
-        let decoded: Record = serde_json::from_str(first["data"][KEY].as_str().unwrap()).unwrap();
-        assert_eq!(decoded, record);
+        let decoded: Value = serde_json::from_str(first["data"][KEY].as_str().unwrap()).unwrap();
+        assert_eq!(decoded["follower"], "web");
         assert!(copies.failed("web", "forbidden") && !copies.failed("web", "forbidden"));
         assert!(copies.next("ci", &record).is_some(), "it was not written yet");
         copies.written("web", &first);

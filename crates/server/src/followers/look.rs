@@ -125,9 +125,20 @@ impl<S: Followers, W: Surroundings> FollowerLooks<S, W> {
                 return None;
             }
             let wanted = Wanted { follower, stage, commit, object, known };
-            Some(async move { (object.clone(), surroundings.read(wanted).await) })
+            Some(async move {
+                let sighting = surroundings.read(wanted).await;
+                // After the object: those of one that has ended are not read again.
+                let has_tasks = object.is_pipeline_run() && matches!(sighting, Sighting::Found(_));
+                let tasks =
+                    if has_tasks { Some(surroundings.task_runs(object).await) } else { None };
+                (object.clone(), sighting, tasks)
+            })
         });
-        let mut objects: BTreeMap<_, _> = join_all(read).await.into_iter().collect();
+        let (mut objects, mut task_runs) = (BTreeMap::new(), BTreeMap::new());
+        for (object, sighting, tasks) in join_all(read).await {
+            task_runs.extend(tasks.map(|tasks| (object.clone(), tasks)));
+            objects.insert(object, sighting);
+        }
         // Refusals of earlier commits, attempts and submissions are over, and those of objects that exist.
         self.refused.retain(|object, refusal| {
             let stage = wanted.iter().find(|(_, wanted)| wanted == object);
@@ -142,7 +153,7 @@ impl<S: Followers, W: Surroundings> FollowerLooks<S, W> {
             }
         }
         let read_took = Some(begun.elapsed());
-        (Observations { head, objects, read_took }, observed_at)
+        (Observations { head, objects, task_runs, read_took }, observed_at)
     }
 }
 

@@ -7,6 +7,7 @@ use butler_follower::config::{Follower, Source};
 use butler_follower::object::ObjectReference;
 use butler_follower::state::{Record, StageRecord};
 use butler_follower::{Action, Commit, Head, Sighting};
+use serde_json::Value;
 
 use crate::model::Moment;
 
@@ -41,6 +42,12 @@ pub trait Surroundings: Send + Sync {
 
     /// What is known of an object.
     fn read(&self, wanted: Wanted<'_>) -> impl Future<Output = Sighting> + Send;
+
+    /// The `TaskRun`s of a `PipelineRun`, or why they cannot be read.
+    fn task_runs(
+        &self,
+        pipeline_run: &ObjectReference,
+    ) -> impl Future<Output = Result<Vec<Value>, String>> + Send;
 
     /// Submits an object, and does not wait for its end. One that exists is not changed.
     fn submit(&self, follower: &Follower, action: &Action)

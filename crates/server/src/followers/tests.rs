@@ -83,6 +83,14 @@ impl Surroundings for Cluster {
         found.map_or(Sighting::Absent, Sighting::Found)
     }
 
+    async fn task_runs(&self, pipeline_run: &ObjectReference) -> Result<Vec<Value>, String> {
+        self.0.lock().unwrap().read.push(format!("TaskRuns of {}", pipeline_run.name));
+        Ok(vec![json!({
+            "metadata": {"name": "web-1-build", "labels": {"tekton.dev/pipelineTask": "build"}},
+            "status": {"startTime": "2026-03-01T10:00:00Z", "completionTime": "2026-03-01T10:00:09Z"},
+        })])
+    }
+
     async fn submit(&self, _: &Follower, action: &Action) -> Creation {
         let mut objects = self.0.lock().unwrap();
         objects.submitted.push(action.object.name.clone());
@@ -152,6 +160,8 @@ async fn each_stage_is_submitted_once_until_the_commit_is_delivered() {
     assert!(submitted[0].starts_with("web-image-") && submitted[1].starts_with("web-pipeline-"));
     let stored = store.follower("web").await.unwrap().unwrap();
     assert_eq!(stored.record, decision.record);
+    let tasks = &stored.record.stage("pipeline").unwrap().tasks;
+    assert_eq!((tasks.len(), &*tasks[0].name), (1, "build"));
     let copy = cluster.0.lock().unwrap().copy.clone();
     assert_eq!(copy, Some(("ci".to_owned(), stored.record)));
     // A server that starts now has nothing to do, and does not read what is complete.

@@ -118,6 +118,14 @@ impl Resources {
         self.objects.iter().map(taken).collect()
     }
 
+    /// The followers of which no generation is in force: their ids, and why.
+    pub fn refused_followers(&self) -> impl Iterator<Item = (String, String)> {
+        let refused = self.refusals.iter().filter(|(key, _)| {
+            key.kind == ResourceKind::Follower && !self.in_force.contains_key(key)
+        });
+        refused.map(|(key, refusal)| (key.full_name(), refusal.message.clone()))
+    }
+
     /// What is wrong with resources, in sentences.
     pub fn problems(&self) -> impl Iterator<Item = String> {
         self.refusals.iter().map(|(key, refusal)| format!("{key}: {}", refusal.message))

@@ -1,6 +1,7 @@
 //! The status of a resource.
 
-use butler_cluster::{Condition, ConditionStatus, CustomObject, ResourceStatus};
+use butler_cluster::{Condition, ConditionStatus, CustomObject, ResourceKind, ResourceStatus};
+use butler_follower::Phase;
 
 use super::choice::Refusal;
 
@@ -93,8 +94,14 @@ pub fn status(
     let unused = Holds {
         status: ConditionStatus::False,
         reason: "NotAccepted".to_owned(),
-        message: "the server does not use it".to_owned(),
+        message: refusal.map_or_else(
+            || "the server does not use it".to_owned(),
+            |refusal| format!("the server does not use it: {}", refusal.message),
+        ),
     };
+    // A follower that is not in force waits for a person, as one whose object was refused.
+    let is_blocked = object.key.kind == ResourceKind::Follower && observed.is_none();
+    let blocked = || is_blocked.then(|| Phase::Blocked.as_str().to_owned());
     let was_ready = object.status.as_ref().and_then(|status| status.condition("Ready"));
     let was_ready = was_ready.filter(|was| was.observed_generation == object.generation);
     let ready = match (observed, was_ready) {
@@ -122,7 +129,7 @@ pub fn status(
     });
     ResourceStatus {
         observed_generation: object.generation,
-        phase: observed.and_then(|observed| observed.phase.clone()),
+        phase: observed.and_then(|observed| observed.phase.clone()).or_else(blocked),
         commit: observed.and_then(|observed| observed.commit.clone()),
         layers: observed.and_then(|it| it.layers).map(|it| i32::try_from(it).unwrap_or(i32::MAX)),
         conditions: conditions.collect(),

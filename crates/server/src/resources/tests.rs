@@ -382,6 +382,28 @@ fn status_says_what_holds_since_when() {
     let unused = status(&object, Some(&refusal), None, "now");
     assert_eq!(unused.condition("Ready").unwrap().reason, "NotAccepted");
     assert_eq!(unused.condition("Accepted").unwrap().message, "no");
+    assert_eq!(unused.condition("Ready").unwrap().message, "the server does not use it: no");
+    assert_eq!(unused.phase, None, "a repository has no phase");
+}
+
+#[test]
+fn follower_that_is_refused_is_blocked_with_the_reason() {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod"});
+    let stages = json!([{"name": "a", "kind": "job", "create": pod, "succeeded": [{"path": "$.a", "exists": true}]}]);
+    let wrong = follower_of("team-a/web", &json!({"kubernetes": {"stages": stages}}));
+    let resources = resolved(vec![repository("team-a/infra"), wrong.clone()]);
+    let refused: Vec<_> = resources.refused_followers().collect();
+    let [(id, why)] = &refused[..] else { panic!("{refused:?}") };
+    assert_eq!(id, "team-a.web");
+    assert!(why.contains("cannot use `Pod`"), "{why}");
+    let taken = &resources.taken()[&wrong.key];
+    let written = status(&wrong, taken.refusal.as_ref(), None, "now");
+    assert_eq!(written.phase.as_deref(), Some("Blocked"));
+    assert!(written.condition("Ready").unwrap().message.contains("cannot use `Pod`"));
+    // The last valid generation stays what it was.
+    let observed = Observed { phase: Some("Noop".to_owned()), ..Observed::nothing() };
+    let written = status(&wrong, taken.refusal.as_ref(), Some(&observed), "now");
+    assert_eq!(written.phase.as_deref(), Some("Noop"));
 }
 
 /// The rules of structural schemas, from the documentation of Kubernetes.

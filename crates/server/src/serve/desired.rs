@@ -183,6 +183,11 @@ impl Desired {
         self.includes().resources().taken()
     }
 
+    /// The followers of custom resources that are not used: their ids, and why.
+    pub(crate) fn refused_followers(&self) -> Vec<(String, String)> {
+        self.includes().resources().refused_followers().collect()
+    }
+
     /// Takes the files of an include at a commit, or what is wrong with them. Returns whether the
     /// configuration has changed.
     pub(super) fn include(

@@ -54,24 +54,26 @@ impl CiRuns {
         match self.state(job, wanted).await {
             Ok(Some(state)) => Sighting::Found(describe(&state, wanted.commit)),
             Ok(None) => Sighting::Absent,
-            Err(why) => Sighting::Unknown { why },
+            Err(sighting) => sighting,
         }
     }
 
-    async fn state(&self, job: &CiJob, wanted: Wanted<'_>) -> Result<Option<RunState>, String> {
-        let provider = self.provider(wanted.follower, job).await?;
+    /// The state of a run, or why it is not known.
+    async fn state(&self, job: &CiJob, wanted: Wanted<'_>) -> Result<Option<RunState>, Sighting> {
+        let denied = |why: String| Sighting::Denied { why };
+        let provider = self.provider(wanted.follower, job).await.map_err(denied)?;
         let name = &wanted.object.name;
         let known = self.known().get(&wanted.follower.id).cloned();
         let id = if let Some((_, id)) = known.filter(|(run, _)| run == name) {
             id
         } else {
-            let start = request(wanted.follower, job, name, wanted.commit)?;
-            let found = Box::pin(provider.find(&start)).await.map_err(|error| chain(&error))?;
+            let start = request(wanted.follower, job, name, wanted.commit).map_err(denied)?;
+            let found = Box::pin(provider.find(&start)).await.map_err(|error| unread(&error))?;
             let Some(found) = found else { return Ok(None) };
             self.keep(wanted.follower, name, &found.external_run_id);
             found.external_run_id
         };
-        let state = Box::pin(provider.state(&id)).await.map_err(|error| chain(&error))?;
+        let state = Box::pin(provider.state(&id)).await.map_err(|error| unread(&error))?;
         // A queue item becomes a build, which has another id.
         self.keep(wanted.follower, name, &state.external_run_id);
         Ok(Some(state))
@@ -221,6 +223,12 @@ fn request(
     let mut inputs = job.inputs.clone();
     inputs.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
     Ok(StartRequest { run_id, runner: None, inputs })
+}
+
+/// What is known of a run after this error.
+fn unread(error: &TriggerError) -> Sighting {
+    let why = chain(error);
+    if is_final(error) { Sighting::Denied { why } } else { Sighting::Unknown { why } }
 }
 
 /// Whether a repetition of the request cannot help.

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use butler_cluster::{Creation, NativeObject, Reading};
 use butler_follower::config::{Follower, Source};
+use butler_follower::object::ObjectReference;
 use butler_follower::state::Record;
 use butler_follower::{Action, Sighting, Submission};
+use serde_json::Value;
 
 use super::follower_ci::{CiRuns, job_of};
 use super::follower_layer;
@@ -54,8 +56,20 @@ impl<S: Store + 'static> Surroundings for FollowerObjects<S> {
         match reading {
             Reading::Found(found) => Sighting::Found(found),
             Reading::Absent => Sighting::Absent,
+            Reading::Denied { why } => Sighting::Denied { why },
             Reading::Unknown { why } => Sighting::Unknown { why },
         }
+    }
+
+    async fn task_runs(&self, pipeline_run: &ObjectReference) -> Result<Vec<Value>, String> {
+        let kind = NativeObject {
+            api_version: &pipeline_run.api_version,
+            kind: "TaskRun",
+            namespace: pipeline_run.namespace.as_deref(),
+            name: "",
+        };
+        let label = format!("tekton.dev/pipelineRun={}", pipeline_run.name);
+        self.state.follower_cluster.objects().await?.labelled(kind, &label).await
     }
 
     async fn submit(&self, follower: &Follower, action: &Action) -> Creation {

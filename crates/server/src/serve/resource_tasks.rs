@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use butler_cluster::{
     KnownResources, NativeObjects, ResourceKey, ResourceKind, SecretUnread, WatchedResources,
 };
+use futures_util::{StreamExt as _, stream};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -25,6 +26,9 @@ const SETTLES: Duration = Duration::from_millis(200);
 
 /// The time between two writes of what has changed in the status.
 const WRITES: Duration = Duration::from_secs(2);
+
+/// How many statuses are written at the same time. A cluster needs some time for each of them.
+const WRITERS: usize = 16;
 
 /// The time between two looks at resources that are not used.
 const AGAIN: Duration = Duration::from_mins(1);
@@ -150,13 +154,21 @@ impl CustomResources {
             Some((object, status(object, taken.refusal.as_ref(), observed.as_ref(), &now)))
         });
         let of_held = held.iter().map(|object| (object, status_of_held(object, &now)));
+        let mut due = Vec::new();
         for (object, status) in of_objects.chain(of_held) {
             let key = &object.key;
             let waits = refused.get(key).is_some_and(|(_, next)| *next > Instant::now());
-            if waits || object.status.as_ref() == Some(&status) {
-                continue;
+            if !waits && object.status.as_ref() != Some(&status) {
+                due.push((Arc::clone(object), status));
             }
-            match cluster.write_status(object, &status).await {
+        }
+        let writes = stream::iter(due).map(|(object, status)| async move {
+            (cluster.write_status(&object, &status).await, object)
+        });
+        let mut written = std::pin::pin!(writes.buffer_unordered(WRITERS));
+        while let Some((result, object)) = written.next().await {
+            let key = &object.key;
+            match result {
                 Ok(()) => {
                     refused.remove(key);
                 }

@@ -32,7 +32,7 @@ pub use shared::{Fault, FaultEffect, NAMESPACE, PodCourse, TOKEN};
 
 use super::authority::Authority;
 use super::git_server::TlsListener;
-use shared::Shared;
+use shared::{Gathering, Shared};
 
 /// A running cluster. Everything that it started ends with it.
 pub struct ApiServer {
@@ -60,6 +60,7 @@ impl ApiServer {
             store: Mutex::default(),
             changes: watch::Sender::new(0),
             faults: Mutex::default(),
+            gathering: Mutex::default(),
             watching: watch::Sender::default(),
             course: watch::Sender::new(PodCourse::Run),
             conflicts: AtomicUsize::new(0),
@@ -177,6 +178,14 @@ impl ApiServer {
         times: usize,
     ) {
         self.shared.faults.lock().unwrap().push(Fault { method, path, what, times });
+    }
+
+    /// Requests of this method whose path ends with `path` are answered only when `number` of them wait at the same
+    /// time. All later ones are answered at once.
+    pub fn gather(&self, method: &'static str, path: &'static str, number: usize) {
+        let waiting = watch::Sender::new(Some(0));
+        let gathering = Gathering { method, path, number, waiting };
+        *self.shared.gathering.lock().unwrap() = Some(Arc::new(gathering));
     }
 
     /// From now on, no request fails because of [`ApiServer::fault`].

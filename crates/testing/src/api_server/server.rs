@@ -22,7 +22,10 @@ use super::{discovery, kubelet};
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     let answer = move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
         let shared = Arc::clone(&shared);
-        async move { answer(&shared, &method, &uri, &headers, &body) }
+        async move {
+            shared.gather(&method, uri.path()).await;
+            answer(&shared, &method, &uri, &headers, &body)
+        }
     };
     Router::new().fallback(answer)
 }
@@ -131,6 +134,7 @@ fn apply(
     }
     let known = shared.store.lock().unwrap().get(path).cloned();
     object["metadata"]["generation"] = json!(1);
+    object["metadata"]["uid"] = json!(format!("{:032x}", fastrand::u128(..)));
     if let Some(known) = &known {
         object["metadata"]["uid"] = known["metadata"]["uid"].clone();
         object["status"] = known["status"].clone();
@@ -192,13 +196,17 @@ fn read(shared: &Shared, path: &str, query: &BTreeMap<String, String>) -> Respon
     if let Some(object) = store.get(path) {
         return found(object);
     }
-    let kind = match path.rsplit('/').next() {
+    let plural = path.rsplit('/').next();
+    let kind = match plural {
         Some("jobs") => "JobList",
         Some("pods") => "PodList",
         Some("events") => "EventList",
         Some("repositories") => "RepositoryList",
         Some("layers") => "LayerList",
         Some("followers") => "FollowerList",
+        Some("taskruns") => "TaskRunList",
+        Some("roles") => "RoleList",
+        Some("rolebindings") => "RoleBindingList",
         _ => {
             let mut parts = path.rsplit('/');
             let (name, plural) = (parts.next().unwrap(), parts.next().unwrap());
@@ -213,7 +221,9 @@ fn read(shared: &Shared, path: &str, query: &BTreeMap<String, String>) -> Respon
             return (StatusCode::NOT_FOUND, found(&status)).into_response();
         }
     };
-    let items: Vec<_> = store.of(path).filter(|object| is_selected(object, query)).collect();
+    // Without a namespace, those of all namespaces.
+    let collection = if path.contains("/namespaces/") { path } else { plural.unwrap() };
+    let items: Vec<_> = store.of(collection).filter(|object| is_selected(object, query)).collect();
     found(&json!({
         "apiVersion": "v1", "kind": kind, "items": items,
         "metadata": {"resourceVersion": store.version.to_string()},
@@ -222,11 +232,15 @@ fn read(shared: &Shared, path: &str, query: &BTreeMap<String, String>) -> Respon
 
 fn delete(shared: &Arc<Shared>, path: &str, body: &Bytes) -> Response {
     let options: Value = serde_json::from_slice(body).unwrap_or_default();
-    assert_eq!(options["propagationPolicy"], "Foreground", "its pods go first");
     let Some(object) = shared.store.lock().unwrap().get(path).cloned() else {
         return failure(404, "NotFound", "not found");
     };
     assert_eq!(options["preconditions"]["uid"], object["metadata"]["uid"], "this one and no other");
+    if !path.contains("/jobs/") {
+        shared.update(|store| store.remove(path));
+        return found(&object);
+    }
+    assert_eq!(options["propagationPolicy"], "Foreground", "its pods go first");
     shared.update(|store| {
         store.change(path, |job| job["metadata"]["deletionTimestamp"] = json!(now()));
     });

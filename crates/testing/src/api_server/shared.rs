@@ -1,8 +1,8 @@
 //! The state of a cluster that its parts share, and the faults that a test adds to it.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
+use std::sync::{Arc, Mutex};
 
 use axum::http::Method;
 use tokio::sync::watch;
@@ -86,12 +86,33 @@ pub(super) struct Watching {
     pub(super) breaks: u64,
 }
 
+/// Requests that are answered only when so many of them wait at the same time.
+pub(super) struct Gathering {
+    pub(super) method: &'static str,
+    /// The end of the path.
+    pub(super) path: &'static str,
+    pub(super) number: usize,
+    /// How many wait now; `None` after there were enough.
+    pub(super) waiting: watch::Sender<Option<usize>>,
+}
+
+/// One request that waits. One whose client has given up does not count.
+struct Waiting<'a>(&'a Gathering);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let leave = |waiting: &mut Option<usize>| *waiting = waiting.map(|number| number - 1);
+        self.0.waiting.send_modify(leave);
+    }
+}
+
 /// The state that the parts of the cluster share.
 pub(super) struct Shared {
     pub(super) store: Mutex<Store>,
     /// Version of the store, incremented by each change.
     pub(super) changes: watch::Sender<u64>,
     pub(super) faults: Mutex<Vec<Fault>>,
+    pub(super) gathering: Mutex<Option<Arc<Gathering>>>,
     pub(super) watching: watch::Sender<Watching>,
     pub(super) course: watch::Sender<PodCourse>,
     /// How many changes named an earlier version of their object.
@@ -112,6 +133,21 @@ impl Shared {
     pub(super) fn reachable(&self, text: &str) -> String {
         let services = self.services.lock().unwrap();
         services.iter().fold(text.to_owned(), |text, (address, place)| text.replace(address, place))
+    }
+
+    /// Waits until as many such requests wait as a test wants.
+    pub(super) async fn gather(&self, method: &Method, path: &str) {
+        let gathering = self.gathering.lock().unwrap().clone();
+        let Some(gathering) = gathering else { return };
+        if method != gathering.method || !path.ends_with(gathering.path) {
+            return;
+        }
+        gathering.waiting.send_modify(|waiting| {
+            *waiting = waiting.map(|number| number + 1).filter(|now| *now < gathering.number);
+        });
+        let _waiting = Waiting(&gathering);
+        let mut changes = gathering.waiting.subscribe();
+        let _ = changes.wait_for(Option::is_none).await;
     }
 
     /// The fault for this request; each is used a limited number of times.

@@ -183,7 +183,7 @@ followers:
     installation.kill().await;
     installation.serve(&arguments).await;
     let status = || installation.json(&["follower", "status"])["followers"][0].clone();
-    eventually("a reading", || status()["message"].as_str().unwrap().contains("is not ready: "))
+    eventually("a reading", || status()["message"].as_str().unwrap().contains("is running: "))
         .await;
     runs.lock().unwrap().status = succeeded;
     eventually("the delivery", || status()["succeeded"] == *commit).await;

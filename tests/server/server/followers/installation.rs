@@ -113,3 +113,59 @@ async fn apply_does_not_put_several_servers_beside_one() {
         text(&output)
     );
 }
+
+#[tokio::test]
+async fn apply_deletes_roles_that_are_not_wanted_any_more_and_no_others() {
+    let operator = Operator::new().await;
+    operator.run(&["apply", "--confirm", "--resources", "team-a"]).await;
+    // Another server has the same name for the Role of its attempts.
+    let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/others";
+    let object = |kind: &str, server: &str| {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+            "metadata": {"name": "butler-server", "namespace": "others"},
+            "subjects": [{"kind": "ServiceAccount", "name": "butler-server", "namespace": server}],
+        })
+    };
+    operator.cluster.put(&format!("{rbac}/roles/butler-server"), object("Role", "second"));
+    let binding = object("RoleBinding", "second");
+    operator.cluster.put(&format!("{rbac}/rolebindings/butler-server"), binding);
+    let places = || {
+        ["roles", "rolebindings"].map(|plural| {
+            let all = operator.cluster.all(plural).into_iter();
+            let mut places: Vec<_> = all
+                .map(|it| it["metadata"]["namespace"].as_str().unwrap().to_owned())
+                .collect();
+            places.sort();
+            places
+        })
+    };
+    let before = ["argocd", "butler-attempts", "ci", "others", "team-a", "web"].map(str::to_owned);
+    assert_eq!(places(), [before.to_vec(), before.to_vec()]);
+
+    let changed = CHAIN.replace("namespace: argocd", "namespace: ci");
+    std::fs::write(operator.directory.path().join("followers.yaml"), changed).unwrap();
+    let words = ["--job-namespace", "runs"];
+    let planned = operator.run(&[&["plan"], &words[..]].concat()).await;
+    assert!(planned.contains(", 6 to delete"), "{planned}");
+    let is_deleted = |kind: &str, namespace: &str, name: &str| {
+        planned.lines().any(|line| {
+            line.split_whitespace().collect::<Vec<_>>() == ["delete", kind, namespace, name]
+        })
+    };
+    for kind in ["RoleBinding", "Role"] {
+        assert!(is_deleted(kind, "argocd", "butler-followers-butler-system"), "{planned}");
+        assert!(is_deleted(kind, "team-a", "butler-resources-butler-system"), "{planned}");
+        assert!(is_deleted(kind, "butler-attempts", "butler-server"), "{planned}");
+    }
+    assert_eq!(places(), [before.to_vec(), before.to_vec()], "only shown");
+    operator.run(&[&["apply", "--confirm"], &words[..]].concat()).await;
+    let after = ["ci", "others", "runs", "web"].map(str::to_owned);
+    assert_eq!(places(), [after.to_vec(), after.to_vec()]);
+    // Whoever may not look everywhere is told how.
+    let refused = FaultEffect::Status(403, "Forbidden", "cannot list resource \"rolebindings\"");
+    operator.cluster.faults("GET", "v1/rolebindings", refused, 3);
+    let planned = operator.run(&[&["plan"], &words[..]].concat()).await;
+    let how = "kubectl get role,rolebinding -A --field-selector metadata.name=butler-followers-butler-system";
+    assert!(planned.contains(how) && planned.contains(", 0 to delete"), "{planned}");
+}

@@ -71,6 +71,7 @@ layers: {network: {repository: infra, path: network}}
             ("kubeconfig", &*cluster.kubeconfig()),
             ("butler.yaml", config),
             ("access.yaml", &access),
+            ("ops.token", &format!("{TOKEN}\n")),
         ] {
             std::fs::write(directory.path().join(name), content).unwrap();
         }
@@ -342,10 +343,11 @@ async fn documented_installation_of_several_servers_ends_with_servers_that_share
         percent_encoding::utf8_percent_encode(PASSWORD, percent_encoding::NON_ALPHANUMERIC);
     let database = format!("postgres:{password}@127.0.0.1:{}/postgres", postgres.port());
     person.places.push(("butler:PASSWORD@db.example.com/butler".to_owned(), database));
+    let mut listed = String::new();
     for line in
         commands("docs/server-kubernetes.md", "### Several servers", "## Settings of the server")
     {
-        person.run(&line).await;
+        listed = person.run(&line).await;
         // A person adds the login for the bucket to the file.
         if line.contains("generate server") {
             let text = std::fs::read_to_string(person.path("server.yaml")).unwrap();
@@ -369,10 +371,12 @@ async fn documented_installation_of_several_servers_ends_with_servers_that_share
         }
     }
     assert_eq!(person.pods.len(), 2);
+    // The last command asks in the first pod.
+    assert!(listed.contains("network"), "{listed}");
     // The token of the only user is in the shared access file, and no server has made another one.
     for pod in &person.pods {
-        std::fs::write(pod.path("/tmp/token"), TOKEN).unwrap();
-        let words = ["butler-runner", "layer", "list", "--server-token-file", "/tmp/token"];
+        let file = "/etc/butler-runner/shared/ops.token";
+        let words = ["butler-runner", "layer", "list", "--server-token-file", file];
         let listed = printed(&mut pod.command(&words)).await;
         assert!(listed.contains("network"), "{listed}");
         assert!(!pod.path("/data/server/admin.token").exists());

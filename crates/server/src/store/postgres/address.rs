@@ -191,6 +191,8 @@ mod tests {
             ("postgres://db.example.com/butler", SslMode::Require),
             ("postgres://localhost,db.example.com/butler", SslMode::Require),
             ("postgres://db.example.com/butler?sslmode=disable", SslMode::Disable),
+            ("postgres://butler@postgres.database.svc/butler", SslMode::Require),
+            ("postgres://butler:p@postgres.database.svc/butler?sslmode=disable", SslMode::Disable),
             ("postgres://db.example.com/butler?sslmode=verify-ca", SslMode::Require),
             ("postgres://127.0.0.1:5433/butler", SslMode::Prefer),
         ] {

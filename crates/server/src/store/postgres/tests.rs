@@ -118,6 +118,18 @@ async fn schema_of_a_newer_version_is_left_alone() {
     assert!(!error.contains(butler_testing::PASSWORD), "{error}");
 }
 
+/// Addresses of other machines have `require` unless they say something else.
+#[tokio::test]
+async fn database_without_tls_needs_an_address_that_switches_encryption_off() {
+    let server = Postgres::start();
+    let address = address(&server);
+    let encrypted = address.replace("sslmode=disable", "sslmode=require");
+    assert_ne!(encrypted, address);
+    let error = PostgresStore::open(encrypted.parse().unwrap(), None).await.unwrap_err();
+    assert!(matches!(error, StoreError::Connect { .. }), "{error}");
+    PostgresStore::open(address.parse().unwrap(), None).await.unwrap();
+}
+
 #[tokio::test]
 async fn servers_that_start_together_create_the_tables_once() {
     let server = Postgres::start();
