@@ -149,7 +149,7 @@ async fn run(options: Options, is_one_pass: bool, is_dry_run: bool) -> u8 {
     let end = if is_dry_run {
         Box::pin(server::dry_run(options, &stop)).await.map(|dry_run| report_dry_run(&dry_run))
     } else if is_one_pass {
-        server::once(options, &stop).await.map(|pass| report(&pass))
+        Box::pin(server::once(options, &stop)).await.map(|pass| report(&pass))
     } else {
         let ready = |url: &str, code: Option<&SecretString>| {
             print(format!("listening on {url}\n").as_bytes());

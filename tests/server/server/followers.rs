@@ -135,7 +135,8 @@ impl Lane {
     /// Tekton starts a task of a `PipelineRun`, which takes nine seconds.
     fn task_run(&self, pipeline_run: &str, task: &str) {
         let name = format!("{pipeline_run}-{task}");
-        let labels = json!({"tekton.dev/pipelineRun": pipeline_run, "tekton.dev/pipelineTask": task});
+        let labels =
+            json!({"tekton.dev/pipelineRun": pipeline_run, "tekton.dev/pipelineTask": task});
         let status = json!({
             "startTime": "2026-03-01T10:00:00Z", "completionTime": "2026-03-01T10:00:09Z",
             "conditions": [{"type": "Succeeded", "status": "True", "reason": "Succeeded"}],

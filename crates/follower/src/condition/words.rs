@@ -96,7 +96,8 @@ pub(crate) fn said_of_condition(condition: &Value) -> Option<String> {
     let message = text("message").map(|message| shorten(message, MESSAGE));
     let is_new = |reason: &&str| {
         let is_said = message.as_ref().is_some_and(|message| message.contains(reason));
-        !is_said && !(reason.eq_ignore_ascii_case("failed") && message.is_some())
+        let is_plain = reason.eq_ignore_ascii_case("failed") && message.is_some();
+        !is_said && !is_plain
     };
     let reason = text("reason").map(|reason| (reason, VALUE));
     let reason =

@@ -52,12 +52,10 @@ pub enum SecretError {
         used_by: String,
     },
     /// Its Secret.
-    #[error("cannot use {}the Secret `{namespace}/{name}` that {used_by} needs: {}", of_key(key.as_deref()), problem.why)]
+    #[error("cannot use {}the Secret `{secret}` that {used_by} needs: {}", of_key(key.as_deref()), problem.why)]
     Secret {
-        /// The namespace of the Secret.
-        namespace: String,
-        /// The name of the Secret.
-        name: String,
+        /// The namespace and the name of the Secret, with a slash between them.
+        secret: String,
         /// The key that is needed, if it is a single one.
         key: Option<String>,
         /// What needs it.
@@ -227,8 +225,9 @@ fn problem(
     used_by: &str,
     problem: SecretUnread,
 ) -> SecretError {
-    let (namespace, name, used_by) = (of.namespace.clone(), of.name.clone(), used_by.to_owned());
-    SecretError::Secret { namespace, name, key: key.map(str::to_owned), used_by, problem }
+    let secret = format!("{}/{}", of.namespace, of.name);
+    let (key, used_by) = (key.map(str::to_owned), used_by.to_owned());
+    SecretError::Secret { secret, key, used_by, problem }
 }
 
 /// Only a change can help.

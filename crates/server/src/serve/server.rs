@@ -29,7 +29,7 @@ use super::scheduler::Scheduler;
 use super::starting::{Essentials, serve_http};
 use super::stopping::end_attempts;
 use super::tls::acceptor;
-use crate::api::{self, Access, ApiState, DiskLook, Rendered, SignIns};
+use crate::api::{self, Access, ApiState, DiskLook, Hosts, Rendered, SignIns};
 use crate::controller::Executor;
 use crate::followers::FollowerCluster;
 use crate::metrics::{NotificationMetrics, count_attempts};
@@ -92,31 +92,7 @@ pub async fn serve(
         public_url: hosts.public_url.clone(),
         metrics: Arc::clone(&notifications),
     };
-    let state = ApiState {
-        store: Arc::clone(&parts.store),
-        views: Arc::clone(&parts.views),
-        desired: Arc::clone(&parts.desired),
-        data: parts.data.clone(),
-        events: parts.sender.clone(),
-        access,
-        sign_ins: SignIns::default(),
-        hosts,
-        isolation,
-        leadership: parts.leadership.clone(),
-        attempts: Arc::clone(&parts.attempts),
-        poll_durations: Arc::clone(&parts.polls.durations),
-        transactions: parts.store.durations(),
-        log_watch: Arc::clone(&parts.log_watch),
-        followers: Arc::default(),
-        follower_cluster: cluster,
-        files: Arc::clone(&parts.copies.files),
-        disk: DiskLook::default(),
-        plans: Rendered::default(),
-        not_copied: Arc::clone(&parts.copies.not_copied),
-        deliveries: Arc::clone(&parts.polls.deliveries),
-        notifications,
-        metrics_open,
-    };
+    let state = api_state(&parts, access, hosts, cluster, notifications, isolation, metrics_open);
     let listener = listen(listen_at, &parts.data.port("listen")).await?;
     let address = listener.local_addr().map_err(ServeError::Serve)?;
     let places = Places::new(Limits::of_people(parts.descriptors), &trusted_proxies);
@@ -184,6 +160,43 @@ async fn begin_again<E: Executor>(scheduler: &mut Scheduler<AnyStore, E>) -> Sto
                 return begun;
             }
         }
+    }
+}
+
+/// What answers to requests need.
+fn api_state(
+    parts: &Parts,
+    access: Access,
+    hosts: Hosts,
+    follower_cluster: Arc<FollowerCluster>,
+    notifications: Arc<NotificationMetrics>,
+    isolation: String,
+    metrics_open: bool,
+) -> ApiState<AnyStore> {
+    ApiState {
+        store: Arc::clone(&parts.store),
+        views: Arc::clone(&parts.views),
+        desired: Arc::clone(&parts.desired),
+        data: parts.data.clone(),
+        events: parts.sender.clone(),
+        access,
+        sign_ins: SignIns::default(),
+        hosts,
+        isolation,
+        leadership: parts.leadership.clone(),
+        attempts: Arc::clone(&parts.attempts),
+        poll_durations: Arc::clone(&parts.polls.durations),
+        transactions: parts.store.durations(),
+        log_watch: Arc::clone(&parts.log_watch),
+        followers: Arc::default(),
+        follower_cluster,
+        files: Arc::clone(&parts.copies.files),
+        disk: DiskLook::default(),
+        plans: Rendered::default(),
+        not_copied: Arc::clone(&parts.copies.not_copied),
+        deliveries: Arc::clone(&parts.polls.deliveries),
+        notifications,
+        metrics_open,
     }
 }
 

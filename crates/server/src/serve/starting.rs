@@ -103,10 +103,10 @@ impl Essentials {
         loop {
             let part = part_of(&error);
             let why = chain(&error);
-            if told.replace(part) != Some(part) {
-                tracing::warn!("{why}; the server waits for it, and tries again");
-            } else {
+            if told.replace(part) == Some(part) {
                 tracing::debug!("{why}");
+            } else {
+                tracing::warn!("{why}; the server waits for it, and tries again");
             }
             ailing.replace(part, vec![why]);
             tokio::time::sleep(pause).await;

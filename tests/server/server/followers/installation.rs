@@ -133,9 +133,8 @@ async fn apply_deletes_roles_that_are_not_wanted_any_more_and_no_others() {
     let places = || {
         ["roles", "rolebindings"].map(|plural| {
             let all = operator.cluster.all(plural).into_iter();
-            let mut places: Vec<_> = all
-                .map(|it| it["metadata"]["namespace"].as_str().unwrap().to_owned())
-                .collect();
+            let mut places: Vec<_> =
+                all.map(|it| it["metadata"]["namespace"].as_str().unwrap().to_owned()).collect();
             places.sort();
             places
         })
