@@ -36,7 +36,7 @@ impl Watch {
         let connected = Cluster::connect(&access, None).await.unwrap();
         let (sender, told) = mpsc::channel(1);
         let mut task = JoinSet::new();
-        task.spawn(async move { watch_jobs(&connected, "team=ours", &sender).await });
+        task.spawn(async move { Box::pin(watch_jobs(&connected, "team=ours", &sender)).await });
         let mut watch = Self { cluster, told, _task: task, _directory: directory };
         // From the list, and from the watch that follows it.
         for name in ["first", "open"] {

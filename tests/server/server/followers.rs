@@ -222,12 +222,12 @@ async fn follower_delivers_a_commit_through_native_objects_also_after_the_server
     assert_eq!(pipeline["evidence"]["$.status.reusedServices"], "[\"api\"]");
     let copies = lane.cluster.all("configmaps");
     let copy = copies.iter().find(|it| it["metadata"]["name"] == "butler-follower-web").unwrap();
-    let copied = copy["data"]["state.json"].as_str().unwrap();
-    let copy: Value = serde_json::from_str(copied).unwrap();
+    let written = copy["data"]["state.json"].as_str().unwrap();
+    let copy: Value = serde_json::from_str(written).unwrap();
     assert_eq!(copy["succeeded"], *commit);
     let started = copy["timings"]["startedAt"].as_str().unwrap();
     assert!(started.starts_with("20") && started.ends_with('Z'), "{started}");
-    assert!(copied.lines().count() > 50 && copied.lines().all(|it| it.len() < 300), "{copied}");
+    assert!(written.lines().count() > 50 && written.lines().all(|it| it.len() < 300), "{written}");
     // People read the same.
     let shown = lane.installation.ask(&["follower", "status"]);
     let shown = text(&shown);

@@ -333,8 +333,11 @@ impl Bench {
 
 /// The usual chain, whose gate of the mirror is before the pipeline and has an hour.
 fn gate_before_pipeline() -> String {
-    let (start, rest) = CHAIN.split_at(CHAIN.find("          - name: pipeline").unwrap());
-    let (pipeline, rest) = rest.split_at(rest.find("          - name: flush").unwrap());
-    let (flush, rest) = rest.split_at(rest.find("          - name: sync").unwrap());
+    let at = |text: &str, stage: &str| {
+        text.find(&format!("          - name: {stage}")).expect("the chain has this stage")
+    };
+    let (start, rest) = CHAIN.split_at(at(CHAIN, "pipeline"));
+    let (pipeline, rest) = rest.split_at(at(rest, "flush"));
+    let (flush, rest) = rest.split_at(at(rest, "sync"));
     format!("{start}{}{pipeline}{rest}", flush.replace("10m", "1h"))
 }
