@@ -3,7 +3,7 @@
 use butler_base::error::visible;
 use butler_cluster::JobFailure;
 use butler_registry::StatusReport;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::directory::AttemptDirectory;
@@ -43,7 +43,7 @@ pub(super) struct EndOfRun {
 /// Why a run failed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Problem {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "known_class")]
     pub(super) class: Option<FailureClass>,
     /// The lock of the state.
     #[serde(default)]
@@ -51,6 +51,11 @@ pub(super) struct Problem {
     /// The reason.
     #[serde(default)]
     pub(super) message: String,
+}
+
+/// A class of failures, if this version knows it.
+fn known_class<'de, D: Deserializer<'de>>(given: D) -> Result<Option<FailureClass>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(given)?).ok())
 }
 
 /// The plan that an attempt has made.
