@@ -257,7 +257,7 @@ impl Shared {
                      to a minute late",
                     self.cluster.namespace()
                 );
-                self.outage.begins(objects, sentence);
+                self.outage.begins(&objects, &sentence);
             }
             JobNews::Watched { objects } => self.outage.ends(&objects),
         }
@@ -375,7 +375,7 @@ impl Shared {
                      noticed later",
                     self.cluster.namespace()
                 );
-                self.outage.begins(QUESTIONS.to_owned(), sentence);
+                self.outage.begins(QUESTIONS, &sentence);
             }
         }
         answer

@@ -21,10 +21,10 @@ impl JobsOutage {
     }
 
     /// Notes that something does not work.
-    pub(super) fn begins(&self, what: String, sentence: String) {
+    pub(super) fn begins(&self, what: &str, sentence: &str) {
         let is_new = self.change(|failing| {
             let is_new = failing.is_empty();
-            failing.insert(what, sentence.clone());
+            failing.insert(what.to_owned(), sentence.to_owned());
             is_new
         });
         if is_new {
@@ -62,9 +62,9 @@ mod tests {
     fn outage_is_one_problem_until_all_of_it_works_again() {
         let ailing = Arc::<Ailing>::default();
         let outage = JobsOutage::new(Arc::clone(&ailing));
-        outage.begins("jobs".to_owned(), "cannot watch jobs".to_owned());
-        outage.begins("pods".to_owned(), "cannot watch pods".to_owned());
-        outage.begins(QUESTIONS.to_owned(), "cannot ask".to_owned());
+        outage.begins("jobs", "cannot watch jobs");
+        outage.begins("pods", "cannot watch pods");
+        outage.begins(QUESTIONS, "cannot ask");
         assert_eq!((ailing.sentences().len(), ailing.first()), (1, Some(Part::Jobs)));
         for (what, is_over) in [("jobs", false), ("pods", false), (QUESTIONS, true)] {
             outage.ends(what);

@@ -87,10 +87,8 @@ fn is_away_code(code: &str) -> bool {
     match code {
         // A violation of the protocol, with which poolers say everything that they do not like.
         "08P01" => false,
-        // Too many connections, and other limits.
-        "53200" | "53300" | "53400" => true,
-        // It ends, has crashed, or starts.
-        "57P01" | "57P02" | "57P03" => true,
+        // Too many connections and other limits; it ends, has crashed, or starts.
+        "53200" | "53300" | "53400" | "57P01" | "57P02" | "57P03" => true,
         code => code.starts_with("08"),
     }
 }
