@@ -130,6 +130,7 @@ fn class(job: &Job, pod: Option<&Pod>) -> JobFailure {
 /// The rows of the table of failures in docs/server-kubernetes.md that a Job or its pod can cause, in its order, each with
 /// the shapes that clusters give it.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn each_row_of_the_documented_table_has_its_class() {
     let failed = |reason: &str| job(&[("Failed", reason)]);
     let (open, limit) = (job(&[]), failed("BackoffLimitExceeded"));

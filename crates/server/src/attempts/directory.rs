@@ -10,11 +10,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::failure_text::stored_failure;
 use super::file_names::{
     AFTER_PLAN, JOB, LEFT_PLAN_JSON, LEFT_PLAN_TEXT, PLAN_JSON, PLAN_TEXT, RESULT,
 };
 use super::log::AttemptLog;
-use super::outcome::stored_failure;
 use crate::config::STATES;
 use crate::data::{DataAccess, set_mode, write_private};
 use crate::model::{Ending, PlanDigest};

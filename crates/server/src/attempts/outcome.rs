@@ -3,11 +3,12 @@
 use butler_base::error::visible;
 use butler_cluster::JobFailure;
 use butler_registry::StatusReport;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::directory::AttemptDirectory;
 use super::drift::{self, Compared, Found};
+use super::failure_text::stored_failure;
 use super::plan_file::PlanFiles;
 use crate::layers::Catalog;
 use crate::model::{
@@ -18,9 +19,6 @@ use crate::store::AttemptResult;
 
 /// How much of a text of a lock is stored, in characters. It is as long as the longest id.
 const MOST_OF_A_TEXT: usize = 200;
-
-/// How much of the reason of a failure is stored, in characters.
-const MOST_OF_A_FAILURE: usize = 500;
 
 /// The end of a run: the fields that the body of `POST status` and `result.json` have in common.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -43,7 +41,7 @@ pub(super) struct EndOfRun {
 /// Why a run failed.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Problem {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "known_class")]
     pub(super) class: Option<FailureClass>,
     /// The lock of the state.
     #[serde(default)]
@@ -51,6 +49,11 @@ pub(super) struct Problem {
     /// The reason.
     #[serde(default)]
     pub(super) message: String,
+}
+
+/// A class of failures, if this version knows it.
+fn known_class<'de, D: Deserializer<'de>>(given: D) -> Result<Option<FailureClass>, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(given)?).ok())
 }
 
 /// The plan that an attempt has made.
@@ -215,16 +218,6 @@ fn stored_lock(reported: &Value) -> Option<StateLock> {
     Some(lock)
 }
 
-/// What is stored of the reason of a failure: its first line, without what could control a terminal.
-pub(super) fn stored_failure(reported: &str) -> Option<String> {
-    let line = reported.lines().next().unwrap_or_default().trim();
-    let mut shown: String = visible(line).take(MOST_OF_A_FAILURE).collect();
-    if shown.chars().count() == MOST_OF_A_FAILURE {
-        shown.push('…');
-    }
-    (!shown.is_empty()).then_some(shown)
-}
-
 /// What an attempt that has ended left in its directory, if it could not report it, or why it has no
 /// process.
 ///
@@ -273,6 +266,7 @@ pub(super) fn drift_of(
 
 #[cfg(test)]
 mod tests {
+    use super::super::failure_text::MOST_OF_A_FAILURE;
     use super::*;
 
     fn result(json: &str, action: Action) -> Option<AttemptResult> {

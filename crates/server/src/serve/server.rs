@@ -1,5 +1,6 @@
 //! Listens, decides and answers until the server is stopped.
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,16 +109,7 @@ pub async fn serve(
     let _address = publish_address(parts.data.root(), &own);
     let mut served = Box::pin(serve_http(listener, acceptor, router));
     let (end_notifications, notifications) = start_notifications(&parts, setup);
-    let begun = begin(&mut scheduler).await;
-    if begun.as_ref().is_err_and(StoreError::is_away) {
-        tokio::select! {
-            never = &mut served => match never {},
-            begun = begin_again(&mut scheduler) => begun?,
-            _ = stop.requested() => {}
-        }
-    } else {
-        begun?;
-    }
+    begin(&mut scheduler, &mut served, stop).await?;
     ready(&format!("{scheme}://{address}/"), code.as_ref());
     tokio::select! {
         never = &mut served => match never {},
@@ -142,25 +134,40 @@ pub async fn serve(
     Ok(())
 }
 
-/// Looks at everything once.
-async fn begin<E: Executor>(scheduler: &mut Scheduler<AnyStore, E>) -> StoreResult<()> {
-    scheduler.find_attempts().await?;
-    scheduler.look_at_all().await
+/// Looks at everything once. If the store is away, it is tried again, and requests are answered meanwhile.
+async fn begin<E: Executor>(
+    scheduler: &mut Scheduler<AnyStore, E>,
+    served: &mut (impl Future<Output = Infallible> + Unpin),
+    stop: &Stop,
+) -> StoreResult<()> {
+    let looked = look(scheduler).await;
+    if !looked.as_ref().is_err_and(StoreError::is_away) {
+        return looked;
+    }
+    tracing::warn!("the store does not answer; the server waits for it, and tries again");
+    tokio::select! {
+        never = served => match never {},
+        looked = look_again(scheduler) => looked,
+        _ = stop.requested() => Ok(()),
+    }
 }
 
-/// The same as [`begin`], after it has failed because the store was away.
-async fn begin_again<E: Executor>(scheduler: &mut Scheduler<AnyStore, E>) -> StoreResult<()> {
-    tracing::warn!("the store does not answer; the server waits for it, and tries again");
+async fn look_again<E: Executor>(scheduler: &mut Scheduler<AnyStore, E>) -> StoreResult<()> {
     loop {
         tokio::time::sleep(AGAIN).await;
-        match begin(scheduler).await {
+        match look(scheduler).await {
             Err(error) if error.is_away() => tracing::debug!("{error}"),
-            begun => {
+            looked => {
                 tracing::info!("the store answers again");
-                return begun;
+                return looked;
             }
         }
     }
+}
+
+async fn look<E: Executor>(scheduler: &mut Scheduler<AnyStore, E>) -> StoreResult<()> {
+    scheduler.find_attempts().await?;
+    scheduler.look_at_all().await
 }
 
 /// What answers to requests need.

@@ -107,7 +107,7 @@ async fn namespace_that_cannot_be_listed_is_held_and_the_others_go_on() {
     assert_eq!((code, said), (200, ready));
     site.installation.until_problem(&["cannot list layers in the namespace `team-b`"]).await;
     site.installation.until_problem(&["generate server --resources team-b"]).await;
-    assert_eq!(log(&site).matches("cannot list").count(), 1, "{}", log(&site));
+    assert_eq!(log(&site).matches(" WARN cannot list").count(), 1, "{}", log(&site));
     assert_own_lines(&log(&site));
 
     // The administrator repairs it.
@@ -146,7 +146,7 @@ async fn server_starts_while_the_api_server_refuses_or_is_busy() {
         site.cluster.heal();
         site.until("layers", "dns", "Ready", "True").await;
         let log = site.installation.server_log();
-        assert_eq!(log.matches("cannot list").count(), 1, "{what}: {log}");
+        assert_eq!(log.matches(" WARN cannot list").count(), 1, "{what}: {log}");
         assert_eq!(log.matches("can be read again").count(), 1, "{what}: {log}");
         assert_own_lines(&log);
     }

@@ -21,9 +21,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, timeout};
 
 use super::directory::AttemptDirectory;
+use super::failure_text::stored_failure;
 use super::job_options::{JobSettings, LABEL, LAYER, start_timeout};
 use super::log_writer::LogWriter;
-use super::outcome::{ignored_drift, left_by, stored_failure};
+use super::outcome::{ignored_drift, left_by};
 use crate::controller::{ExecutorError, Probe};
 use crate::data::DataDirectory;
 use crate::event::Event;

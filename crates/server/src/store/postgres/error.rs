@@ -1,12 +1,11 @@
 //! What errors of PostgreSQL mean.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::io::{self, ErrorKind};
 
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::SqlState;
-
-use super::PostgresAddress;
 
 use crate::store::StoreError;
 
@@ -43,7 +42,7 @@ pub(super) fn of_database(error: &tokio_postgres::Error) -> String {
 }
 
 /// Why a database cannot be used: whether it is away now, or refuses.
-pub(super) fn of_opening(address: &PostgresAddress, error: &tokio_postgres::Error) -> StoreError {
+pub(super) fn of_opening(address: &impl Display, error: &tokio_postgres::Error) -> StoreError {
     let (address, why) = (address.to_string(), of_database(error));
     if is_away(error) {
         StoreError::Away { address, why }
@@ -53,13 +52,13 @@ pub(super) fn of_opening(address: &PostgresAddress, error: &tokio_postgres::Erro
 }
 
 /// Why there is no first connection to a database.
-pub(super) fn of_first_connection(address: &PostgresAddress, error: PoolError) -> StoreError {
+pub(super) fn of_first_connection(address: &impl Display, error: PoolError) -> StoreError {
     match error {
         PoolError::Backend(error) => of_opening(address, &error),
         error @ PoolError::Timeout(_) => {
             StoreError::Away { address: address.to_string(), why: with_causes(&error) }
         }
-        error => address.failed(&error),
+        error => StoreError::Connect { address: address.to_string(), why: with_causes(&error) },
     }
 }
 
@@ -87,7 +86,7 @@ fn is_away_code(code: &str) -> bool {
     match code {
         // A violation of the protocol, with which poolers say everything that they do not like.
         "08P01" => false,
-        // Too many connections, and other limits; it ends, has crashed, or starts.
+        // Too many connections and other limits; it ends, has crashed, or starts.
         "53200" | "53300" | "53400" | "57P01" | "57P02" | "57P03" => true,
         code => code.starts_with("08"),
     }
