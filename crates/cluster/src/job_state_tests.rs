@@ -143,7 +143,7 @@ fn each_row_of_the_documented_table_has_its_class() {
         pod.metadata.deletion_timestamp = Some(Time(LONG_AGO.parse().unwrap()));
         pod
     };
-    for (what, job, pod, expected) in [
+    for (what, job, pod, expected) in vec![
         ("no image", &open, Some(waiting("ImagePullBackOff")), JobFailure::Image),
         (
             "no image until the deadline",

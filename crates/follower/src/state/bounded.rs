@@ -274,7 +274,8 @@ mod tests {
 
     #[test]
     fn copy_has_a_line_for_each_member_and_times_that_people_read() {
-        let at = Some(Moment::from_millis(1_700_000_000_123));
+        let moment = Moment::from_millis(1_700_000_000_123);
+        let at = Some(moment);
         let mut record = record(1, "short");
         record.observed_at = at;
         record.timings = RunTimings {
@@ -289,10 +290,10 @@ mod tests {
             (stage.finished_at, stage.open_since) = (at, at);
             (stage.tasks[0].started_at, stage.tasks[0].finished_at) = (at, at);
         }
-        record.failure.as_mut().unwrap().at = at.unwrap();
-        record.in_flight.as_mut().unwrap().since = at.unwrap();
+        record.failure.as_mut().unwrap().at = moment;
+        record.in_flight.as_mut().unwrap().since = moment;
         for event in &mut record.events {
-            event.at = at.unwrap();
+            event.at = moment;
         }
         let text = bounded_copy(&record);
         assert!(!text.contains("1700000000"), "{text}");
