@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use butler_base::process::Environment;
 
 /// The variable for all commands.
-const ALL: &str = "TF_CLI_ARGS";
+pub(super) const ALL: &str = "TF_CLI_ARGS";
 
 /// Options of commands, without dashes. The commands of the runner that are not here know none of them.
 const OPTIONS: [(&str, &[&str]); 9] = [
@@ -217,7 +217,7 @@ fn filtered(words: &[String], keeps_words: bool, keeps: impl Fn(&str) -> bool) -
 
 /// The words of `text` by the rules of a shell for quotes and backslashes, as the tool splits them. None if the
 /// text has other characters that are special in a shell, or an open quote.
-fn split(text: &str) -> Option<Vec<String>> {
+pub(super) fn split(text: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;

@@ -12,6 +12,7 @@ mod error;
 mod failures;
 #[cfg(test)]
 mod fuzz_tests;
+mod given_assignments;
 mod initialising;
 mod invocation;
 mod isolation;
@@ -28,6 +29,7 @@ pub use commands::{PlanFiles, Planned, TestResult, ValidationResult};
 pub use environment::prepare as prepare_environment;
 pub use error::{EngineError, FailedCommand};
 pub use failures::cause::FailureCause;
+pub use given_assignments::{GivenAssignments, given_assignments};
 pub use initialising::{FoundWorkspace, InitRequest, WORKSPACE_VARIABLE};
 pub use invocation::Engine;
 pub use isolation::{END_USER_COMMAND, ISOLATED_COMMAND, Isolation, Restriction, become_isolated};

@@ -3,10 +3,11 @@
 use super::Setting;
 use super::setting::{
     CI, ISOLATION, LOG, LOG_FORMAT, OPERATION, PLAN_JSON, PLAN_STATUS, PROVIDER_CACHE,
-    SENSITIVE_VALUES,
+    SENSITIVE_VALUES, SUBMODULES,
 };
 use crate::ci::System;
 use butler_protocol::spec::Operation;
+use butler_source::git::Submodules;
 
 /// Known values of `setting`. Other values can be valid too.
 #[must_use]
@@ -21,6 +22,7 @@ pub fn choices(setting: &Setting) -> Vec<&'static str> {
         it if *it == SENSITIVE_VALUES => vec!["auto", "literal"],
         it if *it == ISOLATION => vec!["none", "landlock", "user", "auto"],
         it if *it == PROVIDER_CACHE => vec!["off"],
+        it if *it == SUBMODULES => Submodules::ALL.map(Submodules::name).to_vec(),
         _ => Vec::new(),
     }
 }
@@ -54,6 +56,7 @@ mod tests {
                     it if **it == PLAN_STATUS => parse::plan_status(text).map(drop),
                     it if **it == PLAN_JSON => parse::plan_json(text).map(drop),
                     it if **it == SENSITIVE_VALUES => parse::sensitive_values(text).map(drop),
+                    it if **it == SUBMODULES => parse::submodules(text).map(drop),
                     it if **it == ISOLATION => parse::isolation_level(text).map(drop),
                     // Any other value is a path.
                     it if **it == PROVIDER_CACHE => Ok(()),

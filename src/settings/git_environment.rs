@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use secrecy::SecretString;
 
 use super::{Environment, variable};
-use butler_source::git::GitEnvironment;
+use butler_source::git::{GitEnvironment, Submodules};
 
 /// Tokens, the SSH agent, proxies and certificates. Earlier tokens win over later ones.
 pub(super) fn git_environment(
@@ -27,6 +27,7 @@ pub(super) fn git_environment(
             .into_iter()
             .filter_map(|name| Some((name.into(), environment.value(name)?.to_owned())))
             .collect(),
+        submodules: Submodules::default(),
         executable: environment.executable().to_owned(),
     }
 }

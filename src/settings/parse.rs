@@ -12,6 +12,7 @@ use butler_base::size::parse_size;
 use butler_protocol::spec::{
     InvalidRunId, Operation, RequestedVersion, RunId, SensitiveValues, ToolRequest,
 };
+use butler_source::git::Submodules;
 
 /// The longest valid duration. A longer one is a mistake.
 const MAX_DURATION: Duration = Duration::from_hours(24);
@@ -120,6 +121,11 @@ pub(super) fn plan_json(text: &str) -> Result<PlanJson, String> {
         "raw" => Ok(PlanJson::Raw),
         _ => Err(format!("{} is neither `clean` nor `raw`", shown(text))),
     }
+}
+
+pub(super) fn submodules(text: &str) -> Result<Submodules, String> {
+    let known = Submodules::ALL.into_iter().find(|it| it.name() == text);
+    known.ok_or_else(|| format!("{} is none of `needed`, `all` and `none`", shown(text)))
 }
 
 /// The largest body of a request: see [`bytes`].

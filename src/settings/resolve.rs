@@ -12,13 +12,14 @@ use super::setting::{
     ISOLATION, ISOLATION_READ, ISOLATION_USERS, ISOLATION_WRITE, LOCK_TIMEOUT, LOG, LOG_FORMAT,
     LOG_INTERVAL, PLAN_JSON, PLAN_STATUS, REGISTRY_TIMEOUT, REPORT, REPORT_DIR,
     REPORT_OUTPUTS_AFTER_DESTROY, REQUEST_TIMEOUT, SECRETS_DIR, SENSITIVE_VALUES, SETTINGS_FILE,
-    SUMMARY,
+    SUBMODULES, SUMMARY,
 };
 use super::variable;
 use super::{
     Arguments, CleanSettings, Environment, Isolation, LocalRequest, Logging, RunSource, Settings,
     SettingsError, ToolSettings, ci_job, parse, source, telemetry,
 };
+use butler_source::git::GitEnvironment;
 
 /// As often as the registry's page requests log lines.
 const LOG_INTERVAL_DEFAULT: Duration = Duration::from_secs(2);
@@ -137,7 +138,10 @@ impl Settings {
             report,
             collector: telemetry::collector(environment, tool.ca_bundle.as_ref(), &mut warnings),
             logging,
-            git: git_environment(environment, tool.ca_bundle.clone()),
+            git: GitEnvironment {
+                submodules: reader.parsed(&SUBMODULES, parse::submodules)?.unwrap_or_default(),
+                ..git_environment(environment, tool.ca_bundle.clone())
+            },
             environment: without_token(environment.variables(), &source),
             settings_file: reader.existing(&SETTINGS_FILE, Path::is_file)?,
             tool,

@@ -65,6 +65,70 @@ async fn mistake_in_a_variable_file_does_not_print_the_secret() {
     }
 }
 
+/// A module that shows the value of a sensitive variable.
+const SHOWS: &str = "variable \"s\" {\n  sensitive = true\n}\nresource \"terraform_data\" \"a\" {\n  provisioner \
+    \"local-exec\" {\n    command = \"echo it is hunter2pw\"\n  }\n}\n";
+
+#[tokio::test]
+async fn values_in_piped_variable_files_are_masked() {
+    for (written, json, code) in [
+        ("s = \"hunter2pw\"\n", false, 0),
+        ("s = 'hunter2pw'\n", false, 1),
+        ("s: hunter2pw\n", false, 1),
+        ("{\"s\": \"hunter2pw\"}\n", true, 0),
+        ("{\"s\": \"hunter2pw\",}\n", true, 1),
+    ] {
+        let world = world(&[("main.tf", SHOWS), ("written", written)]).await;
+        let pipe = if json { "pipe.tfvars.json" } else { "pipe" };
+        // A substituted process, a named pipe, and standard input.
+        for (given, before) in [
+            ("<(cat written)", String::new()),
+            (pipe, format!("rm -f {pipe}; mkfifo {pipe}; cat written >{pipe} & ")),
+            ("/dev/stdin", "cat written | ".to_owned()),
+        ] {
+            if json && given != pipe {
+                continue;
+            }
+            let _ = std::fs::remove_file(world.path("module/terraform.tfstate"));
+            let script = format!("{before}\"$0\" \"$@\" --var-file {given}");
+            let runner = world.command(&["apply", "--yes"]);
+            let mut command = butler_testing::world::wrapped(&runner, &["bash", "-c", &script]);
+            let output = command.current_dir(world.path("module")).output().await.unwrap();
+            let end = world.end(&output);
+            let shown = format!("{}{}", end.stdout, end.stderr);
+            assert_eq!(end.code, Some(code), "{given} {written}: {shown}");
+            assert!(!shown.contains("hunter2pw"), "{given} {written}: {shown}");
+            assert_eq!(shown.contains("it is ***"), code == 0, "{given} {written}: {shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn values_in_arguments_of_terraform_are_masked() {
+    let files = [
+        ("main.tf", SHOWS),
+        ("good.tfvars", "s = \"hunter2pw\"\n"),
+        ("bad.tfvars", "s = 'hunter2pw'\n"),
+    ];
+    for (variable, arguments, code) in [
+        ("TF_CLI_ARGS", "-var s=hunter2pw", 0),
+        ("TF_CLI_ARGS_plan", "-var=s=hunter2pw", 0),
+        ("TF_CLI_ARGS_plan", "-no-color --var 's=hunter2pw'", 0),
+        ("TF_CLI_ARGS_plan", "-var-file=good.tfvars", 0),
+        ("TF_CLI_ARGS", "-var-file good.tfvars", 0),
+        ("TF_CLI_ARGS_plan", "-var-file=bad.tfvars", 1),
+        ("TF_CLI_ARGS_plan", "-var s=hunter2pw (", 1),
+        ("TF_CLI_ARGS_plan", "-var 's=hunter2pw", 1),
+    ] {
+        let mut world = world(&files).await;
+        world.set(variable, arguments);
+        let (end, shown) = run(&world, &["apply", "--yes"]).await;
+        assert_eq!(end.code, Some(code), "{variable}={arguments}: {shown}");
+        assert!(!shown.contains("hunter2pw"), "{variable}={arguments}: {shown}");
+        assert_eq!(shown.contains("it is ***"), code == 0, "{variable}={arguments}: {shown}");
+    }
+}
+
 #[tokio::test]
 async fn value_is_masked_in_each_form_of_the_declaration() {
     let uses = "output \"o\" {\n  value = nonsensitive(var.s)\n}\nresource \"terraform_data\" \"a\" {\n  \

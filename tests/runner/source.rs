@@ -1,5 +1,6 @@
 //! Fetching the source of a module from real git servers: shared parts of these tests.
 
+mod attributes;
 mod credentials;
 mod directories;
 mod mirror;
@@ -22,7 +23,8 @@ use butler_base::process::{Environment, Sink};
 use butler_base::secret::PrivateDirectory;
 use butler_protocol::spec::{GitCredentials, GitSource};
 use butler_source::git::{
-    Checkout, FetchError, GitEnvironment, SourceError, fetch, share_credentials,
+    Checkout, CloneRequest, FetchError, GitEnvironment, SourceError, Submodules, fetch,
+    share_credentials,
 };
 
 use butler_testing::git_server::{Repository, git};
@@ -48,6 +50,8 @@ impl Sink for Lines {
 struct Case {
     directory: tempfile::TempDir,
     source: GitSource,
+    /// Texts that the module gets.
+    values: Vec<String>,
     environment: GitEnvironment,
     lines: Lines,
     stop: Stop,
@@ -65,6 +69,7 @@ impl Case {
                 working_directory: String::new(),
                 credentials: GitCredentials::None,
             },
+            values: Vec::new(),
             environment: GitEnvironment {
                 home: Some(home),
                 executable: PathBuf::from(env!("CARGO_BIN_EXE_butler-runner")),
@@ -78,6 +83,11 @@ impl Case {
 
     fn token(mut self, token: &str) -> Self {
         self.source.credentials = GitCredentials::Token { username: None, token: token.into() };
+        self
+    }
+
+    fn submodules(mut self, which: Submodules) -> Self {
+        self.environment.submodules = which;
         self
     }
 
@@ -143,7 +153,10 @@ impl Case {
     }
 
     async fn run(&self) -> Result<Checkout, SourceError> {
-        fetch(&self.source, &self.environment, &self.clone(), &self.lines, &self.stop).await
+        let values: Vec<_> = self.values.iter().map(|value| value.as_str().into()).collect();
+        let request =
+            CloneRequest { source: &self.source, values: &values, destination: &self.clone() };
+        fetch(&request, &self.environment, &self.lines, &self.stop).await
     }
 
     async fn succeed(&self) -> Checkout {

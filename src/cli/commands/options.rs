@@ -62,13 +62,14 @@ pub(super) struct RunFlags;
 
 impl Selection for RunFlags {
     fn has(setting: &Setting) -> bool {
-        const REGISTRY_ONLY: [&Setting; 8] = [
+        const REGISTRY_ONLY: [&Setting; 9] = [
             &setting::LOG_INTERVAL,
             &setting::CANCEL_INTERVAL,
             &setting::RECOVERY_DIR,
             &setting::SECRETS_DIR,
             &setting::ALLOW_EPHEMERAL_STATE,
             &setting::PLAN_STATUS,
+            &setting::SUBMODULES,
             &setting::SENSITIVE_VALUES,
             &setting::DRAIN_PERIOD,
         ];

@@ -199,6 +199,7 @@ pub(super) const SUMMARIES: &[(FailureCause, &[&str])] = &[
         &[
             "invalid backend",
             "invalid or missing required argument",
+            "invalid region value",
             "invalid workspaces configuration",
             "missing backend",
             "missing region value",

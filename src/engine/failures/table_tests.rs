@@ -5,12 +5,14 @@ use super::printed::PrintedErrors;
 use butler_base::error::FailureClass;
 use butler_base::secret::Redactor;
 
-/// The texts by the command that printed them. Those of `services` were collected after the rules were written.
-const TEXTS: [(&str, &str); 4] = [
+/// The texts by the command that printed them. Those of `services` and `held` were collected after the rules
+/// were written.
+const TEXTS: [(&str, &str); 5] = [
     ("init", include_str!("../../../tests/data/tool-errors/init.txt")),
     ("plan", include_str!("../../../tests/data/tool-errors/plan.txt")),
     ("apply", include_str!("../../../tests/data/tool-errors/apply.txt")),
     ("services", include_str!("../../../tests/data/tool-errors/services.txt")),
+    ("held", include_str!("../../../tests/data/tool-errors/held.txt")),
 ];
 
 /// The share of texts that must be right, in percent.

@@ -15,7 +15,7 @@ use crate::settings::Settings;
 use butler_base::platform::fs::name_directory;
 use butler_base::platform::os_string;
 use butler_base::process::Input;
-use butler_base::secret::{Layout, PrivateDirectory, WipeError, wipe_file};
+use butler_base::secret::{Layout, PrivateDirectory, WipeError, remove_directory, wipe_file};
 
 /// The clone.
 const SOURCE: &str = "source";
@@ -202,7 +202,7 @@ impl RunDirectory {
         // A `.terraform` in the repository would decide where secrets are written.
         match std::fs::symlink_metadata(&link) {
             Ok(metadata) if metadata.is_dir() => {
-                std::fs::remove_dir_all(&link).map_err(failed("remove"))?;
+                remove_directory(&link).map_err(failed("remove"))?;
             }
             Ok(_) => std::fs::remove_file(&link).map_err(failed("remove"))?,
             Err(_) => {}

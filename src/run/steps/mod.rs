@@ -14,6 +14,7 @@ pub(super) mod isolation_level;
 pub(super) mod module_files;
 pub(super) mod operations;
 pub(super) mod phases;
+pub(super) mod piped_variables;
 pub(super) mod planning;
 pub(super) mod run_inputs;
 pub(super) mod saved_plan;

@@ -1,7 +1,12 @@
 //! Gets the files of the module: a clone, an archive of the registry, or the user's own directory.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::Seek;
 use std::path::PathBuf;
+
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
 
 use crate::registry::RegistryError;
 use crate::run::context::Context;
@@ -11,7 +16,13 @@ use butler_base::blocking::blocking;
 use butler_base::error::chain;
 use butler_base::event::Phase;
 use butler_protocol::spec::{ArchiveSource, RunSpec, Source};
-use butler_source::git;
+use butler_source::git::{self, CloneRequest};
+
+/// The beginning of the names of variables with options of Terraform.
+const TF_CLI_ARGS: &str = "TF_CLI_ARGS";
+
+/// The beginning of the names of variables with input variables.
+const TF_VAR: &str = "TF_VAR_";
 
 /// The name of the archive in messages.
 const FILES: &str = "the archive of the module's files";
@@ -36,10 +47,11 @@ pub(in crate::run) async fn fetch_source(
         }
         Source::Git(git) => {
             let destination = context.directory.source();
-            let checkout =
-                git::fetch(git, &context.settings.git, &destination, context.log, context.stop)
-                    .await
-                    .map_err(|error| stopped_or(context, Failure::new(Phase::Source, &error)))?;
+            let values = values(spec, &context.settings.environment);
+            let request = CloneRequest { source: git, values: &values, destination: &destination };
+            let checkout = git::fetch(&request, &context.settings.git, context.log, context.stop)
+                .await
+                .map_err(|error| stopped_or(context, Failure::new(Phase::Source, &error)))?;
             *commit = Some(checkout.commit);
             ModuleLocation { directory: checkout.directory, used_tokens: checkout.used_tokens }
         }
@@ -55,6 +67,43 @@ pub(in crate::run) async fn fetch_source(
         .prepare_module(&location.directory)
         .map_err(|error| Failure::because(Phase::Source, chain(&error)))?;
     Ok(location)
+}
+
+/// The texts that the module gets, and options of Terraform: they can be paths of files in the repository.
+fn values(spec: &RunSpec, environment: &BTreeMap<OsString, OsString>) -> Vec<SecretString> {
+    let mut values = Vec::new();
+    let variables = spec.variables.iter().filter_map(|(_, variable)| variable.value.as_ref());
+    let outputs = spec.upstream_outputs.iter().map(|(_, value)| value);
+    for json in variables.chain(outputs) {
+        if let Ok(value) = serde_json::from_str(json.expose_secret()) {
+            add_texts(&value, &mut values);
+        }
+    }
+    let given = spec.environment.iter().map(|(name, it)| (name.as_str(), it.value.expose_secret()));
+    let text = |(name, value): (&'_ OsString, &'_ OsString)| {
+        Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
+    };
+    let own = environment.iter().filter_map(text).collect::<Vec<_>>();
+    let own = own.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    for (name, value) in given.chain(own) {
+        if name.starts_with(TF_CLI_ARGS) {
+            let words = value.split_whitespace().flat_map(|word| word.split(['=', '"', '\'']));
+            values.extend(words.map(SecretString::from));
+        } else if name.starts_with(TF_VAR) || spec.environment.iter().any(|(it, _)| it == name) {
+            values.push(value.into());
+        }
+    }
+    values
+}
+
+/// Adds the texts in a value. Values of a configuration are not nested deep.
+fn add_texts(value: &Value, texts: &mut Vec<SecretString>) {
+    match value {
+        Value::String(text) => texts.push(text.as_str().into()),
+        Value::Array(values) => values.iter().for_each(|value| add_texts(value, texts)),
+        Value::Object(members) => members.values().for_each(|value| add_texts(value, texts)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// Downloads and unpacks an archive. Returns the module's directory in it.

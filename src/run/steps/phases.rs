@@ -13,12 +13,14 @@ use super::isolation::isolation;
 use super::isolation_level::isolation_level;
 use super::module_files::{ModuleLocation, fetch_source};
 use super::operations::run_operation;
+use super::piped_variables::without_pipes;
 use super::run_inputs::{
-    plan_options, resolve_declared, resolve_inputs, warn_of_short_secrets, write_variables,
+    given_in_arguments, plan_options, resolve_declared, resolve_inputs, warn_of_short_secrets,
+    write_variables,
 };
 use super::state_location;
 use super::tools::{Tools, check_operation, choose, choose_named, make_ready, run_options};
-use crate::engine::{Engine, Wrapper};
+use crate::engine::{Engine, GivenAssignments, Wrapper};
 use crate::run::context::{Context, run_id};
 use crate::run::failure::Failure;
 use crate::run::findings::Findings;
@@ -40,6 +42,10 @@ pub(in crate::run) async fn run_phases(
 ) -> Result<(), Failure> {
     // Before anything is logged about the run, because every later line may contain its secrets.
     register_spec(context.log.redactor(), spec);
+
+    // Before the clone: what writes into a pipe waits for its reader.
+    let options = without_pipes(context).await?;
+    let context = &Context { options: &options, ..*context };
 
     let level = isolation_level(context, spec)?;
 
@@ -66,11 +72,14 @@ pub(in crate::run) async fn run_phases(
     // All secrets must be registered before the first child that can print them starts.
     let ambient = &context.settings.environment;
     let redactor = context.log.redactor();
-    let planning = &context.options.planning;
+    let GivenAssignments { assignments, texts } = given_in_arguments(&inputs, ambient);
+    let mut planning = context.options.planning.clone();
+    planning.assignments.extend(assignments);
     register_declared(redactor, &inputs, &module, ambient);
-    register_typed(redactor, planning, &module);
+    register_typed(redactor, &planning, &module);
     let var_files: Vec<_> = planning.files().cloned().collect();
-    let assigned = workspace::assigned_secrets(&location.directory, &var_files, &module);
+    let mut assigned = workspace::assigned_secrets(&location.directory, &var_files, &module);
+    assigned.texts.extend(texts);
     for warning in assigned.warnings(&module) {
         context.log.warn(&warning);
     }

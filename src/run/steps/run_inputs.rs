@@ -1,9 +1,15 @@
 //! The inputs of a run: variables, environment variables and secrets, from the configuration to the
 //! arguments of commands.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use secrecy::ExposeSecret;
+
 use super::command_input::CommandVariables;
 use super::fixed_variables::fixed_variables;
 use super::terraform_settings::secret_sources;
+use crate::engine::{GivenAssignments, given_assignments};
 use crate::run::context::Context;
 use crate::run::failure::Failure;
 use crate::run::masking::secrets::register_inputs;
@@ -68,6 +74,18 @@ fn variables_failure(context: &Context<'_>, error: &VariableError) -> Failure {
     let secret_store = secret_store.map(|store| format!("in {}, {store}", system.title()));
     let advice: Vec<_> = secret_store.into_iter().chain(failure.advice.clone()).collect();
     if advice.is_empty() { failure } else { failure.advise(advice.join("; ")) }
+}
+
+/// The variables that are assigned in arguments of the tool, by the run or by the environment of the job.
+pub(in crate::run) fn given_in_arguments(
+    inputs: &Inputs,
+    ambient: &BTreeMap<OsString, OsString>,
+) -> GivenAssignments {
+    let given = inputs.environment.iter();
+    let given = given.map(|(name, value, _)| (name.as_str(), value.expose_secret()));
+    let ambient =
+        ambient.iter().filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)));
+    given_assignments(given.chain(ambient))
 }
 
 /// Logs the names of secrets that are too short to be redacted.

@@ -122,6 +122,19 @@ pub const ALLOW_EPHEMERAL_STATE: Setting = Setting {
     section: Section::Run,
 };
 
+/// `--submodules`.
+pub const SUBMODULES: Setting = Setting {
+    noun: "choice of submodules",
+    flags: &["--submodules"],
+    variables: &["BUTLER_SUBMODULES"],
+    kind: Kind::Value("WHICH"),
+    default: "needed",
+    help: "The submodules of a git repository that are fetched: needed (those that the module reaches; the log names those \
+that are left out), all or none",
+    example: "all",
+    section: Section::Run,
+};
+
 /// `--plan-status`.
 pub const PLAN_STATUS: Setting = Setting {
     noun: "plan status",

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use secrecy::SecretString;
 
 use butler_base::json::members;
+use butler_base::platform::NULL_DEVICE;
 use butler_source::hcl::{expression_texts, is_literal};
 use butler_source::module::{FileText, Module, read_text};
 use butler_source::unparsed;
@@ -25,7 +26,7 @@ pub struct AssignedSecrets {
     pub texts: Vec<SecretString>,
     /// The names of the variable files that cannot be parsed.
     pub unparsed: Vec<String>,
-    /// The names of the files that are too large to be read.
+    /// The names of the files that are too large to be read, or are pipes.
     pub unread: Vec<String>,
 }
 
@@ -41,14 +42,20 @@ pub fn assigned_secrets(directory: &Path, files: &[PathBuf], module: &Module) ->
     };
     let files = files.iter().map(|file| directory.join(file));
     for path in variable_files(directory).into_iter().chain(files) {
-        // A pipe is not read, because Terraform would find it empty then.
-        if path.is_file()
-            && let Ok(text) = read_text(&path)
-        {
-            found.read(&path, &text, module);
+        if path.is_file() {
+            if let Ok(text) = read_text(&path) {
+                found.read(&path, &text, module);
+            }
+        } else if path.exists() && !path.is_dir() && path != Path::new(NULL_DEVICE) {
+            // Terraform would find a pipe empty after it was read.
+            found.unread.push(name_of(&path));
         }
     }
     found
+}
+
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 impl AssignedSecrets {
@@ -65,7 +72,7 @@ impl AssignedSecrets {
         if self.is_incomplete() {
             let files = [&self.unread[..], &self.unparsed, &module.unparsed_files].concat();
             return vec![format!(
-                "{} too large to be searched for secrets: this log is masked as a whole",
+                "{} not searched for secrets (too large, or a pipe): this log is masked as a whole",
                 list(&files)
             )];
         }
@@ -85,7 +92,7 @@ impl AssignedSecrets {
     }
 
     fn read(&mut self, path: &Path, text: &FileText, module: &Module) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = name_of(path);
         let is_json = path.extension().is_some_and(|extension| extension == "json");
         let is_open = |name: &str| module.variables.contains_key(name) && !module.is_secret(name);
         let (lines, is_read) = match text {
@@ -342,7 +349,9 @@ mod tests {
         let endless = directory.path().join("pipe.auto.tfvars");
         std::os::unix::fs::symlink("/dev/zero", endless).unwrap();
         let module = Module::read(directory.path()).unwrap();
-        let found = assigned_secrets(directory.path(), &[], &module);
-        assert_eq!((found.values.len(), found.unread), (0, vec!["terraform.tfvars".to_owned()]));
+        let mut found = assigned_secrets(directory.path(), &[], &module);
+        found.unread.sort();
+        assert_eq!((found.values.len(), found.unread.len()), (0, 2));
+        assert_eq!(found.unread, ["pipe.auto.tfvars", "terraform.tfvars"]);
     }
 }

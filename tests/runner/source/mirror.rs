@@ -8,7 +8,8 @@ use butler_base::cancel::Stop;
 use butler_base::error::chain;
 use butler_protocol::spec::GitCredentials;
 use butler_source::git::{
-    FetchError, GitEnvironment, MirrorRequest, MirrorUpdate, SourceError, update_mirror,
+    FetchError, GitEnvironment, MirrorRequest, MirrorSubmodules, MirrorUpdate, SourceError,
+    update_mirror,
 };
 
 use super::{Lines, MAIN, TOKEN, with_history};
@@ -35,6 +36,7 @@ impl Mirror {
                 references: references.iter().map(ToString::to_string).collect(),
                 keep: Vec::new(),
                 directory: directory.path().join("mirrors/one"),
+                submodules: MirrorSubmodules::All,
                 memory_limit: 1 << 30,
             },
             environment: GitEnvironment {

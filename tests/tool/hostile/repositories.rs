@@ -114,7 +114,7 @@ async fn git_filters_hooks_and_templates_are_not_executed() {
 
 #[tokio::test]
 async fn submodules_execute_no_command_and_stay_in_the_clone() {
-    let world = World::new(&[("main.tf", MODULE)]).await;
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
     let server = GitServer::start();
     let inner = Repository::create(&[("inner.tf", "")]);
     let good = server.url(&inner);
@@ -147,17 +147,23 @@ async fn submodules_execute_no_command_and_stay_in_the_clone() {
         let tree = outer.git(&["write-tree"]);
         let commit = outer.git(&["commit-tree", "-m", "Submodule", &tree]);
         outer.git(&["update-ref", "refs/heads/main", &commit]);
-        let mut config = world.config("validate");
-        config["source"]["gitRepo"] = json!(server.url(&outer));
-        let end = world.run(config).await;
-        let finals = world.statuses().iter().filter(|status| *status != "running").count();
-        assert_eq!(finals, 1, "{text}: {}", end.stderr);
-        if world.statuses().last().is_some_and(|status| status == "failed") {
-            assert_eq!(world.last_status()["error"]["phase"], "source", "{text}: {}", end.stderr);
+        for submodules in ["needed", "all"] {
+            world.set("BUTLER_SUBMODULES", submodules);
+            let mut config = world.config("validate");
+            config["source"]["gitRepo"] = json!(server.url(&outer));
+            let end = world.run(config).await;
+            let finals = world.statuses().iter().filter(|status| *status != "running").count();
+            assert_eq!(finals, 1, "{text}: {}", end.stderr);
+            if world.statuses().last().is_some_and(|status| status == "failed") {
+                let phase = &world.last_status()["error"]["phase"];
+                assert_eq!(phase, "source", "{text}: {}", end.stderr);
+            }
+            // A submodule that the module does not name is left out.
+            let commands = text.contains("touch") && !text.contains("update = ");
+            let fails = commands && submodules == "all";
+            assert!(end.code == Some(1) || !fails, "{text}: {}", end.stderr);
+            assert!(!canary.exists() && !escape.exists(), "{text}");
         }
-        let commands = text.contains("touch") && !text.contains("update = ");
-        assert!(end.code == Some(1) || !commands, "{text}: {}", end.stderr);
-        assert!(!canary.exists() && !escape.exists(), "{text}");
     }
 }
 

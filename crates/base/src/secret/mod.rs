@@ -10,7 +10,7 @@ mod redact;
 
 pub use disk::private::PrivateDirectory;
 pub use disk::wipe::WipeError;
-pub use disk::wipe::{Layout, wipe_directory, wipe_file};
+pub use disk::wipe::{Layout, remove_directory, wipe_directory, wipe_file};
 pub use memory::{ZeroingAllocator, wipe_stack};
 pub use redact::held::LineRedactor;
 pub use redact::json::{holds_no_secret, redact_json, redact_labels, redact_values, scalars};

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use butler_base::platform::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, user};
 use butler_base::process::ProcessIdentity;
+use butler_base::secret::remove_directory;
 use fs_err as fs;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -413,12 +414,12 @@ impl AttemptDirectory {
     /// If something cannot be removed.
     pub fn tidy(&self) -> io::Result<()> {
         if_exists(fs::remove_file(self.token()))?;
-        if_exists(fs::remove_dir_all(self.home()))?;
+        remove_directory(&self.home())?;
         if let Some(temporary) = self.temporary() {
             // Another user can have taken the name before this one did.
             let found = std::fs::symlink_metadata(&temporary);
             if found.is_ok_and(|found| found.is_dir() && found.uid() == user()) {
-                if_exists(fs::remove_dir_all(temporary))?;
+                remove_directory(&temporary)?;
             }
         }
         if_exists(fs::remove_file(self.temporary_record()))
@@ -448,7 +449,7 @@ impl AttemptDirectory {
         }
         // Its TMPDIR is elsewhere.
         Self::at(path).tidy()?;
-        fs::remove_dir_all(path)
+        remove_directory(path)
     }
 
     /// Whether the process left the directory of its run, because it was killed.

@@ -47,7 +47,7 @@ pub(super) fn advice(
     }
     let archive = Archive::of(mirror, layer, commit).map_err(io::Error::other)?;
     let repository = Repository::open_bare(mirror).map_err(io::Error::other)?;
-    let tree = GitTree::of(&repository, commit).map_err(io::Error::other)?;
+    let tree = GitTree::of(&repository, commit.as_str()).map_err(io::Error::other)?;
     let mut advice = Vec::new();
     for path in missing {
         for path in paths_in_commit(&path, &layer.path, &directory.work()) {

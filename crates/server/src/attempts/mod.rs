@@ -1,6 +1,7 @@
 //! Attempts: what they execute, their processes, and what they report.
 
 mod archive_stream;
+mod attributes;
 mod configuration;
 mod directory;
 mod drift;

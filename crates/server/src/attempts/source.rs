@@ -7,9 +7,12 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use butler_base::error::FailureClass;
+use butler_source::UnknownEncoding;
+use butler_source::attributes::Conversion;
 use git2::{ObjectType, Oid, Repository};
 use tar::{Builder, EntryType, Header};
 
+use super::attributes::{self, Attributes};
 use crate::layers::{LayerSource, layer_files};
 use crate::mirror::{
     Dependencies, GitTree, Kind, Tree as _, TreeError, below, check_depth, globs, matching, needs,
@@ -54,6 +57,20 @@ pub(super) enum ArchiveError {
         /// The link.
         path: String,
     },
+    /// A submodule that the module may read could not be fetched.
+    #[error("the submodule `{path}`, which the module may read, could not be fetched")]
+    Submodule {
+        /// Its path in the commit.
+        path: String,
+    },
+    /// A file cannot be converted as a checkout does.
+    #[error("cannot check out `{path}`: {why}; keep the file in UTF-8")]
+    Encoding {
+        /// The file.
+        path: String,
+        /// The reason.
+        why: UnknownEncoding,
+    },
     /// An entry of the commit cannot be read.
     #[error(transparent)]
     Tree(#[from] TreeError),
@@ -75,7 +92,9 @@ impl ArchiveError {
             Self::FileTooLarge { .. }
             | Self::TooLarge
             | Self::LinkTarget { .. }
+            | Self::Encoding { .. }
             | Self::Tree(TreeError::Content { .. }) => FailureClass::Module,
+            Self::Submodule { .. } => FailureClass::Network,
             Self::Tree(TreeError::Read { .. }) | Self::Mirror { .. } => FailureClass::Platform,
         }
     }
@@ -85,18 +104,20 @@ impl ArchiveError {
 pub(super) struct Archive {
     repository: Repository,
     files: Vec<ArchiveFile>,
-    /// The size of the tar, in bytes.
-    size: u64,
+    /// The size of the tar without its end, in bytes.
+    pub(super) size: u64,
     /// The largest size of the tar, in bytes.
     most: u64,
     /// How many entries of directories were looked at.
     visited: u64,
+    attributes: Attributes,
 }
 
 /// An entry of the archive.
 struct ArchiveFile {
     path: String,
     content: Content,
+    conversion: Conversion,
 }
 
 enum Content {
@@ -130,13 +151,27 @@ impl Archive {
     ) -> Result<Self, ArchiveError> {
         let repository = Repository::open_bare(mirror).map_err(|error| failed("", &error))?;
         let found = entries(&repository, layer, commit)?;
-        let mut archive = Self { repository, files: Vec::new(), size: 0, most, visited: 0 };
-        for (path, entry) in &found {
-            // A directory stands for everything below it.
-            if !has_parent(&found, path) {
-                let id = Oid::from_str(&entry.id).map_err(|error| failed(path, &error))?;
-                archive.add(path, entry.kind, id)?;
+        let mut places = Vec::new();
+        let mut attributes = Attributes::new(mirror);
+        let tree = GitTree::of(&repository, commit.as_str())?;
+        // A directory stands for everything below it.
+        for (path, entry) in found.iter().filter(|(path, _)| !has_parent(&found, path)) {
+            let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+            // The files in a directory are looked at with its other files.
+            let (root, files) = tree.on_the_way(parent, attributes::FILE)?;
+            for (directory, id) in files {
+                let added = attributes.add(&root, &directory, id);
+                added.map_err(|error| failed(&directory, &error))?;
             }
+            let id = Oid::from_str(&entry.id).map_err(|error| failed(path, &error))?;
+            let root = if tree.is_submodule(path)? { path.clone() } else { root };
+            places.push((root, path, entry.kind, id));
+        }
+        drop(tree);
+        let (files, size, visited) = (Vec::new(), 0, 0);
+        let mut archive = Self { repository, files, size, most, visited, attributes };
+        for (root, path, kind, id) in places {
+            archive.add(&root, path, kind, id)?;
         }
         Ok(archive)
     }
@@ -156,10 +191,11 @@ impl Archive {
     /// If the mirror cannot be read, or `output` cannot be written.
     pub(super) fn write(&self, output: impl Write) -> io::Result<()> {
         let mut archive = Builder::new(output);
-        for ArchiveFile { path, content } in &self.files {
-            match content {
-                Content::File(id) => self.append(&mut archive, path, *id, 0o644)?,
-                Content::Executable(id) => self.append(&mut archive, path, *id, 0o755)?,
+        for file in &self.files {
+            let path = &file.path;
+            match &file.content {
+                Content::File(id) => self.append(&mut archive, file, *id, 0o644)?,
+                Content::Executable(id) => self.append(&mut archive, file, *id, 0o755)?,
                 Content::Link(target) => {
                     archive.append_link(&mut header(EntryType::Symlink, 0o777), path, target)?;
                 }
@@ -175,24 +211,26 @@ impl Archive {
     fn append(
         &self,
         archive: &mut Builder<impl Write>,
-        path: &str,
+        file: &ArchiveFile,
         id: Oid,
         mode: u32,
     ) -> io::Result<()> {
         let blob = self.repository.find_blob(id).map_err(io::Error::other)?;
+        let content = file.conversion.apply(blob.content(), id);
         let mut header = header(EntryType::Regular, mode);
-        header.set_size(blob.content().len() as u64);
-        archive.append_data(&mut header, path, blob.content())
+        header.set_size(content.len() as u64);
+        archive.append_data(&mut header, &file.path, &*content)
     }
 
-    fn add(&mut self, path: &str, kind: Kind, id: Oid) -> Result<(), ArchiveError> {
+    /// Adds an entry, which is in the repository at `root`.
+    fn add(&mut self, root: &str, path: &str, kind: Kind, id: Oid) -> Result<(), ArchiveError> {
         let failed = |error: git2::Error| failed(path, &error);
         let content = match kind {
-            Kind::Directory => return self.add_tree(path, id),
+            Kind::Directory => return self.add_tree(root, path, id),
             Kind::Submodule => {
                 let tree = submodule_tree(&self.repository, id).map_err(failed)?;
                 match tree.map(|tree| tree.id()) {
-                    Some(tree) => return self.add_tree(path, tree),
+                    Some(tree) => return self.add_tree(path, path, tree),
                     None => Content::EmptyDirectory,
                 }
             }
@@ -206,27 +244,37 @@ impl Archive {
                 Content::Link(target.to_owned())
             }
         };
+        let mut conversion = Conversion::default();
         if let Content::File(id) | Content::Executable(id) = content {
             // The size is known before the content is in memory.
             let header = self.repository.odb().and_then(|odb| odb.read_header(id));
             let (size, _) = header.map_err(failed)?;
-            let length = size as u64;
-            if length > self.most {
+            if size as u64 > self.most {
                 return Err(ArchiveError::FileTooLarge { path: path.to_owned(), size });
             }
-            self.size += length.next_multiple_of(BLOCK);
+            conversion = self
+                .attributes
+                .conversion(root, path)
+                .map_err(|why| ArchiveError::Encoding { path: path.to_owned(), why })?;
+            let size = if conversion.is_none() {
+                size
+            } else {
+                let blob = self.repository.find_blob(id).map_err(failed)?;
+                conversion.apply(blob.content(), id).len()
+            };
+            self.size += (size as u64).next_multiple_of(BLOCK);
         }
         self.size += BLOCK;
         // This also bounds the number of files.
         if self.size > self.most {
             return Err(ArchiveError::TooLarge);
         }
-        self.files.push(ArchiveFile { path: path.to_owned(), content });
+        self.files.push(ArchiveFile { path: path.to_owned(), content, conversion });
         Ok(())
     }
 
     /// Adds what is below a directory. The recursion ends, because the depth is limited.
-    fn add_tree(&mut self, path: &str, id: Oid) -> Result<(), ArchiveError> {
+    fn add_tree(&mut self, root: &str, path: &str, id: Oid) -> Result<(), ArchiveError> {
         check_depth(path)?;
         let tree = self.repository.find_tree(id).map_err(|error| failed(path, &error))?;
         let mut found = Vec::new();
@@ -249,11 +297,15 @@ impl Archive {
                 (Some(ObjectType::Commit), _) => Kind::Submodule,
                 _ => continue,
             };
+            if name == attributes::FILE && matches!(kind, Kind::File | Kind::Executable) {
+                let added = self.attributes.add(root, path, entry.id());
+                added.map_err(|error| failed(path, &error))?;
+            }
             found.push((below(path, name), kind, entry.id()));
         }
         drop(tree);
         for (path, kind, id) in found {
-            self.add(&path, kind, id)?;
+            self.add(root, &path, kind, id)?;
         }
         Ok(())
     }
@@ -265,7 +317,7 @@ fn entries(
     layer: &LayerSource,
     commit: &Commit,
 ) -> Result<Dependencies, ArchiveError> {
-    let tree = GitTree::of(repository, commit)?;
+    let tree = GitTree::of(repository, commit.as_str())?;
     let triggers = layer.entry.triggers.iter().map(|glob| glob.value.as_str());
     let triggers = matching(&tree, &globs(triggers).unwrap_or_default())?;
     let files = layer_files(&layer.entry, &layer.path, &triggers);
@@ -275,6 +327,10 @@ fn entries(
         commit: commit.clone(),
         path: layer.path.clone(),
     })?;
+    let required = found.absent.iter().find(|it| it.is_required && !layer.is_without_submodules);
+    if let Some(submodule) = required {
+        return Err(ArchiveError::Submodule { path: submodule.path.clone() });
+    }
     if !found.is_full {
         return Ok(found.entries);
     }

@@ -128,3 +128,53 @@ fn missing_path_is_not_retried_and_a_missing_commit_is() {
     let error = archive(&files, &Commit::new(MISSING), "", MOST).err().unwrap();
     assert_eq!(error.class(), FailureClass::Platform);
 }
+
+#[test]
+fn files_are_converted_as_a_checkout_does() {
+    let files = TestRepository::new();
+    files.write(
+        ".gitattributes",
+        "*.ps1 working-tree-encoding=UTF-16LE eol=crlf\n*.txt text eol=crlf\n",
+    );
+    files.write("a/.gitattributes", "kept.txt -text\n");
+    files.write("a/main.tf", "output \"x\" {\n  value = file(\"../lib/x.txt\")\n}\n");
+    files.write("a/x.ps1", "1\n");
+    files.write("a/x.txt", "1\n");
+    files.write("a/kept.txt", "1\n");
+    files.write("lib/x.txt", "1\n");
+    files.commit();
+    let inner = files.commit_elsewhere(&[
+        (".gitattributes", "*.md text eol=crlf\n"),
+        ("x.txt", "1\n"),
+        ("x.md", "1\n"),
+    ]);
+    let commit = files.add_submodule("a/inner", &inner);
+    for keys in ["", ", checkout: full"] {
+        let archive = archive(&files, &commit, keys, MOST).unwrap();
+        let mut tar = Vec::new();
+        archive.write(&mut tar).unwrap();
+        assert_eq!(archive.size + 2 * BLOCK, tar.len() as u64, "the size is known before");
+        let mut found = BTreeMap::new();
+        for entry in tar::Archive::new(&*tar).entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let path = entry.path().unwrap().display().to_string();
+            let mut content = Vec::new();
+            std::io::Read::read_to_end(&mut entry, &mut content).unwrap();
+            found.insert(path, content.escape_ascii().to_string());
+        }
+        for (path, expected) in [
+            ("a/x.ps1", r"1\x00\r\x00\n\x00"),
+            ("a/x.txt", r"1\r\n"),
+            ("a/kept.txt", r"1\n"),
+            ("lib/x.txt", r"1\r\n"),
+            ("a/inner/x.txt", r"1\n"),
+            ("a/inner/x.md", r"1\r\n"),
+        ] {
+            assert_eq!(found[path], expected, "{path} {keys}");
+        }
+    }
+    files.write(".gitattributes", "*.ps1 working-tree-encoding=SHIFT-JIS\n");
+    let error = archive(&files, &files.commit(), "", MOST).err().unwrap();
+    assert!(error.to_string().starts_with("cannot check out `a/x.ps1`: "), "{error}");
+    assert_eq!(error.class(), FailureClass::Module);
+}

@@ -19,7 +19,9 @@ use super::schema::{
     VariableName,
 };
 use super::size::Size;
-use super::sources::{Checkout, CredentialsEntry, IncludeEntry, ModuleCredentialsEntry};
+use super::sources::{
+    Checkout, CredentialsEntry, IncludeEntry, ModuleCredentialsEntry, SubmoduleChoice,
+};
 use super::span::Span;
 use crate::model::Strategy;
 
@@ -71,6 +73,9 @@ pub struct RepositoryEntry {
     /// The time between two polls, at least 1s; by default 1m. One poll is one listing of the
     /// repository's references.
     pub poll: Option<Span>,
+    /// Which submodules the server fetches: `needed`, those that a layer reaches; `all`, and a submodule that cannot be
+    /// fetched then stops all layers of the repository; or `none`. By default `needed`.
+    pub submodules: Option<SubmoduleChoice>,
     /// How the git host tells the server about commits; by default, the server only polls.
     pub webhook: Option<WebhookEntry>,
     /// The most attempts of its layers at the same time, at least 1; without it, only `--concurrency`

@@ -44,7 +44,7 @@ pub use name::generated_name;
 pub use size::Size;
 pub use sources::{
     Checkout, CredentialsEntry, DEFAULT_REFERENCE, IncludeEntry, IncludeSource,
-    ModuleCredentialsEntry, SecretName,
+    ModuleCredentialsEntry, SecretName, SubmoduleChoice,
 };
 pub use span::Span;
 pub use trust::{RemoteLimits, Trust, git_host};

@@ -44,6 +44,19 @@ pub struct CredentialsEntry {
     pub secret: Option<SecretName>,
 }
 
+/// Which submodules of a repository the server fetches.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum SubmoduleChoice {
+    /// Those that a layer reaches.
+    #[default]
+    Needed,
+    /// All. If one of them cannot be fetched, the repository cannot be read.
+    All,
+    /// None.
+    None,
+}
+
 /// Which files of a commit an attempt gets.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]

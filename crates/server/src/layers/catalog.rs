@@ -9,7 +9,7 @@ use super::read::Reading;
 use super::resolve::{self, reference};
 use super::state_key;
 use super::windows::WindowsByName;
-use crate::config::{Config, LayerEntry, namespace_of};
+use crate::config::{Config, LayerEntry, SubmoduleChoice, namespace_of};
 use crate::controller::ConfiguredLayer;
 use crate::model::{Formerly, LayerName};
 
@@ -24,6 +24,8 @@ pub struct LayerSource {
     pub path: String,
     /// What the configuration says.
     pub entry: Arc<LayerEntry>,
+    /// Whether submodules that its module reads are left out on purpose.
+    pub is_without_submodules: bool,
     /// What people should know about it, in sentences.
     pub notes: Vec<String>,
 }
@@ -67,6 +69,8 @@ impl Catalog {
                 continue;
             };
             let reading = readings.get(&repository);
+            let choice = config.repositories.get(&repository).and_then(|it| it.entry.submodules);
+            let is_without_submodules = choice == Some(SubmoduleChoice::None);
             let directories = reading.and_then(|reading| reading.directories.get(set));
             catalog.is_incomplete |= entry.path.is_none() && directories.is_none();
             let paths = directories.into_iter().flatten();
@@ -111,6 +115,7 @@ impl Catalog {
                         reference: reference(&entry).to_owned(),
                         path,
                         entry: Arc::clone(&entry),
+                        is_without_submodules,
                         notes: notes.cloned().unwrap_or_default(),
                     },
                 ));

@@ -29,7 +29,7 @@ pub fn read_include(
         let message = format!("the repository does not have the ref `{}`", source.reference);
         return Ok(Err(vec![error(source, &source.path, message)]));
     };
-    let files = GitTree::of(mirror, commit).and_then(|tree| files(&tree, source, commit));
+    let files = GitTree::of(mirror, commit.as_str()).and_then(|tree| files(&tree, source, commit));
     match files {
         Err(TreeError::Content { path, why }) => Ok(Err(vec![error(source, &path, why)])),
         files => files,

@@ -12,6 +12,7 @@ mod naming;
 mod read;
 mod resolve;
 mod state_key;
+mod submodules;
 #[cfg(test)]
 mod tests;
 mod windows;
@@ -21,3 +22,4 @@ pub use files::layer_files;
 pub use include::{IncludedFiles, read_include};
 pub use read::{Caches, Heads, Reading, origin, read, references};
 pub use state_key::ModuleStateKey;
+pub use submodules::{AbsentSubmodules, LeftOut};

@@ -11,11 +11,12 @@ use super::files::layer_files;
 use super::naming::{members_of, settle};
 use super::resolve::reference;
 use super::state_key::ModuleStateKey;
+use super::submodules::{AbsentSubmodules, LeftOut, SubmoduleNeeds};
 use crate::config::{Config, LayerEntry, MAX_LAYERS};
 use crate::mirror::{
-    BackendCache, Dependencies, GitTree, Kind, LayerFiles, ModuleBackend, ParentFiles,
-    ReferenceCache, TERRAGRUNT, Tree, TreeError, Walk, below, digest, globs, join, matching,
-    module_backend, needs, syntax,
+    BackendCache, Dependencies, GitTree, Kind, ModuleBackend, Needs, ParentFiles, ReferenceCache,
+    TERRAGRUNT, Tree, TreeError, Walk, below, digest, globs, is_in, join, matching, module_backend,
+    needs, syntax,
 };
 use crate::model::{Commit, LayerName, Revision, Sighting};
 
@@ -58,6 +59,12 @@ pub struct Reading {
     pub notes: BTreeMap<LayerName, Vec<String>>,
     /// What is wrong with layer sets, in sentences.
     pub problems: Vec<String>,
+    /// Submodules that are not there, and that layers may need.
+    #[serde(skip)]
+    pub wanted: AbsentSubmodules,
+    /// Submodules that are not there, and that no layer needs.
+    #[serde(skip)]
+    pub unneeded: AbsentSubmodules,
 }
 
 impl Reading {
@@ -113,6 +120,8 @@ pub struct Heads {
     pub notes: BTreeMap<String, String>,
     /// [`Reading::homes`] of the reading before.
     pub homes: BTreeMap<LayerName, String>,
+    /// Why submodules that layers may need cannot be fetched.
+    pub left_out: LeftOut,
 }
 
 impl Heads {
@@ -160,6 +169,8 @@ pub fn read(
     }
     caches.begin();
     let mut budget = Budget::new(config);
+    let choice = config.repositories.get(repository).and_then(|it| it.entry.submodules);
+    let mut submodules = SubmoduleNeeds::new(choice.unwrap_or_default(), &heads.left_out);
     let mut trees = HashMap::new();
     // Many layers have the triggers of `defaults`.
     let mut matched = HashMap::new();
@@ -167,8 +178,12 @@ pub fn read(
         let commit = heads.commits.get(reference(entry)).cloned().flatten();
         // Layers of one commit share what was read of it.
         if let Some(commit) = commit.as_ref().filter(|commit| !trees.contains_key(*commit)) {
-            let read = (GitTree::of(mirror, commit)?, ParentFiles::default());
-            trees.insert(commit.clone(), read);
+            let tree = GitTree::of(mirror, commit.as_str())?;
+            // Layers say what is wrong with it.
+            let absent = of_content(tree.absent())?.unwrap_or_default();
+            let all = absent.iter().cloned().collect();
+            reading.unneeded.insert(commit.clone(), all);
+            trees.insert(commit.clone(), (tree, ParentFiles::default(), absent));
         }
         let mut tree = commit.as_ref().and_then(|commit| trees.get_mut(commit));
         let mut layers = Vec::new();
@@ -177,10 +192,19 @@ pub fn read(
             if let Ok(name) = name.parse() {
                 layers.push((name, path.value.clone()));
             }
-        } else if let Some((tree, _)) = &tree {
+        } else if let (Some((tree, _, absent)), Some(commit)) = (&tree, &commit) {
             let found = of_content(directories(tree, name, entry, &mut reading.problems))?;
             match found {
-                Ok(directories) => {
+                Ok(mut directories) => {
+                    let globs: Vec<&str> = set_globs(entry).collect();
+                    for (path, why) in submodules.take_globs(commit, absent, &globs) {
+                        reading.problems.push(format!(
+                            "the layer set `{name}` has no new layers in the submodule `{path}`, which cannot be fetched: {why}"
+                        ));
+                        directories.extend(known_below(path, &globs, &reading.homes));
+                    }
+                    directories.sort();
+                    directories.dedup();
                     let (members, problems) =
                         members_of(config, name, entry, &directories, &reading.homes);
                     reading.problems.extend(problems);
@@ -200,19 +224,27 @@ pub fn read(
             continue;
         }
         let triggers: Vec<&str> = entry.triggers.iter().map(|glob| glob.value.as_str()).collect();
+        let mut about_triggers = Vec::new();
+        if let (Some((_, _, absent)), Some(commit)) = (&tree, &commit) {
+            for (path, why) in submodules.take_globs(commit, absent, &triggers) {
+                about_triggers.push(format!(
+                    "`triggers` can match files of the submodule `{path}`, which cannot be fetched: {why}"
+                ));
+            }
+        }
         let triggers = match matched.entry((commit.clone(), triggers)) {
             Slot::Occupied(known) => known.into_mut(),
             Slot::Vacant(slot) => {
                 // The configuration checks globs.
                 let globs = globs(slot.key().1.iter().copied()).unwrap_or_default();
-                let found = tree.as_ref().map(|(tree, _)| matching(tree, &globs));
+                let found = tree.as_ref().map(|(tree, ..)| matching(tree, &globs));
                 slot.insert(of_content(found.unwrap_or_else(|| Ok(Dependencies::new())))?)
             }
         };
         for (name, path) in layers {
             let path = join("", &path).unwrap_or_default();
             let sighting = match (&mut tree, &commit) {
-                (Some((tree, parents)), Some(commit)) => {
+                (Some((tree, parents, _)), Some(commit)) => {
                     if entry.backend.is_none() {
                         let backend = module_backend(tree, &path, &mut caches.backends);
                         // Terraform says what is wrong with the files.
@@ -223,16 +255,18 @@ pub fn read(
                     let seen = match &*triggers {
                         Ok(triggers) => {
                             let files = layer_files(entry, &path, triggers);
-                            of_content(see(tree, commit, &files, parents, references))?
+                            let seen = of_content(needs(tree, &files, parents, references))?;
+                            seen.and_then(|found| see(commit, found, &mut submodules))
                         }
                         Err(why) => Err(why.clone()),
                     };
                     // One layer that cannot be used does not stop the others.
-                    let (sighting, note) = seen.unwrap_or_else(|why| {
-                        (Sighting::Invalid { commit: commit.clone(), why }, None)
+                    let (sighting, mut notes) = seen.unwrap_or_else(|why| {
+                        (Sighting::Invalid { commit: commit.clone(), why }, Vec::new())
                     });
-                    if let Some(note) = note {
-                        reading.notes.entry(name.clone()).or_default().push(note);
+                    notes.extend(about_triggers.iter().cloned());
+                    if !notes.is_empty() {
+                        reading.notes.entry(name.clone()).or_default().extend(notes);
                     }
                     sighting
                 }
@@ -244,6 +278,10 @@ pub fn read(
             // Of two layers with one name, the first one is used.
             reading.sightings.entry(name).or_insert(sighting);
         }
+    }
+    reading.wanted = submodules.wanted;
+    for (commit, unneeded) in &mut reading.unneeded {
+        unneeded.retain(|path| !reading.wanted.get(commit).is_some_and(|it| it.contains(path)));
     }
     Ok(reading)
 }
@@ -259,21 +297,36 @@ fn of_content<T>(read: Result<T, TreeError>) -> Result<Result<T, String>, TreeEr
 }
 
 /// What the commit has for a layer, and what people should know about that.
+///
+/// # Errors
+/// If the layer cannot be used: why.
 fn see(
-    tree: &GitTree<'_>,
     commit: &Commit,
-    files: &LayerFiles<'_>,
-    parents: &mut ParentFiles,
-    cache: &mut ReferenceCache,
-) -> Result<(Sighting, Option<String>), TreeError> {
+    found: Option<Needs>,
+    submodules: &mut SubmoduleNeeds<'_>,
+) -> Result<(Sighting, Vec<String>), String> {
     let commit = commit.clone();
-    Ok(match needs(tree, files, parents, cache)? {
-        Some(found) => {
-            let digest = digest(&found.entries);
-            (Sighting::Found(Revision { commit, digest }), found.note)
-        }
-        None => (Sighting::PathMissing { commit }, None),
+    let Some(found) = found else { return Ok((Sighting::PathMissing { commit }, Vec::new())) };
+    let mut notes = submodules.take(&commit, &found.absent)?;
+    notes.extend(found.note);
+    let digest = digest(&found.entries);
+    Ok((Sighting::Found(Revision { commit, digest }), notes))
+}
+
+/// The globs of a layer set.
+fn set_globs(entry: &LayerEntry) -> impl Iterator<Item = &str> {
+    entry.paths.iter().map(|glob| match glob.value.as_str() {
+        "." => "",
+        glob => glob.strip_prefix("./").unwrap_or(glob),
     })
+}
+
+/// The directories of members of a layer set below `path`, as far as they are known.
+fn known_below(path: &str, set: &[&str], homes: &BTreeMap<LayerName, String>) -> Vec<String> {
+    // The configuration checks globs.
+    let globs = globs(set.iter().copied()).unwrap_or_default();
+    let below = homes.values().filter(|home| is_in(home, path) && globs.is_match(home));
+    below.cloned().collect()
 }
 
 /// The directories that match a layer set and have a module.
@@ -284,11 +337,7 @@ fn directories(
     problems: &mut Vec<String>,
 ) -> Result<Vec<String>, TreeError> {
     // The configuration checks globs.
-    let paths = entry.paths.iter().map(|glob| match glob.value.as_str() {
-        "." => "",
-        glob => glob.strip_prefix("./").unwrap_or(glob),
-    });
-    let globs = globs(paths).unwrap_or_default();
+    let globs = globs(set_globs(entry)).unwrap_or_default();
     let mut found = Vec::new();
     let mut walk = Walk::from("");
     while let Some(directory) = walk.pop()? {

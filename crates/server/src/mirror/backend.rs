@@ -7,10 +7,9 @@ use hcl_edit::structure::{Block, Body};
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
-use super::cache::Cache;
-use super::links::{Located, locate};
-use super::syntax::{Syntax, TERRAGRUNT, is_override, syntax};
-use super::tree::{Kind, Tree, TreeError};
+use butler_source::reach::{Cache, Located, Syntax, is_override, locate};
+
+use super::{Kind, TERRAGRUNT, Tree, TreeError, syntax};
 
 /// The largest file that is read, in bytes.
 const MOST: usize = 1024 * 1024;

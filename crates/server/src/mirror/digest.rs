@@ -3,16 +3,11 @@
 //! It is a hash of the ids of all of that, so it changes exactly if one of them does: force pushes,
 //! squashes, deletions and reverts need no rule of their own.
 
-use std::collections::BTreeMap;
-
 use sha2::{Digest as _, Sha256};
 
 use super::globs::Globs;
-use super::tree::{Entry, Kind, Tree, TreeError, Walk, below};
+use super::{Dependencies, Kind, Tree, TreeError, Walk, below};
 use crate::model::Digest;
-
-/// What a layer depends on: entries by path. A directory stands for everything below it.
-pub type Dependencies = BTreeMap<String, Entry>;
 
 /// The digest of dependencies.
 #[must_use]

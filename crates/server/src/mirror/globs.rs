@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use regex_automata::meta::Regex;
 
-use super::tree::below;
+use super::below;
 
 /// An invalid glob.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +51,23 @@ pub fn globs<'a>(globs: impl IntoIterator<Item = &'a str>) -> Result<Globs, Inva
     let failed =
         |_| InvalidGlob { glob: "…".to_owned(), why: "all globs are too large".to_owned() };
     Ok(Globs(Some(Regex::new_many(&patterns).map_err(failed)?)))
+}
+
+/// Whether the glob can match `directory`, or something below it.
+#[must_use]
+pub fn can_match_in(glob: &str, directory: &str) -> bool {
+    let mut names = directory.split('/');
+    for part in glob.split('/').filter(|part| !matches!(*part, "" | ".")) {
+        // A part in braces can contain `/`.
+        if part.contains("**") || part.contains(['{', '}']) {
+            return true;
+        }
+        let Some(name) = names.next() else { return true };
+        if !globs([part]).is_ok_and(|glob| glob.is_match(name)) {
+            return false;
+        }
+    }
+    names.next().is_none()
 }
 
 /// The regular expression of a glob.
@@ -186,6 +203,26 @@ pub fn never_matches(glob: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn glob_can_match_in_a_directory_that_it_leads_to_or_through() {
+        for (glob, expected) in [
+            ("vendor/lib", true),
+            ("vendor/lib/x/*.tf", true),
+            ("vendor/*/x", true),
+            ("*/lib", true),
+            ("**/*.md", true),
+            ("vendor/**", true),
+            ("ven{dor/lib,x}/y", true),
+            ("./vendor/lib/x", true),
+            ("*", false),
+            ("vendor", false),
+            ("vendor/other/**", false),
+            ("envs/**", false),
+        ] {
+            assert_eq!(can_match_in(glob, "vendor/lib"), expected, "{glob}");
+        }
+    }
 
     #[test]
     fn globs_match_whole_paths() {

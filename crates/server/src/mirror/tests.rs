@@ -41,7 +41,7 @@ pub(super) fn needs_at(
     path: &str,
     triggers: &[&str],
 ) -> Result<Option<Needs>, TreeError> {
-    let tree = GitTree::of(&files.repository, commit).unwrap();
+    let tree = GitTree::of(&files.repository, commit.as_str()).unwrap();
     let matched = matching(&tree, &globs(triggers.iter().copied()).unwrap()).unwrap();
     let layer = LayerFiles {
         path,

@@ -1,5 +1,7 @@
 //! Keeps the mirror of one repository up to date, and records what it contains.
 
+mod submodules;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +13,9 @@ use butler_base::error::{Advice as _, chain};
 use butler_base::event::Stream;
 use butler_base::process::Sink;
 use butler_protocol::spec::GitCredentials;
-use butler_source::git::{GitEnvironment, MirrorRequest, SourceError, update_mirror};
+use butler_source::git::{
+    GitEnvironment, MirrorRequest, MirrorSubmodules, SourceError, update_mirror,
+};
 use secrecy::SecretString;
 use tokio::sync::mpsc;
 
@@ -20,10 +24,10 @@ use super::followed::Polled;
 use super::read_includes::read_includes;
 use super::remembered;
 use crate::attempts::{SecretError, Secrets};
-use crate::config::{Config, RepositoryEntry};
+use crate::config::{Config, RepositoryEntry, SubmoduleChoice};
 use crate::data::DataDirectory;
 use crate::event::Event;
-use crate::layers::{Caches, Heads, Reading, read, references};
+use crate::layers::{Caches, Heads, LeftOut, Reading, read, references};
 use crate::metrics::PollDurations;
 use crate::mirror::TreeError;
 use crate::model::{Commit, LayerName};
@@ -180,14 +184,19 @@ impl<S: Store + 'static> Poller<S> {
             self.kept = self.store.commits().await?;
         }
         let (config, heads) = self.update(stop).await?;
-        let is_known = self
-            .last
-            .as_ref()
-            .is_some_and(|last| Arc::ptr_eq(&last.config, &config) && last.heads.is_same(&heads));
-        if is_known {
+        let is_known =
+            |last: &&Last| Arc::ptr_eq(&last.config, &config) && last.heads.is_same(&heads);
+        let known = self.last.as_ref().filter(is_known);
+        // Submodules that could not be fetched are tried again.
+        if known.is_some_and(|last| last.heads.left_out.is_empty()) {
             return Ok(());
         }
-        let reading = self.read(&config, &heads).await?;
+        let (reading, left_out) = self.read_with_submodules(&config, &heads, stop).await?;
+        if known.is_some_and(|last| last.heads.left_out == left_out && last.reading == reading) {
+            return Ok(());
+        }
+        self.log_submodules(&reading, &left_out);
+        let heads = Heads { left_out, ..heads };
         let sightings = self.desired.own_sightings(&self.name, &config, &reading);
         if self.store.observe(&self.name, readings, &sightings).await? == Outcome::Refused {
             // Another server has read something newer. The next poll reads it too.
@@ -267,7 +276,15 @@ impl<S: Store + 'static> Poller<S> {
         let mut wanted: BTreeSet<String> = needed.union(&followed).cloned().collect();
         wanted.extend(commits.iter().map(ToString::to_string));
         let has_more = wanted.len() > needed.len();
-        let mut found = self.fetch(config, entry, wanted, stop).await;
+        // Includes are read before layers are known, and runs at other commits when layers are read no more.
+        let mut submodules = BTreeMap::<String, BTreeSet<String>>::new();
+        for include in config.include_sources().iter().filter(|it| it.repository == self.name) {
+            submodules.entry(include.reference.clone()).or_default().insert(include.path.clone());
+        }
+        for commit in &commits {
+            submodules.entry(commit.to_string()).or_default().insert(String::new());
+        }
+        let mut found = self.fetch(config, entry, wanted, submodules.clone(), stop).await;
         let mut error = found.as_ref().err().map(PollError::describe);
         if let Err(PollError::Git(_) | PollError::TooSlow) = found
             && has_more
@@ -280,7 +297,7 @@ impl<S: Store + 'static> Poller<S> {
                 repository,
                 "cannot read branches of followers, or commits of runs: {why}"
             );
-            found = self.fetch(config, entry, needed.clone(), stop).await;
+            found = self.fetch(config, entry, needed.clone(), submodules, stop).await;
             error = found.as_ref().err().map(PollError::describe).or(error);
         }
         let heads = found.iter().flat_map(|found| &found.commits);
@@ -295,14 +312,18 @@ impl<S: Store + 'static> Poller<S> {
         }
         found.commits.retain(|name, _| needed.contains(name));
         found.notes.retain(|name, _| needed.contains(name));
+        let kept: BTreeSet<&Commit> = found.commits.values().flatten().collect();
+        found.left_out.retain(|commit, _| kept.contains(commit));
         Ok(found)
     }
 
+    /// Fetches `references`, and those of their submodules that are at or above the paths of `submodules`.
     async fn fetch(
         &self,
         config: &Config,
         entry: &RepositoryEntry,
         references: BTreeSet<String>,
+        submodules: BTreeMap<String, BTreeSet<String>>,
         stop: &Stop,
     ) -> Result<Heads, PollError> {
         let credentials = match entry.credentials.as_ref().map(|entry| entry.value.clone()) {
@@ -319,6 +340,11 @@ impl<S: Store + 'static> Poller<S> {
             references: references.into_iter().collect(),
             keep: self.keep(),
             directory: self.directory(),
+            submodules: match entry.submodules.unwrap_or_default() {
+                SubmoduleChoice::Needed => MirrorSubmodules::Needed(submodules),
+                SubmoduleChoice::All => MirrorSubmodules::All,
+                SubmoduleChoice::None => MirrorSubmodules::None,
+            },
             memory_limit: self.settings.mirror_memory,
         };
         let sink = PollSink(&self.name);
@@ -332,9 +358,16 @@ impl<S: Store + 'static> Poller<S> {
         let update =
             tokio::time::timeout(DEADLINE, update).await.map_err(|_| PollError::TooSlow)??;
         let commits = update.references.into_iter();
-        let commits = commits.map(|(name, commit)| (name, commit.map(Commit::new))).collect();
+        let commits: BTreeMap<String, Option<Commit>> =
+            commits.map(|(name, commit)| (name, commit.map(Commit::new))).collect();
+        let mut left_out = LeftOut::new();
+        for (reference, failed) in update.left_out {
+            if let Some(Some(commit)) = commits.get(&reference) {
+                left_out.entry(commit.clone()).or_default().extend(failed);
+            }
+        }
         let homes = self.desired.homes(&self.name);
-        Ok(Heads { commits, notes: update.notes, homes })
+        Ok(Heads { commits, notes: update.notes, homes, left_out })
     }
 
     fn directory(&self) -> PathBuf {

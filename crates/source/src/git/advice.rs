@@ -1,7 +1,7 @@
 //! The hints of errors: what the user of a run, or of a mirror, can change.
 
 use super::failure::{FetchError, SourceError};
-use butler_base::error::{Advice, FailureClass};
+use butler_base::error::{Advice, FailureClass, chain};
 
 impl Advice for SourceError {
     fn advice(&self) -> Option<String> {
@@ -43,12 +43,22 @@ fn raise_memory(limit: u64) -> String {
 }
 
 impl FetchError {
+    /// The error of a mirror with its causes and with advice, in one line.
+    pub(super) fn in_a_sentence(&self, memory_limit: u64) -> String {
+        let text = chain(self);
+        let advice = self.advice_for_mirror(memory_limit);
+        advice.map_or_else(|| text.clone(), |advice| format!("{text}; {advice}"))
+    }
+
     /// The advice for the mirror of a repository, whose configuration has other names than that of a
     /// run.
     fn advice_for_mirror(&self, memory_limit: u64) -> Option<String> {
         let advice = match self {
             Self::OutOfMemory { .. } => return Some(raise_memory(memory_limit)),
-            Self::Submodule { source, .. } => return source.advice_for_mirror(memory_limit),
+            Self::Submodule { source, .. } => {
+                let advice = source.advice_for_mirror(memory_limit);
+                return Some(with_advice(advice, "`submodules: needed` stops only what reads it"));
+            }
             Self::CredentialsMissing { scheme, .. } if scheme == "ssh" => {
                 "set `ssh-key-file` in the credentials of the repository"
             }
@@ -63,6 +73,11 @@ impl FetchError {
         };
         Some(advice.to_owned())
     }
+}
+
+/// Both advices, one after the other.
+fn with_advice(first: Option<String>, second: &str) -> String {
+    first.map_or_else(|| second.to_owned(), |first| format!("{first}; {second}"))
 }
 
 impl Advice for FetchError {
@@ -105,7 +120,10 @@ impl Advice for FetchError {
             Self::HostKeyMismatch { .. } => {
                 "this may be an attack: replace the known key only when the server's operator confirms the new fingerprint"
             }
-            Self::Submodule { source, .. } => return source.advice(),
+            Self::Submodule { source, .. } => {
+                let without = "a module that works without it can run with --submodules none (BUTLER_SUBMODULES)";
+                return Some(with_advice(source.advice(), without));
+            }
             Self::ForbiddenSubmodule { .. } => "correct .gitmodules in the repository",
             Self::WorkingDirectory { .. } => {
                 "set workingDirectory to a directory of the repository, relative to its root"
@@ -115,6 +133,12 @@ impl Advice for FetchError {
             }
             Self::Git { reason, .. } if reason.contains("not owned by current user") => {
                 "add the repository to safe.directory in the git configuration"
+            }
+            Self::Encoding { .. } => {
+                "keep the file in UTF-8: remove `working-tree-encoding` from its line in .gitattributes"
+            }
+            Self::ObjectFormat { .. } => {
+                "push the branches to a repository with SHA-1 object ids (git init --object-format=sha1), and name that one"
             }
             Self::OutOfMemory { .. } => "look at the memory limit of the container or machine",
             Self::Git { .. } => return None,
@@ -131,6 +155,7 @@ impl Advice for FetchError {
             | Self::CredentialsRefused { .. }
             | Self::UnusableKey { .. } => FailureClass::Credentials,
             Self::OutOfMemory { .. } => FailureClass::Platform,
+            Self::Encoding { .. } => FailureClass::Module,
             Self::Submodule { source, .. } => return source.class(),
             _ => FailureClass::Configuration,
         })

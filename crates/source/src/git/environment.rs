@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use secrecy::SecretString;
 
+use super::submodules::Submodules;
 use butler_base::process::Environment;
 
 /// The first argument that makes this executable the child that fetches.
@@ -31,6 +32,8 @@ pub struct GitEnvironment {
     /// The variables that libgit2 reads, if they are set: `HTTPS_PROXY` and `NO_PROXY` in upper and lower
     /// case, `SSL_CERT_FILE`, `SSL_CERT_DIR`. libgit2 does not use a proxy for plain HTTP.
     pub variables: Environment,
+    /// Which submodules a clone has.
+    pub submodules: Submodules,
     /// This executable, which serves as the child.
     pub executable: PathBuf,
 }
@@ -47,6 +50,7 @@ impl GitEnvironment {
             home: None,
             ca_bundle: self.ca_bundle.clone(),
             variables: self.variables.clone(),
+            submodules: self.submodules,
             executable: self.executable.clone(),
         }
     }

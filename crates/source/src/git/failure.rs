@@ -237,6 +237,20 @@ pub enum FetchError {
         /// The number of files.
         count: usize,
     },
+    /// A file has an encoding that is not known.
+    #[error("cannot check out `{path}`: {reason}")]
+    Encoding {
+        /// The file, escaped.
+        path: String,
+        /// What is not known.
+        reason: String,
+    },
+    /// The repository has object ids of another kind.
+    #[error("the repository has {format} object ids, which are not supported")]
+    ObjectFormat {
+        /// The kind.
+        format: String,
+    },
     /// The process has no memory left.
     #[error("cannot {act}: out of memory")]
     OutOfMemory {
@@ -267,6 +281,14 @@ pub(super) fn is_out_of_memory(error: &git2::Error) -> bool {
         || error.message().ends_with("Cannot allocate memory")
 }
 
+/// The kind of the object ids that libgit2 does not know.
+pub(super) fn object_format(error: &git2::Error) -> Option<String> {
+    let (_, rest) = error.message().split_once("object format '")?;
+    let name = rest.split('\'').next()?;
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_name.then(|| name.to_ascii_uppercase().replace("SHA", "SHA-"))
+}
+
 impl FetchError {
     pub(super) fn unusable_url(url: &str, reason: &str) -> Self {
         Self::UnusableUrl { url: url.escape_debug().to_string(), reason: reason.to_owned() }
@@ -276,6 +298,9 @@ impl FetchError {
         let act = act.to_owned();
         if is_out_of_memory(error) {
             return Self::OutOfMemory { act };
+        }
+        if let Some(format) = object_format(error) {
+            return Self::ObjectFormat { format };
         }
         Self::Git { act, reason: error.message().to_owned() }
     }

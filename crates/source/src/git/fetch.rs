@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 
 use super::environment::{Checkout, GitEnvironment};
 use super::failure::{FetchError, SourceError};
@@ -14,19 +14,31 @@ use butler_base::cancel::Stop;
 use butler_base::process::Sink;
 use butler_protocol::spec::GitSource;
 
-/// Fetches `source` into `destination`, which must not exist yet. Progress goes to `sink`.
+/// What is cloned.
+#[derive(Clone, Copy, Debug)]
+pub struct CloneRequest<'a> {
+    /// The module.
+    pub source: &'a GitSource,
+    /// Texts that the module gets, which can be paths of its repository: values of variables and of its environment.
+    /// They can be secret.
+    pub values: &'a [SecretString],
+    /// The directory of the clone, which must not exist yet.
+    pub destination: &'a Path,
+}
+
+/// Fetches a module. Progress goes to `sink`, with the submodules that are left out.
 ///
 /// # Errors
 /// When the repository cannot be fetched, the reference does not exist, or the working directory
 /// is not inside the clone. A stop ends the fetch within a second. The caller must remove the files
-/// that a failed fetch leaves in `destination`.
+/// that a failed fetch leaves in the directory of the clone.
 pub async fn fetch(
-    source: &GitSource,
+    request: &CloneRequest<'_>,
     environment: &GitEnvironment,
-    destination: &Path,
     sink: &impl Sink,
     stop: &Stop,
 ) -> Result<Checkout, SourceError> {
+    let CloneRequest { source, values, destination } = *request;
     let (repository, userinfo) =
         RepositoryUrl::parse(source.repository.expose_secret()).map_err(SourceError::Unusable)?;
     let failed = |source| SourceError::Fetch { url: repository.to_string(), source };
@@ -41,6 +53,8 @@ pub async fn fetch(
         reference: source.reference.clone(),
         working_directory: source.working_directory.clone(),
         destination: destination.to_owned(),
+        submodules: environment.submodules,
+        values: values.iter().map(|value| value.expose_secret().to_owned()).collect(),
     });
     let access = access(&repository, logins, &source.credentials, environment, &scratch);
     let progress = ProgressSink(sink);

@@ -10,6 +10,7 @@ use super::environment::GitEnvironment;
 use super::failure::{FetchError, SourceError};
 use super::launch::{ProgressSink, access, beside, execute, scratch_home};
 use super::login::logins;
+use super::submodules::MirrorSubmodules;
 use super::task::{Job, MirrorJob, Task};
 use super::url::RepositoryUrl;
 use butler_base::cancel::Stop;
@@ -34,6 +35,8 @@ pub struct MirrorRequest {
     /// The bare repository. It is created with mode 0700 if it does not exist, and removed with
     /// everything in it if it is damaged.
     pub directory: PathBuf,
+    /// Which submodules the mirror must contain.
+    pub submodules: MirrorSubmodules,
     /// The most memory that the child may use for data, in bytes (`RLIMIT_DATA`; Linux only).
     pub memory_limit: u64,
 }
@@ -47,9 +50,11 @@ pub struct MirrorUpdate {
     pub notes: BTreeMap<String, String>,
     /// The references whose commit was not in the mirror before.
     pub fetched: Vec<String>,
+    /// Why submodules that are needed cannot be fetched, by reference and path.
+    pub left_out: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// Makes the mirror contain the commits of all requested references, with their files and all
+/// Makes the mirror contain the commits of all requested references, with their files and the requested
 /// submodules, but without history. The files of a submodule are in the same repository, at the commit
 /// that the tree names.
 ///
@@ -58,8 +63,8 @@ pub struct MirrorUpdate {
 /// made again. Two updates of one mirror must not run at the same time; it may be read meanwhile.
 ///
 /// # Errors
-/// When the repository or a submodule cannot be reached or read, or the mirror cannot be written. A
-/// stop ends the update within a second; the mirror is usable afterwards.
+/// When the repository cannot be reached or read, or the mirror cannot be written; with
+/// [`MirrorSubmodules::All`], also when a submodule cannot. A stop ends the update within a second; the mirror is usable afterwards.
 pub async fn update_mirror(
     request: &MirrorRequest,
     environment: &GitEnvironment,
@@ -89,6 +94,7 @@ pub async fn update_mirror(
         references: request.references.clone(),
         keep: request.keep.clone(),
         directory: request.directory.clone(),
+        submodules: request.submodules.clone(),
         memory_limit: request.memory_limit,
     });
     let access = access(&repository, logins, &request.credentials, environment, &scratch);

@@ -23,6 +23,7 @@ mod login;
 mod mirror;
 mod module_directory;
 mod share;
+mod submodules;
 mod task;
 mod url;
 
@@ -31,8 +32,9 @@ pub use child::run_child;
 pub use credential_helper::answer_git;
 pub use environment::{CREDENTIAL_COMMAND, Checkout, FETCH_COMMAND, GitEnvironment};
 pub use failure::{FetchError, SourceError};
-pub use fetch::fetch;
+pub use fetch::{CloneRequest, fetch};
 pub use mirror::{MirrorRequest, MirrorUpdate, update_mirror};
 pub use module_directory::module_directory;
 pub use share::share_credentials;
+pub use submodules::{MirrorSubmodules, Submodules};
 pub use url::{address_problem, shown_repository};

@@ -85,8 +85,7 @@ fn unusable(directory: &str, reason: &str) -> FetchError {
 /// # Errors
 /// When there is any, or a directory cannot be read.
 fn refuse_lfs_pointers(directory: &Path) -> Result<(), FetchError> {
-    let mut pointers = Vec::new();
-    find_pointers(directory, &mut pointers).map_err(|error| FetchError::Git {
+    let mut pointers = find_pointers(directory).map_err(|error| FetchError::Git {
         act: "look for Git LFS pointers".to_owned(),
         reason: error.to_string(),
     })?;
@@ -115,21 +114,37 @@ fn is_configuration(file: &Path) -> bool {
     [".tf", ".tofu", ".tfvars", ".json", ".hcl"].iter().any(|ending| name.ends_with(ending))
 }
 
-fn find_pointers(directory: &Path, pointers: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(directory)? {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        if kind.is_dir() && entry.file_name() != ".git" {
-            find_pointers(&entry.path(), pointers)?;
-        } else if kind.is_file() && entry.metadata()?.len() <= MAX_POINTER {
-            let mut beginning = Vec::with_capacity(LFS_POINTER.len());
-            File::open(entry.path())?.take(LFS_POINTER.len() as u64).read_to_end(&mut beginning)?;
-            if beginning == LFS_POINTER {
-                pointers.push(entry.path());
+fn find_pointers(directory: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut pointers = Vec::new();
+    // Not recursive, because directories can be nested deep.
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        let entries = match std::fs::read_dir(&directory) {
+            // Terraform cannot name what is deeper than a path can be long.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidFilename => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() && entry.file_name() != ".git" {
+                waiting.push(entry.path());
+            } else if kind.is_file() && entry.metadata()?.len() <= MAX_POINTER {
+                pointers.extend(is_pointer(&entry.path())?.then(|| entry.path()));
             }
         }
     }
-    Ok(())
+    Ok(pointers)
+}
+
+fn is_pointer(file: &Path) -> std::io::Result<bool> {
+    let mut beginning = Vec::with_capacity(LFS_POINTER.len());
+    let file = match File::open(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidFilename => return Ok(false),
+        file => file?,
+    };
+    file.take(LFS_POINTER.len() as u64).read_to_end(&mut beginning)?;
+    Ok(beginning == LFS_POINTER)
 }
 
 #[cfg(test)]
@@ -158,6 +173,25 @@ mod tests {
             let error = module_directory(&root, bad).unwrap_err();
             assert!(error.to_string().contains(bad), "{error}");
         }
+    }
+
+    #[test]
+    fn directories_of_any_depth_are_searched() {
+        let directory = tempfile::tempdir().unwrap();
+        let (top, outer) = (directory.path().join("a"), directory.path().join("outer"));
+        std::fs::create_dir(&top).unwrap();
+        std::fs::write(top.join("deep.zip"), LFS_POINTER).unwrap();
+        for depth in 1..=20_000 {
+            std::fs::create_dir(&outer).unwrap();
+            std::fs::rename(&top, outer.join("a")).unwrap();
+            std::fs::rename(&outer, &top).unwrap();
+            if depth == 1000 {
+                assert!(refuse_lfs_pointers(directory.path()).is_err());
+            }
+        }
+        refuse_lfs_pointers(directory.path()).unwrap();
+        // The directory for tests is removed with a recursion that is too deep for this one.
+        butler_base::secret::wipe_directory(&top, butler_base::secret::Layout::default()).unwrap();
     }
 
     #[test]

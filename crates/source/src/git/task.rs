@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::login::Login;
+use super::submodules::{MirrorSubmodules, Submodules};
 
 /// The task of the child, which it reads from its standard input.
 #[derive(Deserialize, Serialize)]
@@ -60,6 +61,10 @@ pub(super) struct CloneJob {
     pub(super) working_directory: String,
     /// The directory of the clone, which must not exist yet.
     pub(super) destination: PathBuf,
+    /// Which submodules are checked out.
+    pub(super) submodules: Submodules,
+    /// Texts that the module gets. They can be paths, or secret.
+    pub(super) values: Vec<String>,
 }
 
 /// An update of a mirror; see [`super::mirror::MirrorRequest`].
@@ -71,6 +76,8 @@ pub(super) struct MirrorJob {
     pub(super) keep: Vec<String>,
     /// The bare repository.
     pub(super) directory: PathBuf,
+    /// Which submodules are fetched.
+    pub(super) submodules: MirrorSubmodules,
     /// The most memory of the child for data, in bytes.
     pub(super) memory_limit: u64,
 }

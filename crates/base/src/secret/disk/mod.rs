@@ -3,3 +3,5 @@
 pub(super) mod mounts;
 pub(super) mod private;
 pub(super) mod wipe;
+#[cfg(test)]
+mod wipe_tests;

@@ -4,6 +4,7 @@
 //! content may belong to another program. Mounted file systems are not entered. A missing file is
 //! not an error.
 
+use std::cell::Cell;
 use std::fs::FileType;
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,13 @@ const CHANGED_LIMIT: Duration = Duration::from_secs(2);
 /// The size limit for overwriting a file of a checkout, in bytes. Larger files are unlikely to be
 /// text that contains secrets.
 const LARGEST_CHANGED: u64 = 64 * 1024 * 1024;
+
+/// The most directories below each other before one of them is moved up: a module can nest them deeper than a path can be
+/// long, and a walk that descended into each of them would need a file descriptor for each.
+pub(super) const DEEPEST: usize = 64;
+
+/// The beginning of the names of directories that were moved up.
+const MOVED: &str = ".deep-";
 
 /// The suffix of files that are removed last.
 const LOCK: &str = ".lock";
@@ -83,6 +91,21 @@ pub fn wipe_directory(root: &Path, layout: Layout) -> Result<(), WipeError> {
     private.and(changed).and(wipe.rest())
 }
 
+/// Removes a directory with its content, without overwriting it. Its depth has no limit: the standard library recurses,
+/// so that a tree that is deep enough ends the process. A missing directory is not an error. Mounts below it remain.
+///
+/// # Errors
+/// The first entry that could not be removed; the rest is still removed.
+pub fn remove_directory(root: &Path) -> std::io::Result<()> {
+    let removed = match std::fs::symlink_metadata(root) {
+        Ok(found) => {
+            Wipe::of(root, Layout::default()).and_then(|wipe| wipe.remove(root, found.file_type()))
+        }
+        Err(error) => unless_gone("look at", root, Err(error)),
+    };
+    removed.map_err(|error| std::io::Error::new(error.source.kind(), error))
+}
+
 /// Overwrites and removes the content of `root` except for locks and the parts of `layout`; those
 /// and `root` itself remain unchanged.
 ///
@@ -113,13 +136,15 @@ struct Wipe<'root> {
     root: &'root Path,
     layout: Layout,
     mounts: Mounts,
+    /// How many directories were moved up.
+    moved: Cell<u64>,
 }
 
 impl<'root> Wipe<'root> {
     fn of(root: &'root Path, layout: Layout) -> Result<Self, WipeError> {
         let mounts =
             Mounts::below(root).map_err(|error| WipeError::new("find mounts in", root, error))?;
-        Ok(Self { root, layout, mounts })
+        Ok(Self { root, layout, mounts, moved: Cell::new(0) })
     }
 
     /// Wipes everything except for locks and the parts of the layout.
@@ -142,13 +167,29 @@ impl<'root> Wipe<'root> {
         if !kind.is_dir() {
             return unless_gone("remove", path, remove_file(path));
         }
-        if self.layout.public.iter().any(|name| path.file_name() == Some(name.as_ref())) {
+        if self.is_public(path) {
             return Ok(());
         }
-        let result = self.each_entry(path, &mut |path, kind| self.wipe_entry(path, kind));
-        // The removal fails if the directory contains public files; `rest` removes both later.
-        let _ = std::fs::remove_dir(path);
-        result
+        self.each_below(
+            path,
+            &mut |path, kind| {
+                if kind.is_file() {
+                    wipe_file(path)
+                } else {
+                    unless_gone("remove", path, remove_file(path))
+                }
+            },
+            &|path| !self.is_public(path),
+            &|path| {
+                // The removal fails if the directory contains public files; `rest` removes both later.
+                let _ = std::fs::remove_dir(path);
+                Ok(())
+            },
+        )
+    }
+
+    fn is_public(&self, path: &Path) -> bool {
+        self.layout.public.iter().any(|name| path.file_name() == Some(name.as_ref()))
     }
 
     /// Overwrites the files of a checkout that the run wrote, but not those that git checked out.
@@ -194,14 +235,63 @@ impl<'root> Wipe<'root> {
         if !kind.is_dir() {
             return unless_gone("remove", path, remove_file(path));
         }
-        // `remove_dir_all` enters mounts, so it is called only if there are none. It can remove trees
-        // that are too deep for a path.
-        if self.mounts.is_empty() && std::fs::remove_dir_all(path).is_ok() {
-            return Ok(());
+        self.each_below(
+            path,
+            &mut |path, _| unless_gone("remove", path, remove_file(path)),
+            &|_| true,
+            &|path| unless_gone("remove", path, std::fs::remove_dir(path)),
+        )
+    }
+
+    /// Calls `act` for each file below `top`, and `leave` for each directory after everything in it, as far as `enters`
+    /// allows. Returns the first error. Directories that are nested too deep are moved up.
+    fn each_below(
+        &self,
+        top: &Path,
+        act: Act<'_>,
+        enters: &dyn Fn(&Path) -> bool,
+        leave: &dyn Fn(&Path) -> Result<(), WipeError>,
+    ) -> Result<(), WipeError> {
+        let mut result = Ok(());
+        // Not recursive, because the depth has no limit.
+        let mut waiting = vec![(top.to_owned(), 0, false)];
+        while let Some((directory, depth, is_done)) = waiting.pop() {
+            if is_done {
+                result = result.and(leave(&directory));
+                continue;
+            }
+            let mut inner = Vec::new();
+            let done = self.each_entry(&directory, &mut |path, kind| {
+                if !kind.is_dir() {
+                    return act(path, kind);
+                }
+                inner.extend(enters(path).then(|| path.to_owned()));
+                Ok(())
+            });
+            result = result.and(done);
+            waiting.push((directory, depth, true));
+            let inner = inner.into_iter().map(|path| self.near(top, path, depth + 1));
+            waiting.extend(inner);
         }
-        // `remove_dir_all` stops at the first file that it cannot remove.
-        let inner = self.each_entry(path, &mut |path, kind| self.remove(path, kind));
-        inner.and(unless_gone("remove", path, std::fs::remove_dir(path)))
+        result
+    }
+
+    /// A directory with its depth below `top`, after it was moved up if it is too deep.
+    fn near(&self, top: &Path, path: PathBuf, depth: usize) -> (PathBuf, usize, bool) {
+        // A mount below it would move with it, and would not be known by its path any more.
+        if depth <= DEEPEST || !self.mounts.is_empty() {
+            return (path, depth, false);
+        }
+        let free = std::iter::repeat_with(|| {
+            self.moved.set(self.moved.get() + 1);
+            top.join(format!("{MOVED}{}", self.moved.get()))
+        });
+        let mut free = free.filter(|path| std::fs::symlink_metadata(path).is_err());
+        allow_owner(&path, 0o700);
+        match free.next() {
+            Some(target) if std::fs::rename(&path, &target).is_ok() => (target, 1, false),
+            _ => (path, depth, false),
+        }
     }
 
     /// Calls `act` for each entry of `directory`, and returns the first error. A missing directory
@@ -273,10 +363,7 @@ struct Changed<'wipe> {
 impl Changed<'_> {
     fn overwrite(&mut self, root: &Path) -> Result<(), WipeError> {
         let wipe = self.wipe;
-        wipe.each_entry(root, &mut |path, kind| {
-            if kind.is_dir() {
-                return self.overwrite(path);
-            }
+        let mut act = |path: &Path, kind: FileType| {
             let found = match std::fs::symlink_metadata(path) {
                 Ok(found) => found,
                 Err(error) => return unless_gone("overwrite", path, Err(error)),
@@ -290,7 +377,8 @@ impl Changed<'_> {
                 return Ok(());
             }
             unless_gone("overwrite", path, overwrite_file(path))
-        })
+        };
+        wipe.each_below(root, &mut act, &|_| true, &|_| Ok(()))
     }
 }
 

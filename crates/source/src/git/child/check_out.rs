@@ -8,10 +8,11 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use git2::build::CheckoutBuilder;
-use git2::{ObjectType, Oid, Repository, Tree};
+use git2::{AttrCheckFlags, FileMode, ObjectType, Oid, Repository, Tree};
 
 use super::super::failure::FetchError;
 use super::gitmodules;
+use crate::attributes::{Conversion, can_convert};
 
 /// The most directories below each other. More than a path of the system can have are refused by name.
 const MAX_DEPTH: usize = 500;
@@ -29,13 +30,52 @@ pub(super) fn check_out(repository: &Repository, commit: Oid) -> Result<(), Fetc
     let tree = commit.tree().map_err(failed)?;
     let harmless = gitmodules::without_includes(repository, &tree);
     let harmless = harmless.map_err(|error| FetchError::git("read .gitmodules", &error))?;
-    let has_attributes = check_trees(repository, tree)?;
+    let converts = check_trees(repository, tree)?;
+    let is_global = has_global_conversion(repository);
     let mut options = CheckoutBuilder::new();
-    // libgit2 resolves the path of each file twice to see which attributes it has.
-    options.disable_filters(!has_attributes && !has_global_conversion(repository));
+    // libgit2 knows the settings of the user. It does not know encodings, and converts `$Id$` once in a file.
+    options.disable_filters(!is_global);
     let files = harmless.as_ref().map_or(commit.as_object(), Tree::as_object);
     repository.checkout_tree(files, Some(options.force())).map_err(failed)?;
+    if converts || is_global {
+        convert(repository, is_global)?;
+    }
     repository.set_head_detached(commit.id()).map_err(failed)
+}
+
+/// Converts the files of a working tree as their attributes say. If libgit2 did so, only encodings are left.
+fn convert(repository: &Repository, is_converted: bool) -> Result<(), FetchError> {
+    let failed = |error| FetchError::git("check out the commit", &error);
+    let Some(root) = repository.workdir() else { return Ok(()) };
+    for entry in repository.index().map_err(failed)?.iter() {
+        let is_file =
+            [FileMode::Blob, FileMode::BlobExecutable].map(u32::from).contains(&entry.mode);
+        let Ok(path) = std::str::from_utf8(&entry.path) else { continue };
+        if !is_file {
+            continue;
+        }
+        let conversion = Conversion::of(repository, path, AttrCheckFlags::FILE_THEN_INDEX);
+        let conversion = conversion.map_err(|error| FetchError::Encoding {
+            path: path.escape_debug().to_string(),
+            reason: error.to_string(),
+        })?;
+        let file = root.join(path);
+        let written = if is_converted {
+            if !conversion.has_encoding() {
+                continue;
+            }
+            let encoded = fs_err::read(&file).map(|content| conversion.encode(&content));
+            encoded.and_then(|encoded| encoded.map_or(Ok(()), |it| fs_err::write(&file, it)))
+        } else {
+            if conversion.is_none() {
+                continue;
+            }
+            let blob = repository.find_blob(entry.id).map_err(failed)?;
+            fs_err::write(&file, conversion.apply(blob.content(), entry.id))
+        };
+        written.map_err(|error| FetchError::file("check out the commit", &error))?;
+    }
+    Ok(())
 }
 
 /// Whether settings outside of the commit may convert files: line endings, or attributes of the user or
@@ -51,12 +91,12 @@ fn has_global_conversion(repository: &Repository) -> bool {
         || repository.path().join("info/attributes").exists()
 }
 
-/// Checks all trees. Returns whether one of them contains `.gitattributes`.
+/// Checks all trees. Returns whether the files `.gitattributes` in them can convert files.
 ///
 /// # Errors
 /// When one of them is malformed or cannot be read.
 fn check_trees(repository: &Repository, root: Tree<'_>) -> Result<bool, FetchError> {
-    let mut has_attributes = false;
+    let mut converts = false;
     let failed = |error| FetchError::git("read the tree of the commit", &error);
     let mut seen = HashSet::from([root.id()]);
     // The names of the directories that lead to it are in front of each tree.
@@ -64,7 +104,11 @@ fn check_trees(repository: &Repository, root: Tree<'_>) -> Result<bool, FetchErr
     while let Some((path, depth, tree)) = waiting.pop() {
         let mut names = HashSet::with_capacity(tree.len());
         for entry in &tree {
-            has_attributes |= entry.name_bytes().eq_ignore_ascii_case(b".gitattributes");
+            if entry.name_bytes().eq_ignore_ascii_case(b".gitattributes") {
+                let content = repository.find_blob(entry.id());
+                let content = content.as_ref().map(git2::Blob::content).unwrap_or_default();
+                converts |= can_convert(content);
+            }
             if !names.insert(entry.name_bytes().to_vec()) {
                 let name = String::from_utf8_lossy(entry.name_bytes()).escape_debug().to_string();
                 return Err(FetchError::Git {
@@ -88,7 +132,7 @@ fn check_trees(repository: &Repository, root: Tree<'_>) -> Result<bool, FetchErr
             }
         }
     }
-    Ok(has_attributes)
+    Ok(converts)
 }
 
 /// The first line of a commit's message, short and without control characters.

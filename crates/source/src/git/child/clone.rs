@@ -42,7 +42,7 @@ pub(super) fn clone(
     let commit = transfer.fetch_commit(&repository, &url, &job.reference)?;
     check_out(&repository, commit)?;
     progress.print(&format!("Checked out {commit} (\"{}\")", subject(&repository, commit)));
-    submodules::update(&repository, &url, &transfer, progress)?;
+    submodules::update(&repository, &url, commit, job, &transfer)?;
 
     let (root, directory) = module_directory(&job.destination, &job.working_directory)?;
     let used_tokens = transfer.authenticator.attempts().used_tokens.clone();

@@ -2,7 +2,7 @@
 
 use git2::{ErrorClass, ErrorCode};
 
-use super::super::failure::{FetchError, is_out_of_memory};
+use super::super::failure::{FetchError, is_out_of_memory, object_format};
 use super::super::url::{RepositoryUrl, Scheme};
 use super::authenticate::Attempts;
 
@@ -81,6 +81,9 @@ pub(super) fn explain(context: &ErrorContext<'_>, error: &git2::Error) -> FetchE
     if is_out_of_memory(error) {
         return FetchError::OutOfMemory { act: "fetch from the repository".to_owned() };
     }
+    if let Some(format) = object_format(error) {
+        return FetchError::ObjectFormat { format };
+    }
     if step == FetchStep::Transfer {
         // Some servers refuse a request by closing the connection.
         return FetchError::Git { act: "fetch from the repository".to_owned(), reason };
@@ -143,6 +146,11 @@ mod tests {
         let forbidden = "unexpected http status code: 403";
         assert!(matches!(cause(forbidden, &nothing), FetchError::CredentialsMissing { .. }));
         assert!(matches!(cause(forbidden, &token), FetchError::CredentialsRefused { .. }));
+        let format = "unknown remote object format 'sha256'";
+        assert_eq!(
+            cause(format, &nothing).to_string(),
+            "the repository has SHA-256 object ids, which are not supported"
+        );
         assert!(matches!(
             cause("failed to resolve address for git.example.com", &nothing),
             FetchError::Connect { .. }

@@ -6,6 +6,7 @@ use git2::Oid;
 
 use super::super::failure::FetchError;
 use super::super::mirror::MirrorUpdate;
+use super::super::submodules::MirrorSubmodules;
 use super::super::task::{Access, MirrorJob};
 use super::super::url::RepositoryUrl;
 use super::mirror_fetch::{Wanted, find, obtain};
@@ -44,22 +45,40 @@ pub(super) fn update(
             missing.push((reference, wanted));
         }
     }
-    if missing.is_empty() {
-        return Ok(update);
-    }
-
-    mirror_store::remove_leftovers(&repository)?;
-    let (names, wanted): (Vec<&String>, Vec<Wanted>) = missing.into_iter().unzip();
-    let shown: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
-    progress.print(&format!("Fetching {} from {url}", shown.join(", ")));
-    let commits = obtain(&transfer, &server, &wanted)?;
-    for (name, commit) in names.into_iter().zip(commits) {
-        if let Some(commit) = commit {
-            let submodules = mirror_submodules::fetch(&transfer, &repository, &url, commit)?;
-            mirror_store::complete(&repository, commit, &submodules)?;
-            update.fetched.push(name.clone());
+    if !missing.is_empty() {
+        mirror_store::remove_leftovers(&repository)?;
+        let (names, wanted): (Vec<&String>, Vec<Wanted>) = missing.into_iter().unzip();
+        let shown: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+        progress.print(&format!("Fetching {} from {url}", shown.join(", ")));
+        let commits = obtain(&transfer, &server, &wanted)?;
+        for (name, commit) in names.into_iter().zip(commits) {
+            update.fetched.extend(commit.map(|_| name.clone()));
+            update.references.insert(name.clone(), commit.map(|commit| commit.to_string()));
         }
-        update.references.insert(name.clone(), commit.map(|commit| commit.to_string()));
+    }
+    let mut has_more = !update.fetched.is_empty();
+    for (reference, commit) in &update.references {
+        let Some(commit) = commit.as_ref().and_then(|id| Oid::from_str(id).ok()) else { continue };
+        let has_commit = mirror_store::has(&repository, commit);
+        let is_wanted = |path: &str| job.submodules.wants(reference, path);
+        if has_commit && !job.submodules.wants_any(reference) {
+            continue;
+        }
+        let found = mirror_submodules::fetch(&transfer, &repository, &url, commit, &is_wanted)?;
+        has_more |= mirror_store::complete(&repository, commit, &found.commits)?;
+        for (path, error) in found.failures {
+            if job.submodules == MirrorSubmodules::All {
+                return Err(match error {
+                    FetchError::ForbiddenSubmodule { .. } => error,
+                    source => FetchError::Submodule { path, source: Box::new(source) },
+                });
+            }
+            let why = error.in_a_sentence(job.memory_limit);
+            update.left_out.entry(reference.clone()).or_default().insert(path, why);
+        }
+    }
+    if !has_more {
+        return Ok(update);
     }
     let current = update.references.values().flatten();
     let kept: BTreeSet<Oid> =

@@ -1,7 +1,7 @@
 //! The bare repository of a mirror: its creation, its checks, and which commits it has.
 //!
-//! A commit is complete if `refs/mirror/COMMIT/COMMIT` exists, which is written last. The references
-//! beside it lead to the commits of its submodules.
+//! A commit is complete if `refs/mirror/COMMIT/COMMIT` exists. The references beside it lead to the commits of those of
+//! its submodules that are there.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -107,12 +107,12 @@ fn commits(repository: &Repository) -> Result<Vec<(Oid, Oid)>, git2::Error> {
     Ok(commits)
 }
 
-/// Whether the mirror has this commit with its submodules.
+/// Whether the mirror has this commit.
 pub(super) fn has(repository: &Repository, commit: Oid) -> bool {
     repository.find_reference(&name(commit, commit)).is_ok()
 }
 
-/// Notes that the mirror has `commit` and the commits of its submodules.
+/// Notes that the mirror has `commit` and the commits of its submodules. Returns whether that was not known.
 ///
 /// # Errors
 /// When a reference cannot be written.
@@ -120,16 +120,21 @@ pub(super) fn complete(
     repository: &Repository,
     commit: Oid,
     submodules: &[Oid],
-) -> Result<(), FetchError> {
+) -> Result<bool, FetchError> {
+    let mut is_new = false;
     for member in submodules.iter().chain([&commit]) {
         let name = name(commit, *member);
+        if repository.find_reference(&name).is_ok() {
+            continue;
+        }
+        is_new = true;
         // libgit2 does not replace a file that a power cut left empty.
         remove(fs_err::remove_file(repository.path().join(&name)))?;
         repository
             .reference(&name, *member, true, "")
             .map_err(|error| FetchError::git("write the mirror", &error))?;
     }
-    Ok(())
+    Ok(is_new)
 }
 
 fn name(owner: Oid, commit: Oid) -> String {
@@ -156,15 +161,19 @@ fn remove(removed: std::io::Result<()>) -> Result<(), FetchError> {
 }
 
 fn remove_files(directory: &Path) -> std::io::Result<()> {
-    for entry in fs_err::read_dir(directory)? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        if entry.file_type()?.is_dir() {
-            remove_files(&entry.path())?;
-        } else if name.ends_with(".lock") || name.contains("_git2_") {
-            // The names of libgit2's temporary files.
-            fs_err::remove_file(entry.path())?;
+    // Not recursive, because names of references can have many parts.
+    let mut waiting = vec![directory.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in fs_err::read_dir(directory)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if entry.file_type()?.is_dir() {
+                waiting.push(entry.path());
+            } else if name.ends_with(".lock") || name.contains("_git2_") {
+                // The names of libgit2's temporary files.
+                fs_err::remove_file(entry.path())?;
+            }
         }
     }
     Ok(())

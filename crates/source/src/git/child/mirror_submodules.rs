@@ -3,88 +3,99 @@
 //! Their commits get into the same repository, so that a reader finds them by the ids in a tree. The
 //! author of the repository writes `.gitmodules`, so it is not trusted.
 
-use std::path::Path;
-
-use git2::{ObjectType, Oid, Repository};
+use git2::{Oid, Repository};
 
 use super::super::failure::FetchError;
 use super::super::login::Audience;
 use super::super::url::{RepositoryUrl, Scheme};
-use super::gitmodules::{self, Setting};
 use super::mirror_fetch::{Wanted, obtain};
-use super::submodules::MAX_DEPTH;
+use super::mirror_store;
 use super::transfer::Transfer;
+use crate::gitmodules::{self, Submodule};
+use crate::reach::{MOST_NESTED, below};
 
-/// Fetches all submodules of `commit`, which came from `url`. Returns their commits.
+/// The submodules of a commit.
+#[derive(Default)]
+pub(super) struct Submodules {
+    /// The commits of those that are in the mirror.
+    pub(super) commits: Vec<Oid>,
+    /// Those that are wanted and are not there, by their paths.
+    pub(super) failures: Vec<(String, FetchError)>,
+}
+
+/// Fetches those submodules of `commit` that are not there and are wanted, by their paths. The commit came from `url`.
 ///
 /// # Errors
-/// When one of them is not allowed or cannot be fetched.
+/// When `.gitmodules` or the mirror cannot be read.
 pub(super) fn fetch(
     transfer: &Transfer<'_>,
     repository: &Repository,
     url: &RepositoryUrl,
     commit: Oid,
-) -> Result<Vec<Oid>, FetchError> {
-    let mut submodules = Submodules { transfer, repository, root: url, commits: Vec::new() };
-    submodules.fetch(url, commit, 1)?;
-    Ok(submodules.commits)
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Result<Submodules, FetchError> {
+    let fetch = Fetch { transfer, repository, root: url, is_wanted };
+    let mut found = Submodules::default();
+    fetch.all(&mut found, (url, ""), commit, 1)?;
+    Ok(found)
 }
 
-struct Submodules<'a> {
+struct Fetch<'a> {
     transfer: &'a Transfer<'a>,
     repository: &'a Repository,
     /// The repository of the mirror.
     root: &'a RepositoryUrl,
-    /// All commits until now.
-    commits: Vec<Oid>,
+    is_wanted: &'a dyn Fn(&str) -> bool,
 }
 
-/// An entry of `.gitmodules`.
-struct Entry {
-    path: String,
-    url: String,
-    /// `update = none`.
-    is_left_out: bool,
-}
-
-impl Submodules<'_> {
-    /// Fetches the submodules of `commit`, which came from `url`.
-    fn fetch(&mut self, url: &RepositoryUrl, commit: Oid, depth: usize) -> Result<(), FetchError> {
+impl Fetch<'_> {
+    /// Looks at the submodules of `commit`, which is in `directory` and came from `url`.
+    fn all(
+        &self,
+        found: &mut Submodules,
+        (url, directory): (&RepositoryUrl, &str),
+        commit: Oid,
+        depth: usize,
+    ) -> Result<(), FetchError> {
         let failed = |error| FetchError::git("read .gitmodules", &error);
         let tree = self.repository.find_commit(commit).and_then(|it| it.tree()).map_err(failed)?;
-        for entry in self.entries(&tree).map_err(failed)? {
-            // Git also ignores an entry of .gitmodules without a commit in the tree.
-            let Ok(found) = tree.get_path(Path::new(&entry.path)) else { continue };
-            if found.kind() != Some(ObjectType::Commit) {
+        for submodule in gitmodules::submodules(self.repository, &tree).map_err(failed)? {
+            let path = below(directory, &submodule.path);
+            // An earlier commit may have the same submodule. Nothing is fetched in part.
+            let is_there = self.repository.find_commit(submodule.commit).is_ok();
+            if !is_there && (submodule.is_left_out || !(self.is_wanted)(&path)) {
                 continue;
             }
-            let path = entry.path.escape_debug().to_string();
-            if depth > MAX_DEPTH {
-                let reason = format!("it is nested more than {MAX_DEPTH} levels deep");
-                return Err(FetchError::ForbiddenSubmodule { path, reason });
+            match self.one(url, &submodule, &path, is_there, depth) {
+                Ok(url) => {
+                    found.commits.push(submodule.commit);
+                    self.all(found, (&url, &path), submodule.commit, depth + 1)?;
+                }
+                Err(error) if (self.is_wanted)(&path) => found.failures.push((path, error)),
+                Err(_) => {}
             }
-            self.fetch_one(url, &entry, found.id(), depth).map_err(|error| match error {
-                FetchError::ForbiddenSubmodule { .. } => error,
-                source => FetchError::Submodule { path, source: Box::new(source) },
-            })?;
         }
         Ok(())
     }
 
-    fn fetch_one(
-        &mut self,
+    /// Fetches a submodule, unless it is there. Returns its address.
+    fn one(
+        &self,
         parent: &RepositoryUrl,
-        entry: &Entry,
-        commit: Oid,
+        submodule: &Submodule,
+        path: &str,
+        is_there: bool,
         depth: usize,
-    ) -> Result<(), FetchError> {
-        let path = entry.path.escape_debug().to_string();
-        let progress = self.transfer.progress;
-        if entry.is_left_out {
-            progress.print(&format!("The submodule `{path}` says `update = none`: left out"));
-            return Ok(());
+    ) -> Result<RepositoryUrl, FetchError> {
+        let path = path.escape_debug().to_string();
+        if depth > MOST_NESTED {
+            let reason = format!("it is nested more than {MOST_NESTED} levels deep");
+            return Err(FetchError::ForbiddenSubmodule { path, reason });
         }
-        let (url, _) = RepositoryUrl::parse(&resolve(parent.as_str(), &entry.url))?;
+        let (url, _) = RepositoryUrl::parse(&resolve(parent.as_str(), &submodule.url))?;
+        if is_there {
+            return Ok(url);
+        }
         let is_allowed = match url.scheme {
             Scheme::File => self.root.scheme == Scheme::File,
             _ => Audience::of(self.root).includes(&url),
@@ -93,44 +104,16 @@ impl Submodules<'_> {
             let reason = format!("`{url}` is on another host than the repository");
             return Err(FetchError::ForbiddenSubmodule { path, reason });
         }
-        // An earlier commit may have the same submodule. Nothing is fetched in part.
-        if self.repository.find_commit(commit).is_err() {
-            progress.print(&format!("Fetching the submodule `{path}` from {url}"));
-            let mut remote = self.transfer.remote(self.repository, &url)?;
-            let server = self.transfer.connect(self.repository, &mut remote, &url)?;
-            let wanted = Wanted::commit(commit, &server.heads);
-            if obtain(self.transfer, &server, &[wanted])? != [Some(commit)] {
-                let (reference, similar) = (commit.to_string(), Vec::new());
-                return Err(FetchError::ReferenceNotFound { reference, similar });
-            }
+        mirror_store::remove_leftovers(self.repository)?;
+        self.transfer.progress.print(&format!("Fetching the submodule `{path}` from {url}"));
+        let mut remote = self.transfer.remote(self.repository, &url)?;
+        let server = self.transfer.connect(self.repository, &mut remote, &url)?;
+        let wanted = Wanted::commit(submodule.commit, &server.heads);
+        if obtain(self.transfer, &server, &[wanted])? != [Some(submodule.commit)] {
+            let reference = submodule.commit.to_string();
+            return Err(FetchError::ReferenceNotFound { reference, similar: Vec::new() });
         }
-        self.commits.push(commit);
-        self.fetch(&url, commit, depth + 1)
-    }
-
-    /// The entries of `.gitmodules` in `tree`.
-    fn entries(&self, tree: &git2::Tree<'_>) -> Result<Vec<Entry>, git2::Error> {
-        let Some(file) = tree.get_name(".gitmodules") else { return Ok(Vec::new()) };
-        if file.kind() != Some(ObjectType::Blob) {
-            return Ok(Vec::new());
-        }
-        let content = self.repository.find_blob(file.id())?;
-        let settings = gitmodules::settings(content.content())?;
-        let setting = |submodule: &str, key: &str| {
-            // The last one counts, as in git.
-            let mut all = settings.iter().rev();
-            let found = all.find(|it| it.submodule == submodule && it.key == key);
-            found.map(|it| it.value.clone()).unwrap_or_default()
-        };
-        let mut entries = Vec::new();
-        for Setting { submodule, value, .. } in settings.iter().filter(|it| it.key == "path") {
-            entries.push(Entry {
-                path: value.clone(),
-                url: setting(submodule, "url"),
-                is_left_out: setting(submodule, "update") == "none",
-            });
-        }
-        Ok(entries)
+        Ok(url.clone())
     }
 }
 

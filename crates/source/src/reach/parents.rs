@@ -5,9 +5,8 @@ use std::collections::hash_map::Entry as Slot;
 
 use butler_protocol::spec::VersionFileKind;
 
-use super::digest::Dependencies;
 use super::syntax::syntax;
-use super::tree::{Entry, Kind, Tree, TreeError, below};
+use super::tree::{Dependencies, Entry, Kind, Tree, TreeError, below};
 
 /// The beginning of the names of Terragrunt's files.
 const TERRAGRUNT: &str = "terragrunt.";

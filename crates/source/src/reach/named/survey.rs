@@ -38,7 +38,7 @@ enum Place {
 }
 
 /// What the files of a directory read, by their names and texts. All of them are one module.
-pub(in crate::mirror) fn survey_files(files: &[(String, String)], is_terragrunt: bool) -> Findings {
+pub(in crate::reach) fn survey_files(files: &[(String, String)], is_terragrunt: bool) -> Findings {
     let mut findings = Findings::default();
     let mut bodies = Vec::new();
     let is_relevant = is_terragrunt || files.iter().any(|(_, text)| can_name_path(text));
@@ -78,7 +78,7 @@ pub(in crate::mirror) fn survey_files(files: &[(String, String)], is_terragrunt:
 }
 
 /// What a template that a module renders reads itself.
-pub(in crate::mirror) fn survey_file(name: &str, text: &str) -> Findings {
+pub(in crate::reach) fn survey_file(name: &str, text: &str) -> Findings {
     let values = Values::default();
     let mut survey = Survey::new(name, Some(text), &values);
     if text.contains("file") || text.contains("template") {
@@ -91,7 +91,7 @@ pub(in crate::mirror) fn survey_file(name: &str, text: &str) -> Findings {
 }
 
 /// What values for variables name: texts, and variable files by their names and texts.
-pub(in crate::mirror) fn survey_values<'a>(
+pub(in crate::reach) fn survey_values<'a>(
     texts: impl IntoIterator<Item = &'a str>,
     files: &[(String, String)],
 ) -> Findings {

@@ -28,7 +28,7 @@ pub fn syntax(name: &str) -> Option<Syntax> {
 
 /// Whether the file replaces parts of other files of its module.
 #[must_use]
-pub(super) fn is_override(name: &str) -> bool {
+pub fn is_override(name: &str) -> bool {
     let stem = ENDINGS.iter().find_map(|(ending, _)| name.strip_suffix(ending));
     stem.is_some_and(|stem| stem == "override" || stem.ends_with("_override"))
 }

@@ -1,5 +1,7 @@
 //! What a commit contains.
 
+use std::collections::BTreeMap;
+
 /// What an entry of a tree is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
@@ -17,7 +19,8 @@ pub enum Kind {
 
 impl Kind {
     /// The mode, as git writes it. Digests are stored, so it never changes.
-    pub(super) const fn mode(self) -> &'static str {
+    #[must_use]
+    pub const fn mode(self) -> &'static str {
         match self {
             Self::Directory => "040000",
             Self::File => "100644",
@@ -36,6 +39,9 @@ pub struct Entry {
     /// The object's id, in hexadecimal.
     pub id: String,
 }
+
+/// What a layer depends on: entries by path. A directory stands for everything below it.
+pub type Dependencies = BTreeMap<String, Entry>;
 
 /// A tree cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +90,13 @@ pub trait Tree {
     /// # Errors
     /// If an object cannot be read.
     fn link(&self, path: &str) -> Result<Option<String>, TreeError>;
+
+    /// The paths of the submodules that git would check out, and whose files are not there. Those in a submodule that
+    /// is not there are not known.
+    ///
+    /// # Errors
+    /// If an object cannot be read, or `.gitmodules` is not valid.
+    fn absent(&self) -> Result<Vec<String>, TreeError>;
 }
 
 /// The most directories below each other that are looked at.
@@ -148,6 +161,13 @@ pub fn check_depth(directory: &str) -> Result<(), TreeError> {
     Err(TreeError::Content { path: format!("{shown}…"), why })
 }
 
+/// Whether `path` is `directory` or below it.
+#[must_use]
+pub fn is_in(path: &str, directory: &str) -> bool {
+    let below = path.strip_prefix(directory);
+    directory.is_empty() || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// The path of an entry of a directory.
 #[must_use]
 pub fn below(directory: &str, name: &str) -> String {
@@ -200,5 +220,6 @@ mod tests {
         assert_eq!(join("envs/prod", "./a//b/").as_deref(), Some("envs/prod/a/b"));
         assert_eq!(join("envs", "..").as_deref(), Some(""));
         assert_eq!(join("envs", "../.."), None);
+        assert!(is_in("a/b", "a") && is_in("a", "a") && is_in("a", "") && !is_in("ab", "a"));
     }
 }

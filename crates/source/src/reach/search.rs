@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::cache::ReferenceCache;
-use super::digest::Dependencies;
 use super::links::{Located, locate};
-use super::parents::is_variable_file;
-use super::reach::{
+use super::named::{
     Cause, Findings, Reference, Role, Start, survey_file, survey_files, survey_values,
 };
+use super::parents::is_variable_file;
 use super::syntax::{TERRAGRUNT, syntax};
-use super::tree::{Entry, Kind, Tree, TreeError, Walk, below};
+use super::tree::{Dependencies, Entry, Kind, Tree, TreeError, Walk, below, is_in};
 
 /// The largest file that is read, in bytes.
 const LARGEST: usize = 2 * 1024 * 1024;
@@ -36,6 +35,10 @@ pub(super) struct Search<'a, T> {
     pub(super) unknown: Option<String>,
     /// The program that runs only while changes are applied.
     pub(super) program: Option<String>,
+    /// Directories that are read by their names.
+    named: BTreeSet<String>,
+    /// Submodules that are not there, and that a path leads to or into.
+    into: BTreeSet<String>,
 }
 
 /// Something that names files.
@@ -75,6 +78,8 @@ impl<'a, T: Tree> Search<'a, T> {
             known: BTreeSet::new(),
             unknown: None,
             program: None,
+            named: BTreeSet::new(),
+            into: BTreeSet::new(),
         }
     }
 
@@ -186,13 +191,42 @@ impl<'a, T: Tree> Search<'a, T> {
 
     /// The file that a name in a directory leads to.
     fn source(&mut self, directory: &str, name: &str) -> Result<Option<Source>, TreeError> {
-        let located = locate(self.tree, directory, name, &mut self.passed)?;
-        let Located::At(path, entry) = located else { return Ok(None) };
+        let Some((path, entry)) = self.locate(directory, name)? else { return Ok(None) };
         if !matches!(entry.kind, Kind::File | Kind::Executable) {
             return Ok(None);
         }
         let text = self.tree.text(&path, LARGEST)?;
         Ok(Some(Source { text }))
+    }
+
+    /// What a path leads to.
+    fn locate(
+        &mut self,
+        directory: &str,
+        path: &str,
+    ) -> Result<Option<(String, Entry)>, TreeError> {
+        Ok(match locate(self.tree, directory, path, &mut self.passed)? {
+            Located::At(path, entry) => {
+                if entry.kind == Kind::Submodule {
+                    self.into.insert(path.clone());
+                }
+                Some((path, entry))
+            }
+            Located::Absent(path) => {
+                self.into.insert(path);
+                None
+            }
+            Located::Missing | Located::Outside => None,
+        })
+    }
+
+    /// What the module has to do with a submodule that is not there: whether it is required, if anything.
+    pub(super) fn needs_submodule(&self, path: &str, is_full: bool) -> Option<bool> {
+        let is_named = self.unknown.is_some()
+            || self.into.contains(path)
+            || self.named.iter().any(|directory| is_in(path, directory));
+        let is_beside = is_full || self.found.keys().any(|directory| is_in(path, directory));
+        is_named.then_some(true).or(is_beside.then_some(false))
     }
 
     /// Adds what files in `directory` name.
@@ -246,8 +280,10 @@ impl<'a, T: Tree> Search<'a, T> {
     }
 
     fn follow(&mut self, reference: &Reference, start: &str) -> Result<(), TreeError> {
-        let located = locate(self.tree, start, &reference.path, &mut self.passed)?;
-        let Located::At(path, entry) = located else { return Ok(()) };
+        let Some((path, entry)) = self.locate(start, &reference.path)? else { return Ok(()) };
+        if reference.role != Role::Module && entry.kind == Kind::Directory {
+            self.named.insert(path.clone());
+        }
         let work = match (reference.role, entry.kind) {
             (Role::Module, Kind::Directory) => Some(Work::Module(path.clone())),
             (Role::Template, Kind::Directory) => Some(Work::Templates(path.clone())),
@@ -273,8 +309,7 @@ impl<'a, T: Tree> Search<'a, T> {
             };
             for link in links {
                 let (directory, name) = link.rsplit_once('/').unwrap_or(("", &link));
-                let located = locate(self.tree, directory, name, &mut self.passed)?;
-                if let Located::At(path, entry) = located
+                if let Some((path, entry)) = self.locate(directory, name)?
                     && !self.found.contains_key(&path)
                 {
                     waiting.push((path.clone(), entry.kind));
@@ -298,7 +333,10 @@ impl<'a, T: Tree> Search<'a, T> {
         for link in self.links_below("")? {
             locate(self.tree, "", &link, &mut Vec::new())?;
         }
-        self.cache.checked.insert(root.id, ());
+        // The links of a submodule are checked when it is there.
+        if self.tree.absent()?.is_empty() {
+            self.cache.checked.insert(root.id, ());
+        }
         Ok(())
     }
 
@@ -312,7 +350,7 @@ impl<'a, T: Tree> Search<'a, T> {
         if let Some(known) = self.cache.links.get(&entry.id) {
             return Ok(full(known));
         }
-        let (mut links, mut walk) = (Vec::new(), Walk::from(path));
+        let (mut links, mut walk, mut is_whole) = (Vec::new(), Walk::from(path), true);
         while let Some(directory) = walk.pop()? {
             for (name, entry) in self.tree.list(&directory)? {
                 let found = below(&directory, &name);
@@ -322,12 +360,16 @@ impl<'a, T: Tree> Search<'a, T> {
                         let inner = found.strip_prefix(path).unwrap_or(&found);
                         links.push(inner.trim_start_matches('/').to_owned());
                     }
-                    Kind::File | Kind::Executable | Kind::Submodule => {}
+                    // Its links are found when it is there.
+                    Kind::Submodule => is_whole = false,
+                    Kind::File | Kind::Executable => {}
                 }
             }
         }
         let all = full(&links);
-        self.cache.links.insert(entry.id, links);
+        if is_whole {
+            self.cache.links.insert(entry.id, links);
+        }
         Ok(all)
     }
 }

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use super::reach::Findings;
+use super::named::Findings;
 
 /// Values by the id of a directory. It keeps those that were used since the last [`Cache::begin`].
 #[derive(Debug)]
-pub(super) struct Cache<T> {
+pub struct Cache<T> {
     used: HashMap<String, T>,
     earlier: HashMap<String, T>,
 }
@@ -19,18 +19,20 @@ impl<T> Default for Cache<T> {
 
 impl<T> Cache<T> {
     /// Begins a reading of a repository. What the one before did not use is forgotten.
-    pub(super) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.earlier = std::mem::take(&mut self.used);
     }
 
-    pub(super) fn get(&mut self, id: &str) -> Option<&T> {
+    /// The value of a directory.
+    pub fn get(&mut self, id: &str) -> Option<&T> {
         if let Some((id, value)) = self.earlier.remove_entry(id) {
             self.used.insert(id, value);
         }
         self.used.get(id)
     }
 
-    pub(super) fn insert(&mut self, id: String, value: T) {
+    /// Adds the value of a directory.
+    pub fn insert(&mut self, id: String, value: T) {
         self.used.insert(id, value);
     }
 }

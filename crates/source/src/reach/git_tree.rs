@@ -9,8 +9,11 @@ use std::path::Path;
 
 use git2::{ErrorClass, ObjectType, Repository, TreeEntry};
 
-use super::tree::{Entry, Kind, Tree, TreeError};
-use crate::model::Commit;
+use super::tree::{Entry, Kind, Tree, TreeError, below, join};
+use crate::gitmodules;
+
+/// The most submodules in each other. More is a mistake or an attack.
+pub const MOST_NESTED: usize = 10;
 
 /// The longest target of a link, in bytes: what Linux allows.
 const LONGEST_TARGET: usize = 4096;
@@ -22,6 +25,8 @@ pub struct GitTree<'a> {
     /// Directories whose entries were looked up. libgit2 does not keep large ones, and a directory with
     /// a thousand layers would be read and parsed for each of them.
     directories: RefCell<HashMap<String, git2::Tree<'a>>>,
+    /// [`Tree::absent`], once it is known.
+    absent: RefCell<Option<Vec<String>>>,
 }
 
 impl<'a> GitTree<'a> {
@@ -29,11 +34,11 @@ impl<'a> GitTree<'a> {
     ///
     /// # Errors
     /// If the repository does not have the commit, or it cannot be read.
-    pub fn of(repository: &'a Repository, commit: &Commit) -> Result<Self, TreeError> {
-        let failed = |error: git2::Error| failed(commit.as_str(), &error);
-        let id = git2::Oid::from_str(commit.as_str()).map_err(failed)?;
+    pub fn of(repository: &'a Repository, commit: &str) -> Result<Self, TreeError> {
+        let failed = |error: git2::Error| failed(commit, &error);
+        let id = git2::Oid::from_str(commit).map_err(failed)?;
         let root = repository.find_commit(id).and_then(|commit| commit.tree()).map_err(failed)?;
-        Ok(Self { repository, root, directories: RefCell::default() })
+        Ok(Self { repository, root, directories: RefCell::default(), absent: RefCell::default() })
     }
 
     /// The entry at a path other than the root.
@@ -60,6 +65,48 @@ impl<'a> GitTree<'a> {
             begin = end + 1;
         }
         entry_of(&tree, &path[begin..], path)
+    }
+
+    /// Whether the entry at `path` is a submodule, whether or not its files are there.
+    ///
+    /// # Errors
+    /// If an object cannot be read.
+    pub fn is_submodule(&self, path: &str) -> Result<bool, TreeError> {
+        if path.is_empty() {
+            return Ok(false);
+        }
+        Ok(self.find(path)?.and_then(|entry| entry.kind()) == Some(ObjectType::Commit))
+    }
+
+    /// The repository that has the directory at `path`, and the files with this name in the directories that lead to it:
+    /// that of the commit, or of a submodule. Both are paths in the commit.
+    ///
+    /// # Errors
+    /// If an object cannot be read.
+    pub fn on_the_way(
+        &self,
+        path: &str,
+        name: &str,
+    ) -> Result<(String, Vec<(String, git2::Oid)>), TreeError> {
+        let (mut root, mut found, mut directory) = (String::new(), Vec::new(), String::new());
+        let mut tree = self.root.clone();
+        let mut rest = path.split('/').filter(|part| !part.is_empty());
+        loop {
+            let is_file = [0o100_644, 0o100_664, 0o100_755];
+            if let Some(entry) = tree.get_name(name).filter(|it| is_file.contains(&it.filemode())) {
+                found.push((directory.clone(), entry.id()));
+            }
+            let Some(part) = rest.next() else { return Ok((root, found)) };
+            directory = below(&directory, part);
+            let entry = entry_of(&tree, part, path)?;
+            let is_submodule = entry.as_ref().and_then(TreeEntry::kind) == Some(ObjectType::Commit);
+            let Some(inner) = self.open(entry, path)? else { return Ok((root, found)) };
+            if is_submodule {
+                root.clone_from(&directory);
+                found.clear();
+            }
+            tree = inner;
+        }
     }
 
     /// The directory that an entry is.
@@ -162,6 +209,33 @@ impl Tree for GitTree<'_> {
             return Ok(None);
         };
         self.content(path, &found, LONGEST_TARGET)
+    }
+
+    fn absent(&self) -> Result<Vec<String>, TreeError> {
+        if let Some(known) = self.absent.borrow().as_ref() {
+            return Ok(known.clone());
+        }
+        let mut absent = Vec::new();
+        let mut waiting = vec![(String::new(), 0, self.root.clone())];
+        while let Some((directory, depth, tree)) = waiting.pop() {
+            let failed = |error: git2::Error| TreeError::Content {
+                path: below(&directory, gitmodules::FILE),
+                why: error.message().to_owned(),
+            };
+            for found in gitmodules::submodules(self.repository, &tree).map_err(failed)? {
+                let Some(path) = join(&directory, &found.path).filter(|_| !found.is_left_out)
+                else {
+                    continue;
+                };
+                match submodule_tree(self.repository, found.commit).map_err(failed)? {
+                    Some(tree) if depth < MOST_NESTED => waiting.push((path, depth + 1, tree)),
+                    _ => absent.push(path),
+                }
+            }
+        }
+        absent.sort();
+        *self.absent.borrow_mut() = Some(absent.clone());
+        Ok(absent)
     }
 }
 

@@ -10,11 +10,13 @@ const MOST: usize = 40;
 
 /// Where a path leads.
 #[derive(Debug, Eq, PartialEq)]
-pub(super) enum Located {
+pub enum Located {
     /// To this entry, which is not a link.
     At(String, Entry),
     /// To nothing. Links that lead to each other lead to nothing.
     Missing,
+    /// Into this submodule, which is not there.
+    Absent(String),
     /// Above the root of the repository, without a link.
     Outside,
 }
@@ -23,7 +25,7 @@ pub(super) enum Located {
 ///
 /// # Errors
 /// If an object cannot be read, or a link leads out of the repository.
-pub(super) fn locate(
+pub fn locate(
     tree: &impl Tree,
     directory: &str,
     path: &str,
@@ -43,7 +45,11 @@ pub(super) fn locate(
         }
         at.push(name);
         let path = at.join("/");
-        let Some(entry) = tree.entry(&path)? else { return Ok(Located::Missing) };
+        let Some(entry) = tree.entry(&path)? else {
+            let is_absent = found.is_some_and(|found| found.kind == Kind::Submodule);
+            at.pop();
+            return Ok(if is_absent { Located::Absent(at.join("/")) } else { Located::Missing });
+        };
         if entry.kind != Kind::Link {
             found = Some(entry);
             continue;
