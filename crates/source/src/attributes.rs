@@ -99,7 +99,7 @@ impl Conversion {
 
     /// What a checkout of `content` has, which is the blob `id`.
     #[must_use]
-    pub fn apply<'a>(self, content: &'a [u8], id: Oid) -> Cow<'a, [u8]> {
+    pub fn apply(self, content: &[u8], id: Oid) -> Cow<'_, [u8]> {
         let mut content = Cow::Borrowed(content);
         if self.has_ident {
             content = Cow::Owned(with_ident(&content, id));

@@ -84,13 +84,11 @@ impl Encoding {
 }
 
 fn windows_1252(character: char) -> Option<u8> {
-    match u32::from(character) {
-        code @ (0..0x80 | 0xA0..0x100) => u8::try_from(code).ok(),
-        _ => {
-            let at = WINDOWS_1252.chars().position(|it| it == character && it != '\u{fffd}')?;
-            u8::try_from(0x80 + at).ok()
-        }
+    if let code @ (0..0x80 | 0xA0..0x100) = u32::from(character) {
+        return u8::try_from(code).ok();
     }
+    let at = WINDOWS_1252.chars().position(|it| it == character && it != '\u{fffd}')?;
+    u8::try_from(0x80 + at).ok()
 }
 
 #[cfg(test)]

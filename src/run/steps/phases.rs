@@ -70,8 +70,7 @@ pub(in crate::run) async fn run_phases(
     }
 
     // All secrets must be registered before the first child that can print them starts.
-    let ambient = &context.settings.environment;
-    let redactor = context.log.redactor();
+    let (ambient, redactor) = (&context.settings.environment, context.log.redactor());
     let GivenAssignments { assignments, texts } = given_in_arguments(&inputs, ambient);
     let mut planning = context.options.planning.clone();
     planning.assignments.extend(assignments);

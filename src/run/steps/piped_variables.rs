@@ -34,20 +34,20 @@ pub(in crate::run) async fn without_pipes(context: &Context<'_>) -> Result<Local
             Failure::because(Phase::Variables, text).classed(FailureClass::Configuration)
         };
         let source = path.clone();
-        let content = tokio::select! {
-            content = blocking(move |_| read(&source)) => content.map_err(|error| failed(&error))?,
+        let given = tokio::select! {
+            read = blocking(move |_| read(&source)) => read.map_err(|error| failed(&error))?,
             reason = context.stop.requested() => {
                 return Err(Failure::stopped(Phase::Variables, &reason));
             }
         };
-        let Some(content) = content else {
+        let Some(given) = given else {
             return Err(failed(&format_args!("it has more than {MOST} bytes")));
         };
         // The ending decides about the syntax.
         let is_json = path.extension().is_some_and(|extension| extension == "json");
         let ending = if is_json { ".json" } else { "" };
         let name = format!("given-{number}.tfvars{ending}");
-        let copied = context.directory.secrets().write(&name, &content);
+        let copied = context.directory.secrets().write(&name, &given);
         *path = copied.map_err(|error| {
             let text = butler_base::error::chain(&error);
             Failure::because(Phase::Variables, text).classed(FailureClass::Platform)

@@ -83,13 +83,6 @@ sub/wide* wide
             assert_eq!(shown(&found), shown(expected), "{path}");
         }
         assert!(checkout.root.join("link.u16").is_symlink());
-        assert_eq!(
-            git(
-                &checkout.root,
-                &["status", "--porcelain", "--untracked-files=no", "--", "plain.u16"]
-            ),
-            ""
-        );
     }
 }
 

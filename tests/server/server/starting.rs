@@ -9,6 +9,7 @@ struct Site {
     postgres: Postgres,
     installation: Installation,
     port: HeldPort,
+    _repository: Repository,
 }
 
 impl Site {
@@ -23,7 +24,7 @@ layers: {{a: {{repository: infra, ref: main, path: a, strategy: plan-only}}}}
         ));
         std::fs::write(installation.path("password"), format!("{PASSWORD}\n")).unwrap();
         std::fs::write(installation.path("wrong"), "another\n").unwrap();
-        Self { postgres, installation, port: HeldPort::new() }
+        Self { postgres, installation, port: HeldPort::new(), _repository: repository }
     }
 
     fn arguments(&self, database: &str, password: &str) -> Vec<String> {

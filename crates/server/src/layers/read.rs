@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::budget::Budget;
 use super::files::layer_files;
-use super::naming::{members_of, settle};
+use super::naming::{Member, members_of, settle};
 use super::resolve::reference;
 use super::state_key::ModuleStateKey;
 use super::submodules::{AbsentSubmodules, LeftOut, SubmoduleNeeds};
@@ -68,6 +68,31 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// Takes the layers of a set that are in these directories. Those in `missing` submodules, which cannot be fetched,
+    /// are the ones that are known.
+    fn set(
+        &mut self,
+        config: &Config,
+        (name, entry): (&str, &LayerEntry),
+        mut directories: Vec<String>,
+        missing: Vec<(&str, String)>,
+    ) -> Vec<Member> {
+        let globs: Vec<&str> = set_globs(entry).collect();
+        for (path, why) in missing {
+            self.problems.push(format!(
+                "the layer set `{name}` has no new layers in the submodule `{path}`, which cannot be fetched: {why}"
+            ));
+            directories.extend(known_below(path, &globs, &self.homes));
+        }
+        directories.sort();
+        directories.dedup();
+        let (members, problems) = members_of(config, name, entry, &directories, &self.homes);
+        self.problems.extend(problems);
+        settle(&mut self.homes, &members);
+        self.directories.insert(name.to_owned(), directories);
+        members
+    }
+
     /// Takes the backend of the module of a layer, in a directory of a repository.
     fn add_backend(
         &mut self,
@@ -138,6 +163,17 @@ impl From<BTreeMap<String, Option<Commit>>> for Heads {
     }
 }
 
+/// What is to be known about the commits of included configuration.
+fn problems_of_includes(config: &Config, repository: &str, heads: &Heads) -> Vec<String> {
+    let includes = config.include_sources();
+    let own = includes.iter().filter(|it| it.repository == repository);
+    let problems = own.filter_map(|include| {
+        let note = heads.notes.get(&include.reference)?;
+        Some(format!("the include `{include}`: {note}"))
+    });
+    problems.collect()
+}
+
 /// The layers and layer sets of a repository.
 fn entries<'a>(
     config: &'a Config,
@@ -162,11 +198,7 @@ pub fn read(
 ) -> Result<Reading, TreeError> {
     let (origin, homes) = (origin(config, repository), heads.homes.clone());
     let mut reading = Reading { origin, homes, ..Reading::default() };
-    for include in config.include_sources().iter().filter(|it| it.repository == repository) {
-        if let Some(note) = heads.notes.get(&include.reference) {
-            reading.problems.push(format!("the include `{include}`: {note}"));
-        }
-    }
+    reading.problems.extend(problems_of_includes(config, repository, heads));
     caches.begin();
     let mut budget = Budget::new(config);
     let choice = config.repositories.get(repository).and_then(|it| it.entry.submodules);
@@ -195,26 +227,14 @@ pub fn read(
         } else if let (Some((tree, _, absent)), Some(commit)) = (&tree, &commit) {
             let found = of_content(directories(tree, name, entry, &mut reading.problems))?;
             match found {
-                Ok(mut directories) => {
+                Ok(directories) => {
                     let globs: Vec<&str> = set_globs(entry).collect();
-                    for (path, why) in submodules.take_globs(commit, absent, &globs) {
-                        reading.problems.push(format!(
-                            "the layer set `{name}` has no new layers in the submodule `{path}`, which cannot be fetched: {why}"
-                        ));
-                        directories.extend(known_below(path, &globs, &reading.homes));
-                    }
-                    directories.sort();
-                    directories.dedup();
-                    let (members, problems) =
-                        members_of(config, name, entry, &directories, &reading.homes);
-                    reading.problems.extend(problems);
-                    settle(&mut reading.homes, &members);
+                    let missing = submodules.take_globs(commit, absent, &globs);
+                    let members = reading.set(config, (name, entry), directories, missing);
                     layers.extend(members.into_iter().map(|member| (member.name, member.path)));
-                    reading.directories.insert(name.to_owned(), directories);
                 }
                 Err(why) => {
-                    let problem = format!("the layer set `{name}` has no layers: {why}");
-                    reading.problems.push(problem);
+                    reading.problems.push(format!("the layer set `{name}` has no layers: {why}"));
                 }
             }
         }
