@@ -154,6 +154,8 @@ async fn orphaned_fetch_process_exits() {
                 "reference": "main",
                 "working_directory": "",
                 "destination": directory.path().join("clone"),
+                "submodules": "needed",
+                "values": [],
             },
         },
     });
