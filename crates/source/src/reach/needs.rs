@@ -19,7 +19,7 @@ pub struct LayerFiles<'a> {
     pub path: &'a str,
     /// Texts that the module gets: variables, and variables of its environment.
     pub values: Vec<&'a str>,
-    /// The files that match its triggers ([`super::matching`]); `None` if it has no triggers.
+    /// The files that match its triggers; `None` if it has no triggers.
     pub triggers: Option<&'a Dependencies>,
     /// Whether it is planned through Terragrunt.
     pub is_terragrunt: bool,
