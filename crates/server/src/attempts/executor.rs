@@ -179,11 +179,18 @@ impl ProcessExecutor {
     /// # Errors
     /// If something cannot be removed.
     pub async fn tidy(&self, leftovers: Vec<AttemptDirectory>) -> std::io::Result<()> {
-        let all = leftovers.into_iter().map(|directory| async move {
+        // All states are walked once for those that have ended, and once more for each that goes on.
+        let is_alive = |directory: &AttemptDirectory| !matches!(directory.is_alive(), Ok(false));
+        let leftovers: Vec<_> = leftovers.into_iter().map(|it| (is_alive(&it), it)).collect();
+        if !leftovers.is_empty() {
+            self.remove_special_modes().await?;
+        }
+        let all = leftovers.into_iter().map(|(was_alive, directory)| async move {
             // One that has outlived its server is tidied up when it ends.
             until_ended(&directory).await;
-            let states = self.settings.data.states();
-            blocking(move |_| remove_special_modes(&states)).await?;
+            if was_alive {
+                self.remove_special_modes().await?;
+            }
             let mut environment = self.settings.environment.clone();
             set_directories(&mut environment, &directory);
             // A killed server can have created the token and not this file.
@@ -191,6 +198,11 @@ impl ProcessExecutor {
             tidy(&self.settings.executable, &environment, &directory, &output).await
         });
         futures_util::future::join_all(all).await.into_iter().collect()
+    }
+
+    async fn remove_special_modes(&self) -> std::io::Result<()> {
+        let states = self.settings.data.states();
+        blocking(move |_| remove_special_modes(&states)).await
     }
 
     /// The environment of `execute`.
