@@ -3,12 +3,9 @@
 use serde_json::Value;
 
 use crate::condition::said_of_condition;
-use crate::state::{StageProgress, TaskRecord};
+use crate::state::{MOST_TASKS, StageProgress, TaskRecord};
 use crate::text::shorten;
 use butler_base::moment::Moment;
-
-/// The most summaries of a stage. Those that began last are kept.
-const MOST: usize = 32;
 
 /// The letters of a name.
 const NAME: usize = 63;
@@ -18,7 +15,7 @@ pub(super) fn summaries(task_runs: &[Value]) -> Vec<TaskRecord> {
     let mut tasks: Vec<_> = task_runs.iter().map(summary).collect();
     // One that has not begun comes last.
     tasks.sort_by_key(|task| (task.started_at.is_none(), task.started_at, task.name.clone()));
-    let oldest = tasks.len().saturating_sub(MOST);
+    let oldest = tasks.len().saturating_sub(MOST_TASKS);
     tasks.drain(..oldest);
     tasks
 }
@@ -94,7 +91,7 @@ mod tests {
         let name = |number: usize| format!("t{number:03}");
         let many = (0..500).map(|it| task_run(&name(it), start, "Unknown", &"x".repeat(9000)));
         let tasks = summaries(&many.collect::<Vec<_>>());
-        assert_eq!((tasks.len(), &*tasks[31].name), (MOST, "t499"));
+        assert_eq!((tasks.len(), &*tasks[31].name), (MOST_TASKS, "t499"));
         assert!(tasks.iter().all(|task| task.message.len() < 400));
         for odd in
             [json!(null), json!([]), json!({"status": {"startTime": "soon", "conditions": 1}})]

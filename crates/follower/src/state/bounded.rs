@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::record::{MOST_EVENTS, Record, StageRecord, TaskRecord};
+use super::record::{MOST_EVENTS, MOST_TASKS, Record, StageRecord, TaskRecord};
 use crate::object::ObjectReference;
 use crate::text::shorten;
 use butler_base::moment::Moment;
@@ -29,9 +29,6 @@ const STAGES: usize = 64;
 
 /// The most pieces of evidence of one stage.
 const PIECES: usize = 16;
-
-/// The most tasks of one stage.
-const TASKS: usize = 32;
 
 /// The letters of a name. Names of Kubernetes have at most 253.
 const NAME: usize = 253;
@@ -167,7 +164,12 @@ fn shortened_stage(stage: &StageRecord, message: usize) -> StageRecord {
         is_confirmed: stage.is_confirmed,
         is_reused: stage.is_reused,
         message: shorten(&stage.message, message),
-        tasks: stage.tasks.iter().take(TASKS).map(|task| shortened_task(task, message)).collect(),
+        tasks: stage
+            .tasks
+            .iter()
+            .take(MOST_TASKS)
+            .map(|task| shortened_task(task, message))
+            .collect(),
         evidence: evidence
             .map(|(path, value)| (shorten(path, EVIDENCE), shorten(value, EVIDENCE)))
             .collect(),

@@ -5,6 +5,6 @@ mod record;
 
 pub use bounded::{COPY_LIMIT, bounded_copy, copy_name};
 pub use record::{
-    Event, Failure, InFlight, MOST_EVENTS, Record, RunTimings, StageProgress, StageRecord,
-    TaskRecord,
+    Event, Failure, InFlight, MOST_EVENTS, MOST_TASKS, Record, RunTimings, StageProgress,
+    StageRecord, TaskRecord,
 };

@@ -53,6 +53,9 @@ pub struct Record {
 /// The most events that a record keeps.
 pub const MOST_EVENTS: usize = 40;
 
+/// The most `TaskRun`s that the record of a stage keeps.
+pub const MOST_TASKS: usize = 32;
+
 /// The letters of the message of an event.
 const EVENT_MESSAGE: usize = 300;
 
@@ -121,12 +124,12 @@ pub struct StageRecord {
     /// Evidence that earlier results were reused: a JSON path and its compact value.
     #[serde(default)]
     pub evidence: BTreeMap<String, String>,
-    /// The `TaskRun`s of a `PipelineRun`, in the order in which they began.
+    /// The `TaskRun`s of a `PipelineRun`, in the order in which they began: at most [`MOST_TASKS`].
     #[serde(default)]
     pub tasks: Vec<TaskRecord>,
 }
 
-/// What is stored of a `TaskRun`. Its times are those of Tekton.
+/// The record of a `TaskRun`. Its times are those of Tekton.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskRecord {
@@ -140,7 +143,7 @@ pub struct TaskRecord {
     pub started_at: Option<Moment>,
     /// When it ended.
     pub finished_at: Option<Moment>,
-    /// What it waits for, or why it failed.
+    /// The reason why it waits, or failed.
     pub message: String,
 }
 

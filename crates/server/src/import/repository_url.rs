@@ -1,5 +1,7 @@
 //! Addresses of repositories.
 
+use crate::mirror::join;
+
 /// The address as a server takes it: `user@host:path` becomes `ssh://user@host/path`.
 pub(super) fn repository_url(text: &str) -> String {
     let is_url = text.contains("://");
@@ -27,18 +29,8 @@ pub(super) fn valid_name(text: &str) -> String {
 /// The directory or glob `path`, which begins in the directory `base` of the repository; `None` if it leads out of
 /// the repository.
 pub(super) fn in_repository(base: &str, path: &str) -> Option<String> {
-    let mut parts: Vec<&str> = Vec::new();
     let base = if path.starts_with('/') { "" } else { base };
-    for part in base.split('/').chain(path.split('/')) {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop()?;
-            }
-            part => parts.push(part),
-        }
-    }
-    Some(parts.join("/"))
+    join(&join("", base)?, path)
 }
 
 #[cfg(test)]
