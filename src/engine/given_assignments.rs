@@ -10,12 +10,12 @@ use super::cli_arguments::{ALL, split};
 const VALUE: &str = "var";
 const FILE: &str = "var-file";
 
-/// What the arguments of commands assign.
+/// The assignments in arguments of commands.
 #[derive(Debug, Default)]
 pub struct GivenAssignments {
     /// Values and files. Paths are relative to the module's directory.
     pub assignments: Vec<Assignment>,
-    /// What can be a value in arguments that cannot be split as a shell does. The tool quotes them in its error.
+    /// The possible values in arguments that cannot be split as a shell does. The tool quotes them in its error.
     pub texts: Vec<SecretString>,
 }
 

@@ -55,7 +55,7 @@ pub enum Section {
     Server,
     /// How a command reaches a server.
     Client,
-    /// What differs between installations of a server in a cluster.
+    /// The differences between installations of a server in a cluster.
     Installation,
 }
 

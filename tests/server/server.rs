@@ -191,7 +191,7 @@ impl Installation {
         self.held.clear();
     }
 
-    /// What the server has logged.
+    /// The log of the server.
     fn server_log(&self) -> String {
         std::fs::read_to_string(self.path("server.log")).unwrap()
     }

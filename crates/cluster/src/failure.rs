@@ -88,7 +88,7 @@ impl JobFailure {
         }
     }
 
-    /// What a person does about it, in the imperative, if the same start can never succeed.
+    /// The remedy, in the imperative, if the same start can never succeed.
     #[must_use]
     pub const fn advice(self) -> Option<&'static str> {
         match self {

@@ -118,7 +118,7 @@ fn target(reason: &str) -> Value {
     json!({"phase": "Failed", "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": reason}]})
 }
 
-/// What the server records of a Job, whether it has ended or waits for too long.
+/// The record of a Job that has ended, or that waits for too long.
 fn class(job: &Job, pod: Option<&Pod>) -> JobFailure {
     match state(Some(job), pod) {
         JobState::Ended(end) => end.failure,

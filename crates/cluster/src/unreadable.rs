@@ -24,7 +24,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub(crate) struct Unreadable {
     /// The code of the answer, if there was one.
     pub(crate) code: Option<u16>,
-    /// What failed, for people.
+    /// The failure, for people.
     pub(crate) why: String,
     /// How long the API server wants to be left alone.
     pub(crate) retry_after: Option<Duration>,

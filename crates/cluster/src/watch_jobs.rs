@@ -30,7 +30,7 @@ pub struct ChangedJob {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What the watches of Jobs tell.
+/// News from the watches of Jobs.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum JobNews {
     /// A Job may have changed.
@@ -50,7 +50,7 @@ pub enum JobNews {
 }
 
 /// Tells of the Jobs with this label that end, are deleted, or have a pod that ends or waits for something. Ends when
-/// nobody wants to know any more.
+/// the receiver is gone.
 pub async fn watch_jobs(cluster: &Cluster, label: &str, news: &Sender<JobNews>) {
     let jobs = watch(cluster, label, news, |job: &Job| end_condition(job).is_some());
     let pods = watch(cluster, label, news, |pod: &Pod| {

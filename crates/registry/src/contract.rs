@@ -95,7 +95,7 @@ pub enum Recorded {
 pub enum NoAnswer {
     /// The run was ended for this reason, because it can never get what it asks for.
     Ended(String),
-    /// What is asked for is not known yet. The runner asks again.
+    /// The answer is not known yet. The runner asks again.
     NotYet(String),
 }
 

@@ -97,7 +97,7 @@ impl Conversion {
         self == Self::default()
     }
 
-    /// What a checkout of `content` has, which is the blob `id`.
+    /// The content that a checkout of `content` has, which is the blob `id`.
     #[must_use]
     pub fn apply(self, content: &[u8], id: Oid) -> Cow<'_, [u8]> {
         let mut content = Cow::Borrowed(content);

@@ -202,7 +202,7 @@ impl Client {
         })
     }
 
-    /// What the server answers, if it does in time.
+    /// The answer of the server, if there is one in time.
     async fn in_time<T>(
         &self,
         answer: impl Future<Output = reqwest::Result<T>>,

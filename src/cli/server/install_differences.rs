@@ -12,7 +12,7 @@ use crate::cli::columns::columns;
 const OF_THE_CLUSTER: [&str; 5] =
     ["resourceVersion", "generation", "uid", "creationTimestamp", "managedFields"];
 
-/// What happens to an object.
+/// The change of an object.
 #[derive(Eq, PartialEq)]
 pub(super) enum Difference {
     Created,
@@ -21,7 +21,7 @@ pub(super) enum Difference {
     Unchanged,
 }
 
-/// What the cluster says would happen to each object.
+/// The change of each object, as the cluster predicts it.
 pub(super) async fn differences(
     cluster: &NativeObjects,
     objects: &[Value],

@@ -11,7 +11,7 @@ use super::follower_client::note;
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
 /// The Roles of the server that `objects` install, and their bindings, which are in the cluster and not among these
-/// objects: the bindings first. Whoever may not list Roles of all namespaces is told how they are found.
+/// objects: the bindings first. A user who may not list Roles of all namespaces is told how to find them.
 pub(super) async fn obsolete_roles(cluster: &NativeObjects, objects: &[Value]) -> Vec<Value> {
     let account = objects.iter().map(NativeObject::of).find(|it| it.kind == "ServiceAccount");
     let Some(NativeObject { namespace: Some(server), name: account, .. }) = account else {
@@ -54,7 +54,7 @@ async fn everywhere(cluster: &NativeObjects, kind: &str, name: &str) -> Result<V
     cluster.everywhere(NativeObject { api_version: RBAC, kind, namespace: None, name }).await
 }
 
-/// Which object it is.
+/// The kind, the namespace and the name of an object.
 fn place(object: &Value) -> (String, String, String) {
     let NativeObject { kind, namespace, name, .. } = NativeObject::of(object);
     (kind.to_owned(), namespace.unwrap_or_default().to_owned(), name.to_owned())

@@ -18,7 +18,7 @@ use butler_protocol::spec::{Assignment, LocalOptions};
 /// The largest content of a pipe, in bytes. Larger variable files cannot be searched for secrets.
 const MOST: u64 = 16 * 1024 * 1024;
 
-/// The options of the run, with copies of the variable files that are no regular files.
+/// The options of the run, with copies of the variable files that are not regular files.
 ///
 /// # Errors
 /// If one of them cannot be read or is too large, or the run is stopped.

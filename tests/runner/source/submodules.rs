@@ -88,7 +88,7 @@ async fn submodules_with_file_urls_are_refused() {
     }
 }
 
-/// What happens to a submodule whose commit does not exist.
+/// The outcome of a run with a submodule whose commit does not exist.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Outcome {
     /// It is not requested.

@@ -88,7 +88,7 @@ pub enum Channel {
 /// The session of a child (setsid(2)).
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Session {
-    /// That of this process.
+    /// The session of this process.
     #[default]
     Shared,
     /// One of its own: the child has no terminal, and cannot send SIGCONT to processes of other users, which

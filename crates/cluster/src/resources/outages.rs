@@ -1,4 +1,4 @@
-//! What cannot be read of the custom resources now, told once for each outage.
+//! Outages of custom resources, each told once, and once when it is over.
 //!
 //! A refusal concerns one namespace, for example after its `RoleBinding` was deleted. Everything else, such as an API
 //! server that is away or a kind that is not installed, concerns all of them, and is told once for all.
@@ -10,10 +10,10 @@ use tokio::time::Instant;
 use super::kinds::ResourceKind;
 use crate::unreadable::Unreadable;
 
-/// Where objects of a kind are: the namespace and the kind.
+/// A place of objects: the namespace and the kind.
 pub(super) type Place = (String, ResourceKind);
 
-/// What an outage concerns.
+/// The scope of an outage.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Scope {
     Cluster,
@@ -85,7 +85,7 @@ impl Outages {
         self.0.get(place).map(|failure| failure.again)
     }
 
-    /// What is wrong: a sentence for each namespace.
+    /// The problems: a sentence for each namespace.
     pub(super) fn sentences(&self) -> BTreeMap<&str, &str> {
         let mut sentences = BTreeMap::new();
         for ((namespace, _), failure) in &self.0 {

@@ -23,7 +23,7 @@ use crate::unreadable::{FIRST_PAUSE, Unreadable, WARN_AFTER, WatchPauses};
 /// All objects, by their keys.
 type Objects = BTreeMap<ResourceKey, Arc<CustomObject>>;
 
-/// What is known of the custom resources at one moment.
+/// The knowledge of the custom resources at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct KnownResources {
     /// The objects, in the order of their keys, except those of `unlisted` namespaces.
@@ -33,7 +33,7 @@ pub struct KnownResources {
     /// The namespaces whose repositories and layers have not all been listed since the start: what they define is not
     /// known.
     pub unlisted: BTreeSet<String>,
-    /// What cannot be read now, in sentences.
+    /// The places that cannot be read now, in sentences.
     pub problems: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ pub struct WatchedResources {
 #[derive(Debug, Default)]
 struct Known {
     objects: Objects,
-    /// What was listed at least once.
+    /// The places that were listed at least once.
     listed: BTreeSet<Place>,
     outages: Outages,
 }
@@ -104,7 +104,7 @@ impl WatchedResources {
         }
     }
 
-    /// What is known now.
+    /// The current knowledge.
     #[must_use]
     pub fn known(&self) -> KnownResources {
         let known = self.lock();

@@ -47,12 +47,12 @@ pub enum Reading {
     },
     /// The object is not ready.
     Unfinished {
-        /// What it is instead, after its name: `is OutOfSync`.
+        /// Its state, after its name: `is OutOfSync`.
         said: String,
     },
     /// The object does not show the source commit.
     OtherCommit {
-        /// What it shows, after its name.
+        /// The commit that it shows, after its name.
         said: String,
     },
 }

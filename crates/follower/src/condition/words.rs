@@ -1,4 +1,5 @@
-//! What an object says where a check looks, in words for people: the value, the reason and the message of a condition.
+//! Describes an object in the words that it has itself: the value that a check reads, and the reason and the message of a
+//! condition.
 //!
 //! The words follow the name of the object: `is OutOfSync`, `failed: Tasks Completed: 1 (Failed: 1)`. Values of Secrets
 //! are never told.
@@ -19,7 +20,7 @@ const VALUE: usize = 100;
 /// The members whose values are words for the whole object, such as the phase of a Pod or `sync.status` of an Application.
 const STATES: [&str; 3] = ["status", "phase", "state"];
 
-/// What is not as `check` wants it.
+/// Describes how the object differs from what `check` expects.
 pub(super) fn open(check: &Check, object: &Value) -> String {
     let Check { path, test, default } = check;
     if let Test::Exists(expected) = test {
@@ -75,7 +76,7 @@ pub(super) fn failed(failed: &Condition, object: &Value) -> String {
     }
 }
 
-/// What is where the commit must be.
+/// Describes the value that is in the place of the commit.
 pub(super) fn other_commit(path: &JsonPath, object: &Value, commit: &Commit) -> String {
     let found = Found::first(path, object, |value| value != commit.as_str());
     let shown = match found {
@@ -167,7 +168,7 @@ fn why(holder: Option<&Value>, object: &Value) -> Option<String> {
     })
 }
 
-/// What the path is about: a condition, or a member.
+/// The subject of the path: a condition, or a member.
 fn subject(path: &JsonPath) -> String {
     match (path.compared(), path.member()) {
         (Some(("type", kind)), Some("status") | None) => format!("condition `{kind}`"),

@@ -1,4 +1,4 @@
-//! What is told of objects as Kubernetes, Tekton and Argo CD write them.
+//! Sentences about objects as Kubernetes, Tekton and Argo CD write them.
 
 use serde_json::json;
 

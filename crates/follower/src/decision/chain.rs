@@ -9,7 +9,7 @@ use crate::phase::Phase;
 use crate::state::StageProgress;
 
 impl Pass<'_> {
-    /// What the chain needs next. The first required stage that is not complete says it. Stages behind it that have
+    /// Returns the next step of the chain. The first required stage that is not complete decides it. Stages behind it that have
     /// begun are read too: a gate that opens again does not hide how they end.
     pub(super) fn run(&mut self) -> Outcome {
         let mut held: Option<Held> = None;

@@ -77,7 +77,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// What was said of the object when it could be read, otherwise `ended`.
+    /// The message of the time when the object could be read, otherwise one with `ended`.
     fn known(&self, index: usize, ended: &str) -> String {
         let message = &self.record.stages[index].message;
         if message.is_empty() { format!("{} {ended}", self.object(index)) } else { message.clone() }

@@ -71,7 +71,7 @@ pub enum Sighting {
         /// Why.
         why: String,
     },
-    /// It cannot be read until somebody changes something: the cluster or the CI system refuses it, or does not
+    /// A repetition alone cannot help: the cluster or the CI system refuses to let it be read, or does not
     /// have its kind.
     Denied {
         /// Why.

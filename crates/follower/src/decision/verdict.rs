@@ -23,7 +23,7 @@ pub(super) enum Standing {
     Missing(String),
     /// Its object could not be read, so neither its presence nor its absence is known.
     Unreadable(String),
-    /// Its object may not be read, or the cluster does not have its kind: somebody has to change that.
+    /// Its object may not be read, or the cluster does not have its kind. A repetition alone cannot help.
     Denied(String),
 }
 
@@ -47,7 +47,7 @@ pub(super) enum Outcome {
     Complete,
 }
 
-/// What holds while nothing can be done.
+/// The state while nothing can be done.
 pub(super) struct Rest {
     /// The phase.
     pub(super) phase: Phase,

@@ -95,7 +95,7 @@ pub struct TaskStatus {
     pub started_at: Option<String>,
     /// When it ended, in UTC.
     pub finished_at: Option<String>,
-    /// What it waits for, or why it failed.
+    /// The reason why it waits, or failed.
     pub message: String,
 }
 

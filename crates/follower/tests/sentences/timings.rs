@@ -60,7 +60,7 @@ fn reused_object_is_a_stage_observation_and_not_the_total() {
     assert!(timings(&bench).table().contains("job           image     8.0s   complete, reused"));
 }
 
-/// A Job that runs, or a gate of another kind, is no part of the closeout.
+/// A Job that runs, or a gate of another kind, is not part of the closeout.
 #[test]
 fn closeout_is_the_wait_for_argo_and_the_runtime_only() {
     let smoke =

@@ -1,4 +1,4 @@
-//! What texts consist of: words, labels and names.
+//! Words, labels and names in texts.
 
 /// The longest part of a reference: the limit for names of Kubernetes objects.
 const MAX_PART_LENGTH: usize = 253;

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 /// The time between two looks at the disk. Each writes to it, and anyone may ask.
 const LOOK_AT_DISK: Duration = Duration::from_secs(5);
 
-/// What must fit on the disk, in bytes: some lines of a log, and a change of the store.
+/// The room that the disk must have, in bytes: for some lines of a log, and a change of the store.
 const ROOM: usize = 64 << 10;
 
-/// What the last look at the disk has found.
+/// The finding of the last look at the disk.
 #[derive(Debug, Default)]
 pub struct DiskLook(Mutex<Option<(Instant, Result<(), String>)>>);
 

@@ -9,7 +9,7 @@ use axum::body::Bytes;
 /// The most that is kept, in bytes. A larger part is made again each time.
 const MOST: usize = 32 << 20;
 
-/// What was made last, by keys that say from what.
+/// The results that were made last, by keys that say from what.
 #[derive(Debug, Default)]
 pub struct Rendered {
     /// Held by the one that makes a part.

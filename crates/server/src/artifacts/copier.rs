@@ -46,7 +46,7 @@ pub struct Copier<S> {
     places: Arc<Semaphore>,
 }
 
-/// Where files are read and written.
+/// The places of files that are read and written.
 #[derive(Debug)]
 struct Source<S> {
     store: Arc<S>,

@@ -309,7 +309,7 @@ impl AttemptDirectory {
         Ok(None)
     }
 
-    /// What changes when a file of the result does: names, sizes and times.
+    /// A text that changes when a file of the result does: names, sizes and times.
     #[must_use]
     pub fn result_version(&self) -> String {
         let of = |name: &str| {

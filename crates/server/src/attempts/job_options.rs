@@ -156,7 +156,7 @@ mod tests {
     use crate::layers::Catalog;
     use crate::model::RunId;
 
-    /// That of the attempts of these tests.
+    /// The timeout of the attempts of these tests.
     const TIMEOUT: Duration = Duration::from_hours(2);
 
     fn layer(keys: &str) -> Arc<LayerSource> {

@@ -199,7 +199,8 @@ impl EndOfRun {
 }
 
 impl AttemptResult {
-    /// The same of an attempt that was a Job: its memory is that of its container, whoever has noticed that it was used up.
+    /// The result of the same attempt as a Job: its memory is that of its container. The runner or the cluster can have
+    /// noticed that it was used up.
     pub(super) fn of_job(self) -> Self {
         let is_memory = self.ending == Ending::Failed(FailureClass::OutOfMemory);
         let ending = if is_memory { Ending::Job(JobFailure::OutOfMemory) } else { self.ending };

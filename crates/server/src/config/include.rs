@@ -118,7 +118,7 @@ pub fn merge<'a>(
     if errors.is_empty() { Ok(merged) } else { Err(errors) }
 }
 
-/// What is wrong if a source has more entries than it may have layers. Members of layer sets are counted when their
+/// The error about a source with more entries than it may have layers. Members of layer sets are counted when their
 /// repository is read.
 fn too_many(content: &Config, from: &IncludedFrom, most: u32) -> Option<ConfigError> {
     let (count, last) = (content.layers.len(), content.layers.values().next_back()?);

@@ -79,7 +79,7 @@ impl Failure {
         })
     }
 
-    /// What there must be more of before the same thing can succeed, in the imperative, if it has reached a limit.
+    /// Names the limit to increase before the same thing can succeed, in the imperative, if one was reached.
     pub(super) const fn reached_limit(self) -> Option<&'static str> {
         Some(match self {
             Self::TimedOut => "increase `timeout` of the layer",

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::config::{Config, IncludedFrom};
 
-/// What is left of the limits.
+/// The rest of the limits.
 pub(super) struct Budget<'a> {
     config: &'a Config,
     /// By the index of the source.

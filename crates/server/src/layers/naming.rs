@@ -12,7 +12,7 @@ use crate::config::{Config, LayerEntry, generated_name};
 use crate::mirror::join;
 use crate::model::LayerName;
 
-/// What names the layer of the repository's root.
+/// The name of the layer in the repository's root.
 const ROOT: &str = "root";
 
 /// The directories that names belong to.

@@ -163,7 +163,7 @@ impl From<BTreeMap<String, Option<Commit>>> for Heads {
     }
 }
 
-/// What is to be known about the commits of included configuration.
+/// The problems with commits of included configuration.
 fn problems_of_includes(config: &Config, repository: &str, heads: &Heads) -> Vec<String> {
     let includes = config.include_sources();
     let own = includes.iter().filter(|it| it.repository == repository);

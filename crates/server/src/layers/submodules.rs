@@ -15,7 +15,7 @@ pub type LeftOut = BTreeMap<Commit, BTreeMap<String, String>>;
 /// Submodules that are not there, by commit.
 pub type AbsentSubmodules = BTreeMap<Commit, BTreeSet<String>>;
 
-/// What layers need of submodules that are not there.
+/// The needs of layers for submodules that are not there.
 pub(super) struct SubmoduleNeeds<'a> {
     choice: SubmoduleChoice,
     left_out: &'a LeftOut,

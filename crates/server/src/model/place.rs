@@ -1,9 +1,9 @@
-//! Where an attempt runs, as it is stored and shown: the server that has started it, and whether it is a Job.
+//! The place of an attempt, as it is stored and shown: the server that has started it, and whether it is a Job.
 
 /// The server of a store that no other one uses.
 pub(crate) const THIS_MACHINE: &str = "this machine";
 
-/// Where the Jobs of such a server run.
+/// The place of the Jobs of such a server.
 const CLUSTER: &str = "the cluster";
 
 /// The end of the places of Jobs.

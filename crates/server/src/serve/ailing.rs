@@ -1,4 +1,4 @@
-//! What does not work now, although the server does: said on the page, by `layer list` and by `/readyz`.
+//! Parts that do not work now, although the server does: said on the page, by `layer list` and by `/readyz`.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,7 +51,7 @@ impl Ailing {
         self.lock().keys().next().copied()
     }
 
-    /// What is wrong, in sentences.
+    /// The problems, in sentences.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
         self.lock().values().flatten().cloned().collect()

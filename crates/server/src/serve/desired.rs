@@ -42,7 +42,7 @@ pub struct Desired {
     pub followed: Followed,
     /// The commits that polls fetch in addition.
     pub wanted: WantedCommits,
-    /// What does not work now in the server's surroundings.
+    /// The failures in the server's surroundings.
     pub ailing: Arc<Ailing>,
 }
 

@@ -225,7 +225,7 @@ fn request(
     Ok(StartRequest { run_id, runner: None, inputs })
 }
 
-/// What is known of a run after this error.
+/// The sighting of a run after this error.
 fn unread(error: &TriggerError) -> Sighting {
     let why = chain(error);
     if is_final(error) { Sighting::Denied { why } } else { Sighting::Unknown { why } }

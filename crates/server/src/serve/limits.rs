@@ -111,7 +111,7 @@ impl Drop for Place {
     }
 }
 
-/// The address that counts: whoever has one of IPv6 has the whole network of 64 bits.
+/// The address that counts: a client with an address of IPv6 usually has its whole network of 64 bits.
 fn counted(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

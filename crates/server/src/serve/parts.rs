@@ -109,7 +109,7 @@ impl Parts {
 /// The parts, the scheduler, and what happens.
 pub(super) type Prepared = (Parts, Scheduler<AnyStore, Executors>, mpsc::UnboundedReceiver<Event>);
 
-/// What is on this machine: the data directory, and the keys of saved plans. Nothing has to be waited for.
+/// The parts on this machine: the data directory, and the keys of saved plans. The start waits for none of them.
 pub(super) struct Ground {
     pub(super) data: DataDirectory,
     keys: PlanKeys,

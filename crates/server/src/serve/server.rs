@@ -170,7 +170,7 @@ async fn look<E: Executor>(scheduler: &mut Scheduler<AnyStore, E>) -> StoreResul
     scheduler.look_at_all().await
 }
 
-/// What answers to requests need.
+/// The state that answers to requests need.
 fn api_state(
     parts: &Parts,
     access: Access,

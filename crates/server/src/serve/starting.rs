@@ -1,4 +1,4 @@
-//! What a server cannot begin without, and how it waits for that.
+//! The parts without which a server cannot begin, and how it waits for them.
 //!
 //! As long as its database is away, the process lives, answers `/healthz`, says in `/readyz` what it waits for, and
 //! answers everything else with 503. It does not end: the cluster would start it again and again, later each time. What
@@ -39,7 +39,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
-/// What a server cannot begin without.
+/// The parts without which a server cannot begin.
 pub(super) struct Essentials {
     pub(super) store: AnyStore,
     /// The cluster of attempts that are Jobs.
@@ -146,7 +146,7 @@ pub(super) async fn serve_http(
     }
 }
 
-/// What a server answers that waits.
+/// The state of a server that waits.
 #[derive(Clone)]
 struct NotReady {
     ailing: Arc<Ailing>,

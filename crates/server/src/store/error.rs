@@ -32,7 +32,7 @@ pub enum StoreError {
     Away {
         /// Its address, without a password.
         address: String,
-        /// What failed.
+        /// The failure.
         why: String,
     },
     /// Another server uses it.

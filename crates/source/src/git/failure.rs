@@ -242,7 +242,7 @@ pub enum FetchError {
     Encoding {
         /// The file, escaped.
         path: String,
-        /// What is not known.
+        /// The reason, with the name of the encoding.
         reason: String,
     },
     /// The repository has object ids of another kind.

@@ -14,7 +14,7 @@ use butler_base::cancel::Stop;
 use butler_base::process::Sink;
 use butler_protocol::spec::GitSource;
 
-/// What is cloned.
+/// The object of a clone.
 #[derive(Clone, Copy, Debug)]
 pub struct CloneRequest<'a> {
     /// The module.

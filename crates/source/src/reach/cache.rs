@@ -37,7 +37,7 @@ impl<T> Cache<T> {
     }
 }
 
-/// What was read of directories, by their ids. It is the same for all layers and commits.
+/// Findings in directories, by the ids of these. They are the same for all layers and commits.
 #[derive(Debug, Default)]
 pub struct ReferenceCache {
     /// `None` for directories whose files are links.

@@ -1,4 +1,4 @@
-//! What a module reaches of its commit: the files that it names, and those that these name.
+//! Finds the files of a commit that a module reaches: those that it names, and those that these name.
 //!
 //! [`needs`] reads a [`Tree`], which is a commit in a repository: [`GitTree`]. It does not evaluate a module. What it
 //! does not understand it reports, and its callers must then expect that the module reads any file.

@@ -106,7 +106,7 @@ pub fn needs(
     Ok(Some(Needs { entries, is_full, note, unknown, absent }))
 }
 
-/// What a module in a submodule that is not there needs: nothing else is known about it. A commit of another
+/// The needs of a module in a submodule that is not there: nothing else is known about it. A commit of another
 /// repository that git does not check out has no modules.
 fn in_submodule(tree: &impl Tree, path: String) -> Result<Option<Needs>, TreeError> {
     if !tree.absent()?.contains(&path) {

@@ -199,7 +199,7 @@ impl<'a, T: Tree> Search<'a, T> {
         Ok(Some(Source { text }))
     }
 
-    /// What a path leads to.
+    /// The target of a path.
     fn locate(
         &mut self,
         directory: &str,
@@ -220,7 +220,7 @@ impl<'a, T: Tree> Search<'a, T> {
         })
     }
 
-    /// What the module has to do with a submodule that is not there: whether it is required, if anything.
+    /// Whether the module requires a submodule that is not there. `None` if it does not reach it.
     pub(super) fn needs_submodule(&self, path: &str, is_full: bool) -> Option<bool> {
         let is_named = self.unknown.is_some()
             || self.into.contains(path)

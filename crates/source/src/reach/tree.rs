@@ -40,7 +40,7 @@ pub struct Entry {
     pub id: String,
 }
 
-/// What a layer depends on: entries by path. A directory stands for everything below it.
+/// The dependencies of a layer: entries by path. A directory stands for everything below it.
 pub type Dependencies = BTreeMap<String, Entry>;
 
 /// A tree cannot be used.

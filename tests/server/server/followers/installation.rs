@@ -161,7 +161,7 @@ async fn apply_deletes_roles_that_are_not_wanted_any_more_and_no_others() {
     operator.run(&[&["apply", "--confirm"], &words[..]].concat()).await;
     let after = ["ci", "others", "runs", "web"].map(str::to_owned);
     assert_eq!(places(), [after.to_vec(), after.to_vec()]);
-    // Whoever may not look everywhere is told how.
+    // A user who may not look everywhere is told how.
     let refused = FaultEffect::Status(403, "Forbidden", "cannot list resource \"rolebindings\"");
     operator.cluster.faults("GET", "v1/rolebindings", refused, 3);
     let planned = operator.run(&[&["plan"], &words[..]].concat()).await;

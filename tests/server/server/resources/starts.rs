@@ -4,14 +4,14 @@ use butler_testing::curl;
 
 use super::*;
 
-/// What an API server answers if somebody may not list layers in a namespace.
+/// The answer of an API server to a user who may not list layers in a namespace.
 const FORBIDDEN: FaultEffect = FaultEffect::Status(
     403,
     "Forbidden",
     "layers.runner.butlerlabs.dev is forbidden: User \"butler\" cannot list resource \"layers\"",
 );
 
-/// What an API server answers about a kind that it does not have.
+/// The answer of an API server about a kind that it does not have.
 const NO_KIND: FaultEffect =
     FaultEffect::Status(404, "NotFound", "the server could not find the requested resource");
 

@@ -1,4 +1,4 @@
-//! What the server cannot do in the cluster of Jobs now, told once, and once when it works again.
+//! Outages of the cluster of Jobs, each told once, and once when it is over.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use crate::serve::{Ailing, Part};
 /// The questions about single Jobs, beside the watches.
 pub(super) const QUESTIONS: &str = "questions";
 
-/// What does not work now, by what it is: the objects that are watched, or [`QUESTIONS`].
+/// The failures of now, by their subject: the objects that are watched, or [`QUESTIONS`].
 #[derive(Debug)]
 pub(super) struct JobsOutage {
     failing: Mutex<BTreeMap<String, String>>,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::store::StoreError;
 
-/// What a user reads if no space is left.
+/// The advice if no space is left.
 pub(super) const FULL: &str = "its disk is full; free space on it";
 
 impl From<rusqlite::Error> for StoreError {

@@ -58,7 +58,7 @@ pub(super) fn update(
     restore(repository)
 }
 
-/// What the module of a job reaches. `None` if it has no directory.
+/// The needs of the module of a job. `None` if it has no directory.
 fn reached(
     repository: &Repository,
     commit: Oid,
