@@ -31,8 +31,8 @@ define with_test_tools
 	$(1)
 endef
 
-# The tests of a profile of .config/nextest.toml. Five for two cores, because most of them wait.
-NEXTEST := cargo nextest run --locked --workspace --test-threads "$$(($$(getconf _NPROCESSORS_ONLN) * 5 / 2))"
+# The tests of a profile of .config/nextest.toml. Three for each core, because most of them wait.
+NEXTEST := cargo nextest run --locked --workspace --test-threads "$$(($$(getconf _NPROCESSORS_ONLN) * 3))"
 
 # For simulations of thousands of seeds. A hundred take less time than its compilation.
 OPTIMISED := --config profile.dev.package.butler-server.opt-level=2

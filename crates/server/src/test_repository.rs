@@ -65,12 +65,7 @@ impl TestRepository {
     /// Commits what was committed last, with directories `a` below each other in a directory of its root.
     pub(crate) fn commit_deep(&self, directory: &str, depth: usize) -> Commit {
         let last = self.repository.head().unwrap().peel_to_tree().unwrap();
-        let mut tree = self.repository.treebuilder(None).unwrap().write().unwrap();
-        for _ in 0..depth {
-            let mut builder = self.repository.treebuilder(None).unwrap();
-            builder.insert("a", tree, 0o040_000).unwrap();
-            tree = builder.write().unwrap();
-        }
+        let tree = self.packed_tree(depth);
         let update = |parent: &git2::Tree<'_>, name: &str, tree: Oid| {
             let mut builder = self.repository.treebuilder(Some(parent)).unwrap();
             builder.insert(name, tree, 0o040_000).unwrap();
@@ -79,6 +74,25 @@ impl TestRepository {
         let parent = last.get_name(directory).unwrap().to_object(&self.repository).unwrap();
         let parent = update(&parent.into_tree().unwrap(), "a", tree);
         self.commit_tree(update(&last, directory, parent))
+    }
+
+    /// A tree with others below each other, written as one pack. A file for each of them would be slow, also for other
+    /// tests.
+    fn packed_tree(&self, depth: usize) -> Oid {
+        let repository = Repository::open(self.repository.path()).unwrap();
+        let objects = repository.odb().unwrap();
+        let _in_memory = objects.add_new_mempack_backend(1000).unwrap();
+        let mut pack = repository.packbuilder().unwrap();
+        let mut tree = repository.treebuilder(None).unwrap().write().unwrap();
+        pack.insert_object(tree, None).unwrap();
+        for _ in 0..depth {
+            let mut builder = repository.treebuilder(None).unwrap();
+            builder.insert("a", tree, 0o040_000).unwrap();
+            tree = builder.write().unwrap();
+            pack.insert_object(tree, None).unwrap();
+        }
+        pack.write(&repository.path().join("objects/pack"), 0o644).unwrap();
+        tree
     }
 
     /// Commits a tree.

@@ -33,7 +33,8 @@ impl Repository {
     /// A repository with one commit of these files.
     pub fn create(files: &[(&str, &str)]) -> Self {
         let repository = Self { directory: tempfile::tempdir().unwrap() };
-        repository.git(&["init", "--quiet", "--initial-branch=main"]);
+        // Without the sample hooks: fourteen files fewer in each repository.
+        repository.git(&["init", "--quiet", "--template=", "--initial-branch=main"]);
         repository.commit("Initial commit", files);
         repository
     }

@@ -147,7 +147,8 @@ impl World {
             String::from_utf8(output.stdout).unwrap().trim().to_owned()
         };
         if !repository.join(".git").exists() {
-            git(&["init", "--quiet"]);
+            // Without the sample hooks: fourteen files fewer in each world.
+            git(&["init", "--quiet", "--template="]);
         }
         git(&["add", "--all"]);
         git(&["commit", "--quiet", "--allow-empty", "--message", "change"]);

@@ -17,6 +17,13 @@ fn contents(directory: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
+/// Sets attributes that git itself prefers to those of the commit.
+fn attributes_of_git(repository: &Repository, text: &str) {
+    let directory = repository.path().join(".git/info");
+    std::fs::create_dir_all(&directory).unwrap();
+    std::fs::write(directory.join("attributes"), text).unwrap();
+}
+
 #[tokio::test]
 async fn files_are_checked_out_as_git_does() {
     let repository = Repository::create(&[MAIN]);
@@ -46,11 +53,7 @@ sub/wide* wide
         ],
     );
     // What is committed is stored as it is.
-    std::fs::write(
-        repository.path().join(".git/info/attributes"),
-        "* -text -ident !working-tree-encoding\n",
-    )
-    .unwrap();
+    attributes_of_git(&repository, "* -text -ident !working-tree-encoding\n");
     let endings = [
         "u16", "le", "be", "u32", "latin", "utf8", "crlf", "eol", "auto", "bin", "old", "id", "txt",
     ];
@@ -97,11 +100,7 @@ async fn encoding_that_is_not_known_is_refused_with_the_file() {
         let repository = Repository::create(&[MAIN, (".gitattributes", &attributes)]);
         Case::new(&repository.url(), "main").succeed().await;
         repository.git(&["config", "core.attributesFile", "/dev/null"]);
-        std::fs::write(
-            repository.path().join(".git/info/attributes"),
-            "* !working-tree-encoding\n",
-        )
-        .unwrap();
+        attributes_of_git(&repository, "* !working-tree-encoding\n");
         repository.commit("File", &[("scripts/a.ps1", "x")]);
         let error = Case::new(&repository.url(), "main").fail().await;
         assert!(
