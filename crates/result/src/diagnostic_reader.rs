@@ -81,7 +81,8 @@ impl DiagnosticReader {
             let columns = text.chars().count();
             let open = OpenDiagnostic::new(severity, summary, columns, self.max_text);
             self.open[slot] = Some(open);
-        } else if line == "╵" || self.open[slot].as_ref().is_some_and(|open| open.ends_before(text))
+        } else if line == "╵"
+            || self.open[slot].as_ref().is_some_and(|open| open.ends_before(stream, text))
         {
             self.finish(slot);
         } else if let Some(open) = &mut self.open[slot] {
@@ -144,8 +145,11 @@ impl OpenDiagnostic {
         Self { diagnostic, part: DiagnosticPart::Summary(columns), after_blank: false, max_text }
     }
 
-    fn ends_before(&self, text: &str) -> bool {
-        self.after_blank && FOLLOWING_LINES.iter().any(|beginning| text.starts_with(beginning))
+    /// Whether `text` does not belong to the diagnostic. A paragraph of an error can begin like other output.
+    fn ends_before(&self, stream: Stream, text: &str) -> bool {
+        stream == Stream::Stdout
+            && self.after_blank
+            && FOLLOWING_LINES.iter().any(|beginning| text.starts_with(beginning))
     }
 
     fn read(&mut self, text: &str) {
@@ -275,6 +279,13 @@ mod tests {
         assert_eq!(found[0].subject.as_deref(), Some("check \"c\""));
         assert_eq!(found[0].severity, Severity::Warning);
         assert_eq!((found[1].detail.as_str(), found.len()), ("Its detail.", 2));
+    }
+
+    #[test]
+    fn paragraph_of_an_error_can_begin_with_the_name_of_the_tool() {
+        let text = "Error: No\n\nOpenTofu failed to fetch it:\n503\n\nTerraform acquires a lock";
+        let detail = "OpenTofu failed to fetch it:\n503\n\nTerraform acquires a lock";
+        assert_eq!(found(&[(Stream::Stderr, text)])[0].detail, detail);
     }
 
     #[test]

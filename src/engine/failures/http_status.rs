@@ -6,9 +6,13 @@
 use memchr::memmem;
 
 /// Words in front of a status, in lower case.
-const BEFORE: [&str; 13] = [
+const BEFORE: [&str; 17] = [
     "status",
     "statuscode",
+    "httpcode",
+    "httpstatus",
+    "httpstatuscode",
+    "responsecode",
     "code",
     "http",
     "error",
@@ -23,9 +27,15 @@ const BEFORE: [&str; 13] = [
 ];
 
 /// Reason phrases behind a status, as far as they are needed to recognise it.
-const AFTER: [&str; 15] = [
+const AFTER: [&str; 21] = [
+    "bad request",
     "unauthorized",
     "forbidden",
+    "not found",
+    "method not allowed",
+    "conflict",
+    "precondition failed",
+    "unprocessable",
     "proxy",
     "request timeout",
     "request time-out",
@@ -61,6 +71,12 @@ const fn is_part_of_a_word(byte: u8) -> bool {
 }
 
 fn is_status(before: &str, after: &str) -> bool {
+    // `401 No ticket`, `[GET /dashboards/{uid}][403] Forbidden`, `(403): Forbidden`.
+    let is_first = before.is_empty() && after.starts_with([' ', ':', '-']);
+    let is_bracketed = before.ends_with("][") && after.starts_with(']');
+    if is_first || is_bracketed || before.ends_with('(') && after.starts_with("):") {
+        return true;
+    }
     let after = after.trim_start_matches([' ', ':', '-', '(', '"', ')']);
     if AFTER.iter().any(|phrase| after.starts_with(phrase)) {
         return true;
@@ -71,6 +87,10 @@ fn is_status(before: &str, after: &str) -> bool {
         && token.ends_with(':')
         && memmem::find(token.as_bytes(), b"://").is_some()
     {
+        return true;
+    }
+    // `HTTP/1.1 503`.
+    if before.ends_with(' ') && token.starts_with("http/") {
         return true;
     }
     let words = before.rsplit(|letter: char| !letter.is_ascii_alphabetic());
@@ -112,6 +132,11 @@ mod tests {
             ("the server responded with 504", Some(504)),
             ("api returned a 429", Some(429)),
             ("status: 401; code: notauthenticated", Some(401)),
+            ("401 no ticket", Some(401)),
+            ("[get /dashboards/uid/{uid}][404] not found", Some(404)),
+            ("failed to create a key (403): {}", Some(403)),
+            ("http/1.1 502", Some(502)),
+            ("500", None),
             ("dial tcp 10.0.0.1:443: connect: connection refused", None),
             ("could not read 500 bytes", None),
             ("on main.tf line 404", None),

@@ -5,6 +5,7 @@
 
 use super::cause::FailureCause;
 use super::classify::{cause_of, follows_from_others};
+use super::crash::CrashReader;
 use super::sentence::{first_paragraph, first_sentence};
 use butler_base::event::Stream;
 use butler_base::secret::Redactor;
@@ -30,29 +31,29 @@ pub(in crate::engine) struct PrintedFailure {
     pub(in crate::engine) cause: FailureCause,
 }
 
+/// The beginnings of errors without the word `Error: ` in front, in lower case: the tool's older commands print
+/// them, and those about workspaces and states.
+const PLAIN_ERRORS: [&str; 8] = [
+    "backend reinitialization required",
+    "cannot ",
+    "could not ",
+    "error ",
+    "failed to ",
+    "no existing workspaces",
+    "unable to ",
+    "workspace \"",
+];
+
 /// The errors that a command has printed so far.
 #[derive(Debug)]
 pub(in crate::engine) struct PrintedErrors {
     reader: DiagnosticReader,
     /// The bytes that were read.
     bytes: usize,
-    crash: Crash,
+    crash: CrashReader,
     has_errors: bool,
-}
-
-/// What is known about a crash of the tool itself.
-#[derive(Debug, Default)]
-enum Crash {
-    #[default]
-    None,
-    /// The tool has announced a crash, and its reason follows.
-    Announced,
-    /// The lines belong to the stack trace of a provider.
-    OfProvider,
-    /// A line that can be the reason of a crash, if a stack trace follows.
-    Possible(String),
-    /// The reason.
-    Certain(String),
+    /// Whether lines can belong to an error or a warning.
+    has_diagnostics: bool,
 }
 
 impl Default for PrintedErrors {
@@ -60,8 +61,9 @@ impl Default for PrintedErrors {
         Self {
             reader: DiagnosticReader::with_limit(MAX_BYTES),
             bytes: 0,
-            crash: Crash::None,
+            crash: CrashReader::default(),
             has_errors: false,
+            has_diagnostics: false,
         }
     }
 }
@@ -77,11 +79,17 @@ impl PrintedErrors {
             return;
         }
         let line = String::from_utf8_lossy(line);
-        let text = line.trim();
-        self.crash.read(text);
+        let text = line.trim().trim_start_matches('│').trim_start();
+        self.crash.read(text, self.has_errors);
         let is_error = text.starts_with("Error: ");
-        self.has_errors |= is_error;
-        self.reader.read(Stream::Stderr, if is_error { text } else { &line });
+        let is_plain = !self.has_diagnostics && is_plain_error(text);
+        self.has_errors |= is_error || is_plain;
+        self.has_diagnostics |= self.has_errors || text.starts_with("Warning: ");
+        if is_plain {
+            self.reader.read(Stream::Stderr, &format!("Error: {text}"));
+        } else {
+            self.reader.read(Stream::Stderr, if is_error { text } else { &line });
+        }
     }
 
     /// Whether the command has not printed an error.
@@ -96,15 +104,8 @@ impl PrintedErrors {
         code: Option<i32>,
         redactor: &Redactor,
     ) -> PrintedFailure {
-        if let Crash::Certain(reason) = self.crash
-            && code != Some(ERRORS)
-        {
-            let is_memory = reason.contains("out of memory") || reason.contains("cannot allocate");
-            return PrintedFailure {
-                headline: Some(format!("it crashed: {reason}")),
-                detail: None,
-                cause: if is_memory { FailureCause::OutOfMemory } else { FailureCause::ToolCrash },
-            };
+        if let Some((headline, cause)) = self.crash.of_tool(code == Some(ERRORS)) {
+            return PrintedFailure { headline: Some(headline), detail: None, cause };
         }
         let mut errors = self.reader.take();
         if self.bytes > MAX_BYTES {
@@ -113,7 +114,7 @@ impl PrintedErrors {
         let mut causes: Vec<_> = errors
             .into_iter()
             .filter(|error| error.severity == Severity::Error)
-            .map(|error| (cause_of(&error.summary, &error.detail), error))
+            .map(|error| (cause_of(&error), error))
             .collect();
         if causes.iter().any(|(_, error)| !follows_from_others(&error.summary)) {
             causes.retain(|(_, error)| !follows_from_others(&error.summary));
@@ -129,7 +130,10 @@ impl PrintedErrors {
         if decider >= causes.len() {
             return PrintedFailure::default();
         }
-        let (cause, error) = causes.swap_remove(decider);
+        let (mut cause, error) = causes.swap_remove(decider);
+        if cause == FailureCause::ProviderCrash {
+            cause = self.crash.of_provider();
+        }
         let headline = Some(error.summary).filter(|summary| summary.len() <= MAX_QUOTED);
         let paragraph = first_paragraph(&error.detail);
         // As a whole: it is cut afterwards.
@@ -138,39 +142,12 @@ impl PrintedErrors {
     }
 }
 
-impl Crash {
-    fn read(&mut self, text: &str) {
-        let reason = || {
-            let reason =
-                text.strip_prefix("panic: ").or_else(|| text.strip_prefix("fatal error: "));
-            reason.filter(|reason| reason.len() <= MAX_QUOTED).map(str::to_owned)
-        };
-        match self {
-            Self::Certain(_) => {}
-            _ if text.ends_with(" CRASH !!!!!!!!!!!!!!!!!!!!!!!!!!!!") => *self = Self::Announced,
-            _ if text.starts_with("Stack trace from the ") => *self = Self::OfProvider,
-            Self::OfProvider => {
-                if text.starts_with("Error: ") {
-                    *self = Self::None;
-                }
-            }
-            Self::Announced => {
-                if let Some(reason) = reason() {
-                    *self = Self::Certain(reason);
-                }
-            }
-            Self::Possible(reason) if text.starts_with("goroutine ") => {
-                *self = Self::Certain(std::mem::take(reason));
-            }
-            Self::None | Self::Possible(_) => {
-                if let Some(reason) = reason() {
-                    *self = Self::Possible(reason);
-                } else if text.starts_with("Error: ") {
-                    *self = Self::None;
-                }
-            }
-        }
-    }
+/// Whether a line is an error without the word `Error: ` in front.
+fn is_plain_error(text: &str) -> bool {
+    PLAIN_ERRORS.iter().any(|beginning| {
+        let first = text.get(..beginning.len());
+        first.is_some_and(|first| first.eq_ignore_ascii_case(beginning))
+    })
 }
 
 #[cfg(test)]
@@ -269,5 +246,42 @@ mod tests {
         assert_eq!(headline("panic: a module prints this\nError: One").as_deref(), Some("One"));
         let memory = failure("fatal error: runtime: out of memory\n\ngoroutine 5 [running]:", &[]);
         assert_eq!(memory.cause, FailureCause::OutOfMemory);
+    }
+
+    #[test]
+    fn error_without_its_word_is_read_if_it_is_the_first() {
+        let plain = "Failed to save state: Put \"http://a/\": no such host\n\n";
+        let follows = "Error: Failed to persist state to backend\n\nIt is in errored.tfstate.\n";
+        let found = failure(&format!("Initializing...\n{plain}{follows}"), &[]);
+        assert_eq!(found.cause, FailureCause::Unreachable);
+        assert_eq!(found.headline.as_deref(), plain.lines().next());
+        let detail = "Error: Wrong\n\nFailed to read it: no such host\n";
+        assert_eq!(headline(detail).as_deref(), Some("Wrong"));
+        assert_eq!(headline("Planning failed.\n\nError: One").as_deref(), Some("One"));
+        let mut errors = PrintedErrors::default();
+        errors.read(b"Workspace \"a\" doesn't exist.");
+        assert!(!errors.is_empty());
+    }
+
+    #[test]
+    fn crash_in_front_of_errors_counts_with_any_exit_code() {
+        let banner = "!!!!!!!!!!!!!!!!!!!!!!!!!!! TERRAFORM CRASH !!!!!!!!!!!!!!!!!!!!!!!!!!!!";
+        for (text, cause) in [
+            ("panic: nil map\n\ngoroutine 1 [running]:".to_owned(), FailureCause::ToolCrash),
+            (format!("{banner}\n\nnil map\ngoroutine 1 [running]:"), FailureCause::ToolCrash),
+            (format!("{banner}\n\nA crash log has been placed"), FailureCause::ToolCrash),
+            (
+                "fatal error: runtime: out of memory\n\nruntime stack:".to_owned(),
+                FailureCause::OutOfMemory,
+            ),
+            ("fatal error: newosproc\n\nruntime stack:".to_owned(), FailureCause::Machine),
+        ] {
+            assert_eq!(failure_with(1, &text, &[]).cause, cause, "{text}");
+        }
+        let behind = format!("Error: One\n\n{banner}\n\nnil map\ngoroutine 1 [running]:");
+        assert_eq!(failure_with(1, &behind, &[]).headline.as_deref(), Some("One"));
+        let provider = "Error: Plugin did not respond\n\nStack trace from the a plugin:\n\n";
+        let memory = format!("{provider}fatal error: runtime: cannot allocate memory\n");
+        assert_eq!(failure(&memory, &[]).cause, FailureCause::OutOfMemory);
     }
 }

@@ -2,11 +2,13 @@
 
 use super::cause::FailureCause::{
     self, BackendChanged, BackendSettings, ModuleCheck, ProviderCrash, Syntax, ToolVersion,
-    Variable,
+    Unknown, Variable,
 };
 
 /// How summaries begin that decide about the cause, whatever the details quote. A `*` matches any text.
 pub(super) const SUMMARIES: &[(FailureCause, &[&str])] = &[
+    // Go's message about a text that is not JSON. The tool has no such words behind `Invalid character`.
+    (Unknown, &["invalid character '"]),
     (
         Syntax,
         &[
@@ -164,8 +166,9 @@ pub(super) const SUMMARIES: &[(FailureCause, &[&str])] = &[
         ModuleCheck,
         &[
             "check block assertion failed",
-            "external program execution failed",
-            "external program lookup failed",
+            "error running command '",
+            "external program",
+            "failed to execute \"",
             "instance cannot be destroyed",
             "local-exec provisioner error",
             "module output value precondition failed",
@@ -188,6 +191,7 @@ pub(super) const SUMMARIES: &[(FailureCause, &[&str])] = &[
             "backend configuration changed",
             "backend configuration block has changed",
             "backend initialization required",
+            "backend reinitialization required",
             "backend type changed",
             "hcp terraform or terraform enterprise initialization required",
             "terraform cloud initialization required",
@@ -197,6 +201,8 @@ pub(super) const SUMMARIES: &[(FailureCause, &[&str])] = &[
     (
         BackendSettings,
         &[
+            "apply not allowed for",
+            "destroy not allowed for",
             "invalid backend",
             "invalid or missing required argument",
             "invalid region value",
