@@ -28,7 +28,7 @@ pub enum FailureCause {
     BackendSettings,
     /// The working directory was initialised for another backend.
     BackendChanged,
-    /// The workspace does not exist.
+    /// The workspace does not exist, exists already, or has a name that is not allowed.
     Workspace,
     /// The key of an SSH host is not known.
     HostKey,

@@ -4,67 +4,25 @@
 //! then failed connections, then HTTP statuses, and at last words that describe an answer.
 
 use super::cause::FailureCause::{
-    self, BackendSettings, CredentialsMissing, Machine, SourceMissing, Throttled, Unknown,
-    Unreachable, Workspace,
+    self, BackendSettings, Checksum, Constraint, CredentialsMissing, CredentialsRefused, LockFile,
+    Machine, OtherState, PlanFile, ServerFailed, SourceMissing, StaleState, StateNotSettled,
+    Throttled, ToolVersion, Unknown, Workspace,
 };
 use super::certain::CERTAIN;
+use super::context::cause_in_context;
+use super::credentials::CREDENTIALS;
 use super::http_status::http_status;
-use super::phrases::{begins, contains, dense, normalised, says, says_any};
+use super::locking::{is_about_held_lock, without_explanation};
+use super::permissions::lacks_permission;
+use super::phrases::{begins, contains, dense, normalised, says, says_any, without_names};
 use super::secrets::secret_problem;
-use super::services::{CREDENTIALS, RATES, RULES};
+use super::services::{CHECKS, CONFLICTS, RATES, RULES};
 use super::summaries::SUMMARIES;
-use super::symptoms::{ABSENT, ANSWERS, OF_SOURCES, OF_STATES, TIMES, TRANSPORT, UNSET};
-use butler_base::error::FailureClass;
+use super::symptoms::{ANSWERS, GAVE_UP, OTHER_PROTOCOL, TRANSPORT, UNSET};
 use butler_result::Diagnostic;
 
-/// Words of an error about a state lock that is held. They are those of the backends.
-const HELD: [&str; 23] = [
-    "already locked",
-    "another process has locked",
-    "at least one of the pre-conditions you specified did not hold",
-    "conditionalcheckfailed",
-    "conditionnotmet",
-    "coordination.k8s.io * already exists",
-    "if-none-match",
-    "ifnonematchfailed",
-    "currently a lease on the blob",
-    "leasealreadypresent",
-    "leaseid",
-    "locked by",
-    "lock already held",
-    "lock file * exist",
-    "lock id * does not match",
-    "lock id * doesn't match",
-    "otsconditioncheckfail",
-    "preconditionfailed",
-    "resource temporarily unavailable",
-    "state locked",
-    "state is locked",
-    "the object has been modified",
-    "workspace is locked",
-];
-
-/// Words of an error about a state lock.
-const LOCKING: [&str; 12] = [
-    "acquiring the state lock",
-    "error locking destination state",
-    "error locking state",
-    "error releasing the state lock",
-    "failed to lock",
-    "failed to unlock",
-    "unable to lock",
-    "unable to unlock",
-    "cannot lock workspace",
-    "state already locked",
-    "state is already locked",
-    "workspace already locked",
-];
-
-/// The beginning of the explanation that the tool adds to errors about locks.
-const EXPLANATION: &str = " acquires a state lock to protect";
-
 /// Summaries of errors that only follow from others, or announce them.
-const FOLLOWING: [&str; 10] = [
+const FOLLOWING: [&str; 11] = [
     "cannot assume iam role",
     "encountered problems during initiali",
     "error releasing the state lock",
@@ -74,6 +32,7 @@ const FOLLOWING: [&str; 10] = [
     "no valid credential sources",
     "operation cancel",
     "request cancelled",
+    "unable to compute static value",
     "workspace creation canceled",
 ];
 
@@ -83,19 +42,14 @@ pub(super) fn follows_from_others(summary: &str) -> bool {
     FOLLOWING.iter().any(|phrase| summary.contains(phrase))
 }
 
-/// Whether the message of an error about a state lock says that the lock is held.
-pub(in crate::engine) fn says_that_lock_is_held(message: &str) -> bool {
-    let message = normalised(message);
-    HELD.iter().any(|phrase| contains(&message, phrase))
-}
-
 /// The cause of an error.
 pub(super) fn cause_of(error: &Diagnostic) -> FailureCause {
     let summary = normalised(&error.summary);
     let text = normalised(&format!("{summary} {}", error.detail));
-    let text = text.split(EXPLANATION).next().unwrap_or_default();
-    let is_locking = LOCKING.iter().any(|phrase| text.contains(phrase));
-    if is_locking && HELD.iter().any(|phrase| contains(text, phrase)) {
+    let text = without_explanation(&text);
+    let subject = error.subject.as_deref().unwrap_or_default();
+    let owner = Owner::of(subject);
+    if owner == Owner::Tool && is_about_held_lock(text) {
         return FailureCause::Locked;
     }
     if is_value_of_variable(error) {
@@ -104,17 +58,14 @@ pub(super) fn cause_of(error: &Diagnostic) -> FailureCause {
     if let Some(cause) = find(SUMMARIES, |phrase| begins(&summary, phrase)) {
         return cause;
     }
-    let subject = error.subject.as_deref().unwrap_or_default();
-    let owner = Owner::of(subject);
-    let dense = dense(text);
-    let cause = cause_of_text(text, &dense, owner);
-    match (owner, cause) {
-        (Owner::Provider | Owner::Resource, SourceMissing) => Unknown,
-        (Owner::Provider, Unknown) if http_status(text).is_none() && says_any(&dense, &UNSET) => {
+    let words = Words::new(text, owner);
+    match (owner, words.cause()) {
+        (Owner::Provider | Owner::Resource, Some(cause)) if is_of_tool(cause) => Unknown,
+        (Owner::Provider, None) if words.status.is_none() && words.say_any(&UNSET) => {
             CredentialsMissing
         }
-        (Owner::Tool, Unknown) => cause_in_context(text, &dense),
-        _ => cause,
+        (Owner::Tool, None) => cause_in_context(words.text, &words.dense, words.status, subject),
+        (_, cause) => cause.unwrap_or_default(),
     }
 }
 
@@ -145,59 +96,107 @@ impl Owner {
     }
 }
 
-/// The cause from the words of an error, in the order of their certainty.
-fn cause_of_text(text: &str, dense: &str, owner: Owner) -> FailureCause {
-    let status = http_status(text);
-    let is_answered = status.is_some_and(is_final);
-    let look = |rules| find(rules, |phrase| says(dense, phrase));
-    // A request that a server has refused for good has reached it.
-    let look_further = |rules| {
-        look(rules)
-            .filter(|cause: &FailureCause| !(is_answered && cause.class() == FailureClass::Network))
-    };
-    look(CERTAIN)
-        .or_else(|| (!is_answered && is_about_rate(dense)).then_some(Throttled))
-        .or_else(|| look(RULES))
-        .or_else(|| matches!(status, Some(409 | 410 | 422)).then_some(Unknown))
-        .or_else(|| is_file_error(text).then_some(Machine))
-        .or_else(|| look(CREDENTIALS))
-        .or_else(|| look_further(TRANSPORT))
-        .or_else(|| {
-            matches!(status, None | Some(401 | 403))
-                .then(|| secret_problem(text, owner != Owner::Resource))
-                .flatten()
-        })
-        .or_else(|| status.and_then(cause_of_status))
-        .or_else(|| {
-            look_further(ANSWERS).filter(|cause| owner == Owner::Tool || !is_of_tool(*cause))
-        })
-        .unwrap_or_default()
+/// The words of an error in the forms in which the rules read them.
+struct Words<'a> {
+    /// All of them, in lower case.
+    text: &'a str,
+    /// Without the names of things.
+    nameless: String,
+    /// Without the names of things and without spaces.
+    dense: String,
+    /// The HTTP status with which a server has answered.
+    status: Option<u16>,
+    owner: Owner,
 }
 
-/// Whether a server limits the rate of requests, and does not only check the argument of that name.
-fn is_about_rate(dense: &str) -> bool {
-    says_any(dense, &RATES) && !says(dense, "must be")
+impl<'a> Words<'a> {
+    fn new(text: &'a str, owner: Owner) -> Self {
+        let nameless = without_names(text);
+        let (dense, status) = (dense(&nameless), http_status(&nameless));
+        Self { text, nameless, dense, status, owner }
+    }
+
+    fn say_any(&self, phrases: &[&str]) -> bool {
+        says_any(&self.dense, phrases)
+    }
+
+    fn look(&self, rules: &[(FailureCause, &[&str])]) -> Option<FailureCause> {
+        find(rules, |phrase| says(&self.dense, phrase))
+    }
+
+    /// The cause, from the most certain words to the least certain ones. None if no rule knows it.
+    fn cause(&self) -> Option<FailureCause> {
+        let Self { status, owner, .. } = *self;
+        let all = dense(self.text);
+        // A server that has refused a request for good speaks about the request: not about the machine or the network.
+        let is_refused = status.is_some_and(is_final);
+        let is_possible = |cause: &FailureCause| !(is_refused && cause.class().is_retried());
+        let is_check = self.say_any(&CHECKS);
+        let certain = find(CERTAIN, |phrase| says(&all, phrase)).filter(is_possible);
+        if certain.is_some() {
+            return certain;
+        }
+        // The quota of a service that answers with 429 is one of requests.
+        if status == Some(429) || !is_refused && !is_check && self.say_any(&RATES) {
+            return Some(Throttled);
+        }
+        let rule = self.look(RULES).or_else(|| (status == Some(413)).then_some(Unknown));
+        if rule.is_some() {
+            return rule;
+        }
+        if matches!(status, Some(409 | 410 | 422)) || self.say_any(&CONFLICTS) {
+            return None;
+        }
+        if is_file_error(self.text) {
+            return Some(Machine);
+        }
+        let login = self.look(CREDENTIALS);
+        if login.is_some() {
+            return login;
+        }
+        let is_of_login = matches!(status, None | Some(401 | 403 | 407 | 500..=599));
+        if is_of_login && lacks_permission(&self.nameless, &self.dense) {
+            return Some(CredentialsRefused);
+        }
+        if self.say_any(&OTHER_PROTOCOL) {
+            return None;
+        }
+        let failed_connection = || find(TRANSPORT, |phrase| contains(&self.nameless, phrase));
+        let secret = || secret_problem(&self.nameless, owner != Owner::Resource);
+        // A server that has answered was reached, whatever it says about others.
+        let by_status = match status {
+            None => failed_connection().or_else(secret),
+            Some(401 | 403) => secret().or(Some(CredentialsRefused)),
+            Some(status) => cause_of_status(status),
+        };
+        let is_answer = |cause: &FailureCause| {
+            !((is_refused || is_check) && cause.class().is_retried())
+                && (owner == Owner::Tool || !is_of_tool(*cause))
+        };
+        by_status.or_else(|| self.look(ANSWERS).filter(is_answer)).or_else(|| {
+            let has_given_up = self.say_any(&GAVE_UP) && !says(&self.dense, "waiting for");
+            Some(ServerFailed).filter(|cause| has_given_up && is_possible(cause))
+        })
+    }
 }
 
 /// Whether only the tool itself reports errors of this cause. What a provider says in the same words is about
 /// something else.
 const fn is_of_tool(cause: FailureCause) -> bool {
-    matches!(cause, BackendSettings | Workspace)
-}
-
-/// The cause of an error of the tool itself that no other words explain.
-fn cause_in_context(text: &str, dense: &str) -> FailureCause {
-    let is_of_state = says_any(dense, &OF_STATES);
-    let is_of_source = says_any(dense, &OF_SOURCES);
-    if (is_of_state || is_of_source) && says_any(dense, &TIMES) {
-        Unreachable
-    } else if is_of_state {
+    matches!(
+        cause,
         BackendSettings
-    } else if is_of_source && (says_any(dense, &ABSENT) || http_status(text) == Some(404)) {
-        SourceMissing
-    } else {
-        Unknown
-    }
+            | Checksum
+            | Constraint
+            | LockFile
+            | OtherState
+            | PlanFile
+            | SourceMissing
+            | StaleState
+            | StateNotSettled
+            | ToolVersion
+            | Workspace
+    )
 }
 
 /// Whether the error is in a value that a variable has got outside of the module.
@@ -263,6 +262,7 @@ fn is_file_error(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::FailureCause::Unreachable;
     use super::*;
     use butler_result::{Severity, SourceLocation};
 
@@ -309,6 +309,23 @@ mod tests {
             ("googleapi: Error 403: Quota exceeded for disks", Unknown),
         ] {
             assert_eq!(cause_of(&error(summary, None, "main.tf")), cause, "{summary}");
+        }
+    }
+
+    #[test]
+    fn names_and_values_that_a_request_has_do_not_decide() {
+        for (summary, cause) in [
+            ("creating Role (access-denied): StatusCode: 400, it is malformed", Unknown),
+            ("monitor \"gateway-timeout\" was not created: its query is empty", Unknown),
+            ("connection_timeout_ms must be a positive number", Unknown),
+            ("StatusCode: 400, The execution role does not have permissions", Unknown),
+            ("StatusCode: 400, AccessDeniedException: No", CredentialsRefused),
+            ("no API key found matching the name \"a\"", Unknown),
+            ("no valid credentials", CredentialsMissing),
+            ("response code: 500 (dial tcp: connection refused)", ServerFailed),
+            ("StatusCode: 429, Quota exceeded", Throttled),
+        ] {
+            assert_eq!(cause_of(&error(summary, Some("a.b"), "main.tf")), cause, "{summary}");
         }
     }
 

@@ -33,13 +33,17 @@ pub(in crate::engine) struct PrintedFailure {
 
 /// The beginnings of errors without the word `Error: ` in front, in lower case: the tool's older commands print
 /// them, and those about workspaces and states.
-const PLAIN_ERRORS: [&str; 8] = [
+const PLAIN_ERRORS: [&str; 12] = [
     "backend reinitialization required",
     "cannot ",
     "could not ",
     "error ",
     "failed to ",
     "no existing workspaces",
+    "no state file was found",
+    "the currently selected workspace",
+    "the selected workspace is",
+    "the workspace ",
     "unable to ",
     "workspace \"",
 ];

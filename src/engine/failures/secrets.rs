@@ -113,14 +113,20 @@ const WRONG: [&str; 9] = [
 const RIGHT: [&str; 8] =
     ["accepted", "active", "allowed", "authorized", "correct", "permitted", "recognized", "valid"];
 
+/// Words close to a secret that a resource manages.
+const OBJECTS: [&str; 5] = ["exist", "exists", "found", "match", "matching"];
+
+/// Words in front of its name.
+const NAMED: [&str; 2] = ["name", "named"];
+
 /// The longest distance between a verb that asks for a secret and the secret, in words.
 const REACH: usize = 6;
 
 /// The cause that a sentence about a secret in `text`, which is in lower case, names. `with_logins` is whether
-/// passwords and names of users are those of a login, and not arguments of a resource.
+/// passwords, names of users and named secrets are those of a login, and not those of a resource.
 pub(super) fn secret_problem(text: &str, with_logins: bool) -> Option<FailureCause> {
     let words: Vec<_> = text
-        .split(|letter: char| !letter.is_alphanumeric())
+        .split(|letter: char| !letter.is_alphanumeric() && letter != '-')
         .filter(|word| !word.is_empty())
         .collect();
     (0..words.len()).find_map(|at| {
@@ -129,7 +135,13 @@ pub(super) fn secret_problem(text: &str, with_logins: bool) -> Option<FailureCau
         let is_key = KEYS.contains(&word) && before.last().is_some_and(|kind| KINDS.contains(kind));
         let is_secret = is_key || SECRETS.contains(&word) || with_logins && LOGINS.contains(&word);
         let before = if is_key { &before[..at - 1] } else { before };
-        is_secret
+        let near = &words[at.saturating_sub(REACH)..words.len().min(at + REACH)];
+        // Credentials without a name are those of the provider.
+        let is_object = !with_logins
+            && near.iter().any(|other| {
+                NAMED.contains(other) || OBJECTS.contains(other) && !word.starts_with("credential")
+            });
+        (is_secret && !is_object)
             .then(|| condition_before(before).or_else(|| condition_behind(&words[at + 1..])))?
     })
 }
@@ -214,6 +226,8 @@ mod tests {
         ] {
             assert_eq!(secret_problem(text, true), cause, "{text}");
         }
-        assert_eq!(secret_problem("password is required", false), None);
+        for text in ["password is required", "no api key with this name was found"] {
+            assert_eq!(secret_problem(text, false), None, "{text}");
+        }
     }
 }

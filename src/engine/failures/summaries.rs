@@ -1,8 +1,8 @@
 //! The summaries of errors that the tool itself finds, in lower case.
 
 use super::cause::FailureCause::{
-    self, BackendChanged, BackendSettings, ModuleCheck, ProviderCrash, Syntax, ToolVersion,
-    Unknown, Variable,
+    self, BackendChanged, BackendSettings, LockFile, ModuleCheck, ProviderCrash, Syntax,
+    ToolVersion, Unknown, Variable,
 };
 
 /// How summaries begin that decide about the cause, whatever the details quote. A `*` matches any text.
@@ -41,7 +41,13 @@ pub(super) const SUMMARIES: &[(FailureCause, &[&str])] = &[
             "duplicate resource \"",
             "duplicate variable",
             "ephemeral value not allowed",
-            "expected * to ",
+            "*in static context",
+            "expected * to be ",
+            "expected * to contain ",
+            "expected * to have ",
+            "expected * to match ",
+            "expected * to not be ",
+            "expected * to not contain ",
             "error in function call",
             "extra characters",
             "extraneous label",
@@ -133,6 +139,8 @@ pub(super) const SUMMARIES: &[(FailureCause, &[&str])] = &[
             "unbalanced",
             "unclosed",
             "undeclared",
+            "undefined local",
+            "undefined variable",
             "unexpected attribute",
             "unexpected resource instance key",
             "unknown variable",
@@ -160,6 +168,7 @@ pub(super) const SUMMARIES: &[(FailureCause, &[&str])] = &[
             "unset variable",
             "value for undeclared variable",
             "variable is not set",
+            "variable not provided",
         ],
     ),
     (
@@ -180,24 +189,20 @@ pub(super) const SUMMARIES: &[(FailureCause, &[&str])] = &[
             "unexpected external program results",
         ],
     ),
-    (ToolVersion, &["unsupported terraform core version", "unsupported opentofu core version"]),
+    (
+        ToolVersion,
+        &[
+            "unsupported terraform core version",
+            "unsupported terraform enterprise version",
+            "unsupported opentofu core version",
+        ],
+    ),
     (
         ProviderCrash,
         &["plugin did not respond", "plugin error", "the terraform-provider-* plugin crashed"],
     ),
-    (
-        BackendChanged,
-        &[
-            "backend configuration changed",
-            "backend configuration block has changed",
-            "backend initialization required",
-            "backend reinitialization required",
-            "backend type changed",
-            "hcp terraform or terraform enterprise initialization required",
-            "terraform cloud initialization required",
-            "cloud backend initialization required",
-        ],
-    ),
+    (LockFile, &["could not satisfy plugin requirements", "plugin reinitialization required"]),
+    (BackendChanged, &["*initialization required", "backend *changed", "state store *changed"]),
     (
         BackendSettings,
         &[

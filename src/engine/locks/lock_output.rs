@@ -8,7 +8,7 @@
 use std::time::SystemTime;
 
 use super::trace::{own_name, parse_time};
-use crate::engine::failures::classify::says_that_lock_is_held;
+use crate::engine::failures::locking::says_that_lock_is_held;
 use butler_protocol::backend::{Holder, StateLock};
 
 /// The longest message of a backend that is read, in bytes.
