@@ -62,7 +62,7 @@ pub enum Reading {
     Found(Value),
     /// It does not exist.
     Absent,
-    /// The cluster refuses it, or does not have the kind. A repetition alone cannot help.
+    /// The cluster refuses it, or does not have the kind. A retry alone does not help.
     Denied {
         /// Why.
         why: String,

@@ -30,7 +30,7 @@ pub struct ChangedJob {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// News from the watches of Jobs.
+/// A change that the watches of Jobs report: of a Job, or of the watches.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum JobNews {
     /// A Job may have changed.

@@ -1,7 +1,8 @@
 //! Finds the cause of an error from its summary and its detail.
 //!
-//! The order of the rules is the order of their certainty: errors that the tool finds itself, then error codes,
-//! then failed connections, then HTTP statuses, and at last words that describe an answer.
+//! The order of the rules is the order of their certainty: errors that the tool finds itself, then limits and error
+//! codes of services, then the HTTP status, then failed connections if there is none, and at last words that describe
+//! an answer.
 
 use super::cause::FailureCause::{
     self, BackendSettings, Checksum, Constraint, CredentialsMissing, CredentialsRefused, LockFile,

@@ -3,7 +3,7 @@
 /// The longest text that a `*` at the beginning of a summary matches, in bytes.
 const MAX_GAP: usize = 64;
 
-/// The longest name, in bytes. What is longer is a message.
+/// The longest name, in bytes. A longer text in quotes is a message.
 const MAX_NAME: usize = 128;
 
 /// Words in front of a quoted word that is not a name: it is a code, or the name of a setting.

@@ -11,7 +11,7 @@ use tokio::process::Child;
 use butler_testing::root::as_root_async;
 use butler_testing::world::{World, eventually};
 
-/// The treatment of the runner before it is killed.
+/// The state of the runner before it is killed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Reader {
     /// It reads until then.

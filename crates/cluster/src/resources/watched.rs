@@ -23,7 +23,7 @@ use crate::unreadable::{FIRST_PAUSE, Unreadable, WARN_AFTER, WatchPauses};
 /// All objects, by their keys.
 type Objects = BTreeMap<ResourceKey, Arc<CustomObject>>;
 
-/// The knowledge of the custom resources at one moment.
+/// The state of the custom resources that is known at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct KnownResources {
     /// The objects, in the order of their keys, except those of `unlisted` namespaces.
@@ -104,7 +104,7 @@ impl WatchedResources {
         }
     }
 
-    /// The current knowledge.
+    /// The state that is known now.
     #[must_use]
     pub fn known(&self) -> KnownResources {
         let known = self.lock();

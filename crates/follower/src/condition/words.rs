@@ -1,5 +1,4 @@
-//! Describes an object in the words that it has itself: the value that a check reads, and the reason and the message of a
-//! condition.
+//! Describes an object in its own words: the value that a check reads, and the reason and the message of a condition.
 //!
 //! The words follow the name of the object: `is OutOfSync`, `failed: Tasks Completed: 1 (Failed: 1)`. Values of Secrets
 //! are never told.

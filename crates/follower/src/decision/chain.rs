@@ -9,8 +9,8 @@ use crate::phase::Phase;
 use crate::state::StageProgress;
 
 impl Pass<'_> {
-    /// Returns the next step of the chain. The first required stage that is not complete decides it. Stages behind it that have
-    /// begun are read too: a gate that opens again does not hide how they end.
+    /// Returns the next step of the chain. The first required stage that is not complete decides it. Stages behind it
+    /// that have begun are read too: a gate that opens again does not hide how they end.
     pub(super) fn run(&mut self) -> Outcome {
         let mut held: Option<Held> = None;
         for index in 0..self.input.follower.stages.len() {

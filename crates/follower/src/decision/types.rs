@@ -71,7 +71,7 @@ pub enum Sighting {
         /// Why.
         why: String,
     },
-    /// A repetition alone cannot help: the cluster or the CI system refuses to let it be read, or does not
+    /// A retry alone does not help: the cluster or the CI system refuses to let it be read, or does not
     /// have its kind.
     Denied {
         /// Why.

@@ -23,7 +23,7 @@ pub(super) enum Standing {
     Missing(String),
     /// Its object could not be read, so neither its presence nor its absence is known.
     Unreadable(String),
-    /// Its object may not be read, or the cluster does not have its kind. A repetition alone cannot help.
+    /// Its object may not be read, or the cluster does not have its kind. A retry alone does not help.
     Denied(String),
 }
 

@@ -14,7 +14,7 @@ const LOOK_AT_DISK: Duration = Duration::from_secs(5);
 /// The room that the disk must have, in bytes: for some lines of a log, and a change of the store.
 const ROOM: usize = 64 << 10;
 
-/// The finding of the last look at the disk.
+/// The result of the last look at the disk.
 #[derive(Debug, Default)]
 pub struct DiskLook(Mutex<Option<(Instant, Result<(), String>)>>);
 

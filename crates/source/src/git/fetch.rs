@@ -14,7 +14,7 @@ use butler_base::cancel::Stop;
 use butler_base::process::Sink;
 use butler_protocol::spec::GitSource;
 
-/// The object of a clone.
+/// A module to clone, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct CloneRequest<'a> {
     /// The module.

@@ -37,7 +37,8 @@ impl<T> Cache<T> {
     }
 }
 
-/// Findings in directories, by the ids of these. They are the same for all layers and commits.
+/// The references in directories that were read, by the ids of the directories. They are the same for all layers and
+/// commits.
 #[derive(Debug, Default)]
 pub struct ReferenceCache {
     /// `None` for directories whose files are links.

@@ -8,7 +8,7 @@ use crate::serve::{Ailing, Part};
 /// The questions about single Jobs, beside the watches.
 pub(super) const QUESTIONS: &str = "questions";
 
-/// The failures of now, by their subject: the objects that are watched, or [`QUESTIONS`].
+/// The current failures, by their subject: the objects that are watched, or [`QUESTIONS`].
 #[derive(Debug)]
 pub(super) struct JobsOutage {
     failing: Mutex<BTreeMap<String, String>>,

@@ -58,7 +58,7 @@ pub(super) fn update(
     restore(repository)
 }
 
-/// The needs of the module of a job. `None` if it has no directory.
+/// The entries that the module of a job needs. `None` if it has no directory.
 fn reached(
     repository: &Repository,
     commit: Oid,
