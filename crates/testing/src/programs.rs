@@ -23,7 +23,12 @@ pub(crate) fn built(name: impl AsRef<Path>) -> PathBuf {
 
 /// The runner of this test build, in an environment without any of its settings.
 pub fn runner() -> Command {
-    let mut command = Command::new(runner_path());
+    without_settings(&runner_path())
+}
+
+/// A program in an environment without any settings of the runner.
+pub(crate) fn without_settings(program: &Path) -> Command {
+    let mut command = Command::new(program);
     let inherited = ["HOME", "PATH", "TMPDIR"];
     let variables = std::env::vars_os().filter(|(name, _)| inherited.iter().any(|it| name == *it));
     command.env_clear().envs(variables);

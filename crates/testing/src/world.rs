@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use super::deployed;
 use super::environment::find_program;
-use super::programs::{runner, runner_path};
+use super::programs::{runner, runner_path, without_settings};
 use super::release_site::ReleaseSite;
 use super::{hang, processes};
 
@@ -251,7 +251,9 @@ impl World {
 
     /// The runner with `arguments`, in an environment with only the variables of a job.
     pub fn command(&self, arguments: &[&str]) -> tokio::process::Command {
-        let mut command = tokio::process::Command::from(runner());
+        let copy = self.path("butler-runner");
+        let runner = if copy.exists() { without_settings(&copy) } else { runner() };
+        let mut command = tokio::process::Command::from(runner);
         command
             .args(arguments)
             .env("HOME", self.path("home"))
@@ -283,33 +285,25 @@ impl World {
         wrapped(&self.execute(), &["/bin/sh", "-c", script])
     }
 
+    /// Copies the runner into the world, where other users can execute it: they may have no access to the build
+    /// directory. The world's commands use the copy.
+    pub fn copy_runner(&self) {
+        // Another process copies the file. If this process had it open for writing, a child that
+        // another test starts at the same time could inherit the descriptor, and the file could not
+        // be executed.
+        let files = [runner_path(), self.path("butler-runner")];
+        assert!(std::process::Command::new("cp").args(files).status().unwrap().success());
+    }
+
     /// The same as an ordinary user: root gives the world to `nobody`.
     pub fn execute_as_user(&self) -> tokio::process::Command {
         if !nix::unistd::Uid::effective().is_root() {
             return self.execute();
         }
-        // Other users may not have access to the build directory.
-        let runner = self.path("butler-runner");
-        // Another process copies the file. If this process had it open for writing, a child that
-        // another test starts at the same time could inherit the descriptor, and the file could not
-        // be executed.
-        let built = runner_path();
-        assert!(
-            std::process::Command::new("cp").arg(&built).arg(&runner).status().unwrap().success()
-        );
+        self.copy_runner();
         change_owner_to_nobody(self.directory.path());
-        let job = self.execute();
-        let mut command = tokio::process::Command::new(runner);
-        command
-            .args(job.as_std().get_args())
-            .env_clear()
-            .envs(job.as_std().get_envs().filter_map(|(name, value)| Some((name, value?))))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .uid(NOBODY)
-            .gid(NOBODY)
-            .kill_on_drop(true);
+        let mut command = self.execute();
+        command.uid(NOBODY).gid(NOBODY);
         command
     }
 

@@ -32,6 +32,8 @@ pub(super) async fn fetch_private_module(isolation: &str) -> String {
     // git reads it before its other settings, and must not fail because it cannot.
     std::fs::write(world.path("home/.gitconfig"), "[core]\n\tautocrlf = false\n").unwrap();
     world.set("BUTLER_CA_BUNDLE", authority.bundle());
+    // The user of the run executes it for the login of git.
+    world.copy_runner();
     let mut config = config(&world, "plan");
     config["source"]["gitRepo"] = json!(server.url(&repository));
     config["source"]["credentials"] = json!({"type": "token", "token": GIT_TOKEN});
