@@ -22,6 +22,10 @@ const STANDS: &str = ": > READY; exec sleep 1000";
 /// An apply whose Terraform does not respond to signals: only SIGKILL ends it.
 const HANGS: &str = "kill -STOP $PPID; : > READY; exec sleep 1000";
 
+/// A grace period whose second half, in which the runner asks for the lock of a tool that does not
+/// stop, is long enough on a busy machine.
+const TIME_TO_ASK: &str = "12s";
+
 /// A module whose apply executes `act`. `READY` in it is replaced by the file that signals its
 /// start.
 fn module(world: &World, act: &str) -> String {
@@ -126,7 +130,7 @@ async fn lock_of_a_state_in_postgresql_ends_with_the_killed_tool() {
 async fn stale_lock_of_a_killed_tool_is_reported_with_the_unlock_command() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[]).await;
-    world.set("BUTLER_GRACE_PERIOD", "8s");
+    world.set("BUTLER_GRACE_PERIOD", TIME_TO_ASK);
     let end = interrupted(&world, &http(&server), HANGS).await;
     let lock = server.lock().expect("nobody has removed it");
     assert_eq!(lock["Operation"], "OperationTypeApply");
@@ -151,7 +155,7 @@ async fn stale_lock_of_a_killed_tool_is_reported_with_the_unlock_command() {
 async fn stale_lock_of_a_killed_tool_is_removed_with_force_unlock_own() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[]).await;
-    world.set("BUTLER_GRACE_PERIOD", "8s");
+    world.set("BUTLER_GRACE_PERIOD", TIME_TO_ASK);
     world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
     interrupted(&world, &http(&server), HANGS).await;
     assert_eq!(server.lock(), None);
@@ -165,7 +169,7 @@ async fn stale_lock_of_a_killed_tool_is_removed_with_force_unlock_own() {
 async fn stale_s3_lock_file_of_a_killed_tool_is_removed_with_force_unlock_own() {
     let store = ObjectStore::start().await;
     let mut world = World::new(&[]).await;
-    world.set("BUTLER_GRACE_PERIOD", "8s");
+    world.set("BUTLER_GRACE_PERIOD", TIME_TO_ASK);
     let mut settings = store.config();
     settings["use_lockfile"] = json!(true);
     let lock = format!("{}.tflock", settings["key"].as_str().unwrap());
@@ -177,7 +181,7 @@ async fn stale_s3_lock_file_of_a_killed_tool_is_removed_with_force_unlock_own() 
     assert!(message.contains(&format!("it left the state lock `{id}`")), "{message}");
 
     let mut world = World::new(&[]).await;
-    world.set("BUTLER_GRACE_PERIOD", "8s");
+    world.set("BUTLER_GRACE_PERIOD", TIME_TO_ASK);
     world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
     let mut settings = store.config();
     settings["use_lockfile"] = json!(true);
@@ -194,7 +198,7 @@ async fn stale_s3_lock_file_of_a_killed_tool_is_removed_with_force_unlock_own() 
 async fn lock_of_unclear_owner_is_never_removed() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[]).await;
-    world.set("BUTLER_GRACE_PERIOD", "8s");
+    world.set("BUTLER_GRACE_PERIOD", TIME_TO_ASK);
     world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
     // Another process kills the tool, so the runner could not look up the owner of the lock.
     let act = "kill -KILL $PPID; exec sleep 1000";
@@ -215,7 +219,7 @@ async fn lock_of_unclear_owner_is_never_removed() {
 async fn lock_found_after_a_run_without_locking_is_never_its_own() {
     let server = HttpBackend::start().await;
     let mut world = World::new(&[]).await;
-    world.set("BUTLER_GRACE_PERIOD", "8s");
+    world.set("BUTLER_GRACE_PERIOD", TIME_TO_ASK);
     world.set("BUTLER_FORCE_UNLOCK_OWN", "true");
     for command in ["plan", "apply"] {
         world.set(&format!("TF_CLI_ARGS_{command}"), "-lock=false");
