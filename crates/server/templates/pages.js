@@ -74,7 +74,7 @@
   if (document.body.dataset.page) history.replaceState(null, "", address);
   const same = (element) => {
     const form = element.closest("form");
-    return `${element.tagName} ${element.getAttribute("href")} ${form?.getAttribute("action")} ${element.textContent}`;
+    return `${element.tagName} ${element.id} ${element.getAttribute("href")} ${form?.getAttribute("action")} ${element.textContent}`;
   };
   const refresh = async () => {
     const answer = await fetch(address, { headers: { accept: "text/html", "butler-refresh": "true" }, redirect: "manual" });
@@ -91,8 +91,10 @@
       known.set(id, fresh.innerHTML);
       const focused = old.contains(document.activeElement) ? same(document.activeElement) : null;
       const state = old.querySelector("h1 .state")?.textContent;
+      // What a person types stays.
+      for (const field of fresh.querySelectorAll("input[id]")) field.value = old.querySelector(`#${field.id}`)?.value ?? field.value;
       old.replaceWith(fresh);
-      if (focused) [...fresh.querySelectorAll("a, button, summary")].find((it) => same(it) === focused)?.focus();
+      if (focused) [...fresh.querySelectorAll("a, button, summary, input")].find((it) => same(it) === focused)?.focus();
       const now = fresh.querySelector("h1 .state")?.textContent;
       if (now && now !== state) $("announcement").textContent = now;
       for (const part of fresh.querySelectorAll(".script")) part.hidden = false;

@@ -39,6 +39,16 @@ layers:
     eventually("an approved apply that waits", is_closed).await;
     assert!(installation.runs("b")[0]["attempts"].as_array().unwrap().is_empty());
 
+    // An administrator lets this run start, and only this one.
+    let forbidden = runs[0]["id"].as_str().unwrap();
+    let given = ["run", "override-window", forbidden, "--reason", "incident-4711"];
+    assert!(installation.ask(&given).status.success());
+    installation.until("a", "Succeeded", 2).await;
+    let shown = &installation.runs("a")[0];
+    assert_eq!((&shown["id"], shown["action"].as_str()), (&runs[0]["id"], Some("apply")));
+    assert_eq!(shown["windowOverride"]["reason"], "incident-4711");
+    assert!(installation.runs("b")[0]["attempts"].as_array().unwrap().is_empty());
+
     configure(&installation, "");
     for layer in ["a", "b"] {
         installation.until(layer, "Succeeded", 2).await;

@@ -56,6 +56,7 @@ pub(crate) use routes::unknown;
 pub(crate) use runs::{attempt, directory, run, view as run_view};
 pub(crate) use session::{Browser, SentBy, begin, browser, forget};
 pub(crate) use state::Shared;
+pub(crate) use windows::waits_for_window;
 
 pub use access::{Access, new_token};
 pub use disk::DiskLook;

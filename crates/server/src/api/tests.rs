@@ -55,7 +55,7 @@ pub(crate) struct Tested {
     pub(crate) clock: Arc<AtomicU64>,
     events: mpsc::UnboundedReceiver<Event>,
     due: Arc<Notify>,
-    desired: Arc<Desired>,
+    pub(crate) desired: Arc<Desired>,
     views: Arc<Views>,
     attempts: Arc<AttemptMetrics>,
     /// Makes another server decide.

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use super::error::ApiError;
 use super::layers::configured;
 use super::runs;
-use super::state::Shared;
+use super::state::{ApiState, Shared};
 use super::user::User;
 use crate::event::Event;
-use crate::model::WindowOverride;
+use crate::layers::LayerSource;
+use crate::model::{LayerName, Run, WindowOverride};
 use crate::store::{Outcome, Store};
 use crate::windows::closed_actions;
 
@@ -41,11 +42,8 @@ pub(super) async fn override_window<S: Store>(
     }
     let (layer, run) = runs::run(&state, &id).await?;
     let source = configured(&state, &layer)?;
-    let snapshot = state.store.snapshot(&layer, "", &[]).await?;
-    let closed = closed_actions(&source.configured.windows, snapshot.now);
-    let is_closed = closed.iter().any(|(action, _)| *action == run.action);
     if run.window_override.is_none() {
-        if !is_closed {
+        if !is_forbidden(&state, &layer, &run, &source).await? {
             let message = format!("no window forbids the run `{id}` now");
             return Err(ApiError::conflict(message));
         }
@@ -60,4 +58,30 @@ pub(super) async fn override_window<S: Store>(
     }
     let (layer, run) = runs::run(&state, &id).await?;
     Ok(Json(json!(runs::view(&state, &layer, &run).await?)))
+}
+
+/// Whether a window keeps this run, which is not over, from its start, and nobody has overridden it.
+pub(crate) async fn waits_for_window<S: Store>(
+    state: &ApiState<S>,
+    layer: &LayerName,
+    run: &Run,
+) -> Result<bool, ApiError> {
+    match state.source(layer).filter(|source| !source.configured.windows.is_empty()) {
+        Some(source) if run.window_override.is_none() && run.running().is_none() => {
+            is_forbidden(state, layer, run, &source).await
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Whether a window is closed for what the run does. Asks the clock of the store, as the decision does.
+async fn is_forbidden<S: Store>(
+    state: &ApiState<S>,
+    layer: &LayerName,
+    run: &Run,
+    source: &LayerSource,
+) -> Result<bool, ApiError> {
+    let now = state.store.snapshot(layer, "", &[]).await?.now;
+    let closed = closed_actions(&source.configured.windows, now);
+    Ok(closed.iter().any(|(action, _)| *action == run.action))
 }

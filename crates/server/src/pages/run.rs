@@ -18,7 +18,7 @@ use super::state_words::{StateWord, counts, of_run, title};
 use super::when::When;
 use crate::api::{
     ApiError, Browser, Role, Shared, apply_of, attempt, directory, run as find_run, run_view,
-    why_not,
+    waits_for_window, why_not,
 };
 use crate::model::{Action, Phase, Strategy};
 use crate::serve::{LayerView, RunView, Timestamp};
@@ -39,6 +39,8 @@ struct RunPage {
     counts: String,
     approval: Option<Approval>,
     can_cancel: bool,
+    /// Whether the user may let the run start although a window forbids it.
+    can_override_window: bool,
     /// The run that applies this plan; may be empty.
     apply_run: String,
     result: AttemptResult,
@@ -141,6 +143,10 @@ pub(super) async fn page<S: Store>(
         }
         _ => None,
     };
+    let can_override_window = !view.over
+        && browser.user.role >= Role::Administrator
+        && browser.user.may_change(Some(layer.as_str()))
+        && waits_for_window(state, &layer, &run).await?;
     let layer_view = state.views.layer(&layer);
     if matches!(view.phase, Phase::Skipped | Phase::Superseded) {
         // That its process was asked to end says less than why.
@@ -172,6 +178,7 @@ pub(super) async fn page<S: Store>(
         counts: counts(view.counts),
         approval,
         can_cancel: !view.over && !view.cancelling && may_decide,
+        can_override_window,
         apply_run: apply_run.map(|run| run.to_string()).unwrap_or_default(),
         follow: if follows {
             let mut pairs = rest.clone();
@@ -216,6 +223,9 @@ fn facts(view: &RunView, commit: String, result: &AttemptResult) -> Vec<(&'stati
     }
     if let Some(by) = &view.discarded_by {
         facts.push(("Discarded by", by.clone()));
+    }
+    if let Some(given) = &view.window_override {
+        facts.push(("Window overridden by", format!("{}: {}", given.by, given.reason)));
     }
     if view.attempts.len() > 1 {
         facts.push(("Attempts", view.attempts.len().to_string()));

@@ -2,6 +2,7 @@
 
 mod held;
 mod sign_in;
+mod windows;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
