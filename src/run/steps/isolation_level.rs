@@ -7,8 +7,8 @@ use crate::run::failure::Failure;
 use crate::settings::IsolationLevel;
 use butler_base::error::{FailureClass, chain};
 use butler_base::event::Phase;
-use butler_base::platform::{Landlock, landlock, user_change_problem};
-use butler_protocol::spec::RunSpec;
+use butler_base::platform::{Landlock, closed_to_users, landlock, user_change_problem};
+use butler_protocol::spec::{GitCredentials, RunSpec, Source};
 
 /// The isolation in force.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -80,8 +80,24 @@ pub(in crate::run) fn isolation_level(
             context.log.announce(&format!(
                 "Isolation: the user {id}; the module can use files of this run and those that all users can use"
             ));
+            warn_of_closed_runner(context, spec);
             Ok(Some(Level::User(id)))
         }
+    }
+}
+
+/// git executes the runner as the user of the run, to get a login for repositories of modules.
+fn warn_of_closed_runner(context: &Context<'_>, spec: &RunSpec) {
+    let has_login = matches!(
+        &spec.source,
+        Source::Git(git) if matches!(git.credentials, GitCredentials::Token { .. } | GitCredentials::Password { .. })
+    );
+    let runner = &context.settings.git.executable;
+    if let Some(closed) = closed_to_users(runner).filter(|_| has_login) {
+        let (runner, closed) = (runner.display(), closed.display());
+        context.log.warn(&format!(
+            "the user of this run cannot execute `{runner}`, because `{closed}` is closed to other users, so git gets no login for repositories of modules: install the runner where all users can execute it, such as /usr/local/bin"
+        ));
     }
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use serde_json::json;
 
-use super::working::{change_packages, fetch_private_module};
+use super::working::{PrivateModule, change_packages, fetch_private_module};
 use super::{SECRET, USE, attack, config, deeds, execute, names, run, world};
 use butler_testing::release_site::ReleaseSite;
 use butler_testing::root::as_root_async;
@@ -143,6 +143,23 @@ async fn user_fetches_private_modules_with_the_credentials_of_the_run() {
     as_root_async(async {
         let log = fetch_private_module("user").await;
         assert!(log.contains("Isolation: the user "), "{log}");
+        assert!(!log.contains("is closed to other users"), "{log}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn runner_that_the_user_cannot_execute_is_named() {
+    as_root_async(async {
+        let private = PrivateModule::new().await;
+        let (world, runner) = (&private.world, private.world.path("butler-runner"));
+        std::fs::set_permissions(&runner, Permissions::from_mode(0o700)).unwrap();
+        world.add_run(private.config.clone());
+        let end = world.end(&execute(world, "user").output().await.unwrap());
+        assert_eq!(end.code, Some(1), "{}", end.stderr);
+        let (log, runner) = (world.received().log_text(), runner.display());
+        let warning = format!("cannot execute `{runner}`, because `{runner}` is closed to other users, so git gets no login");
+        assert!(log.contains(&warning), "{log}");
     })
     .await;
 }

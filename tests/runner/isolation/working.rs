@@ -2,14 +2,14 @@
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{config, run, world};
 use butler_testing::authority::Authority;
 use butler_testing::git_server::{Behaviour, GitServer, Repository};
 use butler_testing::provider_mirror::{ADDRESS, ProviderMirror, package};
 use butler_testing::release_site::platform;
-use butler_testing::world::MODULE;
+use butler_testing::world::{MODULE, World};
 
 const GIT_TOKEN: &str = "glpat-hunter22-very-secret";
 
@@ -19,24 +19,39 @@ async fn isolated_terraform_fetches_private_modules_with_the_credentials_of_the_
     assert!(log.contains("Isolation: Landlock; "), "{log}");
 }
 
+/// A world whose module needs another one from a repository with a login.
+pub(super) struct PrivateModule {
+    pub world: World,
+    /// A run of the module.
+    pub config: Value,
+    _servers: (Authority, GitServer, [Repository; 2]),
+}
+
+impl PrivateModule {
+    pub(super) async fn new() -> Self {
+        let authority = Authority::create();
+        let login = Some(("x-access-token".to_owned(), GIT_TOKEN.to_owned()));
+        let server = GitServer::with_tls(Behaviour { login, ..Behaviour::default() }, &authority);
+        let private = Repository::create(&[("main.tf", MODULE)]);
+        let module =
+            format!("module \"private\" {{\n  source = \"git::{}\"\n}}\n", server.url(&private));
+        let mut world = world(&[("main.tf", &module)]).await;
+        let repository = Repository::create(&[("main.tf", &module)]);
+        // git reads it before its other settings, and must not fail because it cannot.
+        std::fs::write(world.path("home/.gitconfig"), "[core]\n\tautocrlf = false\n").unwrap();
+        world.set("BUTLER_CA_BUNDLE", authority.bundle());
+        // The user of the run executes it for the login of git.
+        world.copy_runner();
+        let mut config = config(&world, "plan");
+        config["source"]["gitRepo"] = json!(server.url(&repository));
+        config["source"]["credentials"] = json!({"type": "token", "token": GIT_TOKEN});
+        Self { world, config, _servers: (authority, server, [private, repository]) }
+    }
+}
+
 /// The log of a plan that needs a module from a repository with a login.
 pub(super) async fn fetch_private_module(isolation: &str) -> String {
-    let authority = Authority::create();
-    let login = Some(("x-access-token".to_owned(), GIT_TOKEN.to_owned()));
-    let server = GitServer::with_tls(Behaviour { login, ..Behaviour::default() }, &authority);
-    let private = Repository::create(&[("main.tf", MODULE)]);
-    let module =
-        format!("module \"private\" {{\n  source = \"git::{}\"\n}}\n", server.url(&private));
-    let mut world = world(&[("main.tf", &module)]).await;
-    let repository = Repository::create(&[("main.tf", &module)]);
-    // git reads it before its other settings, and must not fail because it cannot.
-    std::fs::write(world.path("home/.gitconfig"), "[core]\n\tautocrlf = false\n").unwrap();
-    world.set("BUTLER_CA_BUNDLE", authority.bundle());
-    // The user of the run executes it for the login of git.
-    world.copy_runner();
-    let mut config = config(&world, "plan");
-    config["source"]["gitRepo"] = json!(server.url(&repository));
-    config["source"]["credentials"] = json!({"type": "token", "token": GIT_TOKEN});
+    let PrivateModule { world, config, _servers } = PrivateModule::new().await;
     run(&world, config, isolation).await;
     let log = world.received().log_text();
     assert!(log.contains("module.private.terraform_data.hello will be created"), "{log}");

@@ -23,8 +23,8 @@ pub use output_file::OutputFile;
 mod users;
 #[cfg(target_os = "linux")]
 pub use users::{
-    become_user, end_processes_of_user, give_directory, is_user_mapped, kill_as_user,
-    let_users_enter, processes_of_user, remove_special_modes, share_with_group,
+    become_user, closed_to_users, end_processes_of_user, give_directory, is_user_mapped,
+    kill_as_user, let_users_enter, processes_of_user, remove_special_modes, share_with_group,
     user_change_problem,
 };
 

@@ -118,6 +118,12 @@ pub fn let_users_enter(_: &Path) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
+/// Runs do not have users of their own here.
+#[must_use]
+pub fn closed_to_users(_: &Path) -> Option<&Path> {
+    None
+}
+
 /// Other systems do not have a `/proc` that shows the variables.
 pub fn erase_variables(_: &[&str]) {}
 

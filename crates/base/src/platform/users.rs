@@ -313,6 +313,15 @@ pub fn let_users_enter(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, PermissionsExt::from_mode(mode & 0o7777 | 0o011))
 }
 
+/// The path that keeps a user without rights of its own from executing `program`: the file, or a directory above it.
+/// `None` if that user can execute it. Access control lists are not read.
+#[must_use]
+pub fn closed_to_users(program: &Path) -> Option<&Path> {
+    // All that are above it have to be entered; the outermost one is to be told.
+    let closed = |path: &&Path| std::fs::metadata(path).is_ok_and(|it| it.mode() & 0o001 == 0);
+    program.ancestors().filter(closed).last()
+}
+
 /// A descriptor of `path` itself, through which neither its content nor a target can be reached.
 fn open_as_is(path: &Path, flags: OFlag) -> io::Result<File> {
     let flags = flags | OFlag::O_PATH | OFlag::O_NOFOLLOW;
@@ -340,6 +349,27 @@ mod tests {
         }
         assert!(is_in_map("         0          0 4294967295\n", 65519));
         assert!(!is_in_map("", 0));
+    }
+
+    #[test]
+    fn outermost_path_that_is_closed_to_users_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let outer = directory.path().join("outer");
+        let inner = outer.join("inner");
+        let program = inner.join("program");
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::write(&program, "").unwrap();
+        let set = |path: &Path, mode| {
+            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        };
+        for path in [directory.path(), &outer, &inner, &program] {
+            set(path, 0o755);
+        }
+        assert_eq!(closed_to_users(&program), None);
+        for path in [&program, &inner, &outer] {
+            set(path, 0o750);
+            assert_eq!(closed_to_users(&program), Some(path.as_path()));
+        }
     }
 
     #[test]
