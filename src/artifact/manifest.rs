@@ -8,8 +8,8 @@ use super::error::ArtifactError;
 use super::{LOCK_FILE, digest::Copied};
 use butler_protocol::spec::{Operation, ToolRequest};
 
-/// The version of the format that is written, and the only one that is read.
-pub const FORMAT_VERSION: u64 = 1;
+/// The version of the format that is written. Earlier ones are read too: version 1 has no `sha256Before`.
+pub const FORMAT_VERSION: u64 = 2;
 
 /// The entry with the manifest itself; the first of the file.
 pub(super) const MANIFEST: &str = "manifest.json";
@@ -66,6 +66,9 @@ pub(super) struct ManifestEntry {
     pub(super) name: String,
     pub(super) size: u64,
     pub(super) sha256: String,
+    /// The digest of the file before `init` and the plan, which have changed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) sha256_before: Option<String>,
     /// Whether it is a program.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) executable: bool,
@@ -103,7 +106,7 @@ impl Manifest {
         let damaged = |what: String| ArtifactError::damaged(path, what);
         let syntax = |error| damaged(format!("cannot parse its manifest: {error}"));
         let Versioned { format_version } = serde_json::from_slice(json).map_err(syntax)?;
-        if format_version != FORMAT_VERSION {
+        if !(1..=FORMAT_VERSION).contains(&format_version) {
             return Err(ArtifactError::Newer { path: path.to_owned(), version: format_version });
         }
         let manifest: Self = serde_json::from_slice(json).map_err(syntax)?;
@@ -145,7 +148,7 @@ impl Manifest {
 
 impl ManifestEntry {
     pub(super) fn new(name: String, copied: Copied, executable: bool) -> Self {
-        Self { name, size: copied.size, sha256: copied.sha256, executable }
+        Self { name, size: copied.size, sha256: copied.sha256, sha256_before: None, executable }
     }
 
     /// Its path in the module's directory; `None` if it is not a file of the module.

@@ -4,25 +4,35 @@ use std::fs::{File, Metadata, Permissions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::digest::copy;
+use super::digest::file_digest;
 use super::error::ArtifactError;
 use super::read::{Artifact, LocatedEntry};
 use butler_base::platform::fs::{OpenOptionsExt, PermissionsExt, sync_directory};
 
+/// What is at the path of a saved file.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Present {
+    Missing,
+    /// The file as it was before `init` and the plan.
+    AsBefore,
+    AsSaved,
+}
+
 impl Artifact {
     /// Writes Terraform's own plan to the new file `plan` (mode 0600), and the files that the plan created
-    /// to the directory in which it was made. An existing file must be identical, otherwise no file is
-    /// written.
+    /// or changed to the directory in which it was made. Returns the paths of these in the module. An existing file must be
+    /// as it was before the plan, which is replaced, or after it; otherwise no file is written.
     ///
     /// # Errors
     /// When a file has changed, its path contains a link, or a file cannot be written.
-    pub fn restore(&self, plan: &Path) -> Result<(), ArtifactError> {
-        let mut missing = Vec::new();
+    pub fn restore(&self, plan: &Path) -> Result<Vec<PathBuf>, ArtifactError> {
+        let mut written = Vec::new();
         for placed in self.entries() {
-            if let Some(path_in_module) = placed.entry.module_path()
-                && !self.exists_unchanged(placed, &path_in_module)?
-            {
-                missing.push((placed, path_in_module));
+            if let Some(path_in_module) = placed.entry.module_path() {
+                let present = self.present(placed, &path_in_module)?;
+                if present != Present::AsSaved {
+                    written.push((placed, path_in_module, present));
+                }
             }
         }
         let content = self.plan().ok_or_else(|| ArtifactError::damaged(&self.path, "no plan"))?;
@@ -30,43 +40,46 @@ impl Artifact {
         let file = options.write(true).create_new(true).mode(0o600).open(plan);
         file.and_then(|mut file| self.copy(content, &mut file))
             .map_err(ArtifactError::restore(plan))?;
-        for (placed, path_in_module) in missing {
-            let path = self.head().directory.join(path_in_module);
-            self.restore_file(placed, &path).map_err(ArtifactError::restore(&path))?;
+        let mut restored = Vec::new();
+        for (placed, path_in_module, present) in written {
+            let path = self.head().directory.join(&path_in_module);
+            self.restore_file(placed, &path, present).map_err(ArtifactError::restore(&path))?;
+            restored.push(path_in_module);
         }
-        Ok(())
+        Ok(restored)
     }
 
-    /// Whether the file exists unchanged, at a path without links.
-    fn exists_unchanged(
+    /// What is at the path of a file, which must be without links.
+    fn present(
         &self,
         placed: &LocatedEntry,
         path_in_module: &Path,
-    ) -> Result<bool, ArtifactError> {
+    ) -> Result<Present, ArtifactError> {
         let file = self.head().directory.join(path_in_module);
         let mut walked = self.head().directory.clone();
         for component in path_in_module.parent().into_iter().flat_map(Path::components) {
             walked.push(component);
             match metadata_of(&walked)? {
-                None => return Ok(false),
+                None => return Ok(Present::Missing),
                 Some(found) if found.is_dir() => {}
                 Some(_) => return Err(ArtifactError::NotADirectory { file, path: walked }),
             }
         }
-        let Some(found) = metadata_of(&file)? else { return Ok(false) };
-        let same = || -> io::Result<bool> {
-            let copied = copy(&mut File::open(&file)?, &mut io::sink())?;
-            Ok(copied.sha256 == placed.entry.sha256)
-        };
-        let is_candidate = found.is_file() && found.len() == placed.entry.size;
-        if is_candidate && same().map_err(ArtifactError::read(&file))? {
-            return Ok(true);
+        let Some(found) = metadata_of(&file)? else { return Ok(Present::Missing) };
+        if found.is_file() {
+            let sha256 = file_digest(&file).map_err(ArtifactError::read(&file))?;
+            if sha256 == placed.entry.sha256 {
+                return Ok(Present::AsSaved);
+            }
+            if Some(sha256) == placed.entry.sha256_before {
+                return Ok(Present::AsBefore);
+            }
         }
         Err(ArtifactError::Changed { path: file })
     }
 
-    /// Writes a temporary file and renames it, unless the file exists by then.
-    fn restore_file(&self, placed: &LocatedEntry, path: &Path) -> io::Result<()> {
+    /// Writes a temporary file and renames it. A missing file is not replaced if it exists by then.
+    fn restore_file(&self, placed: &LocatedEntry, path: &Path, present: Present) -> io::Result<()> {
         let parent = path.parent().map(PathBuf::from).unwrap_or_default();
         std::fs::create_dir_all(&parent)?;
         let mode = if placed.entry.executable { 0o755 } else { 0o644 };
@@ -75,7 +88,11 @@ impl Artifact {
             .tempfile_in(&parent)?;
         self.copy(placed, &mut file)?;
         file.as_file().sync_all()?;
-        file.persist_noclobber(path).map_err(|error| error.error)?;
+        match present {
+            Present::AsBefore => file.persist(path),
+            Present::Missing | Present::AsSaved => file.persist_noclobber(path),
+        }
+        .map_err(|error| error.error)?;
         sync_directory(&parent)
     }
 }

@@ -8,7 +8,7 @@ use super::digest::{copy, digest};
 use super::error::ArtifactError;
 use super::manifest::{FILES, MANIFEST, MANIFEST_DIGEST, Manifest, ManifestEntry, PLAN};
 use super::read::check_replaceable;
-use super::{Head, LOCK_FILE};
+use super::{Head, LOCK_FILE, Snapshot};
 use butler_base::platform::fs::{MetadataExt, PermissionsExt, sync_directory};
 use butler_base::trust::{self, OTHER_OWNER};
 
@@ -19,6 +19,8 @@ pub struct Parts<'run> {
     pub plan: &'run Path,
     /// The files that the plan created, by their paths in the module's directory.
     pub created: &'run [PathBuf],
+    /// The files of the module before `init`, with their contents.
+    pub before: &'run Snapshot,
     /// The user of the tools, if they have one of their own: a file of another user is not one of theirs.
     pub owner: Option<u32>,
 }
@@ -41,6 +43,10 @@ pub fn save(path: &Path, head: &Head, parts: Parts<'_>) -> Result<(), ArtifactEr
     for created in parts.created {
         let name = created.to_str().ok_or_else(|| ArtifactError::Name { path: created.clone() })?;
         sources.push(open(format!("{FILES}{name}"), &head.directory.join(created))?);
+    }
+    for EntrySource { entry, .. } in &mut sources {
+        let before = entry.module_path().and_then(|path| parts.before.digest(&path));
+        entry.sha256_before = before.filter(|sha256| *sha256 != entry.sha256).map(str::to_owned);
     }
     let entries = sources.iter().map(|source| source.entry.clone()).collect();
     let manifest = Manifest::new(head, entries)?;

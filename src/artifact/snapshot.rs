@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::LOCK_FILE;
+use super::digest::file_digest;
 use super::manifest::EXCLUDED_DIRECTORIES;
 
 /// Extensions of states, their backups and locks, which only Terraform writes.
@@ -16,9 +17,20 @@ const STATES: [&str; 3] = [".tfstate", ".tfstate.backup", ".tfstate.lock.info"];
 /// Directories of states of other workspaces, and of Terragrunt's copies.
 const NOT_CREATED: [&str; 2] = ["terraform.tfstate.d", ".terragrunt-cache"];
 
+/// The largest file of a module, in bytes, whose content is known again after a plan has changed it. Larger ones are
+/// not text.
+const MOST_DIGESTED: u64 = 64 << 20;
+
 /// The files below a directory at one moment.
 #[derive(Debug, Default)]
-pub struct Snapshot(BTreeMap<PathBuf, (u64, Option<SystemTime>)>);
+pub struct Snapshot {
+    files: BTreeMap<PathBuf, Stamp>,
+    /// The SHA-256 sums of their contents.
+    digests: BTreeMap<PathBuf, String>,
+}
+
+/// The size and the time of the last change.
+type Stamp = (u64, Option<SystemTime>);
 
 impl Snapshot {
     /// Lists all files below `directory`, except at and below the paths in `others`, which another program
@@ -42,23 +54,42 @@ impl Snapshot {
                         .any(|closed| name == **closed)
                 {
                     waiting.push(path);
-                } else if found.is_file() && !is_state_or_lock_file(&path) {
+                } else if found.is_file() && !is_of_state(&path) {
                     files.insert(path, (found.len(), found.modified().ok()));
                 }
             }
         }
-        Self(files)
+        Self { files, digests: BTreeMap::new() }
     }
 
-    /// The files that are new or were written since `before`, in the order of their names.
+    /// The same with the contents of the files in `directory`.
+    #[must_use]
+    pub fn with_contents(mut self, directory: &Path) -> Self {
+        let small = self.files.iter().filter(|(_, (size, _))| *size <= MOST_DIGESTED);
+        let digest = |(path, _): (&PathBuf, _)| {
+            Some((path.clone(), file_digest(&directory.join(path)).ok()?))
+        };
+        self.digests = small.filter_map(digest).collect();
+        self
+    }
+
+    /// The SHA-256 sum of a file, in hexadecimal digits, if it is known.
+    pub(super) fn digest(&self, path: &Path) -> Option<&str> {
+        self.digests.get(path).map(String::as_str)
+    }
+
+    /// The files that are new or were written since `before`, in the order of their names, without the lock file of
+    /// providers.
     #[must_use]
     pub fn created_since(self, before: &Self) -> Vec<PathBuf> {
-        let is_new = |(path, stamp): &(PathBuf, _)| before.0.get(path) != Some(stamp);
-        self.0.into_iter().filter(is_new).map(|(path, _)| path).collect()
+        let is_new = |(path, stamp): &(PathBuf, _)| {
+            path != Path::new(LOCK_FILE) && before.files.get(path) != Some(stamp)
+        };
+        self.files.into_iter().filter(is_new).map(|(path, _)| path).collect()
     }
 }
 
-fn is_state_or_lock_file(path: &Path) -> bool {
+fn is_of_state(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path == Path::new(LOCK_FILE) || STATES.iter().any(|ending| name.ends_with(ending))
+    STATES.iter().any(|ending| name.ends_with(ending))
 }

@@ -45,8 +45,12 @@ impl Scene {
 
     fn save(&self, created: &[PathBuf]) -> PathBuf {
         let (path, plan) = (self.path("saved"), self.path("plan"));
-        save(&path, &self.head(), Parts { plan: &plan, created, owner: None }).unwrap();
+        save(&path, &self.head(), self.parts(&plan, created, &Snapshot::default())).unwrap();
         path
+    }
+
+    fn parts<'a>(&self, plan: &'a Path, created: &'a [PathBuf], before: &'a Snapshot) -> Parts<'a> {
+        Parts { plan, created, before, owner: None }
     }
 
     /// A crafted file in which each entry has the right digest.
@@ -147,6 +151,67 @@ fn changed_file_is_not_overwritten() {
 }
 
 #[test]
+fn file_that_the_plan_has_changed_is_replaced_as_it_was_before() {
+    let scene = Scene::new();
+    let names = [".terraform.lock.hcl", "index.js", "same"];
+    let write = |texts: [&str; 3]| {
+        for (name, text) in names.iter().zip(texts) {
+            scene.write(&format!("module/{name}"), text);
+        }
+    };
+    let module = scene.path("module");
+    write(["of a Mac", "committed", "same"]);
+    let before = Snapshot::of(&module, &[]).with_contents(&module);
+    write(["of all platforms", "written", "same"]);
+    let (path, plan) = (scene.path("saved"), scene.path("plan"));
+    let created = ["index.js".into(), "same".into()];
+    save(&path, &scene.head(), scene.parts(&plan, &created, &before)).unwrap();
+    let restore = || {
+        let target = scene.path("restored");
+        let restored = Artifact::open(&path).unwrap().restore(&target);
+        assert_eq!(target.exists(), restored.is_ok());
+        let _ = std::fs::remove_file(target);
+        restored
+    };
+    let read = || names.map(|name| std::fs::read_to_string(module.join(name)).unwrap());
+    let saved = ["of all platforms", "written", "same"];
+
+    // A fresh checkout, and the directory of the plan itself.
+    write(["of a Mac", "committed", "same"]);
+    assert_eq!(restore().unwrap(), [PathBuf::from(names[0]), names[1].into()]);
+    assert_eq!(read(), saved);
+    assert!(restore().unwrap().is_empty());
+    assert_eq!(read(), saved);
+    // One of them only, and a missing one.
+    write(["of a Mac", "written", "same"]);
+    std::fs::remove_file(module.join("index.js")).unwrap();
+    assert_eq!(restore().unwrap(), [PathBuf::from(names[0]), names[1].into()]);
+    assert_eq!(read(), saved);
+    // A third content is that of nobody, and then nothing is replaced.
+    for changed in [
+        ["third", "committed", "same"],
+        ["of a Mac", "third", "same"],
+        ["of a Mac", "committed", "third"],
+    ] {
+        write(changed);
+        assert!(matches!(restore(), Err(ArtifactError::Changed { .. })), "{changed:?}");
+        assert_eq!(read(), changed);
+    }
+}
+
+#[test]
+fn plan_of_the_first_format_is_read() {
+    let scene = Scene::new();
+    let path = scene.crafted(&[("plan.tfplan", "PK"), ("files/a", "x")], |manifest| {
+        manifest["formatVersion"] = json!(1);
+    });
+    assert_eq!(
+        Artifact::open(&path).unwrap().restore(&scene.path("restored")).unwrap(),
+        [PathBuf::from("a")]
+    );
+}
+
+#[test]
 fn changed_or_missing_byte_is_detected() {
     let scene = Scene::new();
     scene.write("module/a.zip", "zip");
@@ -226,8 +291,8 @@ fn manifest_with_invalid_values_is_refused() {
     for (name, value, said) in [
         (
             "formatVersion",
-            json!(2),
-            "has format 2, and this version of butler-runner reads format 1",
+            json!(3),
+            "has format 3, and this version of butler-runner reads format 2",
         ),
         ("operation", json!("plan"), "the operation `plan`"),
         ("tool", json!("latest"), "the tool `latest`"),
@@ -250,7 +315,8 @@ fn failed_save_keeps_the_older_plan() {
     let path = scene.save(&[]);
     let before = std::fs::read(&path).unwrap();
     let (plan, created) = (scene.path("plan"), ["missing".into()]);
-    let parts = Parts { plan: &plan, created: &created, owner: None };
+    let before_plan = Snapshot::default();
+    let parts = scene.parts(&plan, &created, &before_plan);
     assert!(save(&path, &scene.head(), parts).is_err());
     assert_eq!(std::fs::read(&path).unwrap(), before);
     assert_eq!(std::fs::read_dir(scene.base.path()).unwrap().count(), 3, "nothing is left beside");
@@ -263,7 +329,8 @@ fn file_of_another_user_is_not_saved_with_the_plan() {
     let (path, plan, created) = (scene.path("saved"), scene.path("plan"), ["made".into()]);
     let own = butler_base::platform::fs::user();
     let save = |owner| {
-        let parts = Parts { plan: &plan, created: &created, owner: Some(owner) };
+        let before = Snapshot::default();
+        let parts = Parts { owner: Some(owner), ..scene.parts(&plan, &created, &before) };
         save(&path, &scene.head(), parts)
     };
     let error = butler_base::error::chain(&save(own + 1).unwrap_err());
@@ -301,7 +368,8 @@ fn fuzz_artifact_broken_file_is_refused_and_writes_nothing_outside() {
 fn plan_replaces_nothing_but_a_plan() {
     let scene = Scene::new();
     let (path, plan) = (scene.path("saved"), scene.path("plan"));
-    let save = || save(&path, &scene.head(), Parts { plan: &plan, created: &[], owner: None });
+    let before = Snapshot::default();
+    let save = || save(&path, &scene.head(), scene.parts(&plan, &[], &before));
     for content in
         ["{\"version\": 4, \"resources\": []}", "PK\u{3}\u{4}tfplan", "x", "manifest.json.sha256"]
     {

@@ -30,6 +30,10 @@ pub(in crate::run) async fn run_operation(
     // Before `init`, which reads the lock file and the other files that were saved with the plan.
     input.restored = saved_plan::restore(engine, &input, operation).await?;
     let input = &input;
+    let pending = match operation {
+        Operation::Plan => PendingPlanFile::prepare(engine, input).await?,
+        _ => None,
+    };
 
     let initialising = input.timeline.begin(Phase::Init);
     init(engine, input, !operation.uses_backend()).await?;
@@ -58,7 +62,7 @@ pub(in crate::run) async fn run_operation(
     }
 
     match operation {
-        Operation::Plan => plan_only(engine, input, findings).await,
+        Operation::Plan => plan_only(engine, input, pending, findings).await,
         Operation::Apply => Box::pin(apply(engine, PlanMode::Normal, input, findings)).await,
         Operation::Destroy => Box::pin(apply(engine, PlanMode::Destroy, input, findings)).await,
         Operation::Refresh => refresh(engine, input, findings).await,
@@ -68,14 +72,13 @@ pub(in crate::run) async fn run_operation(
     }
 }
 
-/// Plans without an apply.
+/// Plans without an apply, and saves the plan in the `pending` file.
 async fn plan_only(
     engine: &Engine<'_, RunLog>,
     input: &CommandInput<'_>,
+    pending: Option<PendingPlanFile>,
     findings: &mut Findings,
 ) -> Result<(), Failure> {
-    // Before `plan`, so that files that it creates are recognised.
-    let pending = PendingPlanFile::prepare(engine, input).await?;
     let mode = match input.options.purpose {
         PlanPurpose::Apply => PlanMode::Normal,
         PlanPurpose::Destroy => PlanMode::Destroy,

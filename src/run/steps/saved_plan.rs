@@ -29,7 +29,7 @@ const WHAT: &str = "the saved plan";
 /// A plan file that is written when the plan is made.
 pub(in crate::run) struct PendingPlanFile {
     path: PathBuf,
-    /// The files of the module before the plan.
+    /// The files of the module before `init`, which can complete the lock file.
     before: Snapshot,
     /// Files that the run itself writes, which are not saved.
     reports: Vec<PathBuf>,
@@ -37,7 +37,7 @@ pub(in crate::run) struct PendingPlanFile {
 }
 
 impl PendingPlanFile {
-    /// Records the files in the module's directory before the plan is made. None if the plan is not saved.
+    /// Records the files in the module's directory. Must be called before `init`. None if the plan is not saved.
     ///
     /// # Errors
     /// If the plan is made through Terragrunt.
@@ -58,7 +58,9 @@ impl PendingPlanFile {
         }
         let directory = engine.directory.to_owned();
         let (reports, excluded) = (input.reports.clone(), input.reports.clone());
-        let before = blocking(move |_| Snapshot::of(&directory, &excluded)).await;
+        let before =
+            blocking(move |_| Snapshot::of(&directory, &excluded).with_contents(&directory));
+        let before = before.await;
         Ok(Some(Self { path, before, reports, purpose: input.options.purpose }))
     }
 
@@ -92,12 +94,12 @@ impl PendingPlanFile {
         let saved = blocking(move |_| {
             let created = Snapshot::of(&head.directory, &reports).created_since(&before);
             let head = Head { commit: checked_out_commit(&head.directory), ..head };
-            save(&target, &head, Parts { plan: &plan, created: &created, owner }).map(|()| created)
+            let parts = Parts { plan: &plan, created: &created, before: &before, owner };
+            save(&target, &head, parts).map(|()| created)
         });
         let created = saved.await.map_err(|error| Failure::new(Phase::Plan, &error))?;
         if !created.is_empty() {
-            let names: Vec<_> = created.iter().map(|file| file.display().to_string()).collect();
-            engine.log.announce(&format!("Saved with the plan: {}", names.join(", ")));
+            engine.log.announce(&format!("Saved with the plan: {}", names(&created)));
         }
         if let (PlanFile::Send { url }, Some(registry)) = (&input.options.plan_file, input.registry)
         {
@@ -115,6 +117,11 @@ impl PendingPlanFile {
         ));
         Ok(())
     }
+}
+
+fn names(files: &[PathBuf]) -> String {
+    let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+    names.join(", ")
 }
 
 /// Restores the files of a saved plan. Must be called before `init`, which reads some of them. Returns
@@ -141,12 +148,15 @@ pub(in crate::run) async fn restore(
         artifact.check_directory(&directory)?;
         artifact.check_operation(operation)?;
         // The file may have been replaced after the command line was read.
-        if artifact.head().tool == tool {
-            artifact.restore(&target)?;
-        }
-        Ok(artifact.head().tool.clone())
+        let is_same = artifact.head().tool == tool;
+        let written = if is_same { artifact.restore(&target)? } else { Vec::new() };
+        Ok((artifact.head().tool.clone(), written))
     });
-    let made_with = restored.await.map_err(|error| Failure::new(Phase::Source, &error))?;
+    let (made_with, written) =
+        restored.await.map_err(|error| Failure::new(Phase::Source, &error))?;
+    if !written.is_empty() {
+        engine.log.announce(&format!("Restored with the plan: {}", names(&written)));
+    }
     if made_with != *engine.tool {
         let reason = format!("`{saved}` was made with {made_with}, not with {}", engine.tool);
         let class = Some(FailureClass::StalePlan);
