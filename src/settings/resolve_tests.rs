@@ -12,6 +12,7 @@ use crate::settings::setting::{
     RUN_ID, TF_VERSION, TOKEN, TOKEN_FILE, VAR_FILE,
 };
 use crate::settings::{LogFormat, PlanStatus};
+use butler_source::git::GitEnvironment;
 
 const REGISTRY: [(&str, &str); 3] = [
     ("BUTLER_ENDPOINT", "https://portal.example.com/api/registry/"),
@@ -206,15 +207,33 @@ fn unused_token_is_removed_from_the_environment() {
     }
 }
 
+/// Variable, value and host of each token.
+fn tokens(git: &GitEnvironment) -> Vec<(&str, &str, Option<&str>)> {
+    let tokens = git.tokens.iter();
+    tokens.map(|it| (it.variable, it.token.expose_secret(), it.host.as_deref())).collect()
+}
+
+#[test]
+fn token_of_a_ci_system_is_for_its_own_host() {
+    let github = [("GITHUB_TOKEN", "g"), ("GITHUB_SERVER_URL", "https://github.com")];
+    let gitlab = [("CI_JOB_TOKEN", "c"), ("CI_SERVER_HOST", "gitlab.com")];
+    let of = |extra: &[(&str, &str)]| {
+        resolve(&Arguments::default(), &[&REGISTRY[..], extra].concat()).unwrap().git
+    };
+    assert_eq!(tokens(&of(&github)), [("GITHUB_TOKEN", "g", Some("https://github.com"))]);
+    // A token of a person in a job of GitLab.
+    let both = [("CI_JOB_TOKEN", "c", Some("gitlab.com")), ("GITHUB_TOKEN", "g", None)];
+    assert_eq!(tokens(&of(&[&gitlab[..], &github[..1]].concat())), both);
+    assert_eq!(tokens(&of(&github[..1])), [("GITHUB_TOKEN", "g", None)]);
+}
+
 #[test]
 fn git_tokens_are_in_order_and_empty_ones_are_ignored() {
     let extra = [("CI_JOB_TOKEN", "c"), ("GITHUB_TOKEN", ""), ("BUTLER_GIT_TOKEN", "a\n")];
     let extra = [&REGISTRY[..], &extra, &[("BUTLER_GIT_HOST", "git.example.com")]].concat();
     let git = resolve(&Arguments::default(), &extra).unwrap().git;
-    let tokens: Vec<_> =
-        git.tokens.iter().map(|(name, token)| (*name, token.expose_secret())).collect();
-    assert_eq!(tokens, [("BUTLER_GIT_TOKEN", "a"), ("CI_JOB_TOKEN", "c")]);
-    assert_eq!(git.token_host.as_deref(), Some("git.example.com"));
+    let host = Some("git.example.com");
+    assert_eq!(tokens(&git), [("BUTLER_GIT_TOKEN", "a", host), ("CI_JOB_TOKEN", "c", host)]);
     assert_eq!(git.executable, Path::new("/butler-runner"));
 }
 

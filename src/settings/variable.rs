@@ -33,6 +33,7 @@ pub const VARIABLES: &[&Variable] = &[
     &BUILD_REPOSITORY_URI,
     &BUILD_SOURCEVERSION,
     &CI_PROJECT_DIR,
+    &CI_SERVER_HOST,
     &KUBERNETES_SERVICE_HOST,
     &KUBECONFIG,
     &NO_COLOR,
@@ -94,7 +95,7 @@ pub const CI_JOB_TOKEN: Variable =
 /// `BUTLER_GIT_HOST`.
 pub const GIT_HOST: Variable = Variable {
     name: "BUTLER_GIT_HOST",
-    help: "The only host that gets a token from the environment; by default the repository's",
+    help: "The only host that gets a token from the environment; by default the CI system's for its own token, else the repository's",
 };
 /// `BUTLER_CI_TOKEN`.
 pub const CI_TOKEN: Variable = Variable {
@@ -160,7 +161,7 @@ pub const GITHUB_REPOSITORY: Variable = Variable {
 /// `GITHUB_SERVER_URL`.
 pub const GITHUB_SERVER_URL: Variable = Variable {
     name: "GITHUB_SERVER_URL",
-    help: "The host of the job's repository; annotations only name files on this host",
+    help: "The host of the job's repository: the only one that gets GITHUB_TOKEN; annotations only name files on this host",
 };
 /// `GITHUB_SHA`.
 pub const GITHUB_SHA: Variable = Variable {
@@ -194,6 +195,11 @@ pub const BUILD_SOURCEVERSION: Variable =
 pub const CI_PROJECT_DIR: Variable = Variable {
     name: "CI_PROJECT_DIR",
     help: "The parent of the directory butler-report, which holds the files for GitLab if --report-dir is not set",
+};
+/// `CI_SERVER_HOST`.
+pub const CI_SERVER_HOST: Variable = Variable {
+    name: "CI_SERVER_HOST",
+    help: "The host of GitLab: the only one that gets CI_JOB_TOKEN",
 };
 /// `KUBERNETES_SERVICE_HOST`.
 pub const KUBERNETES_SERVICE_HOST: Variable =

@@ -511,7 +511,7 @@ async fn types_with_secrets_do_not_implement_debug() {
     let settings = Settings::resolve(&arguments, &environment).unwrap();
     let tool = ToolSettings::resolve(&arguments, &environment).unwrap();
     let redactor = Redactor::new();
-    redactor.register(settings.git.tokens.iter().map(|(_, token)| token));
+    redactor.register(settings.git.tokens.iter().map(|it| &it.token));
     let client = Client::new(
         clients(None, Redirects::Refuse).unwrap(),
         Address::new("https://registry.example.com".parse().unwrap(), RUN_ID.parse().unwrap()),

@@ -10,6 +10,7 @@ use tokio::net::TcpListener;
 
 use butler_testing::authority::Authority;
 use butler_testing::git_server::{Behaviour, GitServer, Repository};
+use butler_testing::release_site::{ReleaseSite, archive};
 use butler_testing::ssh_server::SshServer;
 use butler_testing::stand_in::{AtPlan, StandIn};
 use butler_testing::world::{MODULE, World, sequence};
@@ -271,5 +272,31 @@ async fn terraform_never_inherits_the_git_token_of_the_runner() {
             "{}",
             world.reports_and_output(&end)
         );
+    }
+}
+
+#[tokio::test]
+async fn tool_trusts_the_certificates_of_the_bundle() {
+    let authority = Authority::create();
+    let package = archive(&[("main.tf", MODULE.as_bytes())]);
+    let site = ReleaseSite::start_with_files(&authority, &[("/module.zip", &package)]);
+    // The state and a module, each over HTTPS.
+    let module = format!(
+        "terraform {{\n  backend \"http\" {{\n    address = \"{0}none\"\n  }}\n}}\n\
+         module \"a\" {{\n  source = \"{0}module.zip\"\n}}\n",
+        site.url()
+    );
+    let mut world = World::new(&[("main.tf", &module)]).await;
+    let end = world.run(world.config("plan")).await;
+    assert_eq!(end.code, Some(1), "{}", end.stderr);
+    let (message, advice) = world.last_error();
+    assert!(message.contains("certificate"), "{message}");
+    assert!(advice.contains("--ca-bundle") && advice.contains("SSL_CERT_FILE"), "{advice}");
+
+    world.set("BUTLER_CA_BUNDLE", authority.bundle());
+    for isolation in ["none", "auto"] {
+        world.set("BUTLER_ISOLATION", isolation);
+        let end = world.run(world.config("plan")).await;
+        assert_eq!(end.code, Some(0), "{isolation}: {}", end.stderr);
     }
 }

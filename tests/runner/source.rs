@@ -23,8 +23,8 @@ use butler_base::process::{Environment, Sink};
 use butler_base::secret::PrivateDirectory;
 use butler_protocol::spec::{GitCredentials, GitSource};
 use butler_source::git::{
-    Checkout, CloneRequest, FetchError, GitEnvironment, SourceError, Submodules, fetch,
-    share_credentials,
+    Checkout, CloneRequest, EnvironmentToken, FetchError, GitEnvironment, SourceError, Submodules,
+    fetch, share_certificates, share_credentials,
 };
 
 use butler_testing::git_server::{Repository, git};
@@ -113,8 +113,9 @@ impl Case {
     }
 
     fn environment_token(mut self, host: Option<&str>) -> Self {
-        self.environment.tokens = vec![("GITHUB_TOKEN", TOKEN.into())];
-        self.environment.token_host = host.map(str::to_owned);
+        let host = host.map(str::to_owned);
+        self.environment.tokens =
+            vec![EnvironmentToken { variable: "GITHUB_TOKEN", token: TOKEN.into(), host }];
         self
     }
 
@@ -129,6 +130,7 @@ impl Case {
     fn lent(&self, directory: &Path, program: &str, arguments: &[&str]) -> Output {
         let private = PrivateDirectory::create(self.directory.path(), "private-").unwrap();
         let mut child = Environment::default();
+        share_certificates(&self.environment, &private, &mut child).unwrap();
         share_credentials(&self.source, &self.environment, &private, &mut child).unwrap();
         for (name, value) in child.iter() {
             assert!(!value.to_string_lossy().contains(TOKEN), "{}", name.display());

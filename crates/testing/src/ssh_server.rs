@@ -57,6 +57,16 @@ impl SshServer {
         Self { directory, port, process, user }
     }
 
+    /// Refuses every repository with this text, as git hosts do for a key that they know.
+    pub fn refuse(&self, text: &str) {
+        let path = |name: &str| self.directory.path().join(name);
+        std::fs::write(path("refusal"), text).unwrap();
+        let public = std::fs::read_to_string(path("key.pub")).unwrap();
+        let command = format!("cat {} >&2; exit 1", path("refusal").display());
+        std::fs::write(path("authorized_keys"), format!("restrict,command=\"{command}\" {public}"))
+            .unwrap();
+    }
+
     /// `ssh://user@127.0.0.1:port/path`.
     pub fn url(&self, repository: &Repository) -> String {
         format!("ssh://{}@127.0.0.1:{}{}", self.user, self.port(), repository.path().display())

@@ -21,8 +21,8 @@ pub fn register_settings(redactor: &Redactor, settings: &Settings) {
     if let RunSource::Registry { token, .. } = &settings.source {
         collected.add_nameless(token.expose_secret());
     }
-    for (_, token) in &settings.git.tokens {
-        collected.add_nameless(token.expose_secret());
+    for token in &settings.git.tokens {
+        collected.add_nameless(token.token.expose_secret());
     }
     for mirror in settings.tool.sites.urls() {
         collected.add_login(mirror.as_str());

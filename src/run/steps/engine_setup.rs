@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use secrecy::ExposeSecret;
 
-use super::isolation::use_own_directories;
+use super::isolation::{use_own_directories, use_own_home};
 use super::terraform_settings::configure_terraform;
 use crate::engine::{KilledLock, WORKSPACE_VARIABLE, prepare_environment};
 use crate::providers;
@@ -31,6 +31,9 @@ pub(in crate::run) fn child_environment(
         use_own_directories(context, &mut environment)?;
         // Terraform would write into it.
         environment.remove(providers::VARIABLE);
+    } else if spec.work_directory.is_some() {
+        // A plan can contain paths below it, and its apply must have the same ones.
+        use_own_home(context, &mut environment)?;
     }
     for name in &spec.setup.overruled {
         environment.remove(name);
@@ -47,8 +50,10 @@ pub(in crate::run) fn child_environment(
         environment.remove(WORKSPACE_VARIABLE);
     }
     configure_terraform(context, spec, &mut environment)?;
+    let private = context.directory.secrets();
+    git::share_certificates(&context.settings.git, private, &mut environment)
+        .map_err(|error| Failure::new(Phase::Source, &error))?;
     if let Some(git) = login_source(&spec.source) {
-        let private = context.directory.secrets();
         git::share_credentials(git, &context.settings.git, private, &mut environment)
             .map_err(|error| Failure::new(Phase::Source, &error))?;
     }

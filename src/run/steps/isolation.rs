@@ -40,16 +40,29 @@ pub(in crate::run) fn use_own_directories(
     context: &Context<'_>,
     environment: &mut Environment,
 ) -> Result<(), Failure> {
-    let create = |name: &str| {
-        let created = context.directory.private().subdirectory(name);
-        created.map_err(|error| Failure::because(Phase::Variables, chain(&error)))
-    };
-    environment.set("TMPDIR", temporary_directory(context, create(TEMPORARY)?));
-    environment.set("HOME", create("home")?);
+    let inside = subdirectory(context, TEMPORARY)?;
+    environment.set("TMPDIR", temporary_directory(context, inside));
+    use_own_home(context, environment)
+}
+
+/// Gives the tools a new HOME in the directory of the run.
+///
+/// # Errors
+/// If it cannot be created.
+pub(in crate::run) fn use_own_home(
+    context: &Context<'_>,
+    environment: &mut Environment,
+) -> Result<(), Failure> {
+    environment.set("HOME", subdirectory(context, "home")?);
     for name in HOME_VARIABLES {
         environment.remove(name);
     }
     Ok(())
+}
+
+fn subdirectory(context: &Context<'_>, name: &str) -> Result<PathBuf, Failure> {
+    let created = context.directory.private().subdirectory(name);
+    created.map_err(|error| Failure::because(Phase::Variables, chain(&error)))
 }
 
 /// TMPDIR of the tools: `inside`, or a directory in the TMPDIR of the runner if `inside` is too long for sockets.

@@ -35,6 +35,30 @@ async fn ssh_fetch_uses_the_configured_key_and_known_hosts() {
 }
 
 #[tokio::test]
+async fn sentence_of_a_host_that_knows_the_key_and_refuses_is_the_reason() {
+    let server = SshServer::start();
+    let url = server.url(&with_history());
+    let fetch = async || {
+        let case =
+            Case::new(&url, "main").ssh_key(server.private_key(), Some(server.known_hosts()));
+        case.fail().await
+    };
+    for text in [
+        "ERROR: Your account is suspended. Please check your email for more information.\n",
+        "Permission denied\nYou do not have permission to access this repository\n",
+        "FATAL: R any x u DENIED by fallthru",
+    ] {
+        server.refuse(text);
+        let error = fetch().await;
+        assert!(matches!(error, FetchError::Refused { .. }), "{error:?}");
+        assert!(error.to_string().ends_with(&text.trim().replace('\n', " ")), "{error}");
+    }
+    server.refuse("ERROR: Repository not found.\n");
+    let error = fetch().await;
+    assert!(matches!(error, FetchError::RepositoryNotFound { .. }), "{error:?}");
+}
+
+#[tokio::test]
 async fn ssh_fetch_falls_back_to_the_users_agent_and_key_files() {
     let repository = with_history();
     let server = SshServer::start();

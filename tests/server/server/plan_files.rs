@@ -34,6 +34,26 @@ async fn apply_gets_the_files_and_the_lock_file_of_its_plan() {
 }
 
 #[tokio::test]
+async fn plan_with_a_path_below_home_is_applied_in_each_isolation() {
+    const MODULE: &str =
+        "resource \"terraform_data\" \"path\" {\n  input = pathexpand(\"~/.kube/config\")\n}\n";
+    let repository = Repository::create(&[("module/main.tf", MODULE)]);
+    for isolation in ["landlock", "none"] {
+        let mut installation = Installation::new();
+        installation.configure(&format!(
+            "repositories: {{infra: {{url: '{}'}}}}
+layers:
+  a: {{repository: infra, path: module, backend: {{type: local}}, strategy: auto}}
+",
+            repository.url()
+        ));
+        installation.serve(&["--isolation", isolation].map(str::to_owned)).await;
+        installation.until("a", "Succeeded", 2).await;
+        assert_eq!(installation.runs("a")[0]["action"], "apply", "{isolation}");
+    }
+}
+
+#[tokio::test]
 async fn plan_of_another_machine_is_applied_at_its_path_and_made_again_at_another_one() {
     let repository = Repository::create(&[("module/main.tf", LAYER)]);
     let mut first = Installation::new();

@@ -91,6 +91,12 @@ impl Advice for FetchError {
                 "let the CI system put the installation's token into GITHUB_TOKEN or BUTLER_GIT_TOKEN"
             }
             Self::Connect { .. } => "check the host name, the network and HTTPS_PROXY/NO_PROXY",
+            Self::ServerFailed { .. } => {
+                "retry later; if it stays, look at the status page of the host"
+            }
+            Self::Refused { .. } => {
+                "check what the host allows: the permissions of the key or token, and rules of the organization such as SSO or a list of addresses"
+            }
             Self::Certificate { .. } => "give the certificate of a private CA with --ca-bundle",
             Self::Timeout { .. } => "check the server, and the proxies and firewalls on the way",
             Self::CredentialsMissing { scheme, .. } if scheme == "ssh" => {
@@ -149,8 +155,12 @@ impl Advice for FetchError {
     fn class(&self) -> Option<FailureClass> {
         Some(match self {
             // Of what libgit2 reports without a kind, most is a connection that breaks.
-            Self::Connect { .. } | Self::Timeout { .. } | Self::Git { .. } => FailureClass::Network,
+            Self::Connect { .. }
+            | Self::ServerFailed { .. }
+            | Self::Timeout { .. }
+            | Self::Git { .. } => FailureClass::Network,
             Self::AppTokenMissing
+            | Self::Refused { .. }
             | Self::CredentialsMissing { .. }
             | Self::CredentialsRefused { .. }
             | Self::UnusableKey { .. } => FailureClass::Credentials,

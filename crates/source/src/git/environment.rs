@@ -17,12 +17,8 @@ pub const CREDENTIAL_COMMAND: &str = "internal-git-credential";
 /// The settings and credentials for git from the runner's environment.
 #[derive(Debug, Default)]
 pub struct GitEnvironment {
-    /// `BUTLER_GIT_TOKEN`, `GITHUB_TOKEN`, `CI_JOB_TOKEN`: those that are set, in this order, by
-    /// name. The first one is used.
-    pub tokens: Vec<(&'static str, SecretString)>,
-    /// `BUTLER_GIT_HOST`, a host with or without a port: the only one that a token from the
-    /// environment may be sent to; by default the host of the repository.
-    pub token_host: Option<String>,
+    /// The tokens that are set. The first one that may be sent to a server is used.
+    pub tokens: Vec<EnvironmentToken>,
     /// `SSH_AUTH_SOCK`.
     pub ssh_agent: Option<OsString>,
     /// The user's home directory, for `~/.ssh`.
@@ -38,6 +34,17 @@ pub struct GitEnvironment {
     pub executable: PathBuf,
 }
 
+/// A token from the environment, and the only host that it may be sent to.
+#[derive(Clone, Debug)]
+pub struct EnvironmentToken {
+    /// The variable.
+    pub variable: &'static str,
+    /// Its value.
+    pub token: SecretString,
+    /// A host with or without a port, or a URL; `None` for the host of the repository.
+    pub host: Option<String>,
+}
+
 impl GitEnvironment {
     /// The same without tokens, the SSH agent and the user's keys: for repositories whose address others
     /// than the administrator have written.
@@ -45,7 +52,6 @@ impl GitEnvironment {
     pub fn without_credentials(&self) -> Self {
         Self {
             tokens: Vec::new(),
-            token_host: None,
             ssh_agent: None,
             home: None,
             ca_bundle: self.ca_bundle.clone(),

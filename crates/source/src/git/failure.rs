@@ -111,6 +111,22 @@ pub enum FetchError {
         /// The error of libgit2.
         reason: String,
     },
+    /// The server has failed, or limits requests.
+    #[error("`{server}` cannot answer now: {reason}")]
+    ServerFailed {
+        /// Host and port.
+        server: String,
+        /// The error of libgit2, with the status.
+        reason: String,
+    },
+    /// The server refuses the repository, not the login.
+    #[error("`{server}` refuses access to the repository: {reason}")]
+    Refused {
+        /// Host and port.
+        server: String,
+        /// What the host says.
+        reason: String,
+    },
     /// The server's TLS certificate is not trusted.
     #[error("the certificate of `{server}` is not trusted: {reason}")]
     Certificate {

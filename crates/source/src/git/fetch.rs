@@ -68,7 +68,7 @@ pub async fn fetch(
         used_tokens: environment
             .tokens
             .iter()
-            .map(|(name, _)| *name)
+            .map(|token| token.variable)
             .filter(|name| fetched.used_tokens.iter().any(|used| used == name))
             .collect(),
     })

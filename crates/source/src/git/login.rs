@@ -1,13 +1,13 @@
 //! Git credentials, and the one server that each of them may be sent to.
 //!
-//! The run's credentials are for the repository's own server; a token from the environment to
-//! `BUTLER_GIT_HOST`, or to the repository's host. Credentials that may travel over TLS only are
+//! The run's credentials are for the repository's own server; a token from the environment is for
+//! `BUTLER_GIT_HOST`, for the host of the CI system that has set it, or for the repository's host. Credentials that may travel over TLS only are
 //! not sent in clear to the same host, as a submodule with an `http` URL could ask for.
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::environment::GitEnvironment;
+use super::environment::{EnvironmentToken, GitEnvironment};
 use super::failure::FetchError;
 use super::url::{RepositoryUrl, Scheme, UserInfo};
 use butler_protocol::spec::GitCredentials;
@@ -94,9 +94,10 @@ impl Audience {
         }
     }
 
-    /// From `BUTLER_GIT_HOST`: `host`, `host:port` or a URL.
+    /// From the name of a host: `host`, `host:port` or a URL.
     fn named(text: &str, repository: &RepositoryUrl) -> Self {
         let text = text.trim();
+        let in_clear = repository.scheme == Scheme::Http && !text.starts_with("https://");
         let text = text.split_once("://").map_or(text, |(_, rest)| rest);
         let text = text.split('/').next().unwrap_or_default();
         let port = text
@@ -107,11 +108,7 @@ impl Audience {
             Some((host, port)) => (host, AudiencePort::Only(port)),
             None => (text, AudiencePort::Any),
         };
-        Self {
-            host: host.trim_matches(['[', ']']).to_ascii_lowercase(),
-            port,
-            in_clear: repository.scheme == Scheme::Http,
-        }
+        Self { host: host.trim_matches(['[', ']']).to_ascii_lowercase(), port, in_clear }
     }
 
     /// Whether the credentials may be sent to the server of `url`.
@@ -238,12 +235,11 @@ pub(super) fn logins(
         }
         _ => {}
     }
-    if let Some((variable, token)) = environment.tokens.first() {
-        let audience =
-            match environment.token_host.as_deref().filter(|host| !host.trim().is_empty()) {
-                Some(host) => Audience::named(host, repository),
-                None => Audience::of(repository),
-            };
+    for EnvironmentToken { variable, token, host } in &environment.tokens {
+        let audience = match host {
+            Some(host) => Audience::named(host, repository),
+            None => Audience::of(repository),
+        };
         let username =
             matches!(credentials, GitCredentials::GithubApp).then(|| "x-access-token".to_owned());
         logins.push(Login {
@@ -270,10 +266,13 @@ mod tests {
         RepositoryUrl::parse(text).unwrap().0
     }
 
+    fn token(variable: &'static str, token: &str, host: Option<&str>) -> EnvironmentToken {
+        EnvironmentToken { variable, token: token.into(), host: host.map(str::to_owned) }
+    }
+
     fn for_run(repository: &str, credentials: &GitCredentials, host: Option<&str>) -> Vec<Login> {
         let environment = GitEnvironment {
-            tokens: vec![("GITHUB_TOKEN", "from-environment".into())],
-            token_host: host.map(str::to_owned),
+            tokens: vec![token("GITHUB_TOKEN", "from-environment", host)],
             ..GitEnvironment::default()
         };
         let (url, userinfo) = RepositoryUrl::parse(repository).unwrap();
@@ -306,6 +305,29 @@ mod tests {
         let logins =
             for_run("https://other.example.com/a", &GitCredentials::None, Some("git.example.com"));
         assert!(login_for(&logins, &repository).is_none());
+    }
+
+    #[test]
+    fn token_of_a_ci_system_is_not_sent_to_another_host() {
+        let environment = GitEnvironment {
+            tokens: vec![
+                token("GITHUB_TOKEN", "of-github", Some("https://github.example.com")),
+                token("CI_JOB_TOKEN", "of-gitlab", Some("gitlab.example.com")),
+            ],
+            ..GitEnvironment::default()
+        };
+        for (repository, expected) in [
+            ("https://github.example.com/a", Some("of-github")),
+            ("https://gitlab.example.com/a", Some("of-gitlab")),
+            ("https://other.example.com/a", None),
+            ("http://github.example.com/a", None),
+            ("https://github.example.com.evil.org/a", None),
+        ] {
+            let (url, userinfo) = RepositoryUrl::parse(repository).unwrap();
+            let logins = logins(&GitCredentials::None, &environment, &url, userinfo).unwrap();
+            let found = login_for(&logins, &url).and_then(|it| Some(it.basic()?.1.to_owned()));
+            assert_eq!(found.as_deref(), expected, "{repository}");
+        }
     }
 
     #[test]

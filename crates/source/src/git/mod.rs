@@ -10,6 +10,7 @@
 //! [`answer_git`].
 
 mod advice;
+mod certificates;
 mod checked_out;
 mod child;
 mod credential_helper;
@@ -27,10 +28,13 @@ mod submodules;
 mod task;
 mod url;
 
+pub use certificates::share_certificates;
 pub use checked_out::checked_out_commit;
 pub use child::run_child;
 pub use credential_helper::answer_git;
-pub use environment::{CREDENTIAL_COMMAND, Checkout, FETCH_COMMAND, GitEnvironment};
+pub use environment::{
+    CREDENTIAL_COMMAND, Checkout, EnvironmentToken, FETCH_COMMAND, GitEnvironment,
+};
 pub use failure::{FetchError, SourceError};
 pub use fetch::{CloneRequest, fetch};
 pub use mirror::{MirrorRequest, MirrorUpdate, update_mirror};

@@ -21,9 +21,6 @@ use butler_protocol::spec::{GitCredentials, GitSource};
 /// The file with the logins, for the credential helper.
 const LOGINS_FILE: &str = "git-logins";
 
-/// The certificates of the system and of `--ca-bundle` together: git takes one file only.
-const BUNDLE_FILE: &str = "git-ca-bundle.pem";
-
 /// Passes the credentials to the `git` that Terraform starts for private modules: files in `private`,
 /// variables in `child`. The user's git configuration is not changed.
 ///
@@ -53,18 +50,6 @@ pub fn share_credentials(
         }
         child.set("GIT_TERMINAL_PROMPT", "0");
     }
-    if let Some(bundle) = &environment.ca_bundle {
-        // The variable takes precedence over the setting. The setting keeps the user's own settings for
-        // single hosts.
-        let variable = child.value("GIT_SSL_CAINFO").map(PathBuf::from);
-        let file = write_bundle(bundle, variable.as_deref(), environment, private)?;
-        if variable.is_some() {
-            child.set("GIT_SSL_CAINFO", file);
-        } else {
-            settings
-                .push(("http.sslCAInfo".to_owned(), file.as_os_str().as_encoded_bytes().to_vec()));
-        }
-    }
     add_settings(settings, child);
     if let Some(Login { secret: LoginSecret::Key { private_key, passphrase }, .. }) = keys.first() {
         let key = SshKey {
@@ -79,7 +64,11 @@ pub fn share_credentials(
     Ok(())
 }
 
-fn write(private: &PrivateDirectory, name: &str, content: &[u8]) -> Result<PathBuf, SourceError> {
+pub(super) fn write(
+    private: &PrivateDirectory,
+    name: &str,
+    content: &[u8],
+) -> Result<PathBuf, SourceError> {
     private.write(name, content).map_err(SourceError::Share)
 }
 
@@ -140,7 +129,7 @@ fn servers(login: &Login, repository: &RepositoryUrl) -> Vec<String> {
 }
 
 /// Adds settings for git to those that the environment contains.
-fn add_settings(settings: Vec<(String, Vec<u8>)>, child: &mut Environment) {
+pub(super) fn add_settings(settings: Vec<(String, Vec<u8>)>, child: &mut Environment) {
     if settings.is_empty() {
         return;
     }
@@ -156,22 +145,7 @@ fn add_settings(settings: Vec<(String, Vec<u8>)>, child: &mut Environment) {
     child.set("GIT_CONFIG_COUNT", count.to_string());
 }
 
-fn write_bundle(
-    bundle: &Path,
-    variable: Option<&Path>,
-    environment: &GitEnvironment,
-    private: &PrivateDirectory,
-) -> Result<PathBuf, SourceError> {
-    let system = variable.map(Path::to_owned).or_else(|| environment.certificates());
-    // If the system has no certificates, only the additional ones are used.
-    let mut certificates = system.and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
-    certificates.push(b'\n');
-    let additional = std::fs::read(bundle).map_err(|error| file_error("read", bundle, error))?;
-    certificates.extend_from_slice(&additional);
-    write(private, BUNDLE_FILE, &certificates)
-}
-
-fn file_error(act: &'static str, path: &Path, source: std::io::Error) -> SourceError {
+pub(super) fn file_error(act: &'static str, path: &Path, source: std::io::Error) -> SourceError {
     SourceError::File { act, path: path.to_owned(), source }
 }
 
@@ -287,41 +261,6 @@ mod tests {
         assert_eq!(child.value("GIT_CONFIG_KEY_0").unwrap(), "user.name");
         assert_eq!(child.value("GIT_CONFIG_KEY_1").unwrap(), "a.b");
         assert_eq!(child.value("GIT_CONFIG_VALUE_1").unwrap(), "c");
-    }
-
-    #[test]
-    fn ca_bundle_is_added_to_the_certificates_that_git_uses() {
-        let directory = tempfile::tempdir().unwrap();
-        let write = |name: &str, content: &str| {
-            let path = directory.path().join(name);
-            std::fs::write(&path, content).unwrap();
-            path
-        };
-        let mut environment = GitEnvironment {
-            ca_bundle: Some(write("additional", "ADDITIONAL")),
-            ..GitEnvironment::default()
-        };
-        environment.variables.set("SSL_CERT_FILE", write("system", "SYSTEM"));
-        let source = GitSource {
-            repository: "https://git.example.com/a".into(),
-            reference: "main".to_owned(),
-            working_directory: String::new(),
-            credentials: GitCredentials::None,
-        };
-        let share = |child: &mut Environment| {
-            let private = PrivateDirectory::create(directory.path(), "run-").unwrap();
-            share_credentials(&source, &environment, &private, child).unwrap();
-            std::fs::read_to_string(private.path().join(BUNDLE_FILE)).unwrap()
-        };
-        let mut child = Environment::default();
-        assert_eq!(share(&mut child), "SYSTEM\nADDITIONAL");
-        assert_eq!(child.value("GIT_CONFIG_KEY_0").unwrap(), "http.sslCAInfo");
-        assert_eq!(child.value("GIT_CONFIG_COUNT").unwrap(), "1");
-        let mut child = Environment::default();
-        child.set("GIT_SSL_CAINFO", write("users", "USERS"));
-        assert_eq!(share(&mut child), "USERS\nADDITIONAL");
-        assert!(child.value("GIT_SSL_CAINFO").unwrap().to_string_lossy().ends_with(BUNDLE_FILE));
-        assert_eq!(child.value("GIT_CONFIG_COUNT"), None);
     }
 
     #[test]

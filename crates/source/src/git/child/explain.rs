@@ -17,13 +17,31 @@ const KEY_ERRORS: [&str; 6] = [
 ];
 
 /// Messages of servers and libgit2 about a missing repository.
-const NO_REPOSITORY: [&str; 6] = [
+const NO_REPOSITORY: [&str; 9] = [
     "status code: 404",
     "status code: 410",
     "not found",
+    "could not be found",
+    "cannot find repository",
+    "does not exist",
     "does not appear to be a git repository",
     "could not find repository",
     "failed to resolve path",
+];
+
+/// The beginnings of messages of libgit2 itself about ssh. All others are what the host has said.
+const OWN_SSH_ERRORS: [&str; 11] = [
+    "ssh could not",
+    "failed to",
+    "failed setting",
+    "could not initialize",
+    "error authenticating",
+    "unable to",
+    "unsupported cred",
+    "invalid ssh",
+    "malformed",
+    "username does not match",
+    "remote host key",
 ];
 
 /// The step of a fetch.
@@ -41,17 +59,33 @@ pub(super) struct ErrorContext<'a> {
     /// Whether any key of this ssh host is known.
     pub(super) host_known: bool,
     pub(super) attempts: &'a Attempts,
+    /// Whether there are credentials for the server.
+    pub(super) has_login: bool,
     pub(super) step: FetchStep,
 }
 
 /// The cause of `error`.
 pub(super) fn explain(context: &ErrorContext<'_>, error: &git2::Error) -> FetchError {
-    let ErrorContext { url, host_known, attempts, step } = *context;
+    let ErrorContext { url, host_known, attempts, has_login, step } = *context;
     // The text may be from a server, so it is cleaned.
     let reason = without_userinfo(error.message()).replace(char::is_control, " ");
     let text = reason.to_ascii_lowercase();
     let has = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
     let server = url.server();
+    // The host key was verified and the login accepted: the host's own program has refused.
+    if url.scheme == Scheme::Ssh
+        && error.class() == ErrorClass::Ssh
+        && error.code() != ErrorCode::Auth
+        && !attempts.offered.is_empty()
+        && !OWN_SSH_ERRORS.iter().any(|begin| text.starts_with(begin))
+    {
+        let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+        return if has(&NO_REPOSITORY) {
+            FetchError::RepositoryNotFound { url: url.to_string(), reason }
+        } else {
+            FetchError::Refused { server, reason }
+        };
+    }
     if url.scheme == Scheme::Ssh && has(&["hostkey"]) {
         let fingerprint = attempts.fingerprint.clone().unwrap_or_else(|| "none".to_owned());
         return if host_known {
@@ -74,9 +108,14 @@ pub(super) fn explain(context: &ErrorContext<'_>, error: &git2::Error) -> FetchE
     }
     if error.code() == ErrorCode::Auth || has(&["status code: 401", "status code: 403"]) {
         return match attempts.offered.as_slice() {
+            // It does not ask for a login.
+            [] if has_login => FetchError::Refused { server, reason },
             [] => FetchError::CredentialsMissing { server, scheme: url.scheme.name().to_owned() },
             offered => FetchError::CredentialsRefused { server, offered: offered.join(", ") },
         };
+    }
+    if has(&["status code: 429", "status code: 5"]) {
+        return FetchError::ServerFailed { server, reason };
     }
     if is_out_of_memory(error) {
         return FetchError::OutOfMemory { act: "fetch from the repository".to_owned() };
@@ -135,7 +174,11 @@ mod tests {
         let cause = |message: &str, attempts: &Attempts| {
             let error = git2::Error::new(ErrorCode::GenericError, ErrorClass::Net, message);
             let step = FetchStep::Connect;
-            explain(&ErrorContext { url: &url, host_known: true, attempts, step }, &error)
+            let has_login = !attempts.offered.is_empty();
+            explain(
+                &ErrorContext { url: &url, host_known: true, attempts, has_login, step },
+                &error,
+            )
         };
         let nothing = Attempts::default();
         let token = Attempts { offered: vec!["the given token".to_owned()], ..Attempts::default() };
@@ -146,6 +189,10 @@ mod tests {
         let forbidden = "unexpected http status code: 403";
         assert!(matches!(cause(forbidden, &nothing), FetchError::CredentialsMissing { .. }));
         assert!(matches!(cause(forbidden, &token), FetchError::CredentialsRefused { .. }));
+        for status in ["429", "500", "503"] {
+            let failed = cause(&format!("unexpected http status code: {status}"), &token);
+            assert!(matches!(failed, FetchError::ServerFailed { .. }), "{failed}");
+        }
         let format = "unknown remote object format 'sha256'";
         assert_eq!(
             cause(format, &nothing).to_string(),
@@ -155,5 +202,48 @@ mod tests {
             cause("failed to resolve address for git.example.com", &nothing),
             FetchError::Connect { .. }
         ));
+    }
+
+    #[test]
+    fn sentence_of_an_ssh_host_is_not_a_failed_connection() {
+        let (url, _) = RepositoryUrl::parse("ssh://git@git.example.com/a").unwrap();
+        let cause = |message: &str| {
+            let attempts =
+                Attempts { offered: vec!["the given ssh key".to_owned()], ..Attempts::default() };
+            let error = git2::Error::new(ErrorCode::Eof, ErrorClass::Ssh, message);
+            let (attempts, step) = (&attempts, FetchStep::Connect);
+            let context =
+                ErrorContext { url: &url, host_known: true, attempts, has_login: true, step };
+            explain(&context, &error)
+        };
+        for said in [
+            "error: Public (Deploy) Key: 1:d is not authorized to read o/x.",
+            "ERROR: Your account is suspended. Please check your email.",
+            "repository access denied. deployment key is not associated with the requested repository.",
+            "Permission denied\nYou do not have permission to access this repository",
+            "FATAL: R any x u DENIED by fallthru",
+            "ERROR: the certificate of your key has timed out",
+            "The organization has enabled SAML SSO. Your invalid key must be authorized.",
+        ] {
+            let told = cause(said);
+            assert!(matches!(told, FetchError::Refused { .. }), "{told}");
+            assert!(told.to_string().contains(&said.replace('\n', " ")), "{told}");
+        }
+        for said in [
+            "ERROR: Repository not found.",
+            "error: Cannot find repository: o/x",
+            "ERROR: The project you were looking for could not be found or you don't have permission to view it.",
+            "remote: TF401019: The Git repository with name or identifier x does not exist",
+        ] {
+            let told = cause(said);
+            assert!(matches!(told, FetchError::RepositoryNotFound { .. }), "{told}");
+        }
+        for said in [
+            "SSH could not read data: Error waiting on socket",
+            "failed to start SSH session: Unable to exchange keys",
+        ] {
+            let told = cause(said);
+            assert!(matches!(told, FetchError::Connect { .. }), "{told}");
+        }
     }
 }

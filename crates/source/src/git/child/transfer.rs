@@ -12,6 +12,7 @@ use git2::{
 };
 
 use super::super::failure::FetchError;
+use super::super::login::login_for;
 use super::super::task::Access;
 use super::super::url::{RepositoryUrl, Scheme};
 use super::authenticate::Authenticator;
@@ -283,7 +284,8 @@ impl<'task> Transfer<'task> {
         error: &git2::Error,
     ) -> FetchError {
         let attempts = &self.authenticator.attempts();
-        explain(&ErrorContext { url, host_known, attempts, step }, error)
+        let has_login = login_for(&self.access.logins, url).is_some();
+        explain(&ErrorContext { url, host_known, attempts, has_login, step }, error)
     }
 }
 
