@@ -188,14 +188,14 @@ pub enum ToolError {
         actual: Sha256Sum,
     },
     /// The executable is not of the version that it was published as.
-    #[error("`{url}` is published as {request} but contains {}", found.as_ref().map_or_else(|| "a program that does not print its version".to_owned(), |version| format!("version {version}")))]
+    #[error("`{url}` is published as {request} but contains {}", found.as_deref().unwrap_or("a program that does not print its version"))]
     AnotherVersion {
         /// The wanted version.
         request: ToolRequest,
         /// The archive.
         url: String,
-        /// The version that it printed, if any.
-        found: Option<Version>,
+        /// What it printed about itself, if anything.
+        found: Option<String>,
     },
     /// The executable cannot be started to read its version.
     #[error("cannot start {request} to read its version")]

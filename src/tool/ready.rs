@@ -107,11 +107,10 @@ async fn starts_wanted_version(tool: &InstalledTool, at: Option<RunLocation<'_>>
     };
     let there = directory.display();
     match query_version_in(&tool.path, request.product, directory, environment).await {
-        Ok(Some(version)) if version == request.version => true,
-        Ok(Some(version)) => {
-            tracing::warn!(
-                "not using `{path}`: in `{there}` it starts version {version}, not {request}"
-            );
+        Ok(Some(printed)) if printed.is(request) => true,
+        Ok(Some(printed)) => {
+            let printed = printed.describe();
+            tracing::warn!("not using `{path}`: in `{there}` it starts {printed}, not {request}");
             false
         }
         Ok(None) => {

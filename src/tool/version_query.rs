@@ -1,4 +1,4 @@
-//! Reads the version of an executable by starting it.
+//! Reads the product and the version of an executable by starting it. Its name says neither.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -46,10 +46,38 @@ pub(in crate::tool) fn confirm_version(
         Ok(found) => found,
         Err(source) => return Err(ToolError::NotStarted { request: request.clone(), source }),
     };
-    if found.as_ref() == Some(&request.version) {
+    if found.as_ref().is_some_and(|found| found.is(request)) {
         return Ok(());
     }
+    let found = found.map(|found| found.describe());
     Err(ToolError::AnotherVersion { request: request.clone(), url: url.to_owned(), found })
+}
+
+/// What an executable prints about itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::tool) struct Printed {
+    /// Absent if it prints the version alone.
+    pub(in crate::tool) product: Option<Product>,
+    pub(in crate::tool) version: Version,
+}
+
+impl Printed {
+    /// Whether it is of this product, as far as it says so.
+    pub(in crate::tool) fn is_of(&self, product: Product) -> bool {
+        self.product.is_none_or(|printed| printed == product)
+    }
+
+    /// Whether it is this version of this product.
+    pub(in crate::tool) fn is(&self, request: &ToolRequest) -> bool {
+        self.is_of(request.product) && self.version == request.version
+    }
+
+    /// The product, if it is known, and the version.
+    pub(in crate::tool) fn describe(&self) -> String {
+        let version = &self.version;
+        self.product
+            .map_or_else(|| format!("version {version}"), |product| format!("{product} {version}"))
+    }
 }
 
 /// Reads the version of `path`, without the configuration of the user or a module.
@@ -57,7 +85,7 @@ pub(in crate::tool) async fn query_version(
     path: &Path,
     product: Product,
     search_path: &OsStr,
-) -> Result<Option<Version>, ProcessError> {
+) -> Result<Option<Printed>, ProcessError> {
     let mut environment = Environment::default();
     environment.set("CHECKPOINT_DISABLE", "1");
     // The user's configuration does not affect the version, and may be slow or broken.
@@ -73,7 +101,7 @@ pub(in crate::tool) async fn query_version_in(
     product: Product,
     directory: &Path,
     environment: &Environment,
-) -> Result<Option<Version>, ProcessError> {
+) -> Result<Option<Printed>, ProcessError> {
     // The version command refuses flags of other commands.
     let is_for_version = |name: &OsStr| !name.as_encoded_bytes().starts_with(b"TF_CLI_ARGS");
     let environment = environment.iter().filter(|(name, _)| is_for_version(name));
@@ -89,7 +117,7 @@ async fn run_version_command(
     product: Product,
     directory: &Path,
     mut environment: Environment,
-) -> Result<Option<Version>, ProcessError> {
+) -> Result<Option<Printed>, ProcessError> {
     environment.collect_less_garbage();
     let command = Command {
         program: path.to_owned(),
@@ -118,20 +146,64 @@ async fn run_version_command(
             Ok(Err(error)) => return Err(error),
         }
     };
-    Ok(exit.status.success().then(|| parse_version(&exit.output)).flatten())
+    Ok(exit.status.success().then(|| parse(&exit.output)).flatten())
 }
 
-/// Parses the version from JSON, or from the end of the first line of text, as Terraform before 0.13
-/// (`Terraform v0.12.31`) and Terragrunt (`terragrunt version v0.99.1`) print it.
-fn parse_version(output: &[u8]) -> Option<Version> {
+/// The beginnings of the lines in which products print their version.
+const LINES: [(&str, Product); 3] = [
+    ("Terraform v", Product::Terraform),
+    ("OpenTofu v", Product::OpenTofu),
+    ("terragrunt version ", Product::Terragrunt),
+];
+
+/// Parses the line with product and version. Programs that stand in for a tool print the version as JSON, or at the end
+/// of their first line.
+fn parse(output: &[u8]) -> Option<Printed> {
     #[derive(Deserialize)]
     struct Json {
         terraform_version: Version,
     }
     if let Ok(json) = serde_json::from_slice::<Json>(output) {
-        return Some(json.terraform_version);
+        return Some(Printed { product: None, version: json.terraform_version });
     }
+    let version = |text: &str| text.strip_prefix('v').unwrap_or(text).parse().ok();
     let text = std::str::from_utf8(output).ok()?;
-    let (_, version) = text.lines().next()?.trim_end().rsplit_once(' ')?;
-    version.strip_prefix('v').unwrap_or(version).parse().ok()
+    let named = text.lines().find_map(|line| {
+        let (begin, product) = LINES.iter().find(|(begin, _)| line.starts_with(begin))?;
+        let version = version(line[begin.len()..].trim_end())?;
+        Some(Printed { product: Some(*product), version })
+    });
+    named.or_else(|| {
+        let (_, last) = text.lines().next()?.trim_end().rsplit_once(' ')?;
+        Some(Printed { product: None, version: version(last)? })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn product_and_version_are_those_of_the_output() {
+        for (output, expected) in [
+            ("Terraform v1.11.4\non linux_amd64\n", Some("terraform 1.11.4")),
+            ("OpenTofu v1.8.3\non linux_amd64\n+ provider x v1.2.3\n", Some("opentofu 1.8.3")),
+            ("OpenTofu v1.12.0-dev\n", Some("opentofu 1.12.0-dev")),
+            (
+                "Terraform v0.12.31\n\nYour version of Terraform is out of date!",
+                Some("terraform 0.12.31"),
+            ),
+            ("terragrunt version v0.99.1\n", Some("terragrunt 0.99.1")),
+            ("terragrunt version 0.55.1\n", Some("terragrunt 0.55.1")),
+            ("Welcome to ACME.\nTerraform v1.9.8\r\n", Some("terraform 1.9.8")),
+            ("{\"terraform_version\": \"1.9.8\"}", Some("version 1.9.8")),
+            ("acme-terraform v1.9.8", Some("version 1.9.8")),
+            ("Terraform v1.9", None),
+            ("Terraform\n", None),
+            ("", None),
+        ] {
+            let found = parse(output.as_bytes()).map(|printed| printed.describe());
+            assert_eq!(found.as_deref(), expected, "{output}");
+        }
+    }
 }

@@ -19,7 +19,7 @@ use crate::tool::store::cache::{inspect, make_private};
 use crate::tool::store::record::{self, Identity};
 use crate::tool::store::recorded_version::recorded_version;
 use crate::tool::vendor::product::Vendored as _;
-use crate::tool::version_query::query_version;
+use crate::tool::version_query::{Printed, query_version};
 use butler_base::platform::fs::{AccessFlags, access};
 use butler_protocol::spec::Product;
 
@@ -46,6 +46,8 @@ pub(in crate::tool) struct SearchPath<'a> {
 struct StoredVersion {
     identity: Identity,
     version: Version,
+    /// The name of the product, which the executable has printed.
+    product: String,
     is_itself: bool,
 }
 
@@ -91,7 +93,6 @@ impl<'a> SearchPath<'a> {
             .filter(|directory| directory.is_absolute())
             .map(|directory| directory.join(product.file_name()))
             .filter(|path| path.is_file() && access(path, AccessFlags::X_OK).is_ok())
-            .filter(|path| !is_link_to_another_product(path, product))
             .collect()
     }
 
@@ -103,17 +104,24 @@ impl<'a> SearchPath<'a> {
         if let Some(stored_version) =
             path.to_str().and_then(|path| self.stored_versions().remove(path))
             && stored_version.identity == identity
+            && stored_version.product == product.name()
         {
             let StoredVersion { version, is_itself, .. } = stored_version;
             return Some(FoundTool { path, version, is_itself });
         }
         match query_version(&path, product, self.path.unwrap_or_default()).await {
-            Ok(Some(version)) => {
+            Ok(Some(printed)) if !printed.is_of(product) => {
+                let printed = printed.describe();
+                tracing::warn!("not using `{}`: it is {printed}, not {product}", path.display());
+                None
+            }
+            Ok(Some(Printed { version, .. })) => {
                 let is_itself =
                     package::package_of_executable(&path).as_deref() == Some(product.package());
                 if !is_script(&path) {
-                    let version = version.clone();
-                    self.store_version(&path, StoredVersion { identity, version, is_itself });
+                    let (version, product) = (version.clone(), product.name().to_owned());
+                    let stored = StoredVersion { identity, version, product, is_itself };
+                    self.store_version(&path, stored);
                 }
                 Some(FoundTool { path, version, is_itself })
             }
@@ -150,16 +158,6 @@ impl<'a> SearchPath<'a> {
             tracing::debug!(path = %self.memory.display(), %error, "cannot store the version");
         }
     }
-}
-
-/// Whether `path` is a link to an executable of another product: `terraform` may be a link to
-/// `tofu`, and both print their version in the same format.
-fn is_link_to_another_product(path: &Path, product: Product) -> bool {
-    let target = std::fs::canonicalize(path).ok();
-    let name = target.as_deref().and_then(Path::file_name);
-    Product::ALL
-        .into_iter()
-        .any(|other| other != product && name == Some(OsStr::new(&other.file_name())))
 }
 
 fn is_script(path: &Path) -> bool {

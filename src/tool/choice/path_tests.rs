@@ -54,6 +54,11 @@ impl Bench {
     }
 }
 
+fn stored(identity: Identity) -> StoredVersion {
+    let (version, product) = ("1.9.8".parse().unwrap(), "terraform".to_owned());
+    StoredVersion { identity, version, product, is_itself: false }
+}
+
 #[tokio::test]
 async fn version_query_sets_gogc() {
     let bench = Bench::new();
@@ -82,14 +87,24 @@ async fn files_that_cannot_be_a_tool_are_skipped() {
     bench.file("failing/terraform", format!("#!/bin/sh\necho '{JSON}'\nexit 1").as_bytes(), 0o755);
     bench.file("missing/terraform", b"#!/does/not/exist", 0o755);
     bench.script("odd/terraform", "what?");
-    let tofu = bench.script("tofu/tofu", JSON);
-    std::fs::create_dir(bench.directory.path().join("link")).unwrap();
-    std::os::unix::fs::symlink(tofu, bench.directory.path().join("link/terraform")).unwrap();
-    let directories = ["text", "directory", "failing", "missing", "odd", "tofu", "link", "absent"];
+    let directories = ["text", "directory", "failing", "missing", "odd", "absent"];
     assert_eq!(bench.find(&directories, "1.9.8").await, None);
     let right = bench.script("right/terraform", JSON);
     let directories = [directories.as_slice(), &["right"]].concat();
     assert_eq!(bench.find(&directories, "1.9.8").await, Some(right));
+}
+
+#[tokio::test]
+async fn executable_of_another_product_is_skipped_whatever_it_is_called() {
+    const TOFU: &str = "OpenTofu v1.9.8\non linux_amd64";
+    let bench = Bench::new();
+    let tofu = bench.script("tofu/tofu", TOFU);
+    bench.script("copy/terraform", TOFU);
+    std::fs::create_dir(bench.directory.path().join("link")).unwrap();
+    std::os::unix::fs::symlink(tofu, bench.directory.path().join("link/terraform")).unwrap();
+    assert_eq!(bench.find(&["copy", "link"], "1.9.8").await, None);
+    let right = bench.script("right/terraform", "Terraform v1.9.8");
+    assert_eq!(bench.find(&["copy", "link", "right"], "1.9.8").await, Some(right));
 }
 
 #[tokio::test]
@@ -127,10 +142,7 @@ async fn executable_is_not_started_again_while_its_metadata_is_unchanged() {
     let search_path = path.parent().unwrap().as_os_str().to_owned();
     let search = bench.search(&search_path);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
-    search.store_version(
-        &path,
-        StoredVersion { identity, version: "1.9.8".parse().unwrap(), is_itself: false },
-    );
+    search.store_version(&path, stored(identity));
     assert_eq!(bench.find(&["bin"], "1.9.8").await, Some(path.clone()));
 
     bench.file("bin/terraform", &shell, 0o755);
@@ -144,10 +156,7 @@ async fn stored_versions_that_others_can_write_to_are_ignored() {
     let search_path = path.parent().unwrap().as_os_str().to_owned();
     let search = bench.search(&search_path);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
-    search.store_version(
-        &path,
-        StoredVersion { identity, version: "1.9.8".parse().unwrap(), is_itself: false },
-    );
+    search.store_version(&path, stored(identity));
     std::fs::set_permissions(&search.memory, std::fs::Permissions::from_mode(0o666)).unwrap();
     assert_eq!(bench.find(&["bin"], "1.9.8").await, None);
 }
@@ -159,10 +168,7 @@ async fn version_is_found_if_it_cannot_be_stored() {
     let path = bench.script("bin/terraform", JSON);
     let identity = Identity::from(&std::fs::metadata(&path).unwrap());
     let search = bench.search(OsStr::new(""));
-    search.store_version(
-        &path,
-        StoredVersion { identity, version: "1.9.8".parse().unwrap(), is_itself: false },
-    );
+    search.store_version(&path, stored(identity));
     assert_eq!(bench.find(&["bin"], "1.9.8").await, Some(path));
 }
 

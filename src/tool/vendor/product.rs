@@ -75,7 +75,7 @@ static TERRAFORM: ProductData = ProductData {
     signatures: &[".72D7468F.sig", ".sig"],
     signed_since: None,
     index: Index::Whole("https://releases.hashicorp.com/terraform/index.json"),
-    version_arguments: &["version", "-json"],
+    version_arguments: &["version"],
     package: "github.com/hashicorp/terraform",
 };
 
@@ -92,7 +92,7 @@ static OPENTOFU: ProductData = ProductData {
     signatures: &[".gpgsig"],
     signed_since: None,
     index: Index::Whole("https://get.opentofu.org/tofu/api.json"),
-    version_arguments: &["version", "-json"],
+    version_arguments: &["version"],
     package: "github.com/opentofu/opentofu/cmd/tofu",
 };
 
