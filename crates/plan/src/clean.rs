@@ -4,7 +4,8 @@
 //! The document is read as a stream: one resource, one output or one module call is in memory at a
 //! time. A hidden value becomes [`MASK`], as in logs. The marks remain, so that marked and
 //! recognized values can be told apart. `null` remains `null`, because it distinguishes a creation
-//! from a change. Order, numbers, and all parts without secrets remain unchanged.
+//! from a change. A hidden value that a change replaces by another one has [`CHANGED`] behind the mask: two masks alone
+//! would be equal, and readers of the copy could not see the change. Order, numbers, and all parts without secrets remain unchanged.
 
 use std::io::{Result, Write};
 
@@ -13,6 +14,9 @@ use serde_json::value::RawValue;
 use super::marks::{PieceVisitor, hides_nothing, visit_sensitive_variable, visit_terraform_value};
 use super::walk::PlanVisitor;
 use butler_base::secret::{MASK, Names, Redactor, holds_no_secret, redact_labels, redact_values};
+
+/// What follows the mask in a text that only differs in what is hidden.
+pub(super) const CHANGED: &str = " (changed)";
 
 /// The content of a copy of a plan.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -73,6 +77,27 @@ impl<W: Write> PieceVisitor for PlanCopy<'_, W> {
             return self.into.write(json);
         }
         self.into.write(&format!("\"{MASK}\""))
+    }
+
+    fn hidden_changed(&mut self, json: &str) -> Result<()> {
+        if json == "null" {
+            return self.into.write(json);
+        }
+        self.into.write(&format!("\"{MASK}{CHANGED}\""))
+    }
+
+    fn open_changed(&mut self, json: &str, earlier: &str) -> Result<()> {
+        let text = redact_values(self.redactor, &mut self.names, json);
+        // Only texts can differ in what is hidden.
+        match text.strip_suffix('"') {
+            Some(begin)
+                if text != json
+                    && text == redact_values(self.redactor, &mut Names::default(), earlier) =>
+            {
+                self.into.write(&format!("{begin}{CHANGED}\""))
+            }
+            _ => self.into.write(&text),
+        }
     }
 
     fn piece(&mut self, name: &str, json: &RawValue) -> Result<()> {

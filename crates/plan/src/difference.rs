@@ -195,7 +195,7 @@ impl Difference<'_, '_> {
 
     fn shown(&mut self, json: &RawValue, marks: Option<&RawValue>) -> Result<Shown> {
         match marks {
-            Some(marks) => visit_marked(json, marks, 0, self.cleaned)?,
+            Some(marks) => visit_marked(json, marks, None, 0, self.cleaned)?,
             None => self.cleaned.open(json.get())?,
         }
         let text = self.cleaned.take();

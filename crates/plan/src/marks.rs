@@ -68,6 +68,16 @@ pub(super) trait PieceVisitor {
         Ok(())
     }
 
+    /// A value without a mark that was `earlier` before the change.
+    fn open_changed(&mut self, json: &str, _earlier: &str) -> Result<()> {
+        self.open(json)
+    }
+
+    /// A value under a mark that was another one before the change.
+    fn hidden_changed(&mut self, json: &str) -> Result<()> {
+        self.hidden(json)
+    }
+
     /// A piece whose marks were not inspected, in the member `name`.
     fn piece(&mut self, name: &str, json: &RawValue) -> Result<()>
     where
@@ -160,7 +170,8 @@ fn visit_member(
     target: &mut impl PieceVisitor,
 ) -> Result<()> {
     if let Some(marks) = siblings.marks_of(name) {
-        return visit_marked(value, marks, depth, target);
+        let earlier = siblings.find("before").filter(|_| name == "after");
+        return visit_marked(value, marks, earlier, depth, target);
     }
     match name {
         "value" | "default" if siblings.is_marked_sensitive() => target.hidden(value.get()),
@@ -249,38 +260,86 @@ fn visit_sensitive_expression(json: &RawValue, target: &mut impl PieceVisitor) -
 }
 
 /// Values, and the marks that mirror their shape: `true` hides a part, `false` and an absent mark
-/// do not. If the shapes differ, everything is hidden.
+/// do not. If the shapes differ, everything is hidden. `earlier` is the value before a change; without it, all values are
+/// new.
 pub(super) fn visit_marked(
     json: &RawValue,
     marks: &RawValue,
+    earlier: Option<&RawValue>,
     depth: usize,
     target: &mut impl PieceVisitor,
 ) -> Result<()> {
     let text = json.get();
     if !contains_true(marks) {
-        return target.open(text);
+        return visit_open(json, earlier, depth, target);
     }
     match (text.as_bytes().first(), marks.get().as_bytes().first()) {
         (Some(b'{'), Some(b'{')) if depth < MAX_DEPTH => {
-            let marks = members(marks)?;
+            let (marks, earlier) = (members(marks)?, earlier_members(earlier));
             visit_user_object(&members(json)?, target, |name, value, target| {
+                let earlier = earlier.find(name);
                 match marks.find(name) {
-                    Some(marks) => visit_marked(value, marks, depth + 1, target),
-                    None => target.open(value.get()),
+                    Some(marks) => visit_marked(value, marks, earlier, depth + 1, target),
+                    None => visit_open(value, earlier, depth + 1, target),
                 }
             })
         }
         (Some(b'['), Some(b'[')) if depth < MAX_DEPTH => {
-            let marks = elements(marks)?;
+            let (marks, earlier) = (elements(marks)?, earlier_elements(earlier));
             if elements(json)?.len() != marks.len() {
                 return target.hidden(text);
             }
             visit_array(json, target, |index, element, target| {
-                visit_marked(element, marks[index], depth + 1, target)
+                let earlier = earlier.get(index).copied();
+                visit_marked(element, marks[index], earlier, depth + 1, target)
             })
         }
+        _ if differs(text, earlier) => target.hidden_changed(text),
         _ => target.hidden(text),
     }
+}
+
+/// Values without marks, down to those that have changed.
+fn visit_open(
+    json: &RawValue,
+    earlier: Option<&RawValue>,
+    depth: usize,
+    target: &mut impl PieceVisitor,
+) -> Result<()> {
+    let text = json.get();
+    let Some(before) = earlier.filter(|_| differs(text, earlier)) else {
+        return target.open(text);
+    };
+    match (text.as_bytes().first(), before.get().as_bytes().first()) {
+        (Some(b'{'), Some(b'{')) if depth < MAX_DEPTH => {
+            let earlier = earlier_members(earlier);
+            visit_user_object(&members(json)?, target, |name, value, target| {
+                visit_open(value, earlier.find(name), depth + 1, target)
+            })
+        }
+        (Some(b'['), Some(b'[')) if depth < MAX_DEPTH => {
+            let earlier = earlier_elements(earlier);
+            visit_array(json, target, |index, element, target| {
+                visit_open(element, earlier.get(index).copied(), depth + 1, target)
+            })
+        }
+        _ => target.open_changed(text, before.get()),
+    }
+}
+
+/// Whether a value has replaced another one.
+fn differs(text: &str, earlier: Option<&RawValue>) -> bool {
+    earlier.is_some_and(|earlier| earlier.get() != "null" && earlier.get() != text)
+}
+
+fn earlier_members(earlier: Option<&RawValue>) -> Members<'_> {
+    let object = earlier.filter(|json| json.get().starts_with('{'));
+    object.and_then(|json| members(json).ok()).unwrap_or_default()
+}
+
+fn earlier_elements(earlier: Option<&RawValue>) -> Vec<&RawValue> {
+    let list = earlier.filter(|json| json.get().starts_with('['));
+    list.and_then(|json| elements(json).ok()).unwrap_or_default()
 }
 
 /// An object with names of Terraform's, or of blocks in the module.

@@ -18,7 +18,7 @@ fn written(write: impl FnOnce(&mut PlanCopy<'_, &mut Vec<u8>>)) -> Value {
 
 /// `value` without what `marks` hide.
 fn mask(value: &Value, marks: &Value) -> Value {
-    written(|target| visit_marked(&raw(value), &raw(marks), 0, target).unwrap())
+    written(|target| visit_marked(&raw(value), &raw(marks), None, 0, target).unwrap())
 }
 
 fn clean(piece: &Value) -> Value {
@@ -81,7 +81,7 @@ fn every_kind_of_piece_is_redacted_by_its_own_marks() {
             json!({"address": "x.a", "change": {"actions": ["update"], "before": {"v": "s", "sensitive": true},
                 "after": "s", "before_sensitive": {"v": true}, "after_sensitive": true}}),
             json!({"address": "x.a", "change": {"actions": ["update"], "before": {"v": "***", "sensitive": true},
-                "after": "***", "before_sensitive": {"v": true}, "after_sensitive": true}}),
+                "after": "*** (changed)", "before_sensitive": {"v": true}, "after_sensitive": true}}),
         ),
         (
             json!({"actions": ["create"], "before": null, "after": ["s"],
@@ -140,7 +140,7 @@ fn deeply_nested_values_are_hidden_without_recursion() {
     };
     let (redactor, mut text) = (Redactor::new(), Vec::new());
     let (value, marks) = (deep("\"hunter22\"", 100_000), deep("true", 100_000));
-    visit_marked(&value, &marks, 0, &mut PlanCopy::new(Content::Clean, &redactor, &mut text))
+    visit_marked(&value, &marks, None, 0, &mut PlanCopy::new(Content::Clean, &redactor, &mut text))
         .unwrap();
     let levels = "[".repeat(MAX_DEPTH);
     assert_eq!(
@@ -213,4 +213,77 @@ fn marked_values_are_redacted_and_all_others_are_unchanged() {
         marked += hidden.len();
     }
     assert!(marked > 500, "{marked}");
+}
+
+/// The part `after` of a cleaned change.
+fn cleaned_after(before: &Value, after: &Value, marks: &Value) -> Value {
+    let redactor = Redactor::new();
+    redactor.register(&["hunter22".into(), "hunter23".into()]);
+    let change = json!({"change": {
+        "before": before, "after": after, "before_sensitive": marks, "after_sensitive": marks,
+    }});
+    let mut text = Vec::new();
+    PlanCopy::new(Content::Clean, &redactor, &mut text).piece("", &raw(&change)).unwrap();
+    let cleaned: Value = serde_json::from_slice(&text).unwrap();
+    cleaned["change"]["after"].clone()
+}
+
+#[test]
+fn hidden_value_that_a_change_replaces_is_told_from_one_that_stays() {
+    let changed = "*** (changed)";
+    for (before, after, marks, expected) in [
+        (json!("a"), json!("b"), json!(true), json!(changed)),
+        (json!("a"), json!("a"), json!(true), json!("***")),
+        // Created, and removed.
+        (json!(null), json!("a"), json!(true), json!("***")),
+        (json!("a"), json!(null), json!(true), json!(null)),
+        (
+            json!({"p": "a", "q": "b", "r": ["c", "d"], "s": 1}),
+            json!({"p": "x", "q": "b", "r": ["c", "y"], "s": 2, "t": "new"}),
+            json!({"p": true, "q": true, "r": [true, true], "t": true}),
+            json!({"p": changed, "q": "***", "r": ["***", changed], "s": 2, "t": "***"}),
+        ),
+        (json!(["a"]), json!(["a", "b"]), json!([true, true]), json!(["***", "***"])),
+        (json!({"p": "a"}), json!({"p": ["b"]}), json!({"p": true}), json!({"p": changed})),
+        // A whole object is one value.
+        (json!({"p": {"a": 1}}), json!({"p": {"a": 2}}), json!({"p": true}), json!({"p": changed})),
+        // Secrets without marks.
+        (
+            json!({"script": "x hunter22", "list": [{"v": "hunter22"}]}),
+            json!({"script": "x hunter23", "list": [{"v": "hunter23"}, {"v": "hunter22"}]}),
+            json!({}),
+            json!({"script": "x *** (changed)", "list": [{"v": changed}, {"v": "***"}]}),
+        ),
+        (json!({"v": "y hunter22"}), json!({"v": "x hunter22"}), json!({}), json!({"v": "x ***"})),
+        (json!({"v": "hunter22"}), json!({"v": "hunter22"}), json!({}), json!({"v": "***"})),
+        (json!({"v": "a"}), json!({"v": "b"}), json!({}), json!({"v": "b"})),
+    ] {
+        assert_eq!(cleaned_after(&before, &after, &marks), expected, "{before} {after} {marks}");
+    }
+}
+
+#[test]
+fn change_of_a_hidden_value_is_listed_from_the_clean_copy() {
+    let plan = json!({"format_version": "1.2",
+        "resource_changes": [{"address": "a.b", "change": {"actions": ["delete", "create"],
+            "before": {"triggers": ["one-secret"]}, "after": {"triggers": ["two-secret"]},
+            "before_sensitive": {"triggers": [true]}, "after_sensitive": {"triggers": [true]},
+            "replace_paths": [["triggers", 0]]}}],
+        "output_changes": {"login": {"actions": ["update"], "before": "one-secret", "after": "two-secret",
+            "before_sensitive": true, "after_sensitive": true}},
+    });
+    let text = serde_json::to_vec(&plan).unwrap();
+    let read = |text: &[u8]| {
+        let mut into = Vec::new();
+        let copied =
+            crate::reading::for_tests::clean(text, &BTreeSet::new(), &Redactor::new(), &mut into);
+        let changes = copied.unwrap().changes.unwrap();
+        (changes, into)
+    };
+    let (of_plan, copy) = read(&text);
+    let (of_copy, _) = read(&copy);
+    assert_eq!(of_plan.outputs.len(), 1);
+    assert_eq!(of_plan.planned[0].attributes.len(), 1);
+    assert!(of_plan.planned[0].attributes[0].forces_replacement);
+    assert_eq!(format!("{of_copy:?}"), format!("{of_plan:?}"));
 }
