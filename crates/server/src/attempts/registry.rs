@@ -374,7 +374,7 @@ impl<S: Store + 'static> Registry for StoreRegistry<S> {
         if is_saved(&layer, run) {
             self.keep_inputs(id, &configuration).await?;
         }
-        self.check_inputs(attempt, &configuration).await?;
+        self.check_inputs(attempt, &layer, &configuration).await?;
         Ok(configuration)
     }
 

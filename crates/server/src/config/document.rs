@@ -178,6 +178,10 @@ pub struct LayerEntry {
     /// each attempt. `env` overrides them.
     #[schemars(with = "Vec<EnvironmentName>")]
     pub pass_env: Vec<Spanned<String>>,
+    /// Names of environment variables with credentials of providers, beside those that the server knows. A plan
+    /// stays valid when their values change.
+    #[schemars(with = "Vec<EnvironmentName>")]
+    pub credential_env: Vec<Spanned<String>>,
     /// The state backend.
     pub backend: Option<BackendEntry>,
     /// The workspace. It is created if it does not exist.

@@ -208,6 +208,9 @@ impl LayerEntry {
         if self.pass_env.is_empty() {
             self.pass_env.clone_from(&defaults.pass_env);
         }
+        if self.credential_env.is_empty() {
+            self.credential_env.clone_from(&defaults.credential_env);
+        }
         or(&mut self.backend, defaults.backend.as_ref());
         or(&mut self.workspace, defaults.workspace.as_ref());
         if self.triggers.is_empty() {

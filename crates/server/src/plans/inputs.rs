@@ -8,8 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::Sha256;
 
+use super::credentials::is_credential;
 use super::keys::{KeyError, PlanKey, PlanKeys};
 use crate::model::StalePlan;
+
+/// What an environment variable is called in front of its name.
+const ENVIRONMENT: &str = "environment variable";
 
 /// The tool and the values of a run's configuration. Values are HMACs with a key that only the server
 /// has, so that a short secret cannot be guessed from them.
@@ -43,7 +47,7 @@ impl PlanInputs {
 
     fn with(configuration: &Value, key: &PlanKey) -> Self {
         let mut values = BTreeMap::new();
-        for (field, kind) in [("variables", "variable"), ("envVars", "environment variable")] {
+        for (field, kind) in [("variables", "variable"), ("envVars", ENVIRONMENT)] {
             for (name, entry) in configuration[field].as_object().into_iter().flatten() {
                 let secret = entry["sensitive"] == true;
                 let hmac = hmac(key, &entry["value"]);
@@ -59,13 +63,15 @@ impl PlanInputs {
         Self { key: hex::encode(key.id()), tool, values }
     }
 
-    /// What differs in `configuration`, as a kind and a sentence. `None` if nothing does.
+    /// What differs in `configuration`, as a kind and a sentence. `None` if nothing does. Credentials in the environment
+    /// may differ, also those that `credentials` names.
     ///
     /// # Errors
     /// If the key file cannot be used.
     pub fn difference(
         &self,
         configuration: &Value,
+        credentials: &[&str],
         keys: &PlanKeys,
     ) -> Result<Option<(StalePlan, String)>, KeyError> {
         let mut id = [0; 8];
@@ -87,7 +93,11 @@ impl PlanInputs {
             return Ok(Some((StalePlan::Tool, text)));
         }
         let names = self.values.keys().chain(now.values.keys());
-        let changed = names.filter(|name| {
+        let counts = |name: &&String| match name.strip_prefix(ENVIRONMENT) {
+            Some(quoted) => !is_credential(quoted.trim_matches([' ', '`']), credentials),
+            None => true,
+        };
+        let changed = names.filter(counts).filter(|name| {
             let hmac = |inputs: &Self| inputs.values.get(*name).map(|input| input.hmac.clone());
             hmac(self) != hmac(&now)
         });
@@ -120,7 +130,11 @@ mod tests {
         json!({
             "terraformVersion": "1.11.4",
             "variables": {"size": {"value": 1}, "password": {"value": "precious", "sensitive": true}},
-            "envVars": {"AWS_PROFILE": {"value": "prod"}},
+            "envVars": {
+                "AWS_PROFILE": {"value": "prod"},
+                "AWS_SESSION_TOKEN": {"value": "expires", "sensitive": true},
+                "ACME_LOGIN": {"value": "expires"},
+            },
             "stateBackend": {"type": "s3", "config": {"bucket": "a"}},
             "callbacks": {"statusUrl": "/1"},
         })
@@ -138,10 +152,15 @@ mod tests {
         let changed = |pointer: &str, value: Value| {
             let mut configuration = configuration();
             *configuration.pointer_mut(pointer).unwrap() = value;
-            inputs.difference(&configuration, &keys).unwrap()
+            inputs.difference(&configuration, &["ACME_LOGIN"], &keys).unwrap()
         };
         // Another attempt has other addresses.
         assert_eq!(changed("/callbacks/statusUrl", json!("/2")), None);
+        // Credentials have been renewed.
+        for name in ["AWS_SESSION_TOKEN", "ACME_LOGIN"] {
+            assert_eq!(changed(&format!("/envVars/{name}/value"), json!("new")), None);
+            assert_eq!(changed(&format!("/envVars/{name}"), json!(null)), None);
+        }
         for (pointer, value, kind, name) in [
             ("/terraformVersion", json!("1.12.0"), StalePlan::Tool, "`1.11.4` when it was made"),
             ("/variables/size/value", json!(2), StalePlan::Variables, "variable `size`"),

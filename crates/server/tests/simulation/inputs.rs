@@ -93,7 +93,7 @@ impl World {
     /// Why the server says that a plan is stale.
     pub(crate) fn why_stale(&self, layer: usize, recorded: &PlanInputs) -> Option<StalePlan> {
         let now = configuration(self.inputs[layer]);
-        recorded.difference(&now, &self.keys.keys()).unwrap().map(|(kind, _)| kind)
+        recorded.difference(&now, &[], &self.keys.keys()).unwrap().map(|(kind, _)| kind)
     }
 
     /// Whether a plan from these inputs says what an apply would do now.

@@ -12,6 +12,7 @@ use super::super::directory::AttemptDirectory;
 use super::super::file_names::PLAN_INPUTS;
 use super::super::plan_file::{PlanFileError, PlanOwner};
 use super::{AttemptOfRun, StoreRegistry};
+use crate::layers::LayerSource;
 use crate::model::{Action, Cause, Ending, PlanDigest, Run, StalePlan, server_of};
 use crate::plans::{KeyError, PlanInputs};
 use crate::store::{AttemptId, AttemptResult, Note, Outcome, Store};
@@ -37,9 +38,10 @@ impl<S: Store + 'static> StoreRegistry<S> {
     pub(super) async fn check_inputs(
         &self,
         attempt: &AttemptOfRun,
+        layer: &LayerSource,
         configuration: &Value,
     ) -> Result<(), RegistryFailure> {
-        match self.changed_inputs(attempt, configuration).await? {
+        match self.changed_inputs(attempt, layer, configuration).await? {
             Ok(None) => Ok(()),
             Ok(Some((kind, why))) => Err(self.stale(attempt, kind, why).await),
             Err(error) => Err(self.without_key(&attempt.id, &error).await),
@@ -124,6 +126,7 @@ impl<S: Store + 'static> StoreRegistry<S> {
     async fn changed_inputs(
         &self,
         attempt: &AttemptOfRun,
+        layer: &LayerSource,
         configuration: &Value,
     ) -> Result<Result<Option<(StalePlan, String)>, KeyError>, RegistryFailure> {
         let Cause::Plan { plan } = &attempt.run.cause else { return Ok(Ok(None)) };
@@ -132,7 +135,11 @@ impl<S: Store + 'static> StoreRegistry<S> {
         };
         let inputs: Option<PlanInputs> = directory.read_json(PLAN_INPUTS)?;
         Ok(match inputs {
-            Some(inputs) => inputs.difference(configuration, self.plan_files.keys()),
+            Some(inputs) => {
+                let named: Vec<_> =
+                    layer.entry.credential_env.iter().map(|it| &*it.value).collect();
+                inputs.difference(configuration, &named, self.plan_files.keys())
+            }
             None => Ok(Some((StalePlan::File, "what it was made from is not known".to_owned()))),
         })
     }
