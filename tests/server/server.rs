@@ -74,6 +74,9 @@ use butler_testing::{HeldPort, hang};
 /// A layer whose plan adds one resource.
 const LAYER: &str = "resource \"terraform_data\" \"one\" {\n  input = \"a\"\n}\n";
 
+/// How many lines of the server's log a failed test prints.
+const LAST_LINES: usize = 60;
+
 /// How long a command may take that asks the server, also if it waits for a run.
 const ANSWER: Duration = Duration::from_mins(1);
 
@@ -326,9 +329,24 @@ impl Installation {
     }
 }
 
+impl Installation {
+    /// What shows why a test has failed: whether the server has ended, and the end of its log.
+    #[expect(clippy::print_stderr, reason = "nextest prints it if the test has failed")]
+    fn print_server(&mut self) {
+        let log = std::fs::read_to_string(self.path("server.log")).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+        let ended = self.server.as_mut().map(|server| server.process.try_wait());
+        eprintln!("the server: {ended:?}; the end of its log:\n{}", last.join("\n"));
+    }
+}
+
 impl Drop for Installation {
     /// Attempts outlive the server, but not the test.
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.print_server();
+        }
         // It would start further ones.
         self.server = None;
         if !self.data().join("attempts").exists() {
