@@ -45,12 +45,8 @@ impl Scene {
 
     fn save(&self, created: &[PathBuf]) -> PathBuf {
         let (path, plan) = (self.path("saved"), self.path("plan"));
-        save(&path, &self.head(), self.parts(&plan, created, &Snapshot::default())).unwrap();
+        save(&path, &self.head(), parts(&plan, created, &Snapshot::default())).unwrap();
         path
-    }
-
-    fn parts<'a>(&self, plan: &'a Path, created: &'a [PathBuf], before: &'a Snapshot) -> Parts<'a> {
-        Parts { plan, created, before, owner: None }
     }
 
     /// A crafted file in which each entry has the right digest.
@@ -91,6 +87,10 @@ impl Scene {
         assert!(created.is_empty(), "{created:?}: {error}");
         chain(&error)
     }
+}
+
+fn parts<'a>(plan: &'a Path, created: &'a [PathBuf], before: &'a Snapshot) -> Parts<'a> {
+    Parts { plan, created, before, owner: None }
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn file_that_the_plan_has_changed_is_replaced_as_it_was_before() {
     write(["of all platforms", "written", "same"]);
     let (path, plan) = (scene.path("saved"), scene.path("plan"));
     let created = ["index.js".into(), "same".into()];
-    save(&path, &scene.head(), scene.parts(&plan, &created, &before)).unwrap();
+    save(&path, &scene.head(), parts(&plan, &created, &before)).unwrap();
     let restore = || {
         let target = scene.path("restored");
         let restored = Artifact::open(&path).unwrap().restore(&target);
@@ -316,7 +316,7 @@ fn failed_save_keeps_the_older_plan() {
     let before = std::fs::read(&path).unwrap();
     let (plan, created) = (scene.path("plan"), ["missing".into()]);
     let before_plan = Snapshot::default();
-    let parts = scene.parts(&plan, &created, &before_plan);
+    let parts = parts(&plan, &created, &before_plan);
     assert!(save(&path, &scene.head(), parts).is_err());
     assert_eq!(std::fs::read(&path).unwrap(), before);
     assert_eq!(std::fs::read_dir(scene.base.path()).unwrap().count(), 3, "nothing is left beside");
@@ -330,7 +330,7 @@ fn file_of_another_user_is_not_saved_with_the_plan() {
     let own = butler_base::platform::fs::user();
     let save = |owner| {
         let before = Snapshot::default();
-        let parts = Parts { owner: Some(owner), ..scene.parts(&plan, &created, &before) };
+        let parts = Parts { owner: Some(owner), ..parts(&plan, &created, &before) };
         save(&path, &scene.head(), parts)
     };
     let error = butler_base::error::chain(&save(own + 1).unwrap_err());
@@ -369,7 +369,7 @@ fn plan_replaces_nothing_but_a_plan() {
     let scene = Scene::new();
     let (path, plan) = (scene.path("saved"), scene.path("plan"));
     let before = Snapshot::default();
-    let save = || save(&path, &scene.head(), scene.parts(&plan, &[], &before));
+    let save = || save(&path, &scene.head(), parts(&plan, &[], &before));
     for content in
         ["{\"version\": 4, \"resources\": []}", "PK\u{3}\u{4}tfplan", "x", "manifest.json.sha256"]
     {

@@ -20,7 +20,7 @@ use crate::api::{
     ApiError, Browser, Role, Shared, apply_of, attempt, directory, run as find_run, run_view,
     waits_for_window, why_not,
 };
-use crate::model::{Action, Phase, Strategy};
+use crate::model::{Action, LayerName, Phase, Strategy};
 use crate::serve::{LayerView, RunView, Timestamp};
 use crate::store::{AttemptId, Store};
 
@@ -144,8 +144,7 @@ pub(super) async fn page<S: Store>(
         _ => None,
     };
     let can_override_window = !view.over
-        && browser.user.role >= Role::Administrator
-        && browser.user.may_change(Some(layer.as_str()))
+        && may_override(browser, &layer)
         && waits_for_window(state, &layer, &run).await?;
     let layer_view = state.views.layer(&layer);
     if matches!(view.phase, Phase::Skipped | Phase::Superseded) {
@@ -199,6 +198,12 @@ pub(super) async fn page<S: Store>(
         log,
     };
     Ok(respond_with(status, &page, &page.plan))
+}
+
+/// Whether the user may let runs of the layer start that a window forbids.
+fn may_override(browser: &Browser, layer: &LayerName) -> bool {
+    let user = &browser.user;
+    user.role >= Role::Administrator && user.may_change(Some(layer.as_str()))
 }
 
 /// Why a run is in its state.
