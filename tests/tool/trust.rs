@@ -347,14 +347,14 @@ fn signed_checksums_of_another_terragrunt_version_are_refused() {
     machine.replace_in_output(butler_testing::release_site::platform(), "<platform>");
     expect![[r"
         exit 1
-        error: `<site>/gruntwork-io/terragrunt/releases/download/v1.0.0/terragrunt_<platform>` is published as terragrunt 1.0.0 but contains version 0.98.0
+        error: `<site>/gruntwork-io/terragrunt/releases/download/v1.0.0/terragrunt_<platform>` is published as terragrunt 1.0.0 but contains terragrunt 0.98.0
         hint: do not use this download; check --url, and that the --mirror site and proxies do not modify files
     "]].assert_eq(machine.run(&["tool", "--product", "terragrunt", "install", "1.0.0"]).normalized());
     assert!(!machine.installation("terragrunt", "1.0.0").exists());
     let said = machine.run(&["tool", "bundle", "terragrunt-1.0.0"]);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(
-        said.stderr.contains("is published as terragrunt 1.0.0 but contains version 0.98.0"),
+        said.stderr.contains("is published as terragrunt 1.0.0 but contains terragrunt 0.98.0"),
         "{said:?}"
     );
     assert!(!machine.path("bundle.tar").exists());

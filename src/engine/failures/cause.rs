@@ -169,7 +169,7 @@ impl FailureCause {
             Self::Throttled => "the server limits requests: retry later, or lower --parallelism",
             Self::Unreachable => "check the address, the network and HTTPS_PROXY/NO_PROXY",
             Self::Certificate => {
-                "make the tool trust the certificate authority: name it with --ca-bundle, or with SSL_CERT_FILE, which stands for the system's certificates"
+                "make the tool trust the certificate authority: name it with --ca-bundle, or with SSL_CERT_FILE instead of the system's certificates"
             }
             Self::ServerFailed => {
                 "retry later; if it stays, look at the server's own log or status page"
