@@ -100,6 +100,7 @@ pub(super) const CERTAIN: &[(FailureCause, &[&str])] = &[
             "dubious ownership",
             "error message: function not implemented",
             "error message: operation not supported",
+            "error storing credentials - err: exit status 127",
             "error while loading shared libraries",
             "exec format error",
             "exec: \"git\": executable file not found",

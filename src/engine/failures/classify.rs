@@ -59,6 +59,14 @@ pub(super) fn cause_of(error: &Diagnostic) -> FailureCause {
     if let Some(cause) = find(SUMMARIES, |phrase| begins(&summary, phrase)) {
         return cause;
     }
+    // All that is said.
+    match text.trim() {
+        // Of a connection that ends before an answer.
+        "eof" | "unexpected eof" => return FailureCause::Unreachable,
+        // Of the file that was given as the plan.
+        "zip: not a valid zip file" => return FailureCause::PlanFile,
+        _ => {}
+    }
     let words = Words::new(text, owner);
     match (owner, words.cause()) {
         (Owner::Provider | Owner::Resource, Some(cause)) if is_of_tool(cause) => Unknown,
