@@ -174,6 +174,40 @@ pub(super) fn force_unlock(id: &str) -> Vec<OsString> {
     words(&["force-unlock", "-force", "-no-color", id])
 }
 
+/// The commands other than `plan`, `apply`, `refresh` and `test` to which the tool's version takes variables, each with its number of words.
+/// They evaluate the variables in backends, sources of modules and encryption: `OpenTofu` since 1.8, and Terraform
+/// since 1.15 (`const`), which does not take them everywhere.
+fn takes_variables(tool: &ToolRequest, arguments: &[OsString]) -> Option<usize> {
+    let (major, minor) = (tool.version.major, tool.version.minor);
+    let is_new = (major, minor)
+        >= match tool.product {
+            Product::OpenTofu => (1, 8),
+            Product::Terraform => (1, 15),
+            Product::Terragrunt => return None,
+        };
+    let word = |index: usize| arguments.get(index).and_then(|it| it.to_str());
+    let count = match (word(0)?, word(1)) {
+        ("init" | "show" | "validate", _) => 1,
+        ("state", Some("pull" | "push" | "rm")) => 2,
+        ("output" | "force-unlock", _) if tool.product == Product::OpenTofu => 1,
+        ("workspace", Some(_)) if tool.product == Product::OpenTofu => 2,
+        _ => return None,
+    };
+    is_new.then_some(count)
+}
+
+/// The arguments of a command with the variables of the run, if the command takes them.
+pub(super) fn early_variables(
+    mut arguments: Vec<OsString>,
+    tool: &ToolRequest,
+    variables: &[Assignment],
+) -> Vec<OsString> {
+    if let Some(count) = takes_variables(tool, &arguments) {
+        arguments.splice(count..count, variable_options(variables));
+    }
+    arguments
+}
+
 /// Variables and variable files in their order: a later one overrides an earlier one.
 fn variable_options(variables: &[Assignment]) -> impl Iterator<Item = OsString> {
     variables.iter().map(|assignment| match assignment {
@@ -213,6 +247,39 @@ mod tests {
     use super::*;
 
     const NO: Duration = Duration::ZERO;
+
+    #[test]
+    fn variables_are_given_to_the_commands_that_take_them() {
+        let variables = [
+            Assignment::Value { name: "e".to_owned(), value: "prod".into() },
+            Assignment::File("/p/a".into()),
+        ];
+        for (tool, command, expected) in [
+            (
+                "opentofu-1.8.0",
+                init(None, false, NO),
+                "init -var=e=prod -var-file=/p/a -input=false -no-color",
+            ),
+            ("opentofu-1.8.0", output(), "output -var=e=prod -var-file=/p/a -json -no-color"),
+            ("opentofu-1.12.6", pull_state(), "state pull -var=e=prod -var-file=/p/a"),
+            ("opentofu-1.12.6", workspaces(), "workspace list -var=e=prod -var-file=/p/a"),
+            (
+                "opentofu-1.12.6",
+                force_unlock("7"),
+                "force-unlock -var=e=prod -var-file=/p/a -force -no-color 7",
+            ),
+            ("1.15.0", show(None), "show -var=e=prod -var-file=/p/a -json -no-color"),
+            ("1.15.0", output(), "output -json -no-color"),
+            ("1.15.0", workspaces(), "workspace list"),
+            ("1.14.9", show(None), "show -json -no-color"),
+            ("opentofu-1.7.9", show(None), "show -json -no-color"),
+            ("opentofu-1.8.0", test(&[], None), "test -no-color -json"),
+        ] {
+            let given = early_variables(command, &tool.parse().unwrap(), &variables);
+            let given: Vec<_> = given.iter().map(|it| it.to_str().unwrap()).collect();
+            assert_eq!(given.join(" "), expected, "{tool}");
+        }
+    }
     const WAIT: Duration = Duration::from_millis(90_500);
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::arguments::early_variables;
 use super::cli_arguments;
 use super::error::{EngineError, FailedCommand};
 use super::failures::printed::{PrintedErrors, PrintedFailure};
@@ -18,7 +19,7 @@ use butler_base::process::{
 };
 use butler_base::secret::Redactor;
 use butler_protocol::backend::StateLock;
-use butler_protocol::spec::{Product, ToolRequest};
+use butler_protocol::spec::{Assignment, Product, ToolRequest};
 
 /// A tool in a working directory.
 #[derive(Debug)]
@@ -38,6 +39,8 @@ pub struct Engine<'run, S> {
     pub private: &'run Path,
     /// The directory for the files that the tool writes for the runner, also private and wiped.
     pub tool_files: &'run Path,
+    /// The variables of the run, for commands that evaluate them before `plan` does: see [`early_variables`].
+    pub variables: Vec<Assignment>,
     /// The whole environment of the commands.
     pub environment: Environment,
     /// Their standard input: Terraform passes it on to its providers and does not read it.
@@ -103,7 +106,10 @@ impl<S: Sink> Engine<'_, S> {
         let mut environment = self.environment.clone();
         cli_arguments::fit(&mut environment, &arguments);
         let (mut program, mut arguments, inner) = match &self.wrapper {
-            None => (self.program.to_owned(), arguments, None),
+            None => {
+                let arguments = early_variables(arguments, self.tool, &self.variables);
+                (self.program.to_owned(), arguments, None)
+            }
             Some(wrapper) => {
                 let inner =
                     Inner { program: self.program.to_owned(), arguments: arguments.clone() };

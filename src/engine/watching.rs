@@ -161,7 +161,8 @@ impl LockQuery {
 impl Sink for LockQuery {
     fn line(&self, stream: Stream, line: &[u8]) {
         let mut result = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        result.without_state |= line.trim_ascii() == b"No state file was found!";
+        // With an exclamation mark; since OpenTofu 1.12 as an error in a box.
+        result.without_state |= memchr::memmem::find(line, b"No state file was found").is_some();
         if stream == Stream::Stderr {
             result.lock.read(line);
             result.errors.read(line);
@@ -268,6 +269,20 @@ mod tests {
             watch.line(Stream::Stdout, line);
             watch.line(Stream::Stderr, line);
             assert_eq!(watch.into_observed().named.is_some(), named, "{headline}");
+        }
+    }
+
+    #[test]
+    fn state_that_does_not_exist_is_recognised_in_the_words_of_each_version() {
+        for (line, is_missing) in [
+            ("No state file was found!", true),
+            ("Error: No state file was found", true),
+            ("│ Error: No state file was found", true),
+            ("Error: Error acquiring the state lock", false),
+        ] {
+            let query = LockQuery::default();
+            query.line(Stream::Stderr, line.as_bytes());
+            assert_eq!(query.into_result().without_state, is_missing, "{line}");
         }
     }
 }

@@ -309,3 +309,19 @@ async fn terraform_ignores_the_constraints_of_opentofu_files() {
     assert_eq!(end.code, Some(0), "{}", end.stderr);
     assert_eq!(world.last_status()["resources_to_add"], 1);
 }
+
+#[tokio::test]
+async fn missing_configuration_of_the_tool_is_named() {
+    let mut world = World::new(&[("main.tf", MODULE)]).await;
+    for (file, is_missing) in [("missing.tfrc", true), ("empty.tfrc", false)] {
+        std::fs::write(world.path("empty.tfrc"), "").unwrap();
+        world.set("TF_CLI_CONFIG_FILE", world.path(file));
+        let end = world.run(world.config("plan")).await;
+        assert_eq!(end.code, Some(0), "{}", end.stderr);
+        let warning = format!(
+            "TF_CLI_CONFIG_FILE names `{}`, which does not exist",
+            world.path(file).display()
+        );
+        assert_eq!(end.stderr.contains(&warning), is_missing, "{}", end.stderr);
+    }
+}

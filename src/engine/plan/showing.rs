@@ -218,6 +218,7 @@ mod tests {
             directory: directory.path(),
             private: directory.path(),
             tool_files: directory.path(),
+            variables: Vec::new(),
             environment: Environment::from_iter([(variable.into(), "1".into())]),
             input: Input::Nothing,
             log: &Discard,

@@ -14,7 +14,7 @@ use crate::workspace::{self, Inputs};
 use butler_base::event::Phase;
 use butler_base::process::Environment;
 use butler_protocol::backend;
-use butler_protocol::spec::{GitSource, RunSpec, Source, ToolRequest};
+use butler_protocol::spec::{CLI_CONFIG_VARIABLES, GitSource, RunSpec, Source, ToolRequest};
 use butler_source::git;
 use butler_source::module::Module;
 
@@ -58,6 +58,26 @@ pub(in crate::run) fn child_environment(
             .map_err(|error| Failure::new(Phase::Source, &error))?;
     }
     Ok(environment)
+}
+
+/// Warns of a configuration of the tool that a variable names and that does not exist: the tool ignores it, with a warning
+/// that is easily missed. `directory` is the module's.
+pub(in crate::run) fn warn_of_missing_cli_configuration(
+    context: &Context<'_>,
+    environment: &Environment,
+    directory: &Path,
+) {
+    // The first one that is set counts.
+    let given = CLI_CONFIG_VARIABLES.iter().find_map(|name| {
+        let path = environment.value(name).filter(|path| !path.is_empty())?;
+        Some((name, directory.join(path)))
+    });
+    if let Some((name, path)) = given.filter(|(_, path)| !path.exists()) {
+        let path = path.display();
+        context.log.warn(&format!(
+            "{name} names `{path}`, which does not exist: the tool works without it"
+        ));
+    }
 }
 
 /// The repository whose login is for the modules that Terraform fetches. The one of an archive is only

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use super::after_plan::AfterPlanProgram;
 use super::approval::Approver;
 use super::command_input::{CommandInput, ProviderCacheOptions};
-use super::engine_setup::{child_environment, killed_lock, write_backend};
+use super::engine_setup::{
+    child_environment, killed_lock, warn_of_missing_cli_configuration, write_backend,
+};
 use super::isolation::isolation;
 use super::isolation_level::isolation_level;
 use super::module_files::{ModuleLocation, fetch_source};
@@ -92,6 +94,7 @@ pub(in crate::run) async fn run_phases(
     // its version depends on directory and environment.
     let mut environment =
         child_environment(context, spec, &location.used_tokens, &inputs, level.is_some())?;
+    warn_of_missing_cli_configuration(context, &environment, &location.directory);
     let tools = Box::pin(tools.ensure_wanted_versions(
         context,
         &options,
@@ -133,6 +136,7 @@ pub(in crate::run) async fn run_phases(
         directory: &location.directory,
         private: context.directory.private().path(),
         tool_files: &tool_files,
+        variables: variables.plan.clone(),
         environment,
         input: context.directory.tool_input(),
         log: context.log,
