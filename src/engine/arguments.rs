@@ -174,9 +174,9 @@ pub(super) fn force_unlock(id: &str) -> Vec<OsString> {
     words(&["force-unlock", "-force", "-no-color", id])
 }
 
-/// The commands other than `plan`, `apply`, `refresh` and `test` to which the tool's version takes variables, each with its number of words.
-/// They evaluate the variables in backends, sources of modules and encryption: `OpenTofu` since 1.8, and Terraform
-/// since 1.15 (`const`), which does not take them everywhere.
+/// The number of words of a command other than `plan`, `apply`, `refresh` and `test` that takes variables in this version
+/// of the tool. It evaluates them in backends, sources of modules and encryption: that of `OpenTofu` since 1.8, and of
+/// Terraform since 1.15 (`const`), where not all commands take them. `None` if it takes none.
 fn takes_variables(tool: &ToolRequest, arguments: &[OsString]) -> Option<usize> {
     let (major, minor) = (tool.version.major, tool.version.minor);
     let is_new = (major, minor)

@@ -4,8 +4,9 @@
 //! The document is read as a stream: one resource, one output or one module call is in memory at a
 //! time. A hidden value becomes [`MASK`], as in logs. The marks remain, so that marked and
 //! recognized values can be told apart. `null` remains `null`, because it distinguishes a creation
-//! from a change. A hidden value that a change replaces by another one has [`CHANGED`] behind the mask: two masks alone
-//! would be equal, and readers of the copy could not see the change. Order, numbers, and all parts without secrets remain unchanged.
+//! from a change. A hidden value that a change replaces by another one has [`CHANGED`] behind the mask: two
+//! masks alone would be equal, and readers of the copy could not see the change. Order, numbers, and all
+//! parts without secrets remain unchanged.
 
 use std::io::{Result, Write};
 

@@ -18,7 +18,7 @@ const BUNDLE_FILE: &str = "ca-bundle.pem";
 const GIT_BUNDLE_FILE: &str = "git-ca-bundle.pem";
 
 /// Adds the certificates of `--ca-bundle`, if there is one, to those that Terraform, its providers and git trust: files in
-/// `private`, variables in `child`. `SSL_CERT_FILE` and `GIT_SSL_CAINFO` of `child` stand for the system's certificates.
+/// `private`, variables in `child`. `SSL_CERT_FILE` and `GIT_SSL_CAINFO` of `child` replace the system's certificates.
 ///
 /// # Errors
 /// When a file cannot be read or written.

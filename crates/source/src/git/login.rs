@@ -1,8 +1,9 @@
 //! Git credentials, and the one server that each of them may be sent to.
 //!
 //! The run's credentials are for the repository's own server; a token from the environment is for
-//! `BUTLER_GIT_HOST`, for the host of the CI system that has set it, or for the repository's host. Credentials that may travel over TLS only are
-//! not sent in clear to the same host, as a submodule with an `http` URL could ask for.
+//! `BUTLER_GIT_HOST`, for the host of the CI system that has set it, or for the repository's host.
+//! Credentials that may travel over TLS only are not sent in clear to the same host, as a submodule
+//! with an `http` URL could ask for.
 
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
