@@ -25,6 +25,17 @@ fn release_binary_has_less_than_41_mb() {
     assert!(size < 41_000_000, "{size} bytes; `cargo tree` and `nm --size-sort` say of what");
 }
 
+/// Without it, OpenSSL has no locks, and threads that use it at the same time corrupt the heap.
+#[test]
+fn openssl_of_the_release_binary_has_threads() {
+    const FLAGS: &[u8] = b"compiler: cc ";
+    let binary = std::fs::read(static_runner()).unwrap();
+    let start = binary.windows(FLAGS.len()).position(|bytes| bytes == FLAGS).unwrap();
+    // A text of C.
+    let flags = binary[start..].split(|byte| *byte == 0).next().unwrap();
+    assert!(text(flags).contains("-DOPENSSL_THREADS"), "{}", text(flags));
+}
+
 #[test]
 fn release_binary_runs_in_an_empty_root() {
     let root = EmptyRoot::new(&static_runner());
