@@ -39,7 +39,7 @@ pub struct Engine<'run, S> {
     pub private: &'run Path,
     /// The directory for the files that the tool writes for the runner, also private and wiped.
     pub tool_files: &'run Path,
-    /// The variables of the run, for commands that evaluate them before `plan` does: see [`early_variables`].
+    /// The variables of the run, for commands beside `plan` and `apply` that evaluate them.
     pub variables: Vec<Assignment>,
     /// The whole environment of the commands.
     pub environment: Environment,

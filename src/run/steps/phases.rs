@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use secrecy::SecretString;
+
 use super::after_plan::AfterPlanProgram;
 use super::approval::Approver;
 use super::command_input::{CommandInput, ProviderCacheOptions};
@@ -33,7 +35,7 @@ use crate::settings::Settings;
 use crate::tool::ToolOptions;
 use crate::workspace;
 use butler_base::event::Phase;
-use butler_protocol::spec::{Approval, RunSpec, ToolRequest};
+use butler_protocol::spec::{Approval, PlanningOptions, RunSpec, ToolRequest};
 use butler_source::module::{Module, ModuleError};
 
 /// Runs all phases of `spec`. Results are stored in `findings`, also those of a run that fails.
@@ -78,13 +80,7 @@ pub(in crate::run) async fn run_phases(
     planning.assignments.extend(assignments);
     register_declared(redactor, &inputs, &module, ambient);
     register_typed(redactor, &planning, &module);
-    let var_files: Vec<_> = planning.files().cloned().collect();
-    let mut assigned = workspace::assigned_secrets(&location.directory, &var_files, &module);
-    assigned.texts.extend(texts);
-    for warning in assigned.warnings(&module) {
-        context.log.warn(&warning);
-    }
-    register_assigned(redactor, &assigned);
+    register_assignments(context, &location.directory, &planning, &module, texts);
     warn_of_short_secrets(context);
     // From here on the module can print. If it prints half a line, or the CI system's command that turns
     // commands off, a mask command after it would show the secret.
@@ -166,6 +162,23 @@ pub(in crate::run) async fn run_phases(
         handover: handover.flatten(),
     };
     run_operation(&mut engine, spec.operation, input, findings).await
+}
+
+/// Registers the secrets that files of the module and `texts` assign, and warns of files that cannot be read.
+fn register_assignments(
+    context: &Context<'_>,
+    directory: &Path,
+    planning: &PlanningOptions,
+    module: &Module,
+    texts: Vec<SecretString>,
+) {
+    let var_files: Vec<_> = planning.files().cloned().collect();
+    let mut assigned = workspace::assigned_secrets(directory, &var_files, module);
+    assigned.texts.extend(texts);
+    for warning in assigned.warnings(module) {
+        context.log.warn(&warning);
+    }
+    register_assigned(context.log.redactor(), &assigned);
 }
 
 /// The files and directories that the run itself writes.
