@@ -9,7 +9,7 @@ use super::error::ArtifactError;
 use super::read::{Artifact, LocatedEntry};
 use butler_base::platform::fs::{OpenOptionsExt, PermissionsExt, sync_directory};
 
-/// What is at the path of a saved file.
+/// The state of the path of a saved file, before it is restored.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Present {
     Missing,
@@ -29,10 +29,12 @@ impl Artifact {
         let mut written = Vec::new();
         for placed in self.entries() {
             if let Some(path_in_module) = placed.entry.module_path() {
-                let present = self.present(placed, &path_in_module)?;
-                if present != Present::AsSaved {
-                    written.push((placed, path_in_module, present));
-                }
+                let replaces = match self.present(placed, &path_in_module)? {
+                    Present::AsSaved => continue,
+                    Present::AsBefore => true,
+                    Present::Missing => false,
+                };
+                written.push((placed, path_in_module, replaces));
             }
         }
         let content = self.plan().ok_or_else(|| ArtifactError::damaged(&self.path, "no plan"))?;
@@ -41,15 +43,15 @@ impl Artifact {
         file.and_then(|mut file| self.copy(content, &mut file))
             .map_err(ArtifactError::restore(plan))?;
         let mut restored = Vec::new();
-        for (placed, path_in_module, present) in written {
+        for (placed, path_in_module, replaces) in written {
             let path = self.head().directory.join(&path_in_module);
-            self.restore_file(placed, &path, present).map_err(ArtifactError::restore(&path))?;
+            self.restore_file(placed, &path, replaces).map_err(ArtifactError::restore(&path))?;
             restored.push(path_in_module);
         }
         Ok(restored)
     }
 
-    /// What is at the path of a file, which must be without links.
+    /// Finds the state of a file's path, which must be without links.
     fn present(
         &self,
         placed: &LocatedEntry,
@@ -78,8 +80,9 @@ impl Artifact {
         Err(ArtifactError::Changed { path: file })
     }
 
-    /// Writes a temporary file and renames it. A missing file is not replaced if it exists by then.
-    fn restore_file(&self, placed: &LocatedEntry, path: &Path, present: Present) -> io::Result<()> {
+    /// Writes a temporary file and renames it. A file that exists by then is replaced if `replaces`,
+    /// and is an error otherwise.
+    fn restore_file(&self, placed: &LocatedEntry, path: &Path, replaces: bool) -> io::Result<()> {
         let parent = path.parent().map(PathBuf::from).unwrap_or_default();
         std::fs::create_dir_all(&parent)?;
         let mode = if placed.entry.executable { 0o755 } else { 0o644 };
@@ -88,11 +91,8 @@ impl Artifact {
             .tempfile_in(&parent)?;
         self.copy(placed, &mut file)?;
         file.as_file().sync_all()?;
-        match present {
-            Present::AsBefore => file.persist(path),
-            Present::Missing | Present::AsSaved => file.persist_noclobber(path),
-        }
-        .map_err(|error| error.error)?;
+        if replaces { file.persist(path) } else { file.persist_noclobber(path) }
+            .map_err(|error| error.error)?;
         sync_directory(&parent)
     }
 }

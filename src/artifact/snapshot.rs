@@ -17,8 +17,8 @@ const STATES: [&str; 3] = [".tfstate", ".tfstate.backup", ".tfstate.lock.info"];
 /// Directories of states of other workspaces, and of Terragrunt's copies.
 const NOT_CREATED: [&str; 2] = ["terraform.tfstate.d", ".terragrunt-cache"];
 
-/// The largest file of a module, in bytes, whose content is known again after a plan has changed it. Larger ones are
-/// not text.
+/// The largest file of a module, in bytes, whose content is compared after a plan. To read larger ones before each plan
+/// would take seconds.
 const MOST_DIGESTED: u64 = 64 << 20;
 
 /// The files below a directory at one moment.

@@ -187,7 +187,7 @@ fn file_that_the_plan_has_changed_is_replaced_as_it_was_before() {
     std::fs::remove_file(module.join("index.js")).unwrap();
     assert_eq!(restore().unwrap(), [PathBuf::from(names[0]), names[1].into()]);
     assert_eq!(read(), saved);
-    // A third content is that of nobody, and then nothing is replaced.
+    // A third content is neither that of before the plan nor that of the plan: nothing is replaced.
     for changed in [
         ["third", "committed", "same"],
         ["of a Mac", "third", "same"],

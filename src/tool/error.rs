@@ -194,7 +194,7 @@ pub enum ToolError {
         request: ToolRequest,
         /// The archive.
         url: String,
-        /// What it printed about itself, if anything.
+        /// The product and version that it printed, if any.
         found: Option<String>,
     },
     /// The executable cannot be started to read its version.

@@ -53,7 +53,7 @@ pub(in crate::tool) fn confirm_version(
     Err(ToolError::AnotherVersion { request: request.clone(), url: url.to_owned(), found })
 }
 
-/// What an executable prints about itself.
+/// The product and version that an executable prints about itself.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::tool) struct Printed {
     /// Absent if it prints the version alone.

@@ -330,7 +330,7 @@ impl Installation {
 }
 
 impl Installation {
-    /// What shows why a test has failed: whether the server has ended, and the end of its log.
+    /// Prints whether the server has ended, and the end of its log, to show why a test has failed.
     #[expect(clippy::print_stderr, reason = "nextest prints it if the test has failed")]
     fn print_server(&mut self) {
         let log = std::fs::read_to_string(self.path("server.log")).unwrap_or_default();

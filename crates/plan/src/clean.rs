@@ -16,7 +16,7 @@ use super::marks::{PieceVisitor, hides_nothing, visit_sensitive_variable, visit_
 use super::walk::PlanVisitor;
 use butler_base::secret::{MASK, Names, Redactor, holds_no_secret, redact_labels, redact_values};
 
-/// What follows the mask in a text that only differs in what is hidden.
+/// The mark after the mask of a value that differs only in its hidden part.
 pub(super) const CHANGED: &str = " (changed)";
 
 /// The content of a copy of a plan.

@@ -60,7 +60,7 @@ pub(super) async fn override_window<S: Store>(
     Ok(Json(json!(runs::view(&state, &layer, &run).await?)))
 }
 
-/// Whether a window keeps this run, which is not over, from its start, and nobody has overridden it.
+/// Whether a window keeps this run, which is not over, from its start, and no user has overridden it.
 pub(crate) async fn waits_for_window<S: Store>(
     state: &ApiState<S>,
     layer: &LayerName,

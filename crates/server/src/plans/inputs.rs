@@ -12,7 +12,7 @@ use super::credentials::is_credential;
 use super::keys::{KeyError, PlanKey, PlanKeys};
 use crate::model::StalePlan;
 
-/// What an environment variable is called in front of its name.
+/// The kind of an environment variable, in front of its name.
 const ENVIRONMENT: &str = "environment variable";
 
 /// The tool and the values of a run's configuration. Values are HMACs with a key that only the server
@@ -63,8 +63,8 @@ impl PlanInputs {
         Self { key: hex::encode(key.id()), tool, values }
     }
 
-    /// What differs in `configuration`, as a kind and a sentence. `None` if nothing does. Credentials in the environment
-    /// may differ, also those that `credentials` names.
+    /// The first difference of `configuration`, as a kind and a sentence. `None` if there is no difference. Credentials in
+    /// the environment may differ, also those that `credentials` names.
     ///
     /// # Errors
     /// If the key file cannot be used.

@@ -69,15 +69,20 @@ fn read_certificates(path: &Path) -> std::io::Result<String> {
     }
     let mut content = Vec::new();
     std::fs::File::open(path)?.take(MOST_READ).read_to_end(&mut content)?;
-    let (mut certificates, mut is_inside) = (String::new(), false);
+    let (mut certificates, mut block) = (String::new(), None);
     for line in String::from_utf8_lossy(&content).lines().map(str::trim_end) {
         let is_mark = |begin: &str| line.starts_with(begin) && line.ends_with("CERTIFICATE-----");
-        is_inside |= is_mark("-----BEGIN ");
-        if is_inside {
-            certificates.push_str(line);
-            certificates.push('\n');
+        if is_mark("-----BEGIN ") {
+            block = Some(String::new());
         }
-        is_inside &= !is_mark("-----END ");
+        if let Some(block) = &mut block {
+            block.push_str(line);
+            block.push('\n');
+        }
+        // A block without an end could have anything after its first line.
+        if is_mark("-----END ") {
+            certificates.push_str(&block.take().unwrap_or_default());
+        }
     }
     Ok(certificates)
 }
@@ -151,6 +156,8 @@ mod tests {
             "root:$6$hash:19000:0\n",
             "",
             "-----BEGIN RSA PRIVATE KEY-----\nkey\n",
+            "-----BEGIN CERTIFICATE-----\nroot:$6$hash:19000:0\n",
+            "key\n-----END CERTIFICATE-----\n",
             "{\"token\": \"x\"}",
         ] {
             assert_eq!(read(other), "", "{other}");

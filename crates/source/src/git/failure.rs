@@ -124,7 +124,7 @@ pub enum FetchError {
     Refused {
         /// Host and port.
         server: String,
-        /// What the host says.
+        /// The host's message.
         reason: String,
     },
     /// The server's TLS certificate is not trusted.

@@ -171,14 +171,16 @@ mod tests {
     #[test]
     fn timeout_refused_login_and_failed_connection_are_distinct_errors() {
         let (url, _) = RepositoryUrl::parse("https://git.example.com/a").unwrap();
-        let cause = |message: &str, attempts: &Attempts| {
+        let cause_with = |has_login, message: &str, attempts: &Attempts| {
             let error = git2::Error::new(ErrorCode::GenericError, ErrorClass::Net, message);
             let step = FetchStep::Connect;
-            let has_login = !attempts.offered.is_empty();
             explain(
                 &ErrorContext { url: &url, host_known: true, attempts, has_login, step },
                 &error,
             )
+        };
+        let cause = |message: &str, attempts: &Attempts| {
+            cause_with(!attempts.offered.is_empty(), message, attempts)
         };
         let nothing = Attempts::default();
         let token = Attempts { offered: vec!["the given token".to_owned()], ..Attempts::default() };
@@ -189,6 +191,8 @@ mod tests {
         let forbidden = "unexpected http status code: 403";
         assert!(matches!(cause(forbidden, &nothing), FetchError::CredentialsMissing { .. }));
         assert!(matches!(cause(forbidden, &token), FetchError::CredentialsRefused { .. }));
+        // The server did not ask for the login.
+        assert!(matches!(cause_with(true, forbidden, &nothing), FetchError::Refused { .. }));
         for status in ["429", "500", "503"] {
             let failed = cause(&format!("unexpected http status code: {status}"), &token);
             assert!(matches!(failed, FetchError::ServerFailed { .. }), "{failed}");
