@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build demo recording picture test test-fast test-release flaky image-test windows-test fuzz simulate bench bench-quick bench-scale bench-serve bench-shared bench-docs soak reproducible check setup-build setup-test setup-image setup-windows
+.PHONY: help build demo recording picture test test-fast test-release test-engines flaky image-test windows-test fuzz simulate bench bench-quick bench-scale bench-serve bench-shared bench-docs soak reproducible check setup-build setup-test setup-image setup-windows
 
 # The target is always set: without it the static flags would apply to build scripts and macros.
 TARGET ?= $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
@@ -77,6 +77,9 @@ test-fast: ## Unit tests and the quick integration tests (the profile `fast` of 
 
 test-release: setup-test build ## Build, then test the static binary: its size, its costs, and that it needs no other file
 	$(call with_test_tools,$(NEXTEST) --profile release)
+
+test-engines: setup-test ## Test the engines that BUTLER_TEST_ENGINES names (paths, as in PATH), else those on PATH
+	$(call with_test_tools,$(NEXTEST) -E 'binary(runner) & test(/^engines::/)')
 
 flaky: setup-test ## Run tests FLAKY_ROUNDS times on a busy machine, and list those that failed (FLAKY_FILTER selects)
 	$(call with_test_tools,.ci/flaky $(NEXTEST))

@@ -7,6 +7,7 @@ mod after_plan;
 mod backend;
 mod backends;
 mod commands;
+mod engines;
 mod execute;
 mod faults;
 mod git_hooks;

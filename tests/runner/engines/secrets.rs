@@ -1,0 +1,51 @@
+//! Secrets in what an engine prints, and variables that reach its other commands.
+
+use serde_json::json;
+
+use super::engine::engines;
+
+const SECRET: &str = "hunter22-0815 with spaces";
+
+#[tokio::test]
+async fn secret_is_masked_in_errors_plans_and_outputs() {
+    const BODIES: [&str; 3] = [
+        "output \"x\" {\n  value = tonumber(var.s)\n}\n",
+        "resource \"terraform_data\" \"a\" {\n  input = nonsensitive(var.s)\n}\n",
+        "resource \"terraform_data\" \"a\" {\n  provisioner \"local-exec\" {\n    command = \"echo $S; exit 1\"\n    environment = { S = nonsensitive(var.s) }\n  }\n}\n",
+    ];
+    for engine in engines() {
+        for body in BODIES {
+            let module = format!("variable \"s\" {{\n  sensitive = true\n}}\n{body}");
+            let world = engine.world(&[("main.tf", &module)]).await;
+            let end = engine
+                .run_with(&world, "apply", |config| {
+                    config["variables"] = json!({"s": {"value": SECRET, "sensitive": true}});
+                })
+                .await;
+            let shown = world.reports_and_output(&end);
+            assert!(!shown.contains("hunter22"), "{}: {shown}", engine.name());
+        }
+    }
+}
+
+#[tokio::test]
+async fn variables_reach_init_where_the_engine_evaluates_them() {
+    let module = "variable \"m\" {\n  type = string\n}\nmodule \"x\" {\n  source = \"./mods/${var.m}\"\n}\noutput \"o\" {\n  value = module.x.o\n}\n";
+    let files = [
+        ("main.tf", module),
+        ("mods/a/main.tf", "output \"o\" {\n  value = \"A\"\n}\n"),
+        ("mods/b/main.tf", "output \"o\" {\n  value = \"B\"\n}\n"),
+    ];
+    // Terraform can only use constants there.
+    let all =
+        engines().into_iter().filter(|engine| engine.is_opentofu() && engine.has((1, 8), (9, 0)));
+    for engine in all {
+        let world = engine.world(&files).await;
+        let end = engine
+            .run_with(&world, "apply", |config| config["variables"] = json!({"m": {"value": "b"}}))
+            .await;
+        engine.assert_succeeded(&world, &end);
+        let outputs = world.received().outputs.pop().unwrap();
+        assert_eq!(outputs["outputs"]["o"]["value"], "B", "{}", engine.name());
+    }
+}
