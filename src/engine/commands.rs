@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::arguments::{self, PlanRequest};
 use super::diagnostics::Validation;
 use super::error::EngineError;
+use super::initialising::{DEFAULT_WORKSPACE, HeldErrors};
 use super::invocation::{CommandEnd, Engine};
 use super::json_output::{json_offset, open_json};
 use super::locks::lock_output::LockSeeker;
@@ -30,6 +31,9 @@ use butler_result::TestCounts;
 
 /// The largest output of `output -json` and `validate -json`, in bytes. The registry accepts 50 MiB.
 const MAX_OUTPUT: usize = 48 * 1024 * 1024;
+
+/// The error of `workspace list` if the backend has no workspaces.
+const NO_WORKSPACES: &str = "workspaces not supported";
 
 /// The files of a plan.
 #[derive(Clone, Debug)]
@@ -198,13 +202,20 @@ impl<S: Sink> Engine<'_, S> {
     }
 
     /// The names of the existing workspaces. The environment must not name a workspace, because Terraform would
-    /// create it.
+    /// create it. A backend without workspaces has the default one.
     ///
     /// # Errors
     /// If they cannot be listed, or the run is stopped.
     pub async fn list_workspaces(&self) -> Result<Vec<String>, EngineError> {
         let command = self.command(arguments::workspaces(), Output::Memory(MAX_OUTPUT));
-        let exit = self.run_successfully("workspace list", &command).await?;
+        let held = HeldErrors::new(self.log);
+        let (exit, end) = self.run("workspace list", &command, &held).await?;
+        if !exit.status.success() && held.contains(NO_WORKSPACES) {
+            held.discard();
+            return Ok(vec![DEFAULT_WORKSPACE.to_owned()]);
+        }
+        drop(held);
+        self.check_exit("workspace list", &exit, end)?;
         let text = String::from_utf8_lossy(&exit.output);
         // `* ` marks the selected workspace; all others are indented by two spaces.
         let name = |line: &str| line.get(2..).map(|name| name.trim().to_owned());
@@ -243,7 +254,8 @@ impl<S: Sink> Engine<'_, S> {
         let junit = tool_writes.then(|| file.clone());
         let command = self.command(arguments::test(variables, junit.as_deref()), Output::Lines);
         let (exit, counts, left) = if let Some(file) = &junit {
-            let (watch, seeker) = (OutputWatch::new(self.log), LockSeeker::now());
+            let (watch, seeker) =
+                (OutputWatch::new(self.log, &self.remote_runs), LockSeeker::now());
             let exit = self.supervise("test", &command, &watch).await?;
             let mut seen = watch.into_observed();
             let left = std::mem::take(&mut seen.left_resources);

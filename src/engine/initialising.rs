@@ -19,7 +19,7 @@ use butler_base::trust::open_regular;
 pub const WORKSPACE_VARIABLE: &str = "TF_WORKSPACE";
 
 /// The workspace that always exists.
-const DEFAULT_WORKSPACE: &str = "default";
+pub(super) const DEFAULT_WORKSPACE: &str = "default";
 
 /// The most bytes of standard error that are held back.
 const MAX_HELD: usize = 1024 * 1024;
@@ -121,23 +121,29 @@ fn is_about_missing_workspace(headline: Option<&str>) -> bool {
 }
 
 /// Passes standard output on, and holds standard error back until it is dropped.
-struct HeldErrors<'sink, S: Sink> {
+pub(super) struct HeldErrors<'sink, S: Sink> {
     sink: &'sink S,
     held: Mutex<Vec<Vec<u8>>>,
 }
 
 impl<'sink, S: Sink> HeldErrors<'sink, S> {
-    fn new(sink: &'sink S) -> Self {
+    pub(super) fn new(sink: &'sink S) -> Self {
         Self { sink, held: Mutex::default() }
     }
 
     /// Drops the lines without passing them on.
-    fn discard(self) {
+    pub(super) fn discard(self) {
         self.take();
     }
 
     fn take(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether a line contains this text.
+    pub(super) fn contains(&self, text: &str) -> bool {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.iter().any(|line| memchr::memmem::find(line, text.as_bytes()).is_some())
     }
 
     /// The first error among the lines.

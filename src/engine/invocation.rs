@@ -10,6 +10,7 @@ use super::failures::printed::{PrintedErrors, PrintedFailure};
 use super::isolation::Isolation;
 use super::locks::killed_lock::KilledLock;
 use super::locks::lock_output::LockSeeker;
+use super::remote_run::RemoteRuns;
 use super::watching::{ObservedOutput, OutputWatch};
 use super::wrapper::Wrapper;
 use butler_base::cancel::{Stop, StopReason};
@@ -57,6 +58,8 @@ pub struct Engine<'run, S> {
     pub lock_timeout: Duration,
     /// What to do about the lock of a killed command.
     pub killed_lock: KilledLock,
+    /// The runs that a server makes in place of the tool.
+    pub remote_runs: RemoteRuns,
 }
 
 /// What a command has printed about its failure, if it failed.
@@ -155,7 +158,7 @@ impl<S: Sink> Engine<'_, S> {
         name: &'static str,
         command: &Command,
     ) -> Result<Exit, EngineError> {
-        let (watch, seeker) = (OutputWatch::new(self.log), LockSeeker::now());
+        let (watch, seeker) = (OutputWatch::new(self.log, &self.remote_runs), LockSeeker::now());
         let exit = supervise(command, &watch, &Stop::new(), self.grace)
             .await
             .map_err(|source| EngineError::Process { command: name, source })?;
@@ -170,7 +173,7 @@ impl<S: Sink> Engine<'_, S> {
         command: &Command,
         sink: &impl Sink,
     ) -> Result<(Exit, CommandEnd), EngineError> {
-        let (watch, seeker) = (OutputWatch::new(sink), LockSeeker::now());
+        let (watch, seeker) = (OutputWatch::new(sink, &self.remote_runs), LockSeeker::now());
         let exit = self.supervise(name, command, &watch).await?;
         Ok((exit, CommandEnd::of(watch.into_observed(), &seeker)))
     }

@@ -10,6 +10,7 @@ use super::diagnostics::Diagnostic;
 use super::failures::printed::PrintedErrors;
 use super::locks::lock_output::{LockMessage, lock_id_in_address, shows_end, shows_work};
 use super::plan::reported::ReportedResources;
+use super::remote_run::RemoteRuns;
 use super::test_results::cleanup::{FailedCleanup, LeftResources};
 use super::test_results::counts::counts_of_json_line;
 use super::test_results::junit::{JunitCases, TestFields};
@@ -55,12 +56,13 @@ pub(super) struct ObservedOutput {
 /// Passes lines on and records their facts.
 pub(super) struct OutputWatch<'sink, S> {
     sink: &'sink S,
+    remote_runs: &'sink RemoteRuns,
     seen: Mutex<ObservedOutput>,
 }
 
 impl<'sink, S> OutputWatch<'sink, S> {
-    pub(super) fn new(sink: &'sink S) -> Self {
-        Self { sink, seen: Mutex::default() }
+    pub(super) fn new(sink: &'sink S, remote_runs: &'sink RemoteRuns) -> Self {
+        Self { sink, remote_runs, seen: Mutex::default() }
     }
 
     /// Whether the command works and holds its lock.
@@ -85,6 +87,7 @@ impl<S: Sink> Sink for OutputWatch<'_, S> {
                 seen.ended |= !seen.unreleased && shows_end(line);
                 seen.interrupted |= line.trim_ascii() == INTERRUPTED;
                 seen.reported.read_progress(line);
+                self.remote_runs.read(line);
             }
             Stream::Stderr => {
                 seen.errors.read(line);
@@ -250,7 +253,8 @@ mod tests {
         let releasing = (Stream::Stdout, "Releasing state lock. This may take a few moments...");
         let error = (Stream::Stderr, "Error: Error releasing the state lock");
         for lines in [[releasing, error], [error, releasing]] {
-            let watch = OutputWatch::new(&Discard);
+            let none = RemoteRuns::default();
+            let watch = OutputWatch::new(&Discard, &none);
             watch.line(Stream::Stdout, b"a.b: Creating...");
             for (stream, line) in lines {
                 watch.line(stream, line.as_bytes());
@@ -264,7 +268,8 @@ mod tests {
     fn lock_id_is_read_only_from_the_error_about_the_state() {
         let line = b"http://127.0.0.1/s?ID=a66115e6-2f0d-5775-71cb-1df559258735 giving up";
         for (headline, named) in [("Failed to save state", true), ("another", false)] {
-            let watch = OutputWatch::new(&Discard);
+            let none = RemoteRuns::default();
+            let watch = OutputWatch::new(&Discard, &none);
             watch.line(Stream::Stderr, format!("Error: {headline}").as_bytes());
             watch.line(Stream::Stdout, line);
             watch.line(Stream::Stderr, line);

@@ -66,8 +66,9 @@ pub async fn lock_plugin_cache(
     }
 }
 
-/// The CLI configuration files, in order of precedence.
-fn configuration_files(
+/// The CLI configuration files of a tool that runs in `directory`, in order of precedence.
+#[must_use]
+pub fn configuration_files(
     environment: &Environment,
     directory: &Path,
     product: Product,

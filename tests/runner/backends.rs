@@ -1,5 +1,6 @@
 //! Each backend with a recipe in `docs/backends.md`, in whole runs with the real Terraform.
 
+mod cloud;
 mod locks;
 mod recipes;
 mod s3;

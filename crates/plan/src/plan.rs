@@ -24,6 +24,8 @@ pub struct PlanSummary {
     pub resources_after: u32,
     /// Whether an apply of the plan would change the state, if the tool's version reports that.
     pub applyable: Option<bool>,
+    /// Whether the plan is about all resources, if the tool's version reports that: not one with targets.
+    pub complete: Option<bool>,
 }
 
 impl PlanSummary {
@@ -95,6 +97,7 @@ pub(super) struct SummaryBuilder {
 enum Section {
     Format,
     Applyable,
+    Complete,
     Values,
     Changes,
     Drift,
@@ -135,6 +138,7 @@ impl PieceVisitor for SummaryBuilder {
                 self.is_plan = serde_json::from_str::<String>(text).is_ok();
             }
             Section::Applyable => summary.applyable = serde_json::from_str(text)?,
+            Section::Complete => summary.complete = serde_json::from_str(text)?,
             Section::Changes => count_planned(&mut summary.counts, &serde_json::from_str(text)?),
             Section::Drift => self.note_drift(serde_json::from_str(text)?),
             Section::Outputs => {
@@ -161,6 +165,7 @@ impl PlanVisitor for SummaryBuilder {
         self.section = match member {
             "format_version" => Section::Format,
             "applyable" => Section::Applyable,
+            "complete" => Section::Complete,
             "planned_values" => Section::Values,
             "resource_changes" => Section::Changes,
             "resource_drift" => Section::Drift,

@@ -24,6 +24,7 @@ pub mod azure;
 pub mod browser;
 pub mod canned;
 pub mod ci_server;
+pub mod cloud_server;
 pub mod cloud_storage;
 pub mod curl;
 pub mod deployed;

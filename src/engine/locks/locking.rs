@@ -88,7 +88,7 @@ impl<S: Sink> Engine<'_, S> {
         operation: &'static str,
         command: &Command,
     ) -> Result<LockingExit, EngineError> {
-        let watch = OutputWatch::new(self.log);
+        let watch = OutputWatch::new(self.log, &self.remote_runs);
         let seeker = LockSeeker::now();
         let (exit, observed) = self.run_and_observe_lock(name, command, &watch).await?;
         let seen = watch.into_observed();
@@ -222,7 +222,7 @@ impl<S: Sink> Engine<'_, S> {
             _ => return,
         };
         let command = self.command(arguments::force_unlock(&id), Output::Lines);
-        let watch = OutputWatch::new(self.log);
+        let watch = OutputWatch::new(self.log, &self.remote_runs);
         let failure = match self.run_in_time("force-unlock", &command, &watch).await {
             Ok(Some(exit)) => {
                 let end = CommandEnd::of(watch.into_observed(), &LockSeeker::now());
@@ -277,7 +277,8 @@ impl<S: Sink> Engine<'_, S> {
         let locked = matches!(unfinished.error.left(), Some(LeftLock::Own { .. }));
         let arguments = arguments::push_state(file, locked, self.lock_timeout);
         let command = self.command(arguments, Output::Lines);
-        let (watch, trace) = (OutputWatch::new(self.log), self.trace("state-push"));
+        let (watch, trace) =
+            (OutputWatch::new(self.log, &self.remote_runs), self.trace("state-push"));
         let seeker = LockSeeker::now();
         let exit = self.run_until(NAME, &command, &watch, (Step::State, late)).await?;
         let seen = watch.into_observed();

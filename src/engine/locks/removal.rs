@@ -155,7 +155,7 @@ impl<S: Sink> Engine<'_, S> {
             return Err(self.stopped_error(NAME, reason, false));
         }
         let command = self.command(arguments::force_unlock(id.as_str()), Output::Lines);
-        let (watch, seeker) = (OutputWatch::new(self.log), LockSeeker::now());
+        let (watch, seeker) = (OutputWatch::new(self.log, &self.remote_runs), LockSeeker::now());
         match self.run_in_time(NAME, &command, &watch).await? {
             Some(exit) => {
                 let end = CommandEnd::of(watch.into_observed(), &seeker);

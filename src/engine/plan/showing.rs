@@ -199,7 +199,7 @@ mod tests {
 
     use super::*;
     use crate::engine::KilledLock;
-    use crate::engine::Wrapper;
+    use crate::engine::{RemoteRuns, Wrapper};
     use butler_base::cancel::Stop;
     use butler_base::process::{Discard, Environment, Grace, Input};
     use butler_protocol::spec::{Product, ToolRequest};
@@ -227,6 +227,7 @@ mod tests {
             grace: Grace { normal: Duration::ZERO, urgent: Duration::ZERO },
             lock_timeout: Duration::ZERO,
             killed_lock: KilledLock::EndsWithTool,
+            remote_runs: RemoteRuns::default(),
         };
         let wrapper = Wrapper {
             version: "0.99.1".parse().unwrap(),

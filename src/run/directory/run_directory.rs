@@ -12,13 +12,16 @@ use super::recovery::{ERRORED_STATE, keep_errored_state};
 use super::run_user::RunUser;
 use crate::providers::VIEW;
 use crate::settings::Settings;
-use butler_base::platform::fs::name_directory;
+use butler_base::platform::fs::{DirBuilderExt, name_directory};
 use butler_base::platform::os_string;
 use butler_base::process::Input;
 use butler_base::secret::{Layout, PrivateDirectory, WipeError, remove_directory, wipe_file};
 
 /// The clone.
 const SOURCE: &str = "source";
+
+/// The name of Terraform's data directory in a module.
+const DATA_DIRECTORY: &str = ".terraform";
 
 /// The file with the path of the module in the clone. It is written when the clone is complete.
 const MODULE: &str = "module";
@@ -190,11 +193,12 @@ impl RunDirectory {
 
     /// Prepares `module`, a directory in the clone: its `.terraform` becomes a link to a private directory, because
     /// Terraform stores the backend's settings there in clear text. The name stays relative, so that `path.module`
-    /// does. Files that are written to the clone from now on are overwritten at the end.
+    /// does. Files that are written to the clone from now on are overwritten at the end. See
+    /// [`keep_data_in_module`] for modules that the tool sends to a server.
     pub(in crate::run) fn prepare_module(&self, module: &Path) -> Result<(), WipeError> {
         let data = self.private().subdirectory("data")?;
         self.record_module(module)?;
-        let link = module.join(".terraform");
+        let link = module.join(DATA_DIRECTORY);
         let failed = |act| {
             let path = link.clone();
             move |source| WipeError { act, path, source }
@@ -301,6 +305,25 @@ impl RunDirectory {
         let others = wipe_all([self.secrets, self.temporary.into_inner()]);
         others.and(self.private.directory.wipe_private())
     }
+}
+
+/// Replaces the link of [`RunDirectory::prepare_module`] by a directory. A tool that sends the module to a server leaves out
+/// the directory `.terraform`, but follows a link of this name and sends what it leads to: providers and the settings of the
+/// backend.
+///
+/// # Errors
+/// If the link cannot be removed, or the directory cannot be created.
+pub(in crate::run) fn keep_data_in_module(module: &Path) -> Result<(), WipeError> {
+    let path = module.join(DATA_DIRECTORY);
+    let failed = |act| {
+        let path = path.clone();
+        move |source| WipeError { act, path, source }
+    };
+    if !path.is_symlink() {
+        return Ok(());
+    }
+    std::fs::remove_file(&path).map_err(failed("remove"))?;
+    std::fs::DirBuilder::new().mode(0o700).create(&path).map_err(failed("create"))
 }
 
 /// Wipes the directories of a run in other directories. Continues after an error and returns the first one.
@@ -444,6 +467,40 @@ mod tests {
         for open in open {
             assert_eq!(std::io::read_to_string(open).unwrap(), "\0".repeat(8));
         }
+        assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn data_directory_in_the_module_is_private_and_overwritten_but_not_what_init_has_downloaded() {
+        let base = tempfile::tempdir().unwrap();
+        let run = create(base.path());
+        let module = run.source().join("module");
+        std::fs::create_dir_all(&module).unwrap();
+        run.prepare_module(&module).unwrap();
+        keep_data_in_module(&module).unwrap();
+        let data = module.join(".terraform");
+        let found = std::fs::symlink_metadata(&data).unwrap();
+        assert!(found.is_dir() && found.mode() & 0o777 == 0o700, "{found:?}");
+        // A second time changes nothing.
+        keep_data_in_module(&module).unwrap();
+        let files =
+            ["terraform.tfstate", "environment", "providers/x/provider", "modules/m/main.tf"];
+        let open = files.map(|name| {
+            let path = data.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, "hunter22").unwrap();
+            File::open(&path).unwrap()
+        });
+        // A directory of this name elsewhere is not the tool's.
+        let other = module.join("providers/secret");
+        std::fs::create_dir_all(other.parent().unwrap()).unwrap();
+        std::fs::write(&other, "hunter22").unwrap();
+        let other = File::open(&other).unwrap();
+        run.wipe().unwrap();
+        let left = open.map(|file| std::io::read_to_string(file).unwrap());
+        let zeros = "\0".repeat(8);
+        assert_eq!(left, [&*zeros, &*zeros, "hunter22", "hunter22"]);
+        assert_eq!(std::io::read_to_string(other).unwrap(), zeros);
         assert_eq!(std::fs::read_dir(base.path()).unwrap().count(), 0);
     }
 

@@ -31,6 +31,8 @@ const MIN_TEXT: u64 = 1024;
 pub(in crate::run) struct PlanOptions {
     /// Names of variables that the run or the module declares sensitive.
     pub(in crate::run) sensitive: BTreeSet<String>,
+    /// Those of them to which the run gives a value.
+    pub(in crate::run) given_secrets: BTreeSet<String>,
     pub(in crate::run) json: PlanJson,
     /// The largest body that the registry accepts, in bytes; none without a registry.
     pub(in crate::run) limit: Option<u64>,
@@ -90,7 +92,7 @@ impl PlanReport {
 
     fn create_blocking(
         (files, text): (PlanFiles, Result<PlanText>),
-        PlanOptions { sensitive, json, limit }: PlanOptions,
+        PlanOptions { sensitive, json, limit, .. }: PlanOptions,
         redactor: &Redactor,
     ) -> std::result::Result<ReadPlan, EngineError> {
         let content = match json {

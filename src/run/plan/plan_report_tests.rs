@@ -16,8 +16,12 @@ fn report(directory: &Path, text: &str) -> PlanReport {
     );
     let (json, text) = (file("plan.json", &plan), file("plan.txt", text));
     let files = PlanFiles { file: directory.join("plan.tfplan"), json, text };
-    let options =
-        PlanOptions { sensitive: BTreeSet::new(), json: PlanJson::Clean, limit: Some(u64::MAX) };
+    let options = PlanOptions {
+        sensitive: BTreeSet::new(),
+        given_secrets: BTreeSet::new(),
+        json: PlanJson::Clean,
+        limit: Some(u64::MAX),
+    };
     let redactor = Redactor::new();
     let text = PlanText::create(files.text.clone(), true, &redactor);
     PlanReport::create_blocking((files, text), options, &redactor).unwrap().report.unwrap()

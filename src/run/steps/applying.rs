@@ -6,6 +6,7 @@ use super::command_input::CommandInput;
 use super::fixed_variables::check_fixed_variables;
 use super::grace::{grace_after_stop, within};
 use super::planning::{make_plan, run_after_plan};
+use super::remote_runs::RemoteEnd;
 use super::saved_plan;
 use super::state_version::left_by_apply;
 use crate::engine::{AppliedChanges, Engine, PlanMode, Planned, ReportedResources};
@@ -13,6 +14,7 @@ use crate::report::RunLog;
 use crate::run::directory::recovery;
 use crate::run::failure::Failure;
 use crate::run::findings::{ApplyOutcome, Findings};
+
 use butler_base::blocking::blocking;
 use butler_base::error::chain;
 use butler_base::event::Phase;
@@ -42,6 +44,7 @@ pub(in crate::run) async fn apply(
     saved_plan::confirm(engine, input).await?;
     let _span = input.timeline.begin(Phase::Apply);
     if let Err((failure, reported)) = apply_plan(engine, plan, input).await {
+        let Some(reported) = reported else { return Err(failure) };
         findings.state = left_by_apply(engine, &input.options.state_report).await;
         // The state shows which changes were made before the failure.
         if let Some(applied) = applied_changes(engine, plan, &reported).await {
@@ -125,16 +128,24 @@ async fn applied_changes(
 /// Applies a plan. If the tool could not store the state, stores it now or reports where it is.
 ///
 /// # Errors
-/// If the apply fails or is stopped; also returns what the tool printed about resources.
+/// If the apply fails or is stopped. Also returns what the tool printed about resources, unless a server makes the apply and
+/// may go on with it.
 async fn apply_plan(
     engine: &Engine<'_, RunLog>,
     plan: &Planned,
     input: &CommandInput<'_>,
-) -> Result<(), (Failure, ReportedResources)> {
+) -> Result<(), (Failure, Option<ReportedResources>)> {
+    // A server refuses to apply a plan without changes.
+    let is_empty = !plan.summary.has_changes() && plan.summary.drift.is_empty();
+    if is_empty && engine.remote_runs.take().is_some() {
+        return Ok(());
+    }
     let begun = SystemTime::now();
     let Err(mut unfinished) =
         engine.apply(plan, &input.variables.apply, &input.options.planning).await
     else {
+        // A run on a server has ended with the command.
+        engine.remote_runs.take();
         return Ok(());
     };
     if let Some(downloads) = engine.downloads() {
@@ -150,7 +161,11 @@ async fn apply_plan(
     if let Some(note) = state_note {
         failure.reason = format!("{}; {note}", failure.reason);
     }
-    Err((failure, unfinished.reported))
+    if let Some(RemoteEnd::Open(note)) = input.remote.end_of_apply(engine).await {
+        failure.reason = format!("{}; {note}", failure.reason);
+        return Err((failure, None));
+    }
+    Err((failure, Some(unfinished.reported)))
 }
 
 /// Reads the outputs of the module.

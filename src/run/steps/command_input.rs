@@ -7,6 +7,7 @@ use super::after_plan::AfterPlanProgram;
 use super::approval::Approver;
 use super::fixed_variables::FixedVariable;
 use super::handover::Handover;
+use super::remote_runs::RemoteAccess;
 use crate::engine::{PlanMode, PlanRequest};
 use crate::run::plan::plan_report::PlanOptions;
 use crate::run::reporting::reports::RegistryReports;
@@ -38,6 +39,8 @@ pub(in crate::run) struct CommandInput<'run> {
     pub(in crate::run) approver: Option<Approver>,
     /// Files that the run itself writes, which are not files of the plan.
     pub(in crate::run) reports: Vec<PathBuf>,
+    /// The settings for requests to the server of a run that is not made here.
+    pub(in crate::run) remote: RemoteAccess,
     /// The registry of the run; absent without one.
     pub(in crate::run) registry: Option<&'run RegistryReports>,
     /// Terraform's own plan, if it was made before this run.

@@ -109,7 +109,10 @@ async fn prepare_packages(
     }
     // Terragrunt runs `init` in a copy of the module. Its links into the view would break when the view is
     // removed, and the runner does not find them.
-    let is_usable = engine.wrapper.is_none()
+    // What the tools' user owns in the clone cannot be taken back: it could be replaced by a link.
+    let is_usable = (input.handover.is_none()
+        || engine.data_directory(engine.directory).is_symlink())
+        && engine.wrapper.is_none()
         && (engine.tool.product != Product::Terraform
             || engine.tool.version >= FIRST_WITH_LOCK_FILE);
     let Some(cache) = providers.cache.clone().filter(|_| is_usable) else {

@@ -16,6 +16,7 @@ pub(super) mod operations;
 pub(super) mod phases;
 pub(super) mod piped_variables;
 pub(super) mod planning;
+pub(super) mod remote_runs;
 pub(super) mod run_inputs;
 pub(super) mod saved_plan;
 pub(super) mod sources;

@@ -3,20 +3,23 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Seek;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
 use crate::registry::RegistryError;
 use crate::run::context::Context;
+use crate::run::directory::run_directory::keep_data_in_module;
 use crate::run::failure::{Cause, Failure};
 use crate::workspace::{ArchiveError, unpack};
 use butler_base::blocking::blocking;
 use butler_base::error::chain;
 use butler_base::event::Phase;
+use butler_protocol::backend::BackendKind;
 use butler_protocol::spec::{ArchiveSource, RunSpec, Source};
 use butler_source::git::{self, CloneRequest};
+use butler_source::module::Module;
 
 /// The beginning of the names of variables with options of Terraform.
 const TF_CLI_ARGS: &str = "TF_CLI_ARGS";
@@ -67,6 +70,30 @@ pub(in crate::run) async fn fetch_source(
         .prepare_module(&location.directory)
         .map_err(|error| Failure::because(Phase::Source, chain(&error)))?;
     Ok(location)
+}
+
+/// Prepares the data directory for a tool that may send the module in `directory` to a server, which then plans and applies.
+/// Returns whether that is possible: Terragrunt can generate the block that says so, and a file that could not be read can
+/// contain it.
+///
+/// # Errors
+/// If the data directory cannot be created.
+pub(in crate::run) fn prepare_for_server(
+    spec: &RunSpec,
+    module: &Module,
+    directory: &Path,
+    through_terragrunt: bool,
+) -> Result<bool, Failure> {
+    let own = spec.backend.as_ref().map(|backend| &backend.kind);
+    let kind = own.or(module.backend.as_ref().map(|block| &block.kind));
+    let is_sent = kind.map_or(through_terragrunt || module.is_incomplete, |kind| {
+        BackendKind::of(kind).sends_module
+    });
+    if is_sent && !spec.source.is_in_place() {
+        keep_data_in_module(directory)
+            .map_err(|error| Failure::because(Phase::Variables, chain(&error)))?;
+    }
+    Ok(is_sent)
 }
 
 /// The texts that the module gets, and options of Terraform: they can be paths of files in the repository.

@@ -61,7 +61,7 @@ pub(in crate::run) async fn run_operation(
         state_lock::remove(engine, id).await?;
     }
 
-    match operation {
+    let result = match operation {
         Operation::Plan => plan_only(engine, input, pending, findings).await,
         Operation::Apply => Box::pin(apply(engine, PlanMode::Normal, input, findings)).await,
         Operation::Destroy => Box::pin(apply(engine, PlanMode::Destroy, input, findings)).await,
@@ -69,7 +69,10 @@ pub(in crate::run) async fn run_operation(
         Operation::DriftCheck => check_drift(engine, input, findings).await,
         Operation::Validate => validate(engine, input, findings).await,
         Operation::Test => test(engine, input, findings).await,
-    }
+    };
+    // What is applied or saved is not there any more.
+    input.remote.discard(engine).await;
+    result
 }
 
 /// Plans without an apply, and saves the plan in the `pending` file.
@@ -103,6 +106,7 @@ async fn plan_only(
     let is_needed = has_changes || mode == PlanMode::Destroy || !is_sent;
     if let (Some(pending), Some(plan)) = (pending.filter(|_| is_needed), &findings.plan) {
         pending.save(engine, input, plan).await?;
+        engine.remote_runs.take();
     }
     findings.awaits_confirmation = has_changes;
     findings.ends_with_changes = is_detailed(input) && has_changes;
@@ -127,6 +131,7 @@ async fn check_drift(
     {
         engine.log.announce(&sentence);
         plan.files.remove();
+        input.remote.discard(engine).await;
         plan = make_plan(engine, PlanMode::Normal, input, findings).await?;
         findings.compares_code = true;
         findings.counts = Some(plan.summary.counts);

@@ -15,16 +15,17 @@ use super::engine_setup::{
 };
 use super::isolation::isolation;
 use super::isolation_level::isolation_level;
-use super::module_files::{ModuleLocation, fetch_source};
+use super::module_files::{ModuleLocation, fetch_source, prepare_for_server};
 use super::operations::run_operation;
 use super::piped_variables::without_pipes;
+use super::remote_runs::RemoteAccess;
 use super::run_inputs::{
     given_in_arguments, plan_options, resolve_declared, resolve_inputs, warn_of_short_secrets,
     write_variables,
 };
 use super::state_location;
 use super::tools::{Tools, check_operation, choose, choose_named, make_ready, run_options};
-use crate::engine::{Engine, GivenAssignments, Wrapper};
+use crate::engine::{Engine, GivenAssignments, RemoteRuns, Wrapper};
 use crate::run::context::{Context, run_id};
 use crate::run::failure::Failure;
 use crate::run::findings::Findings;
@@ -67,6 +68,7 @@ pub(in crate::run) async fn run_phases(
     let through_terragrunt = tools.terragrunt.is_some();
     let preparing = context.notices.timeline.begin(Phase::Variables);
     let module = read_module(&location.directory, &tools.tool.request, through_terragrunt)?;
+    let is_sent = prepare_for_server(spec, &module, &location.directory, through_terragrunt)?;
     resolve_declared(context, spec, &mut inputs, &module)?;
     // The backend that Terragrunt generates is checked after `init`.
     if !through_terragrunt || spec.backend.is_some() || module.backend.is_some() {
@@ -141,6 +143,7 @@ pub(in crate::run) async fn run_phases(
         grace: context.grace,
         lock_timeout: context.settings.lock_timeout,
         killed_lock,
+        remote_runs: RemoteRuns::new(is_sent),
     };
     let input = CommandInput {
         variables,
@@ -157,6 +160,7 @@ pub(in crate::run) async fn run_phases(
         timeline: context.notices.timeline.clone(),
         approver: approver(context),
         reports: report_paths(context, spec),
+        remote: RemoteAccess { ca_bundle: context.settings.tool.ca_bundle.clone() },
         registry: context.registry,
         restored: None,
         handover: handover.flatten(),

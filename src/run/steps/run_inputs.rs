@@ -1,7 +1,7 @@
 //! The inputs of a run: variables, environment variables and secrets, from the configuration to the
 //! arguments of commands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 
 use secrecy::ExposeSecret;
@@ -113,14 +113,11 @@ pub(in crate::run) fn plan_options(
     let planning = &context.options.planning;
     let typed = planning.values().map(|(name, _)| name).filter(|name| module.is_secret(name));
     let has_registry = matches!(context.settings.source, RunSource::Registry { .. });
+    let given = given.map(String::as_str).chain(ambient).chain(typed);
+    let given_secrets: BTreeSet<_> = given.map(str::to_owned).collect();
     PlanOptions {
-        sensitive: given
-            .map(String::as_str)
-            .chain(ambient)
-            .chain(declared)
-            .chain(typed)
-            .map(str::to_owned)
-            .collect(),
+        sensitive: declared.map(str::to_owned).chain(given_secrets.iter().cloned()).collect(),
+        given_secrets,
         json: context.settings.plan_json,
         limit: has_registry.then_some(context.settings.body_limit as u64),
     }

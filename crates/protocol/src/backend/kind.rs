@@ -11,6 +11,8 @@ pub struct BackendKind {
     pub state: StateLocation,
     /// When a state lock ends if the tool is killed.
     pub lock: LockLifetime,
+    /// Whether the tool may send the files of the module to the server, which then plans and applies.
+    pub sends_module: bool,
     /// Settings that are nested blocks. Terraform refuses an attribute of that name.
     pub blocks: &'static [&'static str],
     /// How settings have to be translated for the version of the tool.

@@ -31,6 +31,7 @@ const REMOTE: BackendKind = BackendKind {
     name: "",
     state: StateLocation::Remote,
     lock: LockLifetime::UntilRemoved,
+    sends_module: false,
     blocks: &[],
     translation: SettingsTranslation::Unchanged,
     public_settings: &[],
@@ -69,6 +70,7 @@ static BACKENDS: [BackendKind; 13] = [
     },
     BackendKind {
         name: "cloud",
+        sends_module: true,
         public_settings: &["hostname", "name", "organization", "project", "tags", "workspaces"],
         identity: identity::remote,
         ..REMOTE
@@ -212,6 +214,7 @@ static BACKENDS: [BackendKind; 13] = [
     },
     BackendKind {
         name: "remote",
+        sends_module: true,
         blocks: &["workspaces"],
         public_settings: &[
             "hostname",

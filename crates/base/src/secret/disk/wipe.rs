@@ -31,6 +31,9 @@ pub(super) const DEEPEST: usize = 64;
 /// The beginning of the names of directories that were moved up.
 const MOVED: &str = ".deep-";
 
+/// The name of Terraform's data directory.
+const DATA_DIRECTORY: &str = ".terraform";
+
 /// The suffix of files that are removed last.
 const LOCK: &str = ".lock";
 
@@ -56,7 +59,8 @@ impl WipeError {
 /// The parts of a private directory that are not secret and can be huge.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Layout {
-    /// Names of directories that are removed without being overwritten, such as provider binaries.
+    /// Names of directories that are removed without being overwritten, such as provider binaries. In the checkout,
+    /// only those directly in Terraform's data directory.
     pub public: &'static [&'static str],
     /// A directory at the top, the checkout, and a file at the top that was created when the
     /// checkout was complete. In the checkout, only files that are newer than that file are
@@ -190,6 +194,12 @@ impl<'root> Wipe<'root> {
 
     fn is_public(&self, path: &Path) -> bool {
         self.layout.public.iter().any(|name| path.file_name() == Some(name.as_ref()))
+    }
+
+    /// Whether this is one of the public directories in Terraform's data directory.
+    fn is_downloaded(&self, path: &Path) -> bool {
+        let parent = path.parent().and_then(Path::file_name);
+        self.is_public(path) && parent == Some(DATA_DIRECTORY.as_ref())
     }
 
     /// Overwrites the files of a checkout that the run wrote, but not those that git checked out.
@@ -378,7 +388,7 @@ impl Changed<'_> {
             }
             unless_gone("overwrite", path, overwrite_file(path))
         };
-        wipe.each_below(root, &mut act, &|_| true, &|_| Ok(()))
+        wipe.each_below(root, &mut act, &|path| !wipe.is_downloaded(path), &|_| Ok(()))
     }
 }
 
