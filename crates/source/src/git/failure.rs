@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -116,8 +117,11 @@ pub enum FetchError {
     ServerFailed {
         /// Host and port.
         server: String,
-        /// The error of libgit2, with the status.
+        /// The error of libgit2, with the status, and what the host says.
         reason: String,
+        /// When the host wants to be asked again, in seconds.
+        #[serde(default)]
+        retry_after: Option<u64>,
     },
     /// The server refuses the repository, not the login.
     #[error("`{server}` refuses access to the repository: {reason}")]
@@ -303,6 +307,22 @@ pub(super) fn object_format(error: &git2::Error) -> Option<String> {
     let name = rest.split('\'').next()?;
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
     is_name.then(|| name.to_ascii_uppercase().replace("SHA", "SHA-"))
+}
+
+impl SourceError {
+    /// How long the host wants to be left alone.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Fetch { source, .. } | Self::Mirror { source, .. } => match source {
+                FetchError::ServerFailed { retry_after: Some(seconds), .. } => {
+                    Some(Duration::from_secs(*seconds))
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 impl FetchError {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
+use super::ask::with_answer;
 use super::environment::GitEnvironment;
 use super::failure::{FetchError, SourceError};
 use super::launch::{ProgressSink, access, beside, execute, scratch_home};
@@ -98,5 +99,12 @@ pub async fn update_mirror(
         memory_limit: request.memory_limit,
     });
     let access = access(&repository, logins, &request.credentials, environment, &scratch);
-    execute(&Task { access, job }, environment, &ProgressSink(sink), stop).await?.map_err(failed)
+    let task = Task { access, job };
+    match execute(&task, environment, &ProgressSink(sink), stop).await? {
+        Ok(update) => Ok(update),
+        Err(error) => {
+            let logins = &task.access.logins;
+            Err(failed(with_answer(error, &repository, logins, environment, stop).await))
+        }
+    }
 }

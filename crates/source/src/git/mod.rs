@@ -10,6 +10,7 @@
 //! [`answer_git`].
 
 mod advice;
+mod ask;
 mod certificates;
 mod checked_out;
 mod child;
@@ -28,6 +29,7 @@ mod submodules;
 mod task;
 mod url;
 
+pub use ask::moved_to;
 pub use certificates::share_certificates;
 pub use checked_out::checked_out_commit;
 pub use child::run_child;

@@ -115,7 +115,7 @@ pub(super) fn explain(context: &ErrorContext<'_>, error: &git2::Error) -> FetchE
         };
     }
     if has(&["status code: 429", "status code: 5"]) {
-        return FetchError::ServerFailed { server, reason };
+        return FetchError::ServerFailed { server, reason, retry_after: None };
     }
     if is_out_of_memory(error) {
         return FetchError::OutOfMemory { act: "fetch from the repository".to_owned() };
