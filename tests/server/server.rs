@@ -36,6 +36,7 @@ mod port;
 mod postgres;
 mod rare_changes;
 mod renames;
+mod replaced;
 mod resources;
 mod restarts;
 mod servers;

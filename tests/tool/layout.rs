@@ -47,6 +47,7 @@ const BASE: &[&[&str]] = &[
         "similar",
         "size",
         "trust",
+        "yaml",
     ],
     &["http", "process"],
 ];

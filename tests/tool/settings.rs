@@ -170,6 +170,7 @@ fn every_flag_of_the_command_line_is_a_setting() {
         "--raw",
         "--reason",
         "--removed",
+        "--server-config",
     ];
     let mut waiting = vec![command];
     while let Some(command) = waiting.pop() {

@@ -63,7 +63,7 @@ async fn cycle(store: &impl Store, layer: &LayerName, number: u32) -> StoreResul
     let seen = [(layer.clone(), Sighting::Found(revision.clone()))];
     // Each layer has a repository of its own, so no reading is older than another one.
     let readings = u64::from(number);
-    assert_eq!(store.observe(layer.as_str(), readings, &seen).await?, Outcome::Made);
+    assert_eq!(store.observe(layer.as_str(), readings, &seen, &[]).await?, Outcome::Made);
     let change = readings + 1;
     let (action, cause) = (Action::Plan, Cause::Commit { change });
     let id = RunId::derived(layer, &revision.digest, action, &cause);

@@ -83,7 +83,7 @@ async fn store() -> MemoryStore {
     let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
     let seen = Sighting::Found(revision.clone());
     let both = [(old.clone(), seen.clone()), ("new".parse().unwrap(), seen)];
-    assert_eq!(store.observe("infra", 0, &both).await.unwrap(), Outcome::Made);
+    assert_eq!(store.observe("infra", 0, &both, &[]).await.unwrap(), Outcome::Made);
     let (action, cause, change) = (Action::Plan, Cause::Commit { change: 1 }, 1);
     let id = RunId::derived(&old, &revision.digest, action, &cause);
     let run = NewRun { id: id.clone(), action, cause, revision, change, destroys: false };

@@ -136,6 +136,8 @@ struct Shared {
     backend: PathBuf,
     behaviour: Behaviour,
     names: Mutex<BTreeMap<PathBuf, String>>,
+    /// The new names of renamed repositories, by the earlier ones.
+    renamed: Mutex<BTreeMap<String, String>>,
     requests: Mutex<Vec<Request>>,
 }
 
@@ -179,6 +181,7 @@ impl GitServer {
             backend: git_exec_path().join("git-http-backend"),
             behaviour,
             names: Mutex::default(),
+            renamed: Mutex::default(),
             requests: Mutex::default(),
         });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
@@ -224,6 +227,26 @@ impl GitServer {
         format!("{}://{host}:{}/{name}", self.scheme, self.address.port())
     }
 
+    /// Gives the repository another name, and redirects requests with the earlier one. Returns the new URL.
+    pub fn rename(&self, repository: &Repository) -> String {
+        let earlier = name_of(&self.url(repository));
+        let name = format!("renamed-{earlier}");
+        let root = self.shared.root.path();
+        std::fs::rename(root.join(&earlier), root.join(&name)).unwrap();
+        self.shared.names.lock().unwrap().insert(repository.path().to_owned(), name.clone());
+        self.shared.renamed.lock().unwrap().insert(earlier, name);
+        self.url(repository)
+    }
+
+    /// Gives the URL of a renamed repository to another one.
+    pub fn reuse_name(&self, url: &str, repository: &Repository) {
+        let name = name_of(url);
+        let link = self.shared.root.path().join(&name);
+        std::os::unix::fs::symlink(repository.path().join(".git"), link).unwrap();
+        self.shared.renamed.lock().unwrap().remove(&name);
+        self.shared.names.lock().unwrap().insert(repository.path().to_owned(), name);
+    }
+
     /// `scheme://127.0.0.1:port`.
     pub fn origin(&self) -> String {
         format!("{}://{}", self.scheme, self.address)
@@ -242,6 +265,11 @@ impl Drop for GitServer {
             let _ = thread.join();
         }
     }
+}
+
+/// The last part of the path of a URL.
+fn name_of(url: &str) -> String {
+    url.rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 /// A listener that speaks TLS, for [`axum::serve()`].
@@ -301,6 +329,14 @@ async fn answer(
     if let Some(target) = &shared.behaviour.redirect {
         return plain(StatusCode::FOUND)
             .header("location", format!("{target}{uri}"))
+            .body(Body::empty())
+            .unwrap();
+    }
+    let name = uri.path().trim_start_matches('/').split('/').next().unwrap_or_default();
+    if let Some(renamed) = shared.renamed.lock().unwrap().get(name) {
+        let location = uri.to_string().replacen(name, renamed, 1);
+        return plain(StatusCode::MOVED_PERMANENTLY)
+            .header("location", location)
             .body(Body::empty())
             .unwrap();
     }

@@ -8,8 +8,8 @@ use butler_base::cancel::Stop;
 use butler_base::error::chain;
 use butler_protocol::spec::GitCredentials;
 use butler_source::git::{
-    FetchError, GitEnvironment, MirrorRequest, MirrorSubmodules, MirrorUpdate, SourceError,
-    update_mirror,
+    FetchError, GitEnvironment, MirrorHistory, MirrorRequest, MirrorSubmodules, MirrorUpdate,
+    SourceError, update_mirror,
 };
 
 use super::{Lines, MAIN, TOKEN, with_history};
@@ -37,6 +37,7 @@ impl Mirror {
                 keep: Vec::new(),
                 directory: directory.path().join("mirrors/one"),
                 submodules: MirrorSubmodules::All,
+                history: MirrorHistory::Recent,
                 memory_limit: 1 << 30,
             },
             environment: GitEnvironment {
@@ -85,7 +86,7 @@ impl Mirror {
     pub(super) fn file(&self, commit: &str, path: &str) -> Option<String> {
         let repository = self.repository();
         let commit = repository.find_commit(git2::Oid::from_str(commit).unwrap()).ok()?;
-        let entry = commit.tree().unwrap().get_path(Path::new(path)).ok()?;
+        let entry = commit.tree().ok()?.get_path(Path::new(path)).ok()?;
         let blob = repository.find_blob(entry.id()).unwrap();
         Some(String::from_utf8(blob.content().to_vec()).unwrap())
     }
@@ -125,7 +126,7 @@ fn expected(references: &[(&str, Option<&str>)]) -> BTreeMap<String, Option<Stri
 }
 
 #[tokio::test]
-async fn first_update_of_a_mirror_fetches_the_references_without_history() {
+async fn first_update_of_a_mirror_fetches_the_references_with_their_recent_history() {
     let repository = with_history();
     let tag = repository.git(&["rev-parse", "v1.0.0^{commit}"]);
     let web = GitServer::with_login("x-access-token", TOKEN);
@@ -158,7 +159,7 @@ async fn first_update_of_a_mirror_fetches_the_references_without_history() {
         assert_eq!(mirror.file(&head, "modules/a/main.tf").as_deref(), Some(""));
         assert_eq!(mirror.file(&tag, "main.tf").as_deref(), Some(MAIN.1));
         assert!(mirror.file(&tag, "modules/a/main.tf").is_none());
-        assert!(!mirror.has_history(&tag));
+        assert!(mirror.has_history(&tag));
         assert_eq!(mirror.request.directory.metadata().unwrap().mode() & 0o777, 0o700);
         assert!(!mirror.has_logged("history"));
     }

@@ -53,6 +53,8 @@ pub(super) struct RepositoryView {
     last_poll: Option<Timestamp>,
     /// Why it failed.
     error: Option<String>,
+    /// What people should know about the address: its host redirects to another one.
+    warning: Option<String>,
     /// The number of the last poll that has ended, since the server started.
     polls: u64,
     /// When the last webhook with a valid signature arrived, since the server started.
@@ -71,6 +73,7 @@ pub(super) async fn list<S: Store>(
             url: without_login(&repository.entry.url.value),
             last_poll: poll.map(|poll| Timestamp::of(poll.at)),
             error: poll.and_then(|poll| poll.error.clone()),
+            warning: state.desired.move_of(name),
             polls: state.desired.ended_polls(name),
             last_delivery: state.deliveries.last(name).map(Timestamp::of),
         }

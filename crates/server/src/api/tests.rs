@@ -112,7 +112,7 @@ async fn tested_as(hosts: Hosts, access: Option<Access>, bucket: Option<Arc<Buck
     let (commit, digest) = (Commit::new("c1"), Digest::new("d1"));
     let seen = Sighting::Found(Revision { commit, digest });
     let sightings: Vec<_> = layers.iter().map(|(name, _)| (name.clone(), seen.clone())).collect();
-    assert_eq!(store.observe("infra", 0, &sightings).await.unwrap(), Outcome::Made);
+    assert_eq!(store.observe("infra", 0, &sightings, &[]).await.unwrap(), Outcome::Made);
     for (name, source) in &layers {
         views.look(&*store, name, Some(source)).await;
     }
@@ -241,7 +241,7 @@ impl Tested {
     pub(crate) async fn see_of(&self, layer: &str, sighting: Sighting) {
         let readings = self.store.readings("infra").await.unwrap();
         let seen = [(layer.parse().unwrap(), sighting)];
-        assert_eq!(self.store.observe("infra", readings, &seen).await.unwrap(), Outcome::Made);
+        assert_eq!(self.store.observe("infra", readings, &seen, &[]).await.unwrap(), Outcome::Made);
     }
 
     /// Records another commit of the layer `a`, with another digest.

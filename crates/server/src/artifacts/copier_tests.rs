@@ -28,7 +28,7 @@ impl Servers {
         let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
         let seen =
             ["a", "b"].map(|name| (name.parse().unwrap(), Sighting::Found(revision.clone())));
-        assert_eq!(store.observe("infra", 0, &seen).await.unwrap(), Outcome::Made);
+        assert_eq!(store.observe("infra", 0, &seen, &[]).await.unwrap(), Outcome::Made);
         let objects = Arc::new(Unreliable::new(Faults::None));
         let bucket = Arc::new(Bucket::of(objects.clone()));
         let not_copied = Arc::<NotCopied>::default();

@@ -25,7 +25,7 @@ async fn with_attempt(
     let layer: LayerName = "a".parse().unwrap();
     let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
     let seen = [(layer.clone(), Sighting::Found(revision.clone()))];
-    assert_eq!(store.observe("infra", 0, &seen).await.unwrap(), Outcome::Made);
+    assert_eq!(store.observe("infra", 0, &seen, &[]).await.unwrap(), Outcome::Made);
     let (action, cause, change) = (Action::Plan, Cause::Commit { change: 1 }, 1);
     let run = RunId::derived(&layer, &revision.digest, action, &cause);
     let new = NewRun { id: run.clone(), action, cause, revision, change, destroys: false };
@@ -156,7 +156,7 @@ async fn plan_that_another_server_has_not_copied_is_waited_for_and_then_made_aga
     let layer: LayerName = "a".parse().unwrap();
     let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
     let seen = [(layer.clone(), Sighting::Found(revision.clone()))];
-    assert_eq!(store.observe("infra", 0, &seen).await.unwrap(), Outcome::Made);
+    assert_eq!(store.observe("infra", 0, &seen, &[]).await.unwrap(), Outcome::Made);
     let planned = start(&store, &DataDirectory::create(other.path()).unwrap(), "a", "1").await;
     end(&store, &planned).await;
     let plan = store.run(&planned.run).await.unwrap().unwrap().1.plan.unwrap().digest;

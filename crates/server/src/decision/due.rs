@@ -83,7 +83,7 @@ impl<'a> Work<'a> {
             return Decision::blocked(Reason::new(Gate::Policy, text)).look_at(expires);
         }
         if let Some(why) = gates::why_approval(self.layer, &self.input.facts.runs, run) {
-            let reason = Reason::new(Gate::Approval, why.describe(plan, run.accepts()));
+            let reason = Reason::new(Gate::Approval, why.describe(run, plan));
             let waits = Decision::rest(Phase::PendingTrigger).because(reason).look_at(expires);
             return match reported::why_planned_again(run, &self.input.facts.runs) {
                 Some(reason) => waits.because(reason),

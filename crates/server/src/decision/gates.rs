@@ -7,8 +7,8 @@ use super::progress::follows_failed_apply;
 use super::reported;
 use super::types::{Decision, Input, NeededSlot, Step};
 use crate::model::{
-    Action, Breaker, Cause, Gate, Layer, Moment, Phase, Reason, RepositorySlots, Run, SavedPlan,
-    Strategy,
+    Action, Breaker, Cause, Commit, Gate, Layer, Moment, Phase, Reason, RepositorySlots, Run,
+    SavedPlan, Strategy,
 };
 
 /// A closed gate, and when it opens by itself.
@@ -109,7 +109,7 @@ fn approval(input: &Input<'_>, layer: &Layer, run: &Run) -> Option<ClosedGate> {
     let runs = &input.facts.runs;
     let planned = runs.iter().rev().find(|planned| run.applies(planned))?;
     let (saved, why) = (planned.plan.as_ref()?, why_approval(layer, runs, planned)?);
-    Some(ClosedGate::until_an_event(Gate::Approval, why.describe(saved, planned.accepts())))
+    Some(ClosedGate::until_an_event(Gate::Approval, why.describe(planned, saved)))
 }
 
 /// Why a person must approve a plan.
@@ -121,15 +121,17 @@ pub(crate) enum WhyApproval {
     Strategy,
     /// It deletes, replaces or forgets more resources than this limit.
     DestroyLimit(u64),
+    /// Its commit has no known ancestor in common with those that were read before.
+    UnrelatedHistory,
     /// The apply before it has failed after it may have changed something.
     FailedApply,
 }
 
 impl WhyApproval {
-    /// The sentence about the plan, which waits, and `accepts` what was changed outside of Terraform if it says so.
-    pub(super) fn describe(self, plan: &SavedPlan, accepts: bool) -> String {
+    /// The sentence about the plan that `planned` has saved, which waits.
+    pub(super) fn describe(self, planned: &Run, plan: &SavedPlan) -> String {
         let counts = plan.counts;
-        let summary = if accepts {
+        let summary = if planned.accepts() {
             format!(
                 "waiting for approval: writes what was changed outside of Terraform into the state: {} changed, \
                  {} deleted",
@@ -141,6 +143,14 @@ impl WhyApproval {
         match self {
             Self::Destroys | Self::Strategy => summary,
             Self::DestroyLimit(limit) => format!("{summary}; `destroy-limit` is {limit}"),
+            Self::UnrelatedHistory => {
+                let before = planned.unrelated_to.as_ref().map_or("?", Commit::as_str);
+                format!(
+                    "{summary}; commit {} has no known ancestor in common with commit {before}, which was read before: \
+                     check that the address still leads to the same repository",
+                    planned.revision.commit
+                )
+            }
             Self::FailedApply => format!(
                 "{summary}; the apply before it failed and may have changed something, so it is not repeated \
                  without a person"
@@ -156,6 +166,7 @@ pub(crate) fn why_approval(layer: &Layer, runs: &[Run], planned: &Run) -> Option
     let over_limit = layer.destroy_limit.filter(|limit| plan.counts.removed() > *limit);
     match (layer.strategy, over_limit) {
         _ if planned.destroys => Some(WhyApproval::Destroys),
+        _ if planned.unrelated_to.is_some() => Some(WhyApproval::UnrelatedHistory),
         (Strategy::Approve | Strategy::PlanOnly, _) => Some(WhyApproval::Strategy),
         (Strategy::Auto, Some(limit)) => Some(WhyApproval::DestroyLimit(limit)),
         (Strategy::Auto, None) => {

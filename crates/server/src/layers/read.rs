@@ -41,6 +41,9 @@ impl Caches {
 pub struct Reading {
     /// The [`origin`] of the reading.
     pub origin: String,
+    /// The commits that were read, by ref.
+    #[serde(default)]
+    pub heads: BTreeMap<String, Commit>,
     /// The directories that match the globs of each layer set, by its name.
     pub directories: BTreeMap<String, Vec<String>>,
     /// The directories that the names of members of layer sets belong to, also of directories that are gone.
@@ -155,6 +158,12 @@ impl Heads {
     pub fn is_same(&self, other: &Self) -> bool {
         self.commits == other.commits && self.notes == other.notes
     }
+
+    /// The commits of the refs that exist.
+    fn existing(&self) -> BTreeMap<String, Commit> {
+        let commits = self.commits.iter();
+        commits.filter_map(|(name, commit)| Some((name.clone(), commit.clone()?))).collect()
+    }
 }
 
 impl From<BTreeMap<String, Option<Commit>>> for Heads {
@@ -197,7 +206,7 @@ pub fn read(
     caches: &mut Caches,
 ) -> Result<Reading, TreeError> {
     let (origin, homes) = (origin(config, repository), heads.homes.clone());
-    let mut reading = Reading { origin, homes, ..Reading::default() };
+    let mut reading = Reading { origin, homes, heads: heads.existing(), ..Reading::default() };
     reading.problems.extend(problems_of_includes(config, repository, heads));
     caches.begin();
     let mut budget = Budget::new(config);

@@ -33,7 +33,7 @@ pub use follower::StoredFollower;
 pub use journal::{JournalChange, JournalEntry, JournalKind};
 pub use layer::{DriftCheck, Formerly, Layer, Strategy, Timeouts};
 pub use names::{Commit, Digest, InvalidLayerName, LayerName, PlanDigest, RunId};
-pub use observation::{Observation, Revision, Sighting};
+pub use observation::{HistoryBreak, Observation, Revision, Sighting, Unrelated};
 pub use phase::{Gate, Phase, Reason};
 pub(crate) use place::{THIS_MACHINE, as_job, server_of};
 pub use plan::{ChangeCounts, SavedPlan, StalePlan};

@@ -242,6 +242,10 @@ pub struct Run {
     /// Who lets it start although a window is closed, and why. Runs of earlier versions have none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_override: Option<WindowOverride>,
+    /// The commit of the history before, if that of the run has no known ancestor in common with it
+    /// ([`super::HistoryBreak`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unrelated_to: Option<Commit>,
 }
 
 /// An administrator lets one run start although a window forbids its action.
@@ -275,6 +279,7 @@ impl Run {
             plan,
             approved_by,
             window_override,
+            unrelated_to: None,
         }
     }
 

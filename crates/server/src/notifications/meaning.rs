@@ -183,6 +183,10 @@ fn approval(known: &Known, run: &Run) -> Option<&'static str> {
             "The plan deletes, replaces or forgets more resources than `destroy-limit` allows; it is applied \
              when a user approves it."
         }
+        WhyApproval::UnrelatedHistory => {
+            "The commit has no known ancestor in common with what was read before: check that the address still leads \
+             to the same repository. The plan is applied when a user approves it."
+        }
         WhyApproval::FailedApply => {
             "The apply before it failed and may have changed something; the plan is applied when a user \
              approves it."

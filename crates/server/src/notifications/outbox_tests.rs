@@ -125,7 +125,7 @@ impl Tested {
         let revision = Revision { commit: Commit::new("c"), digest: Digest::new(digest) };
         let readings = self.store.readings("infra").await.unwrap();
         let seen = [(layer.clone(), Sighting::Found(revision.clone()))];
-        let seen = self.store.observe("infra", readings, &seen).await.unwrap();
+        let seen = self.store.observe("infra", readings, &seen, &[]).await.unwrap();
         assert_eq!(seen, Outcome::Made);
         let action = Action::Plan;
         let id = RunId::derived(&layer, &revision.digest, action, &cause);

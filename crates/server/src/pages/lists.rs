@@ -35,6 +35,8 @@ struct RepositoryRow {
     url: String,
     polled: Option<When>,
     error: String,
+    /// What people should know about the address; may be empty.
+    warning: String,
     delivered: Option<When>,
     layers: usize,
 }
@@ -55,6 +57,7 @@ pub(super) async fn repositories<S: Store>(
             url: without_login(&repository.entry.url.value),
             polled: poll.map(|poll| When::new(Timestamp::of(poll.at).0, now)),
             error: poll.and_then(|poll| poll.error.as_deref()).map(sentence).unwrap_or_default(),
+            warning: state.desired.move_of(name).as_deref().map(sentence).unwrap_or_default(),
             delivered: state.deliveries.last(name).map(|at| When::new(Timestamp::of(at).0, now)),
             layers: views.iter().filter(|view| is_here(&view.repository)).count(),
         }

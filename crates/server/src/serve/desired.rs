@@ -30,6 +30,8 @@ pub struct Desired {
     /// The directories of names that an earlier server knew, by repository.
     homes: Mutex<BTreeMap<String, BTreeMap<LayerName, String>>>,
     polls: Mutex<BTreeMap<String, Poll>>,
+    /// That repositories have moved, in sentences.
+    moved: Mutex<BTreeMap<String, String>>,
     /// How many polls of each repository have begun and ended.
     counts: Mutex<BTreeMap<String, PollCounts>>,
     /// Makes the next poll of a repository begin at once.
@@ -98,6 +100,7 @@ impl Desired {
             readings: Mutex::default(),
             homes: Mutex::default(),
             polls: Mutex::default(),
+            moved: Mutex::default(),
             counts: Mutex::default(),
             due: Mutex::default(),
             errors: Mutex::default(),
@@ -259,6 +262,9 @@ impl Desired {
         let mut polls = self.polls.lock().unwrap_or_else(PoisonError::into_inner);
         polls.retain(|name, _| is_used(name));
         drop(polls);
+        let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        moved.retain(|name, _| is_used(name));
+        drop(moved);
         self.config.send_replace(Arc::new(config));
         self.put_together();
         let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
@@ -287,6 +293,7 @@ impl Desired {
             let error = polls.get(name)?.error.as_ref()?;
             Some(format!("cannot read the repository `{name}`: {error}"))
         });
+        let moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let of_catalog = self.catalog.borrow().problems.clone();
         let includes = self.include_errors();
         let followers = self.followed.errors();
@@ -299,8 +306,24 @@ impl Desired {
             .chain(includes)
             .chain(resources)
             .chain(unread)
+            .chain(moved.into_values())
             .chain(of_catalog)
             .collect()
+    }
+
+    /// Takes whether a repository has moved, in one sentence.
+    pub(super) fn moved(&self, repository: &str, sentence: Option<String>) {
+        let mut moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        match sentence {
+            Some(sentence) => drop(moved.insert(repository.to_owned(), sentence)),
+            None => drop(moved.remove(repository)),
+        }
+    }
+
+    /// That a repository has moved, in one sentence.
+    #[must_use]
+    pub fn move_of(&self, repository: &str) -> Option<String> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner).get(repository).cloned()
     }
 
     /// Why the last poll of a repository failed.
@@ -329,6 +352,12 @@ impl Desired {
         });
         self.readings.lock().unwrap_or_else(PoisonError::into_inner).extend(known);
         self.put_together();
+    }
+
+    /// The commits of the refs of a repository that were read last, also by an earlier server.
+    pub(super) fn heads(&self, repository: &str) -> BTreeMap<String, Commit> {
+        let readings = self.readings.lock().unwrap_or_else(PoisonError::into_inner);
+        readings.get(repository).map(|reading| reading.heads.clone()).unwrap_or_default()
     }
 
     /// The directories that names of layers belong to, as far as that is known of a repository.

@@ -95,7 +95,7 @@ mod tests {
         let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
         let seen =
             ["a", "b"].map(|name| (name.parse().unwrap(), Sighting::Found(revision.clone())));
-        assert_eq!(store.observe("infra", 0, &seen).await.unwrap(), Outcome::Made);
+        assert_eq!(store.observe("infra", 0, &seen, &[]).await.unwrap(), Outcome::Made);
         let older = start(&store, &data, "a", "1").await;
         end(&store, &older).await;
         let newest = start(&store, &data, "a", "2").await;

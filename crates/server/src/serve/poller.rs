@@ -1,5 +1,10 @@
 //! Keeps the mirror of one repository up to date, and records what it contains.
 
+mod address;
+mod failures;
+mod fetch;
+mod history;
+mod moved;
 mod submodules;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,24 +15,20 @@ use std::time::{Duration, Instant};
 use butler_base::blocking::blocking;
 use butler_base::cancel::Stop;
 use butler_base::error::{Advice as _, chain};
-use butler_base::event::Stream;
-use butler_base::process::Sink;
-use butler_protocol::spec::GitCredentials;
-use butler_source::git::{
-    GitEnvironment, MirrorRequest, MirrorSubmodules, SourceError, update_mirror,
-};
-use secrecy::SecretString;
+use butler_source::git::{GitEnvironment, SourceError};
 use tokio::sync::mpsc;
 
+use self::address::Address;
+use self::failures::Failures;
 use super::desired::Desired;
 use super::followed::Polled;
 use super::read_includes::read_includes;
 use super::remembered;
 use crate::attempts::{SecretError, Secrets};
-use crate::config::{Config, RepositoryEntry, SubmoduleChoice};
+use crate::config::{Config, RepositoryEntry};
 use crate::data::DataDirectory;
 use crate::event::Event;
-use crate::layers::{Caches, Heads, LeftOut, Reading, read, references};
+use crate::layers::{Caches, Heads, Reading, read, references};
 use crate::metrics::PollDurations;
 use crate::mirror::TreeError;
 use crate::model::{Commit, LayerName};
@@ -114,6 +115,7 @@ pub(super) struct Poller<S> {
     /// What the store needed after that.
     kept: Vec<Commit>,
     caches: Arc<Mutex<Caches>>,
+    address: Mutex<Address>,
 }
 
 /// A reading that needs not be repeated.
@@ -132,7 +134,8 @@ impl<S: Store + 'static> Poller<S> {
         events: mpsc::UnboundedSender<Event>,
     ) -> Self {
         let (name, last, kept, caches) = (name.to_owned(), None, Vec::new(), Arc::default());
-        Self { name, store, settings, desired, events, last, kept, caches }
+        let address = Mutex::default();
+        Self { name, store, settings, desired, events, last, kept, caches, address }
     }
 
     /// Polls until `stop`, or until the repository is removed from the configuration.
@@ -198,7 +201,9 @@ impl<S: Store + 'static> Poller<S> {
         self.log_submodules(&reading, &left_out);
         let heads = Heads { left_out, ..heads };
         let sightings = self.desired.own_sightings(&self.name, &config, &reading);
-        if self.store.observe(&self.name, readings, &sightings).await? == Outcome::Refused {
+        let unrelated = self.unrelated(&config, &heads, &sightings, stop).await?;
+        let observed = self.store.observe(&self.name, readings, &sightings, &unrelated).await?;
+        if observed == Outcome::Refused {
             // Another server has read something newer. The next poll reads it too.
             return Ok(());
         }
@@ -212,7 +217,8 @@ impl<S: Store + 'static> Poller<S> {
             .collect();
         let is_first = before.is_none();
         // Layer sets can have other members. The scheduler looks at all layers then.
-        let is_new = self.desired.read(&self.name, reading.clone());
+        let has_moved = self.desired.heads(&self.name) != reading.heads;
+        let is_new = self.desired.read(&self.name, reading.clone()) || has_moved;
         self.remember(reading.clone(), is_new).await;
         for layer in changed {
             // The receiver is gone when the server stops.
@@ -305,6 +311,8 @@ impl<S: Store + 'static> Poller<S> {
         let heads = heads.map(|(name, commit)| (name.clone(), commit.clone())).collect();
         self.desired.followed.found(&self.name, Polled { heads, error, begun });
         let mut found = found?;
+        let moved = self.moved(config, entry).await?;
+        self.desired.moved(&self.name, moved.clone());
         for commit in &commits {
             if let Some(answer) = found.commits.get(commit.as_str()) {
                 self.desired.wanted.found(&self.name, commit, answer.is_some());
@@ -314,60 +322,11 @@ impl<S: Store + 'static> Poller<S> {
         found.notes.retain(|name, _| needed.contains(name));
         let kept: BTreeSet<&Commit> = found.commits.values().flatten().collect();
         found.left_out.retain(|commit, _| kept.contains(commit));
-        Ok(found)
-    }
-
-    /// Fetches `references`, and those of their submodules that are at or above the paths of `submodules`.
-    async fn fetch(
-        &self,
-        config: &Config,
-        entry: &RepositoryEntry,
-        references: BTreeSet<String>,
-        submodules: BTreeMap<String, BTreeSet<String>>,
-        stop: &Stop,
-    ) -> Result<Heads, PollError> {
-        let credentials = match entry.credentials.as_ref().map(|entry| entry.value.clone()) {
-            None => GitCredentials::None,
-            Some(entry) => {
-                let used_by = format!("the repository `{}`", self.name);
-                let secrets = self.settings.secrets.clone();
-                blocking(move |_| secrets.credentials(&entry, &used_by)).await?
-            }
-        };
-        let request = MirrorRequest {
-            repository: SecretString::from(entry.url.value.clone()),
-            credentials,
-            references: references.into_iter().collect(),
-            keep: self.keep(),
-            directory: self.directory(),
-            submodules: match entry.submodules.unwrap_or_default() {
-                SubmoduleChoice::Needed => MirrorSubmodules::Needed(submodules),
-                SubmoduleChoice::All => MirrorSubmodules::All,
-                SubmoduleChoice::None => MirrorSubmodules::None,
-            },
-            memory_limit: self.settings.mirror_memory,
-        };
-        let sink = PollSink(&self.name);
-        // Credentials of the server's environment are not for them.
-        let git = if config.is_included_repository(&self.name) {
-            &self.settings.git_of_includes
-        } else {
-            &self.settings.git
-        };
-        let update = update_mirror(&request, git, &sink, stop);
-        let update =
-            tokio::time::timeout(DEADLINE, update).await.map_err(|_| PollError::TooSlow)??;
-        let commits = update.references.into_iter();
-        let commits: BTreeMap<String, Option<Commit>> =
-            commits.map(|(name, commit)| (name, commit.map(Commit::new))).collect();
-        let mut left_out = LeftOut::new();
-        for (reference, failed) in update.left_out {
-            if let Some(Some(commit)) = commits.get(&reference) {
-                left_out.entry(commit.clone()).or_default().extend(failed);
-            }
+        for name in moved.iter().flat_map(|_| &needed) {
+            let notes = found.notes.remove(name).into_iter().chain(moved.clone());
+            found.notes.insert(name.clone(), notes.collect::<Vec<_>>().join("; "));
         }
-        let homes = self.desired.homes(&self.name);
-        Ok(Heads { commits, notes: update.notes, homes, left_out })
+        Ok(found)
     }
 
     fn directory(&self) -> PathBuf {
@@ -405,18 +364,4 @@ pub(super) async fn poll_each<S: Store + 'static>(
         done.insert(name);
     }
     unread
-}
-
-/// Writes the progress of git to the log of the server.
-struct PollSink<'a>(&'a str);
-
-impl Sink for PollSink<'_> {
-    fn line(&self, _: Stream, line: &[u8]) {
-        tracing::debug!(repository = self.0, "{}", String::from_utf8_lossy(line));
-    }
-
-    /// Progress that overwrites itself is left out.
-    fn partial(&self, _: Stream, pending: &[u8]) -> usize {
-        pending.len()
-    }
 }

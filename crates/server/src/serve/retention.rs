@@ -262,7 +262,7 @@ mod tests {
             let (commit, digest) = (Commit::new("c"), Digest::new(change.to_string()));
             let revision = Revision { commit, digest };
             let seen = [(layer.clone(), Sighting::Found(revision.clone()))];
-            let seen = store.observe("infra", change - 1, &seen).await.unwrap();
+            let seen = store.observe("infra", change - 1, &seen, &[]).await.unwrap();
             assert_eq!(seen, Outcome::Made);
             let (action, cause) = (Action::Plan, Cause::Commit { change });
             let id = RunId::derived(&layer, &revision.digest, action, &cause);
@@ -288,7 +288,7 @@ mod tests {
         let layer: LayerName = "a".parse().unwrap();
         let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
         let seen = [(layer.clone(), Sighting::Found(revision.clone()))];
-        assert_eq!(store.observe("infra", 0, &seen).await.unwrap(), Outcome::Made);
+        assert_eq!(store.observe("infra", 0, &seen, &[]).await.unwrap(), Outcome::Made);
         let (action, cause, change) = (Action::Plan, Cause::Commit { change: 1 }, 1);
         let id = RunId::derived(&layer, &revision.digest, action, &cause);
         let run = NewRun { id: id.clone(), action, cause, revision, change, destroys: false };
@@ -352,7 +352,7 @@ mod tests {
         let store = MemoryStore::new(Arc::new(clock));
         let revision = Revision { commit: Commit::new("c"), digest: Digest::new("d") };
         let seen = [("a".parse().unwrap(), Sighting::Found(revision))];
-        assert_eq!(store.observe("infra", 0, &seen).await.unwrap(), Outcome::Made);
+        assert_eq!(store.observe("infra", 0, &seen, &[]).await.unwrap(), Outcome::Made);
         let old = start(&store, &data, "a", "1").await;
         end(&store, &old).await;
         let newest = start(&store, &data, "a", "2").await;

@@ -1,5 +1,6 @@
 //! What a database has to offer, and how it becomes a [`Store`].
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use super::{
 };
 use crate::model::{
     Breaker, Closed, Commit, DeciderLease, Former, JournalEntry, LayerName, Moment, NewRun,
-    OpenBreaker, PlanDigest, Run, RunId, Session, Sighting, StoredFollower, WindowOverride,
+    Observation, OpenBreaker, PlanDigest, Run, RunId, Session, Sighting, StoredFollower, Unrelated,
+    WindowOverride,
 };
 
 /// What a transaction does.
@@ -185,15 +187,26 @@ impl<D: Database> Store for D {
             .await
     }
 
+    async fn observations(
+        &self,
+        layers: &[LayerName],
+    ) -> StoreResult<BTreeMap<LayerName, Observation>> {
+        let layers = layers.to_vec();
+        self.transaction(Access::Read, move |tables| transactions::observations(tables, &layers))
+            .await
+    }
+
     async fn observe(
         &self,
         repository: &str,
         readings: u64,
         sightings: &[(LayerName, Sighting)],
+        unrelated: &[Unrelated],
     ) -> StoreResult<Outcome> {
         let (repository, sightings) = (repository.to_owned(), sightings.to_vec());
+        let unrelated = unrelated.to_vec();
         self.transaction(Access::Write, move |tables| {
-            transactions::observe(tables, &repository, readings, &sightings)
+            transactions::observe(tables, &repository, readings, &sightings, &unrelated)
         })
         .await
     }

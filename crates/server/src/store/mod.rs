@@ -30,6 +30,7 @@ mod stored_row;
 mod tables;
 mod transaction;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +41,7 @@ use tokio::sync::watch;
 use crate::model::{
     Breaker, ChangeCounts, Closed, Commit, DriftKind, Ending, Facts, Former, JournalEntry,
     LayerName, Moment, NewRun, Observation, OpenBreaker, PlanDigest, Run, RunId, SavedPlan,
-    Sighting, StalePlan, StateLock, StateVersion, Upstream, WindowOverride,
+    Sighting, StalePlan, StateLock, StateVersion, Unrelated, Upstream, WindowOverride,
 };
 
 pub use any::{AnyStore, StoreOpening, StorePlace};
@@ -252,14 +253,22 @@ pub trait Store: Cursors + Deciders + Followers + Sessions {
     /// read.
     fn readings(&self, repository: &str) -> impl Future<Output = StoreResult<u64>> + Send;
 
+    /// What was read last of these layers, without those that were not read yet.
+    fn observations(
+        &self,
+        layers: &[LayerName],
+    ) -> impl Future<Output = StoreResult<BTreeMap<LayerName, Observation>>> + Send;
+
     /// Records what a repository contains, unless something newer was recorded since `readings` was
     /// asked. A layer whose digest differs from the last one has changed once more; if nothing is
-    /// new, nothing is written.
+    /// new, nothing is written. `unrelated` has the pairs of commits without a known common ancestor: what was read
+    /// last of a layer, or before a break in its history, with what is read now.
     fn observe(
         &self,
         repository: &str,
         readings: u64,
         sightings: &[(LayerName, Sighting)],
+        unrelated: &[Unrelated],
     ) -> impl Future<Output = StoreResult<Outcome>> + Send;
 
     /// Inserts a run if there is none with its id and its change is still the current one.

@@ -8,7 +8,7 @@ use super::{AttemptId, AttemptResult, Note, Outcome};
 use crate::model::{
     Action, Attempt, Cause, Closed, Commit, DriftFinding, DriftKind, Ending, LayerName, Liveness,
     Moment, NewRun, Observation, PlanDigest, ReportedLock, Revision, Run, RunId, SavedPlan,
-    Sighting, StalePlan, StateVersion, WindowOverride,
+    Sighting, StalePlan, StateVersion, Unrelated, WindowOverride,
 };
 
 /// A breaker that a failed apply has opened.
@@ -104,13 +104,23 @@ impl Record {
             .filter(|attempt| attempt.number == id.number && attempt.end.is_none())
     }
 
-    /// Records what the repository contains.
-    pub(super) fn observe(&mut self, sighting: &Sighting, now: Moment) -> Outcome {
+    /// Whether no commit was read.
+    pub(super) fn is_unread(&self) -> bool {
+        self.observation.as_ref().and_then(Observation::commit).is_none()
+    }
+
+    /// Records what the repository contains. `unrelated` has all pairs of commits that this is about.
+    pub(super) fn observe(
+        &mut self,
+        sighting: &Sighting,
+        unrelated: &[Unrelated],
+        now: Moment,
+    ) -> Outcome {
         let known = self.observation.as_ref();
         if known.is_some_and(|known| known.sighting == *sighting) {
             return Outcome::Refused;
         }
-        self.observation = Some(Observation::after(known, sighting.clone(), now));
+        self.observation = Some(Observation::after(known, sighting.clone(), unrelated, now));
         Outcome::Made
     }
 
@@ -120,7 +130,9 @@ impl Record {
         if !is_current || self.run_mut(&run.id).is_some() {
             return Outcome::Refused;
         }
-        self.runs.push(Run::new(run, now));
+        let history_break = self.observation.as_ref().and_then(|read| read.history_break.as_ref());
+        let unrelated_to = history_break.map(|known| known.before.clone());
+        self.runs.push(Run { unrelated_to, ..Run::new(run, now) });
         Outcome::Made
     }
 
@@ -218,6 +230,7 @@ impl Record {
         run.plan = result.plan.map(|plan| SavedPlan { saved: now, ..plan });
         let is_empty = run.plan.as_ref().is_some_and(|plan| plan.is_empty) && !run.destroys;
         let (action, revision, destroys) = (run.action, run.revision.clone(), run.destroys);
+        let change = run.change;
         let accepts = run.accepts();
         if let Some(attempt) = run.attempts.last_mut() {
             attempt.end = end;
@@ -270,6 +283,13 @@ impl Record {
                 }
                 Action::Plan | Action::Trigger => {}
             }
+        }
+        // A person has approved what is from the new history only.
+        if ending == Ending::Succeeded
+            && action.changes_infrastructure()
+            && let Some(read) = &mut self.observation
+        {
+            read.history_break.take_if(|known| change >= known.change);
         }
         // So that it is neither approved nor started again.
         if ending == Ending::StalePlan
@@ -379,7 +399,9 @@ impl Record {
     pub(super) fn take_over(&mut self, from: &LayerName, known: Self) {
         if let Some(read) = known.observation {
             let last = self.observation.as_ref();
-            self.observation = Some(Observation::after(last, read.sighting, read.at));
+            let after = Observation::after(last, read.sighting, &[], read.at);
+            let history_break = after.history_break.clone().or(read.history_break);
+            self.observation = Some(Observation { history_break, ..after });
         }
         self.paused_by = self.paused_by.take().or(known.paused_by);
         self.files_of.push(from.clone());

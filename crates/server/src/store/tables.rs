@@ -8,8 +8,8 @@ use super::{
     AttemptId, AttemptResult, Keep, Note, Outcome, Snapshot, StartRequest, StoreResult, decider,
 };
 use crate::model::{
-    Action, Attempt, Breaker, Cause, Closed, Facts, LayerName, Lease, NewRun, PlanDigest, RunId,
-    Sighting, Upstream, WindowOverride,
+    Action, Attempt, Breaker, Cause, Closed, Facts, LayerName, Lease, NewRun, Observation,
+    PlanDigest, RunId, Sighting, Unrelated, Upstream, WindowOverride,
 };
 
 /// Counts starts and ends of attempts. This is their order.
@@ -84,11 +84,25 @@ pub(super) fn readings(tables: &mut dyn Tables, repository: &str) -> StoreResult
     tables.counter(&readings_of(repository))
 }
 
+pub(super) fn observations(
+    tables: &mut dyn Tables,
+    layers: &[LayerName],
+) -> StoreResult<BTreeMap<LayerName, Observation>> {
+    let mut known = BTreeMap::new();
+    for layer in layers {
+        if let Some(read) = tables.record(layer)?.observation {
+            known.insert(layer.clone(), read);
+        }
+    }
+    Ok(known)
+}
+
 pub(super) fn observe(
     tables: &mut dyn Tables,
     repository: &str,
     readings: u64,
     sightings: &[(LayerName, Sighting)],
+    unrelated: &[Unrelated],
 ) -> StoreResult<Outcome> {
     let counter = readings_of(repository);
     if tables.counter(&counter)? != readings {
@@ -96,8 +110,28 @@ pub(super) fn observe(
     }
     let now = tables.now();
     let mut is_new = false;
+    // What was read before of the other layers says whether the history of a new layer is a new one.
+    let (mut unread, mut breaks) = (Vec::new(), unrelated.to_vec());
     for (layer, sighting) in sightings {
-        let made = update(tables, layer, |record| record.observe(sighting, now))?;
+        let made = update(tables, layer, |record| {
+            if record.is_unread() {
+                unread.push((layer, sighting));
+                return Outcome::Refused;
+            }
+            let made = record.observe(sighting, unrelated, now);
+            let known = record.observation.as_ref().and_then(|read| read.history_break.as_ref());
+            if let Some((known, commit)) = known.zip(sighting.commit()) {
+                let pair = (known.before.clone(), commit.clone());
+                if !breaks.contains(&pair) {
+                    breaks.push(pair);
+                }
+            }
+            made
+        })?;
+        is_new |= made == Outcome::Made;
+    }
+    for (layer, sighting) in unread {
+        let made = update(tables, layer, |record| record.observe(sighting, &breaks, now))?;
         is_new |= made == Outcome::Made;
     }
     if is_new {

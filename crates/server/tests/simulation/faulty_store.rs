@@ -1,5 +1,6 @@
 //! The store as a server sees it: it can be down, and the server can end at any write.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +9,8 @@ use butler_follower::state::Record;
 use butler_registry::TokenHash;
 use butler_server::model::{
     Breaker, Closed, Commit, DeciderLease, Former, JournalEntry, LayerName, Moment, NewRun,
-    OpenBreaker, PlanDigest, Run, RunId, Session, Sighting, StoredFollower, WindowOverride,
+    Observation, OpenBreaker, PlanDigest, Run, RunId, Session, Sighting, StoredFollower, Unrelated,
+    WindowOverride,
 };
 use butler_server::store::{
     AttemptId, AttemptResult, Cursors, Deciders, EventFilter, Followers, Keep, MemoryStore, Note,
@@ -218,13 +220,22 @@ impl Store for FaultyStore {
         self.inner.readings(repository).await
     }
 
+    async fn observations(
+        &self,
+        layers: &[LayerName],
+    ) -> StoreResult<BTreeMap<LayerName, Observation>> {
+        self.up()?;
+        self.inner.observations(layers).await
+    }
+
     async fn observe(
         &self,
         repository: &str,
         readings: u64,
         sightings: &[(LayerName, Sighting)],
+        unrelated: &[Unrelated],
     ) -> StoreResult<Outcome> {
-        self.write(self.inner.observe(repository, readings, sightings)).await
+        self.write(self.inner.observe(repository, readings, sightings, unrelated)).await
     }
 
     async fn insert_run(&self, layer: &LayerName, run: NewRun) -> StoreResult<Outcome> {

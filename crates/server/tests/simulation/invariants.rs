@@ -77,6 +77,7 @@ impl World {
             let needs_approval = configured.layer.strategy != Strategy::Auto
                 || planned.destroys
                 || follows_failed_apply(&after, planned)
+                || self.is_of_another_history(&after, planned)
                 || limit.is_some_and(|limit| saved.counts.removed() > limit);
             if needs_approval && run.approved_by.is_none() {
                 self.violation = Some(format!("apply {} was not approved", run.id));
@@ -85,6 +86,15 @@ impl World {
                 self.violation = Some(format!("apply {} applies another plan", run.id));
             }
         }
+    }
+
+    /// Whether the last apply that succeeded was of a history without a common commit.
+    fn is_of_another_history(&self, runs: &[Run], planned: &Run) -> bool {
+        let history = |run: &Run| self.histories.get(&run.revision.commit);
+        let mut applied = runs.iter().rev();
+        applied
+            .find(|run| run.action.changes_infrastructure() && run.has_succeeded())
+            .is_some_and(|applied| history(applied) != history(planned))
     }
 
     /// Checks what must hold at every moment.

@@ -71,6 +71,9 @@ pub(crate) enum Op {
     /// A commit that gives a layer this digest. A digest that was there before is a revert or a
     /// force push.
     Commit { layer: usize, digest: u8 },
+    /// Another repository gets the address: a commit that gives a layer this digest, and that has no ancestor in common
+    /// with the ones before.
+    ReplaceHistory { layer: usize, digest: u8 },
     /// A commit that deletes a layer's path, or the branch.
     Delete { layer: usize, branch: bool },
     /// A repository is read: by the poll, or because of a webhook, however often that is delivered.
@@ -160,7 +163,7 @@ pub(crate) enum Op {
 
 impl Op {
     /// How many kinds there are.
-    pub(crate) const KINDS: usize = 43;
+    pub(crate) const KINDS: usize = 44;
 
     /// The kind, for the totals.
     pub(crate) const fn kind(&self) -> &'static str {
@@ -168,6 +171,7 @@ impl Op {
             Self::Advance { .. } => "advance",
             Self::ClockJump { .. } => "clock jump",
             Self::Commit { .. } => "commit",
+            Self::ReplaceHistory { .. } => "replace history",
             Self::Delete { .. } => "delete",
             Self::Poll => "poll",
             Self::SlowPoll => "slow poll",
@@ -216,7 +220,7 @@ impl Op {
         let server = random.usize(..2);
         let attempt = random.usize(..8);
         // Most of the time, time passes and servers decide.
-        match random.u32(..144) {
+        match random.u32(..145) {
             0..25 => Self::Pass,
             25..39 => Self::Advance { seconds: random.choice([1, 10, 30, 90, 700]).unwrap_or(1) },
             39..51 => Self::Poll,
@@ -290,6 +294,7 @@ impl Op {
             138..140 => Self::ApplyOutside { layer, removes: random.bool() },
             140 => Self::CommitDrift { layer },
             141 => Self::Accept { layer },
+            142 => Self::ReplaceHistory { layer, digest: random.u8(..4) },
             _ => Self::ClockJump { seconds: if random.bool() { 3600 } else { -3600 } },
         }
     }

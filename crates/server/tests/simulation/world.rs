@@ -54,6 +54,10 @@ pub(crate) struct World {
     /// How far the clock of the store is from the time that has passed.
     pub(crate) clock: i64,
     pub(crate) commits: u64,
+    /// The layer of each commit, and the number of its history.
+    pub(crate) histories: BTreeMap<Commit, (usize, u64)>,
+    /// The number of the history that each layer has now.
+    pub(crate) history: Vec<u64>,
     pub(crate) plans: u64,
     pub(crate) drifts: u64,
     /// The checks that found drift.
@@ -113,6 +117,8 @@ impl World {
             rested: vec![None; scenario.layers.len()],
             clock: 10_000_000,
             commits: 0,
+            histories: BTreeMap::new(),
+            history: vec![0; scenario.layers.len()],
             plans: 0,
             drifts: 0,
             checks_with_drift: BTreeSet::new(),
@@ -186,10 +192,13 @@ impl World {
             }
             Op::Commit { layer, digest } => self.commit(layer % layers, digest),
             Op::Delete { layer, branch } => {
-                self.commits += 1;
-                let commit = Commit::new(format!("c{}", self.commits));
+                let commit = self.next_commit(layer % layers);
                 self.head[layer % layers] =
                     if branch { Sighting::RefMissing } else { Sighting::PathMissing { commit } };
+            }
+            Op::ReplaceHistory { layer, digest } => {
+                self.history[layer % layers] += 1;
+                self.commit(layer % layers, digest);
             }
             Op::Poll => self.poll(),
             Op::SlowPoll if !self.git_is_down => {
@@ -199,7 +208,8 @@ impl World {
             }
             Op::RecordSlowPoll => {
                 if let Some((readings, head)) = self.slow_poll.take() {
-                    let _ = now(self.store.observe("infra", readings, &head));
+                    let _ =
+                        now(self.store.observe("infra", readings, &head, &self.unrelated(&head)));
                     self.restart();
                 }
             }

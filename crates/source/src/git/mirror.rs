@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::ask::with_answer;
 use super::environment::GitEnvironment;
 use super::failure::{FetchError, SourceError};
+use super::history::MirrorHistory;
 use super::launch::{ProgressSink, access, beside, execute, scratch_home};
 use super::login::logins;
 use super::submodules::MirrorSubmodules;
@@ -38,6 +39,8 @@ pub struct MirrorRequest {
     pub directory: PathBuf,
     /// Which submodules the mirror must contain.
     pub submodules: MirrorSubmodules,
+    /// How much history the commits get.
+    pub history: MirrorHistory,
     /// The most memory that the child may use for data, in bytes (`RLIMIT_DATA`; Linux only).
     pub memory_limit: u64,
 }
@@ -56,7 +59,7 @@ pub struct MirrorUpdate {
 }
 
 /// Makes the mirror contain the commits of all requested references, with their files and the requested
-/// submodules, but without history. The files of a submodule are in the same repository, at the commit
+/// submodules, and with a part of their history. The files of a submodule are in the same repository, at the commit
 /// that the tree names.
 ///
 /// Requests the references of the repository once. Fetches only what the mirror does not have; if that
@@ -96,6 +99,7 @@ pub async fn update_mirror(
         keep: request.keep.clone(),
         directory: request.directory.clone(),
         submodules: request.submodules.clone(),
+        history: request.history,
         memory_limit: request.memory_limit,
     });
     let access = access(&repository, logins, &request.credentials, environment, &scratch);

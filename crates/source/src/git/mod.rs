@@ -20,6 +20,7 @@ mod failure;
 mod fetch;
 #[cfg(test)]
 mod fuzz_tests;
+mod history;
 mod launch;
 mod login;
 mod mirror;
@@ -39,6 +40,7 @@ pub use environment::{
 };
 pub use failure::{FetchError, SourceError};
 pub use fetch::{CloneRequest, fetch};
+pub use history::{Histories, MirrorHistory, compare_histories};
 pub use mirror::{MirrorRequest, MirrorUpdate, update_mirror};
 pub use module_directory::module_directory;
 pub use share::share_credentials;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::history::MirrorHistory;
 use super::login::Login;
 use super::submodules::{MirrorSubmodules, Submodules};
 
@@ -78,6 +79,8 @@ pub(super) struct MirrorJob {
     pub(super) directory: PathBuf,
     /// Which submodules are fetched.
     pub(super) submodules: MirrorSubmodules,
+    /// How much history the commits get.
+    pub(super) history: MirrorHistory,
     /// The most memory of the child for data, in bytes.
     pub(super) memory_limit: u64,
 }

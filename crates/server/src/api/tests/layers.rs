@@ -101,7 +101,7 @@ async fn repositories_are_listed_without_logins() {
     let body = tested.get("/repositories").await;
     let known = serde_json::json!({
         "name": "infra", "url": "file:///infra", "lastPoll": null, "error": null, "polls": 0,
-        "lastDelivery": null,
+        "lastDelivery": null, "warning": null,
     });
     assert_eq!(body["items"], serde_json::json!([known]));
     for (url, shown) in [

@@ -178,6 +178,43 @@ pub(super) fn rows() -> Vec<Row> {
             (PendingTrigger, "", &[Gate::Approval], true),
         ),
         (
+            "plan of an unrelated history",
+            auto().with(|w| {
+                w.planned();
+                w.facts.runs[0].unrelated_to = Some(Commit::new("c"));
+            }),
+            (PendingTrigger, "", &[Gate::Approval], true),
+        ),
+        (
+            "plan of an unrelated history, plan-only",
+            plan_only().with(|w| {
+                w.planned();
+                w.facts.runs[0].unrelated_to = Some(Commit::new("c"));
+            }),
+            (Phase::Succeeded, "", &[], false),
+        ),
+        (
+            "unrelated history is planned",
+            auto().with(|w| w.plan().unrelated_to = Some(Commit::new("c"))),
+            (Triggering, "start 1", &[], false),
+        ),
+        (
+            "apply of an unrelated history waits",
+            auto().with(|w| {
+                w.apply();
+                w.facts.runs[0].unrelated_to = Some(Commit::new("c"));
+            }),
+            (PendingTrigger, "", &[Gate::Approval], true),
+        ),
+        (
+            "approved apply of an unrelated history",
+            auto().with(|w| {
+                w.apply().approved_by = Some("ana".into());
+                w.facts.runs[0].unrelated_to = Some(Commit::new("c"));
+            }),
+            (Triggering, "start 1", &[], false),
+        ),
+        (
             "approved apply waits, strategy is now plan-only",
             plan_only().with(|w| w.apply().approved_by = Some("ana".into())),
             (Blocked, "", &[Gate::Policy], true),
@@ -225,5 +262,19 @@ fn reason_names_the_repository_and_its_limit() {
         let (needs_slot, texts) = full(action, free);
         assert_eq!(needs_slot, needed(action, free == 0));
         assert_eq!(texts, reasons);
+    }
+}
+
+#[test]
+fn reason_names_the_commits_of_both_histories() {
+    for world in [auto(), approve()] {
+        let decision = world.with(|w| {
+            w.planned();
+            w.facts.runs[0].unrelated_to = Some(Commit::new("before"));
+        });
+        let text = decision.decide().reasons[0].text.clone();
+        let expected = "; commit commit-of-new has no known ancestor in common with commit before, which was read \
+                        before: check that the address still leads to the same repository";
+        assert!(text.starts_with("waiting for approval: ") && text.ends_with(expected), "{text}");
     }
 }

@@ -73,6 +73,8 @@ impl World {
                 change: 2,
                 digest: Some(Digest::new("new")),
                 at: NOW,
+                before: None,
+                history_break: None,
             }),
             facts: Facts {
                 applied: Some(revision("old")),

@@ -64,7 +64,7 @@ async fn see(store: &MemoryStore, digest: &str) {
     let readings = store.readings("one").await.unwrap();
     let revision = Revision { commit: Commit::new(digest), digest: Digest::new(digest) };
     let seen = [(layer("a"), Sighting::Found(revision))];
-    assert_eq!(store.observe("one", readings, &seen).await.unwrap(), Outcome::Made);
+    assert_eq!(store.observe("one", readings, &seen, &[]).await.unwrap(), Outcome::Made);
 }
 
 /// The newest attempt of the layer `a`.

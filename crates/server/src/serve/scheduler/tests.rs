@@ -116,7 +116,7 @@ impl Tested {
             let revision = Revision { commit: Commit::new(digest), digest: Digest::new(digest) };
             let seen: Vec<_> =
                 names.iter().map(|name| (layer(name), Sighting::Found(revision.clone()))).collect();
-            assert_eq!(store.observe("one", readings, &seen).await.unwrap(), Outcome::Made);
+            assert_eq!(store.observe("one", readings, &seen, &[]).await.unwrap(), Outcome::Made);
         };
         see(0, "d1", &["a", "b"]).await;
         let cause = crate::model::Cause::Commit { change: 1 };

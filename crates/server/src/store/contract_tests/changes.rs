@@ -63,7 +63,7 @@ pub(super) async fn waiting_plan_keeps_its_commit(tested: Tested<impl Store>) {
     let seen = Revision { commit: Commit::new("c-later"), ..revision("d1") };
     let readings = tested.store.readings("infra").await.unwrap();
     let seen = [(layer("a"), Sighting::Found(seen))];
-    let made = tested.store.observe("infra", readings, &seen).await.unwrap();
+    let made = tested.store.observe("infra", readings, &seen, &[]).await.unwrap();
     assert_eq!(made, Outcome::Made);
     let commits = tested.store.commits().await.unwrap();
     assert_eq!(commits, [Commit::new("c-d1"), Commit::new("c-later")]);

@@ -73,7 +73,7 @@ pub(super) async fn what_changes_nothing_has_no_entry(tested: Tested<impl Store>
     let seen = Revision { commit: Commit::new("c-later"), ..revision("d1") };
     let readings = tested.store.readings("infra").await.unwrap();
     let seen = [(layer("a"), Sighting::Found(seen))];
-    let _ = tested.store.observe("infra", readings, &seen).await.unwrap();
+    let _ = tested.store.observe("infra", readings, &seen, &[]).await.unwrap();
     for note in [
         Note::Heartbeat,
         Note::Probed { liveness: Liveness::Alive, reports: 1 },
@@ -92,7 +92,7 @@ pub(super) async fn what_changes_nothing_has_no_entry(tested: Tested<impl Store>
         tested.store.finish(&unknown, AttemptResult::ended(Ending::Succeeded)).await.unwrap(),
         tested.store.note(&unknown, Note::Begins).await.unwrap(),
         tested.store.approve(&layer("a"), &PlanDigest::new("p"), "ana").await.unwrap(),
-        tested.store.observe("infra", 0, &[(layer("a"), found("d2"))]).await.unwrap(),
+        tested.store.observe("infra", 0, &[(layer("a"), found("d2"))], &[]).await.unwrap(),
     ] {
         assert_eq!(outcome, Outcome::Refused);
     }

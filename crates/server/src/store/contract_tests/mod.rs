@@ -88,7 +88,7 @@ impl<S: Store> Tested<S> {
     pub(super) async fn see(&self, name: &str, digest: &str) {
         let readings = self.store.readings("infra").await.unwrap();
         let seen = [(layer(name), found(digest))];
-        let made = self.store.observe("infra", readings, &seen).await.unwrap();
+        let made = self.store.observe("infra", readings, &seen, &[]).await.unwrap();
         assert_eq!(made, Outcome::Made);
     }
 
@@ -183,7 +183,9 @@ macro_rules! with_contract {
         $run! {
             $($arguments)*;
             readings: unknown_layers_are_empty, changes_of_the_digest_are_counted,
-                older_reading_of_a_repository_is_refused, layers_with_facts_are_listed,
+                older_reading_of_a_repository_is_refused,
+                unrelated_history_concerns_runs_until_one_is_applied,
+                layers_that_are_new_with_an_unrelated_history_belong_to_it, layers_with_facts_are_listed,
                 commits_that_may_be_needed_are_listed;
             starts: runs_are_inserted_once_and_for_the_current_change, one_attempt_uses_a_state,
                 layer_whose_state_key_changes_runs_once_and_keeps_its_lease,

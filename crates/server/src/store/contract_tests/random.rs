@@ -30,7 +30,7 @@ pub(in crate::store) async fn transactions_equal_those_in_memory(tested: Tested<
             0 => {
                 let readings = memory.readings("infra").await.unwrap();
                 let seen = [(layer(name), found(&digest))];
-                both!(store, store.observe("infra", readings, &seen));
+                both!(store, store.observe("infra", readings, &seen, &[]));
             }
             1 | 2 => {
                 let action = *random.choice(&[Action::Plan, Action::Apply, Action::Drift]).unwrap();

@@ -28,7 +28,7 @@ fn found(digest: &str) -> Sighting {
 
 async fn write(store: &SqliteStore, digest: &str) {
     let readings = store.readings("infra").await.unwrap();
-    let made = store.observe("infra", readings, &[(layer(), found(digest))]).await.unwrap();
+    let made = store.observe("infra", readings, &[(layer(), found(digest))], &[]).await.unwrap();
     assert_eq!(made, Outcome::Made);
 }
 
@@ -202,7 +202,7 @@ async fn full_disk_is_named_and_leaves_nothing_half_written() {
     let seen: Vec<(LayerName, Sighting)> =
         (0..2000).map(|index| (format!("layer-{index}").parse().unwrap(), found("d1"))).collect();
     let readings = tested.store.readings("infra").await.unwrap();
-    let full = tested.store.observe("infra", readings, &seen).await.unwrap_err();
+    let full = tested.store.observe("infra", readings, &seen, &[]).await.unwrap_err();
     assert!(matches!(full, StoreError::Full(_)), "{full}");
     let text = full.to_string();
     assert!(text.contains("store.sqlite`: its disk is full"), "{text}");
@@ -210,7 +210,7 @@ async fn full_disk_is_named_and_leaves_nothing_half_written() {
     let first = tested.store.snapshot(&seen[0].0, "", &[]).await.unwrap();
     assert_eq!(first.observation, None);
     limit(1_000_000).await;
-    let made = tested.store.observe("infra", readings, &seen).await.unwrap();
+    let made = tested.store.observe("infra", readings, &seen, &[]).await.unwrap();
     assert_eq!(made, Outcome::Made);
 }
 

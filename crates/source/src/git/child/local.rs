@@ -12,6 +12,8 @@ use std::path::Path;
 use git2::{ObjectType, OdbLookupFlags, Oid, PackBuilder, Repository};
 
 use super::super::failure::FetchError;
+use super::super::history::parents;
+use super::depth::Depth;
 
 /// The prefix of the URL of a local repository.
 const PREFIX: &str = "file://";
@@ -52,7 +54,7 @@ pub(super) fn open(url: &str) -> Result<Option<Repository>, FetchError> {
     source.map_err(|error| FetchError::git("open the repository", &error))
 }
 
-/// Copies `commits` and their files, without history, to a repository that may have some of them.
+/// Copies `commits` and their files to a repository that may have some of them, and the commits of this much history.
 ///
 /// # Errors
 /// When one of them cannot be read or written.
@@ -60,12 +62,43 @@ pub(super) fn copy(
     source: &Repository,
     target: &Repository,
     commits: &[Oid],
+    depth: Depth,
 ) -> Result<(), git2::Error> {
     let known = target.odb()?;
     let is_known = |id| known.exists_ext(id, OdbLookupFlags::NO_REFRESH);
     let mut pack = source.packbuilder()?;
     insert_commits(&mut pack, source, commits, is_known)?;
+    insert_history(&mut pack, source, commits, depth)?;
     pack.write(&target.path().join("objects/pack"), 0)
+}
+
+/// Adds the history of `commits` to a pack, without files.
+///
+/// # Errors
+/// When an object cannot be read.
+pub(super) fn insert_history(
+    pack: &mut PackBuilder<'_>,
+    source: &Repository,
+    commits: &[Oid],
+    depth: Depth,
+) -> Result<(), git2::Error> {
+    let objects = source.odb()?;
+    let mut seen: HashSet<Oid> = commits.iter().copied().collect();
+    let mut generation = commits.to_vec();
+    let mut left = depth.generations();
+    while left > 0 && !generation.is_empty() {
+        left -= 1;
+        let mut older = Vec::new();
+        for parent in generation.iter().filter_map(|id| parents(&objects, *id)).flatten() {
+            // A shallow repository does not have all parents.
+            if seen.insert(parent) && objects.exists(parent) {
+                pack.insert_object(parent, None)?;
+                older.push(parent);
+            }
+        }
+        generation = older;
+    }
+    Ok(())
 }
 
 /// Adds `commits` and their files to a pack, without history. Directories can be nested deep, so this is not

@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use git2::Oid;
 
 use super::super::failure::FetchError;
+use super::super::history::MirrorHistory;
 use super::super::mirror::MirrorUpdate;
 use super::super::submodules::MirrorSubmodules;
 use super::super::task::{Access, MirrorJob};
 use super::super::url::RepositoryUrl;
-use super::mirror_fetch::{Wanted, find, obtain};
+use super::depth::Depth;
+use super::mirror_fetch::{DEFAULT_BRANCH, Wanted, find, obtain};
 use super::progress::Progress;
 use super::transfer::Transfer;
 use super::{mirror_store, mirror_submodules};
@@ -30,6 +32,8 @@ pub(super) fn update(
     let mut remote = transfer.remote(&repository, &url)?;
     let server = transfer.connect(&repository, &mut remote, &url)?;
 
+    let is_deepened = job.history != MirrorHistory::Recent;
+    let depth = job.history.commits().map_or(Depth::All, Depth::Commits);
     let mut update = MirrorUpdate::default();
     let mut missing = Vec::new();
     for reference in &job.references {
@@ -40,7 +44,7 @@ pub(super) fn update(
         }
         update.references.insert(reference.clone(), commit);
         if let Some(wanted) = wanted
-            && !mirror_store::has(&repository, wanted.commit)
+            && (is_deepened || !mirror_store::has(&repository, wanted.commit))
         {
             missing.push((reference, wanted));
         }
@@ -50,7 +54,7 @@ pub(super) fn update(
         let (names, wanted): (Vec<&String>, Vec<Wanted>) = missing.into_iter().unzip();
         let shown: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
         progress.print(&format!("Fetching {} from {url}", shown.join(", ")));
-        let commits = obtain(&transfer, &server, &wanted)?;
+        let commits = obtain(&transfer, &server, &wanted, depth)?;
         for (name, commit) in names.into_iter().zip(commits) {
             update.fetched.extend(commit.map(|_| name.clone()));
             update.references.insert(name.clone(), commit.map(|commit| commit.to_string()));
@@ -77,7 +81,8 @@ pub(super) fn update(
             update.left_out.entry(reference.clone()).or_default().insert(path, why);
         }
     }
-    if !has_more {
+    // The history that was asked for must not be removed at once.
+    if !has_more || is_deepened {
         return Ok(update);
     }
     let current = update.references.values().flatten();

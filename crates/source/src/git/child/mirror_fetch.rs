@@ -1,13 +1,13 @@
-//! Fetches commits into a mirror: several with one request, and without history if the server allows
-//! that.
+//! Fetches commits into a mirror: several with one request, and with as little of their history as the server allows.
 
 use git2::Oid;
 
 use super::super::failure::FetchError;
 use super::super::fetch::check_reference;
+use super::depth::Depth;
 use super::local;
 use super::reference::{FULL_ID, ResolvedReference, hidden_sentence, resolve_reference};
-use super::transfer::{ALL_REFERENCES, Depth, Server, Transfer};
+use super::transfer::{ALL_REFERENCES, Server, Transfer};
 
 /// Where fetched references are until their commits are known.
 pub(super) const INCOMING: &str = "refs/incoming";
@@ -65,8 +65,7 @@ impl Wanted {
     }
 }
 
-/// Gets the commits into the mirror, without history if the server allows that. Returns the commit of
-/// each; `None` if the server does not have it. A reference that was moved since the server listed it
+/// Gets the commits into the mirror, with this much history if the server allows that. Returns the commit of each; `None` if the server does not have it. A reference that was moved since the server listed it
 /// leads to the newer commit.
 ///
 /// # Errors
@@ -75,13 +74,14 @@ pub(super) fn obtain(
     transfer: &Transfer<'_>,
     server: &Server<'_, '_>,
     wanted: &[Wanted],
+    depth: Depth,
 ) -> Result<Vec<Option<Oid>>, FetchError> {
     let repository = server.repository;
     if let Some(source) = local::open(&server.address)? {
         let found = |wanted: &Wanted| source.find_commit(wanted.commit).ok().map(|it| it.id());
         let commits: Vec<Option<Oid>> = wanted.iter().map(found).collect();
         let present: Vec<Oid> = commits.iter().flatten().copied().collect();
-        local::copy(&source, repository, &present)
+        local::copy(&source, repository, &present, depth)
             .map_err(|error| FetchError::git("copy the commits", &error))?;
         return Ok(commits);
     }
@@ -93,11 +93,11 @@ pub(super) fn obtain(
             None => ids.push(format!("+{}:{}", wanted.commit, place(number))),
         }
     }
-    if !named.is_empty() && transfer.is_refused(server, &texts(&named))? {
+    if !named.is_empty() && transfer.is_refused(server, &texts(&named), depth)? {
         transfer.progress.print("The server refuses a shallow fetch: fetching the whole history");
         transfer.fetch(server, &texts(&named), Depth::All)?;
     }
-    if !ids.is_empty() && transfer.is_refused(server, &texts(&ids))? {
+    if !ids.is_empty() && transfer.is_refused(server, &texts(&ids), depth)? {
         transfer
             .progress
             .print("The server does not give out single commits: fetching the whole history");

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use git2::{ErrorClass, ErrorCode, Oid, Repository, RepositoryInitOptions};
 
 use super::super::failure::{FetchError, is_out_of_memory};
+use super::super::history::MirrorHistory;
+use super::depth::Depth;
 use super::local;
 use super::mirror_fetch::INCOMING;
 use super::progress::Progress;
@@ -179,7 +181,7 @@ fn remove_files(directory: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Removes all commits except for `kept` and their submodules, if there are too many packs.
+/// Removes all commits except for `kept`, their submodules and their recent history, if there are too many packs.
 ///
 /// A reader does not notice: it finds an object in the new pack if the old one is gone.
 ///
@@ -204,6 +206,9 @@ pub(super) fn compact(
         }
     }
     local::insert_commits(&mut pack, repository, &members, |_| false)?;
+    // Without files: it only tells later whether a commit comes from this history.
+    let depth = MirrorHistory::Recent.commits().map_or(Depth::All, Depth::Commits);
+    local::insert_history(&mut pack, repository, &members, depth)?;
     pack.write(&repository.path().join("objects/pack"), 0)?;
     fs_err::write(repository.path().join("shallow"), shallow)?;
     for reference in repository.references()? {

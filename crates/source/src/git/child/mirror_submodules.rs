@@ -8,6 +8,7 @@ use git2::{Oid, Repository};
 use super::super::failure::FetchError;
 use super::super::login::Audience;
 use super::super::url::{RepositoryUrl, Scheme};
+use super::depth::Depth;
 use super::mirror_fetch::{Wanted, obtain};
 use super::mirror_store;
 use super::transfer::Transfer;
@@ -109,7 +110,7 @@ impl Fetch<'_> {
         let mut remote = self.transfer.remote(self.repository, &url)?;
         let server = self.transfer.connect(self.repository, &mut remote, &url)?;
         let wanted = Wanted::commit(submodule.commit, &server.heads);
-        if obtain(self.transfer, &server, &[wanted])? != [Some(submodule.commit)] {
+        if obtain(self.transfer, &server, &[wanted], Depth::ONE)? != [Some(submodule.commit)] {
             let reference = submodule.commit.to_string();
             return Err(FetchError::ReferenceNotFound { reference, similar: Vec::new() });
         }

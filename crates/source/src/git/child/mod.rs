@@ -7,6 +7,7 @@ mod authenticate;
 mod certificates;
 mod check_out;
 mod clone;
+mod depth;
 mod explain;
 mod gitmodules;
 mod host_keys;

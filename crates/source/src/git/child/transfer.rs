@@ -17,6 +17,7 @@ use super::super::task::Access;
 use super::super::url::{RepositoryUrl, Scheme};
 use super::authenticate::Authenticator;
 use super::certificates::trust;
+use super::depth::Depth;
 use super::explain::{ErrorContext, FetchStep, explain};
 use super::progress::Progress;
 use super::reference::{ResolvedReference, hidden_sentence, resolve_reference, similar};
@@ -57,13 +58,6 @@ pub(super) struct Server<'repository, 'connection> {
     shares_objects: bool,
     /// The connection of the references, until the first fetch uses it.
     connection: RefCell<Option<RemoteConnection<'repository, 'connection, 'connection>>>,
-}
-
-/// How much of the history is fetched.
-#[derive(Clone, Copy, Eq, PartialEq)]
-pub(super) enum Depth {
-    One,
-    All,
 }
 
 impl<'task> Transfer<'task> {
@@ -169,7 +163,7 @@ impl<'task> Transfer<'task> {
             }
             ResolvedReference::Commit(id) => {
                 let spec = format!("+{id}:{UNNAMED_REFERENCE}");
-                if !server.shares_objects && self.is_refused(server, &[&spec])? {
+                if !server.shares_objects && self.is_refused(server, &[&spec], Depth::ONE)? {
                     self.progress.print(
                         "The server does not give out single commits: fetching the whole history",
                     );
@@ -211,7 +205,7 @@ impl<'task> Transfer<'task> {
             return Ok(local);
         }
         let spec = format!("+{name}:{local}");
-        if self.is_refused(server, &[&spec])? {
+        if self.is_refused(server, &[&spec], Depth::ONE)? {
             if server.url.scheme != Scheme::File {
                 self.progress
                     .print("The server refuses a shallow fetch: fetching the whole history");
@@ -221,7 +215,7 @@ impl<'task> Transfer<'task> {
         Ok(local)
     }
 
-    /// Fetches `specs` without history. Returns whether the server refused that.
+    /// Fetches `specs` with this much history. Returns whether the server refused that.
     ///
     /// # Errors
     /// When the server cannot be reached.
@@ -229,12 +223,13 @@ impl<'task> Transfer<'task> {
         &self,
         server: &Server<'_, '_>,
         specs: &[&str],
+        depth: Depth,
     ) -> Result<bool, FetchError> {
         // libgit2 has no shallow fetch from a directory.
         if server.url.scheme == Scheme::File {
             return Ok(true);
         }
-        match self.fetch(server, specs, Depth::One) {
+        match self.fetch(server, specs, depth) {
             Ok(()) => Ok(false),
             Err(error) if error.may_be_a_refusal() => Ok(true),
             Err(error) => Err(error),
@@ -259,7 +254,7 @@ impl<'task> Transfer<'task> {
             .download_tags(AutotagOption::None)
             .update_fetchhead(false);
         match depth {
-            Depth::One => drop(options.depth(1)),
+            Depth::Commits(count) => drop(options.depth(i32::try_from(count).unwrap_or(UNSHALLOW))),
             Depth::All if server.repository.is_shallow() => drop(options.depth(UNSHALLOW)),
             Depth::All => {}
         }
