@@ -249,7 +249,7 @@ pub const STARTS_PER_MINUTE: Setting = Setting {
     variables: &["BUTLER_STARTS_PER_MINUTE"],
     kind: Kind::Value("N"),
     default: "60",
-    help: "The most attempts that start in a minute, of checks for drift and of what is due after a start of the server; commits that arrive later are planned at once, and --once has no such limit",
+    help: "The most attempts that start in a minute, of checks for drift and of what is due after a start of the server; layers that were never planned and commits that arrive later are planned at once, and --once has no such limit",
     example: "20",
     section: Section::Server,
 };

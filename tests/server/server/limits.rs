@@ -70,11 +70,20 @@ layers: {{a: {{path: a}}, b: {{path: b}}, c: {{path: c}}}}
 ",
         repository.url()
     ));
-    installation.serve(&["--starts-per-minute", "2"].map(str::to_owned)).await;
+    // What was never planned is not limited.
+    let arguments = ["--starts-per-minute", "2"].map(str::to_owned);
+    installation.serve(&arguments).await;
+    for layer in ["a", "b", "c"] {
+        installation.until(layer, "Succeeded", 1).await;
+    }
+    assert_eq!(installation.terminate().await, Some(0));
+    let changed = LAYER.replace("\"a\"", "\"b\"");
+    repository.commit("all", &["a/main.tf", "b/main.tf", "c/main.tf"].map(|it| (it, &*changed)));
+    installation.serve(&arguments).await;
     let planned = || {
-        let layers = ["a", "b", "c"].map(|name| (name, installation.layer(name)));
-        let ended = layers.into_iter().filter(|(_, layer)| layer["phase"] == "Succeeded");
-        ended.map(|(name, _)| name).collect::<Vec<_>>()
+        let layers = ["a", "b", "c"].into_iter();
+        let is_planned = |runs: &[Value]| runs.len() == 2 && runs[0]["phase"] == "Succeeded";
+        layers.filter(|name| is_planned(&installation.runs(name))).collect::<Vec<_>>()
     };
     let is_limited = |name| {
         let layer = installation.layer(name);
@@ -89,8 +98,8 @@ layers: {{a: {{path: a}}, b: {{path: b}}, c: {{path: c}}}}
     // The limit is used up, but this is not the first pass any more.
     let first = planned()[0];
     let file = format!("{first}/main.tf");
-    repository.commit("change", &[(file.as_str(), LAYER.replace("\"a\"", "\"b\"").as_str())]);
-    installation.until(first, "Succeeded", 2).await;
+    repository.commit("change", &[(file.as_str(), LAYER.replace("\"a\"", "\"c\"").as_str())]);
+    installation.until(first, "Succeeded", 3).await;
 }
 
 #[tokio::test]
@@ -120,8 +129,16 @@ layers: {{a: {{path: a}}, b: {{path: b}}, c: {{path: c}}, d: {{path: d}}}}
                 && shown.iter().filter(is_limited).count() == layers.len() - planned
         })
         .await;
-        assert_eq!(attempts(&installation.data()).len(), planned);
+        assert_eq!(attempts(&installation.data()).len(), layers.len() + planned);
     };
+    installation.serve(&arguments).await;
+    for layer in layers {
+        installation.until(layer, "Succeeded", 1).await;
+    }
+    installation.kill().await;
+    let changed = LAYER.replace("\"a\"", "\"b\"");
+    let all: Vec<_> = files.iter().map(|(name, _)| (*name, &*changed)).collect();
+    repository.commit("all", &all);
     installation.serve(&arguments).await;
     until(&installation, 1).await;
     installation.kill().await;

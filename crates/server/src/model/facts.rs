@@ -126,8 +126,8 @@ pub struct Surroundings {
     pub free_drift_slots: u32,
     /// What is left of the limit of the layer's repository, if it has one.
     pub repository: Option<RepositorySlots>,
-    /// How many more attempts may start this minute. Limited are checks for drift, and all attempts
-    /// in the first pass after the server has started.
+    /// How many more attempts may start this minute. Limited are checks for drift, and in the first pass after the
+    /// server has started the attempts of layers that have had one.
     pub starts_left: u32,
     /// Whether this is that pass.
     pub is_first_pass: bool,

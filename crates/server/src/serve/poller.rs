@@ -142,6 +142,8 @@ impl<S: Store + 'static> Poller<S> {
     pub(super) async fn run(mut self, stop: &Stop) {
         let (mut config, due) = (self.desired.configs(), self.desired.due(&self.name));
         let mut registry = self.desired.followed.registries();
+        // The begin of the last poll that a delivery has begun.
+        let (mut followed, mut is_delivered) = (None, false);
         loop {
             registry.borrow_and_update();
             let current = config.borrow_and_update().clone();
@@ -149,6 +151,9 @@ impl<S: Store + 'static> Poller<S> {
             let poll = entry.entry.poll.map_or(POLL, |span| span.0);
             self.desired.poll_begins(&self.name);
             let begun = Instant::now();
+            if std::mem::take(&mut is_delivered) {
+                followed = Some(begun);
+            }
             let error = self.poll(stop).await.err().map(|error| error.describe());
             self.settings.durations.observe(error.is_none(), begun.elapsed());
             self.desired.log_include_errors();
@@ -166,7 +171,7 @@ impl<S: Store + 'static> Poller<S> {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = due.notified() => {}
-                () = deliveries.due(&self.name, begun) => {}
+                () = deliveries.due(&self.name, followed) => is_delivered = true,
                 changed = config.changed() => if changed.is_err() { return },
                 // Other branches can be followed now.
                 changed = registry.changed() => if changed.is_err() { return },

@@ -89,12 +89,15 @@ impl Deliveries {
         })
     }
 
-    /// Waits for a delivery about commits that no poll has followed, and then until five seconds have passed
-    /// since the last poll began. One poll follows all deliveries until it begins.
-    pub(crate) async fn due(&self, repository: &str, begun: Instant) {
+    /// Waits for a delivery about commits that no poll has followed, and then until five seconds have passed since
+    /// `followed`, the begin of the last poll that deliveries have caused. One poll follows all deliveries until it
+    /// begins.
+    pub(crate) async fn due(&self, repository: &str, followed: Option<Instant>) {
         let due = self.of(repository, |it| Arc::clone(&it.due));
         due.notified().await;
-        tokio::time::sleep(SPACING.saturating_sub(begun.elapsed())).await;
+        if let Some(begun) = followed {
+            tokio::time::sleep(SPACING.saturating_sub(begun.elapsed())).await;
+        }
         // The poll that begins now follows what was delivered meanwhile too.
         let _ = due.notified().now_or_never();
     }
@@ -147,6 +150,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn first_delivery_begins_a_poll_at_once() {
+        let deliveries = Deliveries::default();
+        deliveries.accept("infra", true);
+        let began = tokio::time::Instant::now();
+        deliveries.due("infra", None).await;
+        assert_eq!(began.elapsed(), Duration::ZERO);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn one_poll_follows_all_deliveries_of_five_seconds() {
         let deliveries = Deliveries::default();
         for _ in 0..1_000 {
@@ -158,12 +170,11 @@ mod tests {
             deliveries.accept("infra", true);
         };
         let began = tokio::time::Instant::now();
-        tokio::join!(deliveries.due("infra", Instant::now()), during);
+        tokio::join!(deliveries.due("infra", Some(Instant::now())), during);
         let waited = began.elapsed();
         assert!(waited <= SPACING && waited + Duration::from_secs(1) > SPACING, "{waited:?}");
         // Nothing is left to follow.
-        let next =
-            tokio::time::timeout(Duration::from_hours(1), deliveries.due("infra", Instant::now()));
+        let next = tokio::time::timeout(Duration::from_hours(1), deliveries.due("infra", None));
         assert!(next.await.is_err());
         let expected = DeliveryCounts { accepted: 1_001, ignored: 1, refused: 0 };
         assert_eq!(deliveries.counts("infra"), expected);

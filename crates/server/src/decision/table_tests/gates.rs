@@ -105,12 +105,22 @@ pub(super) fn rows() -> Vec<Row> {
         (
             "starts of the first pass used up",
             auto().with(|w| {
+                ended(w.run(Action::Plan, Cause::Commit { change: 1 }, "old"), Ending::Succeeded);
                 w.plan();
                 w.surroundings.starts_left = 0;
                 w.surroundings.is_first_pass = true;
                 w.surroundings.starts_again = NOW + secs(9);
             }),
             (PendingTrigger, "", &[Gate::Rate], true),
+        ),
+        (
+            "starts of the first pass used up, first plan of the layer",
+            auto().with(|w| {
+                w.plan();
+                w.surroundings.starts_left = 0;
+                w.surroundings.is_first_pass = true;
+            }),
+            (Triggering, "start 1", &[], false),
         ),
         (
             "disk full",
