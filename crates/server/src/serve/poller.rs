@@ -1,6 +1,5 @@
 //! Keeps the mirror of one repository up to date, and records what it contains.
 
-mod address;
 mod failures;
 mod fetch;
 mod history;
@@ -18,8 +17,8 @@ use butler_base::error::{Advice as _, chain};
 use butler_source::git::{GitEnvironment, SourceError};
 use tokio::sync::mpsc;
 
-use self::address::Address;
 use self::failures::Failures;
+use self::moved::Address;
 use super::desired::Desired;
 use super::followed::Polled;
 use super::read_includes::read_includes;
@@ -76,6 +75,14 @@ pub enum PollError {
 }
 
 impl PollError {
+    /// How long the host wants to be left alone.
+    const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Git(error) => error.retry_after(),
+            _ => None,
+        }
+    }
+
     /// The error with its causes and with advice, in one line.
     pub(super) fn describe(&self) -> String {
         let advice = match self {
@@ -142,6 +149,7 @@ impl<S: Store + 'static> Poller<S> {
     pub(super) async fn run(mut self, stop: &Stop) {
         let (mut config, due) = (self.desired.configs(), self.desired.due(&self.name));
         let mut registry = self.desired.followed.registries();
+        let mut failures = Failures::default();
         // The begin of the last poll that a delivery has begun.
         let (mut followed, mut is_delivered) = (None, false);
         loop {
@@ -154,20 +162,24 @@ impl<S: Store + 'static> Poller<S> {
             if std::mem::take(&mut is_delivered) {
                 followed = Some(begun);
             }
-            let error = self.poll(stop).await.err().map(|error| error.describe());
-            self.settings.durations.observe(error.is_none(), begun.elapsed());
+            let ended = self.poll(stop).await;
+            self.settings.durations.observe(ended.is_ok(), begun.elapsed());
             self.desired.log_include_errors();
-            if let Some(error) = &error {
-                tracing::warn!(repository = self.name, "{error}");
-            }
-            let has_failed = error.is_some();
+            let deliveries = &self.settings.deliveries;
+            let error = ended.as_ref().err().map(PollError::describe);
+            // What was delivered before a poll that failed is read with the next one.
+            let pause = if let Some(error) = &error {
+                failures.failed(&self.name, error);
+                let asked = ended.as_ref().err().and_then(PollError::retry_after);
+                failures.pause(&self.name, poll, asked)
+            } else {
+                failures.ended(&self.name);
+                deliveries.interval(&self.name, poll)
+            };
             if self.desired.polled(&self.name, error) {
                 // The receiver is gone when the server stops.
                 let _ = self.events.send(Event::Unread(self.name.clone()));
             }
-            let deliveries = &self.settings.deliveries;
-            // What was delivered before a poll that failed is read with the next one.
-            let pause = if has_failed { poll } else { deliveries.interval(&self.name, poll) };
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = due.notified() => {}
